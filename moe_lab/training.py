@@ -1,0 +1,108 @@
+"""A run is an iterator of Snapshots; stop consuming it and it stops.
+
+Progress bars, live pictures, early stopping and tests all read the same stream; `collect` turns it into one labelled
+`xarray.Dataset` that says how to make it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What a measured value is: its axes after the trial axis, its unit and its meaning."""
+
+    dims: tuple[str, ...] = ()
+    unit: str = ""
+    meaning: str = ""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A plain record of a run at one step. Pictures read Snapshots and nothing else.
+
+    Attributes:
+      step: updates done so far by the trials that are still training.
+      values: measured arrays; the first axis of each is the trial.
+      measures: for every value, what it is.
+      steps: (trial,) updates that each trial has done; it stands still once the trial has finished.
+      finished: (trial,) True where training has ended (zero training error, the epoch limit, or divergence).
+      diverged: (trial,) True where the loss became infinite or NaN; such a trial's values are NaN.
+      coords: labels of the axes that the measures name.
+      origin: how to make this run again: config, seed, device, version, paper.
+    """
+
+    step: int
+    values: Mapping[str, np.ndarray]
+    measures: Mapping[str, Measure]
+    steps: np.ndarray
+    finished: np.ndarray
+    diverged: np.ndarray
+    coords: Mapping[str, Any] = field(default_factory=dict)
+    origin: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.values[name]
+
+    @property
+    def trials(self) -> int:
+        return len(self.finished)
+
+
+def collect(run: Iterable[Snapshot]) -> xr.Dataset:
+    """Runs to the end and returns everything recorded, with named axes (step, trial, ...).
+
+    Values that only some Snapshots hold are NaN at the steps of the others.
+
+    Raises:
+      ValueError: the run gave no Snapshot.
+    """
+    snapshots = list(run)
+    if not snapshots:
+        raise ValueError("the run gave no snapshots: was it consumed before?")
+    last = snapshots[-1]
+    names = {name: measure for snapshot in snapshots for name, measure in snapshot.measures.items()}
+    variables: dict[str, Any] = {}
+    for name, measure in names.items():
+        known = next(snapshot.values[name] for snapshot in snapshots if name in snapshot.values)
+        empty = np.full(known.shape, np.nan)
+        stacked = np.stack([snapshot.values.get(name, empty) for snapshot in snapshots])
+        attrs = {"units": measure.unit, "long_name": measure.meaning}
+        variables[name] = (("step", "trial", *measure.dims), stacked, attrs)
+    variables["steps"] = ("trial", last.steps, {"units": "updates", "long_name": "updates done by the trial"})
+    variables["diverged"] = ("trial", last.diverged, {"long_name": "the trial's loss became infinite or NaN"})
+    steps = np.array([snapshot.step for snapshot in snapshots])
+    coords = {"step": ("step", steps, {"units": "updates"}), "trial": np.arange(last.trials), **last.coords}
+    return xr.Dataset(variables, coords=coords, attrs=dict(last.origin))
+
+
+def final(run: Iterable[Snapshot]) -> Snapshot:
+    """Runs to the end and returns the last Snapshot.
+
+    Raises:
+      ValueError: the run gave no Snapshot.
+    """
+    last: Snapshot | None = None
+    for last in run:
+        pass
+    if last is None:
+        raise ValueError("the run gave no snapshots: was it consumed before?")
+    return last
+
+
+def every(run: Iterable[Snapshot], count: int) -> Iterator[Snapshot]:
+    """Every count-th Snapshot of a run, always with the first and the last."""
+    pending: Snapshot | None = None
+    for position, snapshot in enumerate(run):
+        pending = snapshot
+        if position % count == 0:
+            yield snapshot
+            pending = None
+    if pending is not None:
+        yield pending

@@ -1,0 +1,72 @@
+"""The trial axis: one random stream a trial, and the device that computes.
+
+Every draw comes from a NumPy generator named by (seed, trial, purpose), made on the host in float64 and then cast and
+moved. So trial i draws the same numbers alone or among a thousand, in float32 or float64, on any device; and because a
+purpose has a stream of its own, N samples are the first N of any longer draw.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Literal
+
+import numpy as np
+import torch
+
+DeviceName = str
+Precision = Literal["float32", "float64"]
+
+
+def stream(seed: int, trial: int, purpose: str) -> np.random.Generator:
+    """The random stream of one trial for one purpose (such as "labels" or "noise").
+
+    Raises:
+      ValueError: the seed or the trial is negative.
+    """
+    if seed < 0 or trial < 0:
+        raise ValueError(f"seed and trial must be at least 0: got seed={seed}, trial={trial}")
+    key = (trial, zlib.crc32(purpose.encode()))
+    return np.random.Generator(np.random.SFC64(np.random.SeedSequence(entropy=seed, spawn_key=key)))
+
+
+def choose_device(name: DeviceName = "auto") -> torch.device:
+    """The device for a name: "auto" takes CUDA, else MPS, else the CPU.
+
+    Raises:
+      ValueError: torch does not know the name.
+      RuntimeError: the device is known but not present on this machine.
+    """
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"device must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps': got device={name!r}") from error
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise ValueError(f"device must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps': got device={name!r}")
+    present = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count(),
+        "mps": torch.backends.mps.is_available(),
+    }[device.type]
+    if not present:
+        raise RuntimeError(f"device {name!r} is not present on this machine; 'auto' chooses one that is")
+    return device
+
+
+def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
+    """torch's dtype for "float32" or "float64".
+
+    Raises:
+      ValueError: float64 on MPS, which has none.
+    """
+    if precision == "float64" and device.type == "mps":
+        raise ValueError("precision must be 'float32' on an MPS device, which has no float64: got precision='float64'")
+    return {"float32": torch.float32, "float64": torch.float64}[precision]
+
+
+def device_label(device: torch.device) -> str:
+    """A device in words, for status lines and results: "cpu" or "cuda (NVIDIA H100)"."""
+    return f"cuda ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else device.type
