@@ -1,0 +1,158 @@
+"""Scores -> who goes where, and with which gate: expert-choice, token-choice and switch routing.
+
+Pure functions of tensors with any leading axes, the first of which is the trial; `count` may differ from trial to
+trial, so that grid points with different l train in one batch. Equal scores are kept in the order of their index
+(lowest first) on every device, because gradients disagree where two machines break a tie differently.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from moe_lab.config import require
+
+Count = int | Tensor
+
+
+def top_mask(scores: Tensor, count: Count) -> Tensor:
+    """Marks the `count` largest scores along the last axis; ties go to the lowest index, NaN ranks below everything.
+
+    The count-th largest score is a threshold; scores equal to it fill the places left, lowest index first. On these
+    sizes that is faster than ranking every score (see `benchmarks/`), and nothing in it waits for the device.
+
+    >>> top_mask(torch.tensor([[1.0, 3.0, 3.0, 2.0, 3.0]]), 2).int()
+    tensor([[0, 1, 1, 0, 0]], dtype=torch.int32)
+
+    Args:
+      scores: (trials, ..., n), or (n,) when count is a number.
+      count: how many to keep: one number, or (trials,) whole numbers, one a trial.
+
+    Returns:
+      (trials, ..., n) bool, True at exactly `count` places of each row.
+
+    Raises:
+      ValueError: count is not between 1 and n, or has not one number a trial.
+    """
+    scores = scores.detach().nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+    places = _places(scores, count)
+    ranked = scores.sort(dim=-1, descending=True).values
+    threshold = ranked.gather(-1, (places - 1).expand(*scores.shape[:-1], 1))
+    above, equal = scores > threshold, scores == threshold
+    left = places - above.sum(-1, keepdim=True)
+    return above | (equal & (equal.cumsum(-1) <= left))
+
+
+def _places(scores: Tensor, count: Count) -> Tensor:
+    """count as a whole-number tensor that broadcasts against scores; checked where that costs no wait for a device."""
+    n = scores.shape[-1]
+    rule = "count must be between 1 and the number of scores (n)"
+    if isinstance(count, Tensor):
+        trials = scores.shape[0]
+        require(
+            count.shape == (trials,) and scores.ndim > 1 and not count.is_floating_point(),
+            "count must be one whole number, or one for each trial",
+            count=tuple(count.shape),
+            scores=tuple(scores.shape),
+        )
+        if count.device.type == "cpu" and trials:
+            low, high = (int(bound) for bound in count.aminmax())
+            require(low >= 1 and high <= n, rule, count=low if low < 1 else high, n=n)
+        return count.to(scores.device).view(trials, *(1 for _ in scores.shape[1:]))
+    require(1 <= count <= n, rule, count=count, n=n)
+    return torch.full((1,) * scores.ndim, count, device=scores.device)
+
+
+def expert_choice(scores: Tensor, count: Count) -> tuple[Tensor, Tensor]:
+    """Each expert keeps its top patches of a sample; gates are the softmax over the patches that it keeps.
+
+    Departs from the paper: the denominator printed in eq. 4 sums the routing values g themselves; the exponential is
+    restored here, so that the gates of an expert sum to 1.
+
+    >>> mask, gates = expert_choice(torch.tensor([0.0, 2.0, 1.0]).log().view(1, 1, 1, 3), 2)
+    >>> mask.int().flatten().tolist(), [round(gate, 3) for gate in gates.flatten().tolist()]
+    ([0, 1, 1], [0.0, 0.667, 0.333])
+
+    Args:
+      scores: (trials, experts, batch, n) routing values g_{j,s} = <w_s, x^(j)>.
+      count: patches that each expert keeps (l): one number, or one a trial.
+
+    Returns:
+      mask: (trials, experts, batch, n) bool, True where patch j is in J_s(x).
+      gates: the same shape, G_{j,s}; zero at patches that are not kept.
+
+    Raises:
+      ValueError: count is not between 1 and n, or has not one number a trial.
+
+    References: pmoe2023, eq. 1 and 4.
+    """
+    mask = top_mask(scores, count)
+    return mask, _softmax_over(scores, mask)
+
+
+def token_choice(scores: Tensor, count: Count) -> tuple[Tensor, Tensor]:
+    """Each token picks its top experts; gates are the softmax over the experts that it picks.
+
+    >>> mask, gates = token_choice(torch.tensor([[3.0, 1.0, 4.0], [2.0, 2.0, 2.0]]).log(), 2)
+    >>> mask.int().tolist()
+    [[1, 0, 1], [1, 1, 0]]
+    >>> [[round(gate, 3) for gate in row] for row in gates.tolist()]
+    [[0.429, 0.0, 0.571], [0.5, 0.5, 0.0]]
+
+    Args:
+      scores: (..., tokens, experts) routing values.
+      count: experts that each token picks: one number, or one a trial (the first axis).
+
+    Returns:
+      mask and gates, both (..., tokens, experts); gates are zero at experts that are not picked.
+
+    Raises:
+      ValueError: count is not between 1 and the number of experts, or has not one number a trial.
+
+    References: pruning2024, section 3.
+    """
+    mask = top_mask(scores, count)
+    return mask, _softmax_over(scores, mask)
+
+
+def switch(scores: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Each sample goes to one expert, argmax of score plus noise; its gate is the softmax over all experts, noise-free.
+
+    >>> mask, gates = switch(torch.tensor([[1.0, 2.0, 1.0]]).log(), noise=torch.tensor([[5.0, 0.0, 0.0]]))
+    >>> mask.int().tolist(), gates.tolist()
+    ([[1, 0, 0]], [[0.25, 0.0, 0.0]])
+
+    Args:
+      scores: (..., experts) gating values h_m(x).
+      noise: r_m, broadcast against scores; None for none.
+
+    Returns:
+      mask: (..., experts) bool with one True a row: m = argmax_m (h_m + r_m).
+      gates: (..., experts) pi_m = softmax(h)_m at that expert, zero at the others.
+
+    References: chen2022, section 3.
+    """
+    mask = top_mask(scores if noise is None else (scores + noise).expand(scores.shape), 1)
+    return mask, scores.softmax(dim=-1) * mask
+
+
+def sorted_patches(scores: Tensor) -> Tensor:
+    """Indices by descending score along the last axis, lowest index first among equals, NaN last.
+
+    The first l of them are J_s(x) for every l at once: routers that are trained first and then frozen sort once.
+
+    >>> sorted_patches(torch.tensor([1.0, 3.0, 3.0, 2.0])).tolist()
+    [1, 2, 3, 0]
+
+    Args:
+      scores: (..., n).
+
+    Returns:
+      (..., n) int64.
+    """
+    ranked = scores.detach().nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+    return ranked.argsort(dim=-1, descending=True, stable=True)
+
+
+def _softmax_over(scores: Tensor, mask: Tensor) -> Tensor:
+    return scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
