@@ -1,0 +1,59 @@
+# make lab      opens the course in JupyterLab            make test       everything that CI runs
+# make check    style and types                           make bench      speed, into benchmarks/results.json
+# make notebooks  runs every notebook and stores its last picture
+# make badges REPO=owner/name  sets the repository's name in every badge, link and notebook set-up cell
+# Each target makes its own environment (.venv) first; a second call goes straight on.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+FOLDER ?= moe_lab_course
+LAB_OPTIONS ?=
+PYTEST_OPTIONS ?=
+
+# Exact versions for the package, its dependencies and the tools that build it.
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help lab test check bench notebooks badges clean
+
+help:
+	@sed -n 's/^# //p' Makefile
+
+$(BIN)/python:
+	@"$(PYTHON)" -c 'import sys; sys.exit("moe_lab needs Python 3.11 or newer: make PYTHON=/path/to/python3.11") \
+	if sys.version_info < (3, 11) else None'
+	"$(PYTHON)" -m venv $(VENV)
+
+# Stamps: an environment is made again when what it depends on changes. `dev` holds all that `lab` holds.
+$(VENV)/lab.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[lab]"
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	@touch $@ $(VENV)/lab.stamp
+
+lab: $(VENV)/lab.stamp
+	$(BIN)/moe-lab lab $(LAB_OPTIONS) "$(FOLDER)"
+
+check: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: check
+	$(BIN)/python -m pytest $(PYTEST_OPTIONS)
+
+bench: $(VENV)/dev.stamp
+	$(BIN)/python -m benchmarks
+
+notebooks: $(VENV)/dev.stamp
+	$(BIN)/python tools/notebooks.py
+
+badges: $(VENV)/dev.stamp
+	$(BIN)/python tools/badges.py $(REPO)
+
+clean:
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache
