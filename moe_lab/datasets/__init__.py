@@ -1,0 +1,25 @@
+"""Images with labels: scikit-learn's 8x8 digits (embedded) and MNIST (from a folder, or downloaded when named)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+
+@dataclass(frozen=True)
+class Images:
+    """Images, one a row, with what they show.
+
+    Attributes:
+      images: (count, pixels) grey values from 0 (paper) to 1 (ink), row by row.
+      labels: (count,) the digit, 0 ... 9.
+      side: pixels along one side, to show an image as a square.
+      is_test: (count,) the official division into training and test images, or None where there is none.
+    """
+
+    images: Float[np.ndarray, "count pixels"]
+    labels: Int[np.ndarray, " count"]
+    side: int
+    is_test: Bool[np.ndarray, " count"] | None = None
