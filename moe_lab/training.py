@@ -16,11 +16,15 @@ import xarray as xr
 
 @dataclass(frozen=True)
 class Measure:
-    """What a measured value is: its axes after the trial axis, its unit and its meaning."""
+    """What a measured value is: its axes after the trial axis, its unit and its meaning.
+
+    A `constant` value is the same in every Snapshot of a run (the example images, say) and is collected once.
+    """
 
     dims: tuple[str, ...] = ()
     unit: str = ""
     meaning: str = ""
+    constant: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,9 +75,12 @@ def collect(run: Iterable[Snapshot]) -> xr.Dataset:
     variables: dict[str, Any] = {}
     for name, measure in names.items():
         known = next(snapshot.values[name] for snapshot in snapshots if name in snapshot.values)
+        attrs = {"units": measure.unit, "long_name": measure.meaning}
+        if measure.constant:
+            variables[name] = (("trial", *measure.dims), known, attrs)
+            continue
         empty = np.full(known.shape, np.nan)
         stacked = np.stack([snapshot.values.get(name, empty) for snapshot in snapshots])
-        attrs = {"units": measure.unit, "long_name": measure.meaning}
         variables[name] = (("step", "trial", *measure.dims), stacked, attrs)
     variables["steps"] = ("trial", last.steps, {"units": "updates", "long_name": "updates done by the trial"})
     variables["diverged"] = ("trial", last.diverged, {"long_name": "the trial's loss became infinite or NaN"})

@@ -1,0 +1,110 @@
+"""The command line: moe-lab lab · demo · doctor.
+
+Whatever goes wrong is said in one sentence on stderr, with exit code 1 (it could not be done) or 2 (it was asked wrongly).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+import moe_lab
+
+app = typer.Typer(
+    name="moe-lab",
+    help="Move a slider and watch a mixture of experts train.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"moe-lab {moe_lab.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options that come before a command."""
+
+
+@app.command()
+def lab(
+    folder: Annotated[
+        Path, typer.Argument(help="Where to put the course. Your edits there are never overwritten.")
+    ] = Path("moe_lab_course"),
+    browser: Annotated[bool, typer.Option(help="Open a browser, or only print the address.")] = True,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="The port to serve on; a free one if not given.")
+    ] = None,
+    ip: Annotated[str, typer.Option(help="The address to serve on.")] = "127.0.0.1",
+) -> None:
+    """Copy the course to a folder and open it in JupyterLab."""
+    from moe_lab import course, jupyter
+
+    jupyter.check(ip, port)
+    copied = course.copy_course(folder)
+    for sentence in [f"The course is in {folder.resolve()}.", *copied.sentences()]:
+        print(sentence, flush=True)
+    jupyter.serve(folder, browser=browser, port=port, ip=ip)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where to write demo.png, demo.nc and demo.json.")] = Path("."),
+    seed: Annotated[int, typer.Option(help="The same seed gives the same runs.")] = 0,
+    trials: Annotated[int, typer.Option(help="Trainings of each model, for the spread.")] = 5,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
+) -> None:
+    """Train joint, separate and CNN on patterns and on handwritten digits; print a table and write the results."""
+    from moe_lab import demo as the_demo
+
+    the_demo.run(out, seed, trials, device)
+
+
+@app.command()
+def doctor(
+    data: Annotated[Path | None, typer.Option(help="A folder of MNIST files to look into.")] = None,
+) -> None:
+    """Say what is installed, which device will be used, whether widgets can show and which data sets are present."""
+    from moe_lab import doctor as the_doctor
+
+    the_doctor.report(data)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs a command and exits: 0 when done, 1 when it could not be done, 2 when it was asked wrongly."""
+    try:
+        code = app(list(arguments) if arguments is not None else None, standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        _leave("stopped", 130)
+    except (ValueError, RuntimeError, OSError) as error:
+        _leave(_sentence(error), 1)
+    except Exception as error:
+        # Typer's usage errors: their class has had several homes, their method only one name. The rest are bugs.
+        if not hasattr(error, "format_message"):
+            raise
+        _leave(error.format_message(), 2)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _sentence(error: Exception) -> str:
+    """What went wrong, on one line."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    return " ".join(str(error).split())
+
+
+def _leave(message: str, code: int) -> NoReturn:
+    print(f"moe-lab: {message}" if code != 2 or "\n" not in message else message, file=sys.stderr)
+    sys.exit(code)

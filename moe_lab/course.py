@@ -1,0 +1,141 @@
+"""The course: notebooks that travel with the package, copied to a folder where they can be edited.
+
+A file that was edited stays as it is. When the package brings a newer version of it, the newer one is put beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import moe_lab
+
+# What each file was when it was copied, to tell an edited file from one that is only old.
+RECORD = ".moe_lab_course.json"
+
+
+@dataclass
+class Copied:
+    """What `copy_course` did, by file name.
+
+    Attributes:
+      new: copied for the first time.
+      updated: replaced by a newer version; the reader had not changed it.
+      kept: edited by the reader, and left alone.
+      beside: the edited file, and the file that holds the newer version.
+    """
+
+    new: list[str] = field(default_factory=list)
+    updated: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    beside: dict[str, str] = field(default_factory=dict)
+
+    def sentences(self) -> list[str]:
+        """What there is to say about it, a sentence each."""
+        said = []
+        if self.new:
+            said.append(f"Copied {len(self.new)} new file{'s' if len(self.new) > 1 else ''}.")
+        if self.updated:
+            said.append(f"Brought up to date: {', '.join(self.updated)}.")
+        if self.kept:
+            said.append(f"Kept your version of {', '.join(self.kept)}.")
+        said += [f"The newer version of {mine} is beside it, in {newer}." for mine, newer in self.beside.items()]
+        return said
+
+
+def notebooks_folder() -> Path:
+    """Where the notebooks are: inside an installed package, or in the checkout that the package is imported from.
+
+    Raises:
+      FileNotFoundError: they are in neither place.
+    """
+    package = Path(__file__).resolve().parent
+    for folder in (package / "_notebooks", package.parent / "notebooks"):
+        if any(folder.glob("*.ipynb")):
+            return folder
+    raise FileNotFoundError(f"the course's notebooks must be beside the package: found none in {package}/_notebooks")
+
+
+def copy_course(folder: Path, source: Path | None = None) -> Copied:
+    """Copies the course to a folder, and never over an edit.
+
+    Args:
+      folder: where to; made when absent.
+      source: the notebooks to copy; the package's own when None.
+
+    Raises:
+      RuntimeError: the folder cannot be written to.
+      FileNotFoundError: there are no notebooks to copy.
+    """
+    source = notebooks_folder() if source is None else source
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        record = _read_record(folder / RECORD)
+        copied = Copied()
+        for path in _files(source):
+            _copy_one(path, folder, path.relative_to(source).as_posix(), record, copied)
+        _write(folder / RECORD, json.dumps(record, indent=1, sort_keys=True).encode())
+    except OSError as error:
+        raise RuntimeError(
+            f"the course needs a folder that it can write to: got {folder} ({error.strerror})"
+        ) from error
+    return copied
+
+
+def _files(source: Path) -> list[Path]:
+    """The notebooks and whatever lies beside them, without their .py twins."""
+    found = (path for path in source.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc"))
+    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(source).parts))
+
+
+def _copy_one(path: Path, folder: Path, name: str, record: dict[str, str], copied: Copied) -> None:
+    """Copies one file, unless the reader has changed theirs, and notes what was done."""
+    content, target = path.read_bytes(), folder / name
+    ours, theirs = _hash(content), _hash(target.read_bytes()) if target.exists() else None
+    if theirs is None:
+        _write(target, content)
+        copied.new.append(name)
+    elif theirs == record.get(name) and theirs != ours:
+        _write(target, content)
+        copied.updated.append(name)
+    elif theirs != ours:
+        copied.kept.append(name)
+        if record.get(name) != ours:
+            newer = _name_beside(folder, name, ours)
+            _write(folder / newer, content)
+            copied.beside[name] = newer
+    record[name] = ours
+
+
+def _name_beside(folder: Path, name: str, ours: str) -> str:
+    """A name for the newer version that no other file has, as "02_router_alignment.new-0.2.0.ipynb"."""
+    stem, suffix = os.path.splitext(name)
+    label, count = f"new-{moe_lab.__version__}", 1
+    while (place := folder / f"{stem}.{label}{suffix}").exists() and _hash(place.read_bytes()) != ours:
+        count += 1
+        label = f"new-{moe_lab.__version__}-{count}"
+    return f"{stem}.{label}{suffix}"
+
+
+def _read_record(path: Path) -> dict[str, str]:
+    """The record, or an empty one: without it every file that differs counts as edited, so nothing is lost."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Writes a whole file or none: a kill in the middle leaves the old one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_bytes(content)
+    os.replace(part, path)
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

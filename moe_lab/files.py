@@ -1,0 +1,70 @@
+"""Files written whole or not at all: a reader, or a run that goes on after a kill, never sees half a file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+_PART = ".part"
+
+
+def writable_folder(folder: Path | str) -> Path:
+    """Makes a folder if need be and tries to write in it, so that hours of work do not end in an error.
+
+    Raises:
+      RuntimeError: the folder cannot be made, or nothing can be written in it.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=_PART) as file:
+            file.write(b"0")
+    except OSError as error:
+        raise RuntimeError(f"the folder must be one that can be written to: got {folder} ({error.strerror})") from error
+    return folder
+
+
+def write_whole(path: Path | str, content: bytes) -> None:
+    """Writes a file so that it holds either its old content or all of the new one, even if the machine stops.
+
+    The content goes to a temporary file in the same folder, is forced to the disk, and then takes the name in one move.
+
+    Raises:
+      RuntimeError: the file cannot be written; a file that was there is unchanged.
+    """
+    path = Path(path)
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_PART}")
+    try:
+        with part.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise RuntimeError(f"{path} could not be written ({error.strerror})") from error
+    finally:
+        part.unlink(missing_ok=True)  # there only if something failed
+
+
+def clear_parts(folder: Path, older_than: float = 3600) -> None:
+    """Removes temporary files that a killed process left, once they are older than some seconds."""
+    for part in folder.glob(f".*{_PART}"):
+        try:
+            if time.time() - part.stat().st_mtime > older_than:
+                part.unlink()
+        except FileNotFoundError:
+            continue  # another process has just moved it into place
+
+
+def _sync_folder(folder: Path) -> None:
+    """Forces the new name to the disk, where the system lets a folder be opened (Windows does not)."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,61 @@
+"""Starts JupyterLab on the course, in this process."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+from pathlib import Path
+
+# What the Labs need to show, beyond the library itself.
+NEEDED = {"jupyterlab": "JupyterLab", "ipykernel": "a Python kernel", "ipywidgets": "the sliders"}
+FIRST_NOTEBOOK = "00_start_here.ipynb"
+
+
+def missing() -> list[str]:
+    """The modules that are not installed and that the course needs."""
+    return [name for name in NEEDED if importlib.util.find_spec(name) is None]
+
+
+def check(ip: str, port: int | None) -> None:
+    """Looks before anything is copied or started.
+
+    Raises:
+      RuntimeError: JupyterLab or the widgets are not installed, or the port is taken.
+    """
+    if absent := missing():
+        raise RuntimeError(f"the course needs {' and '.join(absent)}: install with  pip install 'moe-lab[lab]'")
+    if port is None:
+        return
+    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((ip, port))
+        except OSError as error:
+            raise RuntimeError(f"port must be free and allowed: got port={port} on {ip} ({error.strerror})") from error
+
+
+def serve(folder: Path, *, browser: bool, port: int | None, ip: str) -> None:
+    """Serves a folder with JupyterLab until it is stopped.
+
+    Args:
+      folder: what to show.
+      browser: open one; without, the address is printed.
+      port: the port; None for Jupyter's usual one, or the next that is free.
+      ip: the address to listen on.
+    """
+    from jupyterlab.labapp import LabApp
+
+    options = [f"--ServerApp.root_dir={folder.resolve()}", f"--ServerApp.ip={ip}"]
+    # The course needs no network: no question about news, no look for newer versions.
+    options += ["--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate", "--LabApp.news_url=None"]
+    if (folder / FIRST_NOTEBOOK).exists():
+        options.append(f"--LabApp.default_url=/lab/tree/{FIRST_NOTEBOOK}")
+    if not browser:
+        options.append("--no-browser")
+    if port is not None:
+        options += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        options.append("--allow-root")  # in a container the only user is root
+    LabApp.launch_instance(argv=options)

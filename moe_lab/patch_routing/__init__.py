@@ -1,0 +1,8 @@
+"""Patch-level routing (pmoe2023): experts that choose their patches, and how routers learn which ones matter."""
+
+from moe_lab.patch_routing.data import PatternTask, Samples
+from moe_lab.patch_routing.digits import DigitTask
+from moe_lab.patch_routing.model import CNN, JointMoE, SeparateMoE
+from moe_lab.patch_routing.training import Run, train, train_batch
+
+__all__ = ["CNN", "DigitTask", "JointMoE", "PatternTask", "Run", "Samples", "SeparateMoE", "train", "train_batch"]

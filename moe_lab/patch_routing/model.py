@@ -1,0 +1,306 @@
+"""The three models of pmoe2023 and one exact SGD step for each, as pure functions of arrays.
+
+    f(x) = sum_s sum_r (a_{r,s} / l) sum_{j in J_s} ReLU(<w_{r,s}, x^(j)>) G_{j,s}(x)                        (eq. 1)
+
+Two steps serve them all. `joint_step` moves routers and experts together: it computes every patch for every neuron in
+one matrix product (routers are k more rows of it) and masks afterwards, which beats gathering k copies of the kept
+patches. `fixed_step` trains experts whose patches are known beforehand: those of the separately trained routers, or all
+patches for the CNN. Every tensor leads with the trial axis; l, k and the step size may differ from trial to trial.
+
+Shapes: T trials, k experts, m neurons in all, B samples of a batch, n patches of d numbers, l patches kept, c outputs
+(one for two classes, else one a class).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from pydantic import model_validator
+from torch import Tensor
+
+from moe_lab.config import Config, knob, require
+from moe_lab.routing import expert_choice
+from moe_lab.trials import stream
+
+
+class _Model(Config):
+    """What the three models share."""
+
+    neurons: int = knob(40, symbol="m", meaning="neurons of all experts together", ge=1, le=65536, slider=(8, 160, 8))
+    learning_rate: float | None = knob(
+        None, symbol="eta", meaning="step size (none: the task's measured value)", gt=0, le=1e4
+    )
+    batch_size: int = knob(20, symbol="B", meaning="samples in a step", ge=1, le=65536, slider=(2, 100, 2))
+
+    name: ClassVar[str]
+
+
+class JointMoE(_Model):
+    """Routers and experts trained together; gates are the softmax over the kept patches (pmoe2023, eq. 4)."""
+
+    experts: int = knob(8, symbol="k", meaning="experts", ge=1, le=1024, slider=(1, 8, 1))
+    patches_per_expert: int = knob(6, symbol="l", meaning="patches each expert keeps", ge=1, le=1024, slider=(1, 16, 1))
+
+    name: ClassVar[str] = "joint"
+
+    @model_validator(mode="after")
+    def _neurons_divide(self) -> Self:
+        _check_division(self.neurons, self.experts)
+        return self
+
+
+class SeparateMoE(_Model):
+    """Routers trained first, in closed form, then frozen; gates are 1 (pmoe2023, eq. 3 and 6). One expert a class."""
+
+    patches_per_expert: int = knob(6, symbol="l", meaning="patches each expert keeps", ge=1, le=1024, slider=(1, 16, 1))
+    router_epochs: int = knob(100, symbol="E_r", meaning="passes over the data to train the routers", ge=1, le=10**6)
+
+    name: ClassVar[str] = "separate"
+
+
+class CNN(_Model):
+    """The single expert that sees every patch with gate 1, the paper's reference (pmoe2023, eq. 5)."""
+
+    name: ClassVar[str] = "cnn"
+
+
+Model = JointMoE | SeparateMoE | CNN
+
+
+def experts_of(model: Model, classes: int) -> int:
+    """k: the number of experts of a model on a task with c classes."""
+    return model.experts if isinstance(model, JointMoE) else classes if isinstance(model, SeparateMoE) else 1
+
+
+def check_model(model: Model, patches: int, classes: int) -> None:
+    """Raises a ValueError, with the rule and the values, where a model does not fit a task."""
+    if not isinstance(model, CNN):
+        rule = "patches_per_expert (l) must be at most patches (n)"
+        require(model.patches_per_expert <= patches, rule, l=model.patches_per_expert, n=patches)
+    if isinstance(model, SeparateMoE):
+        _check_division(model.neurons, classes)
+        rule = "classes (c) must be even to train routers in pairs (appendix M)"
+        require(classes % 2 == 0, rule, c=classes)
+
+
+def _check_division(neurons: int, experts: int) -> None:
+    rule = "neurons (m) must be divisible by experts (k), so that experts are of one size"
+    require(neurons % experts == 0, rule, m=neurons, k=experts)
+
+
+# --- initial values -------------------------------------------------------------------------------------------------
+
+
+def initial_experts(trial: int, seed: int, neurons: int, dimension: int) -> np.ndarray:
+    """(m, d) hidden weights from N(0, 1/m) (eq. 8); the same for every k and every model of a trial."""
+    return stream(seed, trial, "experts").standard_normal((neurons, dimension)) / np.sqrt(neurons)
+
+
+def initial_routers(trial: int, seed: int, experts: int, patches: int, dimension: int) -> np.ndarray:
+    """(k, d) routers from N(0, sigma_r^2) with sigma_r = 1 / (n^2 sqrt(d)) (eq. 7, whose log factor is left out)."""
+    scale = 1 / (patches**2 * np.sqrt(dimension))
+    return stream(seed, trial, "routers").standard_normal((experts, dimension)) * scale
+
+
+def initial_outputs(trial: int, seed: int, neurons: int, outputs: int) -> np.ndarray:
+    """(m, c) output weights a from N(0, 1), never trained."""
+    return stream(seed, trial, "outputs").standard_normal((neurons, outputs))
+
+
+def membership(neurons: int, experts: Sequence[int]) -> np.ndarray:
+    """(T, m, max k) 1 where neuron r belongs to expert s. Trials with fewer experts have empty columns."""
+    share = np.zeros((len(experts), neurons, max(experts)))
+    for row, count in enumerate(experts):
+        share[row, np.arange(neurons), np.arange(neurons) // (neurons // count)] = 1
+    return share
+
+
+# --- loss -----------------------------------------------------------------------------------------------------------
+
+
+class Loss(NamedTuple):
+    value: Float[Tensor, "T B"]
+    slope: Float[Tensor, "T c B"]  # of the loss of one sample with respect to f
+    right: Tensor  # (T, B) bool
+
+
+def loss_of(outputs: Float[Tensor, "T c B"], labels: Int[Tensor, "T B"]) -> Loss:
+    """Logistic loss log(1 + exp(-y f)) for one output (eq. 2), cross-entropy for one output a class (eq. 24)."""
+    if outputs.shape[1] == 1:
+        sign = (1 - 2 * labels).to(outputs.dtype)
+        margin = sign * outputs[:, 0]
+        slope = -sign * torch.sigmoid(-margin)
+        return Loss(torch.nn.functional.softplus(-margin), slope[:, None], margin > 0)
+    chosen = labels[:, None]
+    logs = outputs.log_softmax(dim=1)
+    slope = logs.exp().scatter_add(1, chosen, -torch.ones_like(logs[:, :1]))
+    return Loss(-logs.gather(1, chosen)[:, 0], slope, outputs.argmax(dim=1) == labels)
+
+
+# --- joint training -------------------------------------------------------------------------------------------------
+
+
+class JointRules(NamedTuple):
+    """What stays fixed while a joint model trains."""
+
+    outputs: Float[Tensor, "T m c"]  # a / l
+    membership: Float[Tensor, "T m k"]
+    patches_per_expert: Int[Tensor, "T"]
+    learning_rate: Float[Tensor, "T 1 1"]
+
+
+class JointPass(NamedTuple):
+    hidden: Float[Tensor, "T m Bn"]  # ReLU(<w_r, x^(j)>)
+    mask: Tensor  # (T, k, B, n) bool, J_s
+    gates: Float[Tensor, "T k B n"]
+    spread: Float[Tensor, "T m Bn"]  # every neuron's gate, that of its expert
+    outputs: Float[Tensor, "T c B"]  # f
+
+
+def joint_forward(weights: Float[Tensor, "T m+k d"], patches: Float[Tensor, "T B n d"], rules: JointRules) -> JointPass:
+    """Eq. 1 with the gates of eq. 4. `weights` holds the m hidden rows, then the k routers."""
+    trials, batch, n, _ = patches.shape
+    neurons, experts = rules.membership.shape[1:]
+    products = weights @ patches.flatten(1, 2).mT
+    scores = products[:, neurons:].view(trials, experts, batch, n)
+    mask, gates = expert_choice(scores, rules.patches_per_expert)
+    spread = rules.membership @ gates.flatten(2)
+    hidden = products[:, :neurons].clamp_min(0)
+    pooled = (hidden * spread).view(trials, neurons, batch, n).sum(-1)
+    return JointPass(hidden, mask, gates, spread, rules.outputs.mT @ pooled)
+
+
+def joint_step(
+    weights: Float[Tensor, "T m+k d"],
+    patches: Float[Tensor, "T B n d"],
+    labels: Int[Tensor, "T B"],
+    rules: JointRules,
+) -> tuple[Float[Tensor, "T m+k d"], Loss]:
+    """One SGD step on all weights, with the exact gradient; equal to autograd through eq. 1 (tested).
+
+    With S_{j,s} = sum_{r in s} (a_r / l) df ReLU(<w_r, x^(j)>) the slope along gate G_{j,s}, the softmax gives the slope
+    along the routing value: G_{j,s} (S_{j,s} - sum_i G_{i,s} S_{i,s}), which is eq. 26 with r summed over the m/k
+    neurons of expert s (the paper prints m). Which patches are kept is piecewise constant and has no gradient.
+    """
+    trials, batch, n, _ = patches.shape
+    experts = rules.membership.shape[2]
+    now = joint_forward(weights, patches, rules)
+    loss = loss_of(now.outputs, labels)
+    pooled_slope = (rules.outputs @ loss.slope) * (-rules.learning_rate / batch)  # the step, not the gradient
+    wide = pooled_slope.repeat_interleave(n, dim=2)
+    gate_slope = (rules.membership.mT @ (now.hidden * wide)).view(trials, experts, batch, n)
+    router_slope = now.gates * (gate_slope - (now.gates * gate_slope).sum(-1, keepdim=True))
+    hidden_slope = torch.where(now.hidden > 0, wide * now.spread, 0.0)
+    step = torch.cat((hidden_slope, router_slope.flatten(2)), dim=1)
+    return torch.baddbmm(weights, step, patches.flatten(1, 2)), loss
+
+
+# --- fixed gates: separately trained routers, or no router at all ----------------------------------------------------
+
+
+class FixedRules(NamedTuple):
+    """What stays fixed while experts train on patches that are known beforehand."""
+
+    outputs: Float[Tensor, "T m c"]  # a / l, or a / n for the CNN
+    kept: Float[Tensor, "T l"]  # 1 for the patches that count, 0 for padding where l differs from trial to trial
+    learning_rate: Float[Tensor, "T 1 1"]
+
+
+def fixed_forward(
+    weights: Float[Tensor, "T k m_k d"], patches: Float[Tensor, "T k B l d"], rules: FixedRules
+) -> tuple[Float[Tensor, "T*k m_k B l"], Float[Tensor, "T c B"]]:
+    """Eq. 1 with G = 1 on the patches of each expert: hidden values (zero at padding) and outputs f."""
+    trials, experts, batch, kept, dimension = patches.shape
+    products = weights.flatten(0, 1) @ patches.reshape(trials * experts, batch * kept, dimension).mT
+    hidden = products.clamp_min(0).view(trials * experts, -1, batch, kept)
+    hidden = hidden * rules.kept.repeat_interleave(experts, 0)[:, None, None, :]
+    pooled = hidden.sum(-1).view(trials, -1, batch)
+    return hidden, rules.outputs.mT @ pooled
+
+
+def fixed_step(
+    weights: Float[Tensor, "T k m_k d"],
+    patches: Float[Tensor, "T k B l d"],
+    labels: Int[Tensor, "T B"],
+    rules: FixedRules,
+) -> tuple[Float[Tensor, "T k m_k d"], Loss]:
+    """One SGD step on the experts (eq. 21 with the patches of each expert), with the exact gradient."""
+    trials, experts, batch, kept, dimension = patches.shape
+    hidden, outputs = fixed_forward(weights, patches, rules)
+    loss = loss_of(outputs, labels)
+    pooled_slope = (rules.outputs @ loss.slope) * (-rules.learning_rate / batch)
+    slope = torch.where(hidden > 0, pooled_slope.view(trials * experts, -1, batch, 1), 0.0)
+    moved = torch.baddbmm(
+        weights.flatten(0, 1), slope.flatten(2), patches.reshape(trials * experts, batch * kept, dimension)
+    )
+    return moved.view_as(weights), loss
+
+
+# --- router training ------------------------------------------------------------------------------------------------
+
+
+def router_direction(
+    patch_sums: Float[Tensor, "T N d"], labels: Int[Tensor, "T N"], counted: Float[Tensor, "T N"], classes: int
+) -> Float[Tensor, "T c d"]:
+    """The direction in which each separately trained router moves: minus the gradient of eq. 6, pair by pair.
+
+    The loss is linear in the routers, so its gradient is constant: for the pair of classes (i, i+1) it is
+    +/- mean_i(y_i sum_j x_i^(j)) over the pair's samples (two classes: eq. 6; more: appendix M.1).
+
+    Args:
+      patch_sums: sum_j x^(j) of every sample.
+      labels: 0 ... c-1, c even.
+      counted: 1 for samples to use, 0 for padding where N differs from trial to trial.
+      classes: c.
+    """
+    member = torch.nn.functional.one_hot(labels, classes).to(patch_sums.dtype) * counted[..., None]
+    sums = member.mT @ patch_sums  # (T, c, d)
+    pairs = sums.unflatten(1, (classes // 2, 2))
+    counts = member.sum(1).unflatten(1, (classes // 2, 2)).sum(2)[..., None]
+    forward = (pairs[:, :, 0] - pairs[:, :, 1]) / counts
+    return torch.stack((forward, -forward), dim=2).flatten(1, 2)
+
+
+def train_routers(
+    routers: Float[Tensor, "T c d"],
+    direction: Float[Tensor, "T c d"],
+    *,
+    epochs: int,
+    samples: Int[Tensor, "T"],
+    batch_size: int,
+    learning_rate: float,
+) -> Float[Tensor, "T c d"]:
+    """Separate router training in closed form: E epochs of N/B steps along a constant direction.
+
+    w_1 += eta E (N/B) mean_i(y_i sum_j x_i^(j)), and w_2 the negative. Equal to the SGD that `train_routers_by_sgd`
+    runs step by step (tested), because the loss is linear and every epoch sees each sample once.
+    """
+    steps = (epochs * samples / batch_size).to(routers.dtype)
+    return routers + learning_rate * steps[:, None, None] * direction
+
+
+def train_routers_by_sgd(
+    routers: Float[Tensor, "T c d"],
+    patch_sums: Float[Tensor, "T N d"],
+    labels: Int[Tensor, "T N"],
+    *,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    order: Int[Tensor, "epochs N"] | None = None,
+) -> Float[Tensor, "T c d"]:
+    """Algorithm 1, step 2, as written: mini-batch SGD on eq. 6. For two classes; kept to check the closed form by."""
+    count = patch_sums.shape[1]
+    require(routers.shape[1] == 2, "the step-by-step router training is for two classes", c=routers.shape[1])
+    require(count % batch_size == 0, "samples (N) must be divisible by batch_size (B)", N=count, B=batch_size)
+    signed = (1 - 2 * labels)[..., None] * patch_sums
+    for epoch in range(epochs):
+        shuffled = signed if order is None else signed[:, order[epoch]]
+        for batch in shuffled.split(batch_size, dim=1):
+            gradient = -batch.mean(dim=1)
+            routers = routers - learning_rate * torch.stack((gradient, -gradient), dim=1)
+    return routers

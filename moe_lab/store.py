@@ -1,0 +1,147 @@
+"""Finished grid points kept in a folder, one file each, named by all that they depend on."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import io
+import json
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import moe_lab
+from moe_lab.config import Config, require
+from moe_lab.files import clear_parts, writable_folder, write_whole
+
+Point = dict[str, Any]
+Values = Mapping[str, Any]
+Run = Callable[..., Any]
+
+_UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder of finished grid points.
+
+    A point's file is named by a hash of its recipe (run, config, trials, seed, library version, point) and holds the
+    recipe itself, so that a file of something else is never taken for it.
+    """
+
+    folder: Path
+    recipe: dict[str, Any]
+
+    @classmethod
+    def open(cls, folder: Path | str, run: Run, config: Any, trials: int, seed: int) -> Store:
+        """Opens a folder, made if need be.
+
+        Raises:
+          ValueError: run has no name of its own, or config cannot be written down.
+          RuntimeError: the folder cannot be written to.
+        """
+        recipe = {
+            "run": _identity(run),
+            "config": _plain(config),
+            "trials": trials,
+            "seed": seed,
+            "version": moe_lab.__version__,
+        }
+        folder = writable_folder(folder)
+        clear_parts(folder)
+        return cls(folder.resolve(), recipe)
+
+    def path(self, point: Point) -> Path:
+        return self.folder / f"{hashlib.sha256(self._recipe_of(point)).hexdigest()[:32]}.npz"
+
+    def read(self, point: Point) -> dict[str, np.ndarray] | None:
+        """The values of a point, (trials, ...) each, or None where it is not kept or its file is damaged (which warns)."""
+        path = self.path(point)
+        if not path.is_file():
+            return None
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                if file["recipe"].tobytes() != self._recipe_of(point):
+                    raise ValueError("it was made by another sweep")
+                values = {name.removeprefix("value/"): file[name] for name in file.files if name != "recipe"}
+            if any(value.shape[:1] != (self.recipe["trials"],) for value in values.values()):
+                raise ValueError("it holds another number of trials")
+        except _UNREADABLE as error:
+            reason = str(error).rstrip(".") or type(error).__name__
+            warnings.warn(
+                f"{path} is not a whole result of this sweep ({reason}); its point {point} is computed again",
+                stacklevel=2,
+            )
+            return None
+        return values
+
+    def write(self, points: Sequence[Point], values: Values) -> None:
+        """Keeps finished points; values are (points, trials, ...).
+
+        Raises:
+          RuntimeError: a file cannot be written.
+        """
+        for row, point in enumerate(points):
+            content = io.BytesIO()
+            recipe = np.frombuffer(self._recipe_of(point), np.uint8)
+            np.savez(content, recipe=recipe, **{f"value/{name}": value[row] for name, value in values.items()})
+            write_whole(self.path(point), content.getvalue())
+
+    def _recipe_of(self, point: Point) -> bytes:
+        return json.dumps({**self.recipe, "point": point}, sort_keys=True).encode()
+
+
+def name_of(run: Run) -> str:
+    """A function's full name; that of the function inside, for a functools.partial."""
+    inner = run.func if isinstance(run, functools.partial) else run
+    return f"{inner.__module__}.{getattr(inner, '__qualname__', type(inner).__qualname__)}"
+
+
+def _identity(run: Run) -> Any:
+    """What tells one run function from another: name, bound arguments and, outside this library, source.
+
+    This library's own functions change with its version; a learner's function in a notebook changes without one.
+    """
+    name = name_of(run)
+    inner = run.func if isinstance(run, functools.partial) else run
+    require(
+        hasattr(inner, "__qualname__") and "<" not in name,
+        "a run whose results are kept must be a function at the top of a module, so that its name says what it is",
+        run=name,
+    )
+    bound = [_plain(run.args), _plain(run.keywords)] if isinstance(run, functools.partial) else []
+    source = ""
+    if not name.startswith("moe_lab."):
+        try:
+            source = hashlib.sha256(inspect.getsource(inner).encode()).hexdigest()
+        except (OSError, TypeError):
+            source = "unknown"  # typed at a prompt or compiled: its name must do
+    return [name, bound, source]
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can hold it, the same for equal values.
+
+    Raises:
+      ValueError: there is no such form.
+    """
+    if isinstance(value, Config):
+        return [type(value).__qualname__, {name: _plain(getattr(value, name)) for name in type(value).model_fields}]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Path):
+        return str(value)
+    proper = value is None or isinstance(value, str | int | float)
+    require(proper, "config must be made of Configs, numbers, strings, paths, lists and mappings", config=value)
+    return value

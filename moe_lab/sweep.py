@@ -1,0 +1,278 @@
+"""A grid of runs -> one xarray.Dataset that fills while it is computed, and goes on after a kill.
+
+The grid is cut into batches; a batch is one call of the caller's `run`, in this process or through joblib. Every
+finished grid point can be kept in a folder, one file a point, so a later call computes only what is not there yet.
+"""
+
+from __future__ import annotations
+
+import itertools
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+import moe_lab
+from moe_lab.config import require
+from moe_lab.store import Point, Run, Store, Values, name_of
+from moe_lab.training import Measure
+
+
+def sweep(
+    run: Run,
+    axes: Mapping[str, Sequence[Any]],
+    *,
+    trials: int,
+    seed: int = 0,
+    batch: int = 64,
+    jobs: int | None = 1,
+    store: Path | str | None = None,
+    config: Any = None,
+    measures: Mapping[str, Measure] | None = None,
+    meanings: Mapping[str, str] | None = None,
+    coords: Mapping[str, Any] | None = None,
+    attrs: Mapping[str, Any] | None = None,
+) -> Iterator[xr.Dataset]:
+    """Runs every point of a grid, and yields the results each time that more of them are known.
+
+    `run(points, trials=..., seed=...)` gets a list of grid points such as {"samples": 100, "patches_per_expert": 6} and
+    returns {name: array (points, trials, ...)}. It may also be a generator: it then yields None as a sign of life, or the
+    values so far (NaN where not yet known); what it yields last is the result. With jobs=1 the sweep yields its present
+    Dataset again at each sign of life, so a consumer can stop there.
+
+    Args:
+      run: a function at the top of a module (or a functools.partial of one), so that other processes can call it.
+      axes: name -> the different values of that axis, numbers or strings. The last one changes fastest.
+      trials: independent trials of each point.
+      seed: passed on to run.
+      batch: at most so many points in one call of run.
+      jobs: 1 computes in this process; n in n processes; None leaves it to `joblib.parallel_config`, and so to a Dask
+        or Ray cluster. Each worker process uses one torch thread.
+      store: a folder to keep finished points in; a call that finds points there does not compute them again.
+      config: all else that the results depend on (Configs, numbers, strings, lists, mappings). A stored point counts
+        only if run, config, trials, seed, the library's version and the point itself are the same.
+      measures: what each value is; names its axes after the trial.
+      meanings: what each axis is, in words.
+      coords: labels of the axes that the measures name.
+      attrs: what to say about the result as a whole.
+
+    Yields:
+      Datasets with value(axes..., trial, ...), NaN where not yet run, and done(axes...). Each is a copy of its own.
+
+    Raises:
+      ValueError: an axis is empty, repeats a value or has a taken name; trials, batch or jobs is out of bounds; with a
+        store, run has no name of its own or config cannot be written down.
+      RuntimeError: the store cannot be written to (before any work), or, once all else is done and kept, a batch failed.
+    """
+    grid = _grid(axes)
+    require(trials >= 1, "trials must be at least 1", trials=trials)
+    require(batch >= 1, "batch must be at least 1", batch=batch)
+    require(jobs is None or jobs >= 1 or jobs == -1, "jobs must be at least 1, -1 (all cores) or None", jobs=jobs)
+    kept = None if store is None else Store.open(store, run, config, trials, seed)
+    plan = _Plan(run, trials, seed, kept)
+    about = {"seed": seed, "trials": trials, "moe_lab_version": moe_lab.__version__, **(attrs or {})}
+    table = _Table(grid, trials, dict(measures or {}), dict(meanings or {}), dict(coords or {}), about)
+    return _fill(plan, table, batch, jobs)
+
+
+def _grid(axes: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    require(len(axes) > 0, "axes must name at least one axis", axes=dict(axes))
+    grid = {}
+    for name, values in axes.items():
+        plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+        require(name not in ("trial", "done"), "an axis must not be named 'trial' or 'done'", axis=name)
+        require(len(plain) > 0, f"axis {name} must have at least one value", values=plain)
+        proper = all(
+            isinstance(value, str | int) or (isinstance(value, float) and np.isfinite(value)) for value in plain
+        )
+        require(proper, f"values of axis {name} must be finite numbers or strings", values=plain)
+        require(len(set(plain)) == len(plain), f"values of axis {name} must differ", values=plain)
+        grid[name] = plain
+    return grid
+
+
+def _fill(plan: _Plan, table: _Table, batch: int, jobs: int | None) -> Iterator[xr.Dataset]:
+    """Reads what is stored, computes the rest, and yields the table each time that it has changed."""
+    for index, point in enumerate(table.points):
+        stored = plan.store.read(point) if plan.store is not None else None
+        if stored is not None:
+            table.put([index], {name: value[None] for name, value in stored.items()})
+    shown = table.dataset()
+    yield shown
+    missing = [index for index in range(len(table.points)) if not table.done[index]]
+    if jobs is not None and jobs > 1:
+        batch = min(batch, -(-len(missing) // jobs) or 1)
+    batches = [missing[start : start + batch] for start in range(0, len(missing), batch)]
+    failures: list[str] = []
+    with closing(_here(plan, table, batches) if jobs == 1 else _elsewhere(plan, table, batches, jobs)) as results:
+        for result in results:
+            if isinstance(result, _Failed):
+                failures.append(f"{table.points[result.indices[0]]} ({result.reason})")
+            elif result is not None:
+                if result.last and plan.store is not None and not result.kept:
+                    plan.store.write([table.points[index] for index in result.indices], result.values)
+                table.put(result.indices, result.values, done=result.last)
+                shown = table.dataset()
+            yield shown
+    if failures:
+        raise RuntimeError(
+            f"{len(failures)} of {len(batches)} batches failed, the others are done; the first to fail starts at "
+            f"{failures[0]}"
+        )
+
+
+@dataclass(frozen=True)
+class _Result:
+    """Values of a batch: the last ones, or those so far. `kept` once they are in the store."""
+
+    indices: list[int]
+    values: dict[str, np.ndarray]
+    last: bool = True
+    kept: bool = False
+
+
+@dataclass(frozen=True)
+class _Failed:
+    indices: list[int]
+    reason: str
+
+
+def _here(plan: _Plan, table: _Table, batches: list[list[int]]) -> Iterator[_Result | _Failed | None]:
+    """Computes in this process, with a pause (a yield) at each sign of life."""
+    for indices in batches:
+        latest = None
+        try:
+            with closing(plan.compute([table.points[index] for index in indices])) as steps:
+                for values in steps:
+                    yield None if values is None else _Result(indices, values, last=False)
+                    latest = values if values is not None else latest
+            result: _Result | _Failed = _Result(indices, plan.final(latest))
+        except Exception as error:  # whatever a batch raises must not lose the others
+            result = _Failed(indices, _reason(error))
+        yield result
+
+
+def _elsewhere(
+    plan: _Plan, table: _Table, batches: list[list[int]], jobs: int | None
+) -> Iterator[_Result | _Failed | None]:
+    """Computes through joblib, whatever its backend; results come in the order in which they are ready."""
+    import joblib  # here, because most sweeps are computed in this process
+
+    tasks = (joblib.delayed(_work)(plan, indices, [table.points[index] for index in indices]) for indices in batches)
+    with closing(joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks)) as results:
+        yield from results
+
+
+def _work(plan: _Plan, indices: list[int], points: list[Point]) -> _Result | _Failed:
+    """One batch in a worker. It keeps its own results where it can, so that nothing finished waits for the consumer."""
+    import torch
+
+    torch.set_num_threads(1)
+    try:
+        latest = None
+        for values in plan.compute(points):
+            latest = values if values is not None else latest
+        result = plan.final(latest)
+    except Exception as error:  # sent back as words: not every exception can be pickled
+        return _Failed(indices, _reason(error))
+    reachable = plan.store is not None and plan.store.folder.is_dir()
+    if plan.store is not None and reachable:
+        plan.store.write(points, result)
+    return _Result(indices, result, kept=reachable)
+
+
+def _reason(error: Exception) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {Path(frame.filename).name}, line {frame.lineno}: {error}"
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a worker needs to compute a batch."""
+
+    run: Run
+    trials: int
+    seed: int
+    store: Store | None
+
+    def compute(self, points: list[Point]) -> Iterator[dict[str, np.ndarray] | None]:
+        given = self.run([dict(point) for point in points], trials=self.trials, seed=self.seed)
+        if isinstance(given, Mapping):
+            yield self._checked(given, len(points))
+            return
+        proper = isinstance(given, Iterator) and hasattr(given, "close")
+        require(
+            proper, "run must return a mapping of arrays, or be a generator that yields them", run=name_of(self.run)
+        )
+        with closing(given):
+            for values in given:
+                yield None if values is None else self._checked(values, len(points))
+
+    def final(self, values: dict[str, np.ndarray] | None) -> dict[str, np.ndarray]:
+        if not values:
+            raise ValueError(f"run must give values for each batch: got none from {name_of(self.run)}")
+        return values
+
+    def _checked(self, values: Values, points: int) -> dict[str, np.ndarray]:
+        arrays = {name: np.asarray(value, dtype=np.float64) for name, value in values.items()}
+        for name, array in arrays.items():
+            require(
+                array.shape[:2] == (points, self.trials),
+                f"run must give arrays of shape (points, trials, ...), here ({points}, {self.trials}, ...)",
+                **{name: array.shape},
+            )
+        return arrays
+
+
+@dataclass
+class _Table:
+    """The grid and what is known of it; one row a grid point."""
+
+    grid: dict[str, list[Any]]
+    trials: int
+    measures: dict[str, Measure]
+    meanings: dict[str, str]
+    coords: dict[str, Any]
+    attrs: dict[str, Any]
+    points: list[Point] = field(init=False)
+    done: np.ndarray = field(init=False)
+    values: dict[str, np.ndarray] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.points = [dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values())]
+        self.done = np.zeros(len(self.points), dtype=bool)
+        for name, measure in self.measures.items():
+            if all(dim in self.coords for dim in measure.dims):
+                self._add(name, tuple(len(self.coords[dim]) for dim in measure.dims))
+
+    def _add(self, name: str, shape: tuple[int, ...]) -> None:
+        self.values[name] = np.full((len(self.points), self.trials, *shape), np.nan)
+
+    def put(self, indices: list[int], values: Values, done: bool = True) -> None:
+        for name, value in values.items():
+            if name not in self.values:
+                self._add(name, value.shape[2:])
+            self.values[name][indices] = value
+        self.done[indices] = done
+
+    def dataset(self) -> xr.Dataset:
+        shape, dims = tuple(len(values) for values in self.grid.values()), tuple(self.grid)
+        about = {"long_name": "this grid point has been run"}
+        variables: dict[str, Any] = {"done": (dims, self.done.reshape(shape).copy(), about)}
+        for name, value in self.values.items():
+            rest = tuple(f"{name}_{axis}" for axis in range(value.ndim - 2))
+            measure = self.measures.get(name, Measure(rest))
+            attrs = {"units": measure.unit, "long_name": measure.meaning or name}
+            full = value.reshape(*shape, *value.shape[1:]).copy()
+            variables[name] = ((*dims, "trial", *measure.dims), full, attrs)
+        coords: dict[str, Any] = {"trial": np.arange(self.trials)}
+        for name, labels in self.grid.items():
+            coords[name] = (name, np.array(labels), {"long_name": self.meanings.get(name, name)})
+        used = {dim for dims, *_ in variables.values() for dim in dims}
+        coords.update({name: labels for name, labels in self.coords.items() if name in used})
+        return xr.Dataset(variables, coords=coords, attrs=self.attrs)
