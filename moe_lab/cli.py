@@ -1,6 +1,6 @@
 """The command line: moe-lab lab · demo · doctor.
 
-Whatever goes wrong is said in one sentence on stderr, with exit code 1 (it could not be done) or 2 (it was asked wrongly).
+Whatever goes wrong is said in one sentence on stderr. Exit code 1: it could not be done; 2: it was asked wrongly.
 """
 
 from __future__ import annotations
@@ -106,5 +106,6 @@ def _sentence(error: Exception) -> str:
 
 
 def _leave(message: str, code: int) -> NoReturn:
-    print(f"moe-lab: {message}" if code != 2 or "\n" not in message else message, file=sys.stderr)
+    if message:
+        print(f"moe-lab: {message}", file=sys.stderr)
     sys.exit(code)

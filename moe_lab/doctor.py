@@ -7,9 +7,6 @@ import platform
 import re
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 import moe_lab
 from moe_lab import jupyter
 
@@ -21,16 +18,18 @@ def report(data: Path | None = None) -> None:
 
     Args:
       data: a folder of MNIST files to look into; None for the cache of downloads.
+
+    Raises:
+      FileNotFoundError: there is no such folder.
     """
+    if data is not None and not data.is_dir():
+        raise FileNotFoundError(f"data must be a folder: got {data}")
     parts = [("Installed", installed()), ("Device", device()), ("Widgets", widgets()), ("Data sets", data_sets(data))]
-    console = Console()
-    console.print(f"moe-lab {moe_lab.__version__}, Python {platform.python_version()}, {platform.platform()}")
+    print(f"moe-lab {moe_lab.__version__}, Python {platform.python_version()}, {platform.platform()}")
     for title, rows in parts:
-        table = Table("", "", title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
-        for row in rows:
-            table.add_row(*row)
-        console.print()
-        console.print(table)
+        print(f"\n{title}")
+        for name, value in rows:
+            print(f"  {name:<20}{value}")
 
 
 def installed() -> list[Row]:
