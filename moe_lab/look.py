@@ -170,9 +170,9 @@ def plain(axes: Axes) -> Axes:
         spine.set_linewidth(0.8)
     axes.tick_params(colors=MUTED, labelsize=SMALL_SIZE, width=0.8, length=3)
     for text in (axes.xaxis.label, axes.yaxis.label):
-        text.set_size(TEXT_SIZE)
+        text.set_fontsize(TEXT_SIZE)
         text.set_color(INK)
-    axes.title.set_size(TITLE_SIZE)
+    axes.title.set_fontsize(TITLE_SIZE)
     axes.title.set_color(INK)
     return axes
 
@@ -202,7 +202,7 @@ def header(figure: Figure, left: float, number: int, title: str, note: str = "")
     x, y = spot(figure, left + 12, 24)
     disc = Line2D([x], [y], marker="o", markersize=17, color=INK, linestyle="none", transform=figure.transFigure)
     figure.add_artist(disc)
-    centred = {"ha": "center", "va": "center_baseline", "weight": "bold"}
+    centred: dict[str, Any] = {"ha": "center", "va": "center_baseline", "weight": "bold"}
     figure.text(x, y, str(number), color="white", size=TEXT_SIZE, **centred)
     figure.text(*spot(figure, left + 29, 24), title, color=INK, size=TITLE_SIZE, weight="bold", va="center_baseline")
     if note:
@@ -213,13 +213,13 @@ def header(figure: Figure, left: float, number: int, title: str, note: str = "")
 def caption(figure: Figure, sentence: str, height: float = 32) -> list[Any]:
     """Draws the caption under a rule at the foot of a figure; returns the artists, so that they can be removed."""
     wide, high = figure.get_size_inches() * BASE_DPI
-    x, y = spot(figure, 0, high - height)
+    y = 1 - float((high - height) / high)
     rule = Line2D([0, 1], [y, y], color=RULE, linewidth=0.8, transform=figure.transFigure)
     figure.add_artist(rule)
     text = figure.text(*spot(figure, 16, high - height / 2), sentence, color=INK, size=TEXT_SIZE, va="center")
     width = text.get_window_extent().width * BASE_DPI / figure.dpi
     if width > wide - 32:  # the picture is wider than any sentence should be: smaller first, then two lines
-        text.set_size(SMALL_SIZE)
+        text.set_fontsize(SMALL_SIZE)
         if width * SMALL_SIZE / TEXT_SIZE > wide - 32:
             middle = min((i for i, c in enumerate(sentence) if c == " "), key=lambda i: abs(i - len(sentence) // 2))
             text.set_text(f"{sentence[:middle]}\n{sentence[middle + 1 :]}")
@@ -303,7 +303,8 @@ def end_labels(axes: Axes, x: float, labels: Iterable[tuple[float, str, str]], p
     """
     listed = list(labels)
     low, high = axes.get_ylim()
-    per_pixel = (high - low) / (axes.get_position().height * axes.figure.get_size_inches()[1] * BASE_DPI)
+    tall = axes.get_window_extent().height * BASE_DPI / axes.figure.dpi
+    per_pixel = (high - low) / tall
     places = spread([y for y, _, _ in listed], pixels * per_pixel, low, high)
     return [
         axes.text(x, place, f" {name}", color=colour, size=SMALL_SIZE, weight="bold", va="center", clip_on=False)

@@ -1,0 +1,67 @@
+"""The records of one run, kept within a bound, from the first to the latest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def size_of(record: Any) -> int:
+    """About how many bytes a record's arrays take, whatever they are wrapped in."""
+    if isinstance(record, np.ndarray):
+        return record.nbytes
+    if isinstance(record, Mapping):
+        return 64 + sum(size_of(value) for value in record.values())
+    if isinstance(record, (list, tuple)):
+        return 64 + sum(size_of(value) for value in record)
+    if hasattr(record, "__dict__"):
+        return 64 + sum(size_of(value) for value in vars(record).values())
+    return 64
+
+
+class Recorder:
+    """Keeps records evenly over the whole run: when full, every second one goes, and from then on every second comes.
+
+    The latest record is always there.
+
+    Args:
+      most: records to keep, at least 4.
+      most_bytes: bytes to keep.
+    """
+
+    def __init__(self, most: int = 600, most_bytes: int = 64_000_000) -> None:
+        self.most, self.most_bytes = most, most_bytes
+        self._kept: list[Any] = []
+        self._tail: list[Any] = []
+        self._seen = 0
+        self._stride = 1
+        self._room = most
+
+    def append(self, record: Any) -> bool:
+        """Adds the latest record. Returns True when that halved the kept ones (their indices halve as well)."""
+        if self._seen == 0:
+            self._room = max(4, min(self.most, self.most_bytes // max(size_of(record), 1)))
+        halved = False
+        if self._seen % self._stride == 0 and len(self._kept) >= self._room:
+            self._kept = self._kept[::2]
+            self._stride *= 2
+            halved = True
+        if self._seen % self._stride == 0:
+            self._kept.append(record)
+            self._tail = []
+        else:
+            self._tail = [record]
+        self._seen += 1
+        return halved
+
+    def all(self) -> list[Any]:
+        """A list of what is kept, oldest first."""
+        return [*self._kept, *self._tail]
+
+    def __len__(self) -> int:
+        return len(self._kept) + len(self._tail)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.all()[index]

@@ -1,0 +1,342 @@
+"""What connects a Lab's widgets, its run and its picture. A Lab's author needs lab.py only.
+
+Every callback is safe: an error is shown in words, kept, and raised again by `wait()`; the last good picture stays.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+from moe_lab.config import Knob
+from moe_lab_widgets.controls import OWN, SPEEDS, Controls
+from moe_lab_widgets.recorder import Recorder
+from moe_lab_widgets.runner import Runner
+
+_shown: weakref.WeakValueDictionary[tuple[Any, ...], Wiring] = weakref.WeakValueDictionary()
+"""The Lab of each notebook cell: running a cell again closes the Lab that it showed before."""
+
+
+def _safely(callback: Callable[..., None]) -> Callable[..., None]:
+    """A callback whose errors are shown and kept, since whoever calls it would swallow them."""
+
+    @functools.wraps(callback)
+    def safe(lab: Wiring, *arguments: Any) -> None:
+        if lab._own.active:
+            return
+        try:
+            callback(lab, *arguments)
+        except Exception as error:
+            lab._runner.error = error
+            lab.failed(error)
+            if lab.headless:
+                raise
+
+    return safe
+
+
+class _Own(threading.local):
+    """True on a thread while the Lab itself moves its widgets, so that it does not take that for the student's hand."""
+
+    active = False
+
+
+class Wiring:
+    """The common part of all Labs; see lab.py."""
+
+    title: ClassVar[str] = "Lab"
+    knobs: ClassVar[Sequence[Knob]] = ()
+    stories: ClassVar[Sequence[Any]] = ()
+    frames: ClassVar[float] = 14
+    """Most frames a second."""
+    most_records: ClassVar[int] = 600
+    """Most records kept; a longer run is thinned evenly."""
+    budget: ClassVar[float] = 20.0
+    """Seconds that a headless run may take before it is cut short."""
+
+    def __init__(self, *, playing: bool = True, projector: bool = False, **values: Any) -> None:
+        self.scale = 1.5 if projector else 1.0
+        self._defaults: dict[str, Any] = {**{knob.name: knob.default for knob in self.knobs}, "seed": 0}
+        self._check_names(values)
+        self._values = {**self._defaults, **values}
+        self._lock = threading.RLock()
+        self._own = _Own()
+        self.headless = os.environ.get("MOE_LAB_HEADLESS", "") not in ("", "0")
+        inside = self.headless or "google.colab" in sys.modules
+        self.record: Any = None
+        """The record on show."""
+        self._touched = self._closed = False
+        self._said_at = 0.0
+        self._display: Any = None
+        self._cell_run: Any = None
+        self._first = threading.Event()
+        self.picture = self.make_picture(dict(self._values))
+        file = "".join(letter if letter.isalnum() else "_" for letter in self.title.lower())
+        self.controls = Controls(self.title, self.knobs, self._values, self.stories, self.picture.image, file)
+        self._runner = Runner(
+            self,
+            threaded=not inside,
+            budget=self.budget if self.headless else 2.0,
+            raises=self.headless,
+            frames=self.frames,
+            most_records=self.most_records,
+        )
+        self._runner.pace = 0.0 if inside else SPEEDS[self.controls.speed.value]
+        self._runner.playing = playing
+        self.controls.show_playing(playing)
+        self.controls.listen(
+            knob=self._knob_moved,
+            play=self._play_pressed,
+            step=self._step_pressed,
+            reset=self._reset_pressed,
+            pin=self._pin_pressed,
+            speed=self._speed_chosen,
+            scrub=self._scrubbed,
+            story=self._story_chosen,
+            picture=self._picture_pressed,
+            data=self._data_pressed,
+        )
+        self._runner.restart()
+
+    # ---- what a Lab writes; lab.py says what each is for ----
+
+    def start(self, values: dict[str, Any]) -> Iterator[Any]:
+        raise NotImplementedError(f"{type(self).__name__} must write start(values)")
+
+    def make_picture(self, values: dict[str, Any]) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} must write make_picture(values)")
+
+    def caption(self, record: Any) -> str:
+        raise NotImplementedError(f"{type(self).__name__} must write caption(record)")
+
+    def code(self, values: dict[str, Any]) -> str:
+        raise NotImplementedError(f"{type(self).__name__} must write code(values)")
+
+    def save_picture(self, path: str | Path) -> Path:
+        raise NotImplementedError
+
+    def save_data(self, path: str | Path) -> Path:
+        raise NotImplementedError
+
+    def trouble(self, record: Any) -> str:
+        return ""
+
+    def progress(self, record: Any) -> str:
+        return ""
+
+    def device(self, record: Any) -> str:
+        return "cpu"
+
+    # ---- the stage on which the runner plays ----
+
+    def begin(self) -> Iterator[Any]:
+        """Starts a run with the latest values; the picture changes only once the values have passed the checks."""
+        values = self.values
+        run = self.start(values)
+        self.picture.begin(values)
+        self.controls.show_code(self.code(values))
+        self.controls.warn("")
+        return run
+
+    def show(self, records: Recorder, index: int) -> None:
+        """Draws one record, and now and then the texts."""
+        record = records[index]
+        self.picture.draw(record)
+        self.record = record
+        with self._own_moves():
+            self.controls.show_time(index, len(records) - 1)
+        now = time.monotonic()
+        if now - self._said_at > 0.25 or not self._runner.playing or self._runner.finished or len(records) == 1:
+            self._said_at = now
+            self._say(record)
+        self._first.set()
+
+    def ended(self) -> None:
+        """The last record is drawn: says so, and leaves the picture in the notebook."""
+        if self.record is not None:
+            self._say(self.record)
+        if not self._touched:  # a display update builds the sliders anew, which would drop a drag
+            self._leave_picture()
+
+    def failed(self, error: Exception) -> None:
+        """An error in words beside the picture."""
+        if isinstance(error, (ValueError, FileNotFoundError, RuntimeError)) and str(error):
+            self.controls.warn(str(error))
+        else:
+            self.controls.warn(f"This run stopped: {type(error).__name__}: {error}")
+        self._first.set()
+
+    def _say(self, record: Any) -> None:
+        self.controls.say(self.caption(record))
+        if self._runner.error is None:
+            self.controls.warn(self.trouble(record))
+        runner = self._runner
+        state = "ended" if runner.finished else "training" if runner.playing else "held"
+        if runner.view is not None:
+            state += ", an earlier record on show"
+        parts = [self.progress(record), f"{runner.seconds:.1f} s of training", self.device(record), state]
+        self.controls.tell(" · ".join(part for part in parts if part))
+
+    # ---- callbacks: they may come on any thread and must return at once ----
+
+    @_safely
+    def _knob_moved(self, name: str) -> None:
+        widget = self.controls.seed if name == "seed" else self.controls.knobs[name]
+        with self._lock:
+            self._values[name] = widget.value
+            self._touched = True
+        with self._own_moves():
+            self.controls.story.value = OWN
+        self._runner.restart()
+
+    @_safely
+    def _play_pressed(self) -> None:
+        self._touched = True
+        playing = not self._runner.playing or self._runner.finished
+        if playing and self._runner.finished:
+            self._runner.restart()
+        self._set_playing(playing)
+
+    @_safely
+    def _step_pressed(self) -> None:
+        self._touched = True
+        self.controls.show_playing(False)
+        self._runner.step()
+
+    @_safely
+    def _reset_pressed(self) -> None:
+        self._runner.restart()
+
+    @_safely
+    def _speed_chosen(self, name: str) -> None:
+        self._runner.set_pace(SPEEDS[name] if self._runner.threaded else 0.0)
+
+    @_safely
+    def _scrubbed(self, index: int) -> None:
+        self._touched = True
+        self._runner.scrub(index)
+
+    @_safely
+    def _pin_pressed(self, pinned: bool) -> None:
+        self._touched = True
+        self._pin(pinned)
+
+    @_safely
+    def _story_chosen(self, name: str) -> None:
+        story = next((one for one in self.stories if one.name == name), None)
+        self.controls.explain(story.what_to_see if story is not None else "")
+        if story is not None:
+            self._touched = True
+            self._move({**self._defaults, "seed": self.values["seed"], **story.values})
+
+    @_safely
+    def _picture_pressed(self) -> None:
+        self.controls.tell(f"picture saved in {self.save_picture(self.controls.file.value)}")
+
+    @_safely
+    def _data_pressed(self) -> None:
+        self.controls.tell(f"data saved in {self.save_data(self.controls.file.value)}")
+
+    # ---- helpers ----
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Every knob's value, and the seed."""
+        with self._lock:
+            return dict(self._values)
+
+    def _check_names(self, values: Mapping[str, Any]) -> None:
+        unknown = [name for name in values if name not in self._defaults]
+        if unknown:
+            raise ValueError(f"{type(self).__name__} has no knob {unknown[0]!r}: it has {', '.join(self._defaults)}")
+
+    def _move(self, values: Mapping[str, Any]) -> None:
+        """Moves several widgets and starts one run."""
+        widgets = {**self.controls.knobs, "seed": self.controls.seed}
+        with self._lock, self._own_moves():
+            for name, value in values.items():
+                widget: Any = widgets[name]
+                try:
+                    if hasattr(widget, "max"):
+                        widget.max, widget.min = max(widget.max, value), min(widget.min, value)
+                    widget.value = value
+                except Exception as error:
+                    raise ValueError(f"the slider of {name} cannot take this value: got {name}={value!r}") from error
+                self._values[name] = widget.value
+        self._runner.restart()
+
+    def _set_playing(self, playing: bool) -> None:
+        self.controls.show_playing(playing)
+        self._runner.play(playing)
+
+    def _pin(self, pinned: bool) -> None:
+        records = self._runner.records.all()
+        if pinned and records:
+            self.picture.pin(records)
+        elif not pinned:
+            self.picture.unpin()
+        with self._own_moves():
+            self.controls.pin.value = pinned
+        self._runner.redraw()
+
+    @contextmanager
+    def _own_moves(self) -> Iterator[None]:
+        before, self._own.active = self._own.active, True
+        try:
+            yield
+        finally:
+            self._own.active = before
+
+    # ---- the notebook ----
+
+    def png(self) -> bytes:
+        """The picture on show with its caption drawn in."""
+        return self.picture.png("" if self.record is None else self.caption(self.record))
+
+    def _bundle(self) -> dict[str, Any]:
+        """The live widgets, and a picture for readers without a kernel."""
+        view = {"version_major": 2, "version_minor": 0, "model_id": self.controls.box.model_id}
+        return {
+            "application/vnd.jupyter.widget-view+json": view,
+            "image/png": base64.b64encode(self.png()).decode(),
+            "text/plain": "" if self.record is None else self.caption(self.record),
+        }
+
+    def _leave_picture(self) -> None:
+        if self._display is not None:
+            self._display.update(self._bundle(), raw=True)
+
+    def _ipython_display_(self) -> None:
+        from IPython import get_ipython
+        from IPython.display import display
+
+        shell: Any = get_ipython()
+        parent = shell.kernel.get_parent() if hasattr(shell, "kernel") else {}
+        cell = (parent.get("metadata") or {}).get("cellId")
+        if cell is not None:
+            key = (cell, type(self).__name__)
+            before = _shown.get(key)
+            if before is not None and before is not self and before._cell_run != shell.execution_count:
+                before.close()
+            self._cell_run = shell.execution_count
+            _shown[key] = self
+        self._first.wait(3)
+        self._display = display(self._bundle(), raw=True, display_id=True)
+
+    def close(self) -> None:
+        """Stops the run and frees the thread, the widgets and the records."""
+        if not self._closed:
+            self._closed = True
+            self._runner.close()
+            self.controls.close()
+            self.picture.close()
+            self.record = self._display = None
