@@ -50,10 +50,10 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks
 
 notebooks: $(VENV)/dev.stamp
-	$(BIN)/python tools/notebooks.py
+	$(BIN)/python -m tools.notebooks
 
 badges: $(VENV)/dev.stamp
-	$(BIN)/python tools/badges.py $(REPO)
+	$(BIN)/python -m tools.badges $(REPO)
 
 clean:
 	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,131 @@
+"""Sets the repository's name in every badge, link and notebook set-up cell:  python -m tools.badges [owner/name]
+
+The name itself is kept in pyproject.toml ([tool.moe_lab] repo). Without an argument everything is stamped again with it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import jupytext
+from nbformat import NotebookNode
+
+ROOT = Path(__file__).resolve().parent.parent
+# Text files that name the repository; the notebooks are stamped cell by cell.
+NAMING = ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CITATION.cff")
+BRANCH = "main"
+
+SETUP = '''\
+# On Colab this installs moe_lab beside the torch, numpy and ipywidgets that are there. Elsewhere it does nothing.
+import sys
+
+if "google.colab" in sys.modules:
+    import subprocess
+    from importlib.metadata import version
+
+    keep = [f"{name}=={version(name)}" for name in ("torch", "numpy", "ipywidgets")]
+    source = "moe-lab @ git+https://github.com/{repo}"
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", source, *keep], check=True)'''
+
+
+def repository(root: Path = ROOT) -> str:
+    """The repository's name, as "owner/name"."""
+    return str(tomllib.loads((root / "pyproject.toml").read_text())["tool"]["moe_lab"]["repo"])
+
+
+def badges(repo: str, notebook: str) -> str:
+    """The Markdown of a notebook's two badges.
+
+    Args:
+      repo: owner/name.
+      notebook: its file name, as "00_start_here.ipynb".
+    """
+    colab = f"https://colab.research.google.com/github/{repo}/blob/{BRANCH}/notebooks/{notebook}"
+    binder = f"https://mybinder.org/v2/gh/{repo}/{BRANCH}?urlpath=lab/tree/notebooks/{notebook}"
+    return (
+        f"[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({colab})\n"
+        f"[![Open on Binder](https://mybinder.org/badge_logo.svg)]({binder})"
+    )
+
+
+def setup_cell(repo: str) -> str:
+    """The code of the set-up cell."""
+    return SETUP.replace("{repo}", repo)
+
+
+def stamp(notebook: NotebookNode, repo: str, name: str) -> None:
+    """Writes a notebook's badges (below its title) and its set-up cell (before any other code).
+
+    Args:
+      notebook: changed in place.
+      repo: owner/name.
+      name: the notebook's file name, as "00_start_here.ipynb".
+    """
+    cells = notebook.cells
+    for tag, make, text in (
+        ("badges", _markdown, badges(repo, name)),
+        ("setup", _code, setup_cell(repo)),
+    ):
+        place = next((i for i, cell in enumerate(cells) if tag in cell.metadata.get("tags", [])), None)
+        if place is not None:
+            cells[place].source = text
+            continue
+        after = next((i for i, cell in enumerate(cells) if "badges" in cell.metadata.get("tags", [])), 0)
+        cells.insert(after + 1, make(text, tag))
+
+
+def _markdown(text: str, tag: str) -> NotebookNode:
+    return NotebookNode(cell_type="markdown", source=text, metadata=NotebookNode(tags=[tag]))
+
+
+def _code(text: str, tag: str) -> NotebookNode:
+    metadata = NotebookNode(tags=[tag])
+    return NotebookNode(cell_type="code", source=text, metadata=metadata, outputs=[], execution_count=None)
+
+
+def stamp_notebooks(root: Path, repo: str) -> list[Path]:
+    """Stamps the .py twin of every notebook. Returns those that changed."""
+    changed = []
+    for path in sorted((root / "notebooks").glob("*.py")):
+        before = path.read_text()
+        notebook = jupytext.reads(before, fmt="py:percent")
+        stamp(notebook, repo, f"{path.stem}.ipynb")
+        after = jupytext.writes(notebook, fmt="py:percent")
+        if after != before:
+            path.write_text(after)
+            changed.append(path)
+    return changed
+
+
+def rename(root: Path, repo: str) -> None:
+    """Writes a new name wherever a text file has the present one.
+
+    Raises:
+      ValueError: the name is not of the form owner/name.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}", repo):
+        raise ValueError(f"REPO must be owner/name: got {repo!r}")
+    present = repository(root)
+    for name in NAMING:
+        path = root / name
+        path.write_text(re.sub(rf"\b{re.escape(present)}(?![\w/-])", repo, path.read_text()))
+
+
+def main(arguments: list[str]) -> None:
+    try:
+        if arguments:
+            rename(ROOT, arguments[0])
+    except ValueError as error:
+        sys.exit(str(error))
+    changed = stamp_notebooks(ROOT, repository())
+    from tools.notebooks import bring_in_step
+
+    bring_in_step(ROOT)
+    print(f"{repository()}: {len(changed)} notebooks stamped")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
