@@ -62,12 +62,12 @@ class Store:
         return self.folder / f"{hashlib.sha256(self._recipe_of(point)).hexdigest()[:32]}.npz"
 
     def read(self, point: Point) -> dict[str, np.ndarray] | None:
-        """The values of a point, (trials, ...) each, or None where it is not kept or its file is damaged (which warns)."""
+        """The values of a point, (trials, ...) each; None where it is not kept, or its file is damaged, which warns."""
         path = self.path(point)
         if not path.is_file():
             return None
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
                 if file["recipe"].tobytes() != self._recipe_of(point):
                     raise ValueError("it was made by another sweep")
                 values = {name.removeprefix("value/"): file[name] for name in file.files if name != "recipe"}

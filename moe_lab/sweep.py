@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import itertools
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from concurrent.futures import BrokenExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +27,7 @@ from moe_lab.training import Measure
 
 def sweep(
     run: Run,
-    axes: Mapping[str, Sequence[Any]],
+    axes: Mapping[str, Iterable[Any]],
     *,
     trials: int,
     seed: int = 0,
@@ -41,9 +43,9 @@ def sweep(
     """Runs every point of a grid, and yields the results each time that more of them are known.
 
     `run(points, trials=..., seed=...)` gets a list of grid points such as {"samples": 100, "patches_per_expert": 6} and
-    returns {name: array (points, trials, ...)}. It may also be a generator: it then yields None as a sign of life, or the
-    values so far (NaN where not yet known); what it yields last is the result. With jobs=1 the sweep yields its present
-    Dataset again at each sign of life, so a consumer can stop there.
+    returns {name: array (points, trials, ...)}. It may also be a generator, which yields None as a sign of life, or the
+    values so far (NaN where not yet known); the last values are the result. With jobs=1 the sweep yields its present
+    Dataset again at each sign of life, so that a consumer can stop there.
 
     Args:
       run: a function at the top of a module (or a functools.partial of one), so that other processes can call it.
@@ -67,7 +69,7 @@ def sweep(
     Raises:
       ValueError: an axis is empty, repeats a value or has a taken name; trials, batch or jobs is out of bounds; with a
         store, run has no name of its own or config cannot be written down.
-      RuntimeError: the store cannot be written to (before any work), or, once all else is done and kept, a batch failed.
+      RuntimeError: the store cannot be written to (before any work), or, once all else is done, a batch failed.
     """
     grid = _grid(axes)
     require(trials >= 1, "trials must be at least 1", trials=trials)
@@ -80,7 +82,7 @@ def sweep(
     return _fill(plan, table, batch, jobs)
 
 
-def _grid(axes: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+def _grid(axes: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
     require(len(axes) > 0, "axes must name at least one axis", axes=dict(axes))
     grid = {}
     for name, values in axes.items():
@@ -142,7 +144,7 @@ class _Failed:
     reason: str
 
 
-def _here(plan: _Plan, table: _Table, batches: list[list[int]]) -> Iterator[_Result | _Failed | None]:
+def _here(plan: _Plan, table: _Table, batches: list[list[int]]) -> Generator[_Result | _Failed | None, None, None]:
     """Computes in this process, with a pause (a yield) at each sign of life."""
     for indices in batches:
         latest = None
@@ -159,13 +161,24 @@ def _here(plan: _Plan, table: _Table, batches: list[list[int]]) -> Iterator[_Res
 
 def _elsewhere(
     plan: _Plan, table: _Table, batches: list[list[int]], jobs: int | None
-) -> Iterator[_Result | _Failed | None]:
+) -> Generator[_Result | _Failed | None, None, None]:
     """Computes through joblib, whatever its backend; results come in the order in which they are ready."""
     import joblib  # here, because most sweeps are computed in this process
 
     tasks = (joblib.delayed(_work)(plan, indices, [table.points[index] for index in indices]) for indices in batches)
-    with closing(joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks)) as results:
-        yield from results
+    results = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks)
+    try:
+        for result in results:  # noqa: UP028 - `yield from` would close it outside the block below
+            yield result
+    except BrokenExecutor as error:
+        raise RuntimeError(
+            "a worker process ended unexpectedly, perhaps for lack of memory (try a smaller batch or fewer jobs); "
+            "what was finished before is done"
+        ) from error
+    finally:
+        with warnings.catch_warnings():  # joblib warns that a consumer stopped early, which is any consumer's right
+            warnings.filterwarnings("ignore", message=".*tasks", category=UserWarning)
+            results.close()
 
 
 def _work(plan: _Plan, indices: list[int], points: list[Point]) -> _Result | _Failed:
@@ -200,7 +213,7 @@ class _Plan:
     seed: int
     store: Store | None
 
-    def compute(self, points: list[Point]) -> Iterator[dict[str, np.ndarray] | None]:
+    def compute(self, points: list[Point]) -> Generator[dict[str, np.ndarray] | None, None, None]:
         given = self.run([dict(point) for point in points], trials=self.trials, seed=self.seed)
         if isinstance(given, Mapping):
             yield self._checked(given, len(points))
@@ -246,7 +259,7 @@ class _Table:
     def __post_init__(self) -> None:
         self.points = [dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values())]
         self.done = np.zeros(len(self.points), dtype=bool)
-        for name, measure in self.measures.items():
+        for name, measure in self.measures.items():  # where the shape is known, the first Dataset shows it
             if all(dim in self.coords for dim in measure.dims):
                 self._add(name, tuple(len(self.coords[dim]) for dim in measure.dims))
 
@@ -257,6 +270,11 @@ class _Table:
         for name, value in values.items():
             if name not in self.values:
                 self._add(name, value.shape[2:])
+            require(
+                value.shape[2:] == self.values[name].shape[2:],
+                f"{name} must have one shape at every grid point, here {self.values[name].shape[2:]} after the trials",
+                got=value.shape[2:],
+            )
             self.values[name][indices] = value
         self.done[indices] = done
 

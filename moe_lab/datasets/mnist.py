@@ -15,6 +15,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from moe_lab.datasets import Images
+from moe_lab.files import writable_folder
 
 MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -101,10 +102,9 @@ def fetch(folder: Path | str, mirrors: Sequence[str] = MIRRORS, sha256: Mapping[
     Raises:
       RuntimeError: no mirror gave the right file, or the folder cannot be written to.
     """
-    folder = Path(folder)
-    for name, known in sha256.items():
-        if _present(folder, name) is not None:
-            continue
+    missing = {name: known for name, known in sha256.items() if _present(Path(folder), name) is None}
+    folder = writable_folder(folder) if missing else Path(folder)
+    for name, known in missing.items():
         failures = []
         for mirror in mirrors:
             failure = _download(mirror + name + ".gz", folder / name, known)
@@ -133,8 +133,6 @@ def _download(url: str, path: Path, known: str) -> str | None:
     try:
         # pooch writes to a temporary file, and moves it into place only when its hash is right.
         pooch.retrieve(url, known_hash=f"sha256:{known}", fname=path.name, path=path.parent, downloader=unpacked)
-    except PermissionError as error:
-        return f"(the folder cannot be written to: {error.strerror})"
     except ValueError as error:
         return f"(not the file expected: {str(error).split('.')[0]})"
     except OSError as error:  # every network error of requests is one
@@ -228,6 +226,6 @@ def _missing(folder: Path, root: Path | str | None) -> str:
     names = [name for pair in PAIRS.values() for name in pair]
     have = [name for name in names if _present(folder, name) is not None]
     return (
-        f"MNIST's folder must hold a pair of files, such as t10k-images-idx3-ubyte(.gz) and t10k-labels-idx1-ubyte(.gz): "
-        f"got {', '.join(have) or 'neither'} in {folder}"
+        "MNIST's folder must hold a pair, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte or those of train, "
+        f"plain or .gz: got {', '.join(have) or 'neither'} in {folder}"
     )
