@@ -20,6 +20,8 @@ from moe_lab.datasets import mnist
 from moe_lab.patch_routing.data import BACKGROUND, SIGNAL, Drawn, Samples, Split, check_balance, random_places, stack
 from moe_lab.trials import stream
 
+_TRAINING_SHARE = 0.75  # of the images, where there is no official division
+
 
 class DigitTask(Config):
     """Samples of n handwritten digits of which one decides the label (pmoe2023, section 5.1, figure 3).
@@ -149,8 +151,8 @@ class DigitTask(Config):
         if images.is_test is not None:
             return np.flatnonzero(images.is_test if split == "test" else ~images.is_test)
         shuffled = stream(seed, trial, "division").permutation(len(images.labels))
-        half = len(shuffled) // 2
-        return shuffled[half:] if split == "test" else shuffled[:half]
+        cut = round(_TRAINING_SHARE * len(shuffled))
+        return shuffled[cut:] if split == "test" else shuffled[:cut]
 
 
 @dataclass(frozen=True)

@@ -228,7 +228,7 @@ class _FixedLearner(Learner):
         self.weights = setting.tensor(initial).unflatten(1, (experts, neurons // experts))
         self.rules = models.FixedRules(
             outputs=_outputs(rows, setting, pooled),
-            kept=setting.tensor((np.arange(most) < pooled[:, None]).astype(float)),
+            kept=None if (pooled == most).all() else setting.tensor((np.arange(most) < pooled[:, None]).astype(float)),
             learning_rate=setting.tensor(rows.learning_rate)[:, None, None],
         )
 
@@ -237,8 +237,8 @@ class _FixedLearner(Learner):
         _, _, experts, kept = self.tables["train"].shape
         return experts, experts * kept * (self.train.bank.shape[2] + 2 * self.weights.shape[2])
 
-    def _fetch(self, data: Samples, table: Int[Tensor, "T b k l"]) -> Float[Tensor, "T k b l d"]:
-        return embedding(table.transpose(1, 2).contiguous(), data.flat)
+    def _fetch(self, data: Samples, table: Int[Tensor, "T b k l"]) -> Float[Tensor, "T k l b d"]:
+        return embedding(table.permute(0, 2, 3, 1).contiguous(), data.flat)
 
     def _step(self, weights: Tensor, samples: Tensor) -> tuple[Tensor, models.Loss]:
         table = self.tables["train"]
@@ -251,7 +251,7 @@ class _FixedLearner(Learner):
         return models.fixed_forward(self.weights, self._fetch(data, table[self.source, begin:end]), self.rules)[1]
 
     def _keep(self, rows: Tensor) -> None:
-        self.rules = models.FixedRules(*(part[rows] for part in self.rules))
+        self.rules = models.FixedRules(*(None if part is None else part[rows] for part in self.rules))
         self.source = self.source[rows]
 
 

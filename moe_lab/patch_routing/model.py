@@ -141,6 +141,11 @@ def loss_of(outputs: Float[Tensor, "T c B"], labels: Int[Tensor, "T B"]) -> Loss
     return Loss(-logs.gather(1, chosen)[:, 0], slope, outputs.argmax(dim=1) == labels)
 
 
+def _relu_slope(slope: Tensor, hidden: Tensor) -> Tensor:
+    """The slope where the ReLU was active, else 0; what autograd uses, one pass and far cheaper than torch.where."""
+    return torch.ops.aten.threshold_backward(slope, hidden, 0)
+
+
 # --- joint training -------------------------------------------------------------------------------------------------
 
 
@@ -194,7 +199,7 @@ def joint_step(
     wide = pooled_slope.repeat_interleave(n, dim=2)
     gate_slope = (rules.membership.mT @ (now.hidden * wide)).view(trials, experts, batch, n)
     router_slope = now.gates * (gate_slope - (now.gates * gate_slope).sum(-1, keepdim=True))
-    hidden_slope = torch.where(now.hidden > 0, wide * now.spread, 0.0)
+    hidden_slope = _relu_slope(wide * now.spread, now.hidden)
     step = torch.cat((hidden_slope, router_slope.flatten(2)), dim=1)
     return torch.baddbmm(weights, step, patches.flatten(1, 2)), loss
 
@@ -206,37 +211,40 @@ class FixedRules(NamedTuple):
     """What stays fixed while experts train on patches that are known beforehand."""
 
     outputs: Float[Tensor, "T m c"]  # a / l, or a / n for the CNN
-    kept: Float[Tensor, "T l"]  # 1 for the patches that count, 0 for padding where l differs from trial to trial
+    kept: Float[Tensor, "T l"] | None  # 1 for patches that count, 0 for padding; None where every trial has the same l
     learning_rate: Float[Tensor, "T 1 1"]
 
 
 def fixed_forward(
-    weights: Float[Tensor, "T k m_k d"], patches: Float[Tensor, "T k B l d"], rules: FixedRules
-) -> tuple[Float[Tensor, "T*k m_k B l"], Float[Tensor, "T c B"]]:
+    weights: Float[Tensor, "T k m_k d"], patches: Float[Tensor, "T k l B d"], rules: FixedRules
+) -> tuple[Float[Tensor, "Tk m_k l B"], Float[Tensor, "T c B"]]:
     """Eq. 1 with G = 1 on the patches of each expert: hidden values (zero at padding) and outputs f."""
-    trials, experts, batch, kept, dimension = patches.shape
-    products = weights.flatten(0, 1) @ patches.reshape(trials * experts, batch * kept, dimension).mT
-    hidden = products.clamp_min(0).view(trials * experts, -1, batch, kept)
-    hidden = hidden * rules.kept.repeat_interleave(experts, 0)[:, None, None, :]
-    pooled = hidden.sum(-1).view(trials, -1, batch)
+    trials, experts, kept, batch, _ = patches.shape
+    hidden = (weights.flatten(0, 1) @ patches.flatten(0, 1).flatten(1, 2).mT).clamp_min_(0)
+    hidden = hidden.view(trials * experts, -1, kept, batch)
+    if rules.kept is not None:
+        hidden *= rules.kept.repeat_interleave(experts, 0)[:, None, :, None]
+    pooled = hidden.sum(2).view(trials, -1, batch)
     return hidden, rules.outputs.mT @ pooled
 
 
 def fixed_step(
     weights: Float[Tensor, "T k m_k d"],
-    patches: Float[Tensor, "T k B l d"],
+    patches: Float[Tensor, "T k l B d"],
     labels: Int[Tensor, "T B"],
     rules: FixedRules,
 ) -> tuple[Float[Tensor, "T k m_k d"], Loss]:
-    """One SGD step on the experts (eq. 21 with the patches of each expert), with the exact gradient."""
-    trials, experts, batch, kept, dimension = patches.shape
+    """One SGD step on the experts (eq. 21 with the patches of each expert), with the exact gradient.
+
+    The batch is the last axis of every intermediate: sums over l and slopes spread over l then run along it, several
+    times faster than along the few patches.
+    """
+    trials, experts, kept, batch, _ = patches.shape
     hidden, outputs = fixed_forward(weights, patches, rules)
     loss = loss_of(outputs, labels)
     pooled_slope = (rules.outputs @ loss.slope) * (-rules.learning_rate / batch)
-    slope = torch.where(hidden > 0, pooled_slope.view(trials * experts, -1, batch, 1), 0.0)
-    moved = torch.baddbmm(
-        weights.flatten(0, 1), slope.flatten(2), patches.reshape(trials * experts, batch * kept, dimension)
-    )
+    slope = _relu_slope(pooled_slope.view(trials * experts, -1, 1, batch).expand(-1, -1, kept, -1), hidden)
+    moved = torch.baddbmm(weights.flatten(0, 1), slope.flatten(2), patches.flatten(0, 1).flatten(1, 2))
     return moved.view_as(weights), loss
 
 
