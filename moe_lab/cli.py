@@ -23,10 +23,11 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
+def _show_version(wanted: bool) -> bool:
     if wanted:
         print(f"moe-lab {moe_lab.__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()

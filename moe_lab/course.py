@@ -126,7 +126,7 @@ def _read_record(path: Path) -> dict[str, str]:
         found = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return {name: told for name, told in found.items() if isinstance(told, str)} if isinstance(found, dict) else {}
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -1,0 +1,174 @@
+"""The command line: what it prints, what it starts, and every way of asking it wrongly."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import moe_lab
+from moe_lab import cli, doctor, jupyter
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command, run in this process."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class TestAsking:
+    def test_version(self, capsys):
+        assert call(capsys, "--version") == (0, f"moe-lab {moe_lab.__version__}\n", "")
+
+    def test_help_names_every_command(self, capsys):
+        code, out, err = call(capsys, "--help")
+        assert (code, err) == (0, "")
+        assert all(command in out for command in ("lab", "demo", "doctor"))
+
+    def test_module_and_script_are_the_same_program(self):
+        script = Path(sys.executable).with_name("moe-lab")
+        for command in ([str(script)], [sys.executable, "-m", "moe_lab"]):
+            done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+            assert done.stdout == f"moe-lab {moe_lab.__version__}\n"
+
+
+class TestAskingWrongly:
+    @pytest.mark.parametrize(
+        ("arguments", "code", "says"),
+        [
+            (["nothing"], 2, "No such command 'nothing'"),
+            (["lab", "--nothing"], 2, "No such option"),
+            (["lab", "--port", "many"], 2, "Invalid value for '--port'"),
+            (["lab", "--port", "70000"], 2, "Invalid value for '--port'"),
+            (["lab", "/dev/null"], 1, "the course needs a folder that it can write to: got /dev/null"),
+            (["doctor", "--data", "/no/such/folder"], 1, "data must be a folder: got /no/such/folder"),
+            (["demo", "--trials", "few"], 2, "Invalid value for '--trials'"),
+            (["demo", "--trials", "0"], 1, "trials"),
+            (["demo", "--seed", "-1"], 1, "seed"),
+            (["demo", "--device", "abacus"], 1, "device must be"),
+            (["demo", "--out", "/dev/null"], 1, "/dev/null"),
+        ],
+    )
+    def test_is_one_sentence_on_stderr(self, capsys, arguments, code, says):
+        ended, out, err = call(capsys, *arguments)
+        assert (ended, out) == (code, "")
+        assert err.startswith("moe-lab: ")
+        assert err.count("\n") == 1
+        assert says in err
+
+    def test_a_port_in_use_is_one_sentence(self, capsys, tmp_path):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            code, _, err = call(capsys, "lab", "--no-browser", "--port", str(port), str(tmp_path / "mine"))
+        assert code == 1
+        assert err.startswith(f"moe-lab: port must be free and allowed: got port={port} on 127.0.0.1 (")
+        assert not (tmp_path / "mine").exists()
+
+    def test_without_jupyterlab_it_says_what_to_install(self, capsys, monkeypatch, tmp_path):
+        monkeypatch.setitem(jupyter.NEEDED, "a_module_that_is_not_installed", "a part of the course")
+        code, _, err = call(capsys, "lab", str(tmp_path / "mine"))
+        assert code == 1
+        assert err == (
+            "moe-lab: the course needs a_module_that_is_not_installed: install with pip install 'moe-lab[lab]'\n"
+        )
+
+    def test_a_bug_keeps_its_traceback(self, monkeypatch):
+        monkeypatch.setattr(doctor, "report", lambda folder: {}["no such key"])
+        with pytest.raises(KeyError):
+            cli.main(["doctor"])
+
+
+class TestDoctor:
+    def test_says_what_is_there(self, capsys, shared_data):
+        code, out, err = call(capsys, "doctor", "--data", str(shared_data / "mnist-t10k"))
+        assert (code, err) == (0, "")
+        rows = dict(re.findall(r"^  (\S.*?)  +(\S.*)$", out, re.M))
+        assert re.match(r"\d+\.\d+", rows["torch"])
+        assert re.match(r"\d+\.\d+", rows["ipywidgets"])
+        assert re.match(r"cpu|cuda|mps", rows["auto"])
+        assert rows["can show"].startswith("yes")
+        assert "10,000 test images" in rows["mnist"]
+        assert "training" not in rows["mnist"]
+
+    def test_says_what_is_missing(self, monkeypatch):
+        monkeypatch.setattr(
+            "importlib.metadata.requires", lambda name: ["torch>=2", "no-such-thing>=3.1; extra == 'lab'"]
+        )
+        assert dict(doctor.installed())["no-such-thing"] == "missing: pip install 'no-such-thing>=3.1'"
+
+    def test_says_when_widgets_cannot_show(self, monkeypatch):
+        monkeypatch.setitem(jupyter.NEEDED, "a_module_that_is_not_installed", "a part of the course")
+        ((_, answer),) = doctor.widgets()
+        assert answer.startswith("no: a_module_that_is_not_installed missing")
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[subprocess.Popen, str, Path]]:
+    """`moe-lab lab` as a reader starts it: the process, its address and the folder."""
+    port, folder = free_port(), tmp_path / "mine"
+    own = {f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "DATA", "RUNTIME")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "moe_lab", "lab", "--no-browser", "--port", str(port), str(folder)],
+        env={**os.environ, **own, "JUPYTER_TOKEN": "opensesame", "HOME": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        yield process, f"http://127.0.0.1:{port}", folder
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def status(address: str) -> int:
+    """The HTTP status of an address; 0 while nobody answers."""
+    try:
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+    except OSError:
+        return 0
+
+
+class TestLab:
+    def test_serves_the_course_to_those_with_the_token(self, served):
+        process, address, folder = served
+        notebook = f"{address}/api/contents/00_start_here.ipynb"
+        deadline = time.monotonic() + 60
+        while status(f"{notebook}?token=opensesame") != 200:
+            assert process.poll() is None, process.stdout.read()
+            assert time.monotonic() < deadline, "JupyterLab did not answer within a minute"
+            time.sleep(0.2)
+        assert (folder / "00_start_here.ipynb").exists()
+        assert status(notebook) == 403
+        assert status(f"{address}/lab/tree/00_start_here.ipynb?token=opensesame") == 200
+        assert status(f"{address}/api/contents/../pyproject.toml?token=opensesame") == 404
+
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=30)[0]
+        assert f"The course is in {folder.resolve()}." in said
+        assert "Traceback" not in said
+        assert status(notebook) == 0

@@ -1,0 +1,149 @@
+"""What gets installed: names, versions, the wheel and what travels inside it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+
+import jaxtyping
+import numpy as np
+import pytest
+from packaging.requirements import Requirement
+
+import moe_lab
+from moe_lab import trials
+
+
+def run(*arguments: str, **changes: str) -> str:
+    """A fresh Python's output."""
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, env={**os.environ, **changes}, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def pins(path: Path) -> dict[str, str]:
+    lines = [line.split("#")[0].strip() for line in path.read_text().splitlines()]
+    found = [re.fullmatch(r"([A-Za-z0-9._-]+)==([^=<>~!*,;\s]+)", line) for line in lines if line and line[0] != "-"]
+    assert all(found), "a line is not name==version"
+    return {normal(pin[1]): pin[2] for pin in found if pin}
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@pytest.fixture(scope="module")
+def project(root: Path) -> dict:
+    return tomllib.loads((root / "pyproject.toml").read_text())
+
+
+class TestNames:
+    def test_version_is_the_same_everywhere(self, root):
+        assert version("moe-lab") == moe_lab.__version__
+        assert f"version: {moe_lab.__version__}\n" in (root / "CITATION.cff").read_text()
+
+    def test_every_public_name_is_there(self):
+        assert {name: getattr(moe_lab, name) for name in moe_lab.__all__}.keys() <= set(dir(moe_lab))
+
+    def test_unknown_name_is_an_attribute_error(self):
+        with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
+            _ = moe_lab.no_such_name
+
+    def test_import_loads_nothing_heavy(self):
+        heavy = "{'torch', 'numpy', 'xarray', 'matplotlib', 'pydantic', 'IPython'}"
+        assert run("-c", f"import sys, moe_lab; print(sorted({heavy} & set(sys.modules)))") == "[]\n"
+
+    def test_library_never_imports_widgets(self, root):
+        sources = list((root / "moe_lab").rglob("*.py"))
+        assert sources
+        guilty = [
+            p for p in sources if re.search(r"^\s*(from|import) (moe_lab_widgets|ipywidgets)", p.read_text(), re.M)
+        ]
+        assert not guilty
+
+
+class TestChecksWhileTesting:
+    def test_a_wrong_type_fails(self):
+        with pytest.raises(jaxtyping.TypeCheckError):
+            trials.stream("0", 0, "labels")
+
+    def test_a_numpy_number_is_a_number(self):
+        assert trials.stream(np.int64(3), 0, "labels").random() == trials.stream(3, 0, "labels").random()
+
+
+class TestVersions:
+    def test_every_requirement_is_pinned_inside_its_range(self, root, project):
+        pinned = pins(root / "constraints.txt")
+        extras = [line for lines in project["project"]["optional-dependencies"].values() for line in lines]
+        asked = [Requirement(text) for text in (*project["project"]["dependencies"], *extras)]
+        wrong = [
+            str(one)
+            for one in asked
+            if one.name != "moe-lab" and not one.specifier.contains(pinned.get(normal(one.name), "0"), prereleases=True)
+        ]
+        assert len(asked) > 20
+        assert wrong == []
+
+    def test_pins_carry_no_local_build(self, root):
+        assert [name for name, pin in pins(root / "constraints.txt").items() if "+" in pin] == []
+
+    def test_binder_takes_the_cpu_build_of_the_pinned_torch(self, root):
+        assert pins(root / "binder/requirements.txt") == {"torch": f"{pins(root / 'constraints.txt')['torch']}+cpu"}
+
+
+@pytest.fixture(scope="module")
+def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    run("-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(root))
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel alone in a folder, without the checkout."""
+    folder = tmp_path_factory.mktemp("installed")
+    run("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(folder), str(wheel))
+    return folder
+
+
+class TestWheel:
+    def test_holds_both_packages_and_the_notebooks_and_nothing_else(self, wheel, root):
+        names = zipfile.ZipFile(wheel).namelist()
+        assert {name.split("/")[0] for name in names} == {
+            "moe_lab",
+            "moe_lab_widgets",
+            f"moe_lab-{moe_lab.__version__}.dist-info",
+        }
+        expected = {f"moe_lab/_notebooks/{path.name}" for path in (root / "notebooks").glob("*.ipynb")}
+        assert expected
+        assert expected <= set(names)
+        assert {"moe_lab/py.typed", "moe_lab_widgets/__init__.py"} <= set(names)
+        assert any(name.endswith("/LICENSE") for name in names)
+        assert not [name for name in names if "__pycache__" in name or ".ipynb_checkpoints" in name]
+
+    def test_works_on_its_own(self, installed, tmp_path):
+        code = (
+            "import moe_lab, moe_lab_widgets; from pathlib import Path; from moe_lab import course;"
+            "print(moe_lab.__file__); print(moe_lab_widgets.__file__); print(course.notebooks_folder());"
+            "print(len(course.copy_course(Path('mine')).new))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(installed)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        *places, copied = done.stdout.split()
+        assert all(Path(place).is_relative_to(installed) for place in places)
+        assert int(copied) == len(list((tmp_path / "mine").rglob("*.ipynb"))) > 0
