@@ -94,10 +94,15 @@ def load(root: Path | str | None = None, *, download: bool = False) -> Images:
     )
 
 
-def fetch(folder: Path | str, mirrors: Sequence[str] = MIRRORS, sha256: Mapping[str, str] = SHA256) -> None:
+def fetch(folder: Path | str, *, mirrors: Sequence[str] | None = None, sha256: Mapping[str, str] = SHA256) -> None:
     """Downloads what a folder lacks from the first mirror that has it, unpacks it and checks its SHA-256.
 
     A file that fails the check is thrown away and the next mirror is tried. A file that is already there is left alone.
+
+    Args:
+      folder: where the files go, made if need be.
+      mirrors: addresses of folders that serve the gzipped files; None for MIRRORS.
+      sha256: name -> SHA-256 of the unpacked file, for each file wanted.
 
     Raises:
       RuntimeError: no mirror gave the right file, or the folder cannot be written to.
@@ -106,7 +111,7 @@ def fetch(folder: Path | str, mirrors: Sequence[str] = MIRRORS, sha256: Mapping[
     folder = writable_folder(folder) if missing else Path(folder)
     for name, known in missing.items():
         failures = []
-        for mirror in mirrors:
+        for mirror in MIRRORS if mirrors is None else mirrors:
             failure = _download(mirror + name + ".gz", folder / name, known)
             if failure is None:
                 break
