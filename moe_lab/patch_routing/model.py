@@ -166,7 +166,7 @@ class JointPass(NamedTuple):
     outputs: Float[Tensor, "T c B"]  # f
 
 
-def joint_forward(weights: Float[Tensor, "T m+k d"], patches: Float[Tensor, "T B n d"], rules: JointRules) -> JointPass:
+def joint_forward(weights: Float[Tensor, "T m_and_k d"], patches: Float[Tensor, "T B n d"], rules: JointRules) -> JointPass:
     """Eq. 1 with the gates of eq. 4. `weights` holds the m hidden rows, then the k routers."""
     trials, batch, n, _ = patches.shape
     neurons, experts = rules.membership.shape[1:]
@@ -180,11 +180,11 @@ def joint_forward(weights: Float[Tensor, "T m+k d"], patches: Float[Tensor, "T B
 
 
 def joint_step(
-    weights: Float[Tensor, "T m+k d"],
+    weights: Float[Tensor, "T m_and_k d"],
     patches: Float[Tensor, "T B n d"],
     labels: Int[Tensor, "T B"],
     rules: JointRules,
-) -> tuple[Float[Tensor, "T m+k d"], Loss]:
+) -> tuple[Float[Tensor, "T m_and_k d"], Loss]:
     """One SGD step on all weights, with the exact gradient; equal to autograd through eq. 1 (tested).
 
     With S_{j,s} = sum_{r in s} (a_r / l) df ReLU(<w_r, x^(j)>) the slope along gate G_{j,s}, the softmax gives the slope
