@@ -84,7 +84,7 @@ class TestSetupCell:
         exec(badges.setup_cell("owner/name"), {})
         asked = (tmp_path / "asked").read_text().splitlines()
         assert asked[:3] == ["-m", "pip", "install"]
-        assert "moe-lab @ git+https://github.com/owner/name" in asked
+        assert "git+https://github.com/owner/name" in asked
         assert {f"{name}=={version(name)}" for name in ("torch", "numpy", "ipywidgets")} <= set(asked)
 
 

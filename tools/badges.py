@@ -27,7 +27,7 @@ if "google.colab" in sys.modules:
     from importlib.metadata import version
 
     keep = [f"{name}=={version(name)}" for name in ("torch", "numpy", "ipywidgets")]
-    source = "moe-lab @ git+https://github.com/{repo}"
+    source = "git+https://github.com/{repo}"
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", source, *keep], check=True)'''
 
 
