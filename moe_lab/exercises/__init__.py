@@ -1,0 +1,39 @@
+"""Checks for the exercises of the notebooks.
+
+Each takes the learner's own function and returns a Verdict, which shows itself at the end of a cell:
+
+>>> from moe_lab import exercises
+>>> exercises.check_delta(lambda delta_d, delta_r: 1 / (1 - max(delta_d, delta_r)))
+✗ delta: Not yet. You forgot the squares. (your result for delta_d=0.0, delta_r=0.6 is 2.5; it should be 1.562)
+"""
+
+from moe_lab.exercises.alignment import check_alignment, check_coverage, check_router_gradient
+from moe_lab.exercises.routing import (
+    TABLE,
+    TINY,
+    check_gates,
+    check_output,
+    check_switch,
+    check_token_choice,
+    check_top_l,
+)
+from moe_lab.exercises.transitions import check_delta, check_l_star, check_sample_ratios, check_samples_needed
+from moe_lab.exercises.verdict import Verdict
+
+__all__ = [
+    "TABLE",
+    "TINY",
+    "Verdict",
+    "check_alignment",
+    "check_coverage",
+    "check_delta",
+    "check_gates",
+    "check_l_star",
+    "check_output",
+    "check_router_gradient",
+    "check_sample_ratios",
+    "check_samples_needed",
+    "check_switch",
+    "check_token_choice",
+    "check_top_l",
+]

@@ -1,0 +1,153 @@
+"""Checks of notebook 02: where routers point, what they catch, and what moves them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from moe_lab import routing
+from moe_lab.exercises.verdict import Case, Verdict, judge
+
+
+def check_alignment(alignment: object) -> Verdict:
+    """Checks `alignment(routers, signals) -> (k, c)`: the cosine of every router with every class pattern."""
+    generator = np.random.default_rng(6)
+    cases = [
+        _alignment_case("for w = (2, 0), (3, 3) and o = (1, 0), (0, 3)", [[2.0, 0], [3, 3]], [[1.0, 0], [0, 3]]),
+        _alignment_case(
+            "for random routers and patterns", generator.normal(size=(3, 5)), generator.normal(size=(2, 5))
+        ),
+    ]
+    praise = "The length of a router does not matter to its direction; it matters to how sharp its gates are."
+    return judge("alignment", alignment, cases, praise)
+
+
+def _alignment_case(about: str, routers: Any, signals: Any) -> Case:
+    w, o = np.array(routers), np.array(signals)
+    products = w @ o.T
+    long_w, long_o = np.linalg.norm(w, axis=1, keepdims=True), np.linalg.norm(o, axis=1)
+    right = products / long_w / long_o
+    mistakes = {
+        "You return inner products: divide by the length of the router and of the pattern.": products,
+        "You divide by the length of the patterns only: the routers have lengths too.": products / long_o,
+        "You divide by the length of the routers only: the patterns have lengths too.": products / long_w,
+        "Your result is transposed: one row a router, one column a class.": right.T,
+        "You lost the sign: a router that points away from o has cosine -1.": np.abs(right),
+        "You divide by the squared lengths: take the square root.": products / long_w**2 / long_o**2,
+        "You divide by the length of the whole matrix: every row has a length of its own (axis=1).": (
+            products / np.linalg.norm(w) / np.linalg.norm(o)
+        ),
+    }
+    return Case((w, o), right, about, mistakes)
+
+
+def check_coverage(coverage: object) -> Verdict:
+    """Checks `coverage(kept, signal, labels) -> (c,)`: the share of a class's samples whose o the best expert keeps.
+
+    kept is (experts, samples, patches) bool, signal (samples,) the place of o, labels (samples,) 0 ... c-1.
+    """
+    generator = np.random.default_rng(7)
+    # Of class 0's four samples expert 1 catches o in three and expert 2 in one; it also catches one of class 1's two.
+    small = np.zeros((2, 6, 3), dtype=bool)
+    small[0, [0, 1, 2], 0] = small[1, [3, 4], 0] = True
+    small[..., 1] = True
+    small_labels = np.array([0, 0, 0, 0, 1, 1])
+    scores = torch.from_numpy(generator.normal(size=(3, 40, 6)))
+    large = routing.top_mask(scores, 2).numpy()
+    places, labels = generator.integers(0, 6, 40), np.arange(40) % 2
+    cases = [
+        _coverage_case("in a case of 6 samples", small, np.zeros(6, dtype=int), small_labels),
+        _coverage_case("in a case of 40 samples", large, places, labels),
+    ]
+    praise = "One expert must catch the pattern in all samples: half each by two experts is not alignment."
+    return judge("coverage", coverage, cases, praise)
+
+
+def _coverage_case(about: str, kept: np.ndarray, signal: np.ndarray, labels: np.ndarray) -> Case:
+    caught = kept[:, np.arange(len(labels)), signal]  # (experts, samples)
+    member = labels == np.arange(labels.max() + 1)[:, None]  # (classes, samples)
+    sizes = member.sum(1)
+    shares = caught @ member.T.astype(float) / sizes  # (experts, classes)
+    mistakes = {
+        "You count a sample when any expert catches o: choose one expert for the class, the one that catches o most "
+        "often.": (member & caught.any(0)).sum(1) / sizes,
+        "You average over the experts: take the best one of each class.": shares.mean(0),
+        "You return every expert's share: take the best one of each class.": shares,
+        "You divide by all samples: the share is of the samples of the class.": shares.max(0) * sizes / len(labels),
+        "You count samples: divide by the number of samples of the class.": shares.max(0) * sizes,
+        "You do not tell the classes apart: one number a class, from its own samples.": caught.mean(1).max(),
+        "You count all kept patches: look at the place of o only, signal[i] for sample i.": (
+            (kept.mean(-1) @ member.T / sizes).max(0)
+        ),
+        "You take one expert for all classes: each class has its own best expert.": shares[shares.mean(1).argmax()],
+    }
+    return Case((kept, signal, labels), shares.max(0), about, mistakes)
+
+
+def check_router_gradient(router_gradient: object) -> Verdict:
+    """Checks `router_gradient(patches, router, neurons, outputs, count, y, v) -> (d,)`: eq. 26 of one expert.
+
+    One sample. Shapes: patches (n, d), router (d,), neurons (m/k, d), outputs (m/k,). y is +1 or -1, and v =
+    1/(1 + exp(y f)) is given, so that the other experts need not be known.
+    """
+    generator = np.random.default_rng(8)
+
+    def draw(n: int, d: int, r: int) -> list[np.ndarray]:
+        return [generator.normal(size=shape) for shape in ((n, d), (d,), (r, d), (r,))]
+
+    cases = [
+        _gradient_case("with n=4, l=2, y=+1", *draw(4, 3, 2), count=2, y=1, v=0.4),
+        _gradient_case("with n=6, l=4, y=-1", *draw(6, 5, 3), count=4, y=-1, v=0.7),
+        _gradient_case("with l=1", *draw(5, 3, 2), count=1, y=1, v=0.5),
+    ]
+    praise = "A patch pulls its router when it adds more to -y f than the others do. With l=1 nothing pulls: exactly 0."
+    return judge("router_gradient", router_gradient, cases, praise)
+
+
+def _gradient_case(
+    about: str, patches: Any, router: Any, neurons: Any, outputs: Any, *, count: int, y: int, v: float
+) -> Case:
+    """The right answer is autograd's, through eq. 1 as it stands; the mistakes are slips in eq. 26."""
+    variable = torch.from_numpy(router).requires_grad_()
+    tensor = torch.from_numpy(patches)
+    mask, gates = routing.expert_choice((tensor @ variable)[None, None, None], count)
+    active = (torch.from_numpy(neurons) @ tensor.T).clamp_min(0)
+    f = (torch.from_numpy(outputs) / count * (active * gates[0, 0]).sum(-1)).sum()
+    (slope,) = torch.autograd.grad(f, variable)
+    right = -y * v * slope.numpy()
+
+    kept, g = mask.numpy().ravel(), gates.detach().numpy().ravel()
+    every = torch.from_numpy(patches @ router).softmax(-1).numpy()
+    s = outputs @ active.numpy() / count
+
+    def formula(outer: np.ndarray, inner: np.ndarray, slopes: np.ndarray = s) -> np.ndarray:
+        """-y v times the sum over j and i of slopes_j outer_j inner_i (x_j - x_i)"""
+        return -y * v * np.einsum("j,i,jid->d", slopes * outer, inner, patches[:, None] - patches[None])
+
+    turned = (  # with y = +1 the sign was right, or an earlier case would have said so
+        "Your sign is turned round: the gradient carries -y, and the differences are x_j - x_i."
+        if y > 0
+        else "You left out y: for y = -1 the pull turns round."
+    )
+    mistakes = {
+        turned: -right,
+        "You left out v: the slope of the logistic loss, which is small on samples that are already right.": right / v,
+        "You left out 1/l.": right * count,
+        "You left out the inner gates G_i: the other patches count by their gates.": formula(g, kept),
+        "Your softmax is over all patches: gates and sums run over the kept patches only.": formula(every, every),
+        "You hold the gates fixed: a router moves f through its gates only.": -y * v * (s * g) @ patches,
+        "You left out the output weights a.": formula(g, g, active.numpy().sum(0) / count),
+    }
+    if count == 1:
+        hint = "With l=1 the only gate is 1 whatever the router is, so the gradient is exactly 0."
+        mistakes = {hint: -y * v * (s * g) @ patches} | mistakes
+    return Case((patches, router, neurons, outputs, count, y, v), right, about, mistakes)
+
+
+def _without_outputs(
+    active: np.ndarray, g: np.ndarray, patches: np.ndarray, count: int, y: int, v: float
+) -> np.ndarray:
+    s = active.sum(0) / count
+    return -y * v * (g * (s - g @ s)) @ patches

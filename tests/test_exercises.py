@@ -1,0 +1,139 @@
+"""The checks of the exercises: solutions pass, typical mistakes get their own hint, nothing raises."""
+
+from __future__ import annotations
+
+import inspect
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from moe_lab import exercises
+from moe_lab.exercises.verdict import Case, Verdict, judge, show
+from moe_lab.patch_routing import PatternTask
+from tests.solutions import alignment, routing, transitions
+
+CHECKS = {name.removeprefix("check_"): getattr(exercises, name) for name in exercises.__all__ if "check_" in name}
+ROOMS = (routing, alignment, transitions)
+SOLUTIONS = {name: getattr(room, name) for room in ROOMS for name in room.WRONG}
+WRONG = [
+    (name, hint, answer) for room in ROOMS for name, answers in room.WRONG.items() for hint, answer in answers.items()
+]
+
+
+def test_every_check_has_a_solution():
+    assert set(SOLUTIONS) == set(CHECKS)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+class TestEveryCheck:
+    def test_solution_passes(self, name):
+        verdict = CHECKS[name](SOLUTIONS[name])
+        assert verdict, verdict
+        assert verdict.state == "right" and verdict.exercise == name
+
+    def test_placeholder_is_open(self, name):
+        verdict = CHECKS[name](lambda *arguments: None)
+        assert not verdict and verdict.state == "open"
+        assert "Not yet answered" in repr(verdict)
+        assert CHECKS[name](None).state == "open"
+
+    @pytest.mark.parametrize(
+        "answer", ["a word", object(), [[1], [2, 3]], float("nan"), np.zeros((7, 7, 7)), {"a": 1}, [], 12345.678]
+    )
+    def test_odd_answers_are_explained(self, name, answer):
+        verdict = CHECKS[name](lambda *arguments: answer)
+        assert verdict.state == "wrong"
+        assert len(verdict.message) > 20
+
+    def test_a_crash_is_explained(self, name):
+        def crashing(*arguments):
+            raise IndexError("index 9 is out of bounds")
+
+        verdict = CHECKS[name](crashing)
+        assert verdict.state == "wrong"
+        assert "IndexError: index 9 is out of bounds" in verdict.message
+
+    def test_a_wrong_signature_is_explained(self, name):
+        assert "TypeError" in CHECKS[name](lambda: 1).message
+
+    def test_a_call_in_place_of_a_function_is_explained(self, name):
+        assert "without brackets" in CHECKS[name](3.0).message
+
+    def test_inputs_may_be_changed(self, name):
+        def spoiling(*arguments):
+            result = np.array(SOLUTIONS[name](*arguments), dtype=float)
+            for argument in arguments:
+                if isinstance(argument, np.ndarray):
+                    argument[...] = 0
+            return result
+
+        assert CHECKS[name](spoiling)
+        assert CHECKS[name](SOLUTIONS[name])
+
+    def test_float32_tensors_will_do(self, name):
+        def answer(*arguments):
+            return torch.tensor(np.asarray(SOLUTIONS[name](*arguments), dtype=np.float32), requires_grad=True)
+
+        assert CHECKS[name](answer)
+
+    def test_a_small_error_is_found(self, name):
+        verdict = CHECKS[name](lambda *arguments: np.asarray(SOLUTIONS[name](*arguments), dtype=float) * 1.001)
+        assert verdict.state == "wrong"
+
+    def test_arguments_are_named_in_the_docstring(self, name):
+        parameters = ", ".join(inspect.signature(SOLUTIONS[name]).parameters)
+        assert f"`{name}({parameters})" in CHECKS[name].__doc__
+
+
+@pytest.mark.parametrize(("name", "hint", "answer"), WRONG, ids=[f"{name}-{hint}" for name, hint, _ in WRONG])
+def test_a_typical_mistake_gets_its_hint(name, hint, answer):
+    verdict = CHECKS[name](answer)
+    assert verdict.state == "wrong"
+    assert hint in verdict.message
+
+
+def test_the_tiny_model_gives_a_third():
+    assert routing.output(*exercises.TINY.values()) == pytest.approx(1 / 3)
+
+
+def test_l_star_agrees_with_the_task():
+    task = PatternTask(distractors=3)
+    drawn = task.draw(20, trials=[0], seed=0, dtype=torch.float64)
+    irrelevant = drawn.patches()[0][drawn.roles[0] != 0].unflatten(0, (20, -1)).numpy()
+    clean = PatternTask(distractors=3, noise=0).draw(20, trials=[0], seed=0, dtype=torch.float64)
+    patterns = clean.patches()[0][clean.roles[0] != 0].unflatten(0, (20, -1)).numpy()
+    o_1, o_2 = task.class_patterns().numpy()
+    assert transitions.l_star(patterns, o_1, o_2, task.gap / 2) == task.l_star == 4
+    assert irrelevant.shape == patterns.shape == (20, 15, 32)
+
+
+def test_delta_agrees_with_the_task():
+    task = PatternTask(delta_d=-0.5, delta_r=0.4, gap=0.5)
+    assert transitions.delta(-0.5, 0.4) == pytest.approx(task.delta)
+
+
+class TestVerdict:
+    def test_shows_itself_in_text_and_html(self):
+        verdict = Verdict("gates", "wrong", "a < b\nand more")
+        assert repr(verdict) == "✗ gates: Not yet. a < b\nand more"
+        assert "a &lt; b<br>and more" in verdict._repr_html_()
+
+    def test_a_later_case_without_a_return_is_wrong_not_open(self):
+        cases = [Case((1,), 1, "for 1"), Case((2,), 2, "for 2")]
+        verdict = judge("half", lambda x: 1 if x == 1 else None, cases, "")
+        assert verdict.state == "wrong" and "path without a return" in verdict.message
+
+    def test_a_wrong_shape_names_both_shapes(self):
+        verdict = judge("flat", lambda: [1, 2], [Case((), [[1], [2]], "here")], "")
+        assert "shape (2, 1) here: got shape (2,)" in verdict.message
+
+    def test_infinity_is_a_value(self):
+        assert judge("never", lambda: math.inf, [Case((), math.inf, "here")], "")
+        assert not judge("never", lambda: 3.0, [Case((), math.inf, "here")], "")
+
+    @pytest.mark.parametrize(("value", "text"), [(0.5, "0.5"), ([1.0, 2.0], "[1., 2.]"), (np.zeros((5, 6)), "(5, 6)")])
+    def test_show_is_short(self, value, text):
+        assert text in show(value)
+        assert "\n" not in show(np.random.default_rng(0).normal(size=(3, 8)))
