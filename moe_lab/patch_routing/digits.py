@@ -20,15 +20,15 @@ from moe_lab.datasets import mnist
 from moe_lab.patch_routing.data import BACKGROUND, SIGNAL, Drawn, Samples, Split, check_balance, random_places, stack
 from moe_lab.trials import stream
 
-_TRAINING_SHARE = 0.75  # of the images, where there is no official division
+_TEST_EVERY = 4  # every fourth image of a digit is a test image, where there is no official division
 
 
 class DigitTask(Config):
     """Samples of n handwritten digits of which one decides the label (pmoe2023, section 5.1, figure 3).
 
     Each patch is a whole image. The digits named in `digits` are o_1 and o_2 (o_1 ... o_c with more than two); all
-    others are class-irrelevant. Each trial divides the images into training and test images of its own (MNIST keeps its
-    official division where both pairs are there), so a test sample never shows a training image.
+    others are class-irrelevant. Every fourth image of each digit is kept for testing (MNIST keeps its official division
+    where both pairs of files are there), so a test sample never shows a training image.
 
     The pair (6, 7) of the embedded digits was picked by scanning all 45 pairs: it is a good example, not an average one.
 
@@ -85,14 +85,11 @@ class DigitTask(Config):
         return _images(self.source, self.root, self.download).pixels.shape[1]
 
     def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials classes d"]:
-        """The mean image of each class digit over the trial's training images, as unit vectors in float64."""
-        images = _images(self.source, self.root, self.download)
-        means = []
-        for trial in trials:
-            train = self._pool(trial, seed, "train")
-            of_trial = [images.pixels[train[images.labels[train] == digit]].mean(axis=0) for digit in self.digits]
-            means.append(np.stack([mean / np.linalg.norm(mean) for mean in of_trial]))
-        return torch.as_tensor(np.stack(means))
+        """The mean training image of each class digit, the same in every trial, as unit vectors in float64."""
+        images, train = _images(self.source, self.root, self.download), self._pool("train")
+        means = np.stack([images.pixels[train[images.labels[train] == digit]].mean(axis=0) for digit in self.digits])
+        unit = torch.as_tensor(means / np.linalg.norm(means, axis=1, keepdims=True))
+        return unit.expand(len(trials), -1, -1)
 
     def draw(
         self,
@@ -123,12 +120,15 @@ class DigitTask(Config):
 
     def _draw_trial(self, samples: int, trial: int, seed: int, split: Split) -> Drawn:
         images = _images(self.source, self.root, self.download)
-        pool = self._pool(trial, seed, split)
+        pool = self._pool(split)
         labels = np.arange(samples) % self.classes
         places = random_places(seed, trial, split, samples, self.patches)
         chosen = stream(seed, trial, f"{split}/images").random((samples, self.patches))
 
         irrelevant = pool[~np.isin(images.labels[pool], self.digits)]
+        shown = np.unique(images.labels[pool])
+        require(len(irrelevant) > 0 and set(self.digits) <= set(shown.tolist()),
+                f"the {split} images must show every digit of the task and one other", digits=self.digits, shown=shown.tolist())
         index = irrelevant[(chosen * len(irrelevant)).astype(np.int64)]
         for label, digit in enumerate(self.digits):
             own = pool[images.labels[pool] == digit]
@@ -145,23 +145,19 @@ class DigitTask(Config):
             sides=np.take_along_axis(sides, order, axis=1),
         )
 
-    def _pool(self, trial: int, seed: int, split: Split) -> np.ndarray:
-        """The images that a trial may use for training or for testing."""
-        images = _images(self.source, self.root, self.download)
-        if images.is_test is not None:
-            return np.flatnonzero(images.is_test if split == "test" else ~images.is_test)
-        shuffled = stream(seed, trial, "division").permutation(len(images.labels))
-        cut = round(_TRAINING_SHARE * len(shuffled))
-        return shuffled[cut:] if split == "test" else shuffled[:cut]
+    def _pool(self, split: Split) -> np.ndarray:
+        """The images that training or test samples may show."""
+        is_test = _images(self.source, self.root, self.download).is_test
+        return np.flatnonzero(is_test if split == "test" else ~is_test)
 
 
 @dataclass(frozen=True)
 class _Images:
-    """Prepared images: (count, d) pixels of unit norm, their digits, and the official division where there is one."""
+    """Prepared images: (count, d) pixels of unit norm, their digits, and which are for testing."""
 
     pixels: np.ndarray
     labels: np.ndarray
-    is_test: np.ndarray | None
+    is_test: np.ndarray
 
 
 @lru_cache(maxsize=4)
@@ -174,4 +170,9 @@ def _images(source: str, root: Path | None, download: bool) -> _Images:
     else:
         loaded = mnist.load(root, download=download)
         pixels, is_test = loaded.images.astype(np.float64), loaded.is_test
-    return _Images(pixels / np.linalg.norm(pixels, axis=1, keepdims=True), loaded.labels, is_test)
+    if is_test is None:
+        is_test = np.zeros(len(loaded.labels), dtype=bool)
+        for digit in range(10):
+            is_test[np.flatnonzero(loaded.labels == digit)[::_TEST_EVERY]] = True
+    norms = np.maximum(np.linalg.norm(pixels, axis=1, keepdims=True), 1e-12)
+    return _Images(pixels / norms, loaded.labels, is_test)

@@ -169,7 +169,8 @@ class JointLearner(Learner):
             initial[row, :neurons] = models.initial_experts(trial, setting.seed, neurons, d)
             initial[row, neurons : neurons + experts] = models.initial_routers(trial, setting.seed, experts, n, d)
         self.weights = setting.tensor(initial)
-        self.rules = models.JointRules(
+        self.present = setting.tensor(rows.experts)[:, None] > torch.arange(most, device=setting.device)
+        self.rules = models.joint_rules(
             outputs=_outputs(rows, setting, rows.patches_per_expert),
             membership=setting.tensor(models.membership(neurons, rows.experts.tolist())),
             patches_per_expert=setting.tensor(rows.patches_per_expert),
@@ -179,7 +180,7 @@ class JointLearner(Learner):
     @property
     def sizes(self) -> tuple[int, int]:
         n, d = self.train.index.shape[2], self.train.bank.shape[2]
-        return self.rules.membership.shape[2], n * (d + 2 * self.setting.model.neurons)
+        return self.present.shape[1], n * (d + 2 * self.setting.model.neurons)
 
     def _step(self, weights: Tensor, samples: Tensor) -> tuple[Tensor, models.Loss]:
         count = self.train.index.shape[1]
@@ -201,11 +202,11 @@ class JointLearner(Learner):
 
     def _keep(self, rows: Tensor) -> None:
         self.rules = models.JointRules(*(part[rows] for part in self.rules))
+        self.present = self.present[rows]
 
     def routing(self, counts: RoutingCounts) -> dict[str, Tensor]:
-        present = self.rules.membership.sum(1) > 0
-        routers = self.weights[:, self.setting.model.neurons :]
-        return {**counts.values(present), "alignment": alignment(routers, self.setting.signals[self.group], present)}
+        routers, signals = self.weights[:, self.setting.model.neurons :], self.setting.signals[self.group]
+        return {**counts.values(self.present), "alignment": alignment(routers, signals, self.present)}
 
     def example_kept(self) -> Tensor:
         return self._forward(self.test, 0, self.setting.classes).mask.transpose(1, 2)

@@ -131,10 +131,9 @@ class Loss(NamedTuple):
 def loss_of(outputs: Float[Tensor, "T c B"], labels: Int[Tensor, "T B"]) -> Loss:
     """Logistic loss log(1 + exp(-y f)) for one output (eq. 2), cross-entropy for one output a class (eq. 24)."""
     if outputs.shape[1] == 1:
-        sign = (1 - 2 * labels).to(outputs.dtype)
-        margin = sign * outputs[:, 0]
-        slope = -sign * torch.sigmoid(-margin)
-        return Loss(torch.nn.functional.softplus(-margin), slope[:, None], margin > 0)
+        against = (2 * labels - 1).to(outputs.dtype)  # -y
+        miss = against * outputs[:, 0]  # -y f
+        return Loss(torch.nn.functional.softplus(miss), (against * miss.sigmoid())[:, None], miss < 0)
     chosen = labels[:, None]
     logs = outputs.log_softmax(dim=1)
     slope = logs.exp().scatter_add(1, chosen, -torch.ones_like(logs[:, :1]))
@@ -150,10 +149,9 @@ def _relu_slope(slope: Tensor, hidden: Tensor) -> Tensor:
 
 
 class JointRules(NamedTuple):
-    """What stays fixed while a joint model trains."""
+    """What stays fixed while a joint model trains. Padded experts have no neurons: their rows are zero."""
 
-    outputs: Float[Tensor, "T m c"]  # a / l
-    membership: Float[Tensor, "T m k"]
+    outputs: Float[Tensor, "T c k m"]  # a_{r,s} / l at the neurons r of expert s, else 0
     patches_per_expert: Int[Tensor, "T"]
     learning_rate: Float[Tensor, "T 1 1"]
 
@@ -162,21 +160,34 @@ class JointPass(NamedTuple):
     hidden: Float[Tensor, "T m Bn"]  # ReLU(<w_r, x^(j)>)
     mask: Tensor  # (T, k, B, n) bool, J_s
     gates: Float[Tensor, "T k B n"]
-    spread: Float[Tensor, "T m Bn"]  # every neuron's gate, that of its expert
+    votes: Float[Tensor, "T c k B n"]  # V_{j,s}, what expert s makes of patch j
+    answers: Float[Tensor, "T c k B"]  # what each expert adds to f
     outputs: Float[Tensor, "T c B"]  # f
 
 
-def joint_forward(weights: Float[Tensor, "T m_and_k d"], patches: Float[Tensor, "T B n d"], rules: JointRules) -> JointPass:
-    """Eq. 1 with the gates of eq. 4. `weights` holds the m hidden rows, then the k routers."""
+def joint_rules(
+    outputs: Float[Tensor, "T m c"],
+    membership: Float[Tensor, "T m k"],
+    patches_per_expert: Int[Tensor, "T"],
+    learning_rate: Float[Tensor, "T 1 1"],
+) -> JointRules:
+    """The rules for output weights a / l and for neurons that belong to experts as `membership` says."""
+    own = outputs.mT[:, :, None] * membership.mT[:, None]
+    return JointRules(own, patches_per_expert, learning_rate)
+
+
+def joint_forward(
+    weights: Float[Tensor, "T m_and_k d"], patches: Float[Tensor, "T B n d"], rules: JointRules
+) -> JointPass:
+    """Eq. 1 with the gates of eq. 4, as f = sum_s sum_j G_{j,s} V_{j,s}. `weights`: m hidden rows, then k routers."""
     trials, batch, n, _ = patches.shape
-    neurons, experts = rules.membership.shape[1:]
+    _, classes, experts, neurons = rules.outputs.shape
     products = weights @ patches.flatten(1, 2).mT
-    scores = products[:, neurons:].view(trials, experts, batch, n)
-    mask, gates = expert_choice(scores, rules.patches_per_expert)
-    spread = rules.membership @ gates.flatten(2)
     hidden = products[:, :neurons].clamp_min(0)
-    pooled = (hidden * spread).view(trials, neurons, batch, n).sum(-1)
-    return JointPass(hidden, mask, gates, spread, rules.outputs.mT @ pooled)
+    mask, gates = expert_choice(products[:, neurons:].view(trials, experts, batch, n), rules.patches_per_expert)
+    votes = (rules.outputs.flatten(1, 2) @ hidden).view(trials, classes, experts, batch, n)
+    answers = (gates[:, None] * votes).sum(-1)
+    return JointPass(hidden, mask, gates, votes, answers, answers.sum(2))
 
 
 def joint_step(
@@ -187,19 +198,18 @@ def joint_step(
 ) -> tuple[Float[Tensor, "T m_and_k d"], Loss]:
     """One SGD step on all weights, with the exact gradient; equal to autograd through eq. 1 (tested).
 
-    With S_{j,s} = sum_{r in s} (a_r / l) df ReLU(<w_r, x^(j)>) the slope along gate G_{j,s}, the softmax gives the slope
-    along the routing value: G_{j,s} (S_{j,s} - sum_i G_{i,s} S_{i,s}), which is eq. 26 with r summed over the m/k
-    neurons of expert s (the paper prints m). Which patches are kept is piecewise constant and has no gradient.
+    With V_{j,s} = sum_{r in s} (a_{r,s} / l) ReLU(<w_{r,s}, x^(j)>), f has the slope a_{r,s} / l G_{j,s} along an active
+    hidden value (eq. 21) and G_{j,s} (V_{j,s} - sum_i G_{i,s} V_{i,s}) along a routing value. The latter is eq. 26 with
+    r summed over the m/k neurons of expert s (the paper prints m). Which patches are kept is piecewise constant and has
+    no gradient. Everything but the three products with hidden rows is small: k rows, not m.
     """
-    trials, batch, n, _ = patches.shape
-    experts = rules.membership.shape[2]
+    batch = patches.shape[1]
     now = joint_forward(weights, patches, rules)
     loss = loss_of(now.outputs, labels)
-    pooled_slope = (rules.outputs @ loss.slope) * (-rules.learning_rate / batch)  # the step, not the gradient
-    wide = pooled_slope.repeat_interleave(n, dim=2)
-    gate_slope = (rules.membership.mT @ (now.hidden * wide)).view(trials, experts, batch, n)
-    router_slope = now.gates * (gate_slope - (now.gates * gate_slope).sum(-1, keepdim=True))
-    hidden_slope = _relu_slope(wide * now.spread, now.hidden)
+    towards = loss.slope * (-rules.learning_rate / batch)  # the step, not the gradient
+    gated = now.gates[:, None] * towards[:, :, None, :, None]
+    router_slope = (gated * (now.votes - now.answers[..., None])).sum(1)
+    hidden_slope = _relu_slope(rules.outputs.flatten(1, 2).mT @ gated.flatten(1, 2).flatten(2), now.hidden)
     step = torch.cat((hidden_slope, router_slope.flatten(2)), dim=1)
     return torch.baddbmm(weights, step, patches.flatten(1, 2)), loss
 
