@@ -20,9 +20,8 @@ import numpy as np
 import moe_lab
 from moe_lab.config import Config, require
 from moe_lab.files import clear_parts, writable_folder, write_whole
+from moe_lab.grid import Point, Values
 
-Point = dict[str, Any]
-Values = Mapping[str, Any]
 Run = Callable[..., Any]
 
 _UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)

@@ -6,13 +6,12 @@ finished grid point can be kept in a folder, one file a point, so a later call c
 
 from __future__ import annotations
 
-import itertools
 import traceback
 import warnings
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,11 @@ import xarray as xr
 
 import moe_lab
 from moe_lab.config import require
-from moe_lab.store import Point, Run, Store, Values, name_of
+from moe_lab.grid import Point, Table, Values, checked_axes
+from moe_lab.store import Run, Store, name_of
 from moe_lab.training import Measure
+
+Divide = Callable[[list[Point]], Iterable[list[Point]]]
 
 
 def sweep(
@@ -31,7 +33,7 @@ def sweep(
     *,
     trials: int,
     seed: int = 0,
-    batch: int = 64,
+    batch: int | Divide = 64,
     jobs: int | None = 1,
     store: Path | str | None = None,
     config: Any = None,
@@ -52,7 +54,8 @@ def sweep(
       axes: name -> the different values of that axis, numbers or strings. The last one changes fastest.
       trials: independent trials of each point.
       seed: passed on to run.
-      batch: at most so many points in one call of run.
+      batch: at most so many points in one call of run; or a function that divides the points still to run into lists,
+        in the order in which to run them (cheap ones first, say, or those together that share most work).
       jobs: 1 computes in this process; n in n processes; None leaves it to `joblib.parallel_config`, and so to a Dask
         or Ray cluster. Each worker process uses one torch thread.
       store: a folder to keep finished points in; a call that finds points there does not compute them again.
@@ -71,34 +74,18 @@ def sweep(
         store, run has no name of its own or config cannot be written down.
       RuntimeError: the store cannot be written to (before any work), or, once all else is done, a batch failed.
     """
-    grid = _grid(axes)
+    grid = checked_axes(axes)
     require(trials >= 1, "trials must be at least 1", trials=trials)
-    require(batch >= 1, "batch must be at least 1", batch=batch)
+    require(not isinstance(batch, int) or batch >= 1, "batch must be at least 1", batch=batch)
     require(jobs is None or jobs >= 1 or jobs == -1, "jobs must be at least 1, -1 (all cores) or None", jobs=jobs)
     kept = None if store is None else Store.open(store, run, config, trials, seed)
     plan = _Plan(run, trials, seed, kept)
     about = {"seed": seed, "trials": trials, "moe_lab_version": moe_lab.__version__, **(attrs or {})}
-    table = _Table(grid, trials, dict(measures or {}), dict(meanings or {}), dict(coords or {}), about)
+    table = Table(grid, trials, dict(measures or {}), dict(meanings or {}), dict(coords or {}), about)
     return _fill(plan, table, batch, jobs)
 
 
-def _grid(axes: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
-    require(len(axes) > 0, "axes must name at least one axis", axes=dict(axes))
-    grid = {}
-    for name, values in axes.items():
-        plain = [value.item() if isinstance(value, np.generic) else value for value in values]
-        require(name not in ("trial", "done"), "an axis must not be named 'trial' or 'done'", axis=name)
-        require(len(plain) > 0, f"axis {name} must have at least one value", values=plain)
-        proper = all(
-            isinstance(value, str | int) or (isinstance(value, float) and np.isfinite(value)) for value in plain
-        )
-        require(proper, f"values of axis {name} must be finite numbers or strings", values=plain)
-        require(len(set(plain)) == len(plain), f"values of axis {name} must differ", values=plain)
-        grid[name] = plain
-    return grid
-
-
-def _fill(plan: _Plan, table: _Table, batch: int, jobs: int | None) -> Iterator[xr.Dataset]:
+def _fill(plan: _Plan, table: Table, batch: int | Divide, jobs: int | None) -> Iterator[xr.Dataset]:
     """Reads what is stored, computes the rest, and yields the table each time that it has changed."""
     for index, point in enumerate(table.points):
         stored = plan.store.read(point) if plan.store is not None else None
@@ -107,9 +94,7 @@ def _fill(plan: _Plan, table: _Table, batch: int, jobs: int | None) -> Iterator[
     shown = table.dataset()
     yield shown
     missing = [index for index in range(len(table.points)) if not table.done[index]]
-    if jobs is not None and jobs > 1:
-        batch = min(batch, -(-len(missing) // jobs) or 1)
-    batches = [missing[start : start + batch] for start in range(0, len(missing), batch)]
+    batches = _batches(table.points, missing, batch, jobs)
     failures: list[str] = []
     with closing(_here(plan, table, batches) if jobs == 1 else _elsewhere(plan, table, batches, jobs)) as results:
         for result in results:
@@ -128,6 +113,23 @@ def _fill(plan: _Plan, table: _Table, batch: int, jobs: int | None) -> Iterator[
         )
 
 
+def _batches(points: list[Point], missing: list[int], batch: int | Divide, jobs: int | None) -> list[list[int]]:
+    """The points still to run, as lists of their places in the grid."""
+    if isinstance(batch, int):
+        most = batch if jobs is None else min(batch, max(1, -(-len(missing) // max(jobs, 1))))
+        return [missing[start : start + most] for start in range(0, len(missing), most)]
+    place = {tuple(points[index].values()): index for index in missing}
+    batches = [[place[tuple(point.values())] for point in part] for part in batch([dict(points[i]) for i in missing])]
+    flat = [index for indices in batches for index in indices]
+    require(
+        sorted(flat) == missing,
+        "batch must divide the points so that each comes once",
+        points=len(missing),
+        got=len(flat),
+    )
+    return [indices for indices in batches if indices]
+
+
 @dataclass(frozen=True)
 class _Result:
     """Values of a batch: the last ones, or those so far. `kept` once they are in the store."""
@@ -144,7 +146,7 @@ class _Failed:
     reason: str
 
 
-def _here(plan: _Plan, table: _Table, batches: list[list[int]]) -> Generator[_Result | _Failed | None, None, None]:
+def _here(plan: _Plan, table: Table, batches: list[list[int]]) -> Generator[_Result | _Failed | None, None, None]:
     """Computes in this process, with a pause (a yield) at each sign of life."""
     for indices in batches:
         latest = None
@@ -160,7 +162,7 @@ def _here(plan: _Plan, table: _Table, batches: list[list[int]]) -> Generator[_Re
 
 
 def _elsewhere(
-    plan: _Plan, table: _Table, batches: list[list[int]], jobs: int | None
+    plan: _Plan, table: Table, batches: list[list[int]], jobs: int | None
 ) -> Generator[_Result | _Failed | None, None, None]:
     """Computes through joblib, whatever its backend; results come in the order in which they are ready."""
     import joblib  # here, because most sweeps are computed in this process
@@ -240,57 +242,3 @@ class _Plan:
                 **{name: array.shape},
             )
         return arrays
-
-
-@dataclass
-class _Table:
-    """The grid and what is known of it; one row a grid point."""
-
-    grid: dict[str, list[Any]]
-    trials: int
-    measures: dict[str, Measure]
-    meanings: dict[str, str]
-    coords: dict[str, Any]
-    attrs: dict[str, Any]
-    points: list[Point] = field(init=False)
-    done: np.ndarray = field(init=False)
-    values: dict[str, np.ndarray] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.points = [dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values())]
-        self.done = np.zeros(len(self.points), dtype=bool)
-        for name, measure in self.measures.items():  # where the shape is known, the first Dataset shows it
-            if all(dim in self.coords for dim in measure.dims):
-                self._add(name, tuple(len(self.coords[dim]) for dim in measure.dims))
-
-    def _add(self, name: str, shape: tuple[int, ...]) -> None:
-        self.values[name] = np.full((len(self.points), self.trials, *shape), np.nan)
-
-    def put(self, indices: list[int], values: Values, done: bool = True) -> None:
-        for name, value in values.items():
-            if name not in self.values:
-                self._add(name, value.shape[2:])
-            require(
-                value.shape[2:] == self.values[name].shape[2:],
-                f"{name} must have one shape at every grid point, here {self.values[name].shape[2:]} after the trials",
-                got=value.shape[2:],
-            )
-            self.values[name][indices] = value
-        self.done[indices] = done
-
-    def dataset(self) -> xr.Dataset:
-        shape, dims = tuple(len(values) for values in self.grid.values()), tuple(self.grid)
-        about = {"long_name": "this grid point has been run"}
-        variables: dict[str, Any] = {"done": (dims, self.done.reshape(shape).copy(), about)}
-        for name, value in self.values.items():
-            rest = tuple(f"{name}_{axis}" for axis in range(value.ndim - 2))
-            measure = self.measures.get(name, Measure(rest))
-            attrs = {"units": measure.unit, "long_name": measure.meaning or name}
-            full = value.reshape(*shape, *value.shape[1:]).copy()
-            variables[name] = ((*dims, "trial", *measure.dims), full, attrs)
-        coords: dict[str, Any] = {"trial": np.arange(self.trials)}
-        for name, labels in self.grid.items():
-            coords[name] = (name, np.array(labels), {"long_name": self.meanings.get(name, name)})
-        used = {dim for dims, *_ in variables.values() for dim in dims}
-        coords.update({name: labels for name, labels in self.coords.items() if name in used})
-        return xr.Dataset(variables, coords=coords, attrs=self.attrs)

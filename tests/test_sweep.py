@@ -72,6 +72,24 @@ def test_the_dataset_fills_batch_by_batch_and_each_is_a_copy(runs: Any) -> None:
     assert np.isfinite(values[:5]).all() and np.isnan(values[5:]).all()
 
 
+def test_a_function_may_choose_the_batches_and_their_order(runs: Any, tmp_path: Path) -> None:
+    def cheap_first(points: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+        return [[point for point in points if point["b"] == b] for b in (30, 10, 20)]
+
+    seen = list(sweep(runs.product, AXES, trials=2, batch=cheap_first))
+    filled = [dataset.done.any("a").values.tolist() for dataset in seen]
+    assert filled[0] == [False, False, False] and [False, False, True] in filled and [True, False, True] in filled
+    np.testing.assert_array_equal(seen[-1].value, expected())
+    with pytest.raises(ValueError, match="batch must divide the points so that each comes once: got points=12, got=1"):
+        list(sweep(runs.product, AXES, trials=2, batch=lambda points: [points[:1]]))
+
+
+def test_batches_shrink_so_that_every_process_has_work(runs: Any) -> None:
+    result = last(sweep(runs.threads, {"a": [1, 2, 3, 4], "b": [1]}, trials=1, batch=64, jobs=2))
+    counts = np.unique(result.process, return_counts=True)[1]
+    assert counts.tolist() in ([2, 2], [4])  # two batches of two, unless one process was quick enough to take both
+
+
 def test_axes_of_measures_meanings_and_attributes_are_written_down(runs: Any) -> None:
     stream = sweep(
         runs.vectors,

@@ -16,9 +16,11 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parent.parent
 # Text files that name the repository; the notebooks are stamped cell by cell.
 NAMING = ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CITATION.cff")
+# What comes before the name, in links and in the one place where it is set.
+PLACES = (r"github\.com/", "/github/", "/v2/gh/", 'repo = "')
 BRANCH = "main"
 
-SETUP = '''\
+SETUP = """\
 # On Colab this installs moe_lab beside the torch, numpy and ipywidgets that are there. Elsewhere it does nothing.
 import sys
 
@@ -28,7 +30,7 @@ if "google.colab" in sys.modules:
 
     keep = [f"{name}=={version(name)}" for name in ("torch", "numpy", "ipywidgets")]
     source = "git+https://github.com/{repo}"
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", source, *keep], check=True)'''
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", source, *keep], check=True)"""
 
 
 def repository(root: Path = ROOT) -> str:
@@ -109,9 +111,9 @@ def rename(root: Path, repo: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}", repo):
         raise ValueError(f"REPO must be owner/name: got {repo!r}")
     present = repository(root)
-    for name in NAMING:
-        path = root / name
-        path.write_text(re.sub(rf"\b{re.escape(present)}(?![\w/-])", repo, path.read_text()))
+    for path, place in ((root / name, place) for name in NAMING for place in PLACES):
+        text = path.read_text()
+        path.write_text(re.sub(rf"(?<={place}){re.escape(present)}(?![\w-])", repo, text))
 
 
 def main(arguments: list[str]) -> None:

@@ -10,7 +10,9 @@ from beartype import BeartypeConf, FrozenDict, beartype
 
 # Where a hint says float, a whole number will do; NumPy's numbers are numbers; and Self has no meaning to a checker
 # that is given methods one by one.
-_MEANING: FrozenDict[Any, Any] = FrozenDict({int: int | np.integer, float: float | int | np.floating | np.integer, Self: Any})
+_MEANING: FrozenDict[Any, Any] = FrozenDict(
+    {int: int | np.integer, float: float | int | np.floating | np.integer, Self: Any}
+)
 _checked = beartype(conf=BeartypeConf(hint_overrides=_MEANING))
 
 

@@ -24,7 +24,7 @@ from moe_lab.training import Snapshot
 from moe_lab.trials import choose_device, device_label
 
 SUCCESS = 0.95  # test accuracy from which a training counts as a success; the paper does not define it
-SAMPLES = (60, 100, 140, 180, 240, 360, 500, 700, 1000, 1400)
+SAMPLES = (60, 100, 140, 180, 240, 300, 360, 500, 700, 1000)
 _ROWS_AT_ONCE = {"cpu": 40, "mps": 400, "cuda": 4000}
 _HEARTBEAT = 25  # steps between two chances to stop
 
@@ -83,8 +83,7 @@ def phase_map_stream(
       samples: the values of N.
       trials: independent trainings of each cell; all cells of a trial share its data.
       seed: of all streams.
-      task, model: to change anything else. The default model takes twice the task's usual step: the same success on
-        the digits, in half the steps.
+      task, model: to change anything else.
       cell_by_cell: train one cell after another (for a live picture) instead of as many as fit.
       settings: other parameters of `Run`, such as device or test_samples.
 
@@ -97,7 +96,7 @@ def phase_map_stream(
     require(len(patches_per_expert) > 0, "patches_per_expert needs at least one value", patches_per_expert=())
     require(len(samples) > 0, "samples needs at least one value", samples=())
     chosen = task if task is not None else make_task(source, root=root)
-    base = model if model is not None else SeparateMoE(learning_rate=2 * chosen.learning_rate)
+    base = model if model is not None else SeparateMoE()
     common = {"task": chosen, "trials": trials, "seed": seed, "measure": "last", "record_every": _HEARTBEAT, **settings}
     runs = {
         (l, count): Run(model=base.replace(patches_per_expert=l), samples=count, **common)

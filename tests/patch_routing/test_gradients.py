@@ -50,7 +50,7 @@ class Joint:
         self.a = numbers(4, rows, self.neurons, self.outputs, dtype=dtype)
         self.rates = torch.linspace(0.3, 2, rows, dtype=dtype)
         self.labels = torch.arange(rows * self.batch).view(rows, self.batch) % classes
-        self.rules = models.JointRules(
+        self.rules = models.joint_rules(
             outputs=self.a / torch.tensor(kept, dtype=dtype)[:, None, None],
             membership=torch.as_tensor(models.membership(self.neurons, experts)).to(dtype),
             patches_per_expert=torch.tensor(kept),
@@ -110,7 +110,7 @@ def test_joint_ties_go_to_the_lowest_place():
     """Two patches with the same routing value and l = 1: only the first moves the neurons."""
     patches = torch.tensor([[1.0, 2.0], [1.0, -3.0], [0.0, 5.0]], dtype=torch.float64)[None, None]
     weights = torch.tensor([[0.5, 0.5], [1.0, 0.0]], dtype=torch.float64)[None]  # one neuron, one router
-    rules = models.JointRules(
+    rules = models.joint_rules(
         outputs=torch.ones(1, 1, 1).double(),
         membership=torch.ones(1, 1, 1).double(),
         patches_per_expert=torch.tensor([1]),

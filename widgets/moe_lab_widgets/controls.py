@@ -15,7 +15,7 @@ from moe_lab import look
 from moe_lab.config import Knob
 
 OWN = "(my own settings)"
-SPEEDS = {"slow": 4.0, "easy to follow": 20.0, "as fast as it trains": 0.0}
+SPEEDS = {"slow": 4.0, "easy to follow": 15.0, "as fast as it trains": 0.0}
 _TEXT = f"font: 15px/1.4 sans-serif; color: {look.INK}; background: {look.PAPER}; padding: 4px 14px; margin: 0;"
 
 
@@ -67,8 +67,7 @@ class Controls:
             min=0,
             max=10**9,
             description="seed",
-            **_wide(140),
-            style={"description_width": "40px"},
+            **_wide(140, 40),
         )
         self.play = w.Button(
             description="Pause", icon="pause", tooltip="Hold the training, or let it go on", **_wide(90)
@@ -82,25 +81,22 @@ class Controls:
             options=list(SPEEDS),
             value="easy to follow",
             description="speed",
-            **_wide(225),
-            style={"description_width": "45px"},
+            **_wide(225, 45),
         )
         self.time = w.IntSlider(
             value=0,
             min=0,
-            max=0,
+            max=1,
             description="time",
             readout=False,
-            **_wide(330),
-            style={"description_width": "40px"},
+            **_wide(330, 40),
         )
         names = [OWN, *(story.name for story in stories)]
         self.story = w.Dropdown(
             options=names,
             value=OWN,
             description="story",
-            **_wide(420),
-            style={"description_width": "45px"},
+            **_wide(420, 45),
         )
         self.see = w.HTML(**_wide(650))
         self.caption = w.HTML(layout={"width": "1100px", "min_height": "30px"})
@@ -157,11 +153,18 @@ class Controls:
         self.play.description, self.play.icon = ("Pause", "pause") if playing else ("Play", "play")
 
     def show_time(self, index: int, last: int) -> None:
-        with self.time.hold_sync():
-            if self.time.max != last:
-                self.time.max = last
-            if self.time.value != index:
-                self.time.value = index
+        """Moves the time slider.
+
+        Range and value go as two messages, the wider range first: a page that gets both at once puts the value into the
+        old range, and sends the clipped one back as if a hand had moved it.
+        """
+        last = max(last, 1)
+        if last > self.time.max:
+            self.time.max = last
+        if self.time.value != index:
+            self.time.value = index
+        if last < self.time.max:
+            self.time.max = last
 
     def say(self, caption: str) -> None:
         """The sentence below the picture, read aloud by screen readers."""

@@ -26,7 +26,7 @@ with a slider range or choices. `start` runs on a worker thread: it must not tou
 
 In use: `lab = MyLab(noise=.5)`; `lab` as the last line of a cell shows it. `lab.set(noise=1)`, `play()`, `pause()`,
 `step()`, `reset()`, `scrub(i)`, `pin()`, `unpin()`, `save_picture(path)`, `save_data(path)`, `close()`; `wait()`
-returns when the run has ended and raises its error again. `lab.values`, `.records`, `.record` (the one on show), `.error`,
+returns when the run has ended and raises its error again. `lab.values`, `.records`, `.record` (on show), `.error`,
 `.playing`, `.finished`. With MOE_LAB_HEADLESS=1 it trains inside the cell, within a budget of seconds, and errors reach
 the cell.
 """
@@ -201,8 +201,11 @@ class Lab(Wiring):
         self._runner.restart()
 
     def scrub(self, index: int | None) -> None:
-        """Shows the index-th record; None follows the run again."""
-        self._runner.scrub(index)
+        """Shows the index-th record; None, or the last one, follows the run again."""
+        last = len(self.records) - 1
+        if index is not None:
+            self._show_time(min(index, last), last)
+        self._runner.scrub(None if index is None or index >= last else index)
 
     def pin(self) -> None:
         """Keeps the present curves in the picture, to compare with what comes."""

@@ -20,7 +20,8 @@ A Lab's picture in five steps::
 
 `picture.image` is the widget to show, `draw(record)` a frame (updates the artists, draws, encodes), and `png(caption)`
 the whole picture with its caption, for files and saved notebooks. `Strip` shows uint8 RGBA pixels at a tenth of what
-imshow costs. Artists may be made in begin() too (other experts, other rows): `still(artist)` removes one, then `invalidate()`.
+imshow costs. Artists may be made in begin() too (other experts, other rows): `still(artist)` removes one; then
+`invalidate()`.
 Text is dear (about 1 ms a word): let numbers be markers, or put them into the background, or change them rarely.
 """
 

@@ -62,7 +62,7 @@ class Runner:
         threaded: bool = True,
         budget: float = 2.0,
         raises: bool = False,
-        frames: float = 14.0,
+        frames: float = 15.0,
         share: float = 0.25,
         most_records: int = 600,
     ) -> None:
@@ -106,8 +106,8 @@ class Runner:
         self._tell(playing=False, _view=None)
 
     def scrub(self, index: int | None) -> None:
-        """Shows an earlier record; None, or the last one, follows the run again. The run itself is not disturbed."""
-        self._tell(_view=None if index is None or index >= len(self.records) - 1 else max(index, 0), _redraw=True)
+        """Shows an earlier record; None follows the run again. The run itself is not disturbed."""
+        self._tell(_view=None if index is None else max(index, 0), _redraw=True)
 
     def redraw(self) -> None:
         """Draws the record at hand once more."""
@@ -283,9 +283,10 @@ class Runner:
         with self._wake:
             self._redraw = self._undrawn = False
             index = len(self.records) - 1 if self._view is None else min(self._view, len(self.records) - 1)
+        used = time.thread_time()  # not the clock: a busy machine must not take frames away
         self.stage.show(self.records, index)
-        cost = time.monotonic() - now
-        self._next_frame = now + max(1 / self.frames, cost / self.share)
+        cost = time.thread_time() - used
+        self._next_frame = now + max(1 / self.frames, cost / self.share) - 0.005
         if self.threaded:
             time.sleep(0.001)  # lets the kernel's messages in
         self._say_end()

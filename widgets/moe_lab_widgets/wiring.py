@@ -56,7 +56,7 @@ class Wiring:
     title: ClassVar[str] = "Lab"
     knobs: ClassVar[Sequence[Knob]] = ()
     stories: ClassVar[Sequence[Any]] = ()
-    frames: ClassVar[float] = 14
+    frames: ClassVar[float] = 15
     """Most frames a second."""
     most_records: ClassVar[int] = 600
     """Most records kept; a longer run is thinned evenly."""
@@ -152,18 +152,21 @@ class Wiring:
         record = records[index]
         self.picture.draw(record)
         self.record = record
-        with self._own_moves():
-            self.controls.show_time(index, len(records) - 1)
-        now = time.monotonic()
-        if now - self._said_at > 0.25 or not self._runner.playing or self._runner.finished or len(records) == 1:
+        now, runner = time.monotonic(), self._runner
+        scrubbed = runner.view is not None
+        if now - self._said_at > 0.25 or not runner.playing or runner.finished or scrubbed or len(records) == 1:
             self._said_at = now
             self._say(record)
+            if not scrubbed:  # a time slider under the student's hand is left alone
+                self._show_time(index, len(records) - 1)
         self._first.set()
 
     def ended(self) -> None:
         """The last record is drawn: says so, and leaves the picture in the notebook."""
         if self.record is not None:
             self._say(self.record)
+            if self._runner.view is None:
+                self._show_time(len(self._runner.records) - 1, len(self._runner.records) - 1)
         if not self._touched:  # a display update builds the sliders anew, which would drop a drag
             self._leave_picture()
 
@@ -191,8 +194,11 @@ class Wiring:
     @_safely
     def _knob_moved(self, name: str) -> None:
         widget = self.controls.seed if name == "seed" else self.controls.knobs[name]
+        value = round(widget.value, 9) if isinstance(widget.value, float) else widget.value
         with self._lock:
-            self._values[name] = widget.value
+            if value == self._values[name]:  # a page that draws a slider sends its value back, off by a rounding
+                return
+            self._values[name] = value
             self._touched = True
         with self._own_moves():
             self.controls.story.value = OWN
@@ -223,7 +229,7 @@ class Wiring:
     @_safely
     def _scrubbed(self, index: int) -> None:
         self._touched = True
-        self._runner.scrub(index)
+        self._runner.scrub(None if index >= self.controls.time.max else index)
 
     @_safely
     def _pin_pressed(self, pinned: bool) -> None:
@@ -271,7 +277,7 @@ class Wiring:
                     widget.value = value
                 except Exception as error:
                     raise ValueError(f"the slider of {name} cannot take this value: got {name}={value!r}") from error
-                self._values[name] = widget.value
+                self._values[name] = round(widget.value, 9) if isinstance(widget.value, float) else widget.value
         self._runner.restart()
 
     def _set_playing(self, playing: bool) -> None:
@@ -287,6 +293,10 @@ class Wiring:
         with self._own_moves():
             self.controls.pin.value = pinned
         self._runner.redraw()
+
+    def _show_time(self, index: int, last: int) -> None:
+        with self._own_moves():
+            self.controls.show_time(index, last)
 
     @contextmanager
     def _own_moves(self) -> Iterator[None]:
