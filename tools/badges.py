@@ -1,6 +1,6 @@
 """Sets the repository's name in every badge, link and notebook set-up cell:  python -m tools.badges [owner/name]
 
-The name itself is kept in pyproject.toml ([tool.moe_lab] repo). Without an argument everything is stamped again with it.
+The name is kept in pyproject.toml ([tool.moe_lab] repo). Without an argument everything is stamped again with it.
 """
 
 from __future__ import annotations

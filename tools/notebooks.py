@@ -1,6 +1,6 @@
 """Brings every pair in step, runs every notebook, and stores its last picture:  python -m tools.notebooks [NAME ...]
 
-The .py twin is the source. The stored notebook has no output but its last picture, no time stamps and the same cell names
+The .py twin is the source. A stored notebook has no output but its last picture, no time stamps and the same cell names
 every time, so that running it again changes nothing but what changed.
 """
 
