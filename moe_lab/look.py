@@ -139,7 +139,7 @@ def tile(role: str, side: int, size: int = 24) -> NDArray[np.uint8]:
         pixels[:] = faded(rgba(PAPER), 0.15, CLASSES_PALE[side])
         row, column = np.indices((size, size))
         lean = row + column if side == 0 else row - column
-        pixels[lean % max(size // 4, 2) < max(size // 8, 1)] = rgba(CLASSES_PALE[side])
+        pixels[lean % max(size // 4, 3) < max(size // 8, 1)] = rgba(CLASSES_PALE[side])
     elif role == "background":
         pixels[:] = rgba(BACKGROUND)
     else:
