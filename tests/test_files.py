@@ -58,19 +58,21 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
     path = tmp_path / "result.bin"
     contents = {bytes([letter]) * 300_000 for letter in b"abc"}
     write_whole(path, b"a" * 300_000)
-    stop = time.monotonic() + 0.5
+    stop = threading.Event()
 
     def write() -> None:
-        while time.monotonic() < stop:
+        while not stop.is_set():
             for content in contents:
                 write_whole(path, content)
 
     writers = [threading.Thread(target=write) for _ in range(2)]
     for writer in writers:
         writer.start()
-    seen = set()
-    while time.monotonic() < stop:
+    seen, reads, give_up = set(), 0, time.monotonic() + 30
+    while (reads < 200 or len(seen) < 2) and time.monotonic() < give_up:
         seen.add(path.read_bytes())
+        reads += 1
+    stop.set()
     for writer in writers:
         writer.join()
     assert seen <= contents and len(seen) > 1
@@ -85,7 +87,7 @@ def test_a_writable_folder_is_made_and_left_empty(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "sub", Path("/proc/moe_lab")):
-        with pytest.raises(RuntimeError, match="the folder must be one that can be written to: got .*"):
+        with pytest.raises(RuntimeError, match="the folder must be one that can be written to: got "):
             writable_folder(folder)
 
 
