@@ -102,8 +102,8 @@ class PatternTask(Config):
 
     The class-discriminative patterns are unit vectors with pairwise inner product delta_d. Class-irrelevant patterns
     come from p sets, each a small ball, with |<o_i, q>| <= delta_r. Half of the sets imitate a class: for those,
-    <o_i - o_j, q> = gap for their class i and every other j. A sample holds `distractors` patches that imitate one class
-    (drawn at random, whatever the label) and n - 1 - distractors neutral ones, so that l* = distractors + 1 exactly.
+    <o_i - o_j, q> = gap for their class i and every other j. A sample holds `distractors` patches that imitate one
+    class (drawn at random, whatever the label) and n - 1 - distractors neutral ones, so that l* = distractors + 1.
 
     Raises:
       ConfigError: a value is out of bounds, or the geometry asked for does not exist.
@@ -153,7 +153,7 @@ class PatternTask(Config):
         )
         require(
             self.gap * (c - 1) / c <= self.delta_r + 1e-12 or self.distractors == 0,
-            f"gap must be at most {_ratio(c)} delta_r, because a distractor may overlap a class pattern by delta_r only",
+            f"gap must be at most {_ratio(c)} delta_r, because a distractor overlaps class patterns by delta_r only",
             gap=self.gap,
             delta_r=self.delta_r,
         )
@@ -217,7 +217,8 @@ class PatternTask(Config):
         room = np.sqrt((1 + (c - 1) * self.delta_d) / c)
         used = np.where(leaning, self._gap_norm, 0.0)
         largest = np.minimum(
-            np.maximum(self.delta_r - np.abs(lean).max(axis=1), 0.0), room * np.sqrt(0.9025 - np.minimum(used, 0.9) ** 2)
+            np.maximum(self.delta_r - np.abs(lean).max(axis=1), 0.0),
+            room * np.sqrt(0.9025 - np.minimum(used, 0.9) ** 2),
         )
         products = lean + (largest * stream(seed, trial, "patterns/common").uniform(-1, 1, p))[:, None]
         classes = self.class_patterns().numpy()
@@ -283,7 +284,7 @@ class PatternTask(Config):
         )
 
     def _inside_ball(self, outside: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        """Moves patterns inside their set's ball of diameter sqrt((1 - delta_r^2) / (d p^2)), keeping norms and overlaps."""
+        """Moves patterns inside their set's ball, of diameter sqrt((1 - delta_r^2) / (d p^2)); norms and overlaps stay."""
         radius = 0.5 * np.sqrt((1 - self.delta_r**2) / (self.dimension * self.pattern_sets**2))
         length = np.linalg.norm(outside, axis=-1, keepdims=True)
         moved = outside + generator.uniform(-1, 1, outside.shape) * (radius / np.sqrt(outside.shape[-1]))

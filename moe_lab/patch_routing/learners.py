@@ -78,7 +78,7 @@ class Learner(ABC):
         """f for samples begin ... end-1 of every row; adds what the routers did to `counts`."""
 
     @abstractmethod
-    def _keep(self, rows: Int[Tensor, "kept"]) -> None:
+    def _keep(self, rows: Int[Tensor, " kept"]) -> None:
         """Drops all other rows of what the model holds besides the weights."""
 
     @abstractmethod
@@ -87,7 +87,7 @@ class Learner(ABC):
 
     @abstractmethod
     def example_kept(self) -> Tensor | None:
-        """(T, c, k, n) which patches of the first test sample of each class every expert keeps; None without routers."""
+        """(T, c, k, n) which patches of each class's first test sample every expert keeps; None without routers."""
 
     @property
     @abstractmethod
@@ -122,7 +122,7 @@ class Learner(ABC):
         part.keep(rows)
         return part
 
-    def training_error(self) -> tuple[Float[Tensor, "T"], Float[Tensor, "T"]]:
+    def training_error(self) -> tuple[Float[Tensor, " T"], Float[Tensor, " T"]]:
         """Each row's share of wrong training samples and its mean training loss, exactly."""
         wrong, total = torch.zeros_like(self.loss), torch.zeros_like(self.loss)
         for begin, end in self._chunks(int(self.counts.max())):
@@ -220,7 +220,7 @@ class _FixedLearner(Learner):
     """
 
     tables: dict[str, Int[Tensor, "sources N k l"]]
-    source: Int[Tensor, "T"]
+    source: Int[Tensor, " T"]
 
     def _start(self, rows: Rows, experts: int, pooled: np.ndarray) -> None:
         setting, d = self.setting, self.train.bank.shape[2]
@@ -319,7 +319,7 @@ class SeparateLearner(_FixedLearner):
             routers.append(trained[0])
         return torch.stack(routers)
 
-    def _order(self, data: Samples, groups: Int[Tensor, "sources"]) -> Int[Tensor, "sources N k n"]:
+    def _order(self, data: Samples, groups: Int[Tensor, " sources"]) -> Int[Tensor, "sources N k n"]:
         """The places of the patches of every sample by descending routing value, for each source."""
         found = []
         for source, group in enumerate(groups.tolist()):

@@ -152,7 +152,7 @@ class JointRules(NamedTuple):
     """What stays fixed while a joint model trains. Padded experts have no neurons: their rows are zero."""
 
     outputs: Float[Tensor, "T c k m"]  # a_{r,s} / l at the neurons r of expert s, else 0
-    patches_per_expert: Int[Tensor, "T"]
+    patches_per_expert: Int[Tensor, " T"]
     learning_rate: Float[Tensor, "T 1 1"]
 
 
@@ -168,7 +168,7 @@ class JointPass(NamedTuple):
 def joint_rules(
     outputs: Float[Tensor, "T m c"],
     membership: Float[Tensor, "T m k"],
-    patches_per_expert: Int[Tensor, "T"],
+    patches_per_expert: Int[Tensor, " T"],
     learning_rate: Float[Tensor, "T 1 1"],
 ) -> JointRules:
     """The rules for output weights a / l and for neurons that belong to experts as `membership` says."""
@@ -198,20 +198,19 @@ def joint_step(
 ) -> tuple[Float[Tensor, "T m_and_k d"], Loss]:
     """One SGD step on all weights, with the exact gradient; equal to autograd through eq. 1 (tested).
 
-    With V_{j,s} = sum_{r in s} (a_{r,s} / l) ReLU(<w_{r,s}, x^(j)>), f has the slope a_{r,s} / l G_{j,s} along an active
-    hidden value (eq. 21) and G_{j,s} (V_{j,s} - sum_i G_{i,s} V_{i,s}) along a routing value. The latter is eq. 26 with
-    r summed over the m/k neurons of expert s (the paper prints m). Which patches are kept is piecewise constant and has
-    no gradient. Everything but the three products with hidden rows is small: k rows, not m.
+    With V_{j,s} = sum_{r in s} (a_{r,s} / l) ReLU(<w_{r,s}, x^(j)>), f has the slope (a_{r,s} / l) G_{j,s} along an
+    active hidden value (eq. 21) and G_{j,s} (V_{j,s} - sum_i G_{i,s} V_{i,s}) along a routing value. The latter is
+    eq. 26 with r summed over the m/k neurons of expert s (the paper prints m). Which patches are kept is piecewise
+    constant and has no gradient.
     """
-    batch = patches.shape[1]
     now = joint_forward(weights, patches, rules)
     loss = loss_of(now.outputs, labels)
-    towards = loss.slope * (-rules.learning_rate / batch)  # the step, not the gradient
-    gated = now.gates[:, None] * towards[:, :, None, :, None]
+    scaled = loss.slope * rules.learning_rate
+    gated = now.gates[:, None] * scaled[:, :, None, :, None]
     router_slope = (gated * (now.votes - now.answers[..., None])).sum(1)
     hidden_slope = _relu_slope(rules.outputs.flatten(1, 2).mT @ gated.flatten(1, 2).flatten(2), now.hidden)
-    step = torch.cat((hidden_slope, router_slope.flatten(2)), dim=1)
-    return torch.baddbmm(weights, step, patches.flatten(1, 2)), loss
+    slope = torch.cat((hidden_slope, router_slope.flatten(2)), dim=1)
+    return torch.baddbmm(weights, slope, patches.flatten(1, 2), alpha=-1 / patches.shape[1]), loss
 
 
 # --- fixed gates: separately trained routers, or no router at all ----------------------------------------------------
@@ -288,7 +287,7 @@ def train_routers(
     direction: Float[Tensor, "T c d"],
     *,
     epochs: int,
-    samples: Int[Tensor, "T"],
+    samples: Int[Tensor, " T"],
     batch_size: int,
     learning_rate: float,
 ) -> Float[Tensor, "T c d"]:
