@@ -96,8 +96,8 @@ def final(run: Iterable[Snapshot]) -> Snapshot:
       ValueError: the run gave no Snapshot.
     """
     last: Snapshot | None = None
-    for last in run:
-        pass
+    for snapshot in run:
+        last = snapshot
     if last is None:
         raise ValueError("the run gave no snapshots: was it consumed before?")
     return last

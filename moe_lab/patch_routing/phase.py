@@ -1,78 +1,61 @@
-"""Figure 5 of pmoe2023: how often separate training succeeds, for every l and N.
+"""Figure 5 of pmoe2023: how often training succeeds, for every l and N.
 
 One call is thousands of trainings. They run as batches of rows: cells of one l share a batch whatever their N, and all
-share the trials' data. `phase_map_stream` yields the map as it fills, cheap cells first, and often enough in between
-that a reader can stop it within a fraction of a second.
+share the trials' data. `phase_map_stream` yields the map as it fills, and often enough in between that a reader can
+stop it within a fraction of a second.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
-from moe_lab import __version__
-from moe_lab.config import require
-from moe_lab.patch_routing.data import PatternTask
-from moe_lab.patch_routing.digits import DigitTask
-from moe_lab.patch_routing.model import SeparateMoE
-from moe_lab.patch_routing.training import Run, Task, train_batch
-from moe_lab.training import Snapshot
+from moe_lab.patch_routing.cells import batches_of, cells_of, make_task, one_by_one, run_of
+from moe_lab.patch_routing.model import JointMoE, SeparateMoE
+from moe_lab.patch_routing.training import Task
+from moe_lab.sweep import sweep
 from moe_lab.trials import choose_device, device_label
 
 SUCCESS = 0.95  # test accuracy from which a training counts as a success; the paper does not define it
+KEPT = (1, 2, 3, 4, 5, 6, 7, 8)
 SAMPLES = (60, 100, 140, 180, 240, 300, 360, 500, 700, 1000)
-_ROWS_AT_ONCE = {"cpu": 40, "mps": 400, "cuda": 4000}
-_HEARTBEAT = 25  # steps between two chances to stop
-
-
-def make_task(source: str, *, root: Any = None, **changes: Any) -> Task:
-    """The task behind the name of a source: "digits" (6, 7), "mnist" (1, 0; needs root) or "patterns".
-
-    Raises:
-      ValueError: the name is not one of these, or a value breaks a rule of the task.
-    """
-    if source == "patterns":
-        return PatternTask(**changes)
-    require(source in ("digits", "mnist"), "source must be 'digits', 'mnist' or 'patterns'", source=source)
-    digits = {"digits": (6, 7), "mnist": (1, 0)}[source]
-    return DigitTask(source=source, root=root, **{"digits": digits, **changes})
 
 
 def phase_map(
     source: str = "digits",
-    patches_per_expert: Sequence[int] = tuple(range(1, 9)),
+    patches_per_expert: Sequence[int] = KEPT,
     samples: Sequence[int] = SAMPLES,
     trials: int = 20,
     seed: int = 0,
     **settings: Any,
 ) -> xr.Dataset:
-    """Figure 5 in one call: the share of trainings that succeed, against l and N; see `phase_map_stream`.
+    """Figure 5 in one call: which trainings succeed, against l and N. See `phase_map_stream` for all arguments.
 
     Returns:
-      success(patches_per_expert, samples, trial), 1 where test accuracy reached 95 %, with test_accuracy and coverage.
+      success(patches_per_expert, samples, trial), 1 where test accuracy reached 95 %, with test_accuracy and the
+      worst class's coverage.
     """
-    last = None
-    for last in phase_map_stream(source, patches_per_expert, samples, trials, seed, **settings):
-        pass
-    assert last is not None  # the stream always ends with the finished map
-    return last
+    *_, finished = phase_map_stream(source, patches_per_expert, samples, trials, seed, **settings)
+    return finished
 
 
 def phase_map_stream(
     source: str = "digits",
-    patches_per_expert: Sequence[int] = tuple(range(1, 9)),
+    patches_per_expert: Sequence[int] = KEPT,
     samples: Sequence[int] = SAMPLES,
     trials: int = 20,
     seed: int = 0,
     *,
     task: Task | None = None,
-    model: SeparateMoE | None = None,
-    root: Any = None,
+    model: SeparateMoE | JointMoE | None = None,
+    root: Path | str | None = None,
     cell_by_cell: bool = False,
+    jobs: int | None = 1,
+    store: Path | str | None = None,
     **settings: Any,
 ) -> Iterator[xr.Dataset]:
     """The map of `phase_map` while it fills: NaN where nothing has run yet.
@@ -83,98 +66,74 @@ def phase_map_stream(
       samples: the values of N.
       trials: independent trainings of each cell; all cells of a trial share its data.
       seed: of all streams.
-      task, model: to change anything else.
-      cell_by_cell: train one cell after another (for a live picture) instead of as many as fit.
+      task, model: to change anything else; the paper's figure is of separate training.
+      cell_by_cell: train one cell after another, small N first (for a live picture), instead of as many as fit.
+      jobs, store: processes, and a folder to go on from after a kill; see `moe_lab.sweep.sweep`.
       settings: other parameters of `Run`, such as device or test_samples.
 
     Yields:
-      Datasets with success, test_accuracy and worst-class coverage over (patches_per_expert, samples, trial).
+      Datasets with success, test_accuracy and coverage (of the worst class) over (patches_per_expert, samples, trial).
+      In one process the same one comes again, as a sign of life, while a batch trains.
 
     Raises:
       ValueError: a wrong value or combination, before anything runs.
     """
-    require(len(patches_per_expert) > 0, "patches_per_expert needs at least one value", patches_per_expert=())
-    require(len(samples) > 0, "samples needs at least one value", samples=())
     chosen = task if task is not None else make_task(source, root=root)
     base = model if model is not None else SeparateMoE()
-    common = {"task": chosen, "trials": trials, "seed": seed, "measure": "last", "record_every": _HEARTBEAT, **settings}
-    runs = {
-        (l, count): Run(model=base.replace(patches_per_expert=l), samples=count, **common)
-        for l in patches_per_expert
-        for count in samples
-    }
-    return _fill(_Map(runs, list(patches_per_expert), list(samples)), cell_by_cell)
-
-
-def _batches(runs: dict[tuple[int, int], Run], at_once: int) -> Iterator[list[tuple[int, int]]]:
-    """Cells that train together: those of one l, as many as fit; one by one they come in the order of their cost."""
-    if at_once == 1:
-        yield from ([cell] for cell in sorted(runs, key=lambda cell: (cell[1], cell[0])))
-        return
-    for kept in sorted({l for l, _ in runs}):
-        cells = sorted(cell for cell in runs if cell[0] == kept)
-        yield from (cells[begin : begin + at_once] for begin in range(0, len(cells), at_once))
-
-
-class _Map:
-    """The arrays that fill, and the Dataset that shows them."""
-
-    def __init__(self, runs: dict[tuple[int, int], Run], kept: list[int], samples: list[int]) -> None:
-        self.runs, self.kept, self.samples = runs, kept, samples
-        self.run = next(iter(runs.values()))
-        shape = (len(kept), len(samples), self.run.trials)
-        self.accuracy, self.coverage = np.full(shape, np.nan), np.full(shape, np.nan)
-
-    def store(self, cells: list[tuple[int, int]], last: Snapshot) -> None:
-        by_cell = (len(cells), self.run.trials)
-        accuracy = last["test_accuracy"].reshape(by_cell)
-        worst = last["coverage"].min(axis=-1).reshape(by_cell)
-        for row, (kept, count) in enumerate(cells):
-            place = self.kept.index(kept), self.samples.index(count)
-            self.accuracy[place], self.coverage[place] = accuracy[row], worst[row]
-
-    def dataset(self) -> xr.Dataset:
-        """A copy of the map as it is now. A diverged training has no accuracy and counts as a failure."""
-        axes = ("patches_per_expert", "samples", "trial")
-        done = ~np.isnan(self.coverage)
-        success = np.where(done, (self.accuracy >= SUCCESS).astype(float), np.nan)
-        about = {
-            "success": f"1 where test accuracy reached {SUCCESS:.0%}, 0 where it did not, NaN where nothing has run",
-            "test_accuracy": "share of test samples with the right label",
-            "coverage": "share of test samples whose o reaches its class's best expert, for the worst class",
-        }
-        arrays = {"success": success, "test_accuracy": self.accuracy.copy(), "coverage": self.coverage.copy()}
-        coords = {
-            "patches_per_expert": ("patches_per_expert", self.kept, {"symbol": "l"}),
-            "samples": ("samples", self.samples, {"symbol": "N"}),
-            "trial": np.arange(self.run.first_trial, self.run.first_trial + self.run.trials),
-        }
-        variables = {name: (axes, array, {"long_name": about[name]}) for name, array in arrays.items()}
-        return xr.Dataset(variables, coords=coords, attrs=self.attrs())
-
-    def attrs(self) -> dict[str, Any]:
-        run = self.run
-        call = (
-            f"phase_map(patches_per_expert={tuple(self.kept)}, samples={tuple(self.samples)}, trials={run.trials}, "
-            f"seed={run.seed}, task={run.task.code()}, model={run.model.replace(patches_per_expert=1).code()})"
-        )
-        return {
+    axes = {"patches_per_expert": list(patches_per_expert), "samples": list(samples)}
+    points = [{"patches_per_expert": kept, "samples": count} for kept in patches_per_expert for count in samples]
+    runs = [
+        run_of(point, model=base, task=chosen, trials=trials, seed=seed, settings=settings) for point in points
+    ]  # checks every cell before any is trained
+    device = runs[0].device if runs else "auto"
+    call = (
+        f"phase_map(patches_per_expert={tuple(patches_per_expert)}, samples={tuple(samples)}, trials={trials}, "
+        f"seed={seed}, task={chosen.code()}, model={base.code()}"
+        + "".join(f", {name}={value!r}" for name, value in settings.items())
+        + ")"
+    )
+    filling = sweep(
+        cells_of(base, chosen, settings),
+        axes,
+        trials=trials,
+        seed=seed,
+        batch=one_by_one("samples", "patches_per_expert")
+        if cell_by_cell
+        else batches_of(trials, device, "patches_per_expert"),
+        jobs=jobs,
+        store=store,
+        config=[base, chosen, settings],
+        meanings={"patches_per_expert": "l, patches each expert keeps", "samples": "N, training samples"},
+        attrs={
             "call": call,
-            "config": json.dumps(run.model_dump(mode="json")),
-            "seed": run.seed,
-            "device": device_label(choose_device(run.device)),
-            "version": __version__,
+            "config": json.dumps([run.model_dump(mode="json") for run in runs[:1]]),
+            "device": device_label(choose_device(device)),
             "paper": "pmoe2023, figure 5",
-        }
+        },
+    )
+    return _maps(filling)
 
 
-def _fill(filling: _Map, cell_by_cell: bool) -> Iterator[xr.Dataset]:
-    """Trains batch after batch; yields at every heartbeat and after every batch."""
-    run = filling.run
-    at_once = 1 if cell_by_cell else max(1, _ROWS_AT_ONCE[choose_device(run.device).type] // run.trials)
-    for cells in _batches(filling.runs, at_once):
-        for snapshot in train_batch([filling.runs[cell] for cell in cells]):
-            if not snapshot.finished.all():
-                yield filling.dataset()
-        filling.store(cells, snapshot)
-        yield filling.dataset()
+def _maps(filling: Iterator[xr.Dataset]) -> Iterator[xr.Dataset]:
+    """The figure's Dataset for each of the sweep's; worked out once for each that differs."""
+    seen: xr.Dataset | None = None
+    for partial in filling:
+        if partial is not seen:
+            seen, figure = partial, _map(partial)
+        yield figure
+
+
+def _map(partial: xr.Dataset) -> xr.Dataset:
+    """Adds success and reduces coverage to the worst class. A diverged training has no accuracy: a failure."""
+    if "test_accuracy" not in partial:  # nothing has run yet
+        axes = ("patches_per_expert", "samples", "trial")
+        empty = xr.full_like(partial["done"], float("nan"), dtype=float).expand_dims(trial=partial["trial"], axis=2)
+        return partial.assign({name: (axes, empty.values) for name in ("success", "test_accuracy", "coverage")})
+    accuracy = partial["test_accuracy"]
+    success = (accuracy >= SUCCESS).astype(float).where(partial["done"])
+    coverage = partial["coverage"].min(partial["coverage"].dims[-1])
+    success.attrs = {"long_name": f"1 where test accuracy reached {SUCCESS:.0%}, 0 where not, NaN where not run"}
+    coverage.attrs = {"long_name": "share of the worst class's test samples whose o reaches its best expert"}
+    accuracy.attrs = {"long_name": "share of test samples with the right label"}
+    kept = partial.drop_vars([name for name in partial.data_vars if name not in ("done", "test_accuracy")])
+    return kept.assign(success=success, coverage=coverage)

@@ -1,0 +1,92 @@
+"""Grid points of one model on one task, trained together: what every figure of this room is swept with."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from moe_lab.config import require
+from moe_lab.grid import Point
+from moe_lab.patch_routing.data import PatternTask
+from moe_lab.patch_routing.digits import DigitTask
+from moe_lab.patch_routing.model import Model
+from moe_lab.patch_routing.training import Run, Task, train_batch
+from moe_lab.trials import choose_device
+
+_HEARTBEAT = 25  # steps between two signs of life
+_ROWS_AT_ONCE = {"cpu": 40, "mps": 400, "cuda": 4000}
+_RESULTS = ("test_accuracy", "coverage", "largest_gate")
+
+
+def make_task(source: str, *, root: Any = None, **changes: Any) -> Task:
+    """The task behind the name of a source: "digits" (6, 7), "mnist" (1, 0; needs root) or "patterns".
+
+    Raises:
+      ValueError: the name is not one of these, or a value breaks a rule of the task.
+    """
+    if source == "patterns":
+        return PatternTask(**changes)
+    require(source in ("digits", "mnist"), "source must be 'digits', 'mnist' or 'patterns'", source=source)
+    digits = {"digits": (6, 7), "mnist": (1, 0)}[source]
+    return DigitTask(source=source, root=root, **{"digits": digits, **changes})
+
+
+def run_of(point: Point, *, model: Model, task: Task, trials: int, seed: int, settings: Mapping[str, Any]) -> Run:
+    """The Run of a grid point, whose names are parameters of the model or of `Run`.
+
+    Raises:
+      ConfigError: a wrong value or combination.
+    """
+    changes = {name: value for name, value in point.items() if name in type(model).model_fields}
+    others = {name: value for name, value in point.items() if name not in changes}
+    fixed = {"measure": "last", "record_every": _HEARTBEAT, **settings}
+    return Run(model=model.replace(**changes), task=task, trials=trials, seed=seed, **{**fixed, **others})
+
+
+def train_cells(
+    points: list[Point], *, trials: int, seed: int, model: Model, task: Task, settings: Mapping[str, Any]
+) -> Iterator[dict[str, np.ndarray] | None]:
+    """Trains grid points as one batch, for `moe_lab.sweep`: None as a sign of life, then the final values.
+
+    Yields:
+      test_accuracy (points, trials) and, for models with routers, coverage and largest_gate (points, trials, class).
+    """
+    runs = [run_of(point, model=model, task=task, trials=trials, seed=seed, settings=settings) for point in points]
+    for snapshot in train_batch(runs):
+        last = snapshot
+        yield None
+    named = {name: last[name] for name in _RESULTS if name in last.values}
+    yield {name: value.reshape(len(points), trials, *value.shape[1:]) for name, value in named.items()}
+
+
+def cells_of(
+    model: Model, task: Task, settings: Mapping[str, Any]
+) -> Callable[..., Iterator[dict[str, np.ndarray] | None]]:
+    """`train_cells` with all but the grid given: what to hand to `sweep`, in this process or another."""
+    return functools.partial(train_cells, model=model, task=task, settings=settings)
+
+
+def batches_of(trials: int, device: str, *together: str) -> Callable[[list[Point]], Iterator[list[Point]]]:
+    """Divides a grid for `sweep`: as many points at once as the device likes, only such that agree in `together`."""
+    most = max(1, _ROWS_AT_ONCE[choose_device(device).type] // trials)
+
+    def divide(points: list[Point]) -> Iterator[list[Point]]:
+        groups: dict[tuple[Any, ...], list[Point]] = {}
+        for point in points:
+            groups.setdefault(tuple(point[name] for name in together), []).append(point)
+        for group in groups.values():
+            yield from (group[begin : begin + most] for begin in range(0, len(group), most))
+
+    return divide
+
+
+def one_by_one(*order: str) -> Callable[[list[Point]], Iterator[list[Point]]]:
+    """Divides a grid for `sweep` into single points, sorted by these axes: for a picture that fills cell by cell."""
+
+    def divide(points: list[Point]) -> Iterator[list[Point]]:
+        return iter([[point] for point in sorted(points, key=lambda point: [point[name] for name in order])])
+
+    return divide
