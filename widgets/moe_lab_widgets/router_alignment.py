@@ -1,0 +1,126 @@
+"""RouterAlignmentLab: routers learn which patches matter, live, beside a CNN that must look at all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from moe_lab import look
+from moe_lab.patch_routing import PatternTask, train
+from moe_lab.training import Snapshot, collect
+from moe_lab_widgets import router_settings as of
+from moe_lab_widgets.lab import Lab, Story
+from moe_lab_widgets.router_picture import RouterPicture, median, percent
+from moe_lab_widgets.router_record import Frame, side_by_side
+
+POINTS_AT = 0.7
+"""The least cosine (45 degrees) from which the caption says that a router points at a pattern."""
+COVERED = 0.6
+"""A class whose o reaches its best expert more rarely is called a failure in the caption."""
+
+STORIES: tuple[Story, ...] = ()
+
+
+class RouterAlignmentLab(Lab):
+    """A jointly trained pMoE and a CNN on the same samples, step by step.
+
+    On digits, n, l, k, m, N and noise apply; on synthetic patches the whole data model of the paper does. `values` left
+    out take the defaults of the chosen source.
+    """
+
+    title = "Router alignment"
+    knobs = of.KNOBS
+    stories = STORIES
+
+    def __init__(self, **values: Any) -> None:
+        self._keeper = of.Keeper()
+        super().__init__(**{**of.OWN_DEFAULTS.get(values.get("source", of.DIGITS), {}), **values})
+        self._offer()
+
+    def start(self, values: dict[str, Any]) -> Iterator[Frame]:
+        task: Any = of.plain_task(values)
+        if isinstance(task, PatternTask):
+            task = of.DrawnOnce.of(task, self._keeper)
+        runs = [train(model, task, **of.settings(values)) for model in of.models(values)]
+        return side_by_side(*runs, total=of.total_steps(values))
+
+    def make_picture(self, values: dict[str, Any]) -> RouterPicture:
+        return RouterPicture(scale=self.scale)
+
+    def code(self, values: dict[str, Any]) -> str:
+        return of.code(values)
+
+    def parts(self, record: Frame) -> dict[str, Snapshot]:
+        return {"joint": record.joint, "cnn": record.cnn}
+
+    def data(self, records: Sequence[Frame]) -> xr.Dataset:
+        sets = []
+        for name in ("joint", "cnn"):
+            shots = {id(part): part for record in records for part in [self.parts(record)[name]]}  # each once
+            sets.append(collect(shots.values()))
+        models = xr.DataArray(["joint", "cnn"], dims="model", name="model")
+        return xr.concat(sets, models, join="outer", combine_attrs="drop_conflicts")
+
+    # ---- knobs that move together ----
+
+    def _knob_moved(self, name: str) -> None:
+        if not self._own.active:
+            if name == "source":
+                values = {**self.values, "source": self.controls.knobs["source"].value}
+                self._offer()
+                if along := of.changed_source(values):
+                    self._touched = True
+                    self.set(source=values["source"], **along)
+                    return
+        super()._knob_moved(name)
+
+    def _move(self, values: Mapping[str, Any]) -> None:
+        super()._move(values)
+        self._offer()
+
+    def _offer(self) -> None:
+        """Greys out the sliders that digits do not have, so that none looks alive and does nothing."""
+        digits = self.controls.knobs["source"].value == of.DIGITS
+        for name in of.ONLY_SYNTHETIC:
+            self.controls.knobs[name].disabled = digits
+
+    # ---- words ----
+
+    def progress(self, record: Frame) -> str:
+        return f"step {record.step} of {record.total}"
+
+    def caption(self, record: Frame) -> str:
+        cover = record.joint["coverage"][RouterPicture.shown]
+        first, second = (percent(share) for share in cover)
+        if record.step == 0:
+            return f"Step 0: routers are random; o₁ reaches some expert in {first}, o₂ in {second}."
+        accuracy, cnn = (float(median(record.accuracy(name)[-1:])[0]) for name in ("joint", "cnn"))
+        said = f"Step {record.step} of {record.total}: {self._directions(record)}; "
+        settled = record.ended or record.step >= record.total / 2
+        if settled and np.nanmin(cover) < COVERED:
+            side = int(np.nanargmin(cover))
+            said += f"{look.CLASS_NAMES[side]} reaches an expert in only {percent(cover[side])}. "
+            said += "Accuracy can stay high, because one routed class is enough: it is " if accuracy > 0.75 else "Accuracy "
+            said += f"{percent(accuracy)}, CNN {percent(cnn)}."
+        else:
+            said += f"coverage o₁ {first}, o₂ {second}; accuracy {percent(accuracy)}, CNN {percent(cnn)}."
+        early = record.ended and record.step < record.total
+        return said + (" No trial has a training error left." if early else "")
+
+    @staticmethod
+    def _directions(record: Frame) -> str:
+        """Which routers point at which pattern, in words."""
+        if record.moved == 0:
+            return "the routers have not moved at all"
+        cosines = record.joint["alignment"][RouterPicture.shown]
+        nearest = np.where(np.isfinite(cosines).all(1), cosines.argmax(1), -1)
+        said = []
+        for side, name in enumerate(look.CLASS_NAMES):
+            found = [str(s + 1) for s in np.flatnonzero((nearest == side) & (cosines.max(1) >= POINTS_AT))]
+            if found:
+                many = len(found) > 1
+                said.append(f"router{'s' * many} {', '.join(found)} point{'s' * (not many)} at {name}")
+        return ", ".join(said) or "no router points at o₁ or o₂"
