@@ -74,7 +74,7 @@ def knob(
       slider: (low, high, step) to offer live, inside the bounds.
       choices: the allowed values, where they are few.
     """
-    about = {"symbol": symbol, "unit": unit, "slider": slider, "choices": choices}
+    about: dict[str, Any] = {"symbol": symbol, "unit": unit, "slider": slider, "choices": choices}
     return Field(default, description=meaning, ge=ge, le=le, gt=gt, lt=lt, json_schema_extra={"knob": about})
 
 

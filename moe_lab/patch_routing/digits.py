@@ -30,7 +30,7 @@ class DigitTask(Config):
     others are class-irrelevant. Every fourth image of each digit is kept for testing (MNIST keeps its official division
     where both pairs of files are there), so a test sample never shows a training image.
 
-    The pair (6, 7) of the embedded digits was picked by scanning all 45 pairs: it is a good example, not an average one.
+    The pair (6, 7) of the embedded digits was picked by scanning all 45 pairs: a good example, not an average one.
 
     Args:
       source: "digits", scikit-learn's 8x8 digits (embedded), or "mnist".
@@ -41,7 +41,9 @@ class DigitTask(Config):
       ConfigError: a value is out of bounds, or source="mnist" says neither where its files are nor to download them.
     """
 
-    source: Literal["digits", "mnist"] = knob("digits", meaning="where the images come from", choices=("digits", "mnist"))
+    source: Literal["digits", "mnist"] = knob(
+        "digits", meaning="where the images come from", choices=("digits", "mnist")
+    )
     digits: tuple[int, ...] = knob((6, 7), symbol="o", meaning="digits that decide the label")
     patches: int = knob(16, symbol="n", meaning="patches in a sample", ge=2, le=1024, slider=(4, 32, 1))
     noise: float = knob(
@@ -126,9 +128,9 @@ class DigitTask(Config):
         chosen = stream(seed, trial, f"{split}/images").random((samples, self.patches))
 
         irrelevant = pool[~np.isin(images.labels[pool], self.digits)]
-        shown = np.unique(images.labels[pool])
-        require(len(irrelevant) > 0 and set(self.digits) <= set(shown.tolist()),
-                f"the {split} images must show every digit of the task and one other", digits=self.digits, shown=shown.tolist())
+        shown = sorted(set(images.labels[pool].tolist()))
+        rule = f"the {split} images must show every digit of the task and one other"
+        require(len(irrelevant) > 0 and set(self.digits) <= set(shown), rule, digits=self.digits, shown=shown)
         index = irrelevant[(chosen * len(irrelevant)).astype(np.int64)]
         for label, digit in enumerate(self.digits):
             own = pool[images.labels[pool] == digit]

@@ -131,7 +131,7 @@ def _map(partial: xr.Dataset) -> xr.Dataset:
         return partial.assign({name: (axes, empty.values) for name in ("success", "test_accuracy", "coverage")})
     accuracy = partial["test_accuracy"]
     success = (accuracy >= SUCCESS).astype(float).where(partial["done"])
-    coverage = partial["coverage"].min(partial["coverage"].dims[-1])
+    coverage = partial["coverage"].min([partial["coverage"].dims[-1]])
     success.attrs = {"long_name": f"1 where test accuracy reached {SUCCESS:.0%}, 0 where not, NaN where not run"}
     coverage.attrs = {"long_name": "share of the worst class's test samples whose o reaches its best expert"}
     accuracy.attrs = {"long_name": "share of test samples with the right label"}

@@ -128,7 +128,7 @@ class _Training:
         task, run = self.run.task, self.run
         device = choose_device(run.device)
         dtype = choose_dtype(run.precision, device)
-        draw = {"trials": trials, "seed": run.seed, "device": device, "dtype": dtype}
+        draw: dict[str, Any] = {"trials": trials, "seed": run.seed, "device": device, "dtype": dtype}
         most = int(self.rows.samples.max())
         train, test = task.draw(most, split="train", **draw), task.draw(run.test_samples, split="test", **draw)
         signals = task.signals(trials, run.seed).to(dtype).to(device)
