@@ -1,4 +1,4 @@
-"""What every test shares. moe_lab is imported by the tests only, so that its shapes are checked (see pyproject.toml)."""
+"""What every test shares. moe_lab is imported by tests only, so that its shapes are checked (see pyproject.toml)."""
 
 from __future__ import annotations
 
