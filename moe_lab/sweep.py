@@ -80,7 +80,7 @@ def sweep(
     require(jobs is None or jobs >= 1 or jobs == -1, "jobs must be at least 1, -1 (all cores) or None", jobs=jobs)
     kept = None if store is None else Store.open(store, run, config, trials, seed)
     plan = _Plan(run, trials, seed, kept)
-    about = {"seed": seed, "trials": trials, "moe_lab_version": moe_lab.__version__, **(attrs or {})}
+    about = {"seed": seed, "trials": trials, "version": moe_lab.__version__, **(attrs or {})}
     table = Table(grid, trials, dict(measures or {}), dict(meanings or {}), dict(coords or {}), about)
     return _fill(plan, table, batch, jobs)
 

@@ -106,7 +106,7 @@ def test_axes_of_measures_meanings_and_attributes_are_written_down(runs: Any) ->
     assert result.pair.sel(a=2, b=0.5, trial=0).values.tolist() == [2.0, 0.5]
     assert result.side.values.tolist() == ["left", "right"] and result.a.attrs["long_name"] == "a, the first"
     assert result.pair.attrs == {"units": "px", "long_name": "a and b"} and result.success.values.all()
-    assert result.attrs == {"seed": 0, "trials": 3, "moe_lab_version": moe_lab.__version__, "paper": "none"}
+    assert result.attrs == {"seed": 0, "trials": 3, "version": moe_lab.__version__, "paper": "none"}
 
 
 def test_undeclared_axes_get_names_and_the_result_can_be_saved(runs: Any, tmp_path: Path) -> None:

@@ -22,9 +22,7 @@ MEASURES = {
     "gate_matrix": Measure(("expert", "class"), "", "mean gate that the expert gives to o of the class"),
     "alignment": Measure(("expert", "class"), "", "cosine of the expert's router and o of the class"),
     "expert_load": Measure(("expert", "role"), "patches", "mean number of patches of the role that the expert keeps"),
-    "example_kept": Measure(
-        ("class", "expert", "patch"), "", "which patches of the class's example the expert keeps"
-    ),
+    "example_kept": Measure(("class", "expert", "patch"), "", "which patches of the class's example the expert keeps"),
     "example_patches": Measure(("class", "patch", "pixel"), "", "the class's example: its patches", constant=True),
     "example_roles": Measure(
         ("class", "patch"), "", "the example's roles: 0 signal, 1 distractor, 2 background", constant=True
