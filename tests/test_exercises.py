@@ -12,10 +12,10 @@ import torch
 from moe_lab import exercises
 from moe_lab.exercises.verdict import Case, Verdict, judge, show
 from moe_lab.patch_routing import PatternTask
-from tests.solutions import alignment, routing, transitions
+from tests.solutions import alignment, routing, start, transitions
 
 CHECKS = {name.removeprefix("check_"): getattr(exercises, name) for name in exercises.__all__ if "check_" in name}
-ROOMS = (routing, alignment, transitions)
+ROOMS = (start, routing, alignment, transitions)
 SOLUTIONS = {name: getattr(room, name) for room in ROOMS for name in room.WRONG}
 WRONG = [
     (name, hint, answer) for room in ROOMS for name, answers in room.WRONG.items() for hint, answer in answers.items()

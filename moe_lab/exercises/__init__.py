@@ -17,6 +17,7 @@ from moe_lab.exercises.routing import (
     check_token_choice,
     check_top_l,
 )
+from moe_lab.exercises.start import check_mean_accuracy
 from moe_lab.exercises.transitions import check_delta, check_l_star, check_sample_ratios, check_samples_needed
 from moe_lab.exercises.verdict import Verdict
 
@@ -29,6 +30,7 @@ __all__ = [
     "check_delta",
     "check_gates",
     "check_l_star",
+    "check_mean_accuracy",
     "check_output",
     "check_router_gradient",
     "check_sample_ratios",

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from moe_lab.exercises.verdict import Case, Verdict, judge
+from moe_lab.patch_routing import theory
 
 
 def check_l_star(l_star: object) -> Verdict:
@@ -54,7 +55,7 @@ def check_delta(delta: object) -> Verdict:
 
 
 def _delta_case(delta_d: float, delta_r: float) -> Case:
-    right = 1 / (1 - max(delta_d**2, delta_r**2))
+    right = theory.delta(delta_d, delta_r)
     mistakes = {
         "You forgot the squares.": 1 / (1 - max(delta_d, delta_r)),
         "You take the larger number before squaring: (-0.9)^2 is larger than 0.6^2.": (
@@ -112,12 +113,13 @@ def check_sample_ratios(sample_ratios: object) -> Verdict:
 
 
 def _ratio_case(n: int, count: int, k: int) -> Case:
-    separate, joint = (n / count) ** 8, n**8 / (k**4 * count**6)
+    sizes = theory.Sizes(patches=n, patches_per_expert=count, experts=k)
+    separate, joint = (theory.advantage("samples", kind, sizes) for kind in ("separate", "joint"))
     mistakes = {
         "Your ratios are turned round: they are N of the CNN over N of pMoE.": [1 / separate, 1 / joint],
         "These are the ratios of neurons: for samples look at N_S, N_J and N_C.": [
-            (n / count) ** 10,
-            n**8 / (k**3 * count**6),
+            theory.advantage("neurons", "separate", sizes),
+            theory.advantage("neurons", "joint", sizes),
         ],
         "You left out k: joint training needs k^4 times more samples.": [separate, n**8 / count**6],
         "Your second ratio is the first again: N_J grows with l^6 and k^4.": [separate, separate],
