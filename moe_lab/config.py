@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from pathlib import PurePath
+from typing import Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
@@ -43,7 +44,7 @@ class Knob:
     @property
     def title(self) -> str:
         """What an error sentence shows: "patches_per_expert (l)"."""
-        return f"{self.name} ({self.symbol})" if self.symbol else self.name
+        return f"{self.name} ({self.symbol})" if self.symbol not in ("", self.name) else self.name
 
     @property
     def whole(self) -> bool:
@@ -98,8 +99,12 @@ class Config(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            sentences = [_sentence(type(self), problem) for problem in error.errors()]
+            sentences = dict.fromkeys(_sentence(type(self), problem) for problem in error.errors())
             raise ConfigError("; ".join(sentences)) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        kind = type(self).__name__
+        raise ConfigError(f"a {kind} cannot be changed, make another with .replace({name}=...): got {name}={value!r}")
 
     @classmethod
     def knobs(cls) -> dict[str, Knob]:
@@ -113,11 +118,16 @@ class Config(BaseModel):
     def code(self) -> str:
         """The Python expression that makes this Config, naming only what differs from the defaults."""
         given = (
-            f"{name}={value.code() if isinstance(value, Config) else repr(value)}"
+            f"{name}={value.code() if isinstance(value, Config) else repr(_plain(value))}"
             for name, field in type(self).model_fields.items()
             if (value := getattr(self, name)) != field.default
         )
         return f"{type(self).__name__}({', '.join(given)})"
+
+
+def _plain(value: Any) -> Any:
+    """The value as a reader would type it: a path as text."""
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def _about(field: Any) -> Mapping[str, Any] | None:
@@ -145,6 +155,20 @@ def _knob_of(name: str, field: Any) -> Knob:
     )
 
 
+_KINDS = {
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number",
+    "int_type": "a whole number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "string_type": "text",
+    "bool_type": "True or False",
+    "bool_parsing": "True or False",
+    "tuple_type": "a sequence of values",
+    "list_type": "a sequence of values",
+    "path_type": "a path",
+}
 _RULES = {
     "greater_than_equal": ("at least", "ge"),
     "greater_than": ("greater than", "gt"),
@@ -170,12 +194,13 @@ def _sentence(cls: type[Config], problem: ErrorDetails) -> str:
         rule = f"must be {words} {context[key]:g}"
     elif kind == "finite_number" or (isinstance(value, float) and not math.isfinite(value)):
         rule = "must be a finite number"
-    elif kind in ("int_from_float", "int_parsing", "int_type"):
-        rule = "must be a whole number"
-    elif kind in ("float_parsing", "float_type"):
-        rule = "must be a number"
+    elif kind in _KINDS:
+        rule = f"must be {_KINDS[kind]}" if len(problem["loc"]) == 1 else f"must hold values that are {_KINDS[kind]}"
     elif kind in ("literal_error", "enum"):
         rule = f"must be one of {context['expected']}"
+    elif kind in ("model_type", "model_attributes_type"):
+        annotation = cls.model_fields[name].annotation
+        rule = "must be " + " or ".join(kind.__name__ for kind in get_args(annotation) or (annotation,) if kind)
     elif kind == "missing":
         return f"{cls.__name__} needs {title}"
     else:

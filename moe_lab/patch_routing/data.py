@@ -284,20 +284,17 @@ class PatternTask(Config):
         )
 
     def _inside_ball(self, outside: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        """Moves patterns inside their set's ball, of diameter sqrt((1 - delta_r^2) / (d p^2)); norms and overlaps stay."""
+        """Moves patterns in their set's ball, of diameter sqrt((1 - delta_r^2) / (d p^2)); norms and overlaps stay."""
         radius = 0.5 * np.sqrt((1 - self.delta_r**2) / (self.dimension * self.pattern_sets**2))
         length = np.linalg.norm(outside, axis=-1, keepdims=True)
         moved = outside + generator.uniform(-1, 1, outside.shape) * (radius / np.sqrt(outside.shape[-1]))
         return moved * (length / np.linalg.norm(moved, axis=-1, keepdims=True))
 
 
-def check_balance(samples: int, classes: int) -> None:
+def check_balance(samples: int, classes: int, *, name: str = "samples", symbol: str = "N") -> None:
     """Raises a ValueError unless every class can get the same number of samples."""
-    require(
-        samples >= classes and samples % classes == 0,
-        f"samples (N) must be a positive multiple of classes ({classes}), so that classes balance",
-        N=samples,
-    )
+    rule = f"{name} ({symbol}) must be a positive multiple of classes ({classes}), so that classes balance"
+    require(samples >= classes and samples % classes == 0, rule, **{symbol: samples})
 
 
 def _ratio(classes: int) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -153,6 +153,7 @@ class Learner(ABC):
 
 def make_learner(rows: Rows, setting: Setting, train: Samples, test: Samples) -> Learner:
     """The learner for the setting's model."""
+    kind: dict[type, Callable[[Rows, Setting, Samples, Samples], Learner]]
     kind = {models.JointMoE: JointLearner, models.SeparateMoE: SeparateLearner, models.CNN: CNNLearner}
     return kind[type(setting.model)](rows, setting, train, test)
 
@@ -252,7 +253,8 @@ class _FixedLearner(Learner):
         return models.fixed_forward(self.weights, self._fetch(data, table[self.source, begin:end]), self.rules)[1]
 
     def _keep(self, rows: Tensor) -> None:
-        self.rules = models.FixedRules(*(None if part is None else part[rows] for part in self.rules))
+        outputs, kept, rate = self.rules
+        self.rules = models.FixedRules(outputs[rows], None if kept is None else kept[rows], rate[rows])
         self.source = self.source[rows]
 
 
@@ -287,7 +289,7 @@ class SeparateLearner(_FixedLearner):
         trials = {int(group): int(trial) for group, trial in zip(rows.group, rows.trial, strict=True)}
         self.routers = self._trained([(trials[int(group)], int(group), int(count)) for group, count in pairs])
         most, groups = int(rows.patches_per_expert.max()), setting.tensor(pairs[:, 0])
-        self.tables, self.rank = {}, None
+        self.tables = {}
         for name, data in (("train", train), ("test", test)):
             order = self._order(data, groups)
             places = order[..., :most]
@@ -301,6 +303,7 @@ class SeparateLearner(_FixedLearner):
     def _trained(self, sources: Sequence[tuple[int, int, int]]) -> Float[Tensor, "sources c d"]:
         """The routers of each (trial, group, N) after `router_epochs` epochs (closed form)."""
         setting, model = self.setting, self.setting.model
+        assert isinstance(model, models.SeparateMoE)
         n, d = self.train.index.shape[2], self.train.bank.shape[2]
         routers = []
         for trial, group, count in sources:
