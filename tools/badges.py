@@ -19,6 +19,7 @@ NAMING = ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CITATION.cff")
 # What comes before the name, in links and in the one place where it is set.
 PLACES = (r"github\.com/", "/github/", "/v2/gh/", 'repo = "')
 BRANCH = "main"
+MARK, END = "<!-- notebooks: written by `make badges` -->", "<!-- end -->"
 
 SETUP = """\
 # On Colab this installs moe_lab beside the torch, numpy and ipywidgets that are there. Elsewhere it does nothing.
@@ -51,6 +52,23 @@ def badges(repo: str, notebook: str) -> str:
         f"[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({colab})\n"
         f"[![Open on Binder](https://mybinder.org/badge_logo.svg)]({binder})"
     )
+
+
+def table(root: Path, repo: str) -> str:
+    """The README's table of notebooks: title and badges."""
+    rows = ["| notebook | Colab | Binder |", "| --- | --- | --- |"]
+    for path in sorted((root / "notebooks").glob("*.py")):
+        title = re.search(r"^# # (.+)$", path.read_text(), re.M)
+        colab, binder = badges(repo, f"{path.stem}.ipynb").splitlines()
+        rows.append(f"| [{title[1] if title else path.stem}](notebooks/{path.stem}.ipynb) | {colab} | {binder} |")
+    return "\n".join(rows)
+
+
+def stamp_readme(root: Path, repo: str) -> None:
+    """Writes the table into the README, between its two marks."""
+    path = root / "README.md"
+    start, rest = path.read_text().split(MARK, 1)
+    path.write_text(f"{start}{MARK}\n{table(root, repo)}\n{END}{rest.split(END, 1)[1]}")
 
 
 def setup_cell(repo: str) -> str:
@@ -123,6 +141,7 @@ def main(arguments: list[str]) -> None:
     except ValueError as error:
         sys.exit(str(error))
     changed = stamp_notebooks(ROOT, repository())
+    stamp_readme(ROOT, repository())
     from tools.notebooks import bring_in_step
 
     bring_in_step(ROOT)
