@@ -62,23 +62,19 @@ class TinyPicture(Picture):
             for axes in self.panels
         ]
         self.pinned: list[Any] = []
-        self.history: dict[int, Snapshot] = {}
         self.last: Snapshot | None = None
         self.draws = 0
 
     def begin(self, values: dict[str, Any]) -> None:
-        self.history = {}
         for axes, high in zip(self.panels, (1.05, 1, 1), strict=True):
             self.limits(axes, x=(0, values["epochs"]), y=(0, high))
 
     def update(self, record: Snapshot) -> None:
         self.draws += 1
         self.last = record
-        self.history[record.step] = record
-        shown = [self.history[step] for step in sorted(self.history) if step <= record.step]
-        steps = [one.step for one in shown]
+        steps = [one.step for one in self.history]
         for lines, name in zip(self.lines, ("accuracy", "loss", "loss"), strict=True):
-            values = np.array([one[name] for one in shown])
+            values = np.array([one[name] for one in self.history])
             for trial, line in enumerate(lines):
                 line.set_data(steps, values[:, trial])
 

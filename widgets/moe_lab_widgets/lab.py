@@ -133,9 +133,10 @@ class Lab(Wiring):
         """What went wrong in this record, in words; empty when nothing did."""
         for name, part in self.parts(record).items():
             if np.any(part.diverged):
-                trials = ", ".join(str(i + 1) for i in np.flatnonzero(part.diverged))
+                which = [str(i + 1) for i in np.flatnonzero(part.diverged)]
+                trials = f"trial{'s' if len(which) > 1 else ''} {', '.join(which)}"
                 whose = "" if name == "run" else f" of {name}"
-                return f"The loss{whose} became infinite in trial {trials}: try a smaller learning rate."
+                return f"The loss{whose} became infinite in {trials}: try a smaller learning rate."
         return ""
 
     def progress(self, record: Any) -> str:
@@ -217,7 +218,8 @@ class Lab(Wiring):
 
     def save_picture(self, path: str | Path) -> Path:
         """Writes the picture with its caption as PNG, whole or not at all."""
-        return write_whole(Path(path).with_suffix(".png"), self.png())
+        path = Path(path)
+        return write_whole(path if path.suffix == ".png" else path.with_name(f"{path.name}.png"), self.png())
 
     def save_data(self, path: str | Path) -> Path:
         """Writes everything recorded, as netCDF (.nc) or JSON (.json), whole or not at all."""

@@ -12,7 +12,7 @@ A Lab's picture in five steps::
         def begin(self, values):                                # 2. a run starts: limits may change here, nowhere else
             self.limits(self.axes, x=(0, values["epochs"]), y=(0, 1))   # redraws the background only when they differ
         def update(self, record):                               # 3. put a record into the artists; never draw here
-            self.line.set_data(record.steps, record.losses)
+            self.line.set_data([r.step for r in self.history], [r["loss"] for r in self.history])
         def pin(self, records):                                 # 4. keep the present curves, as still artists
             ...; self.invalidate()
         def unpin(self):                                        # 5. and take them away again
@@ -104,6 +104,8 @@ class Picture:
     def __init__(self, width: int = 1100, height: int = 480, scale: float = 1.0) -> None:
         self.figure = look.figure(width, height, scale)
         self.canvas = FigureCanvasAgg(self.figure)
+        self.history: Sequence[Any] = ()
+        """The kept records of the run up to the one to draw: what a line over time is made of, scrubbed or live."""
         self._live: list[Artist] = []
         self._background: Any = None
         self._foot = round(self.CAPTION_HEIGHT * scale)

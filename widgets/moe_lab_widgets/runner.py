@@ -73,14 +73,13 @@ class Runner:
         self.records = Recorder(most_records)
         self.error: Exception | None = None
         self.playing = True
-        self.finished = False
         self.seconds = 0.0
         """Time spent training in this run."""
         self._wake = threading.Condition(threading.RLock())
         self._generation = self._begun = 0
         self._singles = 0
         self._view: int | None = None
-        self._redraw = self._closing = self._working = self._end_said = False
+        self._redraw = self._closing = self._working = self._ended = self._end_said = False
         self._run: Iterator[Any] | None = None
         self._next_record = self._next_frame = 0.0
         self._undrawn = False
@@ -116,6 +115,11 @@ class Runner:
     def set_pace(self, pace: float) -> None:
         """Sets the most records a second; 0 is as fast as it goes."""
         self._tell(pace=pace, _next_record=0.0)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run of the latest values has come to its end."""
+        return self._ended and self._begun == self._generation
 
     @property
     def view(self) -> int | None:
@@ -223,12 +227,15 @@ class Runner:
                 self._advance()
             self._draw_if_due()
         except Exception as error:
-            self._drop()
-            with self._wake:
-                self.error = error
-                self._redraw = False
-                self._singles = 0
-            self.stage.failed(error)
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self._drop()
+        with self._wake:
+            self.error = error
+            self._redraw = self._undrawn = False
+            self._singles = 0
+        self.stage.failed(error)
 
     def _begin(self) -> None:
         self._drop()
@@ -236,7 +243,7 @@ class Runner:
             self._begun = self._generation
             self.error = None
             self._view = None
-            self.finished = self._end_said = False
+            self._ended = self._end_said = False
         run = self.stage.begin()
         self.records = Recorder(self.most_records)
         self.seconds = 0.0
@@ -252,15 +259,17 @@ class Runner:
             record = next(self._run)
         except StopIteration:
             self._drop()
-            self.finished = True
+            self._ended = True
             self._singles = 0
             self._redraw = self._redraw or self._undrawn
             if not self.records._seen:
                 raise RuntimeError("the run gave no records") from None
             return
-        except Exception:
-            self._undrawn = False
-            raise
+        except Exception as error:
+            undrawn = self._undrawn
+            self._fail(error)
+            self._redraw = undrawn  # the last good record is worth seeing
+            return
         now = time.monotonic()
         self.seconds += now - begun
         with self._wake:
@@ -292,7 +301,7 @@ class Runner:
         self._say_end()
 
     def _say_end(self) -> None:
-        if self.finished and not self._end_said:
+        if self._ended and not self._end_said:
             self._end_said = True
             self.stage.ended()
 

@@ -149,7 +149,8 @@ class Wiring:
 
     def show(self, records: Recorder, index: int) -> None:
         """Draws one record, and now and then the texts."""
-        record = records[index]
+        self.picture.history = records.all()[: index + 1]
+        record = self.picture.history[-1]
         self.picture.draw(record)
         self.record = record
         now, runner = time.monotonic(), self._runner

@@ -1,0 +1,158 @@
+"""A real JupyterLab and a real Chromium for the browser tests."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.driver import NotebookPage
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--force-color-profile=srgb",
+)
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running JupyterLab."""
+
+    address: str
+    token: str
+    folder: Path
+
+
+def _chromium() -> str:
+    """Debian's Chromium. Without one the tests are skipped on a laptop, but fail in CI, where nobody would notice."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        sentence = "the browser tests need Chromium: apt-get install chromium"
+        if os.environ.get("CI", "").lower() in ("true", "1"):
+            pytest.fail(sentence, pytrace=False)
+        pytest.skip(sentence)
+    return found
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """JupyterLab on this machine only, with a port, a token, a notebook folder and configuration folders of its own."""
+    _chromium()
+    base = tmp_path_factory.mktemp("jupyter")
+    folder = base / "notebooks"
+    folder.mkdir()
+    own = {
+        "JUPYTER_CONFIG_DIR": "config",
+        "JUPYTER_DATA_DIR": "data",
+        "JUPYTER_RUNTIME_DIR": "runtime",
+        "IPYTHONDIR": "ipython",
+        "JUPYTERLAB_SETTINGS_DIR": "settings",
+        "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+    }
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "widgets"), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, **{name: str(base / place) for name, place in own.items()}, "PYTHONPATH": paths}
+    environment.pop("MOE_LAB_HEADLESS", None)
+    port, token = _free_port(), secrets.token_hex(16)
+    options = (
+        "--no-browser",
+        "--allow-root",
+        "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        f"--IdentityProvider.token={token}",
+        f"--ServerApp.root_dir={folder}",
+        "--ServerApp.terminals_enabled=False",
+        "--LabApp.expose_app_in_browser=True",
+        "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    )
+    log = base / "server.log"
+    address = f"http://127.0.0.1:{port}"
+    with log.open("wb") as output:
+        command = [sys.executable, "-m", "jupyterlab", *options]
+        process = subprocess.Popen(command, env=environment, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            _wait_for(f"{address}/api/status?token={token}", process, log)
+            yield Server(address, token, folder)
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            break
+        try:
+            with urllib.request.urlopen(address, timeout=5):
+                return
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            time.sleep(0.2)
+    raise RuntimeError(f"JupyterLab did not start: {log.read_text()[-2000:]}")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium, steered by Playwright."""
+    path = _chromium()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM_FLAGS))
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def notebook(server: Server, browser: Any) -> Iterator[NotebookPage]:
+    """A fresh page on the server; its kernels are shut down afterwards."""
+    context = browser.new_context(viewport={"width": 1500, "height": 1100})
+    page = context.new_page()
+    yield NotebookPage(page, server.address, server.token, server.folder)
+    shut_down_kernels(server)
+    context.close()
+
+
+def shut_down_kernels(server: Server) -> None:
+    """Ends every kernel of the server, so that tests do not slow one another."""
+    import json
+
+    def ask(method: str, path: str) -> bytes:
+        headers = {"Authorization": f"token {server.token}"}
+        request = urllib.request.Request(f"{server.address}/api/{path}", method=method, headers=headers)
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return bytes(answer.read())
+
+    for session in json.loads(ask("GET", "sessions")):
+        ask("DELETE", f"sessions/{session['id']}")

@@ -1,0 +1,197 @@
+"""Drives a notebook in a real JupyterLab as a student does: runs its cells, drags sliders, looks at the pictures."""
+
+from __future__ import annotations
+
+import base64
+import io
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from playwright.sync_api import Locator, Page
+
+
+def write_notebook(path: Path, *cells: str) -> Path:
+    """Writes a notebook of code cells."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(notebook, path)
+    return path
+
+
+class NotebookPage:
+    """One notebook in one browser page.
+
+    Args:
+      page: a Playwright page.
+      address: of the JupyterLab, with its token.
+      folder: the server's root.
+    """
+
+    def __init__(self, page: Page, address: str, token: str, folder: Path) -> None:
+        self.page, self.address, self.token, self.folder = page, address, token, folder
+        self.complaints: list[str] = []
+        page.on("pageerror", lambda error: self.complaints.append(f"page error: {error}"))
+        page.on(
+            "console",
+            lambda said: self.complaints.append(f"console: {said.text}") if _is_ours(said) else None,
+        )
+
+    # ---- opening and running ----
+
+    def open(self, name: str) -> None:
+        """Opens a notebook of the server's folder and waits for its kernel."""
+        self.page.goto(f"{self.address}/lab/tree/{name}?token={self.token}&reset")
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+        self.page.wait_for_function("() => window.jupyterapp !== undefined", timeout=60_000)
+        self.wait_idle(60)
+
+    def command(self, name: str, arguments: dict[str, Any] | None = None) -> None:
+        """Runs one of JupyterLab's commands, and waits until it is done."""
+        self.page.evaluate("([name, args]) => window.jupyterapp.commands.execute(name, args)", [name, arguments or {}])
+
+    def start_all(self) -> None:
+        """Starts all cells, without waiting for them."""
+        self.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells') }")
+
+    def run_all(self, timeout: float = 120) -> None:
+        """Runs all cells, waits until the kernel is idle, and fails on an error output."""
+        self.start_all()
+        self.page.wait_for_timeout(200)
+        self.wait_idle(timeout)
+        self.check()
+
+    def wait_idle(self, timeout: float = 60) -> None:
+        """Waits until the kernel has nothing to do and every cell has run that was asked to."""
+        self.page.wait_for_function(
+            """() => {
+              const panel = window.jupyterapp.shell.currentWidget;
+              const session = panel && panel.sessionContext && panel.sessionContext.session;
+              const kernel = session && session.kernel;
+              if (!kernel || kernel.status !== 'idle') return false;
+              return ![...document.querySelectorAll('.jp-InputPrompt')].some(p => p.textContent.includes('[*]'));
+            }""",
+            timeout=1000 * timeout,
+        )
+
+    def save(self) -> dict[str, Any]:
+        """Saves the notebook and returns its content."""
+        self.command("docmanager:save")
+        path = self.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.path")
+        return nbformat.read(self.folder / path, as_version=4)
+
+    # ---- the controls ----
+
+    def slider(self, label: str) -> Locator:
+        """The handle of the slider whose description begins with `label`."""
+        row = self.page.locator(".widget-slider, .jupyter-widget-slider").filter(
+            has=self.page.locator(f".widget-label:text-matches('^{label}')")
+        )
+        handle = row.first.locator(".noUi-handle")
+        handle.scroll_into_view_if_needed()
+        return handle
+
+    def value(self, label: str) -> float:
+        """The number that a slider stands at."""
+        return float(self.slider(label).get_attribute("aria-valuenow") or "nan")
+
+    def drag(self, label: str, distance: float, steps: int = 12, pause: float = 15) -> None:
+        """Drags a slider's handle by `distance` pixels in some steps with the mouse, `pause` ms apart."""
+        box = self.slider(label).bounding_box()
+        assert box is not None, f"the slider {label!r} is not on the page"
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        mouse = self.page.mouse
+        mouse.move(x, y)
+        mouse.down()
+        for step in range(1, steps + 1):
+            mouse.move(x + distance * step / steps, y)
+            self.page.wait_for_timeout(pause)
+        mouse.up()
+
+    def press(self, label: str, key: str, times: int = 1) -> None:
+        """Moves a slider with the keyboard."""
+        handle = self.slider(label)
+        handle.focus()
+        for _ in range(times):
+            handle.press(key)
+
+    def button(self, name: str) -> Locator:
+        return self.page.locator("button.jupyter-button, button.widget-button").filter(has_text=name).first
+
+    def choose(self, description: str, option: str) -> None:
+        """Picks an option of a drop-down."""
+        row = self.page.locator(".widget-dropdown").filter(
+            has=self.page.locator(f".widget-label:text-matches('^{description}')")
+        )
+        row.first.locator("select").select_option(label=option)
+
+    # ---- the picture and the texts ----
+
+    @property
+    def image(self) -> Locator:
+        """The first live picture."""
+        return self.page.locator("img.widget-image, img.jupyter-widget-image").first
+
+    def pixels(self) -> NDArray[np.uint8]:
+        """What the live picture shows, as (height, width, 3): the picture itself, not a screenshot."""
+        data = self.image.evaluate(
+            """async (img) => {
+              const bytes = new Uint8Array(await (await fetch(img.src)).arrayBuffer());
+              let text = ''; for (const b of bytes) text += String.fromCharCode(b); return btoa(text);
+            }"""
+        )
+        return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB"))
+
+    def count_frames(self) -> None:
+        """From now on the page notes the time of every new frame of the live picture."""
+        self.image.evaluate(
+            """(img) => {
+              window.frames_seen = [];
+              if (window.frame_watcher) window.frame_watcher.disconnect();
+              window.frame_watcher = new MutationObserver(() => window.frames_seen.push(performance.now()));
+              window.frame_watcher.observe(img, {attributes: true, attributeFilter: ['src']});
+            }"""
+        )
+
+    def frames(self) -> list[float]:
+        """The times (ms) of the frames since `count_frames`."""
+        return list(self.page.evaluate("() => window.frames_seen"))
+
+    def text(self, role: str) -> str:
+        """The text of a region: "status", "alert", or "caption" (the sentence below the picture)."""
+        selector = "p[aria-live='polite']" if role == "caption" else f".widget-html :is(div, p)[role='{role}']"
+        found = self.page.locator(selector)
+        return found.last.inner_text() if found.count() else ""
+
+    def until(self, holds: Callable[[], bool], what: str, timeout: float = 15) -> None:
+        """Waits until something holds; fails with `what` otherwise."""
+        end = time.monotonic() + timeout
+        while not holds():
+            assert time.monotonic() < end, f"waited {timeout} s in vain: {what}"
+            self.page.wait_for_timeout(30)
+
+    def wait_for_change(self, before: NDArray[np.uint8], timeout: float = 10) -> NDArray[np.uint8]:
+        """Waits until the picture differs from `before`."""
+        self.until(lambda: not np.array_equal(self.pixels(), before), "the picture did not change", timeout)
+        return self.pixels()
+
+    def check(self) -> None:
+        """Fails on an error output of a cell, on a widget that cannot be shown, and on errors of the page."""
+        errors = self.page.locator(
+            "[data-mime-type='application/vnd.jupyter.error'], .jp-OutputArea-output pre.jp-error"
+        )
+        assert errors.count() == 0, errors.first.inner_text()
+        for words in ("Error displaying widget", "Error creating widget"):
+            assert self.page.get_by_text(words).count() == 0, words
+        assert not self.complaints, self.complaints
+
+
+def _is_ours(said: Any) -> bool:
+    """Whether a console message is an error that a widget could have caused, not a missing favicon or a plug-in."""
+    ignored = ("favicon", "Failed to load resource", "ERR_", "deprecated", "/api/", "extension")
+    return said.type == "error" and not any(word in said.text for word in ignored)
