@@ -55,7 +55,7 @@ class Run(Config):
     def _fits(self) -> Self:
         models.check_model(self.model, self.task.patches, self.task.classes)
         check_balance(self.samples, self.task.classes)
-        check_balance(self.test_samples, self.task.classes)
+        check_balance(self.test_samples, self.task.classes, name="test_samples", symbol="N_test")
         rule = "batch_size (B) must be at most samples (N)"
         require(self.model.batch_size <= self.samples, rule, B=self.model.batch_size, N=self.samples)
         return self
@@ -68,6 +68,11 @@ class Run(Config):
             if name not in ("model", "task") and getattr(self, name) != field.default
         ]
         return f"train({', '.join([self.model.code(), self.task.code(), *given])})"
+
+    def record(self) -> dict[str, Any]:
+        """The run as plain values for files; `kind` names the class of its model and of its task."""
+        plain = self.model_dump(mode="json")
+        return plain | {part: {"kind": type(getattr(self, part)).__name__, **plain[part]} for part in ("model", "task")}
 
 
 def train(model: models.Model, task: Task, **settings: Any) -> Iterator[Snapshot]:
@@ -90,11 +95,14 @@ def train(model: models.Model, task: Task, **settings: Any) -> Iterator[Snapshot
     return train_batch([Run(model=model, task=task, **settings)])
 
 
-def train_batch(runs: Sequence[Run]) -> Iterator[Snapshot]:
+def train_batch(runs: Sequence[Run], drawn: tuple[Samples, Samples] | None = None) -> Iterator[Snapshot]:
     """Trains several runs as one batch. The trial axis of the Snapshots holds the trials of the runs, run after run.
 
     The runs may differ in samples, trials, first_trial, and in the model's patches_per_expert, experts and
     learning_rate; all else must be the same.
+
+    Args:
+      drawn: what `draw_samples(runs)` gives, where many batches train on the same data.
 
     Raises:
       ValueError: no runs, or runs that differ in something else; see `train` for the rest.
@@ -105,7 +113,16 @@ def train_batch(runs: Sequence[Run]) -> Iterator[Snapshot]:
         rule = "runs of one batch may differ in samples, trials, patches_per_expert, experts and learning_rate only"
         require(_shared(run) == first, rule, first=runs[0].code(), other=run.code())
     choose_dtype(runs[0].precision, choose_device(runs[0].device))
-    return _Training(runs).snapshots()
+    return _Training(runs, draw_samples(runs) if drawn is None else drawn).snapshots()
+
+
+def draw_samples(runs: Sequence[Run]) -> tuple[Samples, Samples]:
+    """The training samples (as many as the largest N needs) and the test samples of all trials of the runs."""
+    run, (rows, trials) = runs[0], _rows(runs)
+    device = choose_device(run.device)
+    draw = {"trials": trials, "seed": run.seed, "device": device, "dtype": choose_dtype(run.precision, device)}
+    train = run.task.draw(int(rows.samples.max()), split="train", **draw)
+    return train, run.task.draw(run.test_samples, split="test", **draw)
 
 
 def _shared(run: Run) -> Run:
@@ -122,15 +139,12 @@ def _shared(run: Run) -> Run:
 class _Training:
     """One batch of rows on its way."""
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(self, runs: Sequence[Run], drawn: tuple[Samples, Samples]) -> None:
         self.runs, self.run = runs, runs[0]
         self.rows, trials = _rows(runs)
-        task, run = self.run.task, self.run
+        task, run, (train, test) = self.run.task, self.run, drawn
         device = choose_device(run.device)
         dtype = choose_dtype(run.precision, device)
-        draw: dict[str, Any] = {"trials": trials, "seed": run.seed, "device": device, "dtype": dtype}
-        most = int(self.rows.samples.max())
-        train, test = task.draw(most, split="train", **draw), task.draw(run.test_samples, split="test", **draw)
         signals = task.signals(trials, run.seed).to(dtype).to(device)
         setting = Setting(run.model, task.classes, run.seed, signals, device, dtype)
         self.learner: Learner = make_learner(self.rows, setting, train, test)
@@ -264,7 +278,7 @@ class _Training:
         """How to make this batch again; plain values only, so that every file format can hold them."""
         return {
             "call": "; ".join(run.code() for run in self.runs),
-            "config": json.dumps([run.model_dump(mode="json") for run in self.runs]),
+            "config": json.dumps([run.record() for run in self.runs]),
             "seed": self.run.seed,
             "device": device_label(self.learner.setting.device),
             "version": __version__,
