@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from moe_lab.config import require
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -104,7 +106,16 @@ def final(run: Iterable[Snapshot]) -> Snapshot:
 
 
 def every(run: Iterable[Snapshot], count: int) -> Iterator[Snapshot]:
-    """Every count-th Snapshot of a run, always with the first and the last."""
+    """Every count-th Snapshot of a run, always with the first and the last.
+
+    Raises:
+      ValueError: count is less than 1.
+    """
+    require(count >= 1, "count must be at least 1", count=count)
+    return _every(run, count)
+
+
+def _every(run: Iterable[Snapshot], count: int) -> Iterator[Snapshot]:
     pending: Snapshot | None = None
     for position, snapshot in enumerate(run):
         pending = snapshot

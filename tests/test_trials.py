@@ -1,0 +1,85 @@
+"""Random streams that depend on nothing but their name, and devices chosen in words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from moe_lab.trials import choose_device, choose_dtype, device_label, stream
+
+CUDA = torch.cuda.is_available()
+
+
+def test_a_stream_is_named_by_seed_trial_and_purpose() -> None:
+    first = stream(3, 5, "noise").random(8)
+    assert np.array_equal(first, stream(3, 5, "noise").random(8))
+    for other in (stream(4, 5, "noise"), stream(3, 6, "noise"), stream(3, 5, "labels")):
+        assert not np.intersect1d(first, other.random(1000)).size
+
+
+def test_many_streams_are_all_different() -> None:
+    firsts = {
+        float(stream(seed, trial, purpose).random())
+        for seed in range(10)
+        for trial in range(100)
+        for purpose in ("experts", "routers", "outputs")
+    }
+    assert len(firsts) == 3000
+
+
+def test_streams_of_neighbouring_trials_are_independent() -> None:
+    drawn = np.stack([stream(0, trial, "noise").standard_normal(2000) for trial in range(40)])
+    correlations = np.corrcoef(drawn)[np.triu_indices(40, 1)]
+    assert np.abs(correlations).max() < 5 / np.sqrt(2000) and abs(correlations.mean()) < 0.005
+
+
+def test_known_first_numbers() -> None:
+    """Published results name a seed: the numbers behind it must not change with a release."""
+    assert stream(0, 0, "experts").random(2).tolist() == [0.5063107089355184, 0.045451923312759934]
+    assert stream(7, 3, "train/noise").random(2).tolist() == [0.20926876564055374, 0.19108024804506363]
+
+
+def test_a_large_seed_is_a_seed() -> None:
+    assert stream(2**63, 2**31, "noise").random() != stream(2**63 - 1, 2**31, "noise").random()
+
+
+@pytest.mark.parametrize("seed, trial", [(-1, 0), (0, -1)])
+def test_negative_seeds_and_trials(seed: int, trial: int) -> None:
+    with pytest.raises(ValueError, match=f"at least 0: got seed={seed}, trial={trial}"):
+        stream(seed, trial, "noise")
+
+
+def test_auto_takes_the_best_device_here() -> None:
+    best = "cuda" if CUDA else "mps" if torch.backends.mps.is_available() else "cpu"
+    assert choose_device("auto").type == best == choose_device().type
+    assert choose_device("cpu") == torch.device("cpu")
+
+
+@pytest.mark.parametrize("name", ["gpu", "tpu", "", "meta", "cuda:x", "cpu:-1", "CPU "])
+def test_an_unknown_device(name: str) -> None:
+    with pytest.raises(ValueError, match=r"device must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps': got device="):
+        choose_device(name)
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:0", "cuda:99", "mps"])
+def test_a_device_that_is_not_here(name: str) -> None:
+    present = {"cuda": CUDA, "cuda:0": CUDA, "cuda:99": False, "mps": torch.backends.mps.is_available()}[name]
+    if present:
+        assert choose_device(name).type == name.split(":")[0]
+        return
+    with pytest.raises(RuntimeError, match=f"device '{name}' is not present on this machine"):
+        choose_device(name)
+
+
+def test_precision() -> None:
+    cpu = torch.device("cpu")
+    assert choose_dtype("float32", cpu) is torch.float32 and choose_dtype("float64", cpu) is torch.float64
+    with pytest.raises(ValueError, match="must be 'float32' on an MPS device"):
+        choose_dtype("float64", torch.device("mps"))
+
+
+def test_device_label() -> None:
+    assert device_label(torch.device("cpu")) == "cpu"
+    if CUDA:
+        assert device_label(torch.device("cuda")) == f"cuda ({torch.cuda.get_device_name()})"
