@@ -120,7 +120,8 @@ def draw_samples(runs: Sequence[Run]) -> tuple[Samples, Samples]:
     """The training samples (as many as the largest N needs) and the test samples of all trials of the runs."""
     run, (rows, trials) = runs[0], _rows(runs)
     device = choose_device(run.device)
-    draw = {"trials": trials, "seed": run.seed, "device": device, "dtype": choose_dtype(run.precision, device)}
+    draw: dict[str, Any] = {"trials": trials, "seed": run.seed, "device": device}
+    draw["dtype"] = choose_dtype(run.precision, device)
     train = run.task.draw(int(rows.samples.max()), split="train", **draw)
     return train, run.task.draw(run.test_samples, split="test", **draw)
 
