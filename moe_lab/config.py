@@ -155,19 +155,21 @@ def _knob_of(name: str, field: Any) -> Knob:
     )
 
 
+_WHOLE, _NUMBER = ("a whole number", "whole numbers"), ("a number", "numbers")
+_TRUTH, _SEQUENCE = ("True or False", "True or False"), ("a sequence of values", "sequences")
 _KINDS = {
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
-    "int_parsing_size": "a whole number",
-    "int_type": "a whole number",
-    "float_parsing": "a number",
-    "float_type": "a number",
-    "string_type": "text",
-    "bool_type": "True or False",
-    "bool_parsing": "True or False",
-    "tuple_type": "a sequence of values",
-    "list_type": "a sequence of values",
-    "path_type": "a path",
+    "int_from_float": _WHOLE,
+    "int_parsing": _WHOLE,
+    "int_parsing_size": _WHOLE,
+    "int_type": _WHOLE,
+    "float_parsing": _NUMBER,
+    "float_type": _NUMBER,
+    "string_type": ("text", "texts"),
+    "bool_type": _TRUTH,
+    "bool_parsing": _TRUTH,
+    "tuple_type": _SEQUENCE,
+    "list_type": _SEQUENCE,
+    "path_type": ("a path", "paths"),
 }
 _RULES = {
     "greater_than_equal": ("at least", "ge"),
@@ -195,7 +197,8 @@ def _sentence(cls: type[Config], problem: ErrorDetails) -> str:
     elif kind == "finite_number" or (isinstance(value, float) and not math.isfinite(value)):
         rule = "must be a finite number"
     elif kind in _KINDS:
-        rule = f"must be {_KINDS[kind]}" if len(problem["loc"]) == 1 else f"must hold values that are {_KINDS[kind]}"
+        one, many = _KINDS[kind]
+        rule = f"must be {one}" if len(problem["loc"]) == 1 else f"must hold {many} only"
     elif kind in ("literal_error", "enum"):
         rule = f"must be one of {context['expected']}"
     elif kind in ("model_type", "model_attributes_type"):
