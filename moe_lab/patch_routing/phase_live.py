@@ -1,0 +1,215 @@
+"""The map of figure 5 while it is computed, as plain records for a live picture.
+
+The numbers are those of `phase_map`, bit for bit. What differs is the order: a quick look at a few trials of every cell
+comes first, so that all of the map shows within seconds, then the cells are completed one by one, cheap ones first. All
+batches share the data drawn once, and a record comes often enough that a reader can stop within a tenth of a second.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+from jaxtyping import Bool, Float
+
+from moe_lab import __version__
+from moe_lab.config import require
+from moe_lab.patch_routing.cells import run_of
+from moe_lab.patch_routing.data import INTEGER_PARTS, Samples
+from moe_lab.patch_routing.digits import DigitTask
+from moe_lab.patch_routing.model import JointMoE, SeparateMoE
+from moe_lab.patch_routing.phase import SUCCESS
+from moe_lab.patch_routing.training import Run, Task, draw_samples, train_batch
+from moe_lab.training import Snapshot
+from moe_lab.trials import choose_device, device_label
+
+Cell = tuple[int, int]
+"""(l, N)"""
+
+
+@dataclass(frozen=True)
+class PhaseRecord:
+    """The map at one moment.
+
+    Attributes:
+      patches_per_expert, samples: the values of l and of N.
+      done: which trainings have ended.
+      test_accuracy, coverage: of those, and NaN elsewhere; coverage is that of the worst class.
+      running: the cells that train now.
+      origin: how to make the map again.
+    """
+
+    patches_per_expert: tuple[int, ...]
+    samples: tuple[int, ...]
+    done: Bool[np.ndarray, "l N trial"]
+    test_accuracy: Float[np.ndarray, "l N trial"]
+    coverage: Float[np.ndarray, "l N trial"]
+    running: tuple[Cell, ...] = ()
+    origin: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def trials(self) -> int:
+        return int(self.done.shape[2])
+
+    @property
+    def counts(self) -> np.ndarray:
+        """(l, N) trainings that have ended."""
+        return np.asarray(self.done.sum(-1))
+
+    @property
+    def complete(self) -> np.ndarray:
+        """(l, N) bool, cells of which all trainings have ended."""
+        return np.asarray(self.done.all(-1))
+
+    @property
+    def share(self) -> Float[np.ndarray, "l N"]:
+        """Share of the ended trainings that reached 95 % test accuracy; NaN where none has ended.
+
+        A training whose loss became infinite has no accuracy and counts as a failure.
+        """
+        right = (np.nan_to_num(self.test_accuracy) >= SUCCESS) & self.done
+        return np.where(self.counts > 0, right.sum(-1) / np.maximum(self.counts, 1), np.nan)
+
+    def dataset(self) -> xr.Dataset:
+        """success, test_accuracy and coverage over (patches_per_expert, samples, trial), NaN where not yet known."""
+        axes = ("patches_per_expert", "samples", "trial")
+        success = np.where(self.done, np.nan_to_num(self.test_accuracy) >= SUCCESS, np.nan)
+        variables = {
+            "success": (axes, success, {"long_name": f"1 where test accuracy reached {SUCCESS:.0%}, 0 where not"}),
+            "test_accuracy": (axes, self.test_accuracy, {"long_name": "share of test samples with the right label"}),
+            "coverage": (
+                axes,
+                self.coverage,
+                {"long_name": "share of the worst class's test samples whose o reaches its best expert"},
+            ),
+        }
+        coords = {
+            "patches_per_expert": (
+                "patches_per_expert",
+                list(self.patches_per_expert),
+                {"long_name": "l, patches each expert keeps"},
+            ),
+            "samples": ("samples", list(self.samples), {"long_name": "N, training samples"}),
+            "trial": np.arange(self.trials),
+        }
+        return xr.Dataset(variables, coords=coords, attrs=dict(self.origin))
+
+
+def phase_records(
+    task: Task,
+    model: SeparateMoE | JointMoE,
+    patches_per_expert: Sequence[int],
+    samples: Sequence[int],
+    trials: int,
+    seed: int = 0,
+    *,
+    quick_look: int = 5,
+    **settings: Any,
+) -> Iterator[PhaseRecord]:
+    """The map of `phase_map(task=task, model=model, ...)` while it fills: from the empty map to the full one.
+
+    Args:
+      quick_look: trials of every cell that train first.
+      settings: other parameters of `Run`, such as device or test_samples.
+
+    Raises:
+      ValueError: a wrong value or combination, before anything runs.
+    """
+    require(len(patches_per_expert) > 0, "patches_per_expert needs at least one value", patches_per_expert=())
+    require(len(samples) > 0, "samples needs at least one value", samples=())
+    require(quick_look >= 0, "quick_look must be at least 0", quick_look=quick_look)
+    common = {"model": model, "task": task, "trials": trials, "seed": seed, "settings": settings}
+    runs = {
+        (kept, count): run_of({"patches_per_expert": kept, "samples": count}, **common)
+        for kept in patches_per_expert
+        for count in samples
+    }
+    return _fill(_Map(runs, tuple(patches_per_expert), tuple(samples)), min(quick_look, trials))
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What trains as one batch: trials first ... first + trials - 1 of some cells."""
+
+    cells: tuple[Cell, ...]
+    first: int
+    trials: int
+
+
+def _jobs(cells: Sequence[Cell], trials: int, look: int) -> Iterator[_Job]:
+    """First a look at every cell, all l of one N together, because they take about as many steps; then cell by cell."""
+    by_cost = sorted(cells, key=lambda cell: (cell[1], cell[0]))
+    if look:
+        for count in sorted({count for _, count in cells}):
+            yield _Job(tuple(cell for cell in by_cost if cell[1] == count), 0, look)
+    if trials > look:
+        yield from (_Job((cell,), look, trials - look) for cell in by_cost)
+
+
+class _Map:
+    """The arrays that fill."""
+
+    def __init__(self, runs: dict[Cell, Run], kept: tuple[int, ...], samples: tuple[int, ...]) -> None:
+        self.runs, self.kept, self.samples = runs, kept, samples
+        self.run = runs[kept[0], max(samples)]
+        shape = (len(kept), len(samples), self.run.trials)
+        self.done = np.zeros(shape, dtype=bool)
+        self.accuracy, self.coverage = np.full(shape, np.nan), np.full(shape, np.nan)
+        run = self.run
+        self.origin = {
+            "config": json.dumps(run.record()),
+            "seed": run.seed,
+            "device": device_label(choose_device(run.device)),
+            "version": __version__,
+            "paper": "pmoe2023, figure 5",
+        }
+
+    def store(self, job: _Job, now: Snapshot) -> None:
+        """Notes the trainings of a job that have ended."""
+        by_cell = (len(job.cells), job.trials)
+        ended, empty = now.finished.reshape(by_cell), np.full(by_cell, np.nan)
+        accuracy, coverage = now.values.get("test_accuracy"), now.values.get("coverage")
+        accuracy = empty if accuracy is None else accuracy.reshape(by_cell)
+        coverage = empty if coverage is None else coverage.min(axis=-1).reshape(by_cell)
+        for row, (kept, count) in enumerate(job.cells):
+            place = self.kept.index(kept), self.samples.index(count), slice(job.first, job.first + job.trials)
+            self.done[place] = ended[row]
+            self.accuracy[place] = np.where(ended[row], accuracy[row], np.nan)
+            self.coverage[place] = np.where(ended[row], coverage[row], np.nan)
+
+    def record(self, running: tuple[Cell, ...] = ()) -> PhaseRecord:
+        arrays = (self.done.copy(), self.accuracy.copy(), self.coverage.copy())
+        return PhaseRecord(self.kept, self.samples, *arrays, running, self.origin)
+
+
+def _fill(filling: _Map, look: int) -> Iterator[PhaseRecord]:
+    """Trains job after job; yields at every heartbeat and after every job."""
+    yield filling.record()
+    data: list[tuple[Samples, Samples]] = []  # a trial each
+    for job in _jobs(list(filling.runs), filling.run.trials, look):
+        while len(data) < job.first + job.trials:  # drawn when first needed: the first cells need not wait for all
+            data.append(draw_samples([filling.run.replace(first_trial=len(data), trials=1)]))
+            yield filling.record(job.cells)
+        own = data[job.first : job.first + job.trials]
+        shared = isinstance(filling.run.task, DigitTask) and not filling.run.task.noise
+        train = _join([train for train, _ in own], max(count for _, count in job.cells), shared)
+        test = _join([test for _, test in own], filling.run.test_samples, shared)
+        runs = [filling.runs[cell].replace(first_trial=job.first, trials=job.trials) for cell in job.cells]
+        for snapshot in train_batch(runs, (train, test)):
+            filling.store(job, snapshot)
+            if not snapshot.finished.all():
+                yield filling.record(job.cells)
+        yield filling.record()
+
+
+def _join(trials: Sequence[Samples], count: int, shared: bool) -> Samples:
+    """The first `count` samples of some trials, as one draw would give them; `shared` where all have the same bank."""
+    parts = {name: torch.cat([getattr(one, name)[:, :count] for one in trials]) for name in INTEGER_PARTS}
+    rows = int(parts["index"].max()) + 1
+    bank = trials[0].bank if shared else torch.cat([one.bank[:, :rows] for one in trials])
+    return Samples(bank=bank, **parts)
