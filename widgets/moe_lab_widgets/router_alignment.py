@@ -9,19 +9,18 @@ import numpy as np
 import xarray as xr
 
 from moe_lab import look
-from moe_lab.patch_routing import PatternTask, train
+from moe_lab.patch_routing import train_batch
 from moe_lab.training import Snapshot, collect
 from moe_lab_widgets import router_settings as of
-from moe_lab_widgets.lab import Lab, Story
+from moe_lab_widgets.lab import Lab
 from moe_lab_widgets.router_picture import RouterPicture, median, percent
 from moe_lab_widgets.router_record import Frame, side_by_side
+from moe_lab_widgets.router_stories import STORIES
 
 POINTS_AT = 0.7
 """The least cosine (45 degrees) from which the caption says that a router points at a pattern."""
 COVERED = 0.6
 """A class whose o reaches its best expert more rarely is called a failure in the caption."""
-
-STORIES: tuple[Story, ...] = ()
 
 
 class RouterAlignmentLab(Lab):
@@ -36,16 +35,15 @@ class RouterAlignmentLab(Lab):
     stories = STORIES
 
     def __init__(self, **values: Any) -> None:
-        self._keeper = of.Keeper()
+        self._drawn = of.Drawn()
         super().__init__(**{**of.OWN_DEFAULTS.get(values.get("source", of.DIGITS), {}), **values})
         self._offer()
 
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
-        task: Any = of.plain_task(values)
-        if isinstance(task, PatternTask):
-            task = of.DrawnOnce.of(task, self._keeper)
-        runs = [train(model, task, **of.settings(values)) for model in of.models(values)]
-        return side_by_side(*runs, total=of.total_steps(values))
+        runs = of.runs(values)
+        drawn = self._drawn.get(runs[0])
+        joint, cnn = (train_batch([run], drawn) for run in runs)
+        return side_by_side(joint, cnn, of.total_steps(values))
 
     def make_picture(self, values: dict[str, Any]) -> RouterPicture:
         return RouterPicture(scale=self.scale)
@@ -107,8 +105,10 @@ class RouterAlignmentLab(Lab):
             said += f"{percent(accuracy)}, CNN {percent(cnn)}."
         else:
             said += f"coverage o₁ {first}, o₂ {second}; accuracy {percent(accuracy)}, CNN {percent(cnn)}."
-        early = record.ended and record.step < record.total
-        return said + (" No trial has a training error left." if early else "")
+        if record.ended and record.joint.trials > 1:
+            both = int((record.joint["coverage"].min(axis=1) >= COVERED).sum())
+            said += f" Both reach an expert in {both} of {record.joint.trials} trials."
+        return said
 
     @staticmethod
     def _directions(record: Frame) -> str:

@@ -25,7 +25,7 @@ from moe_lab.datasets import digits
 from moe_lab.patch_routing import DigitTask, PatternTask
 from moe_lab_widgets.picture import Picture, Strip
 from moe_lab_widgets.router_record import Frame
-from moe_lab_widgets.router_settings import plain_task, total_steps
+from moe_lab_widgets.router_settings import task_of, total_steps
 from moe_lab_widgets.router_tiles import Layout, Tiles, arrange, digit_faces, pattern_faces
 
 TILES_LEFT, TILES_WIDTH = 374, 438
@@ -45,6 +45,7 @@ class RouterPicture(Picture):
         self._stage: Any = None
         self._set: list[Artist] = []
         self._key: Any = None
+        self.overlap = 0.0
         self._tiles: list[Tiles] | None = None
         self._layout: Layout | None = None
         self._pinned: list[Artist] = []
@@ -52,7 +53,7 @@ class RouterPicture(Picture):
         self._make_patches()
         self._make_outcome()
         self._heads: list[tuple[Line2D, Line2D]] = []
-        self._trails: list[Line2D] = []
+        self.trails: list[Line2D] = []
 
     # ---- the stage and the live artists that are always there ----
 
@@ -117,7 +118,7 @@ class RouterPicture(Picture):
             "joint": self.live(axes.plot([], [], color=look.MODEL.colour, linewidth=2.6, zorder=3.1)[0]),
         }
         self.names = [self._live_text(axes, style.colour) for style in (look.MODEL, look.OTHER)]
-        note = "coverage: % of test samples\nwhose o reaches each expert"
+        note = "coverage in trial 1: % of test\nsamples whose o gets there"
         self.figure.text(
             *look.spot(self.figure, 862, 278), note, color=look.MUTED, size=look.SMALL_SIZE, va="top", linespacing=1.35
         )
@@ -138,11 +139,12 @@ class RouterPicture(Picture):
     # ---- the set: what changes with a slider ----
 
     def begin(self, values: dict[str, Any]) -> None:
-        task, total = plain_task(values), total_steps(values)
-        overlaps = task.signals((self.shown,), values["seed"])[0].numpy()
+        task, total = task_of(values), total_steps(values)
+        signals = task.signals((self.shown,), values["seed"])[0]
+        self.overlap = float(signals[0] @ signals[1])
         key = (
             task.patches, values["experts"], values["patches_per_expert"], values["trials"], total,
-            round(float(overlaps[0] @ overlaps[1]), 3), isinstance(task, DigitTask) and task.digits,
+            round(self.overlap, 4), isinstance(task, DigitTask) and task.digits,
         )  # fmt: skip
         self._task, self._tiles, self._total = task, None, total
         if key == self._key:
@@ -150,17 +152,17 @@ class RouterPicture(Picture):
         self._key = key
         for artist in self._set:
             artist.remove()
-        for artist in [*self._trails, *(part for head in self._heads for part in head)]:
+        for artist in [*self.trails, *(part for head in self._heads for part in head)]:
             self.still(artist)
         self._set = []
         experts = values["experts"]
         names = [f"digit {d}" for d in task.digits] if isinstance(task, DigitTask) else ["pattern o₁", "pattern o₂"]
         self._layout = arrange(task.patches, experts, TILES_WIDTH, BANDS_HEIGHT, self.scale)
-        self._set_plane(float(overlaps[0] @ overlaps[1]), names, values["trials"])
+        self._set_plane(self.overlap, names, values["trials"])
         self._set_patches(names, experts, values["patches_per_expert"])
         self._set_outcome(values["trials"], experts)
         trail = {"linewidth": 2.4 if experts <= 4 else 1.6, "markersize": 4.5, "marker": "o", "markevery": [-1]}
-        self._trails = [
+        self.trails = [
             self.live(
                 self.plane.plot([], [], color=look.expert(s).colour, zorder=4, solid_joinstyle="round", **trail)[0]
             )
@@ -260,11 +262,11 @@ class RouterPicture(Picture):
         self.others.set_data(rest[:, 0], rest[:, 1])
         own = paths[:, self.shown]
         own = own[np.isfinite(own).all((1, 2))]
-        if len(self._trails) > 4:
+        if len(self.trails) > 4:
             own = own[-25:]
-        here = own[-1] if len(own) else np.full((len(self._trails), 2), np.nan)
-        heads = look.push_apart(here, 0.2 if len(self._trails) <= 4 else 0.17, rounds=20)
-        for s, (trail, head) in enumerate(zip(self._trails, self._heads, strict=True)):
+        here = own[-1] if len(own) else np.full((len(self.trails), 2), np.nan)
+        heads = look.push_apart(here, 0.2 if len(self.trails) <= 4 else 0.17, rounds=20)
+        for s, (trail, head) in enumerate(zip(self.trails, self._heads, strict=True)):
             trail.set_data(own[:, s, 0], own[:, s, 1])
             for part in head:
                 part.set_data(heads[s : s + 1, 0], heads[s : s + 1, 1])
@@ -327,7 +329,7 @@ class RouterPicture(Picture):
             colours.append(look.CLASSES[side] if cover[s, side] >= best[side] - 1e-9 else look.CLASSES_PALE[side])
         self.bars.set_verts(bars)
         self.bars.set_facecolor(colours)
-        for side, (text, place) in enumerate(zip(self.shares, look.spread(best, 0.19, 0.08, 0.98), strict=True)):
+        for side, (text, place) in enumerate(zip(self.shares, look.spread(best.tolist(), 0.19, 0.08, 0.98), strict=True)):
             text.set_text(f"{look.CLASS_NAMES[side]} {percent(best[side])}")
             text.set_y(place)
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
-
-import torch
-from pydantic import PrivateAttr
+from collections.abc import Mapping
+from typing import Any
 
 from moe_lab.config import Knob
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, Samples
-from moe_lab.patch_routing.data import Split
+from moe_lab.patch_routing.training import draw_samples
 from moe_lab_widgets.lab import given, pick
 
 DIGITS, SYNTHETIC = "digits", "synthetic"
@@ -66,7 +62,7 @@ def changed_source(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: own for name, own in OWN_DEFAULTS[here].items() if values[name] == there[name]}
 
 
-def plain_task(values: Mapping[str, Any]) -> PatternTask | DigitTask:
+def task_of(values: Mapping[str, Any]) -> PatternTask | DigitTask:
     """The task that the values mean."""
     return given(DigitTask, {**values, "source": "digits"}) if values["source"] == DIGITS else given(PatternTask, values)
 
@@ -74,6 +70,16 @@ def plain_task(values: Mapping[str, Any]) -> PatternTask | DigitTask:
 def models(values: Mapping[str, Any]) -> tuple[JointMoE, CNN]:
     """The pMoE, and the CNN with as many neurons."""
     return given(JointMoE, values), given(CNN, values)
+
+
+def runs(values: Mapping[str, Any]) -> list[Run]:
+    """The two runs that the values mean, checked.
+
+    Raises:
+      ConfigError: a value or a combination breaks a rule.
+    """
+    task = task_of(values)
+    return [Run(model=model, task=task, **settings(values)) for model in models(values)]
 
 
 def settings(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,7 +114,7 @@ def _epochs(values: Mapping[str, Any]) -> tuple[int, int, int]:
 def code(values: Mapping[str, Any]) -> str:
     """Python that runs as it is pasted and gives the numbers of the Lab."""
     model, cnn = models(values)
-    task = plain_task(values)
+    task = task_of(values)
     given_settings = ", ".join(f"{name}={value!r}" for name, value in settings(values).items())
     return "\n".join(
         (
@@ -125,54 +131,17 @@ def code(values: Mapping[str, Any]) -> str:
     )
 
 
-# ---- samples are drawn once ------------------------------------------------------------------------------------------
+class Drawn:
+    """The samples of one Lab, kept while the sliders mean the same ones: both models train on them, and l, k and m
+    leave them as they are."""
 
+    def __init__(self) -> None:
+        self._key: Any = None
+        self._samples: tuple[Samples, Samples] | None = None
 
-class Keeper:
-    """The last few draws. Both models train on the same samples, and most sliders leave them as they are."""
-
-    def __init__(self, most: int = 6, most_numbers: int = 16_000_000) -> None:
-        self.most, self.most_numbers = most, most_numbers
-        self._kept: OrderedDict[Any, Samples] = OrderedDict()
-
-    def get(self, key: Any, make: Any) -> Samples:
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
-        drawn = make()
-        self._kept[key] = drawn
-        while len(self._kept) > 1 and (len(self._kept) > self.most or self._numbers() > self.most_numbers):
-            self._kept.popitem(last=False)
-        return drawn
-
-    def _numbers(self) -> int:
-        return sum(one.bank.numel() for one in self._kept.values())
-
-
-class DrawnOnce(PatternTask):
-    """A PatternTask that keeps its last draws."""
-
-    _keeper: Keeper = PrivateAttr(default_factory=Keeper)
-
-    @classmethod
-    def of(cls, task: PatternTask, keeper: Keeper) -> Self:
-        made = cls(**task.model_dump())
-        made._keeper = keeper
-        return made
-
-    def draw(
-        self,
-        samples: int,
-        *,
-        trials: Sequence[int],
-        seed: int,
-        split: Split = "train",
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
-    ) -> Samples:
-        how: dict[str, Any] = {"trials": trials, "seed": seed, "split": split, "device": device, "dtype": dtype}
-        key = (self.code(), samples, tuple(trials), seed, split, str(device), dtype)
-        return self._keeper.get(key, lambda: PatternTask.draw(self, samples, **how))
-
-    def code(self) -> str:
-        return PatternTask(**self.model_dump()).code()
+    def get(self, run: Run) -> tuple[Samples, Samples]:
+        """The training and test samples of a run."""
+        key = (run.task, run.samples, run.trials, run.seed, run.test_samples)
+        if self._samples is None or self._key != key:
+            self._key, self._samples = key, draw_samples([run])
+        return self._samples
