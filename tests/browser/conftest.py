@@ -137,7 +137,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def notebook(server: Server, browser: Any) -> Iterator[NotebookPage]:
     """A fresh page on the server; its kernels are shut down afterwards."""
-    context = browser.new_context(viewport={"width": 1500, "height": 1100})
+    context = browser.new_context(viewport={"width": 1600, "height": 1100})
     page = context.new_page()
     yield NotebookPage(page, server.address, server.token, server.folder)
     shut_down_kernels(server)

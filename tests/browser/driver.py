@@ -168,6 +168,28 @@ class NotebookPage:
         found = self.page.locator(selector)
         return found.last.inner_text() if found.count() else ""
 
+    def code(self) -> str:
+        """What "copy as code" holds."""
+        return self.page.locator(".widget-html textarea").last.input_value()
+
+    def step(self) -> int:
+        """The step that the caption names."""
+        return int(self.text("caption").split()[1].rstrip(":"))
+
+    def time_to_frame(self, label: str, key: str) -> float:
+        """Milliseconds from a key press on a slider to the first new frame of the picture."""
+        handle = self.slider(label)
+        handle.focus()
+        self.count_frames()
+        self.page.evaluate(
+            """() => document.addEventListener('keydown', () => {
+              window.pressed = performance.now(); window.frames_seen = [];
+            }, {capture: true, once: true})"""
+        )
+        handle.press(key)
+        self.until(lambda: len(self.frames()) > 0, "no frame after a key press")
+        return self.frames()[0] - float(self.page.evaluate("() => window.pressed"))
+
     def until(self, holds: Callable[[], bool], what: str, timeout: float = 15) -> None:
         """Waits until something holds; fails with `what` otherwise."""
         end = time.monotonic() + timeout

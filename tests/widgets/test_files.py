@@ -28,7 +28,7 @@ def test_a_missing_folder(tmp_path: Path) -> None:
 def test_a_folder_that_takes_no_files(place: str) -> None:
     if not Path(place).is_dir():
         pytest.skip(f"this system has no {place}")
-    with pytest.raises(RuntimeError, match="cannot be written .*: choose a folder you may write to"):
+    with pytest.raises(RuntimeError, match=r"cannot be written .*: choose a folder you may write to"):
         write_whole(Path(place) / "a.png", b"new")
 
 

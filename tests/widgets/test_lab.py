@@ -102,7 +102,7 @@ def test_starting_values_and_unknown_names() -> None:
         made.close()
     with pytest.raises(ValueError, match="TinyLab has no knob 'gapp': it has samples, gap"):
         TinyLab(gapp=1)
-    with pytest.raises(ValueError, match="a picked knob must be one of Blobs's .* got 'noise'"):
+    with pytest.raises(ValueError, match=r"a picked knob must be one of Blobs's .* got 'noise'"):
         pick(Blobs, "noise")
     assert [knob.name for knob in pick(Blobs, "epochs", gap=3.0)] == ["epochs", "gap"]
 
@@ -452,7 +452,7 @@ def test_close_leaves_no_thread_no_widget_and_no_memory() -> None:
     made.close()
     made.close()
     made.set(gap=1.0)  # harmless
-    del made
+    made = None  # type: ignore[assignment]
     gc.collect()
     assert len(_threads()) == threads
     assert _widgets() == before
@@ -512,7 +512,7 @@ def test_headless_runs_have_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Brief(epochs=200, delay=20.0)
     try:
         assert time.monotonic() - begun < 3
-        assert not made.finished and 2 < len(made.records) < 100 and made.picture.last is made.records[-1]
+        assert not made.finished and 1 <= len(made.records) < 100 and made.picture.last is made.records[-1]
     finally:
         made.close()
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from moe_lab_widgets import Lab, Picture, Story, given, pick
 
 from moe_lab import look
 from moe_lab.config import Config, Knob, knob, require
 from moe_lab.training import Measure, Snapshot
+from moe_lab_widgets import Lab, Picture, Story, given, pick
 
 MEASURES = {"accuracy": Measure((), "", "training accuracy"), "loss": Measure((), "", "mean logistic loss")}
 

@@ -18,6 +18,12 @@ OWN = "(my own settings)"
 SPEEDS = {"slow": 4.0, "easy to follow": 15.0, "as fast as it trains": 0.0}
 _TEXT = f"font: 15px/1.4 sans-serif; color: {look.INK}; background: {look.PAPER}; padding: 4px 14px; margin: 0;"
 
+# The picture that a saved notebook keeps stands in the output after the live Lab: hidden while the Lab is there.
+_HIDE_STILL = (
+    "<style>.jp-OutputArea-child:has(.moe-lab) + .jp-OutputArea-child:has(> .jp-RenderedImage),"
+    " .output_area:has(.moe-lab) + .output_area:has(.output_png) {display: none}</style>"
+)
+
 
 def _wide(width: int, description: int | None = None) -> dict[str, Any]:
     """Layout and style of a widget: pixels for all of it, and for its description."""
@@ -114,7 +120,7 @@ class Controls:
         )
         rows = list(self.knobs.values())
         grid = [w.HBox(rows[i : i + columns]) for i in range(0, len(rows), columns)]
-        heading = w.HTML(f"<h3 style='margin:2px 0;color:{look.INK}'>{html.escape(title)}</h3>")
+        heading = w.HTML(f"{_HIDE_STILL}<h3 style='margin:2px 0'>{html.escape(title)}</h3>")
         self.box = w.VBox(
             [
                 heading,
@@ -130,6 +136,7 @@ class Controls:
             ],
             layout={"width": "1110px", "max_width": "100%"},
         )
+        self.box.add_class("moe-lab")
         self.code_shown.observe(self._show_code, "value")
 
     def _show_code(self, change: Any) -> None:

@@ -13,26 +13,10 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from moe_lab_widgets.recorder import Recorder
-
-
-class Stage(Protocol):
-    """What a Runner needs of a Lab. All are called by the one that runs, never by two threads at once."""
-
-    def begin(self) -> Iterator[Any]:
-        """Starts a run with the latest values; may raise."""
-
-    def show(self, records: Recorder, index: int) -> None:
-        """Draws a record."""
-
-    def failed(self, error: Exception) -> None:
-        """Says in words that the run has failed."""
-
-    def ended(self) -> None:
-        """The run came to its end and its last record is drawn."""
-
+from moe_lab_widgets.stage import Stage
 
 _alive: weakref.WeakSet[Runner] = weakref.WeakSet()
 
@@ -54,6 +38,8 @@ class Runner:
       frames: most frames a second.
       share: most of the time that may go into drawing.
     """
+
+    REST = 1.0
 
     def __init__(
         self,
@@ -80,6 +66,7 @@ class Runner:
         self._singles = 0
         self._view: int | None = None
         self._redraw = self._closing = self._working = self._ended = self._end_said = False
+        self._drawn = False
         self._run: Iterator[Any] | None = None
         self._next_record = self._next_frame = 0.0
         self._undrawn = False
@@ -185,11 +172,24 @@ class Runner:
                     if self._pending() and not (paced and pause > 0):
                         break
                     self._wake.notify_all()
-                    self._wake.wait(pause if paced else None)
+                    slept = self._wake.wait(pause if paced else self.REST if self._drawn else None)
+                    if not slept and not self._pending():
+                        break
                 if self._closing:
                     return
-                self._working = True
-            self._turn()
+                resting = not self._pending()
+                self._working = not resting
+            if resting:
+                self._rest()
+            else:
+                self._turn()
+
+    def _rest(self) -> None:
+        self._drawn = False
+        try:
+            self.stage.rested()
+        except Exception as error:
+            self._fail(error)
 
     def _work_here(self) -> None:
         """Takes turns inside the caller until the run ends or the budget is spent."""
@@ -294,6 +294,7 @@ class Runner:
             index = len(self.records) - 1 if self._view is None else min(self._view, len(self.records) - 1)
         used = time.thread_time()  # not the clock: a busy machine must not take frames away
         self.stage.show(self.records, index)
+        self._drawn = True
         cost = time.thread_time() - used
         self._next_frame = now + max(1 / self.frames, cost / self.share) - 0.005
         if self.threaded:

@@ -5,25 +5,21 @@ Every callback is safe: an error is shown in words, kept, and raised again by `w
 
 from __future__ import annotations
 
-import base64
 import functools
 import os
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from moe_lab.config import Knob
 from moe_lab_widgets.controls import OWN, SPEEDS, Controls
+from moe_lab_widgets.output import NotebookOutput
 from moe_lab_widgets.recorder import Recorder
 from moe_lab_widgets.runner import Runner
-
-_shown: weakref.WeakValueDictionary[tuple[Any, ...], Wiring] = weakref.WeakValueDictionary()
-"""The Lab of each notebook cell: running a cell again closes the Lab that it showed before."""
 
 
 def _safely(callback: Callable[..., None]) -> Callable[..., None]:
@@ -72,12 +68,11 @@ class Wiring:
         self._own = _Own()
         self.headless = os.environ.get("MOE_LAB_HEADLESS", "") not in ("", "0")
         inside = self.headless or "google.colab" in sys.modules
+        self.output = NotebookOutput(self)
         self.record: Any = None
         """The record on show."""
         self._touched = self._closed = False
         self._said_at = 0.0
-        self._display: Any = None
-        self._cell_run: Any = None
         self._first = threading.Event()
         self.picture = self.make_picture(dict(self._values))
         file = "".join(letter if letter.isalnum() else "_" for letter in self.title.lower())
@@ -107,34 +102,17 @@ class Wiring:
         )
         self._runner.restart()
 
-    # ---- what a Lab writes; lab.py says what each is for ----
+    if TYPE_CHECKING:  # written in lab.py and by a Lab's author; lab.py says what each is for
 
-    def start(self, values: dict[str, Any]) -> Iterator[Any]:
-        raise NotImplementedError(f"{type(self).__name__} must write start(values)")
-
-    def make_picture(self, values: dict[str, Any]) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} must write make_picture(values)")
-
-    def caption(self, record: Any) -> str:
-        raise NotImplementedError(f"{type(self).__name__} must write caption(record)")
-
-    def code(self, values: dict[str, Any]) -> str:
-        raise NotImplementedError(f"{type(self).__name__} must write code(values)")
-
-    def save_picture(self, path: str | Path) -> Path:
-        raise NotImplementedError
-
-    def save_data(self, path: str | Path) -> Path:
-        raise NotImplementedError
-
-    def trouble(self, record: Any) -> str:
-        return ""
-
-    def progress(self, record: Any) -> str:
-        return ""
-
-    def device(self, record: Any) -> str:
-        return "cpu"
+        def start(self, values: dict[str, Any]) -> Iterator[Any]: ...
+        def make_picture(self, values: dict[str, Any]) -> Any: ...
+        def caption(self, record: Any) -> str: ...
+        def code(self, values: dict[str, Any]) -> str: ...
+        def trouble(self, record: Any) -> str: ...
+        def progress(self, record: Any) -> str: ...
+        def device(self, record: Any) -> str: ...
+        def save_picture(self, path: str | Path) -> Path: ...
+        def save_data(self, path: str | Path) -> Path: ...
 
     # ---- the stage on which the runner plays ----
 
@@ -168,8 +146,13 @@ class Wiring:
             self._say(self.record)
             if self._runner.view is None:
                 self._show_time(len(self._runner.records) - 1, len(self._runner.records) - 1)
-        if not self._touched:  # a display update builds the sliders anew, which would drop a drag
-            self._leave_picture()
+        if self.headless or (self.output.together and not self._touched):
+            self.output.refresh()
+
+    def rested(self) -> None:
+        """Nothing has moved for a while."""
+        if not self.output.together:
+            self.output.refresh()
 
     def failed(self, error: Exception) -> None:
         """An error in words beside the picture."""
@@ -313,41 +296,17 @@ class Wiring:
         """The picture on show with its caption drawn in."""
         return self.picture.png("" if self.record is None else self.caption(self.record))
 
-    def _bundle(self) -> dict[str, Any]:
-        """The live widgets, and a picture for readers without a kernel."""
-        view = {"version_major": 2, "version_minor": 0, "model_id": self.controls.box.model_id}
-        return {
-            "application/vnd.jupyter.widget-view+json": view,
-            "image/png": base64.b64encode(self.png()).decode(),
-            "text/plain": "" if self.record is None else self.caption(self.record),
-        }
-
-    def _leave_picture(self) -> None:
-        if self._display is not None:
-            self._display.update(self._bundle(), raw=True)
-
     def _ipython_display_(self) -> None:
-        from IPython import get_ipython
-        from IPython.display import display
-
-        shell: Any = get_ipython()
-        parent = shell.kernel.get_parent() if hasattr(shell, "kernel") else {}
-        cell = (parent.get("metadata") or {}).get("cellId")
-        if cell is not None:
-            key = (cell, type(self).__name__)
-            before = _shown.get(key)
-            if before is not None and before is not self and before._cell_run != shell.execution_count:
-                before.close()
-            self._cell_run = shell.execution_count
-            _shown[key] = self
         self._first.wait(3)
-        self._display = display(self._bundle(), raw=True, display_id=True)
+        self.output.show()
 
     def close(self) -> None:
         """Stops the run and frees the thread, the widgets and the records."""
         if not self._closed:
             self._closed = True
             self._runner.close()
+            if self.record is not None:
+                self.output.refresh()
             self.controls.close()
             self.picture.close()
-            self.record = self._display = None
+            self.record = None

@@ -1,0 +1,222 @@
+"""A small Lab in a real JupyterLab: it is dragged, typed at, stopped and broken, and goes on."""
+
+from __future__ import annotations
+
+import base64
+import io
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.browser.driver import NotebookPage, write_notebook
+
+pytestmark = pytest.mark.browser
+
+LAB = """
+from tests.widgets.tiny import TinyLab
+lab = TinyLab({values})
+lab
+"""
+
+
+@pytest.fixture
+def opened(notebook: NotebookPage, request: pytest.FixtureRequest) -> Callable[..., NotebookPage]:
+    """Opens a notebook with one Lab and runs it."""
+
+    def open_lab(*more: str, **values: Any) -> NotebookPage:
+        given = ", ".join(f"{name}={value!r}" for name, value in values.items())
+        name = f"{request.node.name.replace('[', '_').replace(']', '')}.ipynb"
+        write_notebook(notebook.folder / name, LAB.format(values=given), *more)
+        notebook.open(name)
+        notebook.run_all()
+        notebook.image.wait_for()
+        return notebook
+
+    return open_lab
+
+
+def _ended(page: NotebookPage) -> None:
+    page.until(lambda: "ended" in page.text("status"), "the run did not end", 60)
+
+
+def test_the_lab_is_shown_whole(opened: Callable[..., NotebookPage]) -> None:
+    page = opened(epochs=20)
+    _ended(page)
+    assert page.pixels().shape == (448, 1100, 3)
+    box = page.image.bounding_box()
+    assert box is not None and (round(box["width"]), round(box["height"])) == (1100, 448)
+    assert "Step 20: accuracy" in page.text("caption")
+    clipped = page.page.evaluate(
+        """() => [...document.querySelectorAll('.jupyter-widgets .widget-label')]
+             .filter(label => label.scrollWidth > label.clientWidth + 1).map(label => label.textContent)"""
+    )
+    assert clipped == [], "descriptions must be wide enough"
+    page.check()
+
+
+def test_drag_and_drag_again(opened: Callable[..., NotebookPage]) -> None:
+    page = opened(epochs=20)
+    _ended(page)
+    for distance in (60, -90, 40):
+        before, value = page.pixels(), page.value("g")
+        page.drag("g", distance)
+        page.wait_for_change(before)
+        assert np.sign(page.value("g") - value) == np.sign(distance)
+        _ended(page)
+        page.until(lambda: f"gap={page.value('g'):g}" in page.code(), "the run is not the slider's last value")
+    page.check()
+
+
+def test_move_while_training_and_while_a_cell_runs(opened: Callable[..., NotebookPage]) -> None:
+    page = opened("import time\nfor _ in range(30): time.sleep(0.1)", epochs=200, delay=10.0)
+    before = page.pixels()
+    page.drag("g", 50)
+    page.wait_for_change(before)
+    page.start_all()  # the Lab anew, then a cell that keeps the kernel busy for three seconds
+    page.page.wait_for_timeout(1500)
+    value = page.value("g")
+    page.drag("g", -60)
+    assert page.value("g") < value
+    page.wait_idle(60)
+    page.until(lambda: f"gap={page.value('g'):g}" in page.code(), "the move was lost", 20)
+    before = page.pixels()
+    page.drag("g", 30)
+    page.wait_for_change(before)
+    page.check()
+
+
+def test_fifty_random_moves(opened: Callable[..., NotebookPage]) -> None:
+    page = opened("import threading, gc", epochs=30)
+    random = np.random.default_rng(1)
+    for _ in range(50):
+        label = ["g", "lr", "steps", "pause"][random.integers(4)]
+        key = ["ArrowLeft", "ArrowRight", "PageUp", "PageDown", "Home"][random.integers(5)]
+        page.press(label, key, int(random.integers(1, 4)))
+        page.page.wait_for_timeout(float(random.choice([0, 5, 60])))
+    page.press("pause", "Home")
+    _ended(page)
+    page.until(lambda: f"gap={page.value('g'):g}" in page.code() or page.value("g") == 1, "the last value is not run")
+    before = page.pixels()
+    page.press("g", "ArrowLeft" if page.value("g") > 0 else "ArrowRight", 5)
+    page.wait_for_change(before)
+    assert page.text("alert") == ""
+    page.check()
+
+
+def test_an_error_is_said_and_the_next_move_recovers(opened: Callable[..., NotebookPage]) -> None:
+    page = opened(epochs=20)
+    _ended(page)
+    before = page.pixels()
+    page.press("N", "End")
+    page.press("N", "ArrowLeft")
+    page.until(lambda: "must be a multiple of 4: got N=190" in page.text("alert"), "the error is not shown")
+    _ended(page)
+    page.press("N", "Home")
+    page.until(lambda: page.text("alert") == "", "the error stays")
+    page.wait_for_change(before)
+    page.choose("what goes", "error")
+    page.until(lambda: "the disk is on fire" in page.text("alert"), "the crash is not shown")
+    page.choose("what goes", "nothing")
+    page.until(lambda: page.text("alert") == "", "the error stays")
+    _ended(page)
+    page.check()
+
+
+def test_buttons_story_time_and_pin(opened: Callable[..., NotebookPage]) -> None:
+    page = opened(epochs=20, delay=20.0)
+    page.button("Pause").click()
+    page.until(lambda: "held" in page.text("status"), "pause does nothing")
+    step = page.step()
+    page.button("Step").click()
+    page.until(lambda: page.step() == step + 1, "step does nothing")
+    page.button("Play").click()
+    _ended(page)
+    last = page.pixels()
+    page.press("time", "ArrowLeft", 5)
+    page.until(lambda: page.step() == 15, "the time slider does nothing")
+    page.wait_for_change(last)
+    page.press("time", "End")
+    page.until(lambda: np.array_equal(page.pixels(), last), "the last picture does not come back")
+    page.button("Pin").click()
+    page.wait_for_change(last)
+    page.choose("story", "On top of each other")
+    page.until(lambda: page.value("g") == 0, "the story does not move the slider")
+    assert page.page.get_by_text("The accuracy stays near 50 %.").count() == 1
+    page.button("Reset").click()
+    page.until(lambda: page.step() == 0 or "training" in page.text("status"), "reset does nothing")
+    page.check()
+
+
+def test_copy_as_code(opened: Callable[..., NotebookPage]) -> None:
+    page = opened(epochs=20)
+    page.button("Copy as code").click()
+    page.page.locator("button", has_text="Copy").last.click()
+    page.until(
+        lambda: page.page.get_by_text("copied").count() + page.page.get_by_text("Ctrl+C").count() > 0, "no answer"
+    )
+    assert page.code() == "train(Blobs(gap=2.0, epochs=20), seed=0)"
+    page.check()
+
+
+def test_the_saved_notebook_shows_its_last_picture_without_a_kernel(
+    opened: Callable[..., NotebookPage], browser: Any, tmp_path: Path
+) -> None:
+    page = opened(epochs=20)
+    _ended(page)
+    before = page.pixels()
+    page.drag("g", 40)
+    page.wait_for_change(before)
+    _ended(page)
+    page.page.wait_for_timeout(2000)  # the Lab leaves its picture once it has come to rest
+    assert [image.is_visible() for image in page.page.locator(".jp-OutputArea img").all()] == [True, False]
+    widgets, still = page.save()["cells"][0]["outputs"]
+    assert "application/vnd.jupyter.widget-view+json" in widgets["data"]
+    assert still["data"]["text/plain"].startswith("Step 20:")
+    stored = np.asarray(Image.open(io.BytesIO(base64.b64decode(still["data"]["image/png"]))))
+    np.testing.assert_array_equal(stored[:447], page.pixels()[:447])
+    path = page.folder / "test_the_saved_notebook_shows_its_last_picture_without_a_kernel.ipynb"
+    command = [sys.executable, "-m", "nbconvert", "--to", "html", "--output-dir", str(tmp_path), str(path)]
+    subprocess.run(command, check=True, capture_output=True)
+    context = browser.new_context(java_script_enabled=False)
+    plain = context.new_page()
+    plain.goto((tmp_path / path.with_suffix(".html").name).as_uri())
+    assert plain.locator(".jp-OutputArea img").count() == 1
+    assert plain.locator(".jp-OutputArea img").bounding_box()["width"] > 500
+    context.close()
+    page.check()
+
+
+def test_running_the_cell_again_and_closing_leave_no_thread(opened: Callable[..., NotebookPage]) -> None:
+    count = "import threading\nprint('runs:', sum(t.name == 'moe-lab run' for t in threading.enumerate()))"
+    page = opened(count, "lab.close()\n" + count, epochs=20)
+    for _ in range(2):
+        page.run_all()
+        printed = page.page.locator(".jp-OutputArea-output pre").all_inner_texts()
+        assert [text.strip() for text in printed if "runs:" in text] == ["runs: 1", "runs: 0"]
+
+
+def test_slider_to_picture_and_frame_rate(
+    opened: Callable[..., NotebookPage], record_property: Callable[[str, Any], None]
+) -> None:
+    page = opened(epochs=200, delay=5.0)
+    page.choose("speed", "as fast as it trains")
+    waits = []
+    for move in range(15):
+        page.page.wait_for_timeout(200)
+        waits.append(page.time_to_frame("g", "ArrowRight" if move % 2 else "ArrowLeft"))
+    page.press("pause", "End")
+    page.page.wait_for_timeout(500)
+    page.count_frames()
+    page.page.wait_for_timeout(4000)
+    rate = len(page.frames()) / 4
+    record_property("slider_to_frame_ms_median", float(np.median(waits)))
+    record_property("frames_per_second", rate)
+    print(f"slider to first frame: median {np.median(waits):.0f} ms, max {max(waits):.0f} ms; {rate:.1f} frames/s")
+    assert np.median(waits) <= 120
+    assert rate >= 8
