@@ -210,7 +210,8 @@ class JointLearner(Learner):
         return {**counts.values(self.present), "alignment": alignment(routers, signals, self.present)}
 
     def example_kept(self) -> Tensor:
-        return self._forward(self.test, 0, self.setting.classes).mask.transpose(1, 2)
+        mask = self._forward(self.test, 0, self.setting.classes).mask
+        return (mask & self.present[:, :, None, None]).transpose(1, 2)
 
 
 class _FixedLearner(Learner):

@@ -32,7 +32,7 @@ class _Model(Config):
 
     neurons: int = knob(40, symbol="m", meaning="neurons of all experts together", ge=1, le=65536, slider=(8, 160, 8))
     learning_rate: float | None = knob(
-        None, symbol="eta", meaning="step size (none: the task's measured value)", gt=0, le=1e30
+        None, symbol="eta", meaning="step size (none: the task's measured value)", gt=0, le=1e38
     )
     batch_size: int = knob(20, symbol="B", meaning="samples in a step", ge=1, le=65536, slider=(2, 100, 2))
 

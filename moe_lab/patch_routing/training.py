@@ -188,19 +188,25 @@ class _Training:
                     break  # the plan was for rows of which some have left
 
     def _ended(self, step: int, alive: np.ndarray) -> np.ndarray:
-        """(resident,) which rows end now: zero training error, the epoch limit, or a loss that is not finite."""
+        """(resident,) which rows end now: zero training error, the epoch limit, or a loss that is not finite.
+
+        The loss is looked at whenever a Snapshot is due too, so that no Snapshot shows what a broken row answers.
+        """
         due = alive & (step % self.epoch[self.resident] == 0)
         ended = np.zeros(len(self.resident), dtype=bool)
-        if not due.any():
+        if not due.any() and step % self.run.record_every:
             return ended
         wrong, loss = self.learner.wrong.cpu().numpy(), self.learner.loss.cpu().numpy()
         errors = (wrong - self.epoch_wrong[self.resident]) / self.rows.samples[self.resident]
         self.epoch_wrong[self.resident[due]] = wrong[due]
-        lost = due & ~np.isfinite(loss)
+        lost = alive & ~np.isfinite(loss)
         last = due & (step >= self.run.epochs * self.epoch[self.resident])
         candidates = np.flatnonzero(due & ~lost & (last | (errors <= _WORTH_CHECKING)))
         if len(candidates):
             ended[candidates] = self._note_exactly(candidates)
+            lost[candidates] = ~np.isfinite(
+                self.values["train_loss"][self.resident[candidates]]
+            )  # the last step's fault
         ended |= lost | last
         self.diverged[self.resident[lost]] = True
         self.finished[self.resident[ended]] = True

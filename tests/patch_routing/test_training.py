@@ -1,0 +1,280 @@
+"""Runs as streams: against a training by the oracle, when rows end, and what Snapshots hold."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from moe_lab.patch_routing import CNN, JointMoE, PatternTask, Run, SeparateMoE, train, train_batch
+from moe_lab.patch_routing import model as models
+from moe_lab.training import Snapshot, final
+from moe_lab.trials import stream
+from tests.patch_routing import oracle
+from tests.patch_routing.oracle import Expert
+
+TASK = PatternTask(patches=6, dimension=8, pattern_sets=12, distractors=2)
+WILD = TASK.replace(noise=10)  # patches so long that a huge step size overflows float32
+FAST: dict[str, Any] = {"samples": 40, "trials": 3, "test_samples": 60, "epochs": 4, "seed": 11, "device": "cpu"}
+MODELS = [JointMoE(neurons=12, experts=3, patches_per_expert=3), SeparateMoE(neurons=12, patches_per_expert=3), CNN()]
+EACH = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+
+
+# --- a whole training, step by step, in the oracle ------------------------------------------------------------------
+
+
+def by_oracle(model: models.Model, task: PatternTask, *, samples: int, epochs: int, test: int, seed: int, trial: int):
+    """Algorithms 1 and 2 for one trial; shares only the drawn numbers with moe_lab. Returns test accuracy and loss."""
+    drawn = {
+        split: task.draw(count, trials=[trial], seed=seed, split=split, dtype=torch.float64)
+        for split, count in (("train", samples), ("test", test))
+    }
+    x = {split: part.patches()[0] for split, part in drawn.items()}
+    labels = {split: part.labels[0].tolist() for split, part in drawn.items()}
+    c, n, d = task.classes, task.patches, task.dimension
+    k = model.experts if isinstance(model, JointMoE) else c if isinstance(model, SeparateMoE) else 1
+    kept = n if isinstance(model, CNN) else model.patches_per_expert
+    m, rate = model.neurons, model.learning_rate or task.learning_rate
+    hidden = torch.as_tensor(models.initial_experts(trial, seed, m, d)).chunk(k)
+    outputs = torch.as_tensor(models.initial_outputs(trial, seed, m, 1 if c == 2 else c)).chunk(k)
+    routers: list[Any] = [None] * k
+    if not isinstance(model, CNN):
+        routers = list(torch.as_tensor(models.initial_routers(trial, seed, k, n, d)))
+    if isinstance(model, SeparateMoE):
+        routers = routers_by_sgd(routers, x["train"], labels["train"], model, rate=1 / n)
+    experts = [Expert(routers[s], hidden[s].clone(), outputs[s], kept) for s in range(k)]
+    order, gated = stream(seed, trial, f"order/{samples}"), isinstance(model, JointMoE)
+    for _ in range(epochs):
+        for batch in np.split(order.permutation(samples), samples // model.batch_size):
+            chosen = [labels["train"][i] for i in batch]
+            before = [expert.router for expert in experts]
+            experts, *_ = oracle.step(x["train"][batch], chosen, experts, learning_rate=rate, gated=gated)
+            if not gated:
+                assert all(a is None or torch.equal(a, b.router) for a, b in zip(before, experts, strict=True))
+    answers = [oracle.output(sample, experts, gated=gated) for sample in x["test"]]
+    right = [oracle.is_right(a, label) for a, label in zip(answers, labels["test"], strict=True)]
+    losses = [
+        oracle.loss(oracle.output(sample, experts, gated=gated), label).item()
+        for sample, label in zip(x["train"], labels["train"], strict=True)
+    ]
+    return np.mean(right), np.mean(losses), [expert.router for expert in experts]
+
+
+def routers_by_sgd(
+    routers: list[Any], x: torch.Tensor, labels: list[int], model: SeparateMoE, rate: float
+) -> list[Any]:
+    """Algorithm 1, step 2, on eq. 6 by autograd, pair by pair (appendix M.1)."""
+    trained = list(routers)
+    for first in range(0, len(routers), 2):
+        mine = [i for i, label in enumerate(labels) if label in (first, first + 1)]
+        signs = [1 if labels[i] == first else -1 for i in mine]
+        for _ in range(model.router_epochs * len(labels) // model.batch_size):
+            pair = [part.clone().requires_grad_(True) for part in trained[first : first + 2]]
+            slopes = torch.autograd.grad(oracle.router_loss(*pair, x[mine], signs), pair)
+            trained[first : first + 2] = [w.detach() - rate * g for w, g in zip(pair, slopes, strict=True)]
+    return trained
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@EACH
+def test_a_training_is_the_papers_algorithm(model, classes):
+    """Data, order, weights, routing tables, pooling and the step size together, in float64."""
+    task = TASK.replace(classes=classes, noise=1)
+    model = model.replace(batch_size=8, **({"router_epochs": 3} if model.name == "separate" else {}))
+    if model.name != "cnn":
+        model = model.replace(**({"experts": 4} if model.name == "joint" else {}))
+    run = final(
+        train(model, task, samples=24, trials=2, seed=2, epochs=3, test_samples=40, precision="float64", device="cpu")
+    )
+    for trial in range(2):
+        accuracy, loss, routers = by_oracle(model, task, samples=24, epochs=3, test=40, seed=2, trial=trial)
+        assert run["test_accuracy"][trial] == pytest.approx(accuracy, abs=1e-12)
+        assert run["train_loss"][trial] == pytest.approx(loss, rel=1e-9)
+        if model.name != "cnn":
+            unit = torch.nn.functional.normalize(torch.stack(routers), dim=1)
+            cosines = (unit.detach() @ task.class_patterns().T).numpy()
+            np.testing.assert_allclose(run["alignment"][trial], cosines, rtol=1e-7, atol=1e-9)
+
+
+# --- the measures, counted by hand ----------------------------------------------------------------------------------
+
+
+@EACH
+def test_routing_measures_are_what_they_say(model):
+    if model.name == "cnn":
+        snapshot = next(train(model, TASK, **FAST))
+        assert set(snapshot.values) & {"coverage", "alignment", "gate_matrix"} == set()
+        return
+    snapshot = next(train(model, TASK, **FAST, precision="float64"))
+    test = TASK.draw(60, trials=[1], seed=11, split="test", dtype=torch.float64)
+    k = model.experts if model.name == "joint" else 2
+    routers = torch.as_tensor(models.initial_routers(1, 11, k, TASK.patches, TASK.dimension))
+    if model.name == "separate":
+        data = TASK.draw(40, trials=[1], seed=11, dtype=torch.float64)
+        routers = torch.stack(routers_by_sgd(list(routers), data.patches()[0], data.labels[0].tolist(), model, 1 / 6))
+    received, largest, gate_sum, load = np.zeros((k, 2)), np.zeros((k, 2)), np.zeros((k, 2)), np.zeros((k, 3))
+    for sample, label, place, roles in zip(
+        test.patches()[0], test.labels[0].tolist(), test.signal[0].tolist(), test.roles[0].tolist(), strict=True
+    ):
+        for s in range(k):
+            values = sample @ routers[s]
+            places = oracle.top(values, model.patches_per_expert)
+            gates = dict(zip(places, torch.softmax(values[places], 0).tolist(), strict=True))
+            received[s, label] += place in places
+            gate_sum[s, label] += gates.get(place, 0)
+            largest[s, label] += place in gates and gates[place] >= max(gates.values())
+            for j in places:
+                load[s, roles[j]] += 1
+    assert snapshot["expert_coverage"][1] == pytest.approx(received / 30)
+    assert snapshot["coverage"][1] == pytest.approx((received / 30).max(axis=0))
+    if model.name == "joint":
+        assert snapshot["gate_matrix"][1] == pytest.approx(gate_sum / 30)
+        assert snapshot["largest_gate"][1] == pytest.approx((largest / 30).max(axis=0))
+        assert snapshot["expert_load"][1] == pytest.approx(load / 60)
+        assert snapshot["expert_load"][1].sum(axis=1) == pytest.approx([model.patches_per_expert] * k)
+
+
+@EACH
+def test_examples_are_the_first_test_sample_of_each_class(model):
+    first, *_, last = train(model, TASK, **FAST)
+    test = TASK.draw(2, trials=[0, 1, 2], seed=11, split="test")
+    assert np.array_equal(first["example_patches"], test.patches().numpy())
+    assert np.array_equal(first["example_roles"], test.roles.numpy())
+    assert np.array_equal(first["example_sides"], test.sides.numpy())
+    if model.name != "cnn":
+        for snapshot in (first, last):
+            assert (snapshot["example_kept"].sum(-1) == model.patches_per_expert).all()
+
+
+# --- when rows end --------------------------------------------------------------------------------------------------
+
+
+@EACH
+def test_a_row_ends_at_zero_training_error_and_stands_still(model):
+    snapshots = list(train(model, TASK.replace(noise=0.1), **{**FAST, "epochs": 200}, record_every=1))
+    last = snapshots[-1]
+    assert last.finished.all() and (last["train_accuracy"] == 1).all() and not last.diverged.any()
+    assert len(set(last.steps.tolist())) > 1, "all ended together: the test says nothing"
+    for trial, end in enumerate(last.steps):
+        assert end % 2 == 0  # epochs of two steps
+        after = [snapshot for snapshot in snapshots if snapshot.step >= end]
+        for snapshot in after:
+            assert snapshot.finished[trial] and snapshot.steps[trial] == end
+            for name, value in snapshot.values.items():
+                np.testing.assert_array_equal(value[trial], after[0][name][trial], err_msg=name)
+        assert not any(snapshot.finished[trial] for snapshot in snapshots if snapshot.step < end)
+
+
+def test_finished_rows_leave_the_batch():
+    """What the learner computes on shrinks; the Snapshots keep all rows."""
+    run = train(SeparateMoE(), PatternTask(), trials=5, seed=0, device="cpu", test_samples=100, record_every=1)
+    sizes = []
+    for snapshot in run:
+        held = len(run.gi_frame.f_locals["self"].learner.weights)
+        assert held == (~snapshot.finished).sum() and snapshot.trials == 5
+        sizes.append(held)
+    assert sizes[0] == 5 and sizes[-1] == 0 and len(set(sizes)) >= 3
+
+
+@EACH
+@pytest.mark.parametrize("samples, batch, steps", [(40, 20, 8), (50, 20, 12), (40, 40, 4)])
+def test_the_epoch_limit_is_kept(model, samples, batch, steps):
+    """Random labels in effect (all noise): no row reaches zero error, all use every epoch, rounded up to batches."""
+    model = model.replace(batch_size=batch, learning_rate=1e-3)
+    last = final(train(model, WILD, **{**FAST, "samples": samples}))
+    assert last.step == steps and last.steps.tolist() == [steps] * 3 and last.finished.all()
+
+
+# --- divergence -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [SeparateMoE, CNN])
+@pytest.mark.parametrize("measure", ["every", "last"])
+def test_a_diverged_row_says_so_and_leaves_the_others_alone(kind, measure):
+    def of(learning_rate: float) -> Run:
+        model = kind(neurons=12, learning_rate=learning_rate)
+        return Run(model=model, task=WILD, **FAST, measure=measure)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        together = list(train_batch([of(2.0), of(1e38), of(0.5)]))
+    last = together[-1]
+    assert last.diverged.tolist() == [False] * 3 + [True] * 3 + [False] * 3 and last.finished.all()
+    for name, measured in last.measures.items():
+        if not measured.constant:
+            assert np.isnan(last[name][3:6]).all(), name
+    for rows, run in ((slice(0, 3), of(2.0)), (slice(6, 9), of(0.5))):
+        alone = final(train_batch([run]))
+        assert last.steps[rows].tolist() == alone.steps.tolist() and not alone.diverged.any()
+        for name in alone.values:
+            np.testing.assert_allclose(last[name][rows], alone[name], rtol=1e-3, atol=1e-4, err_msg=name)
+    for snapshot in together:  # no Snapshot shows what a broken row answers
+        if "test_accuracy" in snapshot.values:
+            broken = ~np.isfinite(snapshot["train_loss"])
+            assert np.isnan(snapshot["test_accuracy"][broken]).all()
+
+
+def test_all_rows_may_diverge():
+    run = list(train(SeparateMoE(neurons=12, learning_rate=1e38), WILD, **FAST))
+    assert run[-1].diverged.all() and run[-1].finished.all() and run[-1].step < 8
+    assert np.isnan(run[-1]["test_accuracy"]).all() and np.isfinite(run[0]["test_accuracy"]).all()
+
+
+# --- Snapshots ------------------------------------------------------------------------------------------------------
+
+
+def steps_of(run: Iterator[Snapshot]) -> list[int]:
+    return [snapshot.step for snapshot in run]
+
+
+@pytest.mark.parametrize("every, expected", [(1, list(range(9))), (3, [0, 3, 6, 8]), (4, [0, 4, 8]), (100, [0, 8])])
+def test_snapshots_come_at_the_start_every_so_often_and_at_the_end(every, expected):
+    slow = JointMoE(neurons=12, experts=3, patches_per_expert=3, learning_rate=1e-3)
+    assert steps_of(train(slow, WILD, **FAST, record_every=every)) == expected
+
+
+@EACH
+def test_the_schedule_does_not_change_the_result(model):
+    often, seldom = (final(train(model, TASK, **FAST, record_every=every)) for every in (1, 1000))
+    assert often.steps.tolist() == seldom.steps.tolist()
+    for name in ("test_accuracy", "coverage", "alignment"):
+        if name in often.values:
+            np.testing.assert_allclose(often[name], seldom[name], rtol=1e-4, atol=1e-5)
+
+
+@EACH
+def test_step_zero_is_before_training(model):
+    first, *_, last = train(model, TASK, **FAST)
+    assert first.step == 0 and not first.finished.any() and (first.steps == 0).all()
+    assert abs(first["train_loss"] - np.log(2)).max() < 0.5 and (last["train_loss"] < first["train_loss"]).all()
+    assert set(first.values) == set(last.values)
+
+
+@EACH
+def test_measured_at_the_end_is_measured_the_same(model):
+    every, last = (final(train(model, TASK, **FAST, measure=measure)) for measure in ("every", "last"))
+    assert {"example_patches", "example_kept"} & set(last.values) == set()
+    for name in last.values:
+        np.testing.assert_allclose(last[name], every[name], rtol=1e-5, atol=1e-6, err_msg=name)
+    first = next(train(model, TASK, **FAST, measure="last"))
+    assert first.step == 0 and first.values == {}
+
+
+def test_snapshots_are_records_of_their_own():
+    first, second, *_ = train(JointMoE(), PatternTask(), **FAST, record_every=1)
+    before = first["test_accuracy"].copy()
+    second["test_accuracy"][:] = 7
+    second.steps[:] = 7
+    assert np.array_equal(first["test_accuracy"], before) and (first.steps == 0).all()
+
+
+def test_two_runs_are_the_same_run():
+    a, b = (list(train(JointMoE(), PatternTask(), **FAST)) for _ in range(2))
+    for x, y in zip(a, b, strict=True):
+        assert x.step == y.step
+        for name in x.values:
+            np.testing.assert_array_equal(x[name], y[name])
