@@ -116,9 +116,7 @@ def separate_routers(data: xr.Dataset, figure: Figure | SubFigure) -> None:
         axes.set_title(strokes.class_name(number), color=colour, size=look.TITLE_SIZE, weight="bold", loc="left")
         ends = []
         for line, kept in enumerate(data["patches_per_expert"].values):
-            style = look.Style(
-                colour, strokes.MARKERS[line % len(strokes.MARKERS)], strokes.LINES[line % len(strokes.LINES)]
-            )
+            style = strokes.style_of(line, colour)
             shares = data["coverage"].isel({"class": number}).sel(patches_per_expert=kept)
             ends.append((strokes.curve(axes, shares, "samples", style), f"l = {kept}", colour))
         if number < len(_TOP_4):
@@ -133,9 +131,7 @@ def joint_routers(data: xr.Dataset, axes: Axes) -> None:
     ends = []
     for number in range(data.sizes["class"]):
         colour = look.CLASSES[number % len(look.CLASSES)]
-        style = look.Style(
-            colour, strokes.MARKERS[number % len(strokes.MARKERS)], strokes.LINES[number % len(strokes.LINES)]
-        )
+        style = strokes.style_of(number, colour)
         end = strokes.curve(axes, data["largest_gate"].isel({"class": number}), "samples", style)
         ends.append((end, strokes.class_name(number), colour))
         if number < len(_LARGEST_GATE):
@@ -209,9 +205,7 @@ def _by_size(data: xr.Dataset, axes: Axes, dim: str, label: str) -> None:
     axes.set_xlabel(label)
     ends = []
     for line, count in enumerate(counts):
-        style = look.Style(
-            look.INK, strokes.MARKERS[line % len(strokes.MARKERS)], strokes.LINES[line % len(strokes.LINES)]
-        )
+        style = strokes.style_of(line, look.INK)
         end = strokes.curve(axes, accuracy.sel(samples=count), dim, style, hollow=line % 2 == 1)
         ends.append((end, f"N = {count}", look.INK))
     strokes.names(axes, ends)
