@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float
 from moe_lab import __version__
 from moe_lab.config import require
 from moe_lab.patch_routing.cells import run_of
-from moe_lab.patch_routing.data import INTEGER_PARTS, Samples
+from moe_lab.patch_routing.data import INTEGER_PARTS, PatternTask, Samples
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.model import JointMoE, SeparateMoE
 from moe_lab.patch_routing.phase import SUCCESS
@@ -41,7 +41,7 @@ class PhaseRecord:
       done: which trainings have ended.
       test_accuracy, coverage: of those, and NaN elsewhere; coverage is that of the worst class.
       running: the cells that train now.
-      origin: how to make the map again.
+      origin: how to make the map again, and l* where the data say it.
     """
 
     patches_per_expert: tuple[int, ...]
@@ -167,7 +167,7 @@ class _Map:
             "device": device_label(choose_device(run.device)),
             "version": __version__,
             "paper": "pmoe2023, figure 5",
-        }
+        } | ({"l_star": run.task.l_star} if isinstance(run.task, PatternTask) else {})
 
     def store(self, job: _Job, now: Snapshot) -> None:
         """Notes the trainings of a job that have ended."""

@@ -1,0 +1,158 @@
+"""PhaseTransitionLab: how many samples training needs for every l, as a map that fills while it is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from moe_lab.patch_routing.phase_live import PhaseRecord
+from moe_lab_widgets import phase_settings as of
+from moe_lab_widgets.controls import SPEEDS
+from moe_lab_widgets.lab import Lab, Story
+from moe_lab_widgets.phase_picture import PhasePicture, coverage_at, samples_needed
+
+STORIES: tuple[Story, ...] = ()
+
+
+class PhaseTransitionLab(Lab):
+    """The l x N map of successful trainings (pmoe2023, figure 5), beside n, k, delta and noise.
+
+    On digits, n and noise apply; on synthetic patches the whole data model of the paper does. k applies to joint
+    training; separate training has one expert a class.
+    """
+
+    title = "Phase transition"
+    knobs = of.KNOBS
+    stories = STORIES
+    budget = 90.0
+    """A headless run fills its map, even on a busy machine."""
+
+    def __init__(self, **values: Any) -> None:
+        if values.get("source") == of.DIGITS:
+            values = {"noise": of.NOISE[of.DIGITS], **values}
+        super().__init__(**values)
+        self._offer()
+        self.controls.speed.value = list(SPEEDS)[-1]  # the map takes long enough
+
+    def start(self, values: dict[str, Any]) -> Iterator[PhaseRecord]:
+        return of.records_of(values)
+
+    def make_picture(self, values: dict[str, Any]) -> PhasePicture:
+        return PhasePicture(scale=self.scale)
+
+    def code(self, values: dict[str, Any]) -> str:
+        return of.code(values)
+
+    def data(self, records: Sequence[PhaseRecord]) -> xr.Dataset:
+        return records[-1].dataset()
+
+    # ---- knobs that move together ----
+
+    def _knob_moved(self, name: str) -> None:
+        if name == "source" and not self._own.active:
+            source = self.controls.knobs["source"].value
+            there = of.SYNTHETIC if source == of.DIGITS else of.DIGITS
+            if source != self.values["source"] and self.values["noise"] == of.NOISE[there]:
+                self._touched = True
+                self.set(source=source, noise=of.NOISE[source])
+                return
+        super()._knob_moved(name)
+        self._offer()
+
+    def _move(self, values: Mapping[str, Any]) -> None:
+        super()._move(values)
+        self._offer()
+
+    def _offer(self) -> None:
+        """Greys out the sliders that do not apply, so that none looks alive and does nothing."""
+        knobs = self.controls.knobs
+        for name in of.ONLY_SYNTHETIC:
+            knobs[name].disabled = knobs["source"].value == of.DIGITS
+        knobs["experts"].disabled = knobs["training"].value == of.SEPARATE
+
+    # ---- words ----
+
+    def progress(self, record: PhaseRecord) -> str:
+        return f"{record.done.sum()} of {record.done.size} trainings"
+
+    def device(self, record: PhaseRecord) -> str:
+        return str(record.origin["device"])
+
+    def trouble(self, record: PhaseRecord) -> str:
+        lost = int((record.done & np.isnan(record.test_accuracy)).sum())
+        if not lost:
+            return ""
+        return f"In {lost} training{'s' * (lost > 1)} the loss became infinite; they count as failures."
+
+    def caption(self, record: PhaseRecord) -> str:
+        total, running = record.complete.size, record.running
+        if not record.done.any():
+            return f"Nothing has run yet: {total} cells, {record.trials} trainings each."
+        if record.complete.all():
+            return f"{_needs(record)}{_why(record)}"
+        where = "" if not running else f", now l = {running[0][0]}, N = {running[0][1]}"
+        look = min(of.QUICK_LOOK, record.trials)
+        if (record.counts < look).any():
+            where = "" if not running else f", now N = {running[0][1]}"
+            return f"A first look, {look} trainings a cell{where}. {_cheapest(record)}"
+        return f"{record.complete.sum()} of {total} cells done{where}. {_cheapest(record)}"
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return ", ".join(str(number) for number in numbers)
+
+
+def _best(record: PhaseRecord) -> tuple[int, list[int]] | None:
+    """The fewest samples that any l needs, and those l; None where no l gets there."""
+    needed, _ = samples_needed(record)
+    if not np.isfinite(needed).any():
+        return None
+    fewest = np.nanmin(needed)
+    return int(fewest), [kept for kept, own in zip(record.patches_per_expert, needed, strict=True) if own == fewest]
+
+
+def _cheapest(record: PhaseRecord) -> str:
+    """While the map fills: where it is cheapest so far."""
+    best = _best(record)
+    said = "No l succeeds in 90 % yet" if best is None else f"Cheapest: l = {_list(best[1])} at N = {best[0]}"
+    return f"{said}{_below(record)}."
+
+
+def _needs(record: PhaseRecord) -> str:
+    """The full map: what suffices, and what the largest l needs."""
+    best, (needed, _) = _best(record), samples_needed(record)
+    star = f"l* = {record.origin['l_star']}: " if "l_star" in record.origin else ""
+    most = record.samples[-1]
+    if best is None:
+        return f"{star}no l succeeds in 90 % with up to N = {most} samples"
+    largest, last = record.patches_per_expert[-1], needed[-1]
+    said = f"{star}{best[0]} samples suffice at l = {_list(best[1])}"
+    if largest not in best[1]:
+        said += f"; l = {largest} needs {'more than ' + str(most) if np.isinf(last) else int(last)}"
+    return said
+
+
+def _below(record: PhaseRecord) -> str:
+    """Coverage below l*, or at the smallest l where l* is not known."""
+    _, levels = coverage_at(record)
+    star = record.origin.get("l_star")
+    shares = [100 * middle for kept, middle in zip(record.patches_per_expert, levels[:, 1], strict=True)
+              if np.isfinite(middle) and (star is None or kept < star)]  # fmt: skip
+    if not shares:
+        return ""
+    if star is None:
+        return f"; coverage {shares[0]:.0f} % at l = 1, {shares[-1]:.0f} % at l = {record.patches_per_expert[-1]}"
+    return f"; below l* = {star} coverage is at most {max(shares):.0f} %"
+
+
+def _why(record: PhaseRecord) -> str:
+    """Coverage below l*, and why some l can succeed all the same."""
+    star, (needed, _) = record.origin.get("l_star"), samples_needed(record)
+    said = f"{_below(record)}."
+    lucky = [kept for kept, own in zip(record.patches_per_expert, needed, strict=True) if star and kept < star and np.isfinite(own)]
+    if lucky:
+        said += f" l = {_list(lucky)} gets by with that: one right expert is enough."
+    return said
