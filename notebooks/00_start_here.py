@@ -1,0 +1,174 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 00 · Start here
+#
+# **10 minutes · no GPU · no files to download**
+#
+# You move a slider, and a mixture of experts trains while you watch.
+#
+# **After this notebook you can**
+# - drive a *Lab*: play, step back in time, compare two runs, take the code with you,
+# - train the same model in six lines and read its result,
+# - find your way through the course.
+
+# %% [markdown] tags=["badges"]
+# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/main/notebooks/00_start_here.ipynb)
+# [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/main?urlpath=lab/tree/notebooks/00_start_here.ipynb)
+
+# %% tags=["setup"]
+# On Colab this installs moe_lab beside the torch, numpy and ipywidgets that are there. Elsewhere it does nothing.
+import sys
+
+if "google.colab" in sys.modules:
+    import subprocess
+    from importlib.metadata import version
+
+    keep = [f"{name}=={version(name)}" for name in ("torch", "numpy", "ipywidgets")]
+    source = "git+https://github.com/moe-lab/moe_lab"
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", source, *keep], check=True)
+
+# %% [markdown]
+# ## First, your prediction
+#
+# Each sample shows 16 handwritten digits. Exactly one of them is a **6** or a **7**, and that one decides the class. The
+# others mean nothing. Two networks of the same size learn the task from only 100 samples:
+#
+# - the **CNN** looks at all 16 digits;
+# - the **mixture** has 4 experts, and each may look at only 4 digits of its own choice.
+#
+# Which one will be right more often on new samples? Write it down: *the mixture, the CNN, or no difference.* Then run the
+# next two cells.
+
+# %%
+import torch
+
+SEED = 0
+torch.set_num_threads(1)  # these models are small: more threads only wait for each other
+
+# %%
+from moe_lab_widgets import RouterAlignmentLab
+
+lab = RouterAlignmentLab(seed=SEED)
+lab
+
+# %% [markdown]
+# *What to see.* **Left:** every numbered mark is an expert's router. It starts near the middle, where it prefers nothing,
+# and moves towards $o_1$ (the look of a 6) or $o_2$ (the look of a 7). **Middle:** two samples, one a class. A row is
+# one expert, and its framed digits are the four that it gets to see; a tick says that the digit that decides is among them.
+# **Right:** how often the mixture (black) and the CNN (grey, dashed) are right on new samples, and below, how
+# often the digit that decides reaches each expert.
+#
+# The mixture wins, although each expert sees only a quarter of the sample. Nobody told the routers what a 6 or a 7 is:
+# they learn what to look at from the labels alone. Notebook 02 explains how.
+
+# %% [markdown]
+# ## How a Lab works
+#
+# | control | what it does |
+# | --- | --- |
+# | sliders | change the experiment; training starts again at once |
+# | Play / Pause, Step, Reset | let it run, hold it, take one record, start again |
+# | speed | slow enough to follow, or as fast as it trains |
+# | time | scrub back and forth through the recorded run |
+# | Pin | keep the present curves in the picture, to compare with the next run |
+# | story | a prepared setting, with a sentence on what to see |
+# | seed | other random numbers, the same experiment |
+# | Copy as code | the Python that makes this run without the Lab |
+# | Save picture, Save data | a PNG, and everything recorded |
+#
+# Try these three, half a minute each:
+#
+# 1. Drag **time** to the start and back to the end. When do the routers find their digit?
+# 2. **Pin**, then move $l$ from 4 to 2. What changes in the right panel?
+# 3. Choose another **seed**. Do the same experts find the 6? (They need not: all experts start alike.)
+#
+# A Lab is also a Python object. `lab.set(patches_per_expert=2)` moves a slider, `lab.pause()` holds it, and
+# `lab.values` says where the sliders stand.
+
+# %% [markdown]
+# ## The same without a Lab
+#
+# Six lines train the mixture 8 times, with other data and other random numbers each time:
+
+# %%
+from moe_lab import collect
+from moe_lab.patch_routing import CNN, DigitTask, JointMoE, train
+
+task = DigitTask(digits=(6, 7), patches=16)
+mixture = JointMoE(experts=4, patches_per_expert=4)
+result = collect(train(mixture, task, samples=100, trials=8, seed=SEED))
+result
+
+# %% [markdown]
+# The result is an `xarray.Dataset`: arrays with named axes. `step` counts updates, `trial` the independent trainings.
+# Its attributes say how to make it again. Here is the test accuracy at the last step, one number a trial, beside that of
+# the CNN:
+
+# %%
+reference = collect(train(CNN(), task, samples=100, trials=8, seed=SEED))
+last = {"mixture": result, "CNN": reference}
+{name: run["test_accuracy"].isel(step=-1).values.round(3) for name, run in last.items()}
+
+# %% [markdown]
+# Trial by trial the two models see the same samples, so you can compare them in pairs. `train` itself returns an
+# *iterator*: it yields a Snapshot every few steps, and when you stop asking, it stops training. That is all a Lab does.
+#
+# ## What happened and why
+#
+# Every expert $s$ has a router $w_s$. It scores each patch $x^{(j)}$ by $\langle w_s, x^{(j)} \rangle$, and the expert gets
+# the $l$ patches with the largest scores:
+#
+# $$J_s(x) = \{\text{the } l \text{ patches } j \text{ with the largest } \langle w_s, x^{(j)}\rangle\}.$$
+#
+# Once a router points at the 6, its expert sees the 6 and three other digits, not fifteen. Less clutter, fewer samples
+# needed. That is the claim of the paper behind this course's first room: *Patch-level Routing in Mixture-of-Experts is
+# Provably Sample-efficient for Convolutional Neural Networks* (ICML 2023).
+#
+# ## Where the paper and this notebook differ
+#
+# - The paper uses MNIST; these are the 8×8 digits that come with scikit-learn, so that nothing is downloaded.
+# - The pair (6, 7) was **picked** from all 45 pairs because it is a good example. It is not the
+#   only one: with this setting and 5 trials a pair, the mixture is ahead on all 45, 93 % against 82 % on average.
+# - The paper calls the mixture *pMoE*, and so do the Labs.
+#
+# ## Exercise
+#
+# Write a function that reads the mean test accuracy off a result: at the last step, averaged over the trials.
+# Two methods will do: `.isel(step=...)` and `.mean("trial")`.
+
+
+# %%
+from moe_lab import exercises
+
+
+def mean_accuracy(result):
+    """The test accuracy at the last step, averaged over trials: a Dataset -> one number."""
+    return None  # your code
+
+
+exercises.check_mean_accuracy(mean_accuracy)
+
+# %% [markdown]
+# ## The course
+#
+# | notebook | minutes | you will |
+# | --- | --- | --- |
+# | 00 Start here | 10 | see it move |
+# | 01 Routing by hand | 30 | route four patches on paper, three ways |
+# | 02 Router alignment | 45 | see why routers turn, measure it, and break it |
+# | 03 Phase transitions | 45 | find out how many samples it takes, and which of the paper's claims hold |
+#
+# Take them in this order. Every notebook asks for a prediction first: write it down, it is worth the minute.
