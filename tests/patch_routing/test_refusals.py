@@ -9,7 +9,6 @@ import pytest
 from moe_lab.config import ConfigError
 from moe_lab.patch_routing import DigitTask, JointMoE, PatternTask, Run, SeparateMoE, train, train_batch
 
-
 BAD: list[tuple[Any, Any, dict[str, Any], type[Exception], str]] = [
     (
         JointMoE(patches_per_expert=20),
