@@ -1,0 +1,69 @@
+"""Figure 5's map on 8x8 digits: l = 1 ... 8, ten N, 20 trials, 1600 trainings, against one autograd loop a training."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+
+import numpy as np
+
+from benchmarks.measure import Result
+from benchmarks.plain import train_separate
+from moe_lab.patch_routing import DigitTask, SeparateMoE
+from moe_lab.patch_routing.phase import KEPT, SAMPLES, phase_map_stream
+
+TRIALS, SEED = 20, 0
+SHARE = 80  # plain trainings: one of each cell, its trial drawn at random
+
+
+def run() -> list[Result]:
+    """Between two batches of the map the plain loop takes its turn, so that both meet the same machine."""
+    task = DigitTask()
+    cells = [(kept, count, trial) for (kept, count), trial in zip(_cells(), _trials(), strict=True)]
+    peak = _peak()
+    plain, ours, accuracy = 0.0, 0.0, []
+    begin = time.process_time()
+    for seen, partial in enumerate(phase_map_stream(patches_per_expert=KEPT, samples=SAMPLES, trials=TRIALS, seed=SEED)):
+        last = partial
+        ours += time.process_time() - begin
+        if seen % 20 == 19 and cells and (kept_cell := cells.pop(0)):
+            peak = max(peak, _peak())
+            kept, count, trial = kept_cell
+            begin = time.process_time()
+            model = SeparateMoE(patches_per_expert=kept)
+            accuracy.append((kept_cell, train_separate(task, model, samples=count, trial=trial, seed=SEED)))
+            plain += time.process_time() - begin
+        begin = time.process_time()
+    peak = max(peak, _peak())
+    trainings = len(KEPT) * len(SAMPLES) * TRIALS
+    for kept, count, trial in cells:  # those that found no turn
+        begin = time.process_time()
+        model = SeparateMoE(patches_per_expert=kept)
+        accuracy.append(((kept, count, trial), train_separate(task, model, samples=count, trial=trial, seed=SEED)))
+        plain += time.process_time() - begin
+    found = np.array([last["test_accuracy"].sel(patches_per_expert=k, samples=c, trial=t) for (k, c, t), _ in accuracy])
+    apart = float(np.abs(found - np.array([value for _, value in accuracy])).mean())
+    assert apart < 0.01, f"the plain loop trains something else: accuracies are {apart:.3f} apart on average"
+    return [
+        Result("phase_map", ours, "CPU s", 60.0, note=f"{trainings} trainings in one call"),
+        Result("phase_map_memory", peak, "GB", 2.0, note="peak of the whole process"),
+        Result("phase_map_speedup", plain / len(accuracy) * trainings / ours, "times", 4.0, "at least",
+               note=f"plain loop measured on {len(accuracy)} of the trainings, one of each cell"),
+    ]
+
+
+def _cells() -> list[tuple[int, int]]:
+    """All cells in a random order, so that the plain loop's turns are spread evenly."""
+    cells = [(kept, count) for kept in KEPT for count in SAMPLES]
+    return [cells[place] for place in np.random.default_rng(0).permutation(len(cells))]
+
+
+def _trials() -> list[int]:
+    return np.random.default_rng(1).integers(0, TRIALS, SHARE).tolist()
+
+
+def _peak() -> float:
+    """Peak memory of this process in GB (Linux counts KiB, macOS bytes)."""
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used / (2**30 if sys.platform == "darwin" else 2**20)

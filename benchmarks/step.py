@@ -1,0 +1,53 @@
+"""One joint step at MNIST's size (n=16 d=784 k=8 m=40 l=6 B=20) against autograd, and against its matrix products."""
+
+from __future__ import annotations
+
+import statistics
+
+import torch
+from torch import Tensor
+
+from benchmarks.measure import Result, in_turns, ratio
+from benchmarks.plain import gathered_joint_step
+from moe_lab.patch_routing import model as models
+
+N, D, K, M, L, B, RATE = 16, 784, 8, 40, 6, 20, 2.0
+
+
+def run() -> list[Result]:
+    draw = torch.Generator().manual_seed(0)
+    patches = torch.nn.functional.normalize(torch.randn(1, B, N, D, generator=draw), dim=-1)
+    weights = torch.randn(1, M + K, D, generator=draw) / M**0.5
+    labels = torch.arange(B)[None] % 2
+    outputs = torch.randn(1, M, 1, generator=draw)
+    rules = models.joint_rules(
+        outputs / L,
+        torch.as_tensor(models.membership(M, [K])).float(),
+        torch.tensor([L]),
+        torch.full((1, 1, 1), RATE),
+    )
+    slope = torch.randn(1, M + K, B * N, generator=draw)
+    hidden = weights[0, :M].view(K, M // K, D).clone().requires_grad_(True)
+    routers = weights[0, M:].clone().requires_grad_(True)
+    signs = (1 - 2 * labels[0]).float()
+
+    def engine() -> Tensor:
+        return models.joint_step(weights, patches, labels, rules)[0]
+
+    def products() -> Tensor:
+        flat = patches.flatten(1, 2)
+        weights @ flat.mT  # every patch with every neuron and router
+        return torch.baddbmm(weights, slope, flat)  # and the way back
+
+    def autograd() -> Tensor:
+        hid, rout = gathered_joint_step(patches[0], signs, hidden, routers, outputs.view(K, M // K), L, RATE)
+        return torch.cat((hid.flatten(0, 1), rout))
+
+    torch.testing.assert_close(engine()[0], autograd(), rtol=1e-4, atol=1e-6)  # rivals must do the same work
+    seconds = in_turns({"engine": engine, "products": products, "autograd": autograd}, calls=40, rounds=15)
+    milliseconds = 1000 * statistics.median(seconds["engine"])
+    return [
+        Result("joint_step_speedup", ratio(seconds["autograd"], seconds["engine"]), "times", 4.0, "at least"),
+        Result("joint_step_over_products", ratio(seconds["engine"], seconds["products"]), "times", 1.5),
+        Result("joint_step", milliseconds, "CPU ms"),
+    ]
