@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 
@@ -39,3 +40,14 @@ def test_named_files_and_commands_exist(root):
         assert (root / name).exists(), name
     targets = set(re.findall(r"^([a-z]+):", (root / "Makefile").read_text(), re.M))
     assert set(re.findall(r"`make (\w+)", README)) | set(re.findall(r"^make (\w+)$", README, re.M)) <= targets
+
+
+def test_every_function_in_the_table_exists():
+    named = re.findall(r"`(figures|theory|separability)\.(\w+)`", README)
+    assert len(named) >= 10
+    missing = [f"{module}.{name}" for module, name in named if not callable(found(module, name))]
+    assert missing == []
+
+
+def found(module: str, name: str) -> object:
+    return getattr(importlib.import_module(f"moe_lab.patch_routing.{module}"), name, None)

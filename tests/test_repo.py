@@ -123,8 +123,10 @@ class TestFiles:
         assert guilty == []
 
     def test_python_files_stay_small(self):
-        long = {p.relative_to(ROOT).as_posix(): n for p in tracked() if p.suffix == ".py" and (n := lines(p)) > 400}
-        assert long == {}
+        ours = [path.relative_to(ROOT) for path in tracked() if path.suffix == ".py"]
+        ours = [path for path in ours if path.parts[0] in ("moe_lab", "widgets", "tools", "benchmarks")]
+        assert len(ours) > 20
+        assert {path.as_posix(): n for path in ours if (n := lines(ROOT / path)) > 400} == {}
 
     def test_ci_and_binder_scripts_can_run(self):
         for name in (".ci/run", "binder/postBuild"):
