@@ -66,6 +66,24 @@ class NotebookPage:
         self.wait_idle(timeout)
         self.check()
 
+    def run_code(self, source: str) -> None:
+        """Puts code into the last cell and runs it."""
+        self.page.evaluate(
+            """(source) => {
+              const cells = window.jupyterapp.shell.currentWidget.content;
+              cells.activeCellIndex = cells.widgets.length - 1;
+              cells.activeCell.model.sharedModel.setSource(source);
+            }""",
+            source,
+        )
+        self.command("notebook:run-cell")
+        self.wait_idle()
+
+    def printed(self, start: str) -> list[str]:
+        """What the cells have printed that begins with `start`."""
+        texts = self.page.locator(".jp-OutputArea-output pre").all_inner_texts()
+        return [text.strip() for text in texts if text.strip().startswith(start)]
+
     def wait_idle(self, timeout: float = 60) -> None:
         """Waits until the kernel has nothing to do and every cell has run that was asked to."""
         self.page.wait_for_function(

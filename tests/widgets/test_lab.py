@@ -77,7 +77,7 @@ def _check_state(lab: TinyLab) -> None:
     assert lab.caption(lab.record) in lab.controls.caption.value
     assert "ended" in lab.controls.status.value and f"step {values['epochs']}" in lab.controls.status.value
     assert lab.controls.message.value == ""
-    assert lab.controls.time.value == lab.controls.time.max == values["epochs"]
+    assert lab.controls.time.value == 1 and lab.controls.time.step == pytest.approx(1 / values["epochs"])
 
 
 # ---- declaration ----
@@ -312,28 +312,28 @@ def test_pace_makes_a_fast_run_slow_enough_to_follow() -> None:
 
 def test_scrub_back_and_forth(lab: TinyLab) -> None:
     live = lab.picture.image.value
-    lab.controls.time.value = 7
+    lab.controls.time.value = 7 / 40
     lab.wait(30)
     assert lab.record is lab.records[7] and "Step 7:" in lab.controls.caption.value
     assert "an earlier record on show" in lab.controls.status.value
     earlier = lab.picture.image.value
     assert earlier != live
-    lab.controls.time.value = lab.controls.time.max
+    lab.controls.time.value = 1.0
     lab.wait(30)
     assert lab.picture.image.value == live and "an earlier" not in lab.controls.status.value
     lab.scrub(7)
     lab.wait(30)
-    assert lab.picture.image.value == earlier and lab.controls.time.value == 7
+    assert lab.picture.image.value == earlier and lab.controls.time.value == 7 / 40
 
 
 def test_scrubbing_does_not_disturb_the_run(lab: TinyLab) -> None:
     _restart(lab, delay=5.0, epochs=100)
-    _until(lambda: lab.controls.time.max > 10)
-    lab.controls.time.value = 4
+    _until(lambda: len(lab.records) > 10)
+    lab.scrub(4)
     _until(lambda: lab.record is lab.records[4])
-    seen = len(lab.records)
+    place, seen = lab.controls.time.value, len(lab.records)
     _until(lambda: len(lab.records) > seen + 10)
-    assert lab.record is lab.records[4] and lab.controls.time.value == 4
+    assert lab.record is lab.records[4] and lab.controls.time.value == place
     lab.scrub(None)
     lab.wait(30)
     _check_state(lab)

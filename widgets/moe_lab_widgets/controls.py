@@ -89,13 +89,8 @@ class Controls:
             description="speed",
             **_wide(225, 45),
         )
-        self.time = w.IntSlider(
-            value=0,
-            min=0,
-            max=1,
-            description="time",
-            readout=False,
-            **_wide(330, 40),
+        self.time = w.FloatSlider(
+            value=1.0, min=0.0, max=1.0, step=1.0, description="time", readout=False, **_wide(330, 40)
         )
         names = [OWN, *(story.name for story in stories)]
         self.story = w.Dropdown(
@@ -160,18 +155,14 @@ class Controls:
         self.play.description, self.play.icon = ("Pause", "pause") if playing else ("Play", "play")
 
     def show_time(self, index: int, last: int) -> None:
-        """Moves the time slider.
+        """Moves the time slider to a record; one press of an arrow key is one record.
 
-        Range and value go as two messages, the wider range first: a page that gets both at once puts the value into the
-        old range, and sends the clipped one back as if a hand had moved it.
+        It always runs from 0 (the start) to 1 (now): a page whose slider changes its range clips values, sends them
+        back as if a hand had moved it, and jumps to the old end on the End key.
         """
         last = max(last, 1)
-        if last > self.time.max:
-            self.time.max = last
-        if self.time.value != index:
-            self.time.value = index
-        if last < self.time.max:
-            self.time.max = last
+        self.time.value = index / last
+        self.time.step = 1 / last
 
     def say(self, caption: str) -> None:
         """The sentence below the picture, read aloud by screen readers."""

@@ -1,9 +1,9 @@
 """What a Lab leaves in its notebook: the live widgets, and a picture for readers without a kernel.
 
 The picture is an output of its own, which the live Lab hides (see controls.py): were it a second form of the widgets'
-own output, then bringing it up to date would build the sliders anew, under the student's hand. Where hiding does not work
-(Colab, VS Code) it is that second form, brought up to date once, while nobody has touched a slider. A headless notebook
-holds the picture alone: widgets of a kernel that has ended cannot be shown.
+own output, then bringing it up to date would build the sliders anew, under the student's hand. Where hiding does not
+work (Colab, VS Code) it is that second form, brought up to date once, while nobody has touched a slider. A headless
+notebook holds the picture alone: widgets of a kernel that has ended cannot be shown.
 """
 
 from __future__ import annotations

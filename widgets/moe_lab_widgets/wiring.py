@@ -160,6 +160,7 @@ class Wiring:
             self.controls.warn(str(error))
         else:
             self.controls.warn(f"This run stopped: {type(error).__name__}: {error}")
+        self.controls.tell("no run: see the message above")
         self._first.set()
 
     def _say(self, record: Any) -> None:
@@ -211,9 +212,12 @@ class Wiring:
         self._runner.set_pace(SPEEDS[name] if self._runner.threaded else 0.0)
 
     @_safely
-    def _scrubbed(self, index: int) -> None:
-        self._touched = True
-        self._runner.scrub(None if index >= self.controls.time.max else index)
+    def _scrubbed(self, place: float) -> None:
+        last = len(self._runner.records) - 1
+        index = None if round(place * last) >= last else round(place * last)
+        if index != self._runner.view:
+            self._touched = True
+            self._runner.scrub(index)
 
     @_safely
     def _pin_pressed(self, pinned: bool) -> None:
