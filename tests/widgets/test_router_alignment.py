@@ -1,4 +1,4 @@
-"""RouterAlignmentLab driven as a student drives it: every knob, wrong values, both kinds of patches, and what it shows."""
+"""RouterAlignmentLab driven as a student drives it: every knob, wrong values, both kinds of patches, its picture."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from moe_lab_widgets import RouterAlignmentLab
-from moe_lab_widgets.router_picture import median, percent
-from moe_lab_widgets.router_settings import DIGITS, KNOBS, ONLY_SYNTHETIC, OWN_DEFAULTS, SYNTHETIC, total_steps
 from PIL import Image
 
 from moe_lab.config import ConfigError
+from moe_lab_widgets import RouterAlignmentLab
+from moe_lab_widgets.router_panels import SMALLEST_BAR, median, percent
+from moe_lab_widgets.router_settings import DIGITS, KNOBS, ONLY_SYNTHETIC, OWN_DEFAULTS, SYNTHETIC, total_steps
 
 FAST = "as fast as it trains"
 SMALL = {"trials": 2, "steps": 20, "samples": 40}
@@ -137,7 +137,9 @@ def test_fifty_random_moves_leave_a_lab_that_works(make: Make) -> None:
         if options is not None:
             widget.value = draw.choice(options)
         else:
-            widget.value = widget.min + widget.step * draw.integers(0, round((widget.max - widget.min) / widget.step) + 1)
+            widget.value = widget.min + widget.step * draw.integers(
+                0, round((widget.max - widget.min) / widget.step) + 1
+            )
         if draw.random() < 0.2:
             time.sleep(0.05)
     lab.set(source=DIGITS, patches=16, patches_per_expert=4, experts=4, neurons=40, noise=0.0, **SMALL)
@@ -153,7 +155,10 @@ def test_fifty_random_moves_leave_a_lab_that_works(make: Make) -> None:
     ("values", "sentence"),
     [
         ({"patches_per_expert": 10, "patches": 8}, "patches_per_expert (l) must be at most patches (n): got l=10, n=8"),
-        ({"experts": 3}, "neurons (m) must be divisible by experts (k), so that experts are of one size: got m=40, k=3"),
+        (
+            {"experts": 3},
+            "neurons (m) must be divisible by experts (k), so that experts are of one size: got m=40, k=3",
+        ),
         ({"source": SYNTHETIC, "patches_per_expert": 4, "gap": 1.2, "delta_r": 0.3}, "gap must be at most 2 delta_r"),
         ({"source": SYNTHETIC, "patches_per_expert": 4, "delta_d": 0.9}, "gap must be at most 0.402 at this delta_d"),
         ({"samples": 41}, "samples (N) must be a positive multiple of classes (2), so that classes balance: got N=41"),
@@ -184,7 +189,9 @@ def test_a_value_that_no_slider_has_is_refused_when_the_lab_is_made() -> None:
 # ---- what it shows ----
 
 
-@pytest.mark.parametrize("values", [{}, {"source": SYNTHETIC, "delta_d": 0.5, "gap": 0.6}, {"source": SYNTHETIC, "delta_d": -0.7}])
+@pytest.mark.parametrize(
+    "values", [{}, {"source": SYNTHETIC, "delta_d": 0.5, "gap": 0.6}, {"source": SYNTHETIC, "delta_d": -0.7}]
+)
 def test_every_router_lies_inside_the_ellipse_that_is_drawn(make: Make, values: dict[str, Any]) -> None:
     lab = done(make(**values))
     overlap = lab.picture.overlap
@@ -195,15 +202,15 @@ def test_every_router_lies_inside_the_ellipse_that_is_drawn(make: Make, values: 
 def test_the_trails_marks_and_curves_are_the_records(make: Make) -> None:
     lab = done(make())
     picture, record = lab.picture, lab.record
-    for expert, trail in enumerate(picture.trails):
+    for expert, trail in enumerate(picture.plane.trails):
         paths = np.array([one.joint["alignment"][0, expert] for one in lab.records])
         np.testing.assert_allclose(np.array(trail.get_data()).T, paths)
-    steps, middle = picture.thick["joint"].get_data()
+    steps, middle = picture.outcome.thick["joint"].get_data()
     assert steps[-1] == pytest.approx(record.step / record.total)
     assert middle[-1] == pytest.approx(np.median(record.joint["test_accuracy"]))
-    bars = picture.bars.get_paths()
+    bars = picture.outcome.bars.get_paths()
     heights = np.array([path.vertices[:, 1].max() for path in bars]).reshape(-1, 2)
-    np.testing.assert_allclose(heights, np.maximum(record.joint["expert_coverage"][0], 0.015))
+    np.testing.assert_allclose(heights, np.maximum(record.joint["expert_coverage"][0], SMALLEST_BAR))
 
 
 def test_ticks_and_crosses_say_who_receives_o(make: Make) -> None:
@@ -212,8 +219,8 @@ def test_ticks_and_crosses_say_who_receives_o(make: Make) -> None:
     for side in range(2):
         place = int(np.flatnonzero(joint["example_roles"][0, side] == 0)[0])
         received = joint["example_kept"][0, side, :, place].astype(bool)
-        assert len(picture.ticks[side].get_xdata()) == received.sum()
-        assert len(picture.crosses[side].get_xdata()) == (~received).sum()
+        assert len(picture.patches.ticks[side].get_xdata()) == received.sum()
+        assert len(picture.patches.crosses[side].get_xdata()) == (~received).sum()
 
 
 def test_captions_tell_start_run_end_and_failure(make: Make) -> None:
@@ -275,7 +282,7 @@ def test_scrubbing_shows_an_earlier_record_as_it_was(make: Make) -> None:
     lab.scrub(3)
     lab.wait(10)
     assert lab.record is first
-    assert len(lab.picture.trails[0].get_xdata()) == 4
+    assert len(lab.picture.plane.trails[0].get_xdata()) == 4
     lab.scrub(None)
     lab.wait(10)
     assert lab.record is last
@@ -290,7 +297,7 @@ def test_pinned_curves_stay_until_they_are_taken_away(make: Make) -> None:
     assert not np.array_equal(pinned, plain)
     move(lab, "noise", 1.0)
     done(lab)
-    assert len(lab.picture._pinned) == 3
+    assert len(lab.picture.outcome._shown_pins) == 3
     move(lab, "noise", 0.0)
     done(lab)
     lab.unpin()
@@ -337,7 +344,7 @@ def test_divergence_is_said_and_leaves_the_picture_finite(make: Make) -> None:
     record.joint.values["test_accuracy"][1] = np.nan
     assert "loss of joint became infinite in trial 2" in lab.trouble(record)
     lab.picture.draw(record)
-    assert np.isfinite(lab.picture.thick["joint"].get_ydata()).all()
+    assert np.isfinite(lab.picture.outcome.thick["joint"].get_ydata()).all()
 
 
 def test_medians_and_percents_of_nothing_are_not_numbers() -> None:

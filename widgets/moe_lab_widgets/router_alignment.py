@@ -13,7 +13,8 @@ from moe_lab.patch_routing import train_batch
 from moe_lab.training import Snapshot, collect
 from moe_lab_widgets import router_settings as of
 from moe_lab_widgets.lab import Lab
-from moe_lab_widgets.router_picture import RouterPicture, median, percent
+from moe_lab_widgets.router_panels import median, percent
+from moe_lab_widgets.router_picture import RouterPicture
 from moe_lab_widgets.router_record import Frame, side_by_side
 from moe_lab_widgets.router_stories import STORIES
 
@@ -65,14 +66,13 @@ class RouterAlignmentLab(Lab):
     # ---- knobs that move together ----
 
     def _knob_moved(self, name: str) -> None:
-        if not self._own.active:
-            if name == "source":
-                values = {**self.values, "source": self.controls.knobs["source"].value}
-                self._offer()
-                if along := of.changed_source(values):
-                    self._touched = True
-                    self.set(source=values["source"], **along)
-                    return
+        if name == "source" and not self._own.active:
+            values = {**self.values, "source": self.controls.knobs["source"].value}
+            self._offer()
+            if along := of.changed_source(values):
+                self._touched = True
+                self.set(source=values["source"], **along)
+                return
         super()._knob_moved(name)
 
     def _move(self, values: Mapping[str, Any]) -> None:
@@ -101,7 +101,8 @@ class RouterAlignmentLab(Lab):
         if settled and np.nanmin(cover) < COVERED:
             side = int(np.nanargmin(cover))
             said += f"{look.CLASS_NAMES[side]} reaches an expert in only {percent(cover[side])}. "
-            said += "Accuracy can stay high, because one routed class is enough: it is " if accuracy > 0.75 else "Accuracy "
+            high = accuracy > 0.75
+            said += "Accuracy can stay high, because one routed class is enough: it is " if high else "Accuracy "
             said += f"{percent(accuracy)}, CNN {percent(cnn)}."
         else:
             said += f"coverage o₁ {first}, o₂ {second}; accuracy {percent(accuracy)}, CNN {percent(cnn)}."

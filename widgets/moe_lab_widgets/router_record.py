@@ -13,7 +13,7 @@ from moe_lab.training import Snapshot
 
 @dataclass
 class Past:
-    """Everything so far that a picture draws as a line. It grows while the run goes on; a Frame reads its first part."""
+    """All so far that a picture draws as a line. It grows while the run goes on; a Frame reads its first part."""
 
     steps: list[int] = field(default_factory=list)
     joint: list[NDArray[np.float64]] = field(default_factory=list)

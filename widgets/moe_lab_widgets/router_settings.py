@@ -56,7 +56,7 @@ KNOBS = (
 
 
 def changed_source(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What moves along when the patches change to `values["source"]`: knobs that still stand at the other's defaults."""
+    """What moves along when the patches become `values["source"]`: knobs that still stand at the other's defaults."""
     here = values["source"]
     there = OWN_DEFAULTS[SYNTHETIC if here == DIGITS else DIGITS]
     return {name: own for name, own in OWN_DEFAULTS[here].items() if values[name] == there[name]}
@@ -64,7 +64,9 @@ def changed_source(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def task_of(values: Mapping[str, Any]) -> PatternTask | DigitTask:
     """The task that the values mean."""
-    return given(DigitTask, {**values, "source": "digits"}) if values["source"] == DIGITS else given(PatternTask, values)
+    return (
+        given(DigitTask, {**values, "source": "digits"}) if values["source"] == DIGITS else given(PatternTask, values)
+    )
 
 
 def models(values: Mapping[str, Any]) -> tuple[JointMoE, CNN]:

@@ -27,14 +27,14 @@ STORIES = (
     Story(
         "One patch gives a router no gradient (l = 1)",
         {"patches_per_expert": 1, "seed": 0},
-        "The gate is the softmax of one value, always 1, so its slope is exactly 0 and no router ever moves: 63 % against "
-        "the CNN's 87 %. Set l to 2 and they move.",
+        "The gate is the softmax of one value, always 1, so its slope is exactly 0 and no router ever moves: 63 % "
+        "against the CNN's 87 %. Set l to 2 and they move.",
     ),
     Story(
         "Too few patches (l = 2, l* = 7)",
         _synthetic(patches_per_expert=2, experts=2, distractors=6, trials=16, seed=3),
-        "With two experts and six distractors, both o reach an expert in only 3 of 16 trials; with l = l* = 7 in all 16. "
-        "The accuracy hides it (99 %, 100 %): one routed class is enough.",
+        "With two experts and six distractors, both o reach an expert in only 3 of 16 trials; with l = l* = 7 in all "
+        "16. The accuracy hides it (99 %, 100 %): one routed class is enough.",
     ),
     Story(
         "Drowned in noise",
@@ -51,8 +51,8 @@ STORIES = (
     Story(
         "Many distractors (12 of 16 patches)",
         _synthetic(distractors=12),
-        "Twelve stripes of one side in every sample, and l = 6 is far below l* = 13, yet routers trained jointly find o "
-        "in every trial: l* is enough, not necessary. 100 % against 82 %.",
+        "Twelve stripes of one side in every sample, and l = 6 is far below l* = 13, yet routers trained jointly find "
+        "o in every trial: l* is enough, not necessary. 100 % against 82 %.",
     ),
     Story(
         "A needle in a haystack (n = 64)",

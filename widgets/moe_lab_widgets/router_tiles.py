@@ -80,7 +80,7 @@ def arrange(patches: int, experts: int, width: float, height: float, scale: floa
 
 
 def enlarge(images: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """(..., h, w) images as (..., size, size): a whole multiple on a margin where that is nearly as large, else smoothed."""
+    """(..., h, w) images as (..., size, size): a whole multiple on a margin where one nearly fits, else smoothed."""
     h, w = images.shape[-2:]
     times = size // max(h, w)
     if times >= 1 and times * h >= 0.75 * size:
