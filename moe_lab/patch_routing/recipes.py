@@ -114,6 +114,7 @@ class Figure:
                 run_of(point, model=model, task=self.task, trials=self.trials, seed=self.seed, settings=settings)
         device = settings.get("device", "auto")
         choose_device(device)
+        self.task.signals([0], self.seed)  # reads the images: a missing file is an error now, not in a batch
         parts = []
         for model in models.values():
             *_, part = sweep(
@@ -136,9 +137,10 @@ class Figure:
             coords="minimal",
             compat="override",
             join="exact",
-            combine_attrs="drop",
+            combine_attrs="override",
         )
-        return joined.assign_attrs(self._attrs(models, changed, settings, device))
+        joined.attrs = self._attrs(models, changed, settings, device)
+        return joined
 
     def _classes(self) -> list[str]:
         return [f"o{number + 1}" for number in range(self.task.classes)]
