@@ -273,9 +273,9 @@ class PatternTask(Config):
 
         order = places.argsort(axis=1, kind="stable")  # slot that goes to each place
         return (
-            np.take_along_axis(patches, order[..., None], axis=1).reshape(samples * n, d),
+            patches.reshape(samples * n, d),
             Drawn(
-                index=np.arange(samples * n).reshape(samples, n),
+                index=np.arange(0, samples * n, n)[:, None] + order,
                 labels=labels,
                 signal=places[:, 0],
                 roles=np.take_along_axis(roles, order, axis=1),
@@ -286,9 +286,12 @@ class PatternTask(Config):
     def _inside_ball(self, outside: np.ndarray, generator: np.random.Generator) -> np.ndarray:
         """Moves patterns in their set's ball, of diameter sqrt((1 - delta_r^2) / (d p^2)); norms and overlaps stay."""
         radius = 0.5 * np.sqrt((1 - self.delta_r**2) / (self.dimension * self.pattern_sets**2))
-        length = np.linalg.norm(outside, axis=-1, keepdims=True)
-        moved = outside + generator.uniform(-1, 1, outside.shape) * (radius / np.sqrt(outside.shape[-1]))
-        return moved * (length / np.linalg.norm(moved, axis=-1, keepdims=True))
+        moved = generator.uniform(-1, 1, outside.shape)
+        moved *= radius / np.sqrt(outside.shape[-1])
+        moved += outside
+        shorter = np.einsum("...d,...d->...", outside, outside) / np.einsum("...d,...d->...", moved, moved)
+        moved *= np.sqrt(shorter)[..., None]
+        return moved
 
 
 def check_balance(samples: int, classes: int, *, name: str = "samples", symbol: str = "N") -> None:
