@@ -184,7 +184,8 @@ class NotebookPage:
         """The text of a region: "status", "alert", or "caption" (the sentence below the picture)."""
         selector = "p[aria-live='polite']" if role == "caption" else f".widget-html :is(div, p)[role='{role}']"
         found = self.page.locator(selector)
-        return found.last.inner_text() if found.count() else ""
+        texts = found.all_inner_texts()  # in one go: a sentence may be taken away between a count and a look
+        return texts[-1] if texts else ""
 
     def code(self) -> str:
         """What "copy as code" holds."""
