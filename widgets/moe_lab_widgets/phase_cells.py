@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from moe_lab import look
 
 Pixels = NDArray[np.uint8]
+PALE = 0.08
 SMALLEST = 0.6
 """The side of a cell that has only begun, as a share of its place."""
 
@@ -83,6 +84,9 @@ class CellMap(Artist):
         pixels = _hatching(height, width, scale).copy()
         ys, xs = self.corners(height, rows), self.corners(width, columns)
         colours, gap = look.ramp(self.share), max(1, round(scale))
+        for shift in range(-gap, gap):
+            pixels[height - ys[1:-1] + shift] = look.rgba(look.PAPER)
+            pixels[:, xs[1:-1] + shift] = look.rgba(look.PAPER)
         for row in range(rows):
             for column in range(columns):
                 box = (height - ys[row + 1] + gap, height - ys[row] - gap, xs[column] + gap, xs[column + 1] - gap)
@@ -91,9 +95,11 @@ class CellMap(Artist):
                     self._frame(pixels, box, count, scale)
                 elif np.isfinite(value):
                     top, bottom, left, right = _inner(box, self.filled[row, column])
+                    if value < PALE:  # hardly differs from paper: an edge shows that it has run
+                        pixels[top:bottom, left:right] = look.rgba(look.RULE)
+                        top, bottom, left, right = top + gap, bottom - gap, left + gap, right - gap
                     pixels[top:bottom, left:right] = colours[row, column]
                     _write(pixels, box, word(f"{100 * value:.0f}", 100 * scale), look.ink_on(value))
-        pixels[ys[1:-1] - gap] = pixels[:, xs[1:-1] - gap] = look.rgba(look.PAPER)
         return pixels
 
     @staticmethod

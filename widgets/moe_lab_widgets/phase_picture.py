@@ -10,6 +10,7 @@ from matplotlib.artist import Artist
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
+from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
 
 from moe_lab import look
@@ -20,12 +21,17 @@ from moe_lab_widgets.picture import Picture
 
 ENOUGH = 0.9
 """The share of trainings that must succeed: the 90 % line."""
-MAP = (66, 86, 468, 304)
+MAP = (66, 84, 468, 296)
 """Left, top, width and height of the map; the other panels share its rows."""
 NEEDED_LEFT, NEEDED_WIDTH = 716, 140
 COVER_LEFT, COVER_WIDTH = 914, 158
 FEWEST, MOST = 17, 1000
 """Limits of the axis of samples needed, the same for every setting, so that pinned curves compare."""
+EDGE = 930
+"""Where the triangles stand that say "more than the largest N"."""
+NOTE = 55
+"""Where the notes below the headers stand: their baseline, in pixels from the top."""
+SMALL: dict[str, Any] = {"color": look.MUTED, "size": look.SMALL_SIZE}
 INSET = 0.10
 """How far inside its rows the 90 % line runs, so that it never lies on the l* line."""
 
@@ -72,9 +78,10 @@ class PhasePicture(Picture):
         self._pinned: tuple[Setting, tuple[int, ...], NDArray[np.float64]] | None = None
         self._pinned_artists: list[Artist] = []
         left, top, width, height = MAP
-        look.header(self.figure, 14, 1, "How often training succeeds")
-        look.header(self.figure, NEEDED_LEFT - 42, 2, "Samples needed", "fewest N from which on ≥ 90 %")
+        look.header(self.figure, 14, 1, "")
+        look.header(self.figure, NEEDED_LEFT - 42, 2, "Samples needed")
         look.header(self.figure, COVER_LEFT - 26, 3, "Why: coverage")
+        self.figure.text(*look.spot(self.figure, NEEDED_LEFT - 30, NOTE), "N from which on ≥ 90 %", **SMALL)
         self.map = look.axes(self.figure, left, top, width, height)
         self.needed = look.axes(self.figure, NEEDED_LEFT, top, NEEDED_WIDTH, height, xscale="log", xlim=(FEWEST, MOST))
         self.cover = look.axes(self.figure, COVER_LEFT, top, COVER_WIDTH, height, xlim=(0, 1))
@@ -107,9 +114,8 @@ class PhasePicture(Picture):
         bar.text(1.45, ENOUGH, "90 %", color=look.FAILURE, size=look.SMALL_SIZE, weight="bold", va="center")
 
     def _make_needed(self) -> None:
-        self.needed.set_xlabel("N needed", size=look.TEXT_SIZE, color=look.INK)
-        self.needed.set_xticks([20, 50, 100, 200, 500], ["20", "50", "100", "200", "500"])
-        self.needed.tick_params(axis="x", which="minor", length=0, labelsize=0)
+        self.needed.xaxis.set_minor_locator(NullLocator())
+        self.needed.set_xticks([20, 60, 200, 600], ["20", "60", "200", "600"])
         self.needed.tick_params(axis="y", length=0)
         self.needed.grid(axis="x", color=look.RULE, linewidth=0.5)
         self.needed.set_axisbelow(True)
@@ -132,8 +138,7 @@ class PhasePicture(Picture):
         self.spans = self.live(
             self.cover.add_collection(LineCollection([], colors=look.INK, linewidths=2, zorder=3, clip_on=False))
         )
-        x, y = look.spot(self.figure, COVER_LEFT - 14, 44)
-        self.where = self.live(self.figure.text(x, y, "", color=look.MUTED, size=look.SMALL_SIZE, va="top"))
+        self.where = self.live(self.figure.text(*look.spot(self.figure, COVER_LEFT - 14, NOTE), "", **SMALL))
 
     # ---- what changes with a slider ----
 
@@ -155,9 +160,15 @@ class PhasePicture(Picture):
         self.map.set_xlim(-0.5, columns - 0.5)
         self.map.set_xticks(range(columns), [str(count) for count in setting.samples])
         self.bars.set_linewidth(0.62 * MAP[3] / rows * 72 / look.BASE_DPI)
-        note = f"% of {setting.trials} trainings with test accuracy ≥ 95 %; {setting.trained}"
-        place = look.spot(self.figure, 26, 44)
-        self._set.append(self.figure.text(*place, note, color=look.MUTED, size=look.SMALL_SIZE, va="top"))
+        head: dict[str, Any] = {"color": look.INK, "size": look.TITLE_SIZE, "weight": "bold", "va": "center_baseline"}
+        title = f"How often {setting.trained} succeeds"
+        note = f"% of {setting.trials} trainings that reach 95 % test accuracy"
+        if setting.trials > setting.look:
+            note += f"   (small cell: {setting.look} have run)"
+        for words, place, style in ((title, (43, 24), head), (note, (26, NOTE), SMALL)):
+            self._set.append(self.figure.text(*look.spot(self.figure, *place), words, **style))
+        beyond = f"N needed\n▷ more than {setting.samples[-1]}"
+        self.needed.set_xlabel(beyond, size=look.TEXT_SIZE, color=look.INK, linespacing=1.1, labelpad=2)
         if setting.l_star is not None and setting.l_star <= setting.kept[-1] + 1:
             self._draw_l_star(setting.l_star - 1.5, f"l* = {setting.l_star}")
         self.invalidate()
@@ -170,7 +181,7 @@ class PhasePicture(Picture):
                 (line,) = axes.plot([low, high], [y, y], **style, zorder=3.5)
                 self._set.append(self.live(line))
         self._set.append(
-            self.map.text(ends[1] + 0.14, y, name, color=look.INK, size=look.TEXT_SIZE, weight="bold", va="center")
+            self.map.text(ends[1] + 0.17, y, name, color=look.INK, size=look.TEXT_SIZE, weight="bold", va="center")
         )
 
     # ---- a frame ----
@@ -189,15 +200,15 @@ class PhasePicture(Picture):
         self._update_steps(record, needed)
         rows = np.arange(len(needed))
         found, over = np.isfinite(needed), np.isinf(needed)
-        edge = np.where(over, 0.93 * MOST, needed)
-        self.line.set_data(edge, rows)
+        edge = np.where(over, EDGE, needed)
+        self.line.set_data(np.where(over, np.nan, needed), rows)
         for line, chosen in ((self.sure, found & sure), (self.maybe, found & ~sure), (self.beyond, over)):
             line.set_data(edge[chosen], rows[chosen])
         count, levels = coverage_at(record)
         self.where.set_text("" if count is None else f"worse class, N = {count}")
         some = [(row, *levels[row]) for row in rows if np.isfinite(levels[row, 1])]
         self.bars.set_segments([[(0, row), (middle, row)] for row, _, middle, _ in some])
-        self.spans.set_segments([[(low, row), (high, row)] for row, low, _, high in some])
+        self.spans.set_segments([[(low, row), (high, row)] for row, low, _, high in some if high - low > 0.01])
 
     def _update_steps(self, record: PhaseRecord, needed: NDArray[np.float64]) -> None:
         """The 90 % line, a little inside the cells that it encloses."""
@@ -242,7 +253,7 @@ class PhasePicture(Picture):
         if self._pinned is not None:
             _, kept, needed = self._pinned
             rows = np.array(kept) - 1
-            shown = np.where(np.isinf(needed), 0.93 * MOST, needed)
+            shown = np.where(np.isinf(needed), EDGE, needed)
             style: dict[str, Any] = {"color": look.REFERENCE, "linestyle": "--", "linewidth": 1.8, "zorder": 2}
             self._pinned_artists += self.needed.plot(shown, rows, marker="s", markersize=5, **style)
             beyond = np.isinf(needed)

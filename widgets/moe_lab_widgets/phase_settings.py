@@ -68,6 +68,7 @@ class Setting:
       kept, samples: the values of l and of N.
       l_star: l*, or None where the data do not say.
       trials: trainings of a cell.
+      look: how many of them a first look takes.
       trained: how routers train, in a few words.
     """
 
@@ -75,6 +76,7 @@ class Setting:
     samples: tuple[int, ...]
     l_star: int | None
     trials: int
+    look: int
     trained: str
 
 
@@ -101,9 +103,9 @@ def grid_of(values: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]
 def setting_of(values: Mapping[str, Any]) -> Setting:
     """What the picture must know of the values."""
     task, (kept, samples) = task_of(values), grid_of(values)
-    joint = f"joint training, k = {values['experts']}"
-    trained = joint if values["training"] == JOINT else "separate training: k = 2, one expert a class"
-    return Setting(kept, samples, task.l_star if isinstance(task, PatternTask) else None, values["trials"], trained)
+    trained = f"{values['training']} training (k = {values['experts'] if values['training'] == JOINT else task.classes})"
+    l_star = task.l_star if isinstance(task, PatternTask) else None
+    return Setting(kept, samples, l_star, values["trials"], min(QUICK_LOOK, values["trials"]), trained)
 
 
 def records_of(values: Mapping[str, Any]) -> Iterator[PhaseRecord]:

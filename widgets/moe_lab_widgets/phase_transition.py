@@ -106,11 +106,13 @@ def _list(numbers: Sequence[int]) -> str:
 
 
 def _best(record: PhaseRecord) -> tuple[int, list[int]] | None:
-    """The fewest samples that any l needs, and those l; None where no l gets there."""
+    """The fewest samples that any l (from l* on) needs, and those l; None where no l gets there."""
     needed, _ = samples_needed(record)
+    above = np.where(np.array(record.patches_per_expert) >= record.origin.get("l_star", 1), needed, np.nan)
+    needed = above if np.isfinite(above).any() else needed  # theory promises nothing below l*
     if not np.isfinite(needed).any():
         return None
-    fewest = np.nanmin(needed)
+    fewest = np.nanmin(needed[np.isfinite(needed)])
     return int(fewest), [kept for kept, own in zip(record.patches_per_expert, needed, strict=True) if own == fewest]
 
 
@@ -151,8 +153,9 @@ def _below(record: PhaseRecord) -> str:
 def _why(record: PhaseRecord) -> str:
     """Coverage below l*, and why some l can succeed all the same."""
     star, (needed, _) = record.origin.get("l_star"), samples_needed(record)
-    said = f"{_below(record)}."
-    lucky = [kept for kept, own in zip(record.patches_per_expert, needed, strict=True) if star and kept < star and np.isfinite(own)]
+    said = f"{_below(record)}"
+    below = zip(record.patches_per_expert, needed, strict=True)
+    lucky = [f"{kept} (N = {own:.0f})" for kept, own in below if star and kept < star and np.isfinite(own)]
     if lucky:
-        said += f" l = {_list(lucky)} gets by with that: one right expert is enough."
-    return said
+        said += f", but one right expert is enough for l = {', '.join(lucky)}"
+    return f"{said}."

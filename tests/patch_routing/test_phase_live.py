@@ -1,0 +1,105 @@
+"""The live map: the numbers of `phase_map`, in an order that shows all of it early."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from moe_lab.patch_routing import DigitTask, JointMoE, PatternTask, SeparateMoE
+from moe_lab.patch_routing.phase import phase_map
+from moe_lab.patch_routing.phase_live import PhaseRecord, phase_records
+
+TASK = PatternTask(distractors=2, gap=1.2)
+MODEL = SeparateMoE(learning_rate=10.0)
+SMALL: dict[str, Any] = {"patches_per_expert": (2, 6), "samples": (40, 60), "test_samples": 100, "device": "cpu"}
+
+
+def records(**changes: Any) -> list[PhaseRecord]:
+    return list(phase_records(**{"task": TASK, "model": MODEL, "trials": 4, **SMALL, **changes}))
+
+
+@pytest.mark.parametrize("model", [MODEL, JointMoE(experts=4, learning_rate=10.0)], ids=["separate", "joint"])
+@pytest.mark.parametrize("task", [TASK, DigitTask(), DigitTask(noise=0.3)], ids=["patterns", "digits", "noisy digits"])
+def test_the_full_map_is_that_of_phase_map(task: Any, model: Any) -> None:
+    live = records(task=task, model=model, seed=3)[-1].dataset()
+    whole = phase_map(task=task, model=model, trials=4, seed=3, **SMALL)
+    for name in ("success", "test_accuracy", "coverage"):
+        np.testing.assert_array_equal(live[name], whole[name], err_msg=name)
+        assert live[name].dims == whole[name].dims
+    for axis in ("patches_per_expert", "samples", "trial"):
+        np.testing.assert_array_equal(live[axis], whole[axis])
+
+
+@pytest.mark.parametrize("quick_look", [0, 3, 50])
+def test_a_quick_look_changes_the_order_and_nothing_else(quick_look: int) -> None:
+    expected, found = records()[-1], records(quick_look=quick_look)[-1]
+    np.testing.assert_array_equal(found.test_accuracy, expected.test_accuracy)
+    np.testing.assert_array_equal(found.coverage, expected.coverage)
+
+
+def test_the_map_fills_from_nothing_column_by_column_then_cell_by_cell() -> None:
+    filled = records(quick_look=3)
+    assert not filled[0].done.any() and filled[-1].done.all() and filled[-1].running == ()
+    counts = np.array([record.counts for record in filled])
+    assert (np.diff(counts, axis=0) >= 0).all(), "what has run stays"
+    look = next(i for i, record in enumerate(filled) if (record.counts >= 3).all())
+    assert (filled[look].counts == 3).all()
+    columns = [record.running for record in filled[:look] if record.running]
+    assert dict.fromkeys(columns) == dict.fromkeys([tuple((kept, n) for kept in (2, 6)) for n in (40, 60)])
+    cells = list(dict.fromkeys(record.running for record in filled[look:] if record.running))
+    assert cells == [((kept, n),) for n in (40, 60) for kept in (2, 6)]
+    for record in filled:
+        assert (np.isfinite(record.test_accuracy) == record.done).all()
+        assert (np.isfinite(record.share) == (record.counts > 0)).all()
+
+
+def test_records_do_not_change_afterwards() -> None:
+    stream = phase_records(TASK, MODEL, trials=2, **SMALL)
+    first = next(stream)
+    list(stream)
+    assert not first.done.any() and np.isnan(first.coverage).all()
+
+
+def test_a_reader_can_stop_at_any_time() -> None:
+    stream = phase_records(TASK, MODEL, trials=20, **{**SMALL, "samples": (40, 300)})
+    longest, last = 0.0, time.thread_time()
+    for number, _ in enumerate(stream):
+        now = time.thread_time()
+        longest, last = max(longest, now - last), now
+        if number == 40:
+            stream.close()  # type: ignore[attr-defined]
+    assert longest < 0.5, "thread seconds between two records; 0.1 on a free core"
+
+
+def test_a_diverged_training_is_a_failure_and_not_a_hole() -> None:
+    done = np.array([[[True, True, True, True], [True, True, False, False]], [[True] * 4, [False] * 4]])
+    accuracy = np.where(done, 0.97, np.nan)
+    accuracy[0, 0, :2], accuracy[1, 0] = np.nan, [0.94, 0.95, 0.96, np.nan]
+    record = PhaseRecord((1, 2), (40, 60), done, accuracy, np.where(np.isnan(accuracy), np.nan, 0.5))
+    np.testing.assert_array_equal(record.share, [[0.5, 1], [0.5, np.nan]])
+    np.testing.assert_array_equal(record.counts, [[4, 2], [4, 0]])
+    np.testing.assert_array_equal(record.complete, [[True, False], [True, False]])
+    success = record.dataset()["success"].values
+    np.testing.assert_array_equal(success[0], [[0, 0, 1, 1], [1, 1, np.nan, np.nan]])
+    np.testing.assert_array_equal(success[1], [[0, 1, 1, 0], [np.nan] * 4])
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"patches_per_expert": (1, 17)}, r"patches_per_expert \(l\) must be at most patches \(n\): got l=17, n=16"),
+        ({"patches_per_expert": ()}, r"patches_per_expert needs at least one value: got patches_per_expert=\(\)"),
+        ({"samples": ()}, r"samples needs at least one value: got samples=\(\)"),
+        ({"samples": (41,)}, r"samples \(N\) must be a positive multiple of classes"),
+        ({"quick_look": -1}, "quick_look must be at least 0: got quick_look=-1"),
+        ({"trials": 0}, r"trials \(T\) must be at least 1"),
+        ({"device": "gpu"}, "device must be 'auto', 'cpu'"),
+        ({"model": JointMoE(experts=4, neurons=40), "batch_size": 3}, "batch_size"),
+    ],
+)
+def test_wrong_values_are_refused_before_anything_runs(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        phase_records(**{"task": TASK, "model": MODEL, "trials": 4, **SMALL, **changes})
