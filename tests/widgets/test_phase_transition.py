@@ -360,7 +360,11 @@ def test_coverage_is_read_where_all_l_have_run() -> None:
 
 def test_the_90_percent_line_never_lies_on_a_row_boundary(make: Make) -> None:
     picture = done(make()).picture
-    for shares in ([[0, 1, 1], [0, 0, 0], [1, 1, 1]], [[1, 1, 1], [0, 0, 1], [0, 1, 1]], [[0, 0, 0], [0, 0, 1], [1, 1, 1]]):
+    for shares in (
+        [[0, 1, 1], [0, 0, 0], [1, 1, 1]],
+        [[1, 1, 1], [0, 0, 1], [0, 1, 1]],
+        [[0, 0, 0], [0, 0, 1], [1, 1, 1]],
+    ):
         shown = record(shares)
         picture._update_steps(shown, samples_needed(shown)[0])
         x, y = (np.asarray(part, dtype=float) for part in picture.steps[-1].get_data())

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.backends.backend_agg import RendererAgg
+from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
 from numpy.typing import NDArray
@@ -32,17 +33,11 @@ def word(text: str, dpi: float, bold: bool = False) -> NDArray[np.float32]:
     weight = "bold" if bold else "normal"
     properties = FontProperties(family="DejaVu Sans", size=look.SMALL_SIZE, weight=weight)
     drawn = Text(wide / 2, high / 2, text, color="black", fontproperties=properties, ha="center", va="center_baseline")
-    drawn.set_figure(_Page(dpi))
+    drawn.set_figure(Figure(dpi=dpi))
     drawn.draw(renderer)
     ink = np.asarray(renderer.buffer_rgba())[..., 3].astype(np.float32) / 255
     rows, columns = np.flatnonzero(ink.any(1)), np.flatnonzero(ink.any(0))
     return ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-
-
-def _Page(dpi: float) -> Any:
-    from matplotlib.figure import Figure
-
-    return Figure(dpi=dpi)
 
 
 class CellMap(Artist):

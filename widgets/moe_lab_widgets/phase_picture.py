@@ -40,8 +40,8 @@ def samples_needed(record: PhaseRecord) -> tuple[NDArray[np.float64], NDArray[np
     """The fewest samples from which on at least 90 % of the trainings succeed, for every l.
 
     Returns:
-      (l,) N, infinite where the largest N is not enough, NaN where too little has run to say; and (l,) whether all cells
-      that this rests on are complete.
+      (l,) N, infinite where the largest N is not enough, NaN where too little has run to say; and (l,) whether all of
+      that row's cells are complete.
     """
     needed, sure = np.full(len(record.patches_per_expert), np.nan), record.complete.all(1)
     for row, shares in enumerate(record.share):
@@ -176,7 +176,8 @@ class PhasePicture(Picture):
     def _draw_l_star(self, y: float, name: str) -> None:
         dashes: dict[str, Any] = {"color": look.INK, "linewidth": 2, "linestyle": (0, (4, 2)), "clip_on": False}
         ends = self.map.get_xlim()
-        for axes, (low, high) in ((self.map, (ends[0], ends[1] + 0.08)), (self.needed, (FEWEST, MOST)), (self.cover, (0, 1))):
+        panels = ((self.map, (ends[0], ends[1] + 0.08)), (self.needed, (FEWEST, MOST)), (self.cover, (0, 1)))
+        for axes, (low, high) in panels:
             for style in ({"color": look.PAPER, "linewidth": 5, "clip_on": False}, dashes):
                 (line,) = axes.plot([low, high], [y, y], **style, zorder=3.5)
                 self._set.append(self.live(line))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from moe_lab.config import Knob
-from moe_lab.patch_routing import DigitTask, JointMoE, PatternTask, Run, SeparateMoE
+from moe_lab.patch_routing import DigitTask, JointMoE, PatternTask, SeparateMoE
 from moe_lab.patch_routing.phase_live import PhaseRecord, phase_records
 from moe_lab_widgets.lab import given, pick
 
@@ -47,15 +47,14 @@ def _short(knob: Knob) -> Knob:
     return dataclasses.replace(knob, meaning=_WORDS[knob.name], symbol=knob.symbol.replace("delta", "δ"))
 
 
+_RANGES = {"patches": (4, 32, 1), "distractors": (0, 6, 1)}
+"""Narrower than a Config offers: l* stays on the map, and a map takes seconds."""
 _OFFERED = pick(PatternTask, "patches", "distractors", "gap", "delta_d", "delta_r", "noise", distractors=2, gap=1.2)
 KNOBS = (
     Knob("source", "", "patches are", SYNTHETIC, None, None, "", None, (SYNTHETIC, DIGITS)),
     Knob("training", "", "router training", SEPARATE, None, None, "", None, (SEPARATE, JOINT)),
     Knob("experts", "k", "experts (if joint)", 4, 1, None, "", None, (1, 2, 4, 5, 8)),
-    *(
-        dataclasses.replace(_short(knob), slider={"patches": (4, 32, 1), "distractors": (0, 6, 1)}.get(knob.name, knob.slider))
-        for knob in _OFFERED
-    ),
+    *(dataclasses.replace(_short(knob), slider=_RANGES.get(knob.name, knob.slider)) for knob in _OFFERED),
     Knob("trials", "T", "trainings a cell", 20, 1, None, "", (5, 40, 5), None),
 )
 
@@ -103,7 +102,8 @@ def grid_of(values: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]
 def setting_of(values: Mapping[str, Any]) -> Setting:
     """What the picture must know of the values."""
     task, (kept, samples) = task_of(values), grid_of(values)
-    trained = f"{values['training']} training (k = {values['experts'] if values['training'] == JOINT else task.classes})"
+    experts = values["experts"] if values["training"] == JOINT else task.classes
+    trained = f"{values['training']} training (k = {experts})"
     l_star = task.l_star if isinstance(task, PatternTask) else None
     return Setting(kept, samples, l_star, values["trials"], min(QUICK_LOOK, values["trials"]), trained)
 
