@@ -135,17 +135,18 @@ def test_an_error_is_said_and_the_next_move_recovers(opened: Callable[..., Noteb
 
 
 def test_buttons_story_time_and_pin(opened: Callable[..., NotebookPage]) -> None:
-    page = opened(epochs=20, delay=20.0)
+    page = opened(epochs=200, delay=20.0)
     page.button("Pause").click()
     page.until(lambda: "held" in page.text("status"), "pause does nothing")
     step = page.step()
     page.button("Step").click()
     page.until(lambda: page.step() == step + 1, "step does nothing")
+    page.choose("speed", "as fast as it trains")
     page.button("Play").click()
     _ended(page)
     last = page.pixels()
     page.press("time", "ArrowLeft", 5)
-    page.until(lambda: page.step() == 15, "the time slider does nothing")
+    page.until(lambda: page.step() == 195, "the time slider does nothing")
     page.wait_for_change(last)
     page.press("time", "End")
     page.until(lambda: np.array_equal(page.pixels(), last), "the last picture does not come back")

@@ -41,7 +41,7 @@ def _widgets() -> int:
     """How many widgets the kernel holds."""
     from ipywidgets.widgets import widget
 
-    return len(widget._instances)
+    return len(widget._instances if hasattr(widget, "_instances") else ipywidgets.Widget.widgets)  # ipywidgets 8, or 7
 
 
 def _until(holds: Any, seconds: float = 10) -> None:
@@ -259,6 +259,7 @@ def test_pause_step_play(lab: TinyLab) -> None:
     lab.controls.play.click()
     lab.wait(30)
     assert not lab.playing and not lab.finished and lab.controls.play.description == "Play"
+    assert "held" in lab.controls.status.value
     held = len(lab.records)
     time.sleep(0.05)
     assert len(lab.records) == held
@@ -290,6 +291,7 @@ def test_reset_and_play_after_the_end_start_again(lab: TinyLab) -> None:
     lab.wait(30)
     assert lab.records[0] is not first
     first = lab.records[0]
+    assert lab.controls.play.description == "Play"
     lab.controls.play.click()
     lab.wait(30)
     assert lab.records[0] is not first and lab.playing
@@ -475,6 +477,25 @@ def test_the_worker_uses_one_torch_thread_and_leaves_ours_alone() -> None:
         assert seen == [1] and torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(1)
+
+
+def test_closing_a_run_that_takes_long_does_not_wait_for_it() -> None:
+    made = TinyLab(delay=50.0, epochs=200)
+    _until(lambda: len(made.records) > 1)
+    begun = time.monotonic()
+    made._runner.close(patience=0.0)
+    assert time.monotonic() - begun < 0.5
+    _until(lambda: not made._runner._thread.is_alive())  # type: ignore[union-attr]
+    made.close()
+
+
+def test_a_lecture_hall_gets_a_larger_picture() -> None:
+    made = TinyLab(projector=True, epochs=10)
+    try:
+        made.wait(30)
+        assert made.picture.image.width == "1650" and made.picture.figure.dpi == 150
+    finally:
+        made.close()
 
 
 # ---- without a thread ----

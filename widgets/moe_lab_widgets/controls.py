@@ -152,6 +152,7 @@ class Controls:
         self.story.observe(lambda change: heard["story"](change["new"]), "value")
 
     def show_playing(self, playing: bool) -> None:
+        """What the button offers: to hold a run that goes on, or to let one go on."""
         self.play.description, self.play.icon = ("Pause", "pause") if playing else ("Play", "play")
 
     def show_time(self, index: int, last: int) -> None:

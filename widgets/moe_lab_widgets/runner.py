@@ -24,7 +24,7 @@ _alive: weakref.WeakSet[Runner] = weakref.WeakSet()
 @atexit.register
 def _stop_all() -> None:
     for runner in list(_alive):
-        runner.close()
+        runner.close(patience=1.0)
 
 
 class Runner:
@@ -83,7 +83,7 @@ class Runner:
 
     def play(self, playing: bool = True) -> None:
         """Lets the run go on, or holds it at its next record."""
-        self._tell(playing=playing, _singles=0, _next_record=0.0)
+        self._tell(playing=playing, _singles=0, _next_record=0.0, _redraw=True)
 
     def step(self) -> None:
         """Holds the run and takes one record from it."""
@@ -125,15 +125,20 @@ class Runner:
             raise self.error
         return done
 
-    def close(self) -> None:
-        """Stops the run and the thread, and lets go of everything."""
+    def close(self, patience: float = 10.0) -> None:
+        """Stops the run and the thread, and lets go of everything.
+
+        Args:
+          patience: seconds to wait for a run that takes long to its next record; later it ends by itself.
+        """
         with self._wake:
             self._closing = True
             self._wake.notify_all()
             thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(5)
-        self._drop()
+        if thread is None:
+            self._drop()
+        elif thread is not threading.current_thread():
+            thread.join(patience)
         self.records = Recorder()
 
     def _tell(self, **changes: Any) -> None:
@@ -176,13 +181,14 @@ class Runner:
                     if not slept and not self._pending():
                         break
                 if self._closing:
-                    return
+                    break
                 resting = not self._pending()
                 self._working = not resting
             if resting:
                 self._rest()
             else:
                 self._turn()
+        self._drop()
 
     def _rest(self) -> None:
         self._drawn = False

@@ -122,6 +122,7 @@ class Wiring:
         run = self.start(values)
         self.picture.begin(values)
         self.controls.show_code(self.code(values))
+        self.controls.show_playing(self._runner.playing)
         self.controls.warn("")
         return run
 
@@ -142,6 +143,7 @@ class Wiring:
 
     def ended(self) -> None:
         """The last record is drawn: says so, and leaves the picture in the notebook."""
+        self.controls.show_playing(False)  # the button now plays it again
         if self.record is not None:
             self._say(self.record)
             if self._runner.view is None:
