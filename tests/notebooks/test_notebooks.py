@@ -1,0 +1,99 @@
+"""What every notebook owes its reader. That each runs from top to bottom is checked by nbmake."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import re
+from pathlib import Path
+
+import jupytext
+import pytest
+
+from moe_lab import exercises
+from tests.solutions import alignment, routing, start, transitions
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.py"))
+SOLUTIONS = {name: getattr(room, name) for room in (start, routing, alignment, transitions) for name in room.WRONG}
+
+
+def cells(path, kind):
+    return [cell.source for cell in jupytext.read(path).cells if cell.cell_type == kind]
+
+
+def functions(path):
+    """The functions that a notebook defines, by name."""
+    nodes = (node for source in cells(path, "code") for node in ast.walk(ast.parse(source)))
+    return {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
+
+
+def checked(path):
+    """The names in `exercises.check_name(name)` calls."""
+    found = re.findall(r"^exercises\.check_(\w+)\((\w+)\)$", "\n".join(cells(path, "code")), flags=re.MULTILINE)
+    assert all(check == name for check, name in found)
+    return [name for _, name in found]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+class TestEveryNotebook:
+    def test_opens_with_what_it_is_and_what_it_needs(self, path):
+        first = cells(path, "markdown")[0]
+        assert re.match(rf"# {path.stem[:2]} · \w+", first)
+        assert re.search(r"\*\*\d+ minutes · no GPU", first)
+        assert "After this notebook you can" in first
+
+    def test_has_its_parts_in_order(self, path):
+        text = "\n".join(cells(path, "markdown"))
+        parts = [
+            "## First, your prediction",
+            "## What happened and why",
+            "## Where the paper and this notebook differ",
+            "## Exercise",
+        ]
+        places = [text.find(part) for part in parts]
+        assert -1 not in places and places == sorted(places), dict(zip(parts, places, strict=True))
+
+    def test_asks_before_it_shows(self, path):
+        sources = [cell.source for cell in jupytext.read(path).cells]
+        asked = next(i for i, source in enumerate(sources) if "## First, your prediction" in source)
+        shown = next(i for i, source in enumerate(sources) if re.search(r"^(lab = |figure, )", source, flags=re.M))
+        assert asked < shown
+
+    def test_names_its_seed_before_it_uses_one(self, path):
+        code = cells(path, "code")
+        assert "SEED = 0" in code[1], "the cell after the set-up cell holds the seed"
+        assert not re.search(r"seed=\d", "\n".join(code))
+
+    def test_says_what_to_see_beside_each_picture(self, path):
+        all_cells = jupytext.read(path).cells
+        for cell, following in itertools.pairwise(all_cells):
+            if cell.cell_type == "code" and re.search(r"Lab\(|subplots\(", cell.source):
+                assert following.cell_type == "markdown" and following.source.startswith("*What to see.*")
+
+    def test_has_an_equation(self, path):
+        assert re.search(r"\$\$.+?\$\$", "\n".join(cells(path, "markdown")), flags=re.DOTALL)
+
+    def test_defines_nothing_but_the_exercises(self, path):
+        assert list(functions(path)) == checked(path)
+        assert checked(path), "there is no exercise"
+
+    def test_placeholders_are_open_and_take_what_the_solution_takes(self, path):
+        for name, node in functions(path).items():
+            assert [argument.arg for argument in node.args.args] == list(inspect.signature(SOLUTIONS[name]).parameters)
+            assert ast.get_docstring(node)
+            assert [ast.unparse(line) for line in node.body[1:]] == ["return None"]
+
+
+def test_every_check_is_asked_once():
+    asked = [name for path in NOTEBOOKS for name in checked(path)]
+    every = [name.removeprefix("check_") for name in exercises.__all__ if name.startswith("check_")]
+    assert sorted(asked) == sorted(every)
+
+
+def test_the_map_of_the_course_is_complete():
+    text = "\n".join(cells(NOTEBOOKS[0], "markdown"))
+    for path in NOTEBOOKS:
+        title, minutes = re.search(r"# (\d\d · .+)\n\n\*\*(\d+) minutes", cells(path, "markdown")[0]).groups()
+        assert f"| {title.replace(' · ', ' ')} | {minutes} |" in text
