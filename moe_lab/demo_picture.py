@@ -66,7 +66,8 @@ def caption(results: Results, samples: Mapping[str, int]) -> str:
 
 
 def _mean(values: xr.DataArray) -> str:
-    return f"{100 * float(values.isel(step=-1).mean()):.0f}"
+    mean = float(values.isel(step=-1).mean())
+    return f"{100 * mean:.0f}" if np.isfinite(mean) else "(diverged)"
 
 
 def _routers(axes: Axes, data: xr.Dataset) -> None:
@@ -108,14 +109,16 @@ def _coverage(axes: Axes, results: Results, task: str) -> None:
             y = 2.5 * row + number
             places.append(y)
             names.append(f"{_NAMES[model]}, {look.CLASS_NAMES[number]}")
-            axes.barh(y, np.nanmean(final[:, number]), height=0.8, color=look.CLASSES_PALE[number], zorder=2)
+            seen = final[np.isfinite(final[:, number]), number]
+            if not len(seen):
+                axes.text(0.03, y, "diverged", color=look.FAILURE, va="center", size=look.SMALL_SIZE)
+                continue
+            axes.barh(y, seen.mean(), height=0.8, color=look.CLASSES_PALE[number], zorder=2)
             marker = ("o", "s")[number]
             style: dict[str, Any] = {"color": look.CLASSES[number], "linestyle": "none", "markersize": 4.5}
-            jitter = np.linspace(-0.22, 0.22, len(final)) if len(final) > 1 else np.zeros(1)
-            axes.plot(final[:, number], y + jitter, marker=marker, zorder=3, clip_on=False, **style)
-            axes.text(
-                0.03, y, f"{100 * np.nanmean(final[:, number]):.0f} %", va="center", size=look.SMALL_SIZE, zorder=4
-            )
+            aside = np.linspace(-0.22, 0.22, len(seen)) if len(seen) > 1 else np.zeros(1)
+            axes.plot(seen, y + aside, marker=marker, zorder=3, clip_on=False, **style)
+            axes.text(0.03, y, f"{100 * seen.mean():.0f} %", va="center", size=look.SMALL_SIZE, zorder=4)
     axes.set_yticks(places, names)
     axes.tick_params(axis="y", length=0)
     axes.set_xlim(0, 1)
