@@ -3,10 +3,10 @@
 A Dataset says in `.attrs["call"]` how to make it again. All models of a figure train in the same way, until zero
 training error, at the step size and batch size that `RECIPES` gives for the source:
 
-- "digits": B=2, step size 8. The paper names no batch size and a step size for raw pixels only. Of what was tried at
-  N=100 (B from 1 to 20, step sizes from 4 to 80), small batches generalise best for the joint model, at any step size
-  that reaches zero error; they cost the CNN nothing (it gains a point).
-- "mnist": B=20, step size 2, within the paper's 150 epochs. B=2 trains faster and lifts the CNN by 2 to 3 points.
+- "digits": B=2, step size 8. The paper names no batch size, and a step size for raw pixels only. Of what was tried
+  for the joint model at N=100 (B from 1 to 20, step sizes from 4 to 80) it gains with the ratio of the two: 96.7 % at
+  B=20 and step size 5, 97.4 % here. The CNN gains a point or two as well (86.2 to 87.4 %).
+- "mnist": B=20, step size 2, within the paper's 150 epochs. B=2 trains faster and lifts the CNN by 2 to 4 points.
 - "patterns": B=20, step size 5. Separate training keeps l=6 here, because l* is 5.
 """
 
