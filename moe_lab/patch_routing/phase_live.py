@@ -123,7 +123,7 @@ def phase_records(
     require(len(patches_per_expert) > 0, "patches_per_expert needs at least one value", patches_per_expert=())
     require(len(samples) > 0, "samples needs at least one value", samples=())
     require(quick_look >= 0, "quick_look must be at least 0", quick_look=quick_look)
-    common = {"model": model, "task": task, "trials": trials, "seed": seed, "settings": settings}
+    common: dict[str, Any] = {"model": model, "task": task, "trials": trials, "seed": seed, "settings": settings}
     runs = {
         (kept, count): run_of({"patches_per_expert": kept, "samples": count}, **common)
         for kept in patches_per_expert

@@ -35,9 +35,9 @@ def word(text: str, dpi: float, bold: bool = False) -> NDArray[np.float32]:
     drawn = Text(wide / 2, high / 2, text, color="black", fontproperties=properties, ha="center", va="center_baseline")
     drawn.set_figure(Figure(dpi=dpi))
     drawn.draw(renderer)
-    ink = np.asarray(renderer.buffer_rgba())[..., 3].astype(np.float32) / 255
+    ink = np.asarray(renderer.buffer_rgba())[..., 3] / np.float32(255)
     rows, columns = np.flatnonzero(ink.any(1)), np.flatnonzero(ink.any(0))
-    return ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    return np.asarray(ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1], dtype=np.float32)
 
 
 class CellMap(Artist):

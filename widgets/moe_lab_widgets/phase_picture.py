@@ -43,7 +43,7 @@ def samples_needed(record: PhaseRecord) -> tuple[NDArray[np.float64], NDArray[np
       (l,) N, infinite where the largest N is not enough, NaN where too little has run to say; and (l,) whether all of
       that row's cells are complete.
     """
-    needed, sure = np.full(len(record.patches_per_expert), np.nan), record.complete.all(1)
+    needed = np.full(len(record.patches_per_expert), np.nan)
     for row, shares in enumerate(record.share):
         run = np.flatnonzero(np.isfinite(shares))
         if not len(run):
@@ -54,7 +54,7 @@ def samples_needed(record: PhaseRecord) -> tuple[NDArray[np.float64], NDArray[np
             needed[row] = record.samples[first]
         elif first == len(shares):
             needed[row] = np.inf
-    return needed, sure
+    return needed, np.asarray(record.complete.all(axis=1))
 
 
 def coverage_at(record: PhaseRecord) -> tuple[int | None, NDArray[np.float64]]:
@@ -120,7 +120,7 @@ class PhasePicture(Picture):
         self.needed.grid(axis="x", color=look.RULE, linewidth=0.5)
         self.needed.set_axisbelow(True)
         style: dict[str, Any] = {"color": look.FAILURE, "markersize": 7, "zorder": 4, "clip_on": False}
-        edge = {"markeredgecolor": look.FAILURE, "markeredgewidth": 1.6, "linestyle": "none"}
+        edge: dict[str, Any] = {"markeredgecolor": look.FAILURE, "markeredgewidth": 1.6, "linestyle": "none"}
         (line,) = self.needed.plot([], [], linewidth=2.4, **style)
         (sure,) = self.needed.plot([], [], "o", **edge, **style)
         (maybe,) = self.needed.plot([], [], "o", **edge, **{**style, "color": look.PAPER})
@@ -132,12 +132,11 @@ class PhasePicture(Picture):
         self.cover.set_xticks([0, 0.5, 1], ["0", "50 %", "100 %"])
         self.cover.tick_params(axis="y", length=0)
         teal = look.RAMP(0.6)
-        self.bars = self.live(
-            self.cover.add_collection(LineCollection([], colors=[teal], zorder=2, capstyle="butt", clip_on=True))
-        )
-        self.spans = self.live(
-            self.cover.add_collection(LineCollection([], colors=look.INK, linewidths=2, zorder=3, clip_on=False))
-        )
+        self.bars = LineCollection([], colors=[teal], zorder=2, capstyle="butt")
+        self.spans = LineCollection([], colors=look.INK, linewidths=2, zorder=3, clip_on=False)
+        for bars in (self.bars, self.spans):
+            self.cover.add_collection(bars)
+            self.live(bars)
         self.where = self.live(self.figure.text(*look.spot(self.figure, COVER_LEFT - 14, NOTE), "", **SMALL))
 
     # ---- what changes with a slider ----
