@@ -7,7 +7,7 @@ inch; at another dpi everything scales, and the same numbers still hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from numpy.typing import NDArray
+
+from moe_lab.placement import push_apart as push_apart
+from moe_lab.placement import spread as spread
 
 PAPER = "#FBFAF7"
 """Every picture's ground, never transparent: ink vanishes on a dark page."""
@@ -238,59 +241,6 @@ def expert_head(axes: Axes, number: int, size: float = 15) -> tuple[Line2D, Line
     digit = {**line, "markeredgewidth": 0.4, "markeredgecolor": style.on, "zorder": 7}
     (figure_,) = axes.plot([], [], marker=f"${number + 1}$", markersize=0.48 * size, color=style.on, **digit)
     return shape, figure_
-
-
-def spread(wanted: Sequence[float], gap: float, low: float = -np.inf, high: float = np.inf) -> NDArray[np.float64]:
-    """Moves labels apart: the nearest places (least squares) that keep the order and at least `gap` between neighbours.
-
-    Args:
-      wanted: where each label would like to be.
-      gap: the least distance, in the same unit.
-      low, high: the room; when it is too small for all, the labels share it evenly.
-
-    Returns:
-      The places, in the order of `wanted`.
-    """
-    places = np.asarray(wanted, dtype=float)
-    count = len(places)
-    if count == 0:
-        return places
-    if count > 1:
-        gap = min(gap, (high - low) / (count - 1))
-    order = np.argsort(places, kind="stable")
-    steps = gap * np.arange(count)
-    blocks: list[list[float]] = []  # (mean, size): pool neighbours until the shifted places no longer decrease
-    for value in places[order] - steps:
-        blocks.append([value, 1])
-        while len(blocks) > 1 and blocks[-2][0] >= blocks[-1][0]:
-            mean, size = blocks.pop()
-            blocks[-1] = [(blocks[-1][0] * blocks[-1][1] + mean * size) / (blocks[-1][1] + size), blocks[-1][1] + size]
-    pooled = np.concatenate([np.full(int(size), mean) for mean, size in blocks])
-    settled = np.clip(pooled, low, high - steps[-1]) + steps
-    result = np.empty(count)
-    result[order] = settled
-    return result
-
-
-def push_apart(points: Any, gap: float, rounds: int = 60) -> NDArray[np.float64]:
-    """Moves marks in the plane until no two are nearer than `gap` (up to `rounds` passes). (k, 2) in, (k, 2) out."""
-    moved = np.array(points, dtype=float)
-    for _ in range(rounds):
-        crowded = False
-        for i in range(len(moved)):
-            for j in range(i):
-                between = moved[i] - moved[j]
-                distance = float(np.hypot(*between))
-                if distance >= gap - 1e-9 or not np.isfinite(distance):
-                    continue
-                crowded = True
-                angle = 2.4 * (i + j)  # marks on one spot part in different directions
-                way = between / distance if distance > 1e-9 else np.array([np.cos(angle), np.sin(angle)])
-                moved[i] += way * (gap - distance) / 2
-                moved[j] -= way * (gap - distance) / 2
-        if not crowded:
-            break
-    return moved
 
 
 def end_labels(axes: Axes, x: float, labels: Iterable[tuple[float, str, str]], pixels: float = 15) -> list[Text]:

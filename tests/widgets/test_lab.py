@@ -436,6 +436,9 @@ def test_an_unwritable_folder_is_said_and_the_lab_goes_on(lab: TinyLab, tmp_path
         assert "the folder of a file to save must exist" in lab.controls.message.value
         with pytest.raises(FileNotFoundError):
             lab.wait()
+    lab.controls.file.value = str(tmp_path / "mine")
+    lab.controls.save_picture.click()
+    assert lab.controls.message.value == "" and lab.wait()
     lab.controls.knobs["gap"].value = 1.0
     lab.wait(30)
     _check_state(lab)

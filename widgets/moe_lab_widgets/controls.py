@@ -100,7 +100,7 @@ class Controls:
             **_wide(420, 45),
         )
         self.see = w.HTML(**_wide(650))
-        self.caption = w.HTML(layout={"width": "1100px", "min_height": "30px"})
+        self.caption = w.HTML(layout={"width": "1100px", "min_height": "30px", "margin": "0"})
         self.message = w.HTML(**_wide(1100))
         self.status = w.HTML(layout={"width": "1100px", "min_height": "24px"})
         self.code_shown = w.ToggleButton(description="Copy as code", icon="code", **_wide(150))
@@ -178,7 +178,7 @@ class Controls:
             self.message.value = value
 
     def tell(self, status: str) -> None:
-        style = f"font: 13px sans-serif; color: {look.MUTED}; padding: 2px 14px;"
+        style = f"font: 13px sans-serif; color: var(--jp-ui-font-color2, {look.MUTED}); padding: 2px 14px;"
         self.status.value = f"<div role='status' aria-live='off' style='{style}'>{html.escape(status)}</div>"
 
     def explain(self, sentence: str) -> None:

@@ -110,7 +110,7 @@ class Picture:
         self._background: Any = None
         self._foot = round(self.CAPTION_HEIGHT * scale)
         shown = height - self.CAPTION_HEIGHT
-        layout = {"width": f"{width * scale:g}px", "max_width": "100%", "flex": "0 0 auto"}
+        layout = {"width": f"{width * scale:g}px", "max_width": "100%", "flex": "0 0 auto", "margin": "0"}
         self.image = ipywidgets.Image(
             format="png", layout=layout, width=f"{width * scale:g}", height=f"{shown * scale:g}"
         )

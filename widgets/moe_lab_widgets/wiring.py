@@ -5,7 +5,6 @@ Every callback is safe: an error is shown in words, kept, and raised again by `w
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import threading
@@ -16,34 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from moe_lab.config import Knob
+from moe_lab_widgets.callbacks import Own, safely
 from moe_lab_widgets.controls import OWN, SPEEDS, Controls
 from moe_lab_widgets.output import NotebookOutput
 from moe_lab_widgets.recorder import Recorder
 from moe_lab_widgets.runner import Runner
-
-
-def _safely(callback: Callable[..., None]) -> Callable[..., None]:
-    """A callback whose errors are shown and kept, since whoever calls it would swallow them."""
-
-    @functools.wraps(callback)
-    def safe(lab: Wiring, *arguments: Any) -> None:
-        if lab._own.active:
-            return
-        try:
-            callback(lab, *arguments)
-        except Exception as error:
-            lab._runner.error = error
-            lab.failed(error)
-            if lab.headless:
-                raise
-
-    return safe
-
-
-class _Own(threading.local):
-    """True on a thread while the Lab itself moves its widgets, so that it does not take that for the student's hand."""
-
-    active = False
 
 
 class Wiring:
@@ -65,7 +41,7 @@ class Wiring:
         self._check_names(values)
         self._values = {**self._defaults, **values}
         self._lock = threading.RLock()
-        self._own = _Own()
+        self._own = Own()
         self.headless = os.environ.get("MOE_LAB_HEADLESS", "") not in ("", "0")
         inside = self.headless or "google.colab" in sys.modules
         self.output = NotebookOutput(self)
@@ -73,6 +49,7 @@ class Wiring:
         """The record on show."""
         self._touched = self._closed = False
         self._said_at = 0.0
+        self._unsaved: Exception | None = None
         self._first = threading.Event()
         self.picture = self.make_picture(dict(self._values))
         file = "".join(letter if letter.isalnum() else "_" for letter in self.title.lower())
@@ -178,7 +155,7 @@ class Wiring:
 
     # ---- callbacks: they may come on any thread and must return at once ----
 
-    @_safely
+    @safely
     def _knob_moved(self, name: str) -> None:
         widget = self.controls.seed if name == "seed" else self.controls.knobs[name]
         value = round(widget.value, 9) if isinstance(widget.value, float) else widget.value
@@ -191,7 +168,7 @@ class Wiring:
             self.controls.story.value = OWN
         self._runner.restart()
 
-    @_safely
+    @safely
     def _play_pressed(self) -> None:
         self._touched = True
         playing = not self._runner.playing or self._runner.finished
@@ -199,21 +176,21 @@ class Wiring:
             self._runner.restart()
         self._set_playing(playing)
 
-    @_safely
+    @safely
     def _step_pressed(self) -> None:
         self._touched = True
         self.controls.show_playing(False)
         self._runner.step()
 
-    @_safely
+    @safely
     def _reset_pressed(self) -> None:
         self._runner.restart()
 
-    @_safely
+    @safely
     def _speed_chosen(self, name: str) -> None:
         self._runner.set_pace(SPEEDS[name] if self._runner.threaded else 0.0)
 
-    @_safely
+    @safely
     def _scrubbed(self, place: float) -> None:
         last = len(self._runner.records) - 1
         index = None if round(place * last) >= last else round(place * last)
@@ -221,12 +198,12 @@ class Wiring:
             self._touched = True
             self._runner.scrub(index)
 
-    @_safely
+    @safely
     def _pin_pressed(self, pinned: bool) -> None:
         self._touched = True
         self._pin(pinned)
 
-    @_safely
+    @safely
     def _story_chosen(self, name: str) -> None:
         story = next((one for one in self.stories if one.name == name), None)
         self.controls.explain(story.what_to_see if story is not None else "")
@@ -234,13 +211,24 @@ class Wiring:
             self._touched = True
             self._move({**self._defaults, "seed": self.values["seed"], **story.values})
 
-    @_safely
+    @safely
     def _picture_pressed(self) -> None:
-        self.controls.tell(f"picture saved in {self.save_picture(self.controls.file.value)}")
+        self._saved("picture", self.save_picture)
 
-    @_safely
+    @safely
     def _data_pressed(self) -> None:
-        self.controls.tell(f"data saved in {self.save_data(self.controls.file.value)}")
+        self._saved("data", self.save_data)
+
+    def _saved(self, what: str, save: Callable[[str], Path]) -> None:
+        try:
+            path = save(self.controls.file.value)
+        except Exception as error:
+            self._unsaved = error
+            raise
+        if self._unsaved is not None and self._runner.error is self._unsaved:
+            self._runner.error = None
+            self.controls.warn("")
+        self.controls.tell(f"{what} saved in {path}")
 
     # ---- helpers ----
 
