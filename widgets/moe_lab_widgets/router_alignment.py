@@ -96,20 +96,17 @@ class RouterAlignmentLab(Lab):
         if record.step == 0:
             return f"Step 0: routers are random; o₁ reaches some expert in {first}, o₂ in {second}."
         accuracy, cnn = (float(median(record.accuracy(name)[-1:])[0]) for name in ("joint", "cnn"))
-        said = f"Step {record.step} of {record.total}: {self._directions(record)}; "
-        settled = record.ended or record.step >= record.total / 2
-        if settled and np.nanmin(cover) < COVERED:
-            side = int(np.nanargmin(cover))
-            said += f"{look.CLASS_NAMES[side]} reaches an expert in only {percent(cover[side])}. "
-            high = accuracy > 0.75
-            said += "Accuracy can stay high, because one routed class is enough: it is " if high else "Accuracy "
-            said += f"{percent(accuracy)}, CNN {percent(cnn)}."
-        else:
-            said += f"coverage o₁ {first}, o₂ {second}; accuracy {percent(accuracy)}, CNN {percent(cnn)}."
+        both = ""
         if record.ended and record.joint.trials > 1:
-            both = int((record.joint["coverage"].min(axis=1) >= COVERED).sum())
-            said += f" Both reach an expert in {both} of {record.joint.trials} trials."
-        return said
+            count = int((record.joint["coverage"].min(axis=1) >= COVERED).sum())
+            both = f" (both in {count} of {record.joint.trials} trials)"
+        said = f"Step {record.step} of {record.total}: {self._directions(record)}; "
+        if (record.ended or record.step >= record.total / 2) and np.nanmin(cover, initial=1) < COVERED:
+            side = int(np.nanargmin(cover))
+            high = "Accuracy can stay high, because one routed class is enough: it is "
+            said += f"{look.CLASS_NAMES[side]} reaches an expert in only {percent(cover[side])}{both}. "
+            return f"{said}{high if accuracy > 0.75 else 'Accuracy '}{percent(accuracy)}, CNN {percent(cnn)}."
+        return f"{said}coverage o₁ {first}, o₂ {second}{both}; accuracy {percent(accuracy)}, CNN {percent(cnn)}."
 
     @staticmethod
     def _directions(record: Frame) -> str:

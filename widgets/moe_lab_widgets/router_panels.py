@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from moe_lab import look
 from moe_lab_widgets.router_record import Frame
-from moe_lab_widgets.router_scene import Scene
+from moe_lab_widgets.router_scene import Panel, Scene
 
 LOWEST_ACCURACY = 0.4
 SMALLEST_BAR = 0.015  # so that a coverage of 0 can be seen
 
 
-class Plane:
+class Plane(Panel):
     """Every router's cosines with o1 and o2: where it is, how it came there, and where it can be at all."""
 
     def __init__(self, scene: Scene) -> None:
-        self.scene = scene
+        super().__init__(scene, (0, 340))
         note = "cosine between each router w and the two\npatches that decide the class"
         look.header(scene.figure, 14, 1, "Where routers point", note)
         self.axes = axes = look.axes(scene.figure, 58, 92, 268, 282, xlim=(-1.12, 1.2), ylim=(-1.17, 1.27))
@@ -34,44 +34,55 @@ class Plane:
             draw(0, color=look.RULE, linewidth=0.8, zorder=1.5)
         dots: dict[str, Any] = {"markersize": 2.8, "alpha": 0.75, "markeredgewidth": 0, "zorder": 3}
         self.others = scene.live(axes.plot([], [], "o", color=look.REFERENCE, **dots)[0])
+        self._trails: list[Line2D] = []
+        self._heads: list[tuple[Line2D, Line2D]] = []
         self.trails: list[Line2D] = []
         self.heads: list[tuple[Line2D, Line2D]] = []
 
     def set(self, overlap: float, names: Sequence[str], trials: int, shown: int, experts: int) -> None:
         """The ellipse of unit vectors, tinted by the nearer o, and the experts' trails and heads."""
-        axes, scene, angle = self.axes, self.scene, float(np.arccos(np.clip(overlap, -1, 1)))
+        self._cast(experts)
+        if not self.renew(round(overlap, 4), names, trials):
+            return
+        axes, angle = self.axes, float(np.arccos(np.clip(overlap, -1, 1)))
         turn = np.linspace(angle / 2 - np.pi, angle / 2, 60)
         for side, phi in enumerate((turn, turn + np.pi)):
             (half,) = axes.fill(np.cos(phi), np.cos(phi - angle), color=look.CLASSES_TINT[side], linewidth=0, zorder=1)
-            scene.prop(half)
+            self.prop(half)
         phi = np.linspace(0, 2 * np.pi, 160)
-        scene.prop(axes.plot(np.cos(phi), np.cos(phi - angle), color=look.REFERENCE, linewidth=1, zorder=2)[0])
+        self.prop(axes.plot(np.cos(phi), np.cos(phi - angle), color=look.REFERENCE, linewidth=1, zorder=2)[0])
         apart = 0.15 if overlap > 0.5 else 0  # near twins: their names part, so that heads hide neither
         places = (("left", "center", 1.09, overlap - apart), ("center", "bottom", overlap - 1.4 * apart, 1.09))
         for side, (ha, va, x, y) in enumerate(places):
             colour = look.CLASSES[side]
             star: dict[str, Any] = {"markersize": 15, "markeredgecolor": "white", "zorder": 2.5, "clip_on": False}
-            scene.prop(axes.plot(*((1, overlap), (overlap, 1))[side], "*", color=colour, **star)[0])
+            self.prop(axes.plot(*((1, overlap), (overlap, 1))[side], "*", color=colour, **star)[0])
             name: dict[str, Any] = {"size": look.TITLE_SIZE, "weight": "bold", "zorder": 2.5, "ha": ha, "va": va}
-            scene.prop(axes.text(x, y, look.CLASS_NAMES[side], color=colour, **name))
+            self.prop(axes.text(x, y, look.CLASS_NAMES[side], color=colour, **name))
             turned = {"x": 22, "y": 233, "rotation": 90} if side else {"x": 192, "y": 408}
             words = f"cos(w, {look.CLASS_NAMES[side]})   → looks for {names[side]}"
-            scene.write(words=words, ha="center", size=look.TEXT_SIZE, color=colour, **turned)
+            self.write(words=words, ha="center", size=look.TEXT_SIZE, color=colour, **turned)
         others = f"trial {shown + 1}; grey dots: {trials - 1} other trial{'s' * (trials > 2)}"
-        scene.write(192, 430, others if trials > 1 else "one trial", ha="center")
-        self._set_experts(experts)
+        self.write(192, 430, others if trials > 1 else "one trial", ha="center")
 
-    def _set_experts(self, experts: int) -> None:
-        few = experts <= 4
-        trail: dict[str, Any] = {"linewidth": 2.4 if few else 1.6, "markersize": 4.5, "marker": "o", "markevery": [-1]}
-        style: dict[str, Any] = {"zorder": 4, "solid_joinstyle": "round", **trail}
-        self.trails = [self.axes.plot([], [], color=look.expert(s).colour, **style)[0] for s in range(experts)]
-        self.heads = [look.expert_head(self.axes, s, 14 if few else 12) for s in range(experts)]
-        for line in self.trails:
-            self.scene.actor(line)
-        for part in (part for head in self.heads for part in head):
-            part.set_clip_on(False)
-            self.scene.actor(part)
+    def _cast(self, experts: int) -> None:
+        """A trail and a numbered head for each expert; those that were made stay, for the next time."""
+        style: dict[str, Any] = {"markersize": 4.5, "marker": "o", "markevery": [-1], "solid_joinstyle": "round"}
+        for s in range(len(self._trails), experts):
+            (trail,) = self.axes.plot([], [], color=look.expert(s).colour, zorder=4, **style)
+            head = look.expert_head(self.axes, s)
+            self._trails.append(self.scene.live(trail))
+            self._heads.append(head)
+            for part in head:
+                part.set_clip_on(False)
+                self.scene.live(part)
+        for s, (trail, head) in enumerate(zip(self._trails, self._heads, strict=True)):
+            for part in (trail, *head):
+                part.set_visible(s < experts)
+            trail.set_linewidth(2.4 if experts <= 4 else 1.6)
+            for part, size in zip(head, (14, 6.7) if experts <= 4 else (12, 5.8), strict=True):
+                part.set_markersize(size)
+        self.trails, self.heads = self._trails[:experts], self._heads[:experts]
 
     def update(self, record: Frame, shown: int) -> None:
         paths = record.alignment()
@@ -89,13 +100,13 @@ class Plane:
                 part.set_data(heads[s : s + 1, 0], heads[s : s + 1, 1])
 
 
-class Outcome:
+class Outcome(Panel):
     """Accuracy of both models over the steps, and how often o reaches each expert."""
 
     LEFT, WIDTH = 889, 135
 
     def __init__(self, scene: Scene) -> None:
-        self.scene = scene
+        super().__init__(scene, (848, 1100))
         look.header(scene.figure, 850, 3, "What comes out")
         limits: dict[str, Any] = {"xlim": (0, 1), "ylim": (LOWEST_ACCURACY, 1.01)}
         self.axes = axes = look.axes(scene.figure, self.LEFT, 80, self.WIDTH, 160, **limits)
@@ -113,10 +124,10 @@ class Outcome:
             self.thick[model] = scene.live(
                 axes.plot([], [], color=style.colour, linewidth=wide, dashes=dashes, zorder=3)[0]
             )
-        self.names = [scene.live_text(axes, style.colour) for style in (look.MODEL, look.OTHER)]
+        self.names = [self.live_text(axes, style.colour) for style in (look.MODEL, look.OTHER)]
         note: dict[str, Any] = {"color": look.MUTED, "size": look.SMALL_SIZE, "va": "top", "linespacing": 1.35}
         words = "coverage in trial 1: % of test\nsamples whose o gets there"
-        scene.figure.text(*scene.spot(862, 278), words, **note)
+        scene.figure.text(*look.spot(scene.figure, 862, 278), words, **note)
         self.cover = axes = look.axes(scene.figure, self.LEFT, 318, self.WIDTH, 96, xlim=(0, 1), ylim=(0, 1.04))
         axes.set_yticks([0, 0.5, 1], ["0", "50 %", "100 %"])
         axes.set_xticks([])
@@ -125,20 +136,24 @@ class Outcome:
         self.bars = PolyCollection([], linewidths=0, zorder=2)
         axes.add_collection(self.bars)
         scene.live(self.bars)
-        self.shares = [scene.live_text(axes, colour, look.SMALL_SIZE) for colour in look.CLASSES]
-        self._pinned: list[tuple[NDArray[np.float64], NDArray[np.float64], look.Style]] = []
+        self.shares = [self.live_text(axes, colour, look.SMALL_SIZE) for colour in look.CLASSES]
+        self._total = 1
+        self._pinned: list[tuple[NDArray[np.int64], NDArray[np.float64], look.Style]] = []
         self._shown_pins: list[Artist] = []
 
     def set(self, trials: int, experts: int, total: int) -> None:
         """The last step, and the experts under their bars."""
-        scene, right = self.scene, self.LEFT + self.WIDTH
-        scene.write(862, 50, f"test accuracy, {trials} trial{'s each' if trials > 1 else ' each'}")
+        if not self.renew(trials, experts, total):
+            return
+        self._total = total
+        right = self.LEFT + self.WIDTH
+        self.write(862, 50, f"test accuracy, {trials} trial{'s each' if trials > 1 else ' each'}")
         for at, words in ((self.LEFT, "0"), (right, str(total))):
-            scene.write(at, 252, words, ha="center")
-        scene.write(self.LEFT + self.WIDTH / 2, 252, "SGD step", ha="center", size=look.TEXT_SIZE, color=look.INK)
+            self.write(at, 252, words, ha="center")
+        self.write(self.LEFT + self.WIDTH / 2, 252, "SGD step", ha="center", size=look.TEXT_SIZE, color=look.INK)
         for s in range(experts):
             x = self.LEFT + self.WIDTH * (s + 0.5) / experts
-            scene.head_at(x, 428, s, 13 if experts <= 5 else 9.5)
+            self.head_at(x, 428, s, 13 if experts <= 5 else 9.5)
         self._shown_pins = []
         self._show_pins()
 
@@ -179,21 +194,23 @@ class Outcome:
         """Keeps the median curves up to a record."""
         self.unpin()
         for model, style in (("joint", look.MODEL), ("cnn", look.OTHER)):
-            self._pinned.append((record.steps / record.total, median(record.accuracy(model)), style))
+            self._pinned.append((record.steps, median(record.accuracy(model)), style))
         self._show_pins()
 
     def _show_pins(self) -> None:
         for steps, values, style in self._pinned:
-            (line,) = self.axes.plot(steps, values, color=style.colour, linewidth=1.4, linestyle=":", zorder=2.5)
-            self.scene.prop(line)
+            (line,) = self.axes.plot(
+                steps / self._total, values, color=style.colour, linewidth=1.4, linestyle=":", zorder=2.5
+            )
+            self.prop(line)
             self._shown_pins.append(line)
         if self._pinned:
-            self._shown_pins.append(self.scene.write(862, 65, "dotted: pinned"))
+            self._shown_pins.append(self.write(862, 65, "dotted: pinned"))
 
     def unpin(self) -> None:
         """Takes the kept curves away."""
         for artist in self._shown_pins:
-            self.scene.drop(artist)
+            self.drop(artist)
         self._pinned, self._shown_pins = [], []
 
 

@@ -15,7 +15,7 @@ from moe_lab.patch_routing import DigitTask, PatternTask
 from moe_lab_widgets.picture import Strip
 from moe_lab_widgets.router_panels import Outcome, Plane
 from moe_lab_widgets.router_record import Frame
-from moe_lab_widgets.router_scene import Scene
+from moe_lab_widgets.router_scene import Panel, Scene
 from moe_lab_widgets.router_settings import task_of, total_steps
 from moe_lab_widgets.router_tiles import Layout, Tiles, arrange, digit_faces, pattern_faces
 
@@ -28,7 +28,6 @@ class RouterPicture(Scene):
     def __init__(self, scale: float = 1.0) -> None:
         super().__init__(scale)
         self.overlap = 0.0
-        self._key: Any = None
         self.plane, self.patches, self.outcome = Plane(self), Patches(self), Outcome(self)
 
     def begin(self, values: dict[str, Any]) -> None:
@@ -38,11 +37,6 @@ class RouterPicture(Scene):
         self.patches.begin(task)
         digits_shown = task.digits if isinstance(task, DigitTask) else ()
         experts, kept, trials = values["experts"], values["patches_per_expert"], values["trials"]
-        key = (task.patches, experts, kept, trials, total, round(self.overlap, 4), digits_shown)
-        if key == self._key:
-            return
-        self._key = key
-        self.strike()
         names = [f"digit {digit}" for digit in digits_shown] or ["pattern o₁", "pattern o₂"]
         self.plane.set(self.overlap, names, trials, self.shown, experts)
         self.patches.set(names, task.patches, experts, kept)
@@ -60,20 +54,20 @@ class RouterPicture(Scene):
         self.outcome.unpin()
 
 
-class Patches:
+class Patches(Panel):
     """For one example of each class: the patches that each expert keeps, and whether o is among them."""
 
     LEFT, WIDTH = 374, 438
     TOP, HEIGHT, CLASS_HEIGHT = 90, 148, 189
 
     def __init__(self, scene: Scene) -> None:
-        self.scene = scene
+        super().__init__(scene, (340, 848))
         look.header(scene.figure, 340, 2, "What each expert receives")
         self.strips = [scene.live(Strip(self.LEFT, self._top(side))) for side in range(2)]
-        self.ticks = [scene.live_marks("✔", 15, colour) for colour in look.CLASSES]
-        self.crosses = [scene.live_marks("✗", 9, look.REFERENCE, alpha=0.8) for _ in range(2)]
+        self.ticks = [self.live_marks("✔", 15, colour) for colour in look.CLASSES]
+        self.crosses = [self.live_marks("✗", 9, look.REFERENCE, alpha=0.8) for _ in range(2)]
         self.pointers = [
-            scene.live_marks(f"▲ {name}", 27, colour)
+            self.live_marks(f"▲ {name}", 27, colour)
             for name, colour in zip(look.CLASS_NAMES, look.CLASSES, strict=True)
         ]
         self._task: PatternTask | DigitTask | None = None
@@ -90,16 +84,18 @@ class Patches:
     def set(self, names: Sequence[str], patches: int, experts: int, kept: int) -> None:
         """Room for the tiles, the classes' titles and the experts' heads."""
         scene = self.scene
+        if not self.renew(tuple(names), patches, experts, kept):
+            return
         self._layout = layout = arrange(patches, experts, self.WIDTH, self.HEIGHT, scene.scale)
         plural = "" if kept == 1 else "es"
-        scene.write(352, 50, f"framed: the l = {kept} patch{plural} of an example that each expert scores highest")
+        self.write(352, 50, f"framed: the l = {kept} patch{plural} of an example that each expert scores highest")
         size = 14 if layout.band / scene.scale > 24 else 11
         for side, name in enumerate(names):
             top = self._top(side)
             title = f"class {look.CLASS_SIGNS[side]}:  one patch is {look.CLASS_NAMES[side]} ({name})"
-            scene.write(352, top - 14, title, color=look.CLASSES[side], size=look.TEXT_SIZE, weight="bold")
+            self.write(352, top - 14, title, color=look.CLASSES[side], size=look.TEXT_SIZE, weight="bold")
             for s in range(experts):
-                scene.head_at(358, top + layout.middle(s) / scene.scale, s, size)
+                self.head_at(358, top + layout.middle(s) / scene.scale, s, size)
 
     def _dress(self, record: Frame, shown: int) -> None:
         """How the example patches look; they stay the same for a whole run."""
@@ -123,12 +119,14 @@ class Patches:
             self.strips[side].set_pixels(tiles.pixels(kept[side]))
             received = kept[side][:, tiles.signal]
             right = self.LEFT + self.WIDTH + 16
-            places = np.array([scene.spot(right, top + layout.middle(s) / scene.scale) for s in range(len(received))])
+            places = np.array(
+                [look.spot(scene.figure, right, top + layout.middle(s) / scene.scale) for s in range(len(received))]
+            )
             self.ticks[side].set_data(*places[received].T)
             self.crosses[side].set_data(*places[~received].T)
             left, _ = layout.corner(0, tiles.signal)
             x = self.LEFT + (left + layout.cell / 2) / scene.scale + 7
-            x, y = scene.spot(x, top + layout.height / scene.scale + 12)
+            x, y = look.spot(scene.figure, x, top + layout.height / scene.scale + 12)
             self.pointers[side].set_data([x], [y])
 
 

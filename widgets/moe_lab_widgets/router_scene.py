@@ -1,6 +1,6 @@
-"""A picture in three layers: a stage that never changes, a set that changes with a slider, and the live artists.
+"""A picture in three layers: a stage that never changes, panels' sets that change with a slider, and the live artists.
 
-A moved slider then draws the few parts of the set (10 ms), not the whole figure with its axes and headers (80 ms).
+A moved slider then draws the few parts of one panel's set (10 ms), not the whole figure with its axes (80 ms).
 """
 
 from __future__ import annotations
@@ -24,96 +24,109 @@ from moe_lab_widgets.picture import Picture
 
 
 class Scene(Picture):
-    """See the module's text. Artists made with `prop`, `write` and `head_at` belong to the set; `strike` clears it."""
+    """A figure whose panels stand side by side; see the module's text."""
 
     def __init__(self, scale: float = 1.0) -> None:
         super().__init__(scale=scale)
         self.scale = scale
-        self._stage: Any = None
-        self._set: list[Artist] = []
-        self._actors: list[Artist] = []
+        self.panels: list[Panel] = []
+        self._stage: NDArray[np.uint8] | None = None
 
-    def spot(self, x: float, y: float) -> tuple[float, float]:
-        """Pixels from the top left as figure fractions."""
-        return look.spot(self.figure, x, y)
+    def _pixels(self) -> NDArray[np.uint8]:
+        if self._stage is None:
+            self.canvas.draw()
+            self._stage = np.array(self.canvas.buffer_rgba())
+            self.invalidate()
+        pixels, renderer = np.asarray(self.canvas.buffer_rgba()), self.canvas.get_renderer()
+        pixels[:] = self._stage if self._background is None else self._background
+        changed = [panel for panel in self.panels if panel.changed or self._background is None]
+        for panel in changed:
+            left, right = (round(edge * self.scale) for edge in panel.span)
+            pixels[:, left:right] = self._stage[:, left:right]
+            for artist in sorted(panel.props, key=lambda one: one.get_zorder()):
+                artist.draw(renderer)
+            panel.changed = False
+        if changed:
+            self._background = pixels.copy()
+        for artist in self._live:
+            if artist.get_visible():
+                artist.draw(renderer)
+        return pixels
+
+    def close(self) -> None:
+        super().close()
+        self._stage = None
+        self.panels.clear()
+
+
+class Panel:
+    """One panel of a Scene and its set: artists that stand still until a slider changes what they show.
+
+    Args:
+      scene: the picture.
+      span: pixels from the left at which the panel begins and ends; its set must stay between them.
+    """
+
+    def __init__(self, scene: Scene, span: tuple[int, int]) -> None:
+        self.scene, self.span = scene, span
+        self.props: list[Artist] = []
+        self.changed = False
+        self._key: Any = None
+        scene.panels.append(self)
+
+    def renew(self, *key: Any) -> bool:
+        """Clears the set when it was built for something else than `key`; says whether it must be built."""
+        if key == self._key:
+            return False
+        self._key = key
+        for artist in self.props:
+            artist.remove()
+        self.props, self.changed = [], True
+        return True
 
     def prop(self, artist: Artist) -> None:
         """Takes an artist into the set."""
         artist.set_animated(True)
-        self._set.append(artist)
-        self.invalidate()
-
-    def actor(self, artist: Artist) -> None:
-        """A live artist that goes when the set is cleared."""
-        self._actors.append(self.live(artist))
+        self.props.append(artist)
+        self.changed = True
 
     def drop(self, artist: Artist) -> None:
         """Removes one artist of the set."""
-        self._set.remove(artist)
+        self.props.remove(artist)
         artist.remove()
-        self.invalidate()
-
-    def strike(self) -> None:
-        """Clears the set."""
-        for artist in self._set:
-            artist.remove()
-        for artist in self._actors:
-            self.still(artist)
-        self._set, self._actors = [], []
-        self.invalidate()
+        self.changed = True
 
     def write(self, x: float, y: float, words: str, **style: Any) -> Text:
         """Small words at pixels from the top left."""
         given = {"size": look.SMALL_SIZE, "color": look.MUTED, "va": "center", **style}
-        text = self.figure.text(*self.spot(x, y), words, **given)
+        text = self.scene.figure.text(*look.spot(self.scene.figure, x, y), words, **given)
         self.prop(text)
         return text
 
     def head_at(self, x: float, y: float, number: int, size: float) -> None:
         """An expert's mark and number at pixels from the top left."""
-        style, place = look.expert(number), self.spot(x, y)
-        common: dict[str, Any] = {"linestyle": "none", "transform": self.figure.transFigure}
-        shape = {"marker": style.marker, "markersize": size, "color": style.colour, "markeredgewidth": 0}
-        digit = {"marker": f"${number + 1}$", "markersize": 0.5 * size, "color": style.on, "markeredgewidth": 0.3}
-        for look_of in (shape, digit):
-            line = Line2D([place[0]], [place[1]], **{**look_of, **common})
-            self.figure.add_artist(line)
+        style, place = look.expert(number), look.spot(self.scene.figure, x, y)
+        common: dict[str, Any] = {"linestyle": "none", "transform": self.scene.figure.transFigure, "markeredgewidth": 0}
+        shape = {"marker": style.marker, "markersize": size, "color": style.colour}
+        digit = {"marker": glyph(str(number + 1)), "markersize": 0.55 * size, "color": style.on}
+        for kind in (shape, digit):
+            line = Line2D([place[0]], [place[1]], **{**kind, **common})
+            self.scene.figure.add_artist(line)
             self.prop(line)
 
     def live_text(self, axes: Axes, colour: str, size: float = look.TEXT_SIZE) -> Text:
         """Words at the right end of axes that change from frame to frame."""
         style: dict[str, Any] = {"color": colour, "size": size, "weight": "bold", "va": "center", "linespacing": 1.1}
-        return self.live(axes.text(1.04, 0, "", clip_on=False, **style))
+        return self.scene.live(axes.text(1.04, 0, "", clip_on=False, **style))
 
     def live_marks(self, words: str, size: float, colour: str, **style: Any) -> Line2D:
         """The same words or sign at many places of the figure."""
-        common: dict[str, Any] = {"linestyle": "none", "transform": self.figure.transFigure, "markeredgewidth": 0}
-        return self.live(
-            Line2D([], [], marker=glyph(words), markersize=size, color=colour, zorder=4, **common, **style)
-        )
-
-    def _pixels(self) -> NDArray[np.uint8]:
-        if self._stage is None:
-            self.canvas.draw()
-            self._stage = self.canvas.copy_from_bbox(self.figure.bbox)
-        renderer = self.canvas.get_renderer()
-        if self._background is None:
-            self.canvas.restore_region(self._stage)
-            for artist in sorted(self._set, key=lambda one: one.get_zorder()):
-                artist.draw(renderer)
-            self._background = self.canvas.copy_from_bbox(self.figure.bbox)
-        else:
-            self.canvas.restore_region(self._background)
-        for artist in self._live:
-            artist.draw(renderer)
-        return np.asarray(self.canvas.buffer_rgba())
-
-    def close(self) -> None:
-        super().close()
-        self._stage, self._set, self._actors = None, [], []
+        common: dict[str, Any] = {"linestyle": "none", "transform": self.scene.figure.transFigure, "markeredgewidth": 0}
+        marks = Line2D([], [], marker=glyph(words), markersize=size, color=colour, zorder=4, **common, **style)
+        return self.scene.live(marks)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=32)
 def glyph(words: str) -> Path:
     """Words as a marker, centred: it costs a tenth of a Text."""
     path = TextPath((0, 0), words, size=1, prop=FontProperties(family="DejaVu Sans", weight="bold"))

@@ -8,7 +8,7 @@ from typing import Any
 
 from moe_lab.config import Knob
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, Samples
-from moe_lab.patch_routing.training import draw_samples
+from moe_lab.patch_routing.data import Split
 from moe_lab_widgets.lab import given, pick
 
 DIGITS, SYNTHETIC = "digits", "synthetic"
@@ -134,16 +134,21 @@ def code(values: Mapping[str, Any]) -> str:
 
 
 class Drawn:
-    """The samples of one Lab, kept while the sliders mean the same ones: both models train on them, and l, k and m
-    leave them as they are."""
+    """The samples of one Lab, kept while the sliders mean the same ones.
+
+    Both models train on them, l, k and m leave them as they are, and N leaves the test samples.
+    """
 
     def __init__(self) -> None:
-        self._key: Any = None
-        self._samples: tuple[Samples, Samples] | None = None
+        self._kept: dict[Split, tuple[Any, Samples]] = {}
 
     def get(self, run: Run) -> tuple[Samples, Samples]:
         """The training and test samples of a run."""
-        key = (run.task, run.samples, run.trials, run.seed, run.test_samples)
-        if self._samples is None or self._key != key:
-            self._key, self._samples = key, draw_samples([run])
-        return self._samples
+        return self._part(run, "train", run.samples), self._part(run, "test", run.test_samples)
+
+    def _part(self, run: Run, split: Split, count: int) -> Samples:
+        key = (run.task, run.trials, run.seed, count)
+        if split not in self._kept or self._kept[split][0] != key:
+            trials = list(range(run.first_trial, run.first_trial + run.trials))
+            self._kept[split] = key, run.task.draw(count, trials=trials, seed=run.seed, split=split, device=run.device)
+        return self._kept[split][1]
