@@ -124,7 +124,7 @@ class Outcome(Panel):
             self.thick[model] = scene.live(
                 axes.plot([], [], color=style.colour, linewidth=wide, dashes=dashes, zorder=3)[0]
             )
-        self.names = [self.live_text(axes, style.colour) for style in (look.MODEL, look.OTHER)]
+        self.names = [self.live_words(axes, style.colour) for style in (look.MODEL, look.OTHER)]
         note: dict[str, Any] = {"color": look.MUTED, "size": look.SMALL_SIZE, "va": "top", "linespacing": 1.35}
         words = "coverage in trial 1: % of test\nsamples whose o gets there"
         scene.figure.text(*look.spot(scene.figure, 862, 278), words, **note)
@@ -136,7 +136,7 @@ class Outcome(Panel):
         self.bars = PolyCollection([], linewidths=0, zorder=2)
         axes.add_collection(self.bars)
         scene.live(self.bars)
-        self.shares = [self.live_text(axes, colour, look.SMALL_SIZE) for colour in look.CLASSES]
+        self.shares = [self.live_words(axes, colour) for colour in look.CLASSES]
         self._total = 1
         self._pinned: list[tuple[NDArray[np.int64], NDArray[np.float64], look.Style]] = []
         self._shown_pins: list[Artist] = []
@@ -168,9 +168,8 @@ class Outcome(Panel):
             self.thick[model].set_data(steps, middle)
             ends.append(float(middle[-1]))
         places = look.spread([end if np.isfinite(end) else 0.5 for end in ends], 0.145, 0.46, 0.96)
-        for name, text, place, end in zip(("pMoE", "CNN"), self.names, places, ends, strict=True):
-            text.set_text(f"{name}\n{percent(end)}")
-            text.set_y(place)
+        for name, words, place, end in zip(("pMoE", "CNN"), self.names, places, ends, strict=True):
+            self.say(words, place, name, percent(end))
         self._update_coverage(np.nan_to_num(record.joint["expert_coverage"][shown]))
 
     def _update_coverage(self, cover: NDArray[np.float64]) -> None:
@@ -187,8 +186,8 @@ class Outcome(Panel):
         self.bars.set_verts(bars)
         self.bars.set_facecolor(colours)
         for side, place in enumerate(look.spread(best.tolist(), 0.19, 0.08, 0.98)):
-            self.shares[side].set_text(f"{look.CLASS_NAMES[side]} {percent(best[side])}")
-            self.shares[side].set_y(place)
+            words = f"{look.CLASS_NAMES[side]} {percent(best[side])}"
+            self.say(self.shares[side], place, words, size=look.SMALL_SIZE)
 
     def pin(self, record: Frame) -> None:
         """Keeps the median curves up to a record."""
