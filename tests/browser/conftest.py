@@ -78,6 +78,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     paths = os.pathsep.join([str(ROOT), str(ROOT / "widgets"), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, **{name: str(base / place) for name, place in own.items()}, "PYTHONPATH": paths}
     environment.pop("MOE_LAB_HEADLESS", None)
+    quiet = base / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    quiet.parent.mkdir(parents=True)
+    quiet.write_text('{"fetchNews": "false", "checkForUpdates": false}')
     port, token = _free_port(), secrets.token_hex(16)
     options = (
         "--no-browser",
@@ -89,8 +92,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         f"--ServerApp.root_dir={folder}",
         "--ServerApp.terminals_enabled=False",
         "--LabApp.expose_app_in_browser=True",
-        "--LabApp.news_url=None",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     )
     log = base / "server.log"
     address = f"http://127.0.0.1:{port}"

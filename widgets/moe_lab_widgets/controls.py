@@ -65,8 +65,8 @@ class Controls:
         image: w.DOMWidget,
         file: str,
     ) -> None:
-        label = min(max((7 * len(knob.label) + 12 for knob in knobs), default=120), 330)
-        columns = 3 if label <= 180 else 2
+        label = min(max((round(6.5 * len(knob.label)) + 10 for knob in knobs), default=120), 330)
+        columns = 3 if label <= 190 and len(knobs) > 9 else 2  # long sliders, unless they push the picture away
         self.knobs = {knob.name: slider(knob, values[knob.name], 1085 // columns, label) for knob in knobs}
         self.seed = w.BoundedIntText(
             value=values["seed"],
