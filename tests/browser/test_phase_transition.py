@@ -51,7 +51,7 @@ def _coloured(page: NotebookPage) -> float:
 
 def test_the_map_fills_and_every_slider_starts_it_again(opened: Callable[..., NotebookPage]) -> None:
     page = opened(trials=5, distractors=0)
-    page.until(lambda: 0 < _trainings(page)[0], "nothing has run", 30)
+    page.until(lambda: _trainings(page)[0] > 0, "nothing has run", 30)
     page.until(lambda: _trainings(page)[0] > 200, "the map does not fill", 60)
     assert _coloured(page) > 0.1
     for label, distance in (("n", 60), ("noise", 40), ("n", -80)):

@@ -21,7 +21,7 @@ from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets import PhaseTransitionLab
 from moe_lab_widgets import phase_settings as of
 from moe_lab_widgets.phase_cells import CellMap, word
-from moe_lab_widgets.phase_picture import MAP, PhasePicture, coverage_at, samples_needed
+from moe_lab_widgets.phase_picture import MAP, PhasePicture, coverage_at, pinned_name, samples_needed
 
 SMALL = {"trials": 5, "patches": 5}
 Make = Callable[..., PhaseTransitionLab]
@@ -255,10 +255,11 @@ def test_a_pinned_curve_stays_while_sliders_move(make: Make) -> None:
     needed, _ = samples_needed(lab.records[-1])
     lab.pin()
     lab.wait(10)
-    assert (pixels(lab) != before).any() and "pinned" in _words(lab)
+    assert (pixels(lab) != before).any() and "grey: pinned" in _words(lab)
     move(lab, "noise", 0.6)
     done(lab)
     check(lab)
+    assert "grey: noise = 0.3" in _words(lab)
     pinned = [line for line in lab.picture.needed.lines if line.get_color() == look.REFERENCE]
     assert pinned, "the earlier curve is still there"
     np.testing.assert_array_equal(pinned[0].get_xdata()[np.isfinite(needed)], needed[np.isfinite(needed)])
@@ -266,7 +267,18 @@ def test_a_pinned_curve_stays_while_sliders_move(make: Make) -> None:
     done(lab)
     lab.unpin()
     lab.wait(10)
-    assert (pixels(lab) == before).all() and "pinned" not in _words(lab)
+    assert (pixels(lab) == before).all() and "grey:" not in _words(lab)
+
+
+def test_a_pinned_curve_is_named_by_what_differs() -> None:
+    now = {knob.name: knob.default for knob in of.KNOBS} | {"seed": 0}
+    assert pinned_name(now, now) == "pinned"
+    assert pinned_name({**now, "patches": 32}, now) == "n = 32"
+    assert pinned_name({**now, "distractors": 4}, now) == "l* = 5"
+    assert pinned_name({**now, "delta_d": 0.6}, now) == "δ_d = 0.6"
+    assert pinned_name({**now, "source": of.DIGITS}, now) == of.DIGITS
+    assert pinned_name({**now, "seed": 3}, now) == "seed = 3"
+    assert pinned_name({**now, "seed": 3, "patches": 8}, now) == "pinned"
 
 
 def test_copied_code_runs_and_gives_the_same_numbers(make: Make) -> None:

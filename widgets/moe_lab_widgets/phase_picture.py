@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from moe_lab import look
 from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets.phase_cells import CellMap
-from moe_lab_widgets.phase_settings import Setting, setting_of
+from moe_lab_widgets.phase_settings import KNOBS, Setting, setting_of
 from moe_lab_widgets.picture import Picture
 
 ENOUGH = 0.9
@@ -32,8 +32,8 @@ EDGE = 930
 NOTE = 55
 """Where the notes below the headers stand: their baseline, in pixels from the top."""
 SMALL: dict[str, Any] = {"color": look.MUTED, "size": look.SMALL_SIZE}
-INSET = 0.10
-"""How far inside its rows the 90 % line runs, so that it never lies on the l* line."""
+INSET = 6.5
+"""Pixels by which the 90 % line runs inside its rows, so that it never lies on the l* line."""
 
 
 def samples_needed(record: PhaseRecord) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -75,8 +75,10 @@ class PhasePicture(Picture):
         self.setting: Setting | None = None
         self.record: PhaseRecord | None = None
         self._set: list[Artist] = []
-        self._pinned: tuple[Setting, tuple[int, ...], NDArray[np.float64]] | None = None
+        self._values: dict[str, Any] = {}
+        self._pinned: tuple[dict[str, Any], tuple[int, ...], NDArray[np.float64]] | None = None
         self._pinned_artists: list[Artist] = []
+        self._pin_changed = False
         left, top, width, height = MAP
         look.header(self.figure, 14, 1, "")
         look.header(self.figure, NEEDED_LEFT - 42, 2, "Samples needed")
@@ -98,7 +100,7 @@ class PhasePicture(Picture):
         self.map.set_xlabel("N,  training samples", size=look.TEXT_SIZE, color=look.INK)
         self.map.set_ylabel("l,  patches each expert keeps", size=look.TEXT_SIZE, color=look.INK)
         self.cells = self.live(CellMap(*MAP))
-        steps = self.map.plot([], [], color="white", linewidth=6, zorder=4, solid_joinstyle="miter", clip_on=False)
+        steps = self.map.plot([], [], color="white", linewidth=5, zorder=4, solid_joinstyle="miter", clip_on=False)
         steps += self.map.plot(
             [], [], color=look.FAILURE, linewidth=2.6, zorder=4.1, solid_joinstyle="miter", clip_on=False
         )
@@ -146,7 +148,7 @@ class PhasePicture(Picture):
         if setting != self.setting:
             self.setting = setting
             self._draw_setting(setting)
-        self._draw_pinned()
+        self._values, self._pin_changed = values, True
 
     def _draw_setting(self, setting: Setting) -> None:
         for artist in self._set:
@@ -188,6 +190,8 @@ class PhasePicture(Picture):
 
     def update(self, record: PhaseRecord) -> None:
         self.record = record
+        if self._pin_changed:
+            self._draw_pinned()
         place = {kept: row for row, kept in enumerate(record.patches_per_expert)}
         column = {count: number for number, count in enumerate(record.samples)}
         counts, trials = record.counts, record.trials
@@ -212,19 +216,19 @@ class PhasePicture(Picture):
 
     def _update_steps(self, record: PhaseRecord, needed: NDArray[np.float64]) -> None:
         """The 90 % line, a little inside the cells that it encloses."""
-        inset_x = INSET * 0.6
+        across, down = 0.5 * INSET * len(record.samples) / MAP[2], INSET * len(needed) / MAP[3]
         xs, ys = [], []
         for row, count in enumerate(needed):
             if np.isnan(count):
                 xs.append(np.nan)
                 ys.append(float(row))
                 continue
-            x = (len(record.samples) if np.isinf(count) else record.samples.index(int(count))) - 0.5 + inset_x
+            x = (len(record.samples) if np.isinf(count) else record.samples.index(int(count))) - 0.5 + across
             before = xs[-1] if xs else np.nan
             low, high = row - 0.5, row + 0.5
             if np.isfinite(before) and before != x:
                 # the horizontal part lies inside the row that succeeds there
-                shift = -INSET if x > before else INSET
+                shift = -down if x > before else down
                 ys[-1] += shift
                 low += shift
             xs += [x, x]
@@ -236,34 +240,43 @@ class PhasePicture(Picture):
 
     def pin(self, records: Sequence[PhaseRecord]) -> None:
         record = records[-1]
-        assert self.setting is not None
-        self._pinned = (self.setting, record.patches_per_expert, samples_needed(record)[0])
-        self._draw_pinned()
+        self._pinned = (self._values, record.patches_per_expert, samples_needed(record)[0])
+        self._pin_changed = True  # drawn with the next frame: this may be another thread than the one that draws
 
     def unpin(self) -> None:
-        self._pinned = None
-        self._draw_pinned()
+        self._pinned, self._pin_changed = None, True
 
     def _draw_pinned(self) -> None:
+        self._pin_changed = False
         if not self._pinned_artists and self._pinned is None:
             return
         for artist in self._pinned_artists:
             artist.remove()
         self._pinned_artists = []
         if self._pinned is not None:
-            _, kept, needed = self._pinned
-            rows = np.array(kept) - 1
-            shown = np.where(np.isinf(needed), EDGE, needed)
-            style: dict[str, Any] = {"color": look.REFERENCE, "linestyle": "--", "linewidth": 1.8, "zorder": 2}
-            self._pinned_artists += self.needed.plot(shown, rows, marker="s", markersize=5, **style)
-            beyond = np.isinf(needed)
+            before, kept, needed = self._pinned
+            rows, beyond = np.array(kept) - 1, np.isinf(needed)
+            style: dict[str, Any] = {"color": look.REFERENCE, "linewidth": 1.8, "zorder": 2}
             self._pinned_artists += self.needed.plot(
-                shown[beyond], rows[beyond], ">", color=look.REFERENCE, markersize=9, zorder=2
+                np.where(beyond, np.nan, needed), rows, "s--", markersize=5, **style
             )
-            place = look.spot(self.figure, NEEDED_LEFT + NEEDED_WIDTH, 434)
-            self._pinned_artists.append(
-                self.figure.text(
-                    *place, "dashed grey: pinned", color=look.MUTED, size=look.SMALL_SIZE, ha="right", va="center"
-                )
+            self._pinned_artists += self.needed.plot(
+                np.full(beyond.sum(), EDGE), rows[beyond], ">", markersize=9, **style
             )
+            place = look.spot(self.figure, NEEDED_LEFT - 30, NOTE + 17)
+            self._pinned_artists.append(self.figure.text(*place, f"grey: {pinned_name(before, self._values)}", **SMALL))
         self.invalidate()
+
+
+def pinned_name(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """What tells a pinned map from the present one: the knob that differs, where it is only one."""
+    different = [name for name in before if before[name] != now.get(name)]
+    if len(different) != 1:
+        return "pinned"
+    symbols = {knob.name: knob.symbol for knob in KNOBS}
+    value = before[different[0]]
+    if isinstance(value, str):
+        return value
+    if different == ["distractors"]:
+        return f"l* = {value + 1}"
+    return f"{symbols.get(different[0], different[0])} = {value:g}"
