@@ -13,7 +13,8 @@ from moe_lab.grid import Point
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.model import Model
-from moe_lab.patch_routing.training import Run, Task, train_batch
+from moe_lab.patch_routing.run import Run, Task
+from moe_lab.patch_routing.training import train_batch
 from moe_lab.trials import choose_device
 
 _HEARTBEAT = 25  # steps between two signs of life

@@ -23,7 +23,7 @@ from moe_lab.config import require
 from moe_lab.patch_routing.model import CNN, JointMoE, Model, SeparateMoE
 from moe_lab.patch_routing.phase import phase_map, phase_map_stream
 from moe_lab.patch_routing.recipes import RECIPES, Figure
-from moe_lab.patch_routing.training import Task
+from moe_lab.patch_routing.run import Task
 
 __all__ = [
     "RECIPES",

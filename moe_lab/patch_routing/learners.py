@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -15,13 +14,11 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import embedding
 
 from moe_lab.graphs import Replay
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.data import ROLES, Samples
-from moe_lab.patch_routing.measures import RoutingCounts, alignment
-from moe_lab.routing import sorted_patches
+from moe_lab.patch_routing.measures import RoutingCounts
 
 _NUMBERS_AT_ONCE = {"cpu": 2**20, "cuda": 2**27, "mps": 2**24}
 
@@ -151,214 +148,7 @@ class Learner(ABC):
         return [(begin, min(begin + size, samples)) for begin in range(0, samples, size)]
 
 
-def make_learner(rows: Rows, setting: Setting, train: Samples, test: Samples) -> Learner:
-    """The learner for the setting's model."""
-    kind: dict[type, Callable[[Rows, Setting, Samples, Samples], Learner]]
-    kind = {models.JointMoE: JointLearner, models.SeparateMoE: SeparateLearner, models.CNN: CNNLearner}
-    return kind[type(setting.model)](rows, setting, train, test)
-
-
-class JointLearner(Learner):
-    """Routers and experts together; weights are (T, m + k, d)."""
-
-    def __init__(self, rows: Rows, setting: Setting, train: Samples, test: Samples) -> None:
-        super().__init__(rows, setting, train, test)
-        neurons, most = setting.model.neurons, int(rows.experts.max())
-        n, d = train.index.shape[2], train.bank.shape[2]
-        initial = np.zeros((len(rows.trial), neurons + most, d))
-        for row, (trial, experts) in enumerate(zip(rows.trial, rows.experts, strict=True)):
-            initial[row, :neurons] = models.initial_experts(trial, setting.seed, neurons, d)
-            initial[row, neurons : neurons + experts] = models.initial_routers(trial, setting.seed, experts, n, d)
-        self.weights = setting.tensor(initial)
-        self.present = setting.tensor(rows.experts)[:, None] > torch.arange(most, device=setting.device)
-        self.rules = models.joint_rules(
-            outputs=_outputs(rows, setting, rows.patches_per_expert),
-            membership=setting.tensor(models.membership(neurons, rows.experts.tolist())),
-            patches_per_expert=setting.tensor(rows.patches_per_expert),
-            learning_rate=setting.tensor(rows.learning_rate)[:, None, None],
-        )
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        n, d = self.train.index.shape[2], self.train.bank.shape[2]
-        return self.present.shape[1], n * (d + 2 * self.setting.model.neurons)
-
-    def _step(self, weights: Tensor, samples: Tensor) -> tuple[Tensor, models.Loss]:
-        count = self.train.index.shape[1]
-        rows = self.train.rows.flatten(0, 1)[self.group[:, None] * count + samples]
-        return models.joint_step(
-            weights, embedding(rows, self.train.flat), self.train.labels[self.group[:, None], samples], self.rules
-        )
-
-    def _forward(self, data: Samples, begin: int, end: int) -> models.JointPass:
-        patches = embedding(data.rows[self.group, begin:end], data.flat)
-        return models.joint_forward(self.weights, patches, self.rules)
-
-    def _outputs(self, data: Samples, begin: int, end: int, counts: RoutingCounts | None) -> Tensor:
-        now = self._forward(data, begin, end)
-        if counts is not None:
-            labels, signal, roles = (part[self.group, begin:end] for part in (data.labels, data.signal, data.roles))
-            counts.add(now.mask, now.gates, labels, signal, roles)
-        return now.outputs
-
-    def _keep(self, rows: Tensor) -> None:
-        self.rules = models.JointRules(*(part[rows] for part in self.rules))
-        self.present = self.present[rows]
-
-    def routing(self, counts: RoutingCounts) -> dict[str, Tensor]:
-        routers, signals = self.weights[:, self.setting.model.neurons :], self.setting.signals[self.group]
-        return {**counts.values(self.present), "alignment": alignment(routers, signals, self.present)}
-
-    def example_kept(self) -> Tensor:
-        mask = self._forward(self.test, 0, self.setting.classes).mask
-        return (mask & self.present[:, :, None, None]).transpose(1, 2)
-
-
-class _FixedLearner(Learner):
-    """Experts whose patches are known beforehand; weights are (T, k, m/k, d).
-
-    `tables` name, for each source (a trained router, or a trial's data), the patches of every sample and expert as rows
-    of the bank; `source` says which table a row of the batch reads.
-    """
-
-    tables: dict[str, Int[Tensor, "sources N k l"]]
-    source: Int[Tensor, " T"]
-
-    def _start(self, rows: Rows, experts: int, pooled: np.ndarray) -> None:
-        setting, d = self.setting, self.train.bank.shape[2]
-        neurons, most = setting.model.neurons, int(pooled.max())
-        initial = np.stack([models.initial_experts(trial, setting.seed, neurons, d) for trial in rows.trial])
-        self.weights = setting.tensor(initial).unflatten(1, (experts, neurons // experts))
-        self.rules = models.FixedRules(
-            outputs=_outputs(rows, setting, pooled),
-            kept=None if (pooled == most).all() else setting.tensor((np.arange(most) < pooled[:, None]).astype(float)),
-            learning_rate=setting.tensor(rows.learning_rate)[:, None, None],
-        )
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        _, _, experts, kept = self.tables["train"].shape
-        return experts, experts * kept * (self.train.bank.shape[2] + 2 * self.weights.shape[2])
-
-    def _fetch(self, data: Samples, table: Int[Tensor, "T b k l"]) -> Float[Tensor, "T k l b d"]:
-        return embedding(table.permute(0, 2, 3, 1).contiguous(), data.flat)
-
-    def _step(self, weights: Tensor, samples: Tensor) -> tuple[Tensor, models.Loss]:
-        table = self.tables["train"]
-        rows = table.flatten(0, 1)[self.source[:, None] * table.shape[1] + samples]
-        labels = self.train.labels[self.group[:, None], samples]
-        return models.fixed_step(weights, self._fetch(self.train, rows), labels, self.rules)
-
-    def _outputs(self, data: Samples, begin: int, end: int, counts: RoutingCounts | None) -> Tensor:
-        table = self.tables["test" if data is self.test else "train"]
-        return models.fixed_forward(self.weights, self._fetch(data, table[self.source, begin:end]), self.rules)[1]
-
-    def _keep(self, rows: Tensor) -> None:
-        outputs, kept, rate = self.rules
-        self.rules = models.FixedRules(outputs[rows], None if kept is None else kept[rows], rate[rows])
-        self.source = self.source[rows]
-
-
-class CNNLearner(_FixedLearner):
-    """One expert, all patches, gate 1 (eq. 5)."""
-
-    def __init__(self, rows: Rows, setting: Setting, train: Samples, test: Samples) -> None:
-        super().__init__(rows, setting, train, test)
-        self.tables = {"train": train.rows[:, :, None], "test": test.rows[:, :, None]}
-        self.source = self.group
-        self._start(rows, 1, np.full(len(rows.trial), train.index.shape[2]))
-
-    def routing(self, counts: RoutingCounts) -> dict[str, Tensor]:
-        return {}
-
-    def example_kept(self) -> None:
-        return None
-
-
-class SeparateLearner(_FixedLearner):
-    """Routers trained in closed form, then frozen; each expert sees the l patches that its router scores highest.
-
-    Rows with the same trial and N have the same routers, so the routing is worked out once for each such source, for
-    the largest l: the first l patches in the order of the routing values are J_s for every smaller l.
-    """
-
-    def __init__(self, rows: Rows, setting: Setting, train: Samples, test: Samples) -> None:
-        super().__init__(rows, setting, train, test)
-        self.patches_per_expert = setting.tensor(rows.patches_per_expert)
-        pairs, source = np.unique(np.stack((rows.group, rows.samples), axis=1), axis=0, return_inverse=True)
-        self.source = setting.tensor(source.reshape(-1))
-        trials = {int(group): int(trial) for group, trial in zip(rows.group, rows.trial, strict=True)}
-        self.routers = self._trained([(trials[int(group)], int(group), int(count)) for group, count in pairs])
-        most, groups = int(rows.patches_per_expert.max()), setting.tensor(pairs[:, 0])
-        self.tables = {}
-        for name, data in (("train", train), ("test", test)):
-            order = self._order(data, groups)
-            places = order[..., :most]
-            chosen = data.rows[groups].unsqueeze(2).expand(-1, -1, setting.classes, -1)
-            self.tables[name] = chosen.gather(-1, places)
-            if name == "test":
-                self.places = places
-                self.rank = (order == data.signal[groups][..., None, None]).to(torch.int8).argmax(-1)
-        self._start(rows, setting.classes, rows.patches_per_expert)
-
-    def _trained(self, sources: Sequence[tuple[int, int, int]]) -> Float[Tensor, "sources c d"]:
-        """The routers of each (trial, group, N) after `router_epochs` epochs (closed form)."""
-        setting, model = self.setting, self.setting.model
-        assert isinstance(model, models.SeparateMoE)
-        n, d = self.train.index.shape[2], self.train.bank.shape[2]
-        routers = []
-        for trial, group, count in sources:
-            sums = embedding(self.train.rows[group, :count], self.train.flat).sum(1)[None]
-            labels = self.train.labels[group : group + 1, :count]
-            direction = models.router_direction(sums, labels, torch.ones_like(sums[..., 0]), setting.classes)
-            initial = setting.tensor(models.initial_routers(trial, setting.seed, setting.classes, n, d))[None]
-            trained = models.train_routers(
-                initial,
-                direction,
-                epochs=model.router_epochs,
-                samples=setting.tensor(np.array([count])),
-                batch_size=model.batch_size,
-                learning_rate=1 / n,
-            )
-            routers.append(trained[0])
-        return torch.stack(routers)
-
-    def _order(self, data: Samples, groups: Int[Tensor, " sources"]) -> Int[Tensor, "sources N k n"]:
-        """The places of the patches of every sample by descending routing value, for each source."""
-        found = []
-        for source, group in enumerate(groups.tolist()):
-            bank = data.bank[0 if len(data.bank) == 1 else group]
-            values = bank @ self.routers[source].mT  # every patch of the bank once
-            scores = embedding(data.index[group], values).mT  # (N, k, n)
-            found.append(sorted_patches(scores))
-        return torch.stack(found)
-
-    def _keep(self, rows: Tensor) -> None:
-        super()._keep(rows)
-        self.patches_per_expert = self.patches_per_expert[rows]
-
-    def routing(self, counts: RoutingCounts) -> dict[str, Tensor]:
-        classes = self.setting.classes
-        received = (self.rank[self.source] < self.patches_per_expert[:, None, None]).to(self.setting.dtype)  # (T, N, k)
-        member = torch.nn.functional.one_hot(self.test.labels[self.group], classes).to(self.setting.dtype)
-        expert_coverage = received.mT @ member / member.sum(1, keepdim=True)
-        present = torch.ones(len(self.group), classes, dtype=torch.bool, device=self.setting.device)
-        routers = self.routers[self.source]
-        return {
-            "expert_coverage": expert_coverage,
-            "coverage": expert_coverage.amax(1),
-            "alignment": alignment(routers, self.setting.signals[self.group], present),
-        }
-
-    def example_kept(self) -> Tensor:
-        classes, n = self.setting.classes, self.test.index.shape[2]
-        places = self.places[self.source, :classes]  # (T, c, k, l)
-        counted = torch.arange(places.shape[-1], device=places.device) < self.patches_per_expert[:, None, None, None]
-        empty = torch.zeros(*places.shape[:3], n, device=places.device, dtype=torch.bool)
-        return empty.scatter(-1, places, counted.expand_as(places))
-
-
-def _outputs(rows: Rows, setting: Setting, pooled: np.ndarray) -> Float[Tensor, "T m c"]:
+def initial_outputs(rows: Rows, setting: Setting, pooled: np.ndarray) -> Float[Tensor, "T m c"]:
     """Each row's output weights over the number of patches that it pools: a / l."""
     outputs = 1 if setting.classes == 2 else setting.classes
     drawn = [models.initial_outputs(trial, setting.seed, setting.model.neurons, outputs) for trial in rows.trial]

@@ -16,7 +16,7 @@ import xarray as xr
 
 from moe_lab.patch_routing.cells import batches_of, cells_of, make_task, one_by_one, run_of
 from moe_lab.patch_routing.model import JointMoE, SeparateMoE
-from moe_lab.patch_routing.training import Task
+from moe_lab.patch_routing.run import Task
 from moe_lab.sweep import sweep
 from moe_lab.trials import choose_device, device_label
 

@@ -24,7 +24,8 @@ from moe_lab.patch_routing.data import INTEGER_PARTS, PatternTask, Samples
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.model import JointMoE, SeparateMoE
 from moe_lab.patch_routing.phase import SUCCESS
-from moe_lab.patch_routing.training import Run, Task, draw_samples, train_batch
+from moe_lab.patch_routing.run import Run, Task
+from moe_lab.patch_routing.training import draw_samples, train_batch
 from moe_lab.training import Snapshot
 from moe_lab.trials import choose_device, device_label
 
@@ -129,7 +130,13 @@ def phase_records(
         for kept in patches_per_expert
         for count in samples
     }
-    return _fill(_Map(runs, tuple(patches_per_expert), tuple(samples)), min(quick_look, trials))
+    filling = _Map(runs, tuple(patches_per_expert), tuple(samples))
+    given = "".join(f", {name}={value!r}" for name, value in settings.items())
+    filling.origin["call"] = (
+        f"phase_map(patches_per_expert={filling.kept}, samples={filling.samples}, trials={trials}, seed={seed}, "
+        f"task={task.code()}, model={model.code()}{given})"
+    )
+    return _fill(filling, min(quick_look, trials))
 
 
 @dataclass(frozen=True)
@@ -161,7 +168,7 @@ class _Map:
         self.done = np.zeros(shape, dtype=bool)
         self.accuracy, self.coverage = np.full(shape, np.nan), np.full(shape, np.nan)
         run = self.run
-        self.origin = {
+        self.origin: dict[str, Any] = {
             "config": json.dumps(run.record()),
             "seed": run.seed,
             "device": device_label(choose_device(run.device)),

@@ -18,7 +18,7 @@ from moe_lab.patch_routing.cells import batches_of, cells_of, make_task, run_of
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.measures import MEASURES
 from moe_lab.patch_routing.model import JointMoE, Model
-from moe_lab.patch_routing.training import Task
+from moe_lab.patch_routing.run import Task
 from moe_lab.sweep import sweep
 from moe_lab.trials import choose_device, device_label
 

@@ -9,70 +9,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, Self
+from typing import Any
 
 import numpy as np
-import torch
-from pydantic import model_validator
 from torch import Tensor
 
 from moe_lab import __version__
-from moe_lab.config import Config, knob, require
+from moe_lab.config import require
 from moe_lab.patch_routing import model as models
-from moe_lab.patch_routing.data import INTEGER_PARTS, ROLES, PatternTask, Samples, check_balance
-from moe_lab.patch_routing.digits import DigitTask
-from moe_lab.patch_routing.learners import Learner, Rows, Setting, make_learner
+from moe_lab.patch_routing.data import INTEGER_PARTS, ROLES, Samples
+from moe_lab.patch_routing.fixed_learners import CNNLearner, SeparateLearner
+from moe_lab.patch_routing.joint_learner import JointLearner
+from moe_lab.patch_routing.learners import Learner, Rows, Setting
 from moe_lab.patch_routing.measures import MEASURES
+from moe_lab.patch_routing.orders import Orders
+from moe_lab.patch_routing.run import Run, Task, what_is_shared
 from moe_lab.training import Snapshot
-from moe_lab.trials import Precision, choose_device, choose_dtype, device_label, stream
+from moe_lab.trials import choose_device, choose_dtype, device_label
 
-Task = PatternTask | DigitTask
-_STEPS_PLANNED = 32  # steps whose samples are drawn at once
+_LEARNERS: dict[type[models.Model], type[Learner]] = {
+    models.JointMoE: JointLearner,
+    models.SeparateMoE: SeparateLearner,
+    models.CNN: CNNLearner,
+}
 _WORTH_CHECKING = 0.05  # an epoch with more errors than this on the way is not checked for zero training error
-
-
-class Run(Config):
-    """One model on one task: everything that `train` needs to know, checked together.
-
-    Raises:
-      ConfigError: a value is out of bounds or the model does not fit the task (l > n, m not divisible by k, ...).
-    """
-
-    model: models.JointMoE | models.SeparateMoE | models.CNN
-    task: PatternTask | DigitTask
-    samples: int = knob(200, symbol="N", meaning="training samples", ge=2, le=10**7, slider=(20, 1000, 20))
-    trials: int = knob(5, symbol="T", meaning="independent trials", ge=1, le=10**6, slider=(1, 20, 1))
-    first_trial: int = knob(0, meaning="number of the first trial", ge=0, le=2**31)
-    seed: int = knob(0, symbol="seed", meaning="seed of all random streams", ge=0, le=2**63, slider=(0, 99, 1))
-    epochs: int = knob(150, symbol="E", meaning="most passes over the data", ge=1, le=10**6)
-    test_samples: int = knob(1000, symbol="N_test", meaning="test samples", ge=2, le=10**7)
-    record_every: int = knob(10, meaning="steps from one Snapshot to the next", ge=1, le=10**9)
-    measure: Literal["every", "last"] = knob("every", meaning="which Snapshots are measured on test samples")
-    device: str = knob("auto", meaning="where to compute: auto, cpu, cuda, cuda:N or mps")
-    precision: Precision = knob("float32", meaning="float32 or float64")
-
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        models.check_model(self.model, self.task.patches, self.task.classes)
-        check_balance(self.samples, self.task.classes)
-        check_balance(self.test_samples, self.task.classes, name="test_samples", symbol="N_test")
-        rule = "batch_size (B) must be at most samples (N)"
-        require(self.model.batch_size <= self.samples, rule, B=self.model.batch_size, N=self.samples)
-        return self
-
-    def code(self) -> str:
-        """The call of `train` that makes this run."""
-        given = [
-            f"{name}={getattr(self, name)!r}"
-            for name, field in type(self).model_fields.items()
-            if name not in ("model", "task") and getattr(self, name) != field.default
-        ]
-        return f"train({', '.join([self.model.code(), self.task.code(), *given])})"
-
-    def record(self) -> dict[str, Any]:
-        """The run as plain values for files; `kind` names the class of its model and of its task."""
-        plain = self.model_dump(mode="json")
-        return plain | {part: {"kind": type(getattr(self, part)).__name__, **plain[part]} for part in ("model", "task")}
 
 
 def train(model: models.Model, task: Task, **settings: Any) -> Iterator[Snapshot]:
@@ -108,10 +68,10 @@ def train_batch(runs: Sequence[Run], drawn: tuple[Samples, Samples] | None = Non
       ValueError: no runs, or runs that differ in something else; see `train` for the rest.
     """
     require(len(runs) > 0, "train_batch needs at least one run", runs=len(runs))
-    first = _shared(runs[0])
+    first = what_is_shared(runs[0])
     for run in runs[1:]:
         rule = "runs of one batch may differ in samples, trials, patches_per_expert, experts and learning_rate only"
-        require(_shared(run) == first, rule, first=runs[0].code(), other=run.code())
+        require(what_is_shared(run) == first, rule, first=runs[0].code(), other=run.code())
     choose_dtype(runs[0].precision, choose_device(runs[0].device))
     return _Training(runs, draw_samples(runs) if drawn is None else drawn).snapshots()
 
@@ -126,17 +86,6 @@ def draw_samples(runs: Sequence[Run]) -> tuple[Samples, Samples]:
     return train, run.task.draw(run.test_samples, split="test", **draw)
 
 
-def _shared(run: Run) -> Run:
-    """The run with everything that may differ within a batch set to one value."""
-    same: dict[str, Any] = {"learning_rate": None}
-    if not isinstance(run.model, models.CNN):
-        same["patches_per_expert"] = 1
-    if isinstance(run.model, models.JointMoE):
-        same["experts"] = 1
-    model = run.model.replace(**same)
-    return run.model_copy(update={"model": model, "samples": 0, "trials": 0, "first_trial": 0})
-
-
 class _Training:
     """One batch of rows on its way."""
 
@@ -148,8 +97,8 @@ class _Training:
         dtype = choose_dtype(run.precision, device)
         signals = task.signals(trials, run.seed).to(dtype).to(device)
         setting = Setting(run.model, task.classes, run.seed, signals, device, dtype)
-        self.learner: Learner = make_learner(self.rows, setting, train, test)
-        self.orders = _Orders(self.rows, run.seed, run.model.batch_size)
+        self.learner = _LEARNERS[type(run.model)](self.rows, setting, train, test)
+        self.orders = Orders(self.rows, run.seed, run.model.batch_size)
         self.epoch = -(-self.rows.samples // run.model.batch_size)  # steps of an epoch, rounded up
 
         count = len(self.rows.trial)
@@ -308,36 +257,3 @@ def _rows(runs: Sequence[Run]) -> tuple[Rows, list[int]]:
         learning_rate=np.array([run.model.learning_rate or run.task.learning_rate for run, _ in per_row]),
     )
     return rows, trials
-
-
-class _Orders:
-    """The order in which each row sees its samples: one permutation after another, cut into batches of B.
-
-    Rows of the same trial and N see the same order, whatever their model or l, and whoever trains beside them.
-    """
-
-    def __init__(self, rows: Rows, seed: int, batch_size: int) -> None:
-        pairs, self._pair = np.unique(np.stack((rows.trial, rows.samples), axis=1), axis=0, return_inverse=True)
-        self._pair = self._pair.reshape(-1)
-        self._streams = [(stream(seed, int(trial), f"order/{count}"), int(count)) for trial, count in pairs]
-        self._drawn = [np.empty(0, dtype=np.int64) for _ in pairs]
-        self._begin = 0  # position in the order where the drawn parts begin
-        self._batch = batch_size
-
-    def plan(self, step: int, rows: np.ndarray, device: torch.device) -> Tensor:
-        """(steps, rows, B) the samples of the next steps after `step`."""
-        used, pairs = np.unique(self._pair[rows], return_inverse=True)
-        position, wanted = step * self._batch, _STEPS_PLANNED * self._batch
-        blocks = np.stack([self._take(int(pair), position - self._begin, wanted) for pair in used])
-        self._begin = position
-        chosen = blocks.reshape(len(used), _STEPS_PLANNED, self._batch)[pairs.reshape(-1)].swapaxes(0, 1)
-        return torch.as_tensor(np.ascontiguousarray(chosen), device=device)
-
-    def _take(self, pair: int, skip: int, wanted: int) -> np.ndarray:
-        generator, count = self._streams[pair]
-        parts, have = [self._drawn[pair][skip:]], len(self._drawn[pair]) - skip
-        while have < wanted:
-            parts.append(generator.permutation(count))
-            have += count
-        self._drawn[pair] = np.concatenate(parts)
-        return self._drawn[pair][:wanted]

@@ -1,0 +1,70 @@
+"""Everything that a training needs to know, checked together before it starts."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import model_validator
+
+from moe_lab.config import Config, knob, require
+from moe_lab.patch_routing import model as models
+from moe_lab.patch_routing.data import PatternTask, check_balance
+from moe_lab.patch_routing.digits import DigitTask
+from moe_lab.trials import Precision
+
+Task = PatternTask | DigitTask
+
+
+class Run(Config):
+    """One model on one task: everything that `train` needs to know, checked together.
+
+    Raises:
+      ConfigError: a value is out of bounds or the model does not fit the task (l > n, m not divisible by k, ...).
+    """
+
+    model: models.JointMoE | models.SeparateMoE | models.CNN
+    task: PatternTask | DigitTask
+    samples: int = knob(200, symbol="N", meaning="training samples", ge=2, le=10**7, slider=(20, 1000, 20))
+    trials: int = knob(5, symbol="T", meaning="independent trials", ge=1, le=10**6, slider=(1, 20, 1))
+    first_trial: int = knob(0, meaning="number of the first trial", ge=0, le=2**31)
+    seed: int = knob(0, symbol="seed", meaning="seed of all random streams", ge=0, le=2**63, slider=(0, 99, 1))
+    epochs: int = knob(150, symbol="E", meaning="most passes over the data", ge=1, le=10**6)
+    test_samples: int = knob(1000, symbol="N_test", meaning="test samples", ge=2, le=10**7)
+    record_every: int = knob(10, meaning="steps from one Snapshot to the next", ge=1, le=10**9)
+    measure: Literal["every", "last"] = knob("every", meaning="which Snapshots are measured on test samples")
+    device: str = knob("auto", meaning="where to compute: auto, cpu, cuda, cuda:N or mps")
+    precision: Precision = knob("float32", meaning="float32 or float64")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        models.check_model(self.model, self.task.patches, self.task.classes)
+        check_balance(self.samples, self.task.classes)
+        check_balance(self.test_samples, self.task.classes, name="test_samples", symbol="N_test")
+        rule = "batch_size (B) must be at most samples (N)"
+        require(self.model.batch_size <= self.samples, rule, B=self.model.batch_size, N=self.samples)
+        return self
+
+    def code(self) -> str:
+        """The call of `train` that makes this run."""
+        given = [
+            f"{name}={getattr(self, name)!r}"
+            for name, field in type(self).model_fields.items()
+            if name not in ("model", "task") and getattr(self, name) != field.default
+        ]
+        return f"train({', '.join([self.model.code(), self.task.code(), *given])})"
+
+    def record(self) -> dict[str, Any]:
+        """The run as plain values for files; `kind` names the class of its model and of its task."""
+        plain = self.model_dump(mode="json")
+        return plain | {part: {"kind": type(getattr(self, part)).__name__, **plain[part]} for part in ("model", "task")}
+
+
+def what_is_shared(run: Run) -> Run:
+    """The run with everything that may differ within a batch set to one value."""
+    same: dict[str, Any] = {"learning_rate": None}
+    if not isinstance(run.model, models.CNN):
+        same["patches_per_expert"] = 1
+    if isinstance(run.model, models.JointMoE):
+        same["experts"] = 1
+    model = run.model.replace(**same)
+    return run.model_copy(update={"model": model, "samples": 0, "trials": 0, "first_trial": 0})
