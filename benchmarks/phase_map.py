@@ -24,7 +24,9 @@ def run() -> list[Result]:
     peak = _peak()
     plain, ours, accuracy = 0.0, 0.0, []
     begin = time.process_time()
-    for seen, partial in enumerate(phase_map_stream(patches_per_expert=KEPT, samples=SAMPLES, trials=TRIALS, seed=SEED)):
+    for seen, partial in enumerate(
+        phase_map_stream(patches_per_expert=KEPT, samples=SAMPLES, trials=TRIALS, seed=SEED)
+    ):
         last = partial
         ours += time.process_time() - begin
         if seen % 20 == 19 and cells and (kept_cell := cells.pop(0)):
@@ -48,8 +50,14 @@ def run() -> list[Result]:
     return [
         Result("phase_map", ours, "CPU s", 60.0, note=f"{trainings} trainings in one call"),
         Result("phase_map_memory", peak, "GB", 2.0, note="peak of the whole process"),
-        Result("phase_map_speedup", plain / len(accuracy) * trainings / ours, "times", 4.0, "at least",
-               note=f"plain loop measured on {len(accuracy)} of the trainings, one of each cell"),
+        Result(
+            "phase_map_speedup",
+            plain / len(accuracy) * trainings / ours,
+            "times",
+            4.0,
+            "at least",
+            note=f"plain loop measured on {len(accuracy)} of the trainings, one of each cell",
+        ),
     ]
 
 

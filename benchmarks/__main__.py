@@ -1,0 +1,77 @@
+"""Runs the benchmarks and writes results.json beside this file.
+
+python -m benchmarks                 all of them
+python -m benchmarks step live       some topics; the other results in the file stay
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import Result, machine
+
+TOPICS = {
+    "step": "one joint step at MNIST's size",
+    "live": "a live training, and the import",
+    "phase_map": "figure 5's map in one call",
+    "browser": "a slider in a real browser",
+    "gpu": "figure 5's map at d=784 on a GPU",
+}
+FILE = Path(__file__).with_name("results.json")
+
+
+def main(topics: list[str]) -> int:
+    """Measures the topics, each in a process of its own, so that neither memory nor caches carry over.
+
+    Returns:
+      1 where a target is missed, else 0.
+    """
+    unknown = set(topics) - set(TOPICS)
+    if unknown:
+        raise SystemExit(f"a topic must be one of {', '.join(TOPICS)}: got {', '.join(sorted(unknown))}")
+    known: dict[str, Any] = json.loads(FILE.read_text()) if topics and FILE.exists() else {}
+    missed = 0
+    for topic in topics or TOPICS:
+        print(f"{topic}: {TOPICS[topic]}", flush=True)
+        child = [sys.executable, "-m", "benchmarks", "--measure", topic]
+        answer = subprocess.run(child, stdout=subprocess.PIPE, text=True, check=True).stdout
+        measured = json.loads(answer.splitlines()[-1])
+        known.update(measured)
+        FILE.write_text(json.dumps(known, indent=2) + "\n")
+        for name, figure in measured.items():
+            missed += figure["holds"] is False
+            print(f"  {sentence(name, figure)}", flush=True)
+    return int(missed > 0)
+
+
+def measure(topic: str) -> None:
+    """Measures one topic in this process; the last line printed is its part of results.json."""
+    from benchmarks.measure import one_thread
+
+    one_thread()
+    results: list[Result] = importlib.import_module(f"benchmarks.{topic}").run()
+    at = machine()
+    command = f"python -m benchmarks {topic}"
+    print(json.dumps({result.name: {**result.record(command), "machine": at} for result in results}))
+
+
+def sentence(name: str, figure: dict[str, Any]) -> str:
+    """One figure in words."""
+    if figure["value"] is None:
+        return f"{name}: not measured ({figure['note']})"
+    target = f", target {figure['best']} {figure['target']:g}" if figure["target"] is not None else ""
+    verdict = {True: " - holds", False: " - MISSED", None: ""}[figure["holds"]]
+    note = f" ({figure['note']})" if figure["note"] else ""
+    return f"{name}: {figure['value']:.3g} {figure['unit']}{target}{verdict}{note}"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--measure"]:
+        measure(sys.argv[2])
+    else:
+        sys.exit(main(sys.argv[1:]))
