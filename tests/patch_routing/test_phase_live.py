@@ -31,6 +31,7 @@ def test_the_full_map_is_that_of_phase_map(task: Any, model: Any) -> None:
         assert live[name].dims == whole[name].dims
     for axis in ("patches_per_expert", "samples", "trial"):
         np.testing.assert_array_equal(live[axis], whole[axis])
+    assert live.attrs["call"] == whole.attrs["call"]
 
 
 @pytest.mark.parametrize("quick_look", [0, 3, 50])
