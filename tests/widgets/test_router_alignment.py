@@ -342,7 +342,7 @@ def test_divergence_is_said_and_leaves_the_picture_finite(make: Make) -> None:
     record = lab.record
     record.joint.diverged[1] = True
     record.joint.values["test_accuracy"][1] = np.nan
-    assert "loss of joint became infinite in trial 2" in lab.trouble(record)
+    assert "The pMoE's loss became infinite in trial 2" in lab.trouble(record)
     lab.picture.draw(record)
     assert np.isfinite(lab.picture.outcome.thick["joint"].get_ydata()).all()
 

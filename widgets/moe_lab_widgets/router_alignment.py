@@ -88,6 +88,14 @@ class RouterAlignmentLab(Lab):
 
     # ---- words ----
 
+    def trouble(self, record: Frame) -> str:
+        said = []
+        for name, part in (("pMoE", record.joint), ("CNN", record.cnn)):
+            if part.diverged.any():
+                trials = ", ".join(str(trial + 1) for trial in np.flatnonzero(part.diverged))
+                said.append(f"The {name}'s loss became infinite in trial {trials}, which has stopped there.")
+        return " ".join(said)
+
     def progress(self, record: Frame) -> str:
         return f"step {record.step} of {record.total}"
 
