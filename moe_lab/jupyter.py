@@ -48,8 +48,9 @@ def serve(folder: Path, *, browser: bool, port: int | None, ip: str) -> None:
     from jupyterlab.labapp import LabApp
 
     options = [f"--ServerApp.root_dir={folder.resolve()}", f"--ServerApp.ip={ip}"]
-    # The course needs no network: no question about news, no look for newer versions.
+    # The course needs no network: no question about news, no look for newer versions, no list of extensions to install.
     options += ["--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate", "--LabApp.news_url=None"]
+    options += ["--LabApp.extension_manager=readonly"]
     if (folder / FIRST_NOTEBOOK).exists():
         options.append(f"--LabApp.default_url=/lab/tree/{FIRST_NOTEBOOK}")
     if not browser:
