@@ -68,8 +68,8 @@ class RoutingCounts:
         self.received += received @ member
         self.largest += largest @ member
         self.gates += gate @ member
-        kinds_of = torch.nn.functional.one_hot(roles, kinds).to(gates.dtype).flatten(1, 2)
-        self.kept += mask.flatten(2).to(gates.dtype) @ kinds_of
+        each = torch.arange(kinds, device=roles.device)[:, None, None]
+        self.kept += mask.flatten(2).to(gates.dtype) @ (roles[:, None] == each).to(gates.dtype).flatten(2).mT
 
     def values(self, present: Tensor) -> dict[str, Tensor]:
         """The measures, given which experts each trial has (T, k); absent experts get NaN."""
