@@ -106,7 +106,7 @@ def phase_map_stream(
         meanings={"patches_per_expert": "l, patches each expert keeps", "samples": "N, training samples"},
         attrs={
             "call": call,
-            "config": json.dumps([run.model_dump(mode="json") for run in runs[:1]]),
+            "config": json.dumps([run.record() for run in runs[:1]]),
             "device": device_label(choose_device(device)),
             "paper": "pmoe2023, figure 5",
         },
