@@ -34,7 +34,7 @@ class RouterAlignmentLab(Lab):
     title = "Router alignment"
     knobs = of.KNOBS
     stories = STORIES
-    frames = 12  # a frame takes about 15 ms: a fifth of the time goes into drawing, at most
+    frames = 10.5  # a frame takes about 16 ms: at most a fifth of the time goes into drawing
 
     def __init__(self, **values: Any) -> None:
         self._drawn = of.Drawn()
