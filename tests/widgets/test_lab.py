@@ -68,7 +68,8 @@ def _check_state(lab: TinyLab) -> None:
     assert lab.finished and lab.error is None
     values = lab.values
     for name, widget in lab.controls.knobs.items():
-        assert widget.value == pytest.approx(values[name]) if not isinstance(values[name], str) else values[name]
+        expected = values[name]
+        assert widget.value == (expected if isinstance(expected, str) else pytest.approx(expected))
     assert [record.step for record in lab.records] == list(range(values["epochs"] + 1))
     assert lab.record is lab.records[-1] is lab.picture.last
     for name, expected in _expected(lab).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -184,6 +185,19 @@ def test_a_wrong_combination_is_said_in_a_sentence_and_the_last_good_picture_sta
 def test_a_value_that_no_slider_has_is_refused_when_the_lab_is_made() -> None:
     with pytest.raises(ValueError, match="RouterAlignmentLab has no knob 'expert'"):
         RouterAlignmentLab(expert=3)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"source": "faces"}, "source must be one of 'digits', 'synthetic': got source='faces'"),
+        ({"noise": "loud"}, "noise must be a finite number: got noise='loud'"),
+        ({"noise": float("nan")}, "noise must be a finite number: got noise=nan"),
+    ],
+)
+def test_a_value_that_no_widget_can_hold_is_refused_in_words(values: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        RouterAlignmentLab(**values)
 
 
 # ---- what it shows ----

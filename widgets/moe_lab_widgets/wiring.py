@@ -5,6 +5,8 @@ Every callback is safe: an error is shown in words, kept, and raised again by `w
 
 from __future__ import annotations
 
+import math
+import numbers
 import os
 import sys
 import threading
@@ -14,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from moe_lab.config import Knob
+from moe_lab.config import Knob, require
 from moe_lab_widgets.callbacks import Own, safely
 from moe_lab_widgets.controls import OWN, SPEEDS, Controls
 from moe_lab_widgets.output import NotebookOutput
@@ -242,6 +244,14 @@ class Wiring:
         unknown = [name for name in values if name not in self._defaults]
         if unknown:
             raise ValueError(f"{type(self).__name__} has no knob {unknown[0]!r}: it has {', '.join(self._defaults)}")
+        for knob in self.knobs:
+            value = values.get(knob.name, knob.default)
+            if knob.choices:
+                rule = f"{knob.title} must be one of {', '.join(map(repr, knob.choices))}"
+                require(value in knob.choices, rule, **{knob.name: value})
+            else:
+                proper = isinstance(value, numbers.Real) and math.isfinite(value)
+                require(proper, f"{knob.title} must be a finite number", **{knob.name: value})
 
     def _move(self, values: Mapping[str, Any]) -> None:
         """Moves several widgets and starts one run."""
