@@ -145,7 +145,7 @@ def _row(task: str, model: str, result: Result) -> dict[str, Any]:
         "test_accuracy_std": _finite(np.nanstd, accuracy),
         "coverage_mean": _finite(np.nanmean, last["coverage"].values) if "coverage" in last else None,
         "seconds": round(result.seconds, 3),
-        "config": result.run.model_dump(mode="json"),
+        "config": result.run.record(),
     }
 
 

@@ -74,10 +74,11 @@ class TestReport:
         _, report = done
         planned = demo.plan(3, 5, "cpu")
         for run in report["runs"]:
-            config = run["config"]
-            assert config == planned[run["task"], run["model"]].model_dump(mode="json")
+            config, plan = run["config"], planned[run["task"], run["model"]]
+            assert config == plan.record()
             assert (config["seed"], config["trials"], config["device"]) == (3, 5, "cpu")
-            assert Run(**{**config, "model": planned[run["task"], run["model"]].model}).samples == config["samples"]
+            assert config["model"]["kind"] == type(plan.model).__name__
+            assert Run(**{**config, "model": plan.model, "task": plan.task}) == plan
 
     def test_live_default_is_the_widgets_default(self):
         joint = demo.plan(0, 5, "auto")["patterns", "joint"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.trials import choose_device, choose_dtype, device_label, stream
+from moe_lab.trials import choose_device, choose_dtype, device_label, stream, threads_for
 
 CUDA = torch.cuda.is_available()
 
@@ -83,3 +83,19 @@ def test_device_label() -> None:
     assert device_label(torch.device("cpu")) == "cpu"
     if CUDA:
         assert device_label(torch.device("cuda")) == f"cuda ({torch.cuda.get_device_name()})"
+
+
+def test_small_steps_get_one_thread_and_the_caller_its_own_back() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with threads_for(1e5, torch.device("cpu")):
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+        with threads_for(1e9, torch.device("cpu")):
+            assert torch.get_num_threads() == 2
+        with pytest.raises(KeyError), threads_for(1e5, torch.device("cpu")):
+            raise KeyError
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from moe_lab.patch_routing.measures import MEASURES
 from moe_lab.patch_routing.orders import Orders
 from moe_lab.patch_routing.run import Run, Task, what_is_shared
 from moe_lab.training import Snapshot
-from moe_lab.trials import choose_device, choose_dtype, device_label
+from moe_lab.trials import choose_device, choose_dtype, device_label, threads_for
 
 _LEARNERS: dict[type[models.Model], type[Learner]] = {
     models.JointMoE: JointLearner,
@@ -109,32 +110,46 @@ class _Training:
         self.constants = self._examples(test) if run.measure == "every" else {}
         self.epoch_wrong = np.zeros(count)  # errors on the way, up to the row's last epoch
         self.shown = np.zeros((3, count))  # errors, loss and steps up to the row's last record
+        self.step = 0
+        self.planned: list[Tensor] = []  # samples of the next steps, the next one last
 
     def snapshots(self) -> Iterator[Snapshot]:
-        run, step = self.run, 0
-        if run.measure == "every":
-            self._measure(np.ones(len(self.resident), dtype=bool))
-            self._note_exactly(np.arange(len(self.resident)))
-        yield self._snapshot(step)
+        with self._threads():
+            if self.run.measure == "every":
+                self._measure(np.ones(len(self.resident), dtype=bool))
+                self._note_exactly(np.arange(len(self.resident)))
+        yield self._snapshot()
         while len(self.resident):
-            for samples in self.orders.plan(step, self.resident, self.learner.setting.device):
-                self.learner.step(samples)
-                step += 1
-                alive = ~self.finished[self.resident]
-                self.steps[self.resident[alive]] = step
-                ended = self._ended(step, alive)
-                due = step % run.record_every == 0 or bool((ended == alive).all())
-                if due:
-                    self._note_online(alive & ~ended)
-                if due and run.measure == "every":
-                    self._measure(alive)
-                elif ended.any():
-                    self._measure(ended)
-                left = self._drop_finished() if ended.any() else False
-                if due:
-                    yield self._snapshot(step)
-                if left:
-                    break  # the plan was for rows of which some have left
+            with self._threads():  # not across the yield: the consumer keeps its own threads
+                self._train_until_due()
+            yield self._snapshot()
+
+    def _train_until_due(self) -> None:
+        """Steps until a Snapshot is due: every `record_every` steps, and when the last row ends."""
+        run, due = self.run, False
+        while not due:
+            if not self.planned:
+                self.planned = list(self.orders.plan(self.step, self.resident, self.learner.setting.device))[::-1]
+            self.learner.step(self.planned.pop())
+            self.step += 1
+            alive = ~self.finished[self.resident]
+            self.steps[self.resident[alive]] = self.step
+            ended = self._ended(self.step, alive)
+            due = self.step % run.record_every == 0 or bool((ended == alive).all())
+            if due:
+                self._note_online(alive & ~ended)
+            if due and run.measure == "every":
+                self._measure(alive)
+            elif ended.any():
+                self._measure(ended)
+            if ended.any() and self._drop_finished():
+                self.planned = []  # the plan was for rows of which some have left
+
+    def _threads(self) -> AbstractContextManager[None]:
+        """As many torch threads as a step of the rows at hand is worth."""
+        model, data = self.run.model, self.learner.train
+        patches = len(self.resident) * model.batch_size * data.index.shape[2]
+        return threads_for(4 * patches * model.neurons * data.bank.shape[2], self.learner.setting.device)
 
     def _ended(self, step: int, alive: np.ndarray) -> np.ndarray:
         """(resident,) which rows end now: zero training error, the epoch limit, or a loss that is not finite.
@@ -153,9 +168,8 @@ class _Training:
         candidates = np.flatnonzero(due & ~lost & (last | (errors <= _WORTH_CHECKING)))
         if len(candidates):
             ended[candidates] = self._note_exactly(candidates)
-            lost[candidates] = ~np.isfinite(
-                self.values["train_loss"][self.resident[candidates]]
-            )  # the last step's fault
+            exact = self.values["train_loss"][self.resident[candidates]]
+            lost[candidates] = ~np.isfinite(exact)  # the last step may have broken them
         ended |= lost | last
         self.diverged[self.resident[lost]] = True
         self.finished[self.resident[ended]] = True
@@ -217,10 +231,10 @@ class _Training:
             "example_sides": first.sides.cpu().numpy()[group],
         }
 
-    def _snapshot(self, step: int) -> Snapshot:
+    def _snapshot(self) -> Snapshot:
         values = {name: value.copy() for name, value in self.values.items()} | self.constants
         return Snapshot(
-            step=step,
+            step=self.step,
             values=values,
             measures={name: MEASURES[name] for name in values},
             steps=self.steps.copy(),

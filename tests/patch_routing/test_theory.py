@@ -151,7 +151,7 @@ def test_sizes_that_make_no_sense_are_refused() -> None:
         Sizes(patches_per_expert=20)
     with pytest.raises(ConfigError, match=r"error \(eps\) must be greater than 0: got eps=0"):
         Sizes(error=0.0)
-    with pytest.raises(ConfigError, match=r"delta \(delta\) must be at least 1"):
+    with pytest.raises(ConfigError, match=r"delta must be at least 1"):
         Sizes(delta=0.5)
 
 
