@@ -379,3 +379,10 @@ def test_closing_leaves_no_thread_and_no_widget() -> None:
     lab.close()
     assert set(threading.enumerate()) <= before
     assert lab.picture.image.comm is None
+
+
+def test_a_run_that_does_not_wait_is_drawn_more_rarely(make: Make) -> None:
+    lab = make()
+    assert lab._runner.frames == RouterAlignmentLab.fast_frames
+    lab.controls.speed.value = "easy to follow"
+    assert lab._runner.frames == RouterAlignmentLab.frames and lab._runner.pace > 0
