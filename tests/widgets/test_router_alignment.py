@@ -193,6 +193,7 @@ def test_a_value_that_no_slider_has_is_refused_when_the_lab_is_made() -> None:
         ({"source": "faces"}, "source must be one of 'digits', 'synthetic': got source='faces'"),
         ({"noise": "loud"}, "noise must be a finite number: got noise='loud'"),
         ({"noise": float("nan")}, "noise must be a finite number: got noise=nan"),
+        ({"samples": 100.5}, "samples (N) must be a whole number: got samples=100.5"),
     ],
 )
 def test_a_value_that_no_widget_can_hold_is_refused_in_words(values: dict[str, object], sentence: str) -> None:

@@ -252,6 +252,8 @@ class Wiring:
             else:
                 proper = isinstance(value, numbers.Real) and math.isfinite(value)
                 require(proper, f"{knob.title} must be a finite number", **{knob.name: value})
+                rule = f"{knob.title} must be a whole number"
+                require(not knob.whole or float(value).is_integer(), rule, **{knob.name: value})
 
     def _move(self, values: Mapping[str, Any]) -> None:
         """Moves several widgets and starts one run."""
