@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import embedding
 
 from moe_lab.patch_routing import model as models
-from moe_lab.patch_routing.data import Samples
+from moe_lab.patch_routing.data import ROLES, Samples
 from moe_lab.patch_routing.learners import Learner, Rows, Setting, initial_outputs
 from moe_lab.patch_routing.measures import RoutingCounts, alignment
 from moe_lab.routing import sorted_patches
@@ -102,6 +102,9 @@ class SeparateLearner(_FixedLearner):
             if name == "test":
                 self.places = places
                 self.rank = (order == data.signal[groups][..., None, None]).to(torch.int8).argmax(-1)
+                roles = data.roles[groups].unsqueeze(2).expand(-1, -1, setting.classes, -1).gather(-1, places)
+                kinds = torch.nn.functional.one_hot(roles, len(ROLES)).to(setting.dtype)
+                self.load = kinds.mean(1).cumsum(2)  # (sources, k, l, roles), for every l at once
         self._start(rows, setting.classes, rows.patches_per_expert)
 
     def _trained(self, sources: Sequence[tuple[int, int, int]]) -> Float[Tensor, "sources c d"]:
@@ -150,6 +153,8 @@ class SeparateLearner(_FixedLearner):
         return {
             "expert_coverage": expert_coverage,
             "coverage": expert_coverage.amax(1),
+            "gate_matrix": expert_coverage,  # gates are 1 where o is received
+            "expert_load": self.load[self.source, :, self.patches_per_expert - 1],
             "alignment": alignment(routers, self.setting.signals[self.group], present),
         }
 
