@@ -10,6 +10,8 @@ from pathlib import Path
 # What the Labs need to show, beyond the library itself.
 NEEDED = {"jupyterlab": "JupyterLab", "ipykernel": "a Python kernel", "ipywidgets": "the sliders"}
 FIRST_NOTEBOOK = "00_start_here.ipynb"
+# Turns off JupyterLab's question about news, which its own option for news does not.
+CONFIG = Path(__file__).resolve().parent / "jupyter_config"
 
 
 def missing() -> list[str]:
@@ -45,7 +47,10 @@ def serve(folder: Path, *, browser: bool, port: int | None, ip: str) -> None:
       port: the port; None for Jupyter's usual one, or the next that is free.
       ip: the address to listen on.
     """
-    from jupyterlab.labapp import LabApp
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(
+        [str(CONFIG), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
+    )
+    from jupyterlab.labapp import LabApp  # after the line above, which it reads
 
     options = [f"--ServerApp.root_dir={folder.resolve()}", f"--ServerApp.ip={ip}"]
     # The course needs no network: no question about news, no look for newer versions, no list of extensions to install.

@@ -126,7 +126,8 @@ class TestWheel:
         expected = {f"moe_lab/_notebooks/{path.name}" for path in (root / "notebooks").glob("*.ipynb")}
         assert expected
         assert expected <= set(names)
-        assert {"moe_lab/py.typed", "moe_lab_widgets/__init__.py"} <= set(names)
+        config = "moe_lab/jupyter_config/labconfig/page_config.json"
+        assert {"moe_lab/py.typed", "moe_lab_widgets/__init__.py", config} <= set(names)
         assert any(name.endswith("/LICENSE") for name in names)
         assert not [name for name in names if "__pycache__" in name or ".ipynb_checkpoints" in name]
 
