@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import moe_lab
+from moe_lab.files import write_whole
 
 # What each file was when it was copied, to tell an edited file from one that is only old.
 RECORD = ".moe_lab_course.json"
@@ -78,10 +79,9 @@ def copy_course(folder: Path, source: Path | None = None) -> Copied:
         for path in _files(source):
             _copy_one(path, folder, path.relative_to(source).as_posix(), record, copied)
         _write(folder / RECORD, json.dumps(record, indent=1, sort_keys=True).encode())
-    except OSError as error:
-        raise RuntimeError(
-            f"the course needs a folder that it can write to: got {folder} ({error.strerror})"
-        ) from error
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error.__cause__ or error, "strerror", None)
+        raise RuntimeError(f"the course needs a folder that it can write to: got {folder} ({reason})") from error
     return copied
 
 
@@ -132,9 +132,7 @@ def _read_record(path: Path) -> dict[str, str]:
 def _write(path: Path, content: bytes) -> None:
     """Writes a whole file or none: a kill in the middle leaves the old one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(content)
-    os.replace(part, path)
+    write_whole(path, content)
 
 
 def _hash(content: bytes) -> str:

@@ -8,7 +8,7 @@ stop it within a fraction of a second.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,12 +86,6 @@ def phase_map_stream(
         run_of(point, model=base, task=chosen, trials=trials, seed=seed, settings=settings) for point in points
     ]  # checks every cell before any is trained
     device = runs[0].device if runs else "auto"
-    call = (
-        f"phase_map(patches_per_expert={tuple(patches_per_expert)}, samples={tuple(samples)}, trials={trials}, "
-        f"seed={seed}, task={chosen.code()}, model={base.code()}"
-        + "".join(f", {name}={value!r}" for name, value in settings.items())
-        + ")"
-    )
     filling = sweep(
         cells_of(base, chosen, settings),
         axes,
@@ -105,13 +99,30 @@ def phase_map_stream(
         config=[base, chosen, settings],
         meanings={"patches_per_expert": "l, patches each expert keeps", "samples": "N, training samples"},
         attrs={
-            "call": call,
+            "call": call_of(base, chosen, patches_per_expert, samples, trials, seed, settings),
             "config": json.dumps([run.record() for run in runs[:1]]),
             "device": device_label(choose_device(device)),
             "paper": "pmoe2023, figure 5",
         },
     )
     return _maps(filling)
+
+
+def call_of(
+    model: SeparateMoE | JointMoE,
+    task: Task,
+    patches_per_expert: Sequence[int],
+    samples: Sequence[int],
+    trials: int,
+    seed: int,
+    settings: Mapping[str, Any],
+) -> str:
+    """The call of `phase_map` that makes a map."""
+    given = "".join(f", {name}={value!r}" for name, value in settings.items())
+    return (
+        f"phase_map(patches_per_expert={tuple(patches_per_expert)}, samples={tuple(samples)}, trials={trials}, "
+        f"seed={seed}, task={task.code()}, model={model.code()}{given})"
+    )
 
 
 def _maps(filling: Iterator[xr.Dataset]) -> Iterator[xr.Dataset]:

@@ -23,7 +23,7 @@ from moe_lab.patch_routing.cells import run_of
 from moe_lab.patch_routing.data import INTEGER_PARTS, PatternTask, Samples
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.model import JointMoE, SeparateMoE
-from moe_lab.patch_routing.phase import SUCCESS
+from moe_lab.patch_routing.phase import SUCCESS, call_of
 from moe_lab.patch_routing.run import Run, Task
 from moe_lab.patch_routing.training import draw_samples, train_batch
 from moe_lab.training import Snapshot
@@ -131,11 +131,7 @@ def phase_records(
         for count in samples
     }
     filling = _Map(runs, tuple(patches_per_expert), tuple(samples))
-    given = "".join(f", {name}={value!r}" for name, value in settings.items())
-    filling.origin["call"] = (
-        f"phase_map(patches_per_expert={filling.kept}, samples={filling.samples}, trials={trials}, seed={seed}, "
-        f"task={task.code()}, model={model.code()}{given})"
-    )
+    filling.origin["call"] = call_of(model, task, filling.kept, filling.samples, trials, seed, settings)
     return _fill(filling, min(quick_look, trials))
 
 

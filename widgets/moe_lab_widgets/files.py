@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
+
+from moe_lab import files
 
 
 def write_whole(path: str | Path, content: bytes) -> Path:
@@ -23,17 +23,10 @@ def write_whole(path: str | Path, content: bytes) -> Path:
     path = Path(path).expanduser()
     if not path.parent.exists():
         raise FileNotFoundError(f"the folder of a file to save must exist: got folder={str(path.parent)!r}")
-    temporary: str | None = None
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-        reason = error.strerror or type(error).__name__
+        files.write_whole(path, content)
+    except RuntimeError as error:
+        reason = getattr(error.__cause__, "strerror", None) or type(error.__cause__).__name__
         raise RuntimeError(f"{str(path)!r} cannot be written ({reason}): choose a folder you may write to") from error
     return path
 
