@@ -1,0 +1,8 @@
+"""Specialisation (chen2022): nonlinear experts that divide clusters, and a router that learns who serves which."""
+
+from moe_lab.specialization.data import ClusterTask, Samples
+from moe_lab.specialization.model import SingleExpert, SwitchMoE
+from moe_lab.specialization.run import Run
+from moe_lab.specialization.training import train, train_run
+
+__all__ = ["ClusterTask", "Run", "Samples", "SingleExpert", "SwitchMoE", "train", "train_run"]

@@ -1,0 +1,197 @@
+"""Samples from clusters, each with a label signal of its own (chen2022, definition 3.1).
+
+A sample of cluster k holds its label signal y alpha v_k, its cluster center beta c_k, the label signal of another
+cluster with a random sign, epsilon gamma v_k', and P - 3 patches of Gaussian noise, in a random order. Only the center
+says which of the two label signals counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from pydantic import model_validator
+from torch import Tensor
+
+from moe_lab.config import Config, knob, require
+from moe_lab.trials import stream
+
+ROLES = ("feature", "center", "feature noise", "random noise")
+FEATURE, CENTER, FEATURE_NOISE, RANDOM_NOISE = range(4)
+Split = Literal["train", "test"]
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Drawn samples of many trials, in parts: what each patch is made of is known, so none needs to be stored whole.
+
+    Attributes:
+      signals: (trials, 2K, d) orthonormal: v_1 ... v_K, then c_1 ... c_K.
+      labels: (trials, N) y, -1 or +1.
+      clusters: (trials, N) k, from 0.
+      others: (trials, N) k', the cluster whose label signal is feature noise here.
+      strengths: (trials, N, 3) what multiplies v_k, c_k and v_k': y alpha, beta, epsilon gamma (all times the scale).
+      noise: (trials, N, P - 3, d) the patches of random noise (times the scale).
+      order: (trials, N, P) for every place of a patch, which of (feature, center, feature noise, noise ...) lies there.
+    """
+
+    signals: Float[Tensor, "trials S d"]
+    labels: Int[Tensor, "trials N"]
+    clusters: Int[Tensor, "trials N"]
+    others: Int[Tensor, "trials N"]
+    strengths: Float[Tensor, "trials N 3"]
+    noise: Float[Tensor, "trials N Q d"]
+    order: Int[Tensor, "trials N P"]
+
+    def __len__(self) -> int:
+        return int(self.labels.shape[1])
+
+    @property
+    def kinds(self) -> int:
+        """K, the number of clusters."""
+        return self.signals.shape[1] // 2
+
+    @property
+    def roles(self) -> Int[Tensor, "trials N P"]:
+        """For every patch, which of ROLES it is."""
+        return self.order.clamp(max=RANDOM_NOISE)
+
+    @property
+    def directions(self) -> Int[Tensor, "trials N 3"]:
+        """Which row of `signals` each of the three strengths multiplies."""
+        return torch.stack((self.clusters, self.clusters + self.kinds, self.others), dim=-1)
+
+    def signal_patches(self) -> Float[Tensor, "trials N 3 d"]:
+        """The feature, center and feature noise patches of every sample."""
+        trials = torch.arange(len(self.labels), device=self.labels.device)[:, None, None]
+        return self.strengths[..., None] * self.signals[trials, self.directions]
+
+    def patches(self) -> Float[Tensor, "trials N P d"]:
+        """The samples themselves, patches in their random order. Needs trials * N * P * d numbers of memory."""
+        unshuffled = torch.cat((self.signal_patches(), self.noise), dim=2)
+        return unshuffled.gather(2, self.order[..., None].expand(*self.order.shape, unshuffled.shape[-1]))
+
+    def only(self, begin: int, end: int) -> Samples:
+        """Samples begin ... end-1 of every trial."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Samples(**{name: part if name == "signals" else part[:, begin:end] for name, part in parts.items()})
+
+
+class ClusterTask(Config):
+    """Clusters that share their label signals as noise (chen2022, definition 3.1).
+
+    The defaults are setting 3 of the paper, in which alpha and gamma are drawn alike, as theorem 4.1 assumes;
+    `ClusterTask.setting(1)` ... `setting(4)` are those of section 6.1 and appendix A.2.
+
+    Raises:
+      ConfigError: a value is out of bounds, or there are more signals than dimensions.
+    """
+
+    clusters: int = knob(4, symbol="K", meaning="clusters, each with its own label signal", ge=2, slider=(2, 8, 1))
+    patches: int = knob(4, symbol="P", meaning="patches in a sample", ge=3, le=1024, slider=(3, 12, 1))
+    dimension: int = knob(50, symbol="d", meaning="numbers in a patch", ge=4, le=4096, slider=(16, 100, 2))
+    feature: Range = knob((0.5, 2.0), symbol="alpha", meaning="range of the label signal's strength")
+    center: Range = knob((1.0, 2.0), symbol="beta", meaning="range of the cluster center's strength")
+    feature_noise: Range = knob((0.5, 2.0), symbol="gamma", meaning="range of the feature noise's strength")
+    noise: float = knob(
+        1.0, symbol="sigma_p", meaning="random noise, length of a noise patch", ge=0, le=1e3, slider=(0.0, 5.0, 0.25)
+    )
+    scale: float = knob(1.0, meaning="all patches are multiplied by this (the authors' code: 10)", gt=0, le=1e6)
+    one_data_set: bool = knob(False, meaning="every trial draws trial 0's samples, as the authors' ten runs do")
+
+    paper: ClassVar[str] = "chen2022, definition 3.1"
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        rule = "dimension (d) must be at least 2 clusters (K), so that all signals can be orthogonal"
+        require(self.dimension >= 2 * self.clusters, rule, d=self.dimension, K=self.clusters)
+        for name, symbol in (("feature", "alpha"), ("center", "beta"), ("feature_noise", "gamma")):
+            low, high = getattr(self, name)
+            rule = f"{name} ({symbol}) must be a range (low, high) with 0 < low <= high"
+            require(0 < low <= high <= 1e6, rule, **{symbol: (low, high)})
+        return self
+
+    @classmethod
+    def setting(cls, number: int) -> Self:
+        """Setting 1, 2, 3 or 4 of the paper (section 6.1 and appendix A.2).
+
+        Raises:
+          ValueError: there is no such setting.
+        """
+        require(number in (1, 2, 3, 4), "setting must be 1, 2, 3 or 4", setting=number)
+        return cls(feature_noise=(0.5, 3.0) if number <= 2 else (0.5, 2.0), noise=2.0 if number % 2 == 0 else 1.0)
+
+    def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials S d"]:
+        """v_1 ... v_K, c_1 ... c_K of every trial: random orthonormal vectors in float64."""
+        return torch.as_tensor(np.stack([self._signals(trial, seed) for trial in trials]))
+
+    def _signals(self, trial: int, seed: int) -> np.ndarray:
+        gaussian = stream(seed, self._data_trial(trial), "signals").standard_normal((self.dimension, 2 * self.clusters))
+        basis, triangle = np.linalg.qr(gaussian)
+        return np.ascontiguousarray((basis * np.sign(np.diag(triangle))).T)
+
+    def _data_trial(self, trial: int) -> int:
+        return 0 if self.one_data_set else trial
+
+    def draw(
+        self,
+        samples: int,
+        *,
+        trials: Sequence[int],
+        seed: int,
+        split: Split = "train",
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> Samples:
+        """Draws N samples for each of the trials; those of trial i do not depend on the other trials.
+
+        Raises:
+          ValueError: samples is less than 1.
+        """
+        require(samples >= 1, "samples (N) must be at least 1", N=samples)
+        drawn = [self._draw_trial(samples, trial, seed, split) for trial in trials]
+
+        def stacked(name: str) -> Tensor:
+            values = np.stack([one[name] for one in drawn])
+            return torch.as_tensor(values, device=device, dtype=dtype if values.dtype.kind == "f" else torch.int64)
+
+        return Samples(**{field.name: stacked(field.name) for field in fields(Samples)})
+
+    def _draw_trial(self, samples: int, trial: int, seed: int, split: Split) -> dict[str, np.ndarray]:
+        """One trial's samples. Each part has its own stream, so that a shorter draw is a prefix of a longer one."""
+        k, p, d = self.clusters, self.patches, self.dimension
+
+        def uniform(part: str, shape: tuple[int, ...] = (samples,)) -> np.ndarray:
+            return stream(seed, self._data_trial(trial), f"{split}/{part}").random(shape)
+
+        def between(part: str, bounds: Range) -> np.ndarray:
+            return bounds[0] + (bounds[1] - bounds[0]) * uniform(part)
+
+        clusters = np.minimum((uniform("clusters") * k).astype(np.int64), k - 1)
+        step = 1 + np.minimum((uniform("others") * (k - 1)).astype(np.int64), k - 2)
+        labels = np.where(uniform("labels") < 0.5, -1, 1)
+        sign = np.where(uniform("sign") < 0.5, -1, 1)  # epsilon
+        strengths = np.stack(
+            (
+                labels * between("feature", self.feature),
+                between("center", self.center),
+                sign * between("feature noise", self.feature_noise),
+            ),
+            axis=1,
+        )
+        noise = stream(seed, self._data_trial(trial), f"{split}/noise").standard_normal((samples, p - 3, d))
+        noise *= self.noise * self.scale / np.sqrt(d)
+        return {
+            "signals": self._signals(trial, seed),
+            "labels": labels,
+            "clusters": clusters,
+            "others": (clusters + step) % k,
+            "strengths": strengths * self.scale,
+            "noise": noise,
+            "order": uniform("order", (samples, p)).argsort(axis=1, kind="stable"),
+        }

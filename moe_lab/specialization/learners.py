@@ -1,0 +1,215 @@
+"""A model bound to its data and weights: take steps, answer test samples. A learner holds a few trials.
+
+Small groups of trials go many steps at a time, and a step goes block by block through the samples, so that what a step
+touches stays in the processor's cache; on a GPU there is one group and one block of everything.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from moe_lab.graphs import Replay
+from moe_lab.specialization import model as models
+from moe_lab.specialization.data import Samples
+from moe_lab.specialization.experts import Dispatch, Experts, dispatch, experts_for, make_inputs
+from moe_lab.specialization.measures import Counts, largest_products
+from moe_lab.specialization.run import Run
+from moe_lab.trials import stream
+
+_NUMBERS_AT_ONCE = 2**20
+"""What a step of a CPU keeps in hand at a time: 4 MB in float32. Blocks of half or twice the size cost 10 % more."""
+
+AnyModel = TypeVar("AnyModel", models.SwitchMoE, models.SingleExpert)
+
+
+def block_size(run: Run, samples: int) -> tuple[int, int]:
+    """How many trials of how many samples each make a block on a CPU."""
+    rows = 1 if run.signal_basis is not False else run.task.patches
+    filters = run.model.filters
+    each = run.task.dimension + rows * (run.task.dimension + 2 * filters)
+    room = max(256, _NUMBERS_AT_ONCE // each)
+    return max(1, room // samples), min(room, samples)
+
+
+class Learner(ABC, Generic[AnyModel]):
+    """Some trials of one model. `loss` and `right` are those of the last step, per trial."""
+
+    loss: Tensor
+    right: Tensor
+
+    def __init__(self, run: Run, model: AnyModel, trials: Sequence[int], train: Samples, test: Samples) -> None:
+        self.run, self.trials, self.signals = run, list(trials), train.signals
+        self.model: AnyModel = model
+        self.train, self.test = self._bound(train), self._bound(test)
+        self.like = self.train[0].inputs.totals
+
+    def tensor(self, values: np.ndarray) -> Tensor:
+        return torch.as_tensor(values, device=self.like.device, dtype=self.like.dtype)
+
+    def _bound(self, samples: Samples) -> list[Experts]:
+        """The experts bound to each block of the samples."""
+        device = samples.strengths.device
+        size = len(samples) if device.type != "cpu" else block_size(self.run, len(samples))[1]
+        signs = torch.as_tensor(models.signs(self.model), device=device, dtype=samples.strengths.dtype)
+        blocks = []
+        for begin in range(0, len(samples), size):
+            inputs = make_inputs(
+                samples.only(begin, min(begin + size, len(samples))),
+                self.model.activation,
+                biases=self.model.biases,
+                signal_basis=self.run.signal_basis,
+            )
+            blocks.append(experts_for(inputs, self.model.activation, signs))
+        return blocks
+
+    @abstractmethod
+    def advance(self, steps: int) -> None:
+        """Takes some training steps."""
+
+    @abstractmethod
+    def examine(self) -> dict[str, Tensor]:
+        """All measures on the test samples and of the weights, for every trial."""
+
+    @abstractmethod
+    def training_error(self) -> tuple[Float[Tensor, " T"], Float[Tensor, " T"]]:
+        """Accuracy and mean loss on all training samples as they are now, without router noise."""
+
+
+class SwitchLearner(Learner[models.SwitchMoE]):
+    """The mixture in training by algorithm 1."""
+
+    def __init__(self, run: Run, model: models.SwitchMoE, trials: Sequence[int], train: Samples, test: Samples) -> None:
+        super().__init__(run, model, trials, train, test)
+        drawn = [models.initial_experts(trial, run.seed, model, run.task.dimension) for trial in trials]
+        experts = self.tensor(np.stack(drawn))
+        self.state = models.State(experts, experts.new_zeros(len(trials), model.experts, experts.shape[-1]))
+        self.loss = experts.new_zeros(len(trials))
+        self.right = torch.zeros(len(trials), device=experts.device, dtype=torch.int64)
+        self._streams = [stream(run.seed, trial, "router noise") for trial in trials]
+        self._kept = self._draw(len(train)) if model.objective == "authors" else None  # one draw for all steps
+        self._test_noise = None
+        if model.objective == "authors":
+            self._streams = [stream(run.seed, trial, "test noise") for trial in trials]
+            self._test_noise = self._draw(len(test))
+        self._replay: Replay | None = None
+
+    def _draw(self, samples: int) -> Float[Tensor, "T M N"]:
+        """r for every sample and expert: uniform on [0, router_noise]."""
+        shape = (self.model.experts, samples)
+        if not self.model.router_noise:
+            return self.like.new_zeros(len(self.trials), *shape)
+        drawn = np.stack([one.random(shape, dtype=np.float32) for one in self._streams])
+        return self.tensor(drawn).mul_(self.model.router_noise)
+
+    def advance(self, steps: int) -> None:
+        for _ in range(steps):
+            noise = self._draw(self.run.samples) if self._kept is None else self._kept
+            if self._replay is None:
+                self._replay = Replay(self._step, (*self.state, self.loss, self.right), (noise,))
+            self._replay(noise)
+
+    def _step(self, noise: Tensor) -> None:
+        state, sums = models.switch_step(self.state, self.train, noise, self.model)
+        for kept, moved in zip((*self.state, self.loss, self.right), (*state, *sums[:2]), strict=True):
+            kept.copy_(moved)
+        self.loss /= self.run.samples
+
+    def _answer(self, block: Experts, noise: Tensor | None) -> tuple[Tensor, Dispatch, Tensor, Tensor]:
+        """Every expert's outputs, where each sample goes, the gates there, and the model's outputs."""
+        scores = self.state.routers @ block.inputs.totals.mT
+        noisy = scores if noise is None else scores + noise
+        sent, outputs = dispatch(noisy), block.every(self.state.experts)
+        gates = sent.at(scores.softmax(1) if self.model.objective == "paper" else noisy)
+        return outputs, sent, gates, gates * sent.at(outputs)
+
+    def examine(self) -> dict[str, Tensor]:
+        counts = Counts(len(self.trials), self.model.experts, self.run.task.clusters, self.like)
+        begin = 0
+        for block in self.test:
+            end = begin + block.inputs.samples
+            noise = None if self._test_noise is None else self._test_noise[..., begin:end]
+            outputs, sent, _, winner = self._answer(block, noise)
+            counts.add(outputs, sent, winner, block.inputs.labels, block.inputs.clusters)
+            begin = end
+        d = self.run.task.dimension
+        feature, center = largest_products(self.state.experts[..., :d], self.signals)
+        routers = self.state.routers[..., :d] @ self.signals.mT
+        half = routers.shape[2] // 2
+        return counts.values() | {
+            "expert_feature": feature,
+            "expert_center": center,
+            "router_feature": routers[..., :half],
+            "router_center": routers[..., half:],
+        }
+
+    def training_error(self) -> tuple[Tensor, Tensor]:
+        right, loss = torch.zeros_like(self.loss), torch.zeros_like(self.loss)
+        begin = 0
+        for block in self.train:
+            end = begin + block.inputs.samples
+            noise = None if self._kept is None else self._kept[..., begin:end]
+            margin = block.inputs.labels * self._answer(block, noise)[3]
+            right += (margin > 0).sum(1)
+            loss += (softplus(-margin) if self.model.objective == "paper" else models.authors_loss(margin)).sum(1)
+            begin = end
+        return right / self.run.samples, loss / self.run.samples
+
+
+class SingleLearner(Learner[models.SingleExpert]):
+    """One expert in training by Adam, on all samples at once (torch.optim.Adam: elementwise, so trials do not meet)."""
+
+    def __init__(
+        self, run: Run, model: models.SingleExpert, trials: Sequence[int], train: Samples, test: Samples
+    ) -> None:
+        super().__init__(run, model, trials, train, test)
+        drawn = [models.initial_single(trial, run.seed, model, run.task.dimension) for trial in trials]
+        self.weights = self.tensor(np.stack(drawn)).requires_grad_()
+        self.optimizer = torch.optim.Adam([self.weights], lr=model.rate, weight_decay=model.weight_decay)
+        self.loss = self.like.new_zeros(len(trials))
+        self.right = torch.zeros(len(trials), device=self.like.device, dtype=torch.int64)
+
+    @torch.no_grad()
+    def advance(self, steps: int) -> None:
+        for _ in range(steps):
+            gradient = torch.zeros_like(self.weights)
+            self.loss.zero_()
+            self.right.zero_()
+            for block in self.train:
+                labels = block.inputs.labels
+                everything = Dispatch(torch.ones_like(labels)[:, None], torch.zeros_like(block.inputs.clusters))
+                outputs, _, part = block.gradient(self.weights, everything, labels, models.paper_link)
+                gradient += part
+                self.loss += softplus(-labels * outputs).sum(1)
+                self.right += (labels * outputs > 0).sum(1)
+            self.loss /= self.run.samples
+            self.weights.grad = gradient.div_(self.run.samples)
+            self.optimizer.step()
+
+    @torch.no_grad()
+    def examine(self) -> dict[str, Tensor]:
+        counts = Counts(len(self.trials), 1, self.run.task.clusters, self.like)
+        for block in self.test:
+            outputs, inputs = block.every(self.weights), block.inputs
+            everything = Dispatch(torch.ones_like(outputs), torch.zeros_like(inputs.clusters))
+            counts.add(outputs, everything, outputs[:, 0], inputs.labels, inputs.clusters)
+        feature, center = largest_products(self.weights[..., : self.run.task.dimension], self.signals)
+        counted = counts.values()
+        shown = {name: counted[name] for name in ("test_accuracy", "cluster_accuracy", "expert_accuracy")}
+        return shown | {"expert_feature": feature, "expert_center": center}
+
+    @torch.no_grad()
+    def training_error(self) -> tuple[Tensor, Tensor]:
+        right, loss = torch.zeros_like(self.loss), torch.zeros_like(self.loss)
+        for block in self.train:
+            margin = block.inputs.labels * block.every(self.weights)[:, 0]
+            right += (margin > 0).sum(1)
+            loss += softplus(-margin).sum(1)
+        return right / self.run.samples, loss / self.run.samples

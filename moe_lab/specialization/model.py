@@ -1,0 +1,306 @@
+"""The mixture and the single expert of chen2022, and one exact training step of the mixture, as a pure function.
+
+    h(x) = sum_p Theta^T x^(p),  m* = argmax_m (h_m + r_m),  F(x) = pi_m* f_m*(x),  pi = softmax(h)     (section 3.2)
+
+Experts take a step of fixed length along their gradient, each expert for itself; the router takes a plain one
+(algorithm 1, eq. 3.4 and 3.5). `experts` holds f_m and its gradient.
+
+Shapes: T trials, M experts of J filters, N samples, d numbers in a patch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import model_validator
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from moe_lab.config import Config, knob, require
+from moe_lab.specialization.activations import ACTIVATIONS, ActivationName
+from moe_lab.specialization.experts import Experts, dispatch
+from moe_lab.trials import stream
+
+Objective = Literal["paper", "authors"]
+
+
+class SwitchMoE(Config):
+    """A mixture of two-layer CNNs behind a switch router (chen2022, section 3.2), trained by algorithm 1.
+
+    The step sizes are the paper's .001 and .1, which belong to data times 10 (an undocumented step of the authors'
+    code), told for data as they are: (eta, eta_r, sigma_0) on 10 x trains as (10 eta, 100 eta_r, 10 sigma_0) on x.
+
+    `objective="authors"` trains what produced tables 1 and 3 instead: the winner's score h + r multiplies the expert,
+    not its softmax; a softmax of two logits goes into a cross-entropy that takes another; filters have biases, whose
+    gradient is normalised apart; and one draw of r serves all steps, and (another) the test.
+    `SwitchMoE.authors()` has their step sizes; train it on data with `scale=10`.
+    """
+
+    experts: int = knob(8, symbol="M", meaning="experts", ge=1, le=1024, slider=(1, 16, 1))
+    filters: int = knob(16, symbol="J", meaning="filters of an expert", ge=1, le=65536, slider=(1, 32, 1))
+    activation: ActivationName = knob("cubic", symbol="sigma", meaning="activation", choices=tuple(ACTIVATIONS))
+    learning_rate: float = knob(
+        0.01, symbol="eta", meaning="length of an expert's step", gt=0, le=1e6, slider=(0.005, 0.05, 0.005)
+    )
+    router_learning_rate: float = knob(
+        10.0, symbol="eta_r", meaning="router's learning rate", ge=0, le=1e9, slider=(0.0, 20.0, 0.5)
+    )
+    initial_scale: float = knob(8e-4, symbol="sigma_0", meaning="spread of the first filters", gt=0, le=1e6)
+    router_noise: float = knob(
+        1.0, symbol="r", meaning="largest noise on a router's score", ge=0, le=1e6, slider=(0.0, 2.0, 0.1)
+    )
+    load_balancing: float = knob(
+        0.0, symbol="lambda", meaning="weight of the load-balancing loss", ge=0, le=1e6, slider=(0.0, 0.05, 0.001)
+    )
+    objective: Objective = knob("paper", meaning="algorithm 1, or what the authors' code does")
+
+    name: ClassVar[str] = "moe"
+
+    @model_validator(mode="after")
+    def _two_signs(self) -> Self:
+        _check_signs(self.filters, self.two_signs, self.activation)
+        return self
+
+    @classmethod
+    def authors(cls, **changes: object) -> Self:
+        """The authors' code: its objective, and step sizes for data with `scale=10`."""
+        theirs = {"learning_rate": 0.001, "router_learning_rate": 0.1, "initial_scale": 0.001 / np.sqrt(3 * 50)}
+        return cls(**{"objective": "authors", **theirs, **changes})
+
+    @property
+    def two_signs(self) -> bool:
+        """Whether half of an expert's filters count negatively."""
+        return self.objective == "authors" or not ACTIVATIONS[self.activation].odd
+
+    @property
+    def biases(self) -> bool:
+        return self.objective == "authors"
+
+    @property
+    def steps(self) -> int:
+        """Where training stops by default."""
+        return 300 if self.objective == "paper" else 500
+
+    @property
+    def why_it_stops(self) -> str:
+        """Why it stops there."""
+        if self.objective == "paper":
+            return "150 steps are too few, and later some trials collapse (setting 2: 3 of 10 under 91 % by step 500)"
+        return "the authors' code trains for 500 steps"
+
+
+class SingleExpert(Config):
+    """One two-layer CNN for all clusters, trained by Adam on all samples at once (chen2022, appendix A.2).
+
+    F(x) = sum_j a_j sum_p sigma(<w_j, x^(p)> + b_j), half of the a_j negative: the authors' two logits, of which only
+    the difference counts. The step sizes are theirs, for data with `scale=10`.
+    """
+
+    filters: int = knob(128, symbol="J", meaning="filters", ge=2, le=65536, slider=(8, 512, 8))
+    activation: ActivationName = knob("cubic", symbol="sigma", meaning="activation", choices=tuple(ACTIVATIONS))
+    learning_rate: float | None = knob(
+        None, symbol="eta", meaning="Adam's learning rate (none: .003 for linear, else .01)", gt=0, le=1e6
+    )
+    weight_decay: float = knob(5e-4, meaning="Adam's weight decay, added to the gradient", ge=0, le=1e6)
+    biases: bool = knob(False, meaning="whether filters have biases (the authors' do, eq. 3.1 has none)")
+
+    name: ClassVar[str] = "single"
+    two_signs: ClassVar[bool] = True
+    steps: ClassVar[int] = 500
+    why_it_stops: ClassVar[str] = "by then the test accuracy has stopped rising"
+
+    @model_validator(mode="after")
+    def _two_signs(self) -> Self:
+        _check_signs(self.filters, True, self.activation)
+        return self
+
+    @property
+    def rate(self) -> float:
+        """The learning rate, given or the paper's."""
+        return self.learning_rate or (0.003 if self.activation == "linear" else 0.01)
+
+
+Model = SwitchMoE | SingleExpert
+
+
+def _check_signs(filters: int, two_signs: bool, activation: str) -> None:
+    rule = f"filters (J) must be even, because half of the {activation} filters count negatively"
+    require(not two_signs or filters % 2 == 0, rule, J=filters)
+
+
+# --- initial values -------------------------------------------------------------------------------------------------
+
+
+def initial_experts(trial: int, seed: int, model: SwitchMoE, dimension: int) -> np.ndarray:
+    """(M, J, d) filters from N(0, sigma_0^2) (algorithm 1), with one more number each where they have biases.
+
+    Expert m and its filter j are the same for every M and J that have them.
+    """
+    width = dimension + model.biases
+    drawn = [
+        stream(seed, trial, f"experts/{expert}").standard_normal((model.filters, width))
+        for expert in range(model.experts)
+    ]
+    return np.stack(drawn) * model.initial_scale
+
+
+def initial_single(trial: int, seed: int, model: SingleExpert, dimension: int) -> np.ndarray:
+    """(1, J, d) filters, uniform within 1/sqrt(d) as torch's convolutions are, with one more number each for a bias."""
+    drawn = stream(seed, trial, "single").uniform(-1, 1, (1, model.filters, dimension + model.biases))
+    return drawn / np.sqrt(dimension)
+
+
+def signs(model: Model) -> np.ndarray:
+    """(J,) a_j: how each filter counts."""
+    ones = np.ones(model.filters)
+    if model.two_signs:
+        ones[model.filters // 2 :] = -1
+    return ones
+
+
+# --- losses ---------------------------------------------------------------------------------------------------------
+
+
+class Loss(NamedTuple):
+    """What a step knew before it moved.
+
+    Attributes:
+      value: (T,) the loss, mean over the samples.
+      right: (T, N) whether the sign of the output is the label.
+    """
+
+    value: Float[Tensor, " T"]
+    right: Bool[Tensor, "T N"]
+
+
+def paper_link(margin: Tensor) -> Tensor:
+    """The slope of log(1 + exp(-t)) (chen2022, eq. 3.2)."""
+    return torch.neg(margin).sigmoid_().neg_()
+
+
+def authors_loss(margin: Tensor) -> Tensor:
+    """A cross-entropy that takes the softmax of two logits for logits: the logistic loss of 2 sigmoid(t) - 1."""
+    return softplus(1 - 2 * torch.sigmoid(margin))
+
+
+def authors_link(margin: Tensor) -> Tensor:
+    """The slope of `authors_loss`."""
+    share = torch.sigmoid(margin)
+    return torch.sigmoid(1 - 2 * share).mul_(-2).mul_(share).mul_(1 - share)
+
+
+def balance(
+    scores: Float[Tensor, "T M N"], noisy: Float[Tensor, "T M N"], shares: Float[Tensor, "T M"], model: SwitchMoE
+) -> tuple[Float[Tensor, " T"], Float[Tensor, "T M N"]]:
+    """The load-balancing loss lambda M sum_m f_m P_m, summed over samples, and its slope in each sample's h.
+
+    f_m is expert m's share of all samples, P_m its mean gate (Fedus et al., 2021); in the authors' form P_m is the mean
+    of its score h + r instead.
+    """
+    weight = model.load_balancing * model.experts
+    if model.objective == "authors":
+        return weight * (shares * noisy.sum(2)).sum(1), (weight * shares)[..., None].expand_as(scores)
+    gates = scores.softmax(1)
+    each = (shares[..., None] * gates).sum(1, keepdim=True)
+    return weight * each.sum(2)[:, 0], weight * gates * (shares[..., None] - each)
+
+
+# --- one step -------------------------------------------------------------------------------------------------------
+
+
+class State(NamedTuple):
+    """What training moves: the experts' filters and the routers."""
+
+    experts: Float[Tensor, "T M J d"]
+    routers: Float[Tensor, "T M d"]
+
+
+class Sums(NamedTuple):
+    """What a block of samples adds to a step.
+
+    Attributes:
+      loss: (T,) sum over the block's samples.
+      right: (T,) how many outputs have the label's sign.
+      experts, routers: the gradient of the mean loss over all samples.
+    """
+
+    loss: Float[Tensor, " T"]
+    right: Int[Tensor, " T"]
+    experts: Float[Tensor, "T M J d"]
+    routers: Float[Tensor, "T M d"]
+
+
+def block_gradient(
+    state: State,
+    experts: Experts,
+    noise: Float[Tensor, "T M b"],
+    shares: Float[Tensor, "T M"] | None,
+    samples: int,
+    model: SwitchMoE,
+) -> Sums:
+    """What the samples that `experts` are bound to add to the gradient of the mean loss over all N samples.
+
+    Args:
+      shares: of all samples that each expert gets, for the load-balancing loss.
+    """
+    totals, labels = experts.inputs.totals, experts.inputs.labels
+    paper = model.objective == "paper"
+    scores = state.routers @ totals.mT
+    noisy = scores + noise
+    sent = dispatch(noisy)
+    gates = scores.softmax(1) if paper else noisy
+    gate = sent.at(gates)
+    link = paper_link if paper else authors_link
+    outputs, slopes, by_experts = experts.gradient(state.experts, sent, labels * gate, link)
+
+    margin = labels * gate * outputs
+    loss = (softplus(-margin) if paper else authors_loss(margin)).sum(1)
+    if paper:  # through the softmax (eq. E.1): slopes holds the winner's gate already
+        by_scores = torch.sub(sent.sent, gates).mul_((slopes * outputs)[:, None])
+    else:
+        by_scores = sent.spread(link(margin).mul_(labels).mul_(outputs))
+    if shares is not None:
+        more, by_balance = balance(scores, noisy, shares, model)
+        loss, by_scores = loss + more, by_scores + by_balance
+    return Sums(loss, (margin > 0).sum(1), by_experts / samples, by_scores @ totals / samples)
+
+
+def switch_step(
+    state: State, blocks: Sequence[Experts], noise: Float[Tensor, "T M N"], model: SwitchMoE
+) -> tuple[State, Sums]:
+    """One step of algorithm 1 on all samples: the new state, and the sums before it.
+
+    Args:
+      blocks: experts bound to consecutive blocks of the samples; they add up, so small blocks that stay in the cache
+        serve as well as one.
+      noise: r of this step.
+    """
+    samples = noise.shape[2]
+    noises = noise.split([block.inputs.samples for block in blocks], dim=2)
+    shares = None
+    if model.load_balancing:
+        noisy = (state.routers @ block.inputs.totals.mT + part for block, part in zip(blocks, noises, strict=True))
+        shares = torch.stack([dispatch(scores).sent.sum(2) for scores in noisy]).sum(0) / samples
+    parts = [
+        block_gradient(state, block, part, shares, samples, model) for block, part in zip(blocks, noises, strict=True)
+    ]
+    total = parts[0] if len(parts) == 1 else Sums(*(sum(column[1:], column[0]) for column in zip(*parts, strict=True)))
+    by_routers = total.routers
+    if model.biases:
+        by_routers[..., -1] = 0  # routers have none
+    return State(
+        torch.sub(state.experts, normalised(total.experts, model.biases), alpha=model.learning_rate),
+        torch.sub(state.routers, by_routers, alpha=model.router_learning_rate),
+    ), total
+
+
+def normalised(gradient: Float[Tensor, "T M J d"], biases: bool) -> Float[Tensor, "T M J d"]:
+    """Each expert's gradient at length 1 (eq. 3.4), filters and biases apart; an expert without samples stays at 0."""
+    if biases:
+        return torch.cat([normalised(part, False) for part in (gradient[..., :-1], gradient[..., -1:])], dim=-1)
+    norm = torch.linalg.vector_norm(gradient, dim=(2, 3), keepdim=True)
+    return gradient / torch.where(norm > 0, norm, 1)

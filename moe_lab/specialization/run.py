@@ -1,0 +1,73 @@
+"""Everything that a training needs to know, checked together before it starts."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import model_validator
+
+from moe_lab.config import Config, knob, require
+from moe_lab.specialization.activations import ACTIVATIONS
+from moe_lab.specialization.data import ClusterTask
+from moe_lab.specialization.model import Model, SingleExpert, SwitchMoE
+from moe_lab.trials import Precision
+
+__all__ = ["ClusterTask", "Model", "Run"]
+
+
+class Run(Config):
+    """One model on one task: everything that `train` needs to know, checked together.
+
+    Raises:
+      ConfigError: a value is out of bounds, or a signal basis is asked for where there is none.
+    """
+
+    model: SwitchMoE | SingleExpert
+    task: ClusterTask
+    samples: int = knob(2000, symbol="n", meaning="training samples", ge=1, le=10**7, slider=(200, 16000, 200))
+    trials: int = knob(5, symbol="T", meaning="independent trials", ge=1, le=10**6, slider=(1, 20, 1))
+    first_trial: int = knob(0, meaning="number of the first trial", ge=0, le=2**31)
+    seed: int = knob(0, symbol="seed", meaning="seed of all random streams", ge=0, le=2**63, slider=(0, 99, 1))
+    steps: int | None = knob(
+        None, meaning="training steps (none: where the model stops by default)", ge=1, le=10**7, slider=(50, 1000, 50)
+    )
+    test_samples: int = knob(2000, symbol="n_test", meaning="test samples", ge=1, le=10**7)
+    record_every: int = knob(10, meaning="steps from one Snapshot to the next", ge=1, le=10**9)
+    measure: Literal["every", "last"] = knob("every", meaning="which Snapshots are measured on test samples")
+    signal_basis: bool | None = knob(None, meaning="compute in the signal basis (none: wherever it can be)")
+    device: str = knob("auto", meaning="where to compute: auto, cpu, cuda, cuda:N or mps")
+    precision: Precision = knob("float32", meaning="float32 or float64")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        activation, biases = self.model.activation, self.model.biases
+        rule = "signal_basis needs an activation with sigma(a z) = a^p sigma(z) and filters without biases"
+        possible = ACTIVATIONS[activation].degree is not None and not biases
+        require(possible or not self.signal_basis, rule, activation=activation, biases=biases)
+        return self
+
+    @property
+    def last_step(self) -> int:
+        """Where training stops."""
+        return self.model.steps if self.steps is None else self.steps
+
+    @property
+    def why_it_stops(self) -> str:
+        """Why it stops there, in words."""
+        if self.steps is not None:
+            return f"after the {self.steps} steps asked for"
+        return f"after {self.last_step} steps, the default: {self.model.why_it_stops}"
+
+    def code(self) -> str:
+        """The call of `train` that makes this run."""
+        given = [
+            f"{name}={getattr(self, name)!r}"
+            for name, field in type(self).model_fields.items()
+            if name not in ("model", "task") and getattr(self, name) != field.default
+        ]
+        return f"train({', '.join([self.model.code(), self.task.code(), *given])})"
+
+    def record(self) -> dict[str, Any]:
+        """The run as plain values for files; `kind` names the class of its model and of its task."""
+        plain = self.model_dump(mode="json")
+        return plain | {part: {"kind": type(getattr(self, part)).__name__, **plain[part]} for part in ("model", "task")}
