@@ -7,18 +7,18 @@ touches stays in the processor's cache; on a GPU there is one group and one bloc
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from moe_lab.graphs import Replay
 from moe_lab.specialization import model as models
-from moe_lab.specialization.data import Samples
+from moe_lab.specialization.data import Samples, Split
 from moe_lab.specialization.experts import Dispatch, Experts, dispatch, experts_for, make_inputs
 from moe_lab.specialization.measures import Counts, largest_products
 from moe_lab.specialization.run import Run
@@ -40,16 +40,27 @@ def block_size(run: Run, samples: int) -> tuple[int, int]:
 
 
 class Learner(ABC, Generic[AnyModel]):
-    """Some trials of one model. `loss` and `right` are those of the last step, per trial."""
+    """Some trials of one model.
 
-    loss: Tensor
-    right: Tensor
+    Attributes:
+      loss, right: (T,) mean loss and right answers of the last step, before it moved.
+      steps: (T,) steps taken.
+      active: (T,) False where the trial has stopped for good.
+    """
+
+    loss: Float[Tensor, " T"]
+    right: Int[Tensor, " T"]
+    steps: Int[Tensor, " T"]
+    active: Bool[Tensor, " T"]
 
     def __init__(self, run: Run, model: AnyModel, trials: Sequence[int], train: Samples, test: Samples) -> None:
         self.run, self.trials, self.signals = run, list(trials), train.signals
         self.model: AnyModel = model
         self.train, self.test = self._bound(train), self._bound(test)
         self.like = self.train[0].inputs.totals
+        self.loss = self.like.new_zeros(len(self.trials))
+        self.right, self.steps = (torch.zeros_like(self.loss, dtype=torch.int64) for _ in range(2))
+        self.active = torch.ones_like(self.loss, dtype=torch.bool)
 
     def tensor(self, values: np.ndarray) -> Tensor:
         return torch.as_tensor(values, device=self.like.device, dtype=self.like.dtype)
@@ -91,54 +102,66 @@ class SwitchLearner(Learner[models.SwitchMoE]):
         drawn = [models.initial_experts(trial, run.seed, model, run.task.dimension) for trial in trials]
         experts = self.tensor(np.stack(drawn))
         self.state = models.State(experts, experts.new_zeros(len(trials), model.experts, experts.shape[-1]))
-        self.loss = experts.new_zeros(len(trials))
-        self.right = torch.zeros(len(trials), device=experts.device, dtype=torch.int64)
+        self._best = torch.full_like(self.loss, torch.inf)
         self._streams = [stream(run.seed, trial, "router noise") for trial in trials]
-        self._kept = self._draw(len(train)) if model.objective == "authors" else None  # one draw for all steps
-        self._test_noise = None
-        if model.objective == "authors":
-            self._streams = [stream(run.seed, trial, "test noise") for trial in trials]
-            self._test_noise = self._draw(len(test))
         self._replay: Replay | None = None
 
-    def _draw(self, samples: int) -> Float[Tensor, "T M N"]:
+    def _draw(self, streams: Sequence[np.random.Generator], samples: int) -> Float[Tensor, "T M N"]:
         """r for every sample and expert: uniform on [0, router_noise]."""
         shape = (self.model.experts, samples)
         if not self.model.router_noise:
             return self.like.new_zeros(len(self.trials), *shape)
-        drawn = np.stack([one.random(shape, dtype=np.float32) for one in self._streams])
+        drawn = np.stack([one.random(shape, dtype=np.float32) for one in streams])
         return self.tensor(drawn).mul_(self.model.router_noise)
+
+    def _noise_for(self, split: Split, samples: int) -> Float[Tensor, "T M N"] | None:
+        """The router noise that measuring has: none, but in the authors' code; the same however often it is asked."""
+        if self.model.objective == "paper":
+            return None
+        return self._draw([stream(self.run.seed, trial, f"{split} noise") for trial in self.trials], samples)
 
     def advance(self, steps: int) -> None:
         for _ in range(steps):
-            noise = self._draw(self.run.samples) if self._kept is None else self._kept
+            noise = self._draw(self._streams, self.run.samples)
             if self._replay is None:
-                self._replay = Replay(self._step, (*self.state, self.loss, self.right), (noise,))
+                self._replay = Replay(self._step, self._moving, (noise,))
             self._replay(noise)
+
+    @property
+    def _moving(self) -> tuple[Tensor, ...]:
+        """All tensors that a step changes."""
+        return (*self.state, self.loss, self.right, self.steps, self.active, self._best)
 
     def _step(self, noise: Tensor) -> None:
         state, sums = models.switch_step(self.state, self.train, noise, self.model)
-        for kept, moved in zip((*self.state, self.loss, self.right), (*state, *sums[:2]), strict=True):
-            kept.copy_(moved)
-        self.loss /= self.run.samples
+        loss, active = sums.loss / self.run.samples, self.active
+        if self.model.objective == "authors":
+            active = active & ~models.stops_early(loss, self._best)
+            moves = active[:, None, None]
+            state = models.State(
+                torch.where(moves[..., None], state.experts, self.state.experts),
+                torch.where(moves, state.routers, self.state.routers),
+            )
+        new = (*state, loss, sums.right, self.steps + active, active, torch.minimum(self._best, loss))
+        for kept, value in zip(self._moving, new, strict=True):
+            kept.copy_(value)
 
-    def _answer(self, block: Experts, noise: Tensor | None) -> tuple[Tensor, Dispatch, Tensor, Tensor]:
-        """Every expert's outputs, where each sample goes, the gates there, and the model's outputs."""
-        scores = self.state.routers @ block.inputs.totals.mT
-        noisy = scores if noise is None else scores + noise
-        sent, outputs = dispatch(noisy), block.every(self.state.experts)
-        gates = sent.at(scores.softmax(1) if self.model.objective == "paper" else noisy)
-        return outputs, sent, gates, gates * sent.at(outputs)
+    def _answers(self, split: Split) -> Iterator[tuple[Experts, tuple[Tensor, Dispatch, Tensor]]]:
+        """Block by block: every expert's outputs, where each sample goes, and the model's output there."""
+        blocks = self.train if split == "train" else self.test
+        noise, begin = self._noise_for(split, sum(block.inputs.samples for block in blocks)), 0
+        for block in blocks:
+            scores = self.state.routers @ block.inputs.totals.mT
+            noisy = scores if noise is None else scores + noise[..., begin : begin + block.inputs.samples]
+            begin += block.inputs.samples
+            sent, outputs = dispatch(noisy), block.every(self.state.experts)
+            gates = sent.at(scores.softmax(1) if self.model.objective == "paper" else noisy)
+            yield block, (outputs, sent, gates * sent.at(outputs))
 
     def examine(self) -> dict[str, Tensor]:
         counts = Counts(len(self.trials), self.model.experts, self.run.task.clusters, self.like)
-        begin = 0
-        for block in self.test:
-            end = begin + block.inputs.samples
-            noise = None if self._test_noise is None else self._test_noise[..., begin:end]
-            outputs, sent, _, winner = self._answer(block, noise)
+        for block, (outputs, sent, winner) in self._answers("test"):
             counts.add(outputs, sent, winner, block.inputs.labels, block.inputs.clusters)
-            begin = end
         d = self.run.task.dimension
         feature, center = largest_products(self.state.experts[..., :d], self.signals)
         routers = self.state.routers[..., :d] @ self.signals.mT
@@ -152,14 +175,10 @@ class SwitchLearner(Learner[models.SwitchMoE]):
 
     def training_error(self) -> tuple[Tensor, Tensor]:
         right, loss = torch.zeros_like(self.loss), torch.zeros_like(self.loss)
-        begin = 0
-        for block in self.train:
-            end = begin + block.inputs.samples
-            noise = None if self._kept is None else self._kept[..., begin:end]
-            margin = block.inputs.labels * self._answer(block, noise)[3]
+        for block, (_, _, winner) in self._answers("train"):
+            margin = block.inputs.labels * winner
             right += (margin > 0).sum(1)
             loss += (softplus(-margin) if self.model.objective == "paper" else models.authors_loss(margin)).sum(1)
-            begin = end
         return right / self.run.samples, loss / self.run.samples
 
 
@@ -173,8 +192,6 @@ class SingleLearner(Learner[models.SingleExpert]):
         drawn = [models.initial_single(trial, run.seed, model, run.task.dimension) for trial in trials]
         self.weights = self.tensor(np.stack(drawn)).requires_grad_()
         self.optimizer = torch.optim.Adam([self.weights], lr=model.rate, weight_decay=model.weight_decay)
-        self.loss = self.like.new_zeros(len(trials))
-        self.right = torch.zeros(len(trials), device=self.like.device, dtype=torch.int64)
 
     @torch.no_grad()
     def advance(self, steps: int) -> None:
@@ -192,6 +209,7 @@ class SingleLearner(Learner[models.SingleExpert]):
             self.loss /= self.run.samples
             self.weights.grad = gradient.div_(self.run.samples)
             self.optimizer.step()
+            self.steps += 1
 
     @torch.no_grad()
     def examine(self) -> dict[str, Tensor]:

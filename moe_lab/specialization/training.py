@@ -81,12 +81,13 @@ class _Training:
 
     def _advance(self, steps: int) -> None:
         for group in self.groups:
-            group.advance(steps)
+            if group.active.any():
+                group.advance(steps)
         self.step += steps
-        self.steps[~self.finished] = self.step
-        loss = self._joined([group.loss for group in self.groups])
-        self.diverged |= ~np.isfinite(loss)
-        self.finished |= self.diverged
+        taken = self._joined([group.steps for group in self.groups]).astype(np.int64)
+        self.steps = np.where(self.finished, self.steps, taken)
+        self.diverged |= ~np.isfinite(self._joined([group.loss for group in self.groups]))
+        self.finished |= self.diverged | (self._joined([group.active for group in self.groups]) == 0)
         if self.step >= self.run.last_step:
             self.finished[:] = True
         if self.finished.all() or self.run.measure == "every":
