@@ -1,0 +1,62 @@
+"""What chen2022 proves, looked at: theorems 4.1 and 4.2, lemmas 5.1, 5.2, C.1, C.3, C.4 and E.1, appendix B.
+
+A statement comes back as a Finding: "holds", "fails" or "assumption not met", with the numbers that say so.
+"""
+
+from moe_lab.specialization.theory_findings import Finding
+from moe_lab.specialization.theory_noise import (
+    GaussianNoise,
+    UniformNoise,
+    lemma_c_1,
+    lemma_c_3,
+    lemma_c_4,
+    routing_probabilities,
+    simulated_probabilities,
+    worst_ratio,
+)
+from moe_lab.specialization.theory_run import (
+    conditions_4_2,
+    groups,
+    lemma_5_2,
+    lemma_e_1,
+    predicted_clusters,
+    theorem_4_2,
+)
+from moe_lab.specialization.theory_single import (
+    ERROR_FLOOR,
+    additive_accuracy,
+    additive_output,
+    appendix_b,
+    every_configuration,
+    four_configurations,
+    symmetrised,
+    theorem_4_1,
+    tight_classifier,
+)
+
+__all__ = [
+    "ERROR_FLOOR",
+    "Finding",
+    "GaussianNoise",
+    "UniformNoise",
+    "additive_accuracy",
+    "additive_output",
+    "appendix_b",
+    "conditions_4_2",
+    "every_configuration",
+    "four_configurations",
+    "groups",
+    "lemma_5_2",
+    "lemma_c_1",
+    "lemma_c_3",
+    "lemma_c_4",
+    "lemma_e_1",
+    "predicted_clusters",
+    "routing_probabilities",
+    "simulated_probabilities",
+    "symmetrised",
+    "theorem_4_1",
+    "theorem_4_2",
+    "tight_classifier",
+    "worst_ratio",
+]
