@@ -7,6 +7,7 @@ argument here, and each sentence gives the number beside it.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +30,8 @@ def run_of(snapshot: Snapshot) -> Run:
     """
     record: dict[str, Any] = (json.loads(str(snapshot.origin.get("config", "[]"))) or [{}])[0]
     kinds = record.get("model", {}).get("kind"), record.get("task", {}).get("kind")
-    require(kinds == ("SwitchMoE", "ClusterTask"), "the Snapshot must be of a SwitchMoE on a ClusterTask", got=kinds)
+    rule = "the Snapshot must be of a SwitchMoE on a ClusterTask"
+    require(kinds == ("SwitchMoE", "ClusterTask"), rule, model=kinds[0], task=kinds[1])
     plain = {name: {key: value for key, value in record[name].items() if key != "kind"} for name in ("model", "task")}
     return Run(**{**record, "model": models.SwitchMoE(**plain["model"]), "task": ClusterTask(**plain["task"])})
 
@@ -63,9 +65,9 @@ def conditions_4_2(snapshot: Snapshot) -> tuple[Finding, ...]:
         ),
         told(
             "experts",
-            model.experts >= task.clusters * np.log(task.clusters),
+            model.experts >= task.clusters * math.log(task.clusters),
             f"M = {model.experts} for K = {task.clusters} clusters; asked for: of the order of K log K = "
-            f"{task.clusters * np.log(task.clusters):.1f}, times log log d.",
+            f"{task.clusters * math.log(task.clusters):.1f}, times log log d.",
         ),
         told(
             "samples",
@@ -235,5 +237,5 @@ def lemma_e_1(snapshot: Snapshot, *, tolerance: float = 1e-3) -> Finding:
 
 
 def _measured(snapshot: Snapshot, name: str) -> Float[np.ndarray, "*shape"]:
-    require(name in snapshot.values, f"the Snapshot must have {name}", got=sorted(snapshot.values))
+    require(name in snapshot.values, f"the Snapshot must have {name}", measured=sorted(snapshot.values))
     return np.asarray(snapshot[name], dtype=float)
