@@ -12,10 +12,14 @@ import torch
 from moe_lab import exercises
 from moe_lab.exercises.verdict import Case, Verdict, judge, show
 from moe_lab.patch_routing import PatternTask
-from tests.solutions import alignment, routing, start, transitions
+from moe_lab.specialization import ClusterTask, SwitchMoE, theory
+from moe_lab.specialization import model as switch_model
+from moe_lab.specialization.experts import experts_for, make_inputs
+from moe_lab.specialization.measures import dispatch_entropy
+from tests.solutions import alignment, routing, specialization, start, transitions
 
 CHECKS = {name.removeprefix("check_"): getattr(exercises, name) for name in exercises.__all__ if "check_" in name}
-ROOMS = (start, routing, alignment, transitions)
+ROOMS = (start, routing, alignment, transitions, specialization)
 SOLUTIONS = {name: getattr(room, name) for room in ROOMS for name in room.WRONG}
 WRONG = [
     (name, hint, answer) for room in ROOMS for name, answers in room.WRONG.items() for hint, answer in answers.items()
@@ -112,6 +116,38 @@ def test_l_star_agrees_with_the_task():
 def test_delta_agrees_with_the_task():
     task = PatternTask(delta_d=-0.5, delta_r=0.4, gap=0.5)
     assert transitions.delta(-0.5, 0.4) == pytest.approx(task.delta)
+
+
+def test_the_bound_on_error_share_is_reached_by_the_tight_classifier():
+    signals = ClusterTask(clusters=4).signals([0], 0)[0]
+    f = theory.tight_classifier(signals)
+    tables = (f(signals[:4]).numpy(), f(-signals[:4]).numpy(), f(2 * signals[4:]).numpy())
+    assert specialization.error_share(*tables) == 1 / 8
+    generator = np.random.default_rng(0)
+    assert min(specialization.error_share(*generator.normal(size=(3, 4))) for _ in range(500)) >= 1 / 8
+
+
+def test_one_training_step_agrees_with_the_exercises():
+    """Outputs, step and entropy of the engine, sample by sample, against the solutions of notebook 04."""
+    model, task = SwitchMoE(experts=3, filters=2, router_noise=0.5, learning_rate=0.3), ClusterTask()
+    samples = task.draw(40, trials=[0], seed=0, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    weights, routers, noise = (
+        torch.randn(shape, generator=generator, dtype=torch.float64)
+        for shape in ((1, 3, 2, 50), (1, 3, 50), (1, 3, 40))
+    )
+    bound = experts_for(make_inputs(samples, "cubic"), "cubic", torch.ones(2, dtype=torch.float64))
+    state, sums = switch_model.switch_step(switch_model.State(weights, routers), [bound], noise, model)
+    outputs = [
+        specialization.mixture_output(patches.numpy(), routers[0].numpy(), weights[0].numpy(), noise[0, :, i].numpy())
+        for i, patches in enumerate(samples.patches()[0])
+    ]
+    margins = samples.labels[0].numpy() * np.array(outputs)
+    assert float(sums.loss) == pytest.approx(np.logaddexp(0, -margins).sum())
+    moved = specialization.expert_step(weights[0].numpy(), sums.experts[0].numpy(), 0.3)
+    np.testing.assert_allclose(state.experts[0].numpy(), moved, atol=1e-12)
+    counts = np.random.default_rng(1).integers(0, 4, size=(4, 8)).astype(float)
+    assert specialization.dispatch_entropy(counts) == pytest.approx(float(dispatch_entropy(torch.tensor(counts))))
 
 
 class TestVerdict:

@@ -17,6 +17,12 @@ from moe_lab.exercises.routing import (
     check_token_choice,
     check_top_l,
 )
+from moe_lab.exercises.specialization import (
+    check_dispatch_entropy,
+    check_error_share,
+    check_expert_step,
+    check_mixture_output,
+)
 from moe_lab.exercises.start import check_mean_accuracy
 from moe_lab.exercises.transitions import check_delta, check_l_star, check_sample_ratios, check_samples_needed
 from moe_lab.exercises.verdict import Verdict
@@ -28,9 +34,13 @@ __all__ = [
     "check_alignment",
     "check_coverage",
     "check_delta",
+    "check_dispatch_entropy",
+    "check_error_share",
+    "check_expert_step",
     "check_gates",
     "check_l_star",
     "check_mean_accuracy",
+    "check_mixture_output",
     "check_output",
     "check_router_gradient",
     "check_sample_ratios",
