@@ -18,6 +18,7 @@ _HOMES = {
     "Strip": "picture",
     "RouterAlignmentLab": "router_alignment",
     "PhaseTransitionLab": "phase_transition",
+    "SpecializationLab": "specialization",
 }
 
 __all__ = ["Lab", "Picture", "Story", "Strip", "given", "pick"]
