@@ -1,0 +1,120 @@
+"""A model trained to the end, and its answers to any samples: which expert it chooses and what that one says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from moe_lab.config import require
+from moe_lab.specialization import model as models
+from moe_lab.specialization.data import Samples, Split
+from moe_lab.specialization.experts import dispatch, experts_for, make_inputs
+from moe_lab.specialization.learners import SwitchLearner
+from moe_lab.specialization.run import Run
+from moe_lab.trials import choose_device, choose_dtype, stream, threads_for
+
+
+class Answers(NamedTuple):
+    """What a mixture makes of samples.
+
+    Attributes:
+      expert: (T, N) the expert that each sample is sent to, from 0.
+      output: (T, N) F(x), whose sign is the answer.
+    """
+
+    expert: Int[Tensor, "T N"]
+    output: Float[Tensor, "T N"]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A mixture after its last step.
+
+    Attributes:
+      run: what was trained.
+      state: (T, M, J, d) filters and (T, M, d) routers.
+      measures: all of `measures.MEASURES` at the end, on the run's test samples, (T, ...).
+    """
+
+    run: Run
+    model: models.SwitchMoE
+    state: models.State
+    measures: dict[str, np.ndarray]
+
+    @property
+    def trials(self) -> list[int]:
+        return list(range(self.run.first_trial, self.run.first_trial + self.run.trials))
+
+    def samples(self, split: Split) -> Samples:
+        """The samples that it was trained or tested on."""
+        return _draw(self.run, self.trials, split)
+
+    def answer(self, samples: Samples, noise: Float[Tensor, "T M N"] | None = None) -> Answers:
+        """Where the router sends samples, with noise on its scores if any is given, and F(x).
+
+        Args:
+          samples: of as many trials as the run has.
+          noise: r, as `first_noise` and `last_noise` draw it.
+
+        Raises:
+          ValueError: the samples are of another number of trials.
+        """
+        rule = "samples must be drawn for the trials of the run"
+        require(len(samples.labels) == len(self.trials), rule, trials=len(self.trials), drawn=len(samples.labels))
+        model = self.model
+        inputs = make_inputs(samples, model.activation, biases=model.biases)
+        signs = torch.as_tensor(models.signs(model), device=inputs.totals.device, dtype=inputs.totals.dtype)
+        scores = self.state.routers @ inputs.totals.mT
+        noisy = scores if noise is None else scores + noise
+        sent = dispatch(noisy)
+        gates = sent.at(scores.softmax(1) if model.objective == "paper" else noisy)
+        outputs = experts_for(inputs, model.activation, signs).every(self.state.experts)
+        return Answers(sent.expert, gates * sent.at(outputs))
+
+    def first_noise(self) -> Float[Tensor, "T M N"]:
+        """r of the first training step, on the training samples."""
+        return self._noise("router noise", self.run.samples)
+
+    def last_noise(self, split: Split) -> Float[Tensor, "T M N"] | None:
+        """What `train_run` adds to the scores where it measures: nothing, but in the authors' objective."""
+        count = self.run.samples if split == "train" else self.run.test_samples
+        return None if self.model.objective == "paper" else self._noise(f"{split} noise", count)
+
+    def _noise(self, purpose: str, samples: int) -> Float[Tensor, "T M N"]:
+        shape = (self.model.experts, samples)
+        drawn = [stream(self.run.seed, trial, purpose).random(shape, dtype=np.float32) for trial in self.trials]
+        like = self.state.routers
+        return torch.as_tensor(np.stack(drawn), device=like.device, dtype=like.dtype) * self.model.router_noise
+
+
+def trained(run: Run) -> Trained:
+    """Trains a mixture to the end and keeps its weights: the same numbers as `train_run` measures.
+
+    Raises:
+      ValueError: the run's model is no mixture; a wrong device or precision.
+    """
+    require(isinstance(run.model, models.SwitchMoE), "only a mixture sends samples to experts", model=run.model.name)
+    assert isinstance(run.model, models.SwitchMoE)
+    device = choose_device(run.device)
+    trials = list(range(run.first_trial, run.first_trial + run.trials))
+    with threads_for(0, device):
+        learner = SwitchLearner(run, run.model, trials, _draw(run, trials, "train"), _draw(run, trials, "test"))
+        learner.advance(run.last_step)
+        accuracy, loss = learner.training_error()
+        measured = learner.examine() | {"train_accuracy": accuracy, "train_loss": loss}
+    values = {name: value.detach().cpu().numpy().astype(float) for name, value in measured.items()}
+    for value in values.values():
+        value[~np.isfinite(values["train_loss"])] = np.nan
+    return Trained(run, run.model, learner.state, values)
+
+
+def _draw(run: Run, trials: list[int], split: Split) -> Samples:
+    device = choose_device(run.device)
+    dtype = choose_dtype(run.precision, device)
+    count = run.samples if split == "train" else run.test_samples
+    return run.task.draw(count, trials=trials, seed=run.seed, split=split, device=device, dtype=dtype)

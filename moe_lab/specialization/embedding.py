@@ -1,0 +1,220 @@
+"""What needs the trained weights themselves: figure 1's map of the samples, and the dispatch tables 4 to 6."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+
+from moe_lab.config import require
+from moe_lab.specialization.answers import Answers, Trained, trained
+from moe_lab.specialization.data import Samples
+from moe_lab.specialization.measures import dispatch_entropy
+from moe_lab.specialization.recipes import Figure, run_of
+from moe_lab.specialization.run import Run
+
+EXPERTS_SHOWN = 4
+"""M of figure 1."""
+RANGES = {"feature": (0.5, 2.0), "center": (1.0, 2.0), "feature_noise": (1.0, 2.0), "noise": 1.0}
+"""alpha, beta, gamma and sigma_p of figure 1 (its caption, and appendix A.1)."""
+_KINDS = {"nonlinear": "moe-cubic", "linear": "moe-linear"}
+
+
+def dispatch_table(
+    kind: str = "nonlinear",
+    setting: int = 1,
+    seed: int = 0,
+    objective: str = "paper",
+    samples: int = 16000,
+    *,
+    trial: int = 0,
+    **more: Any,
+) -> xr.Dataset:
+    """Tables 4 and 5 (nonlinear) and 6 (linear): who got the training samples before one training and after it.
+
+    The first dispatch is that of the first step: routers are zero, so its router noise alone decides. The last one is
+    that of the trained router, without noise; with the authors' objective, which tests with noise, with noise.
+
+    Args:
+      kind: "nonlinear" (cubic experts) or "linear".
+      setting: 1 to 4; the paper does not say which it shows.
+      seed, trial: which training; the trial's number is that of `table3` with the same seed.
+      objective, samples, more: as for `figures.table3`, without store and jobs.
+
+    Returns:
+      initial_dispatch and final_dispatch over (cluster, expert) in training samples, dispatch_entropy of the latter,
+      and test_accuracy.
+
+    Raises:
+      ValueError: a wrong value, before anything trains.
+    """
+    require(kind in _KINDS, "kind must be 'nonlinear' or 'linear'", kind=kind)
+    place = "table 4" if kind == "nonlinear" else "table 6"
+    figure, run, point = _one(place, "dispatch_table", _KINDS[kind], setting, seed, trial, objective, samples, more, {})
+    model = trained(run)
+    shown, noise = model.samples("train"), model.first_noise()
+    clusters = shown.clusters[0].cpu().numpy()
+    counts = {
+        "initial_dispatch": (noise[0].argmax(0), "in the first step: zero routers and router noise"),
+        "final_dispatch": (model.answer(shown, model.last_noise("train")).expert[0], "after training"),
+    }
+    data = xr.Dataset(
+        coords={"cluster": np.arange(1, run.task.clusters + 1), "expert": np.arange(1, noise.shape[1] + 1)}
+    )
+    for name, (chosen, when) in counts.items():
+        table = np.zeros((data.sizes["cluster"], data.sizes["expert"]))
+        np.add.at(table, (clusters, chosen.cpu().numpy()), 1)
+        about = {"units": "samples", "long_name": f"training samples of the cluster that are sent to the expert {when}"}
+        data[name] = ("cluster", "expert"), table, about
+    entropy = dispatch_entropy(torch.as_tensor(data["final_dispatch"].values))
+    data["dispatch_entropy"] = (), float(entropy), {"units": "nats", "long_name": "eq. 6.1 of final_dispatch"}
+    data["test_accuracy"] = (), float(model.measures["test_accuracy"][0])
+    arguments = {"kind": kind, "setting": setting, "seed": seed, "objective": objective, "samples": samples}
+    data.attrs = figure.attrs([(point, run)], {**arguments, "trial": trial})
+    return data
+
+
+def tsne(
+    seed: int = 0,
+    objective: str = "paper",
+    samples: int = 1600,
+    *,
+    shown: int = 1600,
+    trial: int = 1,
+    stretch: float = 3.0,
+    perplexity: float = 30.0,
+    neighbours: int = 5,
+    resolution: int = 160,
+    **more: Any,
+) -> xr.Dataset:
+    """Figure 1: unseen samples on a plane, the expert that each is sent to, and the regions of the mixture's answers.
+
+    M=4 experts for K=4 clusters. The map is t-SNE of the patches in a fixed order (feature, center, feature noise,
+    noise), which the models do not see, with the noise patch `stretch` times as long (appendix A.1: 3) so that points
+    lie apart; the models answer the samples as they are. A point of the plane gets the answer that most of its nearest
+    shown samples got, as in the authors' code.
+
+    Trial 1 of seed 0 is picked: like the paper's training, it is one of those (5 of the first 20) in which each of the
+    four cubic experts finds a cluster of its own. In the others two of them share a cluster, and a cluster has none.
+
+    Departs from the paper: the authors' code for this figure draws alpha = 1 and has the stretched noise in the
+    training samples too; here alpha is drawn from (.5, 2), as the caption says.
+
+    Args:
+      seed, trial: which training.
+      objective: "paper" or "authors".
+      samples: of training.
+      shown: test samples on the map.
+      stretch: what multiplies the noise patches on the map.
+      perplexity: of t-SNE.
+      neighbours: that decide a point of the plane.
+      resolution: points of the plane along each side.
+      more: other parameters of `Run`, without store and jobs.
+
+    Returns:
+      xy(sample, axis) within -1 to 1, cluster(sample), label(sample) -1 or 1; for each model ("moe-linear",
+      "moe-cubic") expert(model, sample), answer(model, sample) -1 or 1, region(model, y, x) -1 or 1, test_accuracy and
+      dispatch_entropy.
+
+    Raises:
+      ValueError: a wrong value, before anything trains.
+    """
+    require(shown >= 10, "shown must be at least 10 samples", shown=shown)
+    require(0 < stretch < 1e3, "stretch must be between 0 and 1000", stretch=stretch)
+    require(1 <= perplexity < shown, "perplexity must be at least 1 and less than shown", perplexity=perplexity)
+    require(1 <= neighbours <= shown, "neighbours must be from 1 to shown", neighbours=neighbours)
+    require(2 <= resolution <= 2000, "resolution must be from 2 to 2000", resolution=resolution)
+    names = ("moe-linear", "moe-cubic")
+    changes: dict[str, dict[str, Any]] = {"task": RANGES, **{name: {"experts": EXPERTS_SHOWN} for name in names}}
+    more = {**more, "test_samples": shown}
+    made = [_one("figure 1", "tsne", name, 3, seed, trial, objective, samples, more, changes) for name in names]
+    models = [trained(run) for _, run, _ in made]
+    base = models[0].samples("test")  # both models have the same samples
+    scale = models[0].run.task.scale
+    xy = embed(base, stretch, scale, perplexity, seed)
+    answers = [model.answer(base, model.last_noise("test")) for model in models]
+    places = np.linspace(-1.05, 1.05, resolution)
+    data = xr.Dataset(
+        {
+            "xy": (("sample", "axis"), xy, {"long_name": "place on the t-SNE map"}),
+            "cluster": ("sample", base.clusters[0].cpu().numpy() + 1),
+            "label": ("sample", base.labels[0].cpu().numpy()),
+            **_answered(answers, models),
+            "region": (
+                ("model", "y", "x"),
+                np.stack([regions(xy, one.output[0].cpu().numpy(), places, neighbours) for one in answers]),
+                {"long_name": f"answer that most of the {neighbours} nearest shown samples got"},
+            ),
+        },
+        coords={"model": list(names), "axis": ["x", "y"], "x": places, "y": places},
+    )
+    figure = made[0][0]
+    arguments = {"seed": seed, "objective": objective, "samples": samples, "shown": shown, "trial": trial}
+    arguments |= {"stretch": stretch, "perplexity": perplexity, "neighbours": neighbours, "resolution": resolution}
+    figure.more = {name: value for name, value in more.items() if name != "test_samples"}
+    data.attrs = figure.attrs([(point, run) for _, run, point in made], arguments)
+    return data
+
+
+def embed(samples: Samples, stretch: float, scale: float, perplexity: float, seed: int) -> np.ndarray:
+    """(N, 2) t-SNE of trial 0's unshuffled patches, within -1 to 1. The same for the same arguments.
+
+    Args:
+      stretch: what multiplies the noise patches.
+      scale: what all patches are divided by.
+    """
+    from sklearn.manifold import TSNE  # here, because it takes a second to import
+
+    places = torch.arange(samples.order.shape[2], device=samples.order.device)
+    wide = replace(samples, noise=samples.noise * stretch, order=places.expand_as(samples.order))
+    rows = (wide.patches()[0].flatten(1) / scale).cpu().numpy().astype(np.float64)
+    found = TSNE(n_components=2, perplexity=perplexity, init="pca", random_state=seed % 2**32).fit_transform(rows)
+    centred = found - (found.max(0) + found.min(0)) / 2
+    return np.asarray(centred / np.abs(centred).max(), dtype=np.float64)
+
+
+def regions(xy: np.ndarray, outputs: np.ndarray, places: np.ndarray, neighbours: int) -> np.ndarray:
+    """(y, x) the answer, -1 or 1, of most of the nearest samples of each point of a square grid."""
+    from sklearn.neighbors import KNeighborsClassifier
+
+    answers = np.where(outputs > 0, 1, -1)
+    nearest = KNeighborsClassifier(neighbours).fit(xy, answers)
+    across, up = np.meshgrid(places, places)
+    return np.asarray(nearest.predict(np.column_stack((across.ravel(), up.ravel())))).reshape(across.shape)
+
+
+def _answered(answers: list[Answers], models: list[Trained]) -> dict[str, Any]:
+    experts = np.stack([one.expert[0].cpu().numpy() + 1 for one in answers])
+    signs = np.stack([np.where(one.output[0].cpu().numpy() > 0, 1, -1) for one in answers])
+    found: dict[str, Any] = {
+        "expert": (("model", "sample"), experts, {"long_name": "expert that the sample is sent to"}),
+        "answer": (("model", "sample"), signs, {"long_name": "sign of the model's output"}),
+    }
+    for name in ("test_accuracy", "dispatch_entropy"):
+        found[name] = "model", np.array([model.measures[name][0] for model in models])
+    return found
+
+
+def _one(
+    place: str,
+    name: str,
+    model: str,
+    setting: int,
+    seed: int,
+    trial: int,
+    objective: str,
+    samples: int,
+    more: dict[str, Any],
+    changes: dict[str, dict[str, Any]],
+) -> tuple[Figure, Run, dict[str, Any]]:
+    """One training of one model, checked."""
+    refused = [key for key in more if key in ("store", "jobs")]
+    require(not refused, "one training has no store and no jobs", settings=refused)
+    figure = Figure(place, name, 1, seed, objective, samples, more)
+    point: dict[str, Any] = {"setting": setting, "model": model}
+    how: dict[str, Any] = {"objective": objective, "changes": changes}
+    run = run_of(point, trials=1, seed=seed, settings={**figure.settings, "first_trial": trial}, **how)
+    return figure, run, point if not changes else {"model": model}

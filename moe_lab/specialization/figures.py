@@ -1,0 +1,252 @@
+"""Tables 1 and 3 to 9 and figures 1 and 3 to 5 of chen2022, each one call that returns a labelled Dataset.
+
+`plots` draws it beside `published.published`. A Dataset says in `.attrs["call"]` how to make it again. Everything has
+K=4 clusters, P=4 patches, d=50, M=8 experts of J=16 filters (figure 1: M=4), and is trained in one of two ways:
+
+- `objective="paper"`: algorithm 1 as it is written, on data as it is, with the step sizes that belong to that. Cubic
+  experts stop at 300 steps (later some trials collapse), linear ones at 500, because they still gain until there.
+- `objective="authors"`: what the authors' code does (see `SwitchMoE`), for at most 500 steps. A trial that their code
+  would have stopped before stays as it is. This is what reproduces table 3's linear experts.
+
+Single experts are trained by Adam for 500 steps, in both. Test samples are as many as training samples. Any other
+parameter of `Run` (steps, device, precision, ...) can be given too; where a grid is trained, also store and jobs of
+`moe_lab.sweep.sweep`, to go on after a kill and to share the work among processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import xarray as xr
+
+from moe_lab.config import require
+from moe_lab.specialization.activations import ACTIVATIONS
+from moe_lab.specialization.embedding import dispatch_table, tsne
+from moe_lab.specialization.published import PLACES, published
+from moe_lab.specialization.recipes import ALL, Figure, listed
+
+__all__ = [
+    "ALL",
+    "PLACES",
+    "dispatch_table",
+    "entropy_through_time",
+    "inner_products",
+    "load_balancing",
+    "published",
+    "single_experts",
+    "table1",
+    "table3",
+    "tsne",
+]
+
+BALANCE = 1e-3
+"""lambda of table 9. The paper names it for images only (appendix A.3); the authors' code has the same for clusters."""
+OPTIMUM = 0.875
+"""The most that any single expert can reach where alpha and gamma are drawn alike (theorem 4.1)."""
+_TABLE = ("test_accuracy", "dispatch_entropy", "train_accuracy", "expert_load", "expert_accuracy", "dispatch")
+_PRODUCTS = ("expert_feature", "expert_center", "router_feature", "router_center")
+
+
+def table3(
+    settings: int | Sequence[int] = (1, 2, 3, 4),
+    trials: int = 10,
+    seed: int = 0,
+    objective: str = "paper",
+    samples: int = 16000,
+    models: str | Sequence[str] = ALL,
+    **more: Any,
+) -> xr.Dataset:
+    """Table 3: test accuracy and dispatch entropy of mixtures and single experts in the paper's four settings.
+
+    Args:
+      settings: of 1 to 4, one or several.
+      trials: independent trainings of each model; with the authors' objective all on one data set, as theirs.
+      seed: of all streams.
+      objective: "paper" or "authors".
+      samples: of training; as many test samples, unless test_samples= says otherwise.
+      models: names, one or several: moe-ACTIVATION, single-ACTIVATION (128 filters) or single-ACTIVATION-FILTERS.
+      more: other parameters of `Run`, store and jobs.
+
+    Returns:
+      test_accuracy, dispatch_entropy and train_accuracy over (setting, model, trial), dispatch(..., cluster, expert),
+      expert_load(..., expert) and expert_accuracy(..., expert, cluster), all measured at the end. Single experts have
+      no dispatch: theirs is NaN. Diverged trials are NaN throughout.
+
+    Raises:
+      ValueError: an unknown setting, model or objective or any other wrong value, before anything trains.
+    """
+    return _table("table 3", "table3", settings, trials, seed, objective, samples, models, more)
+
+
+def table1(
+    trials: int = 10,
+    seed: int = 0,
+    objective: str = "paper",
+    samples: int = 16000,
+    models: str | Sequence[str] = ALL,
+    **more: Any,
+) -> xr.Dataset:
+    """Table 1: settings 1 and 2 of `table3`, with the same arguments, values and errors."""
+    return _table("table 1", "table1", None, trials, seed, objective, samples, models, more)
+
+
+def single_experts(
+    settings: int | Sequence[int] = (1, 2, 3),
+    activations: str | Sequence[str] = tuple(ACTIVATIONS),
+    trials: int = 10,
+    seed: int = 0,
+    samples: int = 16000,
+    *,
+    filters: int = 128,
+    feature: tuple[float, float] | None = None,
+    feature_noise: tuple[float, float] | None = None,
+    **more: Any,
+) -> xr.Dataset:
+    """Tables 7 (setting 3) and 8 (settings 1 and 2): one expert for all clusters, with each activation.
+
+    Args:
+      settings, trials, seed, samples, more: as for `table3`.
+      activations: one or several of cubic, linear, relu, celu, gelu and tanh.
+      filters: J of the expert.
+      feature, feature_noise: other ranges of alpha and gamma; (1, 2) for both is what table 7's caption says.
+
+    Returns:
+      test_accuracy and train_accuracy over (setting, activation, trial), and optimum(setting): the bound of theorem
+      4.1, NaN where alpha and gamma are drawn differently, for which there is none.
+
+    Raises:
+      ValueError: a wrong value or combination, before anything trains.
+    """
+    names, chosen = listed(activations), listed(settings)
+    rule = f"activations must be among {', '.join(ACTIVATIONS)}"
+    require(all(name in ACTIVATIONS for name in names), rule, activations=names)
+    place = "table 7" if chosen == (3,) else "table 8" if 3 not in chosen else "tables 7 and 8"
+    figure = Figure(place, "single_experts", trials, seed, "paper", samples, more)
+    task = {"feature": feature, "feature_noise": feature_noise}
+    arguments = {"settings": chosen, "activations": names, **figure.own(objective=False), "filters": filters, **task}
+    axes = {"setting": chosen, "model": [f"single-{name}-{filters}" for name in names]}
+    changes = {"task": {name: value for name, value in task.items() if value is not None}}
+    data = figure.fill(axes, ("test_accuracy", "train_accuracy"), arguments, changes)
+    data = data.rename(model="activation").assign_coords(activation=("activation", list(names)))
+    tasks = {point["setting"]: run.task for point, run in figure.runs(axes, changes)}
+    bounds = [OPTIMUM if task.feature == task.feature_noise else float("nan") for task in tasks.values()]
+    data["optimum"] = "setting", bounds, {"long_name": "most that a single expert can reach, theorem 4.1"}
+    return data
+
+
+def load_balancing(
+    settings: int | Sequence[int] = (1, 2, 3, 4),
+    trials: int = 10,
+    seed: int = 0,
+    objective: str = "paper",
+    samples: int = 16000,
+    *,
+    strength: float = BALANCE,
+    **more: Any,
+) -> xr.Dataset:
+    """Table 9: linear experts with the load-balancing loss against cubic experts without it.
+
+    Args:
+      settings, trials, seed, objective, samples, more: as for `table3`.
+      strength: lambda, the weight of the loss.
+
+    Returns:
+      What `table3` returns, for the models "moe-linear" (with the loss) and "moe-cubic" (without).
+
+    Raises:
+      ValueError: a wrong value or combination, before anything trains.
+    """
+    figure = Figure("table 9", "load_balancing", trials, seed, objective, samples, more)
+    chosen = listed(settings)
+    arguments = {"settings": chosen, **figure.own(), "strength": strength}
+    axes = {"setting": chosen, "model": ["moe-linear", "moe-cubic"]}
+    return figure.fill(axes, _TABLE, arguments, {"moe-linear": {"load_balancing": strength}})
+
+
+def entropy_through_time(
+    settings: int | Sequence[int] = (1, 2),
+    trials: int = 10,
+    seed: int = 0,
+    objective: str = "paper",
+    samples: int = 16000,
+    models: str | Sequence[str] = ("moe-cubic", "moe-linear"),
+    *,
+    every: int = 10,
+    **more: Any,
+) -> xr.Dataset:
+    """Figure 3: the dispatch entropy of mixtures while they train, all for as many steps.
+
+    Args:
+      settings, trials, seed, objective, samples, models, more: as for `table3`; models are mixtures. Algorithm 1 goes
+        on for 300 steps here, the authors' objective for 500, unless steps= says otherwise.
+      every: steps from one value to the next.
+
+    Returns:
+      dispatch_entropy and test_accuracy over (setting, model, step, trial).
+
+    Raises:
+      ValueError: a wrong value or combination, before anything trains.
+    """
+    names, chosen = listed(models), listed(settings)
+    require(all(str(name).startswith("moe-") for name in names), "only mixtures have a dispatch entropy", models=names)
+    figure = Figure(
+        "figure 3", "entropy_through_time", trials, seed, objective, samples, _timed(more, objective), every
+    )
+    arguments = {"settings": chosen, **figure.own(), "models": names, "every": every}
+    return figure.fill({"setting": chosen, "model": names}, ("dispatch_entropy", "test_accuracy"), arguments)
+
+
+def inner_products(
+    activation: str = "cubic",
+    setting: int = 1,
+    trials: int = 1,
+    seed: int = 0,
+    objective: str = "paper",
+    samples: int = 16000,
+    *,
+    every: int = 5,
+    **more: Any,
+) -> xr.Dataset:
+    """Figures 4 (cubic) and 5 (linear): what experts and routers have learned of v_k and c_k, through training.
+
+    Args:
+      activation: of the experts.
+      setting, trials, seed, objective, samples, more: as for `entropy_through_time`.
+      every: steps from one value to the next.
+
+    Returns:
+      expert_feature, expert_center (largest |<w, v_k>| and |<w, c_k>| among an expert's filters), router_feature and
+      router_center (<theta, v_k> and <theta, c_k>, which the paper may show without their sign), all over
+      (step, trial, expert, cluster).
+
+    Raises:
+      ValueError: a wrong value or combination, before anything trains.
+    """
+    place = {"cubic": "figure 4", "linear": "figure 5"}.get(activation, "figures 4 and 5, another activation")
+    figure = Figure(place, "inner_products", trials, seed, objective, samples, _timed(more, objective), every)
+    arguments = {"activation": activation, "setting": setting, **figure.own(), "every": every}
+    found = figure.fill({"setting": [setting], "model": [f"moe-{activation}"]}, _PRODUCTS, arguments)
+    return found.transpose("setting", "model", "step", "trial", "expert", "cluster").squeeze(("setting", "model"))
+
+
+def _timed(more: dict[str, Any], objective: str) -> dict[str, Any]:
+    """All lines of a picture are as long as one another."""
+    return {"steps": {"authors": 500}.get(objective, 300)} | more
+
+
+def _table(
+    place: str,
+    name: str,
+    settings: int | Sequence[int] | None,
+    trials: int,
+    seed: int,
+    objective: str,
+    samples: int,
+    models: str | Sequence[str],
+    more: dict[str, Any],
+) -> xr.Dataset:
+    figure = Figure(place, name, trials, seed, objective, samples, more)
+    chosen = (1, 2) if settings is None else listed(settings)
+    arguments = {"settings": settings and chosen, **figure.own(), "models": listed(models)}
+    return figure.fill({"setting": chosen, "model": listed(models)}, _TABLE, arguments)

@@ -1,0 +1,287 @@
+"""Draws the Datasets of `figures`: one function a figure, onto an Axes or an array of them.
+
+They draw and return nothing; they never train. A small mark is a trial, a thick bar or line the median of the trials,
+an open star what the paper publishes. Cubic experts are in ink, linear ones in grey. `picture` sets any of them on a
+page of its own, with heads and a sentence below.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+
+from moe_lab import look
+from moe_lab.config import require
+from moe_lab.specialization import strokes
+from moe_lab.specialization.captions import caption, kind_of
+from moe_lab.specialization.pages import page_height, panels_of
+from moe_lab.specialization.published import published
+
+_PRODUCTS = {
+    "expert_feature": "experts, label signals: largest |⟨w, v⟩|",
+    "expert_center": "experts, centers: largest |⟨w, c⟩|",
+    "router_feature": "routers, label signals: ⟨θ, v⟩",
+    "router_center": "routers, centers: ⟨θ, c⟩",
+}
+
+
+def table3(data: xr.Dataset, axes: Any) -> None:
+    """Tables 1 and 3: test accuracy and dispatch entropy, measured beside published.
+
+    Args:
+      data: what `figures.table3` or `table1` returned.
+      axes: two Axes, for accuracy and entropy.
+    """
+    _compare(data, axes, "table 3")
+
+
+def load_balancing(data: xr.Dataset, axes: Any) -> None:
+    """Table 9: linear experts with the load-balancing loss against cubic ones without; two Axes as in `table3`."""
+    _compare(data, axes, "table 9")
+
+
+def dispatch_table(data: xr.Dataset, axes: Axes) -> None:
+    """Tables 4 to 6: how many training samples each expert got, first of all and of each cluster at the end."""
+    initial, final = (
+        data[name].transpose("cluster", "expert").values for name in ("initial_dispatch", "final_dispatch")
+    )
+    clusters, experts = final.shape
+    look.plain(axes)
+    axes.set_xlim(0, experts)
+    axes.set_ylim(-2.6, clusters)
+    strokes.cells(axes, clusters, final)
+    strokes.cells(axes, -0.3, final.sum(0, keepdims=True))
+    strokes.cells(axes, -1.6, initial.sum(0, keepdims=True))
+    rows = [clusters - 0.5 - row for row in range(clusters)]
+    words = [f"cluster {label}" for label in data["cluster"].values]
+    axes.set_yticks([*rows, -0.8, -2.1], [*words, "all clusters", "all, in the first step"])
+    axes.set_xticks(np.arange(experts) + 0.5, [str(label) for label in data["expert"].values])
+    for label, load in zip(axes.get_xticklabels(), final.sum(0) / final.sum(), strict=True):
+        idle = load < 0.01
+        label.set(color=look.REFERENCE if idle else look.INK, weight="normal" if idle else "bold", size=look.TEXT_SIZE)
+    axes.set_xlabel("expert (grey number: idle, under 1 % of the samples)")
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def single_experts(data: xr.Dataset, axes: Any) -> None:
+    """Tables 7 and 8: one expert for all clusters, with each activation; one Axes a setting.
+
+    The star is what the paper publishes for the setting; it is left out where alpha or gamma were changed.
+    """
+    panels = _panels(axes, data.sizes["setting"])
+    usual = _usual_ranges(data)
+    rows = -np.arange(data.sizes["activation"], dtype=float)
+    for number, (setting, panel) in enumerate(zip(data["setting"].values, panels, strict=True)):
+        look.plain(panel)
+        strokes.percent(panel, 0.4, vertical=False)
+        panel.set_ylim(rows[-1] - 0.6, 0.6)
+        panel.set_yticks(rows, [str(name) if number == 0 else "" for name in data["activation"].values])
+        panel.tick_params(axis="y", length=0)
+        panel.set_title(f"setting {setting}", loc="left", size=look.TEXT_SIZE, color=look.INK, weight="bold")
+        theirs = published("table 7" if setting == 3 else "table 8")["test_accuracy"].sel(setting=setting)
+        for row, name in zip(rows, data["activation"].values, strict=True):
+            style = strokes.style_of(f"single-{name}")
+            values = data["test_accuracy"].sel(setting=setting, activation=name).values
+            strokes.measured(panel, row - 0.12, values, style, vertical=False)
+            if usual and f"single-{name}" in theirs["model"]:
+                paper = float(theirs.sel(model=f"single-{name}"))
+                strokes.star(panel, row + 0.2, paper, float("nan"), style.colour, vertical=False)
+        bound = float(data["optimum"].sel(setting=setting))
+        if np.isfinite(bound):
+            panel.axvline(bound, color=look.FAILURE, linewidth=1.4, linestyle=(0, (5, 3)), zorder=1)
+            note: dict[str, Any] = {"color": look.FAILURE, "size": look.SMALL_SIZE, "ha": "center", "va": "bottom"}
+            panel.text(bound, 0.62, f"{100 * bound:.1f} %, theorem 4.1", **note)
+        panel.set_xlabel("test accuracy")
+
+
+def entropy_through_time(data: xr.Dataset, axes: Any) -> None:
+    """Figure 3: the dispatch entropy through training, thin lines for trials and thick medians; one Axes a setting."""
+    clusters = clusters_of(data)
+    for setting, panel in zip(data["setting"].values, _panels(axes, data.sizes["setting"]), strict=True):
+        look.plain(panel)
+        strokes.entropy_axis(panel, clusters)
+        panel.set_xlim(0, int(data["step"].max()))
+        panel.set_title(f"setting {setting}", loc="left", size=look.TEXT_SIZE, color=look.INK, weight="bold")
+        panel.set_xlabel("training step")
+        ends = []
+        for name in map(str, data["model"].values):
+            style = strokes.style_of(name)
+            end = strokes.trials(panel, data["dispatch_entropy"].sel(setting=setting, model=name), style)
+            ends.append((end, name.removeprefix("moe-"), style.colour))
+        strokes.names(panel, ends)
+    _panels(axes, data.sizes["setting"])[0].set_ylabel("dispatch entropy, nats")
+
+
+def inner_products(data: xr.Dataset, axes: Any, trial: int = 0) -> None:
+    """Figures 4 and 5: what each expert and each router has learned, in one trial; 2 x 2 Axes, experts on top.
+
+    One line for each expert and signal, in the expert's colour; thick the largest of each expert, with its name
+    ("3: v₂" is expert 3 and label signal v₂) where it counts. Signals and centers share a scale.
+    """
+    panels = _panels(axes, 4)
+    for number, (panel, (name, title)) in enumerate(zip(panels, _PRODUCTS.items(), strict=True)):
+        values = data[name].isel(trial=trial).transpose("step", "expert", "cluster").values
+        steps = data["step"].values
+        look.plain(panel)
+        panel.set_xlim(0, int(steps[-1]))
+        panel.set_title(title, loc="left", size=look.TEXT_SIZE, color=look.INK, weight="bold")
+        high = _largest(data, number // 2)
+        panel.set_ylim(-1.05 * high if number >= 2 else 0, 1.05 * high)
+        signal, ends = "vc"[number % 2], []
+        for expert in range(values.shape[1]):
+            style = look.expert(expert)
+            panel.plot(steps, values[:, expert], color=style.colour, linewidth=0.8, alpha=0.6, zorder=2, gid="others")
+            final = np.nan_to_num(values[-1, expert], nan=-np.inf)
+            best = int(final.argmax())
+            line = values[:, expert, best]
+            panel.plot(steps, line, color=style.colour, linewidth=2.4, zorder=3, gid="largest")
+            panel.plot(
+                steps[-1:], line[-1:], color=style.colour, marker=style.marker, markersize=6, zorder=4, clip_on=False
+            )
+            if final[best] > 0.25 * high:
+                ends.append((float(line[-1]), f" {expert + 1}: {signal}{_low(best + 1)}", _readable(style.colour)))
+        strokes.names(panel, ends, 13)
+        if number >= 2:
+            panel.set_xlabel("training step")
+
+
+def tsne(data: xr.Dataset, axes: Any) -> None:
+    """Figure 1: samples on a plane, the expert each is sent to, and the regions of the answers; one Axes a model.
+
+    Colour and shape tell the expert; filled marks are of class +, open ones of class −; a cross lies on samples that
+    get the wrong answer. Blue ground: the answer there is +, orange ground: −.
+    """
+    tints = {1: to_rgba(look.CLASSES_TINT[0]), -1: to_rgba(look.CLASSES_TINT[1])}
+    x, y = data["xy"].sel(axis="x").values, data["xy"].sel(axis="y").values
+    side = data["x"].values
+    edge = (side[1] - side[0]) / 2
+    limits = (float(side[0] - edge), float(side[-1] + edge))
+    for name, panel in zip(data["model"].values, _panels(axes, data.sizes["model"]), strict=True):
+        one = data.sel(model=name)
+        region = one["region"].transpose("y", "x").values
+        image = np.where((region > 0)[..., None], tints[1], tints[-1])
+        panel.imshow(image, origin="lower", extent=(*limits, *limits), interpolation="nearest", zorder=0, aspect="auto")
+        panel.contour(side, side, region, levels=[0], colors=[look.MUTED], linewidths=0.7, zorder=1)
+        for expert in np.unique(one["expert"].values):
+            style = look.expert(int(expert) - 1)
+            for label in (1, -1):
+                here = (one["expert"].values == expert) & (one["label"].values == label)
+                face = style.colour if label > 0 else "none"
+                mark: dict[str, Any] = {"marker": style.marker, "s": 15, "linewidths": 0.8, "edgecolors": style.colour}
+                panel.scatter(x[here], y[here], facecolors=face, **mark, zorder=2, gid=f"expert {expert}, {label}")
+        wrong = one["answer"].values != one["label"].values
+        panel.scatter(x[wrong], y[wrong], marker="x", s=34, linewidths=1.3, color=look.INK, zorder=3, gid="wrong")
+        for place, expert in enumerate(np.unique(data["expert"].values)):
+            for artist in look.expert_head(panel, int(expert) - 1):
+                artist.set_transform(panel.transAxes)
+                artist.set_data([0.035 + 0.045 * place], [0.95])
+        panel.set(xlim=limits, ylim=limits, xticks=[], yticks=[], facecolor=look.PAPER)
+        for spine in panel.spines.values():
+            spine.set(color=look.RULE)
+
+
+PLOTS: dict[str, Callable[..., None]] = {
+    "table 3": table3,
+    "table 4": dispatch_table,
+    "table 7": single_experts,
+    "table 9": load_balancing,
+    "figure 1": tsne,
+    "figure 3": entropy_through_time,
+    "figure 4": inner_products,
+}
+
+
+def picture(data: xr.Dataset, scale: float = 1.0) -> Figure:
+    """The plot of a Dataset on a page of its own, with its heads, and its caption below.
+
+    Args:
+      data: what a function of `figures` returned.
+      scale: 1 for 100 dots per inch, 1.5 for a projector.
+
+    Raises:
+      ValueError: the Dataset is not one of theirs.
+    """
+    kind = kind_of(data)
+    page = look.figure(1100, page_height(kind), scale)
+    panels = panels_of(data, kind, page)
+    PLOTS[kind](data, panels[0] if kind == "table 4" else panels)
+    look.caption(page, caption(data))
+    return page
+
+
+def clusters_of(data: xr.Dataset) -> int:
+    """K of a figure's task."""
+    return int(json.loads(data.attrs["config"])[0]["task"]["clusters"])
+
+
+# --- pieces ----------------------------------------------------------------------------------------------------------
+
+
+def _compare(data: xr.Dataset, axes: Any, place: str) -> None:
+    """Accuracy and entropy of some models in some settings, each beside what the table publishes of it."""
+    left, right = _panels(axes, 2)
+    theirs = published(place)
+    names, settings = [str(name) for name in data["model"].values], data["setting"].values
+    strokes.percent(look.plain(left), strokes.floor(data["test_accuracy"]))
+    strokes.entropy_axis(look.plain(right), clusters_of(data), words=False)
+    left.set_ylabel("test accuracy")
+    right.set_ylabel("dispatch entropy, nats")
+    for panel, measure in ((left, "test_accuracy"), (right, "dispatch_entropy")):
+        shown = [name for name in names if data[measure].sel(model=name).notnull().any()]
+        panel.set_xlim(-0.55, len(settings) - 0.45)
+        panel.set_xticks(
+            range(len(settings)),
+            [f"setting {setting}" if len(settings) < 4 or panel is left else f"{setting}" for setting in settings],
+        )
+        panel.tick_params(axis="x", length=0)
+        for border in range(1, len(settings)):
+            panel.axvline(border - 0.5, color=look.RULE, linewidth=0.8, zorder=0)
+        ends = []
+        for number, name in enumerate(shown):
+            style, end = strokes.style_of(name), float("nan")
+            aside = 0.84 * ((number + 0.5) / len(shown) - 0.5)
+            for place_of, setting in enumerate(settings):
+                x = place_of + aside
+                end = strokes.measured(panel, x - 0.03, data[measure].sel(setting=setting, model=name).values, style)
+                if measure in theirs and name in theirs["model"] and setting in theirs["setting"]:
+                    here = theirs.sel(setting=setting, model=name)
+                    strokes.star(panel, x + 0.09, float(here[measure]), float(here[f"{measure}_std"]), style.colour)
+            ends.append((end, strokes.name_of(name), style.colour))
+        strokes.names(panel, ends)
+
+
+def _panels(axes: Any, count: int) -> list[Axes]:
+    panels = list(np.atleast_1d(np.asarray(axes, dtype=object)).ravel())
+    require(len(panels) == count, f"axes must be {count} Axes", got=len(panels))
+    return panels
+
+
+def _largest(data: xr.Dataset, row: int) -> float:
+    """The largest product of the experts (row 0) or the routers (row 1): both panels of a row have one scale."""
+    both = [float(np.abs(data[name]).max()) for name in list(_PRODUCTS)[2 * row : 2 * row + 2]]
+    largest = float(np.nanmax(both)) if np.isfinite(both).any() else 0.0
+    return largest or 1.0
+
+
+def _usual_ranges(data: xr.Dataset) -> bool:
+    """Whether alpha and gamma are those of the paper's settings."""
+    call = str(data.attrs.get("call", ""))
+    return "feature=" not in call and "feature_noise=" not in call
+
+
+def _readable(colour: str) -> str:
+    """The yellow and the teal are too pale for text."""
+    return look.INK if colour in (look.EXPERTS[0].colour, look.EXPERTS[2].colour) else colour
+
+
+def _low(number: int) -> str:
+    return "".join("₀₁₂₃₄₅₆₇₈₉"[int(digit)] for digit in str(number))

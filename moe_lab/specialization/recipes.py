@@ -1,0 +1,268 @@
+"""Which model on which task each table and figure of chen2022 trains, and the sweep that fills its Dataset."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from moe_lab import __version__
+from moe_lab.config import require
+from moe_lab.grid import Point, checked_axes
+from moe_lab.specialization.activations import ACTIVATIONS
+from moe_lab.specialization.data import ClusterTask
+from moe_lab.specialization.measures import MEASURES
+from moe_lab.specialization.model import Model, SingleExpert, SwitchMoE
+from moe_lab.specialization.run import Run
+from moe_lab.specialization.training import train_run
+from moe_lab.sweep import sweep
+from moe_lab.training import Measure
+from moe_lab.trials import choose_device, choose_dtype, device_label
+
+ALL = ("moe-cubic", "moe-linear", "single-cubic", "single-linear")
+"""The models of tables 1 and 3, by name: what it is, its activation and, after a second dash, J of a single expert."""
+OBJECTIVES = ("paper", "authors")
+LINEAR_STEPS = 500
+"""Linear experts learn more slowly: at 300 steps, where cubic ones are stopped, they still gain."""
+_HEARTBEAT = 25  # steps between two signs of life
+_OF_SWEEP = ("store", "jobs")
+_TAKEN = ("model", "task", "samples", "trials", "first_trial", "seed", "measure", "record_every")
+_MEANINGS = {
+    "setting": "setting of section 6.1 and appendix A.2",
+    "model": "model",
+    "activation": "activation of the single expert",
+}
+
+
+def model_of(name: str, objective: str) -> Model:
+    """The model behind a name: "moe-cubic", "single-linear", "single-cubic-512", or with any other activation.
+
+    Mixtures are `SwitchMoE` of M=8 experts of J=16 filters; `objective` "authors" makes them `SwitchMoE.authors`.
+    Single experts have 128 filters unless the name says otherwise, and are the same for both objectives.
+
+    Raises:
+      ValueError: there is no such model or objective.
+    """
+    require(objective in OBJECTIVES, "objective must be 'paper' or 'authors'", objective=objective)
+    kind, activation, filters = (*str(name).split("-"), "", "")[:3]
+    rule = (
+        "a model must be moe-ACTIVATION, single-ACTIVATION or single-ACTIVATION-FILTERS with one of the activations "
+        f"{', '.join(ACTIVATIONS)}, as in {', '.join(ALL)} and single-cubic-512"
+    )
+    possible = kind in ("moe", "single") and activation in ACTIVATIONS and not (kind == "moe" and filters)
+    require(possible and str(name).count("-") < 3 and (filters == "" or filters.isdecimal()), rule, model=name)
+    if kind == "single":
+        return SingleExpert(**{"activation": activation, "filters": int(filters or 128)})
+    return SwitchMoE(**{"activation": activation}) if objective == "paper" else SwitchMoE.authors(activation=activation)
+
+
+def task_of(setting: int, model: Model, objective: str) -> ClusterTask:
+    """The task of a setting with the scale that the model's step sizes are for.
+
+    Single experts and the authors' objective are trained on data times 10; the authors' ten runs share one data set.
+
+    Raises:
+      ValueError: there is no such setting.
+    """
+    task = ClusterTask.setting(setting)
+    scaled = objective == "authors" or isinstance(model, SingleExpert)
+    return task.replace(scale=10.0 if scaled else 1.0, one_data_set=objective == "authors")
+
+
+def steps_of(model: Model) -> int:
+    """Where a model's training stops: 300 steps, 500 for linear experts, the authors' objective and single experts."""
+    linear = isinstance(model, SwitchMoE) and model.activation == "linear"
+    return max(LINEAR_STEPS, model.steps) if linear else model.steps
+
+
+def run_of(
+    point: Point,
+    *,
+    trials: int,
+    seed: int,
+    objective: str,
+    changes: Mapping[str, Mapping[str, Any]],
+    settings: Mapping[str, Any],
+) -> Run:
+    """The Run of a grid point {"setting": ..., "model": ...}.
+
+    Args:
+      changes: "task" -> parameters of all tasks to change, a model's name -> parameters of that model to change.
+      settings: other parameters of `Run`.
+
+    Raises:
+      ValueError: a wrong value or combination.
+    """
+    model = model_of(point["model"], objective)
+    task = task_of(point["setting"], model, objective).replace(**changes.get("task", {}))
+    model = model.replace(**changes.get(point["model"], {}))
+    fixed = {"record_every": _HEARTBEAT, "steps": steps_of(model), **settings}
+    return Run(model=model, task=task, trials=trials, seed=seed, **fixed)
+
+
+def train_cells(
+    points: list[Point],
+    *,
+    trials: int,
+    seed: int,
+    objective: str,
+    changes: Mapping[str, Mapping[str, Any]],
+    settings: Mapping[str, Any],
+    names: Sequence[str],
+) -> Iterator[dict[str, np.ndarray] | None]:
+    """Trains one grid point, for `moe_lab.sweep`: None as a sign of life, then the values at the end.
+
+    Yields:
+      The named measures (1, trials, ...), (1, trials, step, ...) where the settings measure every Snapshot.
+    """
+    (point,) = points
+    run = run_of(point, trials=trials, seed=seed, objective=objective, changes=changes, settings=settings)
+    recorded: list[Mapping[str, np.ndarray]] = []
+    for snapshot in train_run(run):
+        recorded = [*recorded, snapshot.values] if run.measure == "every" else [snapshot.values]
+        last = snapshot
+        yield None
+    one = isinstance(run.model, SingleExpert)  # what it has of one expert would not fit an axis of eight
+    names = [name for name in names if name in last.values and not (one and MEASURES[name].dims)]
+    if run.measure == "last":
+        yield {name: recorded[-1][name][None] for name in names}
+        return
+    more = len(steps_recorded(run)) - len(recorded)  # none, unless all trials have stopped: they stay as they are
+    recorded += [recorded[-1]] * more
+    yield {name: np.stack([values[name] for values in recorded], axis=1)[None] for name in names}
+
+
+def steps_recorded(run: Run) -> list[int]:
+    """The steps of a run's Snapshots."""
+    return [*range(0, run.last_step, run.record_every), run.last_step]
+
+
+@dataclass
+class Figure:
+    """One table or figure being made: what its caller set, and what it is called in the paper.
+
+    Args:
+      place: "table 3", say.
+      name: of the function that makes it.
+      trials, seed, objective, samples: of every training; the test samples are as many unless `more` says otherwise.
+      more: other parameters of `Run` (steps, test_samples, device, precision, signal_basis), and store and jobs of
+        `moe_lab.sweep.sweep`.
+      every: record curves at every so many steps.
+
+    Raises:
+      ValueError: an unknown objective, or a setting that the figure itself decides.
+    """
+
+    place: str
+    name: str
+    trials: int
+    seed: int
+    objective: str
+    samples: int
+    more: Mapping[str, Any]
+    every: int | None = None
+    settings: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        require(self.objective in OBJECTIVES, "objective must be 'paper' or 'authors'", objective=self.objective)
+        taken = [name for name in self.more if name in _TAKEN]
+        require(not taken, "a figure sets these itself", settings=taken)
+        given = {name: value for name, value in self.more.items() if name not in _OF_SWEEP and value is not None}
+        self.settings = {"samples": self.samples, "test_samples": self.samples, "measure": "last", **given}
+        if self.every is not None:
+            self.settings |= {"measure": "every", "record_every": self.every}
+
+    def runs(
+        self, axes: Mapping[str, Sequence[Any]], changes: Mapping[str, Mapping[str, Any]]
+    ) -> list[tuple[Point, Run]]:
+        """Every grid point with its Run, all checked."""
+        how: dict[str, Any] = {"objective": self.objective, "changes": changes, "settings": self.settings}
+        points = [{"setting": s, "model": m} for s in axes["setting"] for m in axes["model"]]
+        return [(point, run_of(point, trials=self.trials, seed=self.seed, **how)) for point in points]
+
+    def fill(
+        self,
+        axes: Mapping[str, Sequence[Any]],
+        names: Sequence[str],
+        arguments: Mapping[str, Any],
+        changes: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> xr.Dataset:
+        """Checks every training, does them all, and labels what came out.
+
+        Args:
+          axes: the values of "setting" and "model".
+          names: the measures to keep.
+          arguments: of the figure's function, for its call.
+          changes: see `run_of`.
+
+        Returns:
+          The named measures over (setting, model, trial, ...), or (setting, model, step, trial, ...) as curves; NaN
+          where a model has no such measure and where a trial diverged.
+        """
+        checked, changes = checked_axes(axes), changes or {}
+        runs = self.runs(checked, changes)
+        device = choose_device(self.settings.get("device", "auto"))
+        choose_dtype(self.settings.get("precision", "float32"), device)
+        first = max((run for _, run in runs), key=lambda run: getattr(run.model, "experts", 0))
+        coords: dict[str, Any] = {"cluster": np.arange(1, first.task.clusters + 1)}
+        coords["expert"] = np.arange(1, getattr(first.model, "experts", 1) + 1)
+        curves = self.every is not None
+        if curves:
+            coords["step"] = steps_recorded(max((run for _, run in runs), key=lambda run: run.last_step))
+        cell: dict[str, Any] = {"objective": self.objective, "changes": changes, "settings": self.settings}
+        *_, found = sweep(
+            functools.partial(train_cells, **cell, names=tuple(names)),
+            checked,
+            trials=self.trials,
+            seed=self.seed,
+            batch=1,
+            measures={name: _over_steps(MEASURES[name]) if curves else MEASURES[name] for name in names},
+            meanings=_MEANINGS,
+            coords=coords,
+            **{name: value for name, value in self.more.items() if name in _OF_SWEEP},
+        )
+        found = found[list(names)].transpose("setting", "model", *(["step"] if curves else []), "trial", ...)
+        found.attrs = self.attrs(runs, arguments)
+        return found
+
+    def own(self, objective: bool = True) -> dict[str, Any]:
+        """The arguments that all figures have, for their calls."""
+        how = {"objective": self.objective} if objective else {}
+        return {"trials": self.trials, "seed": self.seed, **how, "samples": self.samples}
+
+    def attrs(self, runs: Sequence[tuple[Point, Run]], arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """How to make the Dataset again; plain values only, so that every file format can hold them."""
+        more = {name: value for name, value in self.more.items() if name not in _OF_SWEEP}
+        written = {name: value for name, value in {**arguments, **more}.items() if value is not None}
+        return {
+            "figure": self.place,
+            "call": f"{self.name}({', '.join(f'{name}={plain(value)!r}' for name, value in written.items())})",
+            "config": json.dumps([{"point": point, **run.record()} for point, run in runs]),
+            "objective": self.objective,
+            "seed": self.seed,
+            "device": device_label(choose_device(self.settings.get("device", "auto"))),
+            "version": __version__,
+            "paper": f"chen2022, {self.place}",
+        }
+
+
+def _over_steps(measure: Measure) -> Measure:
+    return Measure(("step", *measure.dims), measure.unit, measure.meaning)
+
+
+def listed(values: Any) -> tuple[Any, ...]:
+    """One value or several as a tuple of plain values."""
+    several = values if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str) else [values]
+    return tuple(plain(value) for value in several)
+
+
+def plain(value: Any) -> Any:
+    """A value as Python types, so that its repr is code."""
+    if isinstance(value, tuple):
+        return tuple(plain(item) for item in value)
+    return value.item() if isinstance(value, np.generic) else value
