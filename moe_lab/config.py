@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Self, get_args
+from typing import Any, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
@@ -191,6 +191,7 @@ def _sentence(cls: type[Config], problem: ErrorDetails) -> str:
     title = knobs[name].title if name in knobs else name
     short = knobs[name].symbol if name in knobs and knobs[name].symbol else name
     value = problem["input"]
+    annotation = cls.model_fields[name].annotation if name in cls.model_fields else None
     if kind in _RULES:
         words, key = _RULES[kind]
         rule = f"must be {words} {context[key]:g}"
@@ -202,8 +203,9 @@ def _sentence(cls: type[Config], problem: ErrorDetails) -> str:
     elif kind in ("literal_error", "enum"):
         rule = f"must be one of {context['expected']}"
     elif kind in ("model_type", "model_attributes_type"):
-        annotation = cls.model_fields[name].annotation
         rule = "must be " + " or ".join(kind.__name__ for kind in get_args(annotation) or (annotation,) if kind)
+    elif kind in ("missing", "too_long") and get_origin(annotation) is tuple and Ellipsis not in get_args(annotation):
+        rule = f"must hold {len(get_args(annotation))} values"  # pydantic counts the places that are missing
     elif kind == "missing":
         return f"{cls.__name__} needs {title}"
     else:

@@ -28,6 +28,7 @@ class Room(Config):
     open: bool = knob(False, meaning="whether the door is open")
     name: str = knob("one", meaning="its name")
     sizes: tuple[int, ...] = knob((1, 2), symbol="s", meaning="sizes")
+    span: tuple[float, float] = knob((0.5, 2.0), symbol="S", meaning="a range")
     secret: int = 3
 
     @model_validator(mode="after")
@@ -47,7 +48,16 @@ class House(Config):
 
 def test_knobs_say_what_was_declared() -> None:
     knobs = Room.knobs()
-    assert list(knobs) == ["width", "light", "colour", "plan", "open", "name", "sizes"]  # in order, and declared only
+    assert list(knobs) == [
+        "width",
+        "light",
+        "colour",
+        "plan",
+        "open",
+        "name",
+        "sizes",
+        "span",
+    ]  # in order, and declared only
     width, light = knobs["width"], knobs["light"]
     assert (width.default, width.low, width.high, width.unit, width.slider) == (4, 1, 9, "m", (1, 6, 1))
     assert width.label == "w, width of the room" and width.title == "width (w)" and width.whole
@@ -117,8 +127,16 @@ SENTENCES = [
     ({"name": 5}, "name must be text: got name=5"),
     ({"sizes": 5}, "sizes (s) must be a sequence of values: got s=5"),
     ({"sizes": (1, "x")}, "sizes (s) must hold whole numbers only: got s='x'"),
+    ({"span": (1,)}, "span (S) must hold 2 values: got S=(1,)"),
+    ({"span": ()}, "span (S) must hold 2 values: got S=()"),
+    ({"span": [1, 2, 3]}, "span (S) must hold 2 values: got S=[1, 2, 3]"),
+    ({"span": 1}, "span (S) must be a sequence of values: got S=1"),
+    ({"span": (1, "x")}, "span (S) must hold numbers only: got S='x'"),
     ({"width": 9, "light": 0.9}, "width (w) times light must be less than 8: got w=9, light=0.9"),
-    ({"height": 1}, "Room has no parameter 'height': it takes width, light, colour, plan, open, name, sizes, secret"),
+    (
+        {"height": 1},
+        "Room has no parameter 'height': it takes width, light, colour, plan, open, name, sizes, span, secret",
+    ),
 ]
 
 
