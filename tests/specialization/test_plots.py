@@ -1,0 +1,479 @@
+"""The pictures of the tables and figures: what is drawn is what was measured, and can be read."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import same_color, to_rgb
+from matplotlib.figure import Figure
+
+from moe_lab import look
+from moe_lab.specialization import captions, figures, plots, strokes
+from moe_lab.specialization.published import published
+
+MIXTURES = ["moe-cubic", "moe-linear"]
+MODELS = [*MIXTURES, "single-cubic", "single-linear"]
+LEVEL = {"moe-cubic": 0.98, "moe-linear": 0.93, "single-cubic": 0.7, "single-linear": 0.65}
+ENTROPY = {"moe-cubic": 0.1, "moe-linear": 1.2, "single-cubic": np.nan, "single-linear": np.nan}
+
+
+def attrs(place: str) -> dict[str, str]:
+    config = json.dumps([{"task": {"clusters": 4}, "first_trial": 1}])
+    return {"figure": place, "paper": f"chen2022, {place}", "config": config, "call": "made()"}
+
+
+def compared(place: str, models: list[str], settings: list[int]) -> xr.Dataset:
+    """Made-up values whose medians are those of LEVEL and ENTROPY, less a tenth of a percent for each setting."""
+    aside = np.array([-0.01, 0.0, 0.015])
+    dims, coords = ("setting", "model", "trial"), {"setting": settings, "model": models}
+    less = -0.001 * np.array(settings)[:, None, None]
+    accuracy = np.array([LEVEL[name] for name in models])[:, None] + aside + less
+    entropy = np.array([ENTROPY[name] for name in models])[:, None] + aside - less
+    return xr.Dataset(
+        {"test_accuracy": (dims, accuracy), "dispatch_entropy": (dims, entropy)}, coords=coords, attrs=attrs(place)
+    )
+
+
+def three() -> xr.Dataset:
+    return compared("table 3", MODELS, [1, 2, 3, 4])
+
+
+def nine() -> xr.Dataset:
+    return compared("table 9", MIXTURES[::-1], [1, 4])
+
+
+def four() -> xr.Dataset:
+    final = np.zeros((4, 8))
+    final[[0, 1, 2, 3], [5, 2, 7, 1]] = [390, 410, 400, 400]
+    coords = {"cluster": [1, 2, 3, 4], "expert": np.arange(1, 9)}
+    initial = np.full((4, 8), 50.0)
+    counts = {"initial_dispatch": (("cluster", "expert"), initial), "final_dispatch": (("cluster", "expert"), final)}
+    values = {"test_accuracy": 1.0, "dispatch_entropy": -0.0}
+    return xr.Dataset({**counts, **values}, coords=coords, attrs=attrs("table 4"))
+
+
+def seven() -> xr.Dataset:
+    values = 0.7 + np.zeros((2, 2, 3)) + 0.05 * np.arange(2)[:, None, None] + np.array([-0.02, 0, 0.01])
+    coords = {"setting": [1, 3], "activation": ["cubic", "linear"]}
+    data = xr.Dataset({"test_accuracy": (("setting", "activation", "trial"), values)}, coords=coords)
+    data["optimum"] = "setting", [np.nan, 0.875]
+    return data.assign_attrs(attrs("tables 7 and 8"))
+
+
+def entropy() -> xr.Dataset:
+    steps = np.array([0, 100, 200, 300])
+    fall = np.array([1.38, 0.6, 0.2, 0.1])[:, None] + np.array([-0.05, 0.0, 0.2])
+    stay = np.array([1.38, 1.25, 1.2, 1.1])[:, None] + np.array([-0.05, 0.0, 0.02])
+    values = np.stack([np.stack([fall, stay]), np.stack([fall + 0.1, stay])])
+    coords = {"setting": [1, 2], "model": MIXTURES, "step": steps}
+    data = xr.Dataset({"dispatch_entropy": (("setting", "model", "step", "trial"), values)}, coords=coords)
+    return data.assign_attrs(attrs("figure 3"))
+
+
+def products() -> xr.Dataset:
+    """Expert m learns v_(m mod 4) alone, up to 3; routers learn c alone, up to 2."""
+    steps = np.arange(0, 301, 100)
+    own = np.eye(4)[np.arange(8) % 4]
+    grow = (steps / 300)[:, None, None, None] * own
+    dims = ("step", "trial", "expert", "cluster")
+    parts = {"expert_feature": 3 * grow, "expert_center": 0.01 * grow, "router_feature": -0.1 * grow}
+    coords = {"step": steps, "expert": np.arange(1, 9), "cluster": [1, 2, 3, 4]}
+    values = {name: (dims, value) for name, value in {**parts, "router_center": 2 * grow}.items()}
+    return xr.Dataset(values, coords=coords, attrs=attrs("figure 4"))
+
+
+def one() -> xr.Dataset:
+    xy = np.array([[-0.5, 0.5], [-0.4, 0.4], [0.5, -0.5], [0.4, -0.4], [0.6, 0.6]])
+    expert = np.array([[1, 2, 3, 4, 4], [1, 1, 2, 2, 2]])
+    label = np.array([1, 1, -1, -1, 1])
+    answer = np.array([[1, -1, -1, -1, 1], [1, 1, -1, -1, 1]])
+    places = np.linspace(-1.05, 1.05, 22)
+    region = np.broadcast_to(np.where(places < 0, 1, -1), (2, 22, 22))  # + on the left
+    return xr.Dataset(
+        {
+            "xy": (("sample", "axis"), xy),
+            "cluster": ("sample", [1, 1, 2, 2, 3]),
+            "label": ("sample", label),
+            "expert": (("model", "sample"), expert),
+            "answer": (("model", "sample"), answer),
+            "region": (("model", "y", "x"), region),
+            "test_accuracy": ("model", [0.8, 1.0]),
+            "dispatch_entropy": ("model", [0.9, -0.0]),
+        },
+        coords={"model": ["moe-linear", "moe-cubic"], "axis": ["x", "y"], "x": places, "y": places},
+        attrs=attrs("figure 1"),
+    )
+
+
+ALL = {
+    "table 3": three,
+    "table 4": four,
+    "table 7": seven,
+    "table 9": nine,
+    "figure 1": one,
+    "figure 3": entropy,
+    "figure 4": products,
+}
+PANELS = {"table 3": 2, "table 4": 1, "table 7": 2, "table 9": 2, "figure 1": 2, "figure 3": 2, "figure 4": 4}
+
+
+def render(page: Figure) -> np.ndarray:
+    """Really draws: a figure without pyplot has no renderer of its own. (height, width, 4) pixels."""
+    canvas = FigureCanvasAgg(page)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba()).copy()
+
+
+def drawn(kind: str, data: xr.Dataset) -> list[Axes]:
+    """The axes after drawing onto Axes of one's own."""
+    page = look.figure()
+    axes = page.subplots(2, 2) if PANELS[kind] == 4 else page.subplots(1, PANELS[kind])
+    assert plots.PLOTS[kind](data, axes) is None
+    render(page)
+    return page.axes
+
+
+def lines(axes: Axes, gid: str) -> list[np.ndarray]:
+    """(x, y) of the lines that stand for something."""
+    found = [line for line in axes.get_lines() if line.get_gid() == gid]
+    return [np.array([line.get_xdata(), line.get_ydata()], dtype=float) for line in found]
+
+
+def stars(axes: Axes) -> list[tuple[float, float]]:
+    found = [line for line in axes.get_lines() if line.get_marker() == "*"]
+    return [(float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in found]
+
+
+def words(axes: Axes) -> list[str]:
+    return [text.get_text().strip() for text in axes.texts]
+
+
+class TestComparison:
+    @pytest.mark.parametrize(("make", "kind"), [(three, "table 3"), (nine, "table 9")])
+    def test_every_trial_and_every_median_is_drawn(self, make, kind):
+        data = make()
+        for axes, name in zip(drawn(kind, data), ("test_accuracy", "dispatch_entropy"), strict=True):
+            known = data[name].stack(cell=("model", "setting")).transpose("cell", "trial").dropna("cell")
+            marks, bars = lines(axes, "trials"), lines(axes, "median")
+            assert len(marks) == len(bars) == known.sizes["cell"]
+            for mark, bar, values in zip(marks, bars, known.values, strict=True):
+                np.testing.assert_allclose(np.sort(mark[1]), np.sort(values))
+                np.testing.assert_allclose(bar[1], np.median(values))
+
+    def test_groups_are_settings_and_models_keep_their_place(self):
+        left, _ = drawn("table 3", three())
+        middle = np.array([bar[0].mean() for bar in lines(left, "median")]).reshape(4, 4)  # model, setting
+        np.testing.assert_array_equal(middle.round(), np.tile(np.arange(4), (4, 1)))
+        assert (np.diff(middle, axis=0) > 0).all()
+        assert [text.get_text() for text in left.get_xticklabels()] == [f"setting {n}" for n in (1, 2, 3, 4)]
+
+    @pytest.mark.parametrize(("make", "kind"), [(three, "table 3"), (nine, "table 9")])
+    def test_stars_are_what_the_paper_publishes(self, make, kind):
+        data, theirs = make(), published(kind)
+        for axes, name in zip(drawn(kind, data), ("test_accuracy", "dispatch_entropy"), strict=True):
+            expected = []
+            if name in theirs:
+                here = theirs[name].sel(model=data["model"], setting=data["setting"])
+                expected = [value for value in here.transpose("model", "setting").values.ravel() if np.isfinite(value)]
+            np.testing.assert_allclose([y for _, y in stars(axes)], expected)
+
+    def test_spreads_are_the_papers_standard_deviations(self):
+        left, right = drawn("table 3", three())
+        theirs = published("table 3")
+        for axes, name in ((left, "test_accuracy"), (right, "dispatch_entropy")):
+            spans = [line[1] for line in lines(axes, "paper") if line.shape[1] == 2]
+            assert len(spans) == 8  # single experts have none
+            here = theirs.sel(setting=2, model="moe-linear")
+            low, high = spans[5]
+            assert (high - low) / 2 == pytest.approx(float(here[f"{name}_std"]))
+            assert (high + low) / 2 == pytest.approx(float(here[name]))
+
+    def test_names_stand_at_the_right(self):
+        left, right = drawn("table 3", three())
+        assert set(words(left)) == {"cubic mixture", "linear mixture", "single cubic", "single linear"}
+        assert set(words(right)) == {"cubic mixture", "linear mixture"}
+        assert all(text.get_position()[0] == left.get_xlim()[1] for text in left.texts)
+
+    def test_cubic_is_ink_and_linear_grey_and_shapes_differ(self):
+        left, _ = drawn("table 3", three())
+        marks = [line for line in left.get_lines() if line.get_gid() == "trials"][::4]
+        assert [same_color(mark.get_markeredgecolor(), look.INK) for mark in marks] == [True, False, True, False]
+        assert len({mark.get_marker() for mark in marks}) == 4
+
+    def test_entropy_runs_from_0_to_log_k(self):
+        _, right = drawn("table 3", three())
+        assert [label.get_text() for label in right.get_yticklabels()] == ["0", "0.5", "1", "log 4"]
+        low, high = right.get_ylim()
+        assert low < 0 < np.log(4) < high
+
+    def test_diverged_trials_are_left_out_and_a_lost_model_has_no_name(self):
+        data = three()
+        data.test_accuracy.loc[{"trial": 0}] = np.nan
+        data.test_accuracy.loc[{"model": "single-cubic"}] = np.nan
+        left, _ = drawn("table 3", data)
+        assert len(lines(left, "trials")) == 12
+        assert all(mark.shape[1] == 2 for mark in lines(left, "trials"))
+        assert "single cubic" not in words(left)
+
+
+class TestDispatchTable:
+    def test_every_count_is_written_and_sums_stand_below(self):
+        (axes,) = drawn("table 4", four())
+        counts = [text.get_text() for text in axes.texts if text.get_gid() == "count"]
+        rows = np.array(counts).reshape(6, 8)
+        assert rows[0].tolist() == ["·"] * 5 + ["390", "·", "·"]
+        assert rows[4].tolist() == ["·", "400", "410", "·", "·", "390", "·", "400"]
+        assert rows[5].tolist() == ["200"] * 8
+        labels = [label.get_text() for label in axes.get_yticklabels()]
+        assert labels == ["cluster 1", "cluster 2", "cluster 3", "cluster 4", "all clusters", "all, in the first step"]
+
+    def test_rows_stand_beside_their_labels_and_are_as_dark_as_their_share(self):
+        (axes,) = drawn("table 4", four())
+        places = dict(zip((label.get_text() for label in axes.get_yticklabels()), axes.get_yticks(), strict=True))
+        cell = next(patch for patch in axes.patches if patch.get_xy()[0] == 5.02 and patch.get_xy()[1] > 3)
+        assert cell.get_y() < places["cluster 1"] < cell.get_y() + cell.get_height()
+        assert same_color(cell.get_facecolor(), tuple(look.ramp(1.0) / 255))
+
+    def test_idle_experts_are_grey(self):
+        (axes,) = drawn("table 4", four())
+        weights = [label.get_weight() for label in axes.get_xticklabels()]
+        assert weights == ["normal", "bold", "bold", "normal", "normal", "bold", "normal", "bold"]
+
+
+class TestSingleExperts:
+    def test_a_panel_a_setting_with_every_trial(self):
+        data = seven()
+        for axes, setting in zip(drawn("table 7", data), (1, 3), strict=True):
+            for mark, name in zip(lines(axes, "trials"), ("cubic", "linear"), strict=True):
+                values = data.test_accuracy.sel(setting=setting, activation=name)
+                np.testing.assert_allclose(np.sort(mark[0]), np.sort(values))
+            place = "table 7" if setting == 3 else "table 8"
+            theirs = published(place).test_accuracy.sel(setting=setting)
+            expected = [float(theirs.sel(model=f"single-{name}")) for name in ("cubic", "linear")]
+            assert [x for x, _ in stars(axes)] == expected
+
+    def test_the_bound_is_drawn_only_where_it_holds(self):
+        first, second = drawn("table 7", seven())
+        assert not any("theorem" in word for word in words(first))
+        assert "87.5 %, theorem 4.1" in words(second)
+        assert [line.get_xdata()[0] for line in second.get_lines() if same_color(line.get_color(), look.FAILURE)] == [
+            0.875
+        ]
+
+    def test_changed_ranges_have_no_published_numbers(self):
+        data = seven().assign_attrs(call="single_experts(settings=(1, 3), feature=(1, 2))")
+        assert [stars(axes) for axes in drawn("table 7", data)] == [[], []]
+
+
+class TestThroughTime:
+    def test_thin_lines_are_trials_and_thick_ones_medians(self):
+        data = entropy()
+        for axes, setting in zip(drawn("figure 3", data), (1, 2), strict=True):
+            thin, thick = lines(axes, "trials"), lines(axes, "median")
+            assert (len(thin), len(thick)) == (6, 2)
+            for median, name in zip(thick, MIXTURES, strict=True):
+                values = data.dispatch_entropy.sel(setting=setting, model=name)
+                np.testing.assert_allclose(median, [data.step, values.median("trial")])
+            assert {"cubic", "linear"} <= set(words(axes))
+            assert axes.get_xlim() == (0, 300)
+
+    def test_a_diverged_trial_does_not_end_the_median(self):
+        data = entropy()
+        data.dispatch_entropy[:, :, 2:, 0] = np.nan
+        axes, _ = drawn("figure 3", data)
+        assert np.isfinite(lines(axes, "median")[0]).all()
+        assert np.isnan(lines(axes, "trials")[0][1]).sum() == 2
+
+    def test_experts_and_routers_have_four_panels_of_all_lines(self):
+        data = products()
+        panels = drawn("figure 4", data)
+        for axes, name in zip(
+            panels, ("expert_feature", "expert_center", "router_feature", "router_center"), strict=True
+        ):
+            assert len(lines(axes, "others")) == 32
+            assert len(lines(axes, "largest")) == 8
+            for expert, line in enumerate(lines(axes, "largest")):
+                values = data[name].isel(trial=0, expert=expert)
+                np.testing.assert_allclose(line[1], values.isel(cluster=int(values.values[-1].argmax())))
+
+    def test_names_are_only_where_something_was_learned(self):
+        panels = drawn("figure 4", products())
+        expected = {f"{expert + 1}: v{'₁₂₃₄'[expert % 4]}" for expert in range(8)}
+        assert set(words(panels[0])) == expected
+        assert words(panels[1]) == words(panels[2]) == []
+        assert set(words(panels[3])) == {name.replace("v", "c") for name in expected}
+
+    def test_signals_and_centers_share_a_scale(self):
+        panels = drawn("figure 4", products())
+        assert panels[0].get_ylim() == panels[1].get_ylim() == (0, pytest.approx(3.15))
+        assert panels[2].get_ylim() == panels[3].get_ylim() == (pytest.approx(-2.1), pytest.approx(2.1))
+
+    def test_another_trial(self):
+        data = products()
+        both = xr.concat([data, 0.5 * data], "trial", data_vars="all")
+        page = look.figure()
+        plots.inner_products(both, page.subplots(2, 2), trial=1)
+        assert page.axes[0].get_ylim()[1] == pytest.approx(3.15)  # of all trials
+        np.testing.assert_allclose(lines(page.axes[0], "largest")[0][1][-1], 1.5)
+
+
+class TestMap:
+    def test_marks_are_samples_by_expert_and_class(self):
+        data = one()
+        linear, cubic = drawn("figure 1", data)
+        groups = {mark.get_gid(): mark.get_offsets() for mark in linear.collections if mark.get_gid()}
+        np.testing.assert_allclose(groups["expert 1, 1"], data.xy[[0]])
+        np.testing.assert_allclose(groups["expert 4, -1"], data.xy[[3]])
+        np.testing.assert_allclose(groups["expert 4, 1"], data.xy[[4]])
+        np.testing.assert_allclose(groups["wrong"], data.xy[[1]])
+        none = next(mark for mark in cubic.collections if mark.get_gid() == "wrong")
+        assert len(none.get_offsets()) == 0
+
+    def test_classes_are_filled_and_open(self):
+        linear, _ = drawn("figure 1", one())
+        faces = {mark.get_gid(): len(mark.get_facecolor()) for mark in linear.collections if mark.get_gid()}
+        assert faces["expert 4, 1"] == 1
+        assert faces["expert 4, -1"] == 0
+
+    def test_ground_is_the_answer_there(self):
+        for axes in drawn("figure 1", one()):
+            (image,) = axes.images
+            pixels = np.asarray(image.get_array())
+            assert pixels.shape[:2] == (22, 22)
+            assert same_color(pixels[5, 2], look.CLASSES_TINT[0])
+            assert same_color(pixels[5, 20], look.CLASSES_TINT[1])
+            assert image.origin == "lower"
+
+    def test_one_answer_everywhere_has_no_boundary(self):
+        data = one()
+        data["region"] = data["region"] * 0 + 1
+        page = look.figure()
+        plots.tsne(data, page.subplots(1, 2))
+        render(page)
+
+
+class TestAllPictures:
+    @pytest.mark.parametrize("kind", ALL)
+    def test_has_its_size_paper_head_and_caption(self, kind):
+        data = ALL[kind]()
+        page = plots.picture(data)
+        assert render(page).shape == (640 if kind == "figure 4" else 480, 1100, 4)
+        assert to_rgb(page.get_facecolor()) == to_rgb(look.PAPER)
+        texts = [text.get_text().replace("\n", " ") for text in page.texts]
+        assert captions.caption(data) in texts
+        assert "1" in texts
+
+    @pytest.mark.parametrize("kind", ALL)
+    def test_nothing_is_written_smaller_than_the_look_allows(self, kind):
+        page = plots.picture(ALL[kind]())
+        render(page)
+        texts = [text for text in page.findobj(lambda artist: hasattr(artist, "get_fontsize")) if text.get_text()]
+        assert len(texts) > 4
+        assert min(text.get_fontsize() for text in texts if text.get_visible()) >= look.SMALL_SIZE
+
+    @pytest.mark.parametrize("kind", ALL)
+    def test_everything_written_stays_on_the_page_and_apart(self, kind):
+        page = plots.picture(ALL[kind]())
+        tall = render(page).shape[0]
+        heads = [text.get_window_extent() for text in page.texts]
+        for axes in page.axes:
+            labels = [*axes.texts, axes.title, axes._left_title, axes.xaxis.label, axes.yaxis.label]
+            for text in (text for text in labels if text.get_text()):
+                box = text.get_window_extent()
+                assert box.x0 >= 0
+                assert box.x1 <= 1100
+                assert 0 <= box.y0 < box.y1 <= tall
+                assert not any(box.overlaps(head) for head in heads), text.get_text()
+
+    @pytest.mark.parametrize("kind", ALL)
+    def test_leaves_the_data_alone_and_draws_the_same_again(self, kind):
+        data = ALL[kind]()
+        before = data.copy(deep=True)
+        shots = [render(plots.picture(data)) for _ in range(2)]
+        assert data.identical(before)
+        np.testing.assert_array_equal(*shots)
+
+    @pytest.mark.parametrize("kind", [kind for kind in ALL if "trial" in ALL[kind]().dims])
+    def test_one_trial_is_enough_and_none_is_no_error(self, kind):
+        data = ALL[kind]().isel(trial=[0])
+        render(plots.picture(data))
+        names = [name for name in data.data_vars if "trial" in data[name].dims]
+        render(plots.picture(data.assign({name: data[name] * np.nan for name in names})))
+
+    def test_another_dataset_is_refused(self):
+        with pytest.raises(ValueError, match="one of the functions in figures: got figure=''"):
+            plots.picture(xr.Dataset())
+        with pytest.raises(ValueError, match="figure 7"):
+            plots.picture(three().assign_attrs(figure="figure 7"))
+
+    def test_axes_must_be_as_many_as_panels(self):
+        page = look.figure()
+        with pytest.raises(ValueError, match="axes must be 2 Axes: got got=1"):
+            plots.table3(three(), page.add_subplot())
+
+    def test_real_runs_can_be_drawn(self):
+        how = {"samples": 60, "steps": 3}
+        for data in (
+            figures.table3((1, 3), 2, **how),
+            figures.table1(1, models="moe-relu", **how),
+            figures.load_balancing(2, 2, **how),
+            figures.single_experts(3, ("relu", "tanh"), 2, **how),
+            figures.entropy_through_time(2, 1, models="moe-linear", every=1, **how),
+            figures.inner_products("linear", trials=1, every=1, **how),
+            figures.dispatch_table("linear", **how),
+            figures.tsne(shown=40, perplexity=5.0, resolution=20, **how),
+        ):
+            page = plots.picture(data, scale=1.5)
+            assert render(page).shape[1] == 1650
+
+
+class TestCaptions:
+    def test_comparison(self):
+        assert captions.caption(nine()) == (
+            "Medians of 3 trials: linear mixture 92.6 to 92.9 %, entropy 1.20; "
+            "cubic mixture 97.6 to 97.9 %, entropy 0.10."
+        )
+        assert captions.caption(three()).endswith("single cubic 69.6 to 69.9 %; single linear 64.6 to 64.9 %.")
+
+    def test_dispatch(self):
+        assert captions.caption(four()) == (
+            "After training 4 of 8 experts get samples, 4 of them from one cluster only; "
+            "entropy 0.00, test accuracy 100.0 %."
+        )
+
+    def test_single_experts(self):
+        assert captions.caption(seven()) == (
+            "Medians of 3 trials: setting 1 70.0 % and setting 3 75.0 %; the best training reached 76.0 %; "
+            "no single expert can pass 87.5 % where α and γ are alike."
+        )
+
+    def test_entropy(self):
+        assert captions.caption(entropy()) == (
+            "Median entropy at step 300 (3 trials). setting 1: cubic mixture 0.10 and linear mixture 1.10; "
+            "setting 2: cubic mixture 0.20 and linear mixture 1.10."
+        )
+
+    def test_products(self):
+        assert captions.caption(products()) == (
+            "Of what an expert has learned of label signals, 100 % lies on one of them (median). Largest: "
+            "experts 3 with v, 0.01 with c; routers 0.1 with v, 2 with c."
+        )
+
+    def test_map(self):
+        assert captions.caption(one()) == (
+            "5 unseen samples, trial 1: linear mixture 80.0 % right, entropy 0.90; "
+            "cubic mixture 100.0 % right, entropy 0.00."
+        )
+
+
+def test_names_of_models():
+    assert strokes.name_of("single-linear-512") == "single linear (512)"
+    assert strokes.name_of("moe-relu") == "relu mixture"
+    assert strokes.floor(xr.DataArray([0.52, 0.99])) == 0.5
+    assert strokes.floor(xr.DataArray([0.97])) == 0.9
+    assert strokes.floor(xr.DataArray([np.nan])) == 0
