@@ -11,14 +11,14 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.browser.driver import NotebookPage
+from tests.browser.driver import NotebookPage, write_notebook
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM_FLAGS = (
@@ -143,6 +143,26 @@ def notebook(server: Server, browser: Any) -> Iterator[NotebookPage]:
     yield NotebookPage(page, server.address, server.token, server.folder)
     shut_down_kernels(server)
     context.close()
+
+
+@pytest.fixture
+def opened(notebook: NotebookPage, request: pytest.FixtureRequest) -> Callable[..., NotebookPage]:
+    """Opens a notebook with the Lab of the test's module, whose `LAB` is the cell that shows it, and runs it.
+
+    The function takes more cells, and the Lab's values by name, which replace `{values}` in `LAB`.
+    """
+    module = request.module.__name__.rpartition(".")[2]  # two modules may name a test alike
+    name = f"{module}_{request.node.name.replace('[', '_').replace(']', '')}.ipynb"
+
+    def open_lab(*more: str, **values: Any) -> NotebookPage:
+        given = ", ".join(f"{name}={value!r}" for name, value in values.items())
+        write_notebook(notebook.folder / name, request.module.LAB.format(values=given), *more)
+        notebook.open(name)
+        notebook.run_all()
+        notebook.image.wait_for()
+        return notebook
+
+    return open_lab
 
 
 def shut_down_kernels(server: Server) -> None:

@@ -31,10 +31,14 @@ class NotebookPage:
       page: a Playwright page.
       address: of the JupyterLab, with its token.
       folder: the server's root.
+
+    Attributes:
+      name: of the notebook that is open.
     """
 
     def __init__(self, page: Page, address: str, token: str, folder: Path) -> None:
         self.page, self.address, self.token, self.folder = page, address, token, folder
+        self.name = ""
         self.complaints: list[str] = []
         page.on("pageerror", lambda error: self.complaints.append(f"page error: {error}"))
         page.on(
@@ -46,6 +50,7 @@ class NotebookPage:
 
     def open(self, name: str) -> None:
         """Opens a notebook of the server's folder and waits for its kernel."""
+        self.name = name
         self.page.goto(f"{self.address}/lab/tree/{name}?token={self.token}&reset")
         self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
         self.page.wait_for_function("() => window.jupyterapp !== undefined", timeout=60_000)
@@ -105,18 +110,25 @@ class NotebookPage:
 
     # ---- the controls ----
 
-    def slider(self, label: str) -> Locator:
-        """The handle of the slider whose description begins with `label`."""
+    def _row(self, label: str) -> Locator:
         row = self.page.locator(".widget-slider, .jupyter-widget-slider").filter(
             has=self.page.locator(f".widget-label:text-matches('^{label}')")
         )
-        handle = row.first.locator(".noUi-handle")
+        return row.first
+
+    def slider(self, label: str) -> Locator:
+        """The handle of the slider whose description begins with `label`."""
+        handle = self._row(label).locator(".noUi-handle")
         handle.scroll_into_view_if_needed()
         return handle
 
     def value(self, label: str) -> float:
-        """The number that a slider stands at."""
+        """The number that a slider stands at, with one digit after the point."""
         return float(self.slider(label).get_attribute("aria-valuenow") or "nan")
+
+    def readout(self, label: str) -> float:
+        """The number beside a slider, with all its digits."""
+        return float(self._row(label).locator(".widget-readout").inner_text())
 
     def drag(self, label: str, distance: float, steps: int = 12, pause: float = 15) -> None:
         """Drags a slider's handle by `distance` pixels in some steps with the mouse, `pause` ms apart."""

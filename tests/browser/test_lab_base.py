@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.browser.driver import NotebookPage, write_notebook
+from tests.browser.driver import NotebookPage
 
 pytestmark = pytest.mark.browser
 
@@ -23,22 +23,6 @@ from tests.widgets.tiny import TinyLab
 lab = TinyLab({values})
 lab
 """
-
-
-@pytest.fixture
-def opened(notebook: NotebookPage, request: pytest.FixtureRequest) -> Callable[..., NotebookPage]:
-    """Opens a notebook with one Lab and runs it."""
-
-    def open_lab(*more: str, **values: Any) -> NotebookPage:
-        given = ", ".join(f"{name}={value!r}" for name, value in values.items())
-        name = f"{request.node.name.replace('[', '_').replace(']', '')}.ipynb"
-        write_notebook(notebook.folder / name, LAB.format(values=given), *more)
-        notebook.open(name)
-        notebook.run_all()
-        notebook.image.wait_for()
-        return notebook
-
-    return open_lab
 
 
 def _ended(page: NotebookPage) -> None:
@@ -187,7 +171,7 @@ def test_the_saved_notebook_shows_its_last_picture_without_a_kernel(
     assert still["data"]["text/plain"].startswith("Step 20:")
     stored = np.asarray(Image.open(io.BytesIO(base64.b64decode(still["data"]["image/png"]))))
     np.testing.assert_array_equal(stored[:447], page.pixels()[:447])
-    path = page.folder / "test_the_saved_notebook_shows_its_last_picture_without_a_kernel.ipynb"
+    path = page.folder / page.name
     command = [sys.executable, "-m", "nbconvert", "--to", "html", "--output-dir", str(tmp_path), str(path)]
     subprocess.run(command, check=True, capture_output=True)
     context = browser.new_context(java_script_enabled=False)

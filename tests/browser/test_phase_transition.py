@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.browser.driver import NotebookPage, write_notebook
+from tests.browser.driver import NotebookPage
 
 pytestmark = pytest.mark.browser
 
@@ -19,22 +18,6 @@ lab
 """
 MAP = (slice(84, 380), slice(66, 534))
 """Rows and columns of the map in the picture."""
-
-
-@pytest.fixture
-def opened(notebook: NotebookPage, request: pytest.FixtureRequest) -> Callable[..., NotebookPage]:
-    """Opens a notebook with one Lab and runs it."""
-
-    def open_lab(**values: Any) -> NotebookPage:
-        given = ", ".join(f"{name}={value!r}" for name, value in values.items())
-        name = f"{request.node.name}.ipynb"
-        write_notebook(notebook.folder / name, LAB.format(values=given))
-        notebook.open(name)
-        notebook.run_all()
-        notebook.image.wait_for()
-        return notebook
-
-    return open_lab
 
 
 def _trainings(page: NotebookPage) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.browser.driver import NotebookPage, write_notebook
+from tests.browser.driver import NotebookPage
 
 pytestmark = pytest.mark.browser
 
@@ -19,22 +19,6 @@ lab = RouterAlignmentLab({values})
 lab
 """
 SMALL = {"trials": 2, "steps": 40}
-
-
-@pytest.fixture
-def opened(notebook: NotebookPage, request: pytest.FixtureRequest) -> Callable[..., NotebookPage]:
-    """Opens a notebook with the Lab and runs it."""
-
-    def open_lab(*more: str, **values: Any) -> NotebookPage:
-        given = ", ".join(f"{name}={value!r}" for name, value in values.items())
-        name = f"routers_{request.node.name}.ipynb"
-        write_notebook(notebook.folder / name, LAB.format(values=given), *more)
-        notebook.open(name)
-        notebook.run_all()
-        notebook.image.wait_for()
-        return notebook
-
-    return open_lab
 
 
 def _ended(page: NotebookPage) -> None:

@@ -137,7 +137,8 @@ class Entropy(Pinned):
             middle = median(values)
             self.thick[model].set_data(here, middle)
             ends.append(float(middle[-1]) if len(middle) else np.nan)
-        places = look.spread([end if np.isfinite(end) else 0.5 for end in ends], 0.14, 0.03, 0.95)
+        at = ends[0] if np.isfinite(ends[0]) else 0.5  # of one that has not begun, or diverged
+        places = look.spread([end if np.isfinite(end) else at for end in ends], 0.14, 0.03, 0.95)
         for model, activation, place, end in zip(STYLES, self.activations, places, ends, strict=True):
             self.say(self.names[model], place, activation, number(end * self._most))
 
