@@ -38,10 +38,10 @@ def percent(axes: Axes, low: float, high: float = 1.0, vertical: bool = True) ->
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
 
 
-def floor(values: xr.DataArray, step: float = 0.1) -> float:
+def floor(values: np.ndarray, step: float = 0.05) -> float:
     """A round share below all values, at most 90 %."""
-    lowest = float(values.min()) if values.size else float("nan")
-    return float(np.clip(np.floor(lowest / step) * step, 0, 0.9)) if np.isfinite(lowest) else 0.0
+    finite = values[np.isfinite(values)]
+    return float(np.clip(np.floor(finite.min() / step + 1e-9) * step, 0, 0.9)) if finite.size else 0.0
 
 
 def entropy_axis(axes: Axes, clusters: int, words: bool = True) -> None:

@@ -211,6 +211,13 @@ class TestComparison:
         low, high = right.get_ylim()
         assert low < 0 < np.log(4) < high
 
+    def test_the_axis_of_accuracy_holds_everything_drawn(self):
+        left, _ = drawn("table 3", compared("table 3", MIXTURES, [2]))
+        assert left.get_ylim()[0] == pytest.approx(0.85)  # the paper's 88.48 % of linear experts
+        left, _ = drawn("table 3", three())
+        assert left.get_ylim()[0] == pytest.approx(0.6)
+        assert min(y for _, y in stars(left)) > 0.6
+
     def test_diverged_trials_are_left_out_and_a_lost_model_has_no_name(self):
         data = three()
         data.test_accuracy.loc[{"trial": 0}] = np.nan
@@ -474,6 +481,6 @@ class TestCaptions:
 def test_names_of_models():
     assert strokes.name_of("single-linear-512") == "single linear (512)"
     assert strokes.name_of("moe-relu") == "relu mixture"
-    assert strokes.floor(xr.DataArray([0.52, 0.99])) == 0.5
-    assert strokes.floor(xr.DataArray([0.97])) == 0.9
-    assert strokes.floor(xr.DataArray([np.nan])) == 0
+    assert strokes.floor(np.array([0.52, 0.99])) == 0.5
+    assert strokes.floor(np.array([0.97])) == 0.9
+    assert strokes.floor(np.array([np.nan])) == 0
