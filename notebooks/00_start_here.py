@@ -170,5 +170,6 @@ exercises.check_mean_accuracy(mean_accuracy)
 # | 01 Routing by hand | 30 | route four patches on paper, three ways |
 # | 02 Router alignment | 45 | see why routers turn, measure it, and break it |
 # | 03 Phase transitions | 45 | find out how many samples it takes, and which of the paper's claims hold |
+# | 04 Specialisation | 45 | see experts divide the clusters among them, and measure how well |
 #
 # Take them in this order. Every notebook asks for a prediction first: write it down, it is worth the minute.

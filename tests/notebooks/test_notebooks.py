@@ -12,11 +12,12 @@ import jupytext
 import pytest
 
 from moe_lab import exercises
-from tests.solutions import alignment, routing, start, transitions
+from tests.solutions import alignment, routing, specialization, start, transitions
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.py"))
-SOLUTIONS = {name: getattr(room, name) for room in (start, routing, alignment, transitions) for name in room.WRONG}
+ROOMS = (start, routing, alignment, transitions, specialization)
+SOLUTIONS = {name: getattr(room, name) for room in ROOMS for name in room.WRONG}
 
 
 def cells(path, kind):
