@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 BALANCE = 1e-3
-"""lambda of table 9. The paper names it for images only (appendix A.3); the authors' code has the same for clusters."""
+"""lambda of table 9. The paper names it for images only (appendix A.3); the authors' code holds .001 and .0001."""
 OPTIMUM = 0.875
 """The most that any single expert can reach where alpha and gamma are drawn alike (theorem 4.1)."""
 _TABLE = ("test_accuracy", "dispatch_entropy", "train_accuracy", "expert_load", "expert_accuracy", "dispatch")

@@ -48,17 +48,20 @@ def load_balancing(data: xr.Dataset, axes: Any) -> None:
 
 
 def dispatch_table(data: xr.Dataset, axes: Axes) -> None:
-    """Tables 4 to 6: how many training samples each expert got, first of all and of each cluster at the end."""
-    initial, final = (
-        data[name].transpose("cluster", "expert").values for name in ("initial_dispatch", "final_dispatch")
-    )
+    """Tables 4 to 6: how many training samples each expert got of each cluster, of all, and of all in the first step.
+
+    Args:
+      data: what `figures.dispatch_table` returned, or `published("table 4")` and its like.
+    """
+    final, initial = data["final_dispatch"].transpose("cluster", "expert").values, data["initial_dispatch"]
+    first = (initial.sum("cluster") if "cluster" in initial.dims else initial).values[None]
     clusters, experts = final.shape
     look.plain(axes)
     axes.set_xlim(0, experts)
     axes.set_ylim(-2.6, clusters)
     strokes.cells(axes, clusters, final)
     strokes.cells(axes, -0.3, final.sum(0, keepdims=True))
-    strokes.cells(axes, -1.6, initial.sum(0, keepdims=True))
+    strokes.cells(axes, -1.6, first)
     rows = [clusters - 0.5 - row for row in range(clusters)]
     words = [f"cluster {label}" for label in data["cluster"].values]
     axes.set_yticks([*rows, -0.8, -2.1], [*words, "all clusters", "all, in the first step"])

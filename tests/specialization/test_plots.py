@@ -239,6 +239,14 @@ class TestDispatchTable:
         labels = [label.get_text() for label in axes.get_yticklabels()]
         assert labels == ["cluster 1", "cluster 2", "cluster 3", "cluster 4", "all clusters", "all, in the first step"]
 
+    def test_published_tables_are_drawn_alike(self):
+        (axes,) = drawn("table 4", published("table 6"))
+        counts = [text.get_text() for text in axes.texts if text.get_gid() == "count"]
+        rows = np.array(counts).reshape(6, 8)
+        assert rows[1].tolist() == ["136", "1107", "1884", "651", "·", "·", "·", "231"]
+        assert rows[4].tolist() == ["136", "2708", "6969", "5311", "27", "87", "4", "758"]
+        assert rows[5].tolist() == ["1969", "2037", "1983", "2007", "1949", "1905", "2053", "2097"]
+
     def test_rows_stand_beside_their_labels_and_are_as_dark_as_their_share(self):
         (axes,) = drawn("table 4", four())
         places = dict(zip((label.get_text() for label in axes.get_yticklabels()), axes.get_yticks(), strict=True))
