@@ -35,10 +35,9 @@ class SwitchMoE(Config):
     code), told for data as they are: (eta, eta_r, sigma_0) on 10 x trains as (10 eta, 100 eta_r, 10 sigma_0) on x.
 
     `objective="authors"` trains what produced tables 1 and 3 instead: the winner's score h + r multiplies the expert,
-    not its softmax; a softmax of two logits goes into a cross-entropy that takes another; filters have biases; tests
-    have router noise too; and a trial stops early (see `stops_early`). `SwitchMoE.authors()` has their step sizes; train
-    it on data with `scale=10`. Their public code also gives an expert's biases a step of full length of their own
-    (`biases_apart`): two clusters then share an expert in a third of the trials, more than table 3 can have had.
+    not its softmax; a softmax of two logits goes into a cross-entropy that takes another; filters have biases, whose
+    gradient is normalised apart; tests have router noise too; and a trial stops early (see `stops_early`).
+    `SwitchMoE.authors()` has their step sizes; train it on data with `scale=10`.
     """
 
     experts: int = knob(8, symbol="M", meaning="experts", ge=1, le=1024, slider=(1, 16, 1))
@@ -58,15 +57,12 @@ class SwitchMoE(Config):
         0.0, symbol="lambda", meaning="weight of the load-balancing loss", ge=0, le=1e6, slider=(0.0, 0.05, 0.001)
     )
     objective: Objective = knob("paper", meaning="algorithm 1, or what the authors' code does")
-    biases_apart: bool = knob(False, meaning="whether an expert's biases take a step of length eta of their own")
 
     name: ClassVar[str] = "moe"
 
     @model_validator(mode="after")
     def _two_signs(self) -> Self:
         _check_signs(self.filters, self.two_signs, self.activation)
-        rule = 'biases_apart needs filters that have biases: objective "authors"'
-        require(self.biases or not self.biases_apart, rule, objective=self.objective)
         return self
 
     @classmethod
@@ -306,18 +302,14 @@ def switch_step(
     if model.biases:
         by_routers[..., -1] = 0  # routers have none
     return State(
-        torch.sub(state.experts, normalised(total.experts, model.biases_apart), alpha=model.learning_rate),
+        torch.sub(state.experts, normalised(total.experts, model.biases), alpha=model.learning_rate),
         torch.sub(state.routers, by_routers, alpha=model.router_learning_rate),
     ), total
 
 
-def normalised(gradient: Float[Tensor, "T M J d"], apart: bool = False) -> Float[Tensor, "T M J d"]:
-    """Each expert's gradient at length 1 (eq. 3.4); an expert without samples stays at 0.
-
-    Args:
-      apart: whether the last column, the biases, is normalised for itself.
-    """
-    if apart:
-        return torch.cat([normalised(part) for part in (gradient[..., :-1], gradient[..., -1:])], dim=-1)
+def normalised(gradient: Float[Tensor, "T M J d"], biases: bool) -> Float[Tensor, "T M J d"]:
+    """Each expert's gradient at length 1 (eq. 3.4), filters and biases apart; an expert without samples stays at 0."""
+    if biases:
+        return torch.cat([normalised(part, False) for part in (gradient[..., :-1], gradient[..., -1:])], dim=-1)
     norm = torch.linalg.vector_norm(gradient, dim=(2, 3), keepdim=True)
     return gradient / torch.where(norm > 0, norm, 1)
