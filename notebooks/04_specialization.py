@@ -333,7 +333,7 @@ print(theory.lemma_5_2(runs["linear"]))
 # ### Linear experts are better than published
 #
 # Table 3 gives linear mixtures 88 to 96 %. Algorithm 1, as the paper writes it, gets 96 to 99 % in the same settings
-# (10 trials, $n=16{,}000$, 500 steps), because the table comes from the authors' code (github.com/uclaml/MoE), which
+# (10 trials, $n=16{,}000$, 500 steps), because the table comes from the authors' code (uclaml/MoE on GitHub), which
 # trains something else:
 #
 # - the expert's output is multiplied by the raw winning score $h_m + r_m$, not by the softmax $\pi_m$,
