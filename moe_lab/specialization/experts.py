@@ -21,13 +21,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from moe_lab.config import require
 from moe_lab.specialization.activations import ACTIVATIONS, Activation
 from moe_lab.specialization.data import FEATURE, FEATURE_NOISE, Samples
 
@@ -68,24 +69,19 @@ def make_inputs(samples: Samples, activation: str, *, biases: bool = False, sign
     Raises:
       ValueError: a signal basis is asked for where there is none.
     """
-    degree = ACTIVATIONS[activation].degree
-    possible = degree is not None and not biases
-    if signal_basis and not possible:
-        raise ValueError(
-            "the signal basis needs an activation with sigma(a z) = a^p sigma(z) and no biases: "
-            f"got activation={activation!r}, biases={biases}"
-        )
+    kind = rows_of(activation, biases, signal_basis)
     signal = samples.signal_patches()  # (T, N, 3, d)
     totals = signal.sum(2) + samples.noise.sum(2)
     amounts = directions = None
-    if possible and signal_basis is not False and activation != "linear":
+    if kind == "all":
+        rows = torch.cat((signal, samples.noise), dim=2)
+    elif kind == "none":
+        rows = totals.new_empty(*totals.shape[:2], 0, totals.shape[2])
+    else:
+        degree = ACTIVATIONS[activation].degree
         assert degree is not None
         rows = samples.noise
         amounts, directions = _signal_basis(samples, degree)
-    elif activation == "linear":
-        rows = totals.new_empty(*totals.shape[:2], 0, totals.shape[2])
-    else:
-        rows = torch.cat((signal, samples.noise), dim=2)
     if biases:
         patches = signal.shape[2] + samples.noise.shape[2]
         totals = torch.cat((totals, totals.new_full((*totals.shape[:2], 1), patches)), dim=-1)
@@ -93,6 +89,20 @@ def make_inputs(samples: Samples, activation: str, *, biases: bool = False, sign
     return Inputs(
         totals.contiguous(), rows.contiguous(), amounts, directions, samples.labels.to(totals.dtype), samples.clusters
     )
+
+
+def rows_of(activation: str, biases: bool, signal_basis: bool | None) -> Literal["all", "noise", "none"]:
+    """Which patches need a matrix product of their own: all, the random noise (signal basis), or none (linear).
+
+    Raises:
+      ValueError: a signal basis is asked for where there is none.
+    """
+    if activation == "linear":
+        return "none"
+    possible = ACTIVATIONS[activation].degree is not None and not biases
+    rule = "signal_basis needs an activation with sigma(a z) = a^p sigma(z) and filters without biases"
+    require(possible or not signal_basis, rule, activation=activation, biases=biases)
+    return "noise" if possible and signal_basis is not False else "all"
 
 
 def _signal_basis(samples: Samples, degree: int) -> tuple[Tensor, Tensor]:
@@ -265,6 +275,8 @@ class DispatchedExperts(_SignalExperts):
 
     def every(self, weights: Tensor) -> Tensor:
         signal, patches = self._signal_outputs(weights), self.inputs.rows.shape[2]
+        if signal is not None and not patches:  # three patches, none of them noise
+            return signal[0]
         values, _ = self.activation.pair(weights.flatten(1, 2) @ self.inputs.rows.flatten(1, 2).mT)
         outputs = self._pooled(values.unflatten(1, weights.shape[1:3]), patches)
         return outputs if signal is None else outputs + signal[0]
