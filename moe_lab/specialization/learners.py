@@ -19,7 +19,7 @@ from torch.nn.functional import softplus
 from moe_lab.graphs import Replay
 from moe_lab.specialization import model as models
 from moe_lab.specialization.data import Samples, Split
-from moe_lab.specialization.experts import Dispatch, Experts, dispatch, experts_for, make_inputs
+from moe_lab.specialization.experts import Dispatch, Experts, dispatch, experts_for, make_inputs, rows_of
 from moe_lab.specialization.measures import Counts, largest_products
 from moe_lab.specialization.run import Run
 from moe_lab.trials import stream
@@ -32,9 +32,9 @@ AnyModel = TypeVar("AnyModel", models.SwitchMoE, models.SingleExpert)
 
 def block_size(run: Run, samples: int) -> tuple[int, int]:
     """How many trials of how many samples each make a block on a CPU."""
-    rows = 1 if run.signal_basis is not False else run.task.patches
-    filters = run.model.filters
-    each = run.task.dimension + rows * (run.task.dimension + 2 * filters)
+    task, rows = run.task, rows_of(run.model.activation, run.model.biases, run.signal_basis)
+    patches = {"none": 0, "noise": task.patches - 3, "all": task.patches}[rows]
+    each = task.dimension + patches * (task.dimension + 2 * run.model.filters)
     room = max(256, _NUMBERS_AT_ONCE // each)
     return max(1, room // samples), min(room, samples)
 

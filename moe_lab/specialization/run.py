@@ -6,9 +6,9 @@ from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
-from moe_lab.config import Config, knob, require
-from moe_lab.specialization.activations import ACTIVATIONS
+from moe_lab.config import Config, knob
 from moe_lab.specialization.data import ClusterTask
+from moe_lab.specialization.experts import rows_of
 from moe_lab.specialization.model import Model, SingleExpert, SwitchMoE
 from moe_lab.trials import Precision
 
@@ -40,10 +40,7 @@ class Run(Config):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        activation, biases = self.model.activation, self.model.biases
-        rule = "signal_basis needs an activation with sigma(a z) = a^p sigma(z) and filters without biases"
-        possible = ACTIVATIONS[activation].degree is not None and not biases
-        require(possible or not self.signal_basis, rule, activation=activation, biases=biases)
+        rows_of(self.model.activation, self.model.biases, self.signal_basis)
         return self
 
     @property
