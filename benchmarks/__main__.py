@@ -20,7 +20,8 @@ TOPICS = {
     "live": "a live training, and the import",
     "phase_map": "figure 5's map in one call",
     "browser": "a slider in a real browser",
-    "gpu": "figure 5's map at d=784 on a GPU",
+    "specialization": "a step of the cluster room's mixture, ten trials, a live run",
+    "gpu": "figure 5's map at d=784 and the mixture's step on a GPU",
 }
 FILE = Path(__file__).with_name("results.json")
 
