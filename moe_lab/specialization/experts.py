@@ -144,7 +144,7 @@ def dispatch(scores: Float[Tensor, "T M N"]) -> Dispatch:
     if scores.device.type == "cpu":
         ones = torch.ones(scores.shape[1], dtype=scores.dtype)
         winners, expert = (torch.stack((ones, ones.cumsum(0) - 1)) @ sent).unbind(1)
-        if winners.amax() == 1:
+        if (winners == 1).all():
             return Dispatch(sent, expert.long())
     expert = scores.max(1).indices  # ties, or scores that are no numbers
     return Dispatch(torch.zeros_like(scores).scatter_(1, expert[:, None], 1), expert)
