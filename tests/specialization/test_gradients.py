@@ -69,7 +69,7 @@ class Case:
         if noise == "ties":  # equal scores that every precision and every product calls equal
             routers.zero_()
             self.noise = (3 * self.noise).floor() / 2
-        elif noise == "idle":  # no sample goes to the first expert, nor to the last but one
+        elif noise == "idle" and experts > 1:  # no sample goes to the first expert, nor to the last but one
             self.noise[:, [0, max(experts - 2, 0)]] -= 1e3
         if biases:
             routers[..., -1] = 0  # routers have none

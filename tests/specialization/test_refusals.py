@@ -161,7 +161,7 @@ def test_bad_draws():
 def test_no_signal_basis_where_there_is_none():
     samples = ClusterTask().draw(5, trials=[0], seed=0)
     for activation, biases in (("tanh", False), ("cubic", True)):
-        sentence = rf"^the signal basis needs .*: got activation='{activation}', biases={biases}$"
+        sentence = rf"^signal_basis needs .*: got activation='{activation}', biases={biases}$"
         with pytest.raises(ValueError, match=sentence):
             make_inputs(samples, activation, biases=biases, signal_basis=True)
 
