@@ -120,8 +120,8 @@ class Products:
     def _block(self, block: Inputs, spread: Tensor) -> None:
         self.state.routers @ block.totals.mT  # scores
         spread @ block.totals  # the router's gradient
-        if block.amounts is not None:
-            (spread @ block.amounts.mT) @ block.amounts  # the signal patches' gradient, and what they give
+        if block.basis is not None:
+            (spread @ block.basis.amounts.mT) @ block.basis.amounts  # the signal patches' gradient, and what they give
         rows = block.rows[0].flatten(0, 1)
         for filters, into, part in zip(
             self.state.experts[0], self.gradient, rows.tensor_split(len(self.gradient)), strict=True
@@ -149,15 +149,12 @@ def whole(device: str) -> Run:
 
 def ten_trials() -> list[Result]:
     """Table 3's setting 1 under algorithm 1, 16,000 training and test samples, drawing and measuring included."""
-    reached: list[float] = []
-
-    def call() -> None:
-        last = final(train_run(whole("cpu")))
-        reached.append(float(last["test_accuracy"].mean()))
-
-    seconds = in_turns({"ten": call}, calls=1, rounds=2)["ten"]
-    assert min(reached) >= 0.999, f"ten trials of setting 1 reach {min(reached):.4f} only"
-    note = f"to {100 * reached[0]:.2f} % test accuracy"
+    reached: list[Any] = []
+    seconds = in_turns({"ten": lambda: reached.append(final(train_run(whole("cpu"))))}, calls=1, rounds=1)["ten"]
+    accuracy = 100 * reached[-1]["test_accuracy"]
+    median, lowest = statistics.median(accuracy), min(accuracy)
+    assert median >= 99.9, f"trials of setting 1 reach {median:.2f} % only"
+    note = f"test accuracy: median {median:.2f} %, lowest {lowest:.2f} %"
     return [Result("switch_ten_trials", statistics.median(seconds), "CPU s", 20.0, note=note)]
 
 
