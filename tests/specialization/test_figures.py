@@ -32,7 +32,7 @@ class TestRecipes:
         assert model_of("moe-cubic", "paper") == SwitchMoE()
         assert model_of("moe-tanh", "authors") == SwitchMoE.authors(activation="tanh")
         assert model_of("single-linear", "paper") == SingleExpert(filters=128, activation="linear")
-        assert model_of("single-cubic-512", "authors") == SingleExpert(filters=512, activation="cubic")
+        assert model_of("single-cubic-512", "authors") == SingleExpert(filters=512, activation="cubic", biases=True)
 
     def test_the_scale_of_the_data_belongs_to_the_step_sizes(self):
         cubic, single = SwitchMoE(), SingleExpert()
@@ -200,12 +200,21 @@ class TestOtherTables:
         assert again(one).identical(one)
 
     def test_single_experts_by_activation(self, three):
-        data = figures.single_experts((1, 3), ("linear", "cubic", "gelu"), **SMALL, seed=7)
+        data = figures.single_experts((1, 3), ("linear", "cubic", "gelu"), biases=False, **SMALL, seed=7)
         assert data.test_accuracy.dims == ("setting", "activation", "trial")
         assert data.activation.values.tolist() == ["linear", "cubic", "gelu"]
         assert again(data).identical(data)
         there = three.test_accuracy.sel(setting=[1, 3], model=["single-linear", "single-cubic"])
         np.testing.assert_array_equal(data.test_accuracy.sel(activation=["linear", "cubic"]), there)
+
+    def test_cubic_experts_need_biases(self):
+        """Without one, sigma(<w, a v>) = a^3 sigma(<w, v>): gamma^3 drowns alpha^3 where gamma reaches 3."""
+        found = [
+            float(figures.single_experts(1, "cubic", 1, 5, 4000, biases=biases, steps=300).test_accuracy.mean())
+            for biases in (False, True)
+        ]
+        assert found[0] < 0.57
+        assert found[1] > 0.62
 
     def test_the_bound_holds_only_where_alpha_and_gamma_are_drawn_alike(self):
         data = figures.single_experts((1, 3), "linear", **SMALL)
