@@ -5,9 +5,7 @@
 Three ways to the same numbers, chosen by `experts_for`:
 
 - `DispatchedExperts`: samples sorted by expert, and two matrix products for each expert.
-- The same in the *signal basis*, for generated data and an activation with sigma(a z) = a^p sigma(z), a > 0: a patch
-  that is a > 0 times a direction s gives a^p sum_j a_j sigma(<w_mj, s>). All signal patches of all samples then cost
-  one small product with a table of a^p that never changes; only the random noise is left to sort.
+- The same in the signal basis (see `basis`), for generated data: only the random noise is left to sort.
 - `LinearExperts`: sum_j a_j w_mj is all that counts, one vector an expert.
 
 On CUDA and MPS every expert answers every sample and a mask picks one: more arithmetic, no waiting for the sort.
@@ -21,16 +19,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from moe_lab.config import require
 from moe_lab.specialization.activations import ACTIVATIONS, Activation
-from moe_lab.specialization.data import FEATURE, FEATURE_NOISE, Samples
+from moe_lab.specialization.basis import SignalBasis, make_basis, rows_of
+from moe_lab.specialization.data import Samples
 
 
 @dataclass(frozen=True)
@@ -40,16 +38,14 @@ class Inputs:
     Attributes:
       totals: (T, N, d) the sum of a sample's patches, all that a router or a linear expert sees.
       rows: (T, N, Q, d) the patches that need a matrix product of their own.
-      amounts: (T, D, N) in the signal basis: a^p for the direction that a signal patch has, 0 elsewhere; else None.
-      directions: (T, D, d) v_k, -v_k and c_k; None with amounts.
+      basis: the signal patches in the signal basis; None where they are among the rows.
       labels: (T, N) -1. or +1.
       clusters: (T, N) k.
     """
 
     totals: Float[Tensor, "T N d"]
     rows: Float[Tensor, "T N Q d"]
-    amounts: Float[Tensor, "T D N"] | None
-    directions: Float[Tensor, "T D d"] | None
+    basis: SignalBasis | None
     labels: Float[Tensor, "T N"]
     clusters: Int[Tensor, "T N"]
 
@@ -62,7 +58,7 @@ def make_inputs(samples: Samples, activation: str, *, biases: bool = False, sign
     """The engine's arrays for samples.
 
     Args:
-      activation: of the experts; only those with a degree have a signal basis.
+      activation: of the experts.
       biases: give every patch one more number, 1, so that a filter's last weight is its bias.
       signal_basis: whether to use it; None uses it wherever it can be.
 
@@ -72,48 +68,21 @@ def make_inputs(samples: Samples, activation: str, *, biases: bool = False, sign
     kind = rows_of(activation, biases, signal_basis)
     signal = samples.signal_patches()  # (T, N, 3, d)
     totals = signal.sum(2) + samples.noise.sum(2)
-    amounts = directions = None
     if kind == "all":
         rows = torch.cat((signal, samples.noise), dim=2)
-    elif kind == "none":
-        rows = totals.new_empty(*totals.shape[:2], 0, totals.shape[2])
     else:
-        degree = ACTIVATIONS[activation].degree
-        assert degree is not None
-        rows = samples.noise
-        amounts, directions = _signal_basis(samples, degree)
+        rows = samples.noise if kind == "noise" else totals.new_empty(*totals.shape[:2], 0, totals.shape[2])
     if biases:
         patches = signal.shape[2] + samples.noise.shape[2]
         totals = torch.cat((totals, totals.new_full((*totals.shape[:2], 1), patches)), dim=-1)
         rows = torch.cat((rows, rows.new_ones((*rows.shape[:3], 1))), dim=-1)
     return Inputs(
-        totals.contiguous(), rows.contiguous(), amounts, directions, samples.labels.to(totals.dtype), samples.clusters
+        totals.contiguous(),
+        rows.contiguous(),
+        make_basis(samples, activation, biases) if kind == "noise" else None,
+        samples.labels.to(totals.dtype),
+        samples.clusters,
     )
-
-
-def rows_of(activation: str, biases: bool, signal_basis: bool | None) -> Literal["all", "noise", "none"]:
-    """Which patches need a matrix product of their own: all, the random noise (signal basis), or none (linear).
-
-    Raises:
-      ValueError: a signal basis is asked for where there is none.
-    """
-    if activation == "linear":
-        return "none"
-    possible = ACTIVATIONS[activation].degree is not None and not biases
-    rule = "signal_basis needs an activation with sigma(a z) = a^p sigma(z) and filters without biases"
-    require(possible or not signal_basis, rule, activation=activation, biases=biases)
-    return "noise" if possible and signal_basis is not False else "all"
-
-
-def _signal_basis(samples: Samples, degree: int) -> tuple[Tensor, Tensor]:
-    """|a|^p at the row of the direction, v_k, c_k or -v_k, that each signal patch of each sample has."""
-    kinds = samples.kinds
-    directions = torch.cat((samples.signals, -samples.signals[:, :kinds]), dim=1)
-    rows = samples.directions.clone()
-    for role in (FEATURE, FEATURE_NOISE):
-        rows[..., role] += torch.where(samples.strengths[..., role] < 0, 2 * kinds, 0)
-    amounts = samples.strengths.new_zeros(len(rows), 3 * kinds, rows.shape[1])
-    return amounts.scatter_(1, rows.mT, samples.strengths.abs().pow(degree).mT), directions
 
 
 Link = Callable[[Tensor], Tensor]
@@ -181,6 +150,14 @@ class Experts(ABC):
     def every(self, weights: Float[Tensor, "T M J d"]) -> Float[Tensor, "T M N"]:
         """f of every sample at every expert."""
 
+    def _signal(self, weights: Tensor) -> tuple[Tensor, Any] | None:
+        """What the signal basis gives; None where there is none."""
+        return None if self.inputs.basis is None else self.inputs.basis.outputs(weights, self.signs)
+
+    def _signal_gradient(self, saved: Any, spread: Tensor) -> Tensor:
+        assert self.inputs.basis is not None
+        return self.inputs.basis.gradient(saved, spread, self.signs)
+
 
 def experts_for(inputs: Inputs, activation: str, signs: Float[Tensor, " J"]) -> Experts:
     """The fastest form of these experts on the device where the inputs lie."""
@@ -203,29 +180,11 @@ class LinearExperts(Experts):
         return outputs, slopes, self.signs[:, None] * vectors[:, :, None]
 
 
-class _SignalExperts(Experts):
-    """What the signal patches add in the signal basis; nothing in the general form."""
-
-    def _signal_outputs(self, weights: Tensor) -> tuple[Tensor, Tensor] | None:
-        """(T, M, N) what the signal patches give at every expert, and the filters' slopes, (T, M, J, D)."""
-        inputs = self.inputs
-        if inputs.amounts is None or inputs.directions is None:
-            return None
-        values, slopes = self.activation.pair(weights @ inputs.directions[:, None].mT)
-        return (self.signs @ values) @ inputs.amounts, slopes
-
-    def _signal_gradient(self, filter_slopes: Tensor, spread: Float[Tensor, "T M N"]) -> Tensor:
-        inputs = self.inputs
-        assert inputs.amounts is not None and inputs.directions is not None
-        amounts = spread @ inputs.amounts.mT  # (T, M, D)
-        return (self.signs[:, None] * amounts[:, :, None] * filter_slopes) @ inputs.directions[:, None]
-
-
-class DispatchedExperts(_SignalExperts):
+class DispatchedExperts(Experts):
     """Samples sorted by expert: one matrix product forwards and one back for each expert of each trial."""
 
     def gradient(self, weights: Tensor, sent: Dispatch, gates: Tensor, link: Link) -> tuple[Tensor, Tensor, Tensor]:
-        signal = self._signal_outputs(weights)
+        signal = self._signal(weights)
         outputs = torch.zeros_like(gates) if signal is None else sent.at(signal[0])
         gradient = torch.zeros_like(weights)
         if self.inputs.rows.shape[2]:
@@ -274,7 +233,7 @@ class DispatchedExperts(_SignalExperts):
         return each if patches == 1 else each.unflatten(-1, (-1, patches)).sum(-1)
 
     def every(self, weights: Tensor) -> Tensor:
-        signal, patches = self._signal_outputs(weights), self.inputs.rows.shape[2]
+        signal, patches = self._signal(weights), self.inputs.rows.shape[2]
         if signal is not None and not patches:  # three patches, none of them noise
             return signal[0]
         values, _ = self.activation.pair(weights.flatten(1, 2) @ self.inputs.rows.flatten(1, 2).mT)
@@ -282,7 +241,7 @@ class DispatchedExperts(_SignalExperts):
         return outputs if signal is None else outputs + signal[0]
 
 
-class MaskedExperts(_SignalExperts):
+class MaskedExperts(Experts):
     """Every expert answers every sample, for devices that would rather compute than wait."""
 
     def _row_outputs(self, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -292,11 +251,11 @@ class MaskedExperts(_SignalExperts):
         return self.signs @ values.sum(1).unflatten(1, shape), slopes.unflatten(2, shape)
 
     def every(self, weights: Tensor) -> Tensor:
-        signal, (outputs, _) = self._signal_outputs(weights), self._row_outputs(weights)
+        signal, (outputs, _) = self._signal(weights), self._row_outputs(weights)
         return outputs if signal is None else outputs + signal[0]
 
     def gradient(self, weights: Tensor, sent: Dispatch, gates: Tensor, link: Link) -> tuple[Tensor, Tensor, Tensor]:
-        signal, (everywhere, row_slopes) = self._signal_outputs(weights), self._row_outputs(weights)
+        signal, (everywhere, row_slopes) = self._signal(weights), self._row_outputs(weights)
         outputs = sent.at(everywhere if signal is None else everywhere + signal[0])
         slopes = link(gates * outputs).mul_(gates)
         spread = sent.spread(slopes)

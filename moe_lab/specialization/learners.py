@@ -18,8 +18,9 @@ from torch.nn.functional import softplus
 
 from moe_lab.graphs import Replay
 from moe_lab.specialization import model as models
+from moe_lab.specialization.basis import rows_of
 from moe_lab.specialization.data import Samples, Split
-from moe_lab.specialization.experts import Dispatch, Experts, dispatch, experts_for, make_inputs, rows_of
+from moe_lab.specialization.experts import Dispatch, Experts, dispatch, experts_for, make_inputs
 from moe_lab.specialization.measures import Counts, largest_products
 from moe_lab.specialization.run import Run
 from moe_lab.trials import stream

@@ -7,8 +7,8 @@ from typing import Any, Literal, Self
 from pydantic import model_validator
 
 from moe_lab.config import Config, knob
+from moe_lab.specialization.basis import rows_of
 from moe_lab.specialization.data import ClusterTask
-from moe_lab.specialization.experts import rows_of
 from moe_lab.specialization.model import Model, SingleExpert, SwitchMoE
 from moe_lab.trials import Precision
 

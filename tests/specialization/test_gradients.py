@@ -15,6 +15,7 @@ from moe_lab.specialization import ClusterTask, Run, Samples, SingleExpert, Swit
 from moe_lab.specialization import experts as forms
 from moe_lab.specialization import model as models
 from moe_lab.specialization.activations import ACTIVATIONS
+from moe_lab.specialization.basis import rows_of
 from tests.specialization import oracle
 
 EACH_ACTIVATION = pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
@@ -47,7 +48,7 @@ IN_SIGNAL_BASIS = {
 def forms_of(model: SwitchMoE) -> dict[str, Form]:
     if model.activation == "linear":
         return {"linear": form(forms.LinearExperts, None)}
-    possible = ACTIVATIONS[model.activation].degree is not None and not model.biases
+    possible = rows_of(model.activation, model.biases, None) == "noise"
     return {**GENERAL, **(IN_SIGNAL_BASIS if possible else {})}
 
 

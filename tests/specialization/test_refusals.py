@@ -77,7 +77,7 @@ def test_odd_filters_are_fine_where_one_sign_is_enough():
         assert not SwitchMoE(activation=activation, filters=5).two_signs
 
 
-NO_BASIS = r"signal_basis needs an activation with .* and filters without biases: got activation="
+NO_BASIS = r"signal_basis needs cubic filters, or filters without biases and with .*: got activation="
 RUNS: list[tuple[Any, Any, dict[str, Any], type[Exception], str]] = [
     (SwitchMoE(), ClusterTask(), {"samples": 0}, ConfigError, r"^samples \(n\) must be at least 1: got n=0$"),
     (SwitchMoE(), ClusterTask(), {"samples": 10.5}, ConfigError, r"^samples \(n\) must be a whole number: got n=10.5$"),
@@ -102,13 +102,19 @@ RUNS: list[tuple[Any, Any, dict[str, Any], type[Exception], str]] = [
         ConfigError,
         f"^{NO_BASIS}'gelu', biases=Fal",
     ),
-    (SwitchMoE.authors(), ClusterTask(), {"signal_basis": True}, ConfigError, f"^{NO_BASIS}'cubic', biases=True$"),
     (
-        SingleExpert(biases=True),
+        SwitchMoE.authors(activation="relu"),
         ClusterTask(),
         {"signal_basis": True},
         ConfigError,
-        f"^{NO_BASIS}'cubic', biases=True$",
+        f"^{NO_BASIS}'relu', biases=True$",
+    ),
+    (
+        SingleExpert(activation="relu"),
+        ClusterTask(),
+        {"signal_basis": True},
+        ConfigError,
+        f"^{NO_BASIS}'relu', biases=True$",
     ),
     (SwitchMoE(), ClusterTask(), {"device": "gpu"}, ValueError, r"^device must be 'auto', .*: got device='gpu'$"),
     (SwitchMoE(), ClusterTask(), {"device": 0}, ConfigError, r"^device must be text: got device=0$"),
@@ -160,7 +166,7 @@ def test_bad_draws():
 
 def test_no_signal_basis_where_there_is_none():
     samples = ClusterTask().draw(5, trials=[0], seed=0)
-    for activation, biases in (("tanh", False), ("cubic", True)):
+    for activation, biases in (("tanh", False), ("relu", True)):
         sentence = rf"^signal_basis needs .*: got activation='{activation}', biases={biases}$"
         with pytest.raises(ValueError, match=sentence):
             make_inputs(samples, activation, biases=biases, signal_basis=True)
