@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -64,12 +66,16 @@ def _notes(data: xr.Dataset, kind: str) -> list[str]:
     if kind in ("table 3", "table 9"):
         return [marks, "0: every expert serves one cluster"]
     if kind == "table 4":
-        return ["training samples that each expert gets, after training and (last row) in the first step"]
+        return [f"{_experts(data)}: training samples that each gets, after training and (last row) in the first step"]
     if kind == "figure 1":
         how = "colour and shape: expert; filled: class +, open: class −; ground: the answer"
         return [how, "the same samples; cross: wrong answer"]
     return {
         "table 7": [marks],
         "figure 3": [f"thin: one of {trials} trials, thick: their median"],
-        "figure 4": ["one line for each expert and signal; thick: the largest of each expert"],
+        "figure 4": [f"{_experts(data)}; one line for each expert and signal, thick: the largest of each expert"],
     }[kind]
+
+
+def _experts(data: xr.Dataset) -> str:
+    return f"{json.loads(data.attrs['config'])[0]['model']['activation']} experts"

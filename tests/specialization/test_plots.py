@@ -23,7 +23,7 @@ ENTROPY = {"moe-cubic": 0.1, "moe-linear": 1.2, "single-cubic": np.nan, "single-
 
 
 def attrs(place: str) -> dict[str, str]:
-    config = json.dumps([{"task": {"clusters": 4}, "first_trial": 1}])
+    config = json.dumps([{"model": {"activation": "cubic"}, "task": {"clusters": 4}, "first_trial": 1}])
     return {"figure": place, "paper": f"chen2022, {place}", "config": config, "call": "made()"}
 
 
@@ -419,6 +419,13 @@ class TestAllPictures:
         render(plots.picture(data))
         names = [name for name in data.data_vars if "trial" in data[name].dims]
         render(plots.picture(data.assign({name: data[name] * np.nan for name in names})))
+
+    @pytest.mark.parametrize("kind", ["table 4", "figure 4"])
+    def test_says_which_experts_it_shows(self, kind):
+        texts = " ".join(text.get_text() for text in plots.picture(ALL[kind]()).texts)
+        assert "cubic experts" in texts
+        other = ALL[kind]().assign_attrs(config=ALL[kind]().attrs["config"].replace("cubic", "linear"))
+        assert "linear experts" in " ".join(text.get_text() for text in plots.picture(other).texts)
 
     def test_another_dataset_is_refused(self):
         with pytest.raises(ValueError, match="one of the functions in figures: got figure=''"):
