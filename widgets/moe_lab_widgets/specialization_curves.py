@@ -115,7 +115,7 @@ class Entropy(Pinned):
         zero = bottom + self.LOW * height
         words = f"log {clusters} = {self._most:.2f}: nobody specialises"
         self.write(self.LEFT + 5, zero - height - 9, words, color=look.FAILURE)
-        self.write(self.LEFT + 5, zero + 11, "0: each expert has one cluster")
+        self.write(self.LEFT + 5, zero + 11, "0: each has one cluster")
         for value in np.arange(0, self._most - 0.1, 0.5):
             self.write(self.LEFT - 7, zero - height * value / self._most, f"{value:g}", ha="right")
         self.write(self.LEFT - 7, zero - height, "log K", ha="right")
