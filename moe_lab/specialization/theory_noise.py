@@ -87,7 +87,7 @@ def routing_probabilities(scores: Scores, noise: Noise = PAPER_NOISE) -> Scores:
     require(h.ndim == 1 and len(h) >= 1 and bool(np.isfinite(h).all()), "scores (h) must be (M,) finite numbers", h=h)
     if isinstance(noise, UniformNoise):
         ends = np.concatenate((h + noise.low, h + noise.high))
-        breaks = np.unique(ends[ends >= h.max() + noise.low])  # below, the expert with the largest score wins for sure
+        breaks = np.unique(ends[ends >= h.max() + noise.low])  # below, no score can be the largest
         count = (len(h) + 1) // 2
     else:
         breaks = np.linspace(h.min() - 10 * noise.sigma, h.max() + 10 * noise.sigma, 21)
