@@ -104,7 +104,16 @@ def test_data_times_ten_is_other_step_sizes(activation):
     assert np.ptp(a["router_center"]) > 0.1, "nothing moved: the test says nothing"
 
 
-@pytest.mark.parametrize("model", [MODELS[0], MODELS[0].replace(activation="relu"), SingleExpert(filters=6)])
+@pytest.mark.parametrize(
+    "model",
+    [
+        MODELS[0],
+        MODELS[0].replace(activation="relu"),
+        MODELS[3],
+        SingleExpert(filters=6, biases=False),
+        SingleExpert(filters=6, biases=True),
+    ],
+)
 def test_the_signal_basis_trains_the_same(model):
     basis, general = (
         list(train(model, TASK, **{**FAST, "steps": 40}, precision="float64", signal_basis=way))
