@@ -14,7 +14,7 @@ from moe_lab_widgets.lab import given, pick
 TEST_SAMPLES = 1000
 RECORDS = 80
 """About how many records a whole run has: 5 seconds at 15 records a second."""
-SLOWEST_RECORD = 0.08
+SLOWEST_RECORD = 0.05
 """Seconds: where steps are dear, fewer of them make a record, so that a slider is answered soon."""
 
 # Short words, so that three sliders stand side by side, and ranges in which a run stays live.
