@@ -8,9 +8,9 @@ K=4 clusters, P=4 patches, d=50, M=8 experts of J=16 filters (figure 1: M=4), an
 - `objective="authors"`: what the authors' code does (see `SwitchMoE`), for at most 500 steps. A trial that their code
   would have stopped before stays as it is. This is what reproduces table 3's linear experts.
 
-Single experts are trained by Adam for 500 steps, in both: without biases in the first (eq. 3.1 has none), with biases
-in the second, which is what tables 3, 7 and 8 have. It matters for cubic ones (setting 1, 16,000 samples: 53 % against
-78 %), whose filters without bias know nothing of a signal but the cube of its strength.
+Single experts are trained by Adam for 500 steps, in both, and have biases, as the authors' do. Eq. 3.1 has none, but
+what tables 3, 7 and 8 say of cubic ones needs them (setting 1, 16,000 samples: 78 %, without biases 53 %): a filter
+without bias knows nothing of a signal but the cube of its strength.
 
 Test samples are as many as training samples. Any other parameter of `Run` (steps, device, precision, ...) can be given
 too; where a grid is trained, also store and jobs of `moe_lab.sweep.sweep`, to go on after a kill and to share the work

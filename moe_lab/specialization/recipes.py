@@ -43,8 +43,7 @@ def model_of(name: str, objective: str) -> Model:
     """The model behind a name: "moe-cubic", "single-linear", "single-cubic-512", or with any other activation.
 
     Mixtures are `SwitchMoE` of M=8 experts of J=16 filters; `objective` "authors" makes them `SwitchMoE.authors`.
-    Single experts have 128 filters unless the name says otherwise, without biases as eq. 3.1 writes them, and with
-    biases as the authors' code has them.
+    Single experts have 128 filters unless the name says otherwise, with biases, and are the same for both objectives.
 
     Raises:
       ValueError: there is no such model or objective.
@@ -58,8 +57,7 @@ def model_of(name: str, objective: str) -> Model:
     possible = kind in ("moe", "single") and activation in ACTIVATIONS and not (kind == "moe" and filters)
     require(possible and str(name).count("-") < 3 and (filters == "" or filters.isdecimal()), rule, model=name)
     if kind == "single":
-        known = {"activation": activation, "filters": int(filters or 128), "biases": objective == "authors"}
-        return SingleExpert(**known)
+        return SingleExpert(**{"activation": activation, "filters": int(filters or 128)})
     return SwitchMoE(**{"activation": activation}) if objective == "paper" else SwitchMoE.authors(activation=activation)
 
 

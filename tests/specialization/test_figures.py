@@ -32,7 +32,8 @@ class TestRecipes:
         assert model_of("moe-cubic", "paper") == SwitchMoE()
         assert model_of("moe-tanh", "authors") == SwitchMoE.authors(activation="tanh")
         assert model_of("single-linear", "paper") == SingleExpert(filters=128, activation="linear")
-        assert model_of("single-cubic-512", "authors") == SingleExpert(filters=512, activation="cubic", biases=True)
+        assert model_of("single-linear", "authors").biases
+        assert model_of("single-cubic-512", "authors") == SingleExpert(filters=512, activation="cubic")
 
     def test_the_scale_of_the_data_belongs_to_the_step_sizes(self):
         cubic, single = SwitchMoE(), SingleExpert()
@@ -200,7 +201,7 @@ class TestOtherTables:
         assert again(one).identical(one)
 
     def test_single_experts_by_activation(self, three):
-        data = figures.single_experts((1, 3), ("linear", "cubic", "gelu"), biases=False, **SMALL, seed=7)
+        data = figures.single_experts((1, 3), ("linear", "cubic", "gelu"), **SMALL, seed=7)
         assert data.test_accuracy.dims == ("setting", "activation", "trial")
         assert data.activation.values.tolist() == ["linear", "cubic", "gelu"]
         assert again(data).identical(data)
