@@ -1,7 +1,4 @@
-"""The obvious ways to take a step of chen2022's mixture: autograd, one trial. What the engine is compared with.
-
-Both are kind to themselves: the router sees a sample's patches summed once and for all, although eq. 3.1 sums later.
-"""
+"""The obvious ways to take a step of chen2022's mixture: autograd, one trial. What the engine is compared with."""
 
 from __future__ import annotations
 
@@ -21,10 +18,9 @@ class Plain(NamedTuple):
 
 
 class Data(NamedTuple):
-    """One trial's samples: patches (N, P, d), their sums (N, d), and y (N,)."""
+    """One trial's samples: patches (N, P, d), and y (N,)."""
 
     patches: Tensor
-    totals: Tensor
     signs: Tensor
 
 
@@ -49,7 +45,7 @@ def everywhere(patches: Tensor, filters: Tensor, chosen: Tensor) -> Tensor:
 def step(at: Plain, data: Data, noise: Tensor, eta: float, eta_r: float, outputs: Outputs) -> Plain:
     """One step of algorithm 1 (eq. 3.2 to 3.5) with noise (N, M)."""
     filters, routers = (part.detach().requires_grad_() for part in at)
-    scores = data.totals @ routers.T
+    scores = (data.patches @ routers.T).sum(1)  # h(x) = sum_p Theta^T x^(p)
     chosen = (scores + noise).argmax(1)
     gates = scores.softmax(1).gather(1, chosen[:, None])[:, 0]
     margins = data.signs * gates * outputs(data.patches, filters, chosen)

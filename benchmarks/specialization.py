@@ -90,7 +90,7 @@ class PlainLoop:
         self.outputs, self.model, self.device = outputs, SwitchMoE(), device
         samples = TASK.draw(SAMPLES, trials=[0], seed=SEED, device=device)
         patches = samples.patches()[0]
-        self.data = plain.Data(patches, patches.sum(1), samples.labels[0].float())
+        self.data = plain.Data(patches, samples.labels[0].float())
         filters = learner(self.model).state.experts[0].to(device)
         self.at = plain.Plain(filters, filters.new_zeros(len(filters), TASK.dimension))
         self.noise = stream(SEED, 0, "router noise")
@@ -152,9 +152,9 @@ def ten_trials() -> list[Result]:
     reached: list[Any] = []
     seconds = in_turns({"ten": lambda: reached.append(final(train_run(whole("cpu"))))}, calls=1, rounds=1)["ten"]
     accuracy = 100 * reached[-1]["test_accuracy"]
-    median, lowest = statistics.median(accuracy), min(accuracy)
-    assert median >= 99.9, f"trials of setting 1 reach {median:.2f} % only"
-    note = f"test accuracy: median {median:.2f} %, lowest {lowest:.2f} %"
+    mean, lowest = statistics.mean(accuracy), min(accuracy)
+    assert mean >= 99.9, f"trials of setting 1 reach {mean:.2f} % only"
+    note = f"test accuracy: mean {mean:.2f} %, lowest {lowest:.2f} %"
     return [Result("switch_ten_trials", statistics.median(seconds), "CPU s", 20.0, note=note)]
 
 

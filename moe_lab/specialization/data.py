@@ -112,7 +112,7 @@ class ClusterTask(Config):
         require(self.dimension >= 2 * self.clusters, rule, d=self.dimension, K=self.clusters)
         for name, symbol in (("feature", "alpha"), ("center", "beta"), ("feature_noise", "gamma")):
             low, high = getattr(self, name)
-            rule = f"{name} ({symbol}) must be a range (low, high) with 0 < low <= high"
+            rule = f"{name} ({symbol}) must be a range (low, high) with 0 < low <= high <= 1e6"
             require(0 < low <= high <= 1e6, rule, **{symbol: (low, high)})
         return self
 
@@ -154,6 +154,7 @@ class ClusterTask(Config):
           ValueError: samples is less than 1.
         """
         require(samples >= 1, "samples (N) must be at least 1", N=samples)
+        require(len(trials) >= 1, "trials must name at least one trial", trials=list(trials))
         drawn = [self._draw_trial(samples, trial, seed, split) for trial in trials]
 
         def stacked(name: str) -> Tensor:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -104,6 +105,12 @@ class Dispatch(NamedTuple):
         return self.sent * values[:, None]
 
 
+@cache
+def _counters(experts: int, dtype: torch.dtype) -> Float[Tensor, "2 M"]:
+    """Rows that tell how many experts have won, and which."""
+    return torch.stack((torch.ones(experts, dtype=dtype), torch.arange(experts, dtype=dtype)))
+
+
 def dispatch(scores: Float[Tensor, "T M N"]) -> Dispatch:
     """Sends each sample to the expert with the largest score, the lowest number among equals (chen2022, section 3.2).
 
@@ -111,8 +118,7 @@ def dispatch(scores: Float[Tensor, "T M N"]) -> Dispatch:
     """
     sent = (scores == scores.amax(1, keepdim=True)).to(scores.dtype)
     if scores.device.type == "cpu":
-        ones = torch.ones(scores.shape[1], dtype=scores.dtype)
-        winners, expert = (torch.stack((ones, ones.cumsum(0) - 1)) @ sent).unbind(1)
+        winners, expert = (_counters(scores.shape[1], scores.dtype) @ sent).unbind(1)
         if (winners == 1).all():
             return Dispatch(sent, expert.long())
     expert = scores.max(1).indices  # ties, or scores that are no numbers
@@ -217,14 +223,14 @@ class DispatchedExperts(Experts):
         for filters, part in zip(weights, parts, strict=True):
             torch.mm(filters, taken[part].T, out=sums[:, part])
         values, filter_slopes = self.activation.pair(sums)  # (J, T N Q)
-        known = outputs.view(-1)[order].add_(self._pooled(values, patches))
-        ordered = gates.flatten()[order]
+        known = outputs.view(-1).index_select(0, order).add_(self._pooled(values, patches))
+        ordered = gates.flatten().index_select(0, order)
         slopes = link(ordered * known).mul_(ordered)
         wanted = slopes if patches == 1 else slopes.repeat_interleave(patches)
         filter_slopes *= wanted if self.one_sign else self.signs[:, None] * wanted
         for into, part in zip(gradient, parts, strict=True):
             into.addmm_(filter_slopes[:, part], taken[part])
-        outputs.view(-1)[order] = known
+        outputs.view(-1).index_copy_(0, order, known)
         return torch.empty_like(gates).view(-1).index_copy_(0, order, slopes).view_as(gates)
 
     def _pooled(self, values: Float[Tensor, "*M J NQ"], patches: int) -> Float[Tensor, "*M N"]:

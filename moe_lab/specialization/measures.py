@@ -43,7 +43,8 @@ def dispatch_entropy(dispatch: Float[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:
     """
     received = dispatch.sum(-2, keepdim=True)
     shares = dispatch / torch.where(received > 0, received, 1)
-    return -(dispatch * torch.where(shares > 0, shares, 1).log()).sum((-2, -1)) / received.sum((-2, -1))
+    surprise = -torch.where(shares > 0, shares, 1).log()
+    return (dispatch * surprise).sum((-2, -1)) / received.sum((-2, -1)) + 0.0  # no -0.0
 
 
 class Counts:

@@ -33,10 +33,14 @@ class SwitchMoE(Config):
 
     The step sizes are the paper's .001 and .1, which belong to data times 10 (an undocumented step of the authors'
     code), told for data as they are: (eta, eta_r, sigma_0) on 10 x trains as (10 eta, 100 eta_r, 10 sigma_0) on x.
+    The paper does not state sigma_0. From .01 all of 80 trials of settings 1 and 2 passed 98 % within 300 steps; from
+    8e-4, what the authors' code comes to, 4 of 30 did not.
 
     `objective="authors"` trains what produced tables 1 and 3 instead: the winner's score h + r multiplies the expert,
     not its softmax; a softmax of two logits goes into a cross-entropy that takes another; filters have biases, whose
-    gradient is normalised apart; tests have router noise too; and a trial stops early (see `stops_early`).
+    gradient is normalised apart; tests have router noise too; and a trial stops early (see `stops_early`). Their
+    notebooks for the tables divide both parts of the gradient by the sum of the two lengths instead, which comes less
+    near to table 3 (cubic experts in setting 1: 98.4 %, apart 99.6 %, published 99.46 %).
     `SwitchMoE.authors()` has their step sizes; train it on data with `scale=10`.
     """
 
@@ -49,7 +53,7 @@ class SwitchMoE(Config):
     router_learning_rate: float = knob(
         10.0, symbol="eta_r", meaning="router's learning rate", ge=0, le=1e9, slider=(0.0, 20.0, 0.5)
     )
-    initial_scale: float = knob(8e-4, symbol="sigma_0", meaning="spread of the first filters", gt=0, le=1e6)
+    initial_scale: float = knob(0.01, symbol="sigma_0", meaning="spread of the first filters", gt=0, le=1e6)
     router_noise: float = knob(
         1.0, symbol="r", meaning="largest noise on a router's score", ge=0, le=1e6, slider=(0.0, 2.0, 0.1)
     )
@@ -190,7 +194,7 @@ def authors_loss(margin: Tensor) -> Tensor:
 def authors_link(margin: Tensor) -> Tensor:
     """The slope of `authors_loss`."""
     share = torch.sigmoid(margin)
-    return torch.sigmoid(1 - 2 * share).mul_(-2).mul_(share).mul_(1 - share)
+    return torch.sigmoid(1 - 2 * share).mul_(-2).mul_(share).mul_(torch.sigmoid(-margin))
 
 
 def stops_early(loss: Float[Tensor, " T"], best: Float[Tensor, " T"]) -> Bool[Tensor, " T"]:

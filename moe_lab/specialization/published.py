@@ -14,7 +14,7 @@ import xarray as xr
 from moe_lab.config import require
 
 ERRATA = {
-    "table 7": "the caption says alpha, gamma in (1, 2); its numbers are those of setting 3, (0.5, 2), in table 3",
+    "table 7": "the caption says alpha, gamma in (1, 2), the text setting 3, which has (0.5, 2)",
     "table 8": "the caption gives sigma_p = 1 for setting 2, where 2 is meant (section 6.1)",
     "single models": "section 6.1 trains them by gradient descent, appendix A.2 by Adam",
     "initial scale": "sigma_0 is not stated",

@@ -210,7 +210,7 @@ def test_snapshots_come_at_the_start_every_so_often_and_at_the_end(model, every,
 @EACH
 def test_step_zero_is_before_training(model):
     first, *_, last = train(model, TASK, **FAST)
-    near = 0.5 if model.name == "single" else 1e-3  # the authors' loss is log 2 at margin 0, too
+    near = 0.5 if model.name == "single" else 1e-2  # the authors' loss is log 2 at margin 0, too
     assert abs(first["train_loss"] - np.log(2)).max() < near and (last["train_loss"] < first["train_loss"]).all()
     assert set(first.values) == set(last.values) == set(first.measures)
     if model.name == "moe":

@@ -14,6 +14,8 @@ from moe_lab_widgets.lab import given, pick
 TEST_SAMPLES = 1000
 RECORDS = 80
 """About how many records a whole run has: 5 seconds at 15 records a second."""
+FIRST_FILTERS = 8e-4
+"""sigma_0: first filters so small that one can watch the clusters being divided (from .01 it is done in 10 steps)."""
 SLOWEST_RECORD = 0.05
 """Seconds: where steps are dear, fewer of them make a record, so that a slider is answered soon."""
 
@@ -76,7 +78,7 @@ def reference_of(activation: str) -> str:
 
 def models(values: Mapping[str, Any]) -> tuple[SwitchMoE, SwitchMoE]:
     """The mixture under study, and the one that differs in its activation alone."""
-    study = given(SwitchMoE, values)
+    study = given(SwitchMoE, values).replace(initial_scale=FIRST_FILTERS)
     return study, study.replace(activation=reference_of(study.activation))
 
 
