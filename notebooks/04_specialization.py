@@ -334,7 +334,7 @@ print(theory.lemma_5_2(runs["linear"]))
 # ### Linear experts are better than published
 #
 # Table 3 gives linear mixtures 88 to 96 %. Algorithm 1, as the paper writes it, gets 96 to 99 % in the same settings
-# (10 trials, $n=16{,}000$, 500 steps), because the table comes from the authors' code (uclaml/MoE on GitHub), which
+# (10 trials, $n=16{,}000$), because the table comes from the authors' code (uclaml/MoE on GitHub), which
 # trains something else:
 #
 # - the expert's output is multiplied by the raw winning score $h_m + r_m$, not by the softmax $\pi_m$,
@@ -379,7 +379,7 @@ pd.DataFrame({name: last["test_accuracy"] for name, last in cases.items()}).rena
 # ### Figure 1
 #
 # Unseen samples on a plane ($M=4$). `trial=1` of seed 0 was picked, because all four cubic experts find a cluster
-# there; about half of the trials with $M=4$ do. The random noise is three times as long on the map (appendix A.1), but
+# there, as in 15 of the first 20 trials. The random noise is three times as long on the map (appendix A.1), but
 # not in the data; the authors' code has it in the data too.
 
 # %%

@@ -97,7 +97,7 @@ def tsne(
     lie apart; the models answer the samples as they are. A point of the plane gets the answer that most of its nearest
     shown samples got, as in the authors' code.
 
-    Trial 1 of seed 0 is picked: like the paper's training, it is one of those (5 of the first 20) in which each of the
+    Trial 1 of seed 0 is picked: like the paper's training, it is one of those (15 of the first 20) in which each of the
     four cubic experts finds a cluster of its own. In the others two of them share a cluster, and a cluster has none.
 
     Departs from the paper: the authors' code for this figure draws alpha = 1 and has the stretched noise in the

@@ -3,8 +3,8 @@
 `plots` draws it beside `published.published`. A Dataset says in `.attrs["call"]` how to make it again. Everything has
 K=4 clusters, P=4 patches, d=50, M=8 experts of J=16 filters (figure 1: M=4), and is trained in one of two ways:
 
-- `objective="paper"`: algorithm 1 as it is written, on data as it is, with the step sizes that belong to that. Cubic
-  experts stop at 300 steps (later some trials collapse), linear ones at 500, because they still gain until there.
+- `objective="paper"`: algorithm 1 as it is written, on data as it is, with the step sizes that belong to that, for 300
+  steps: later some trials collapse. sigma_0, which the paper does not state, is .01, and 8e-4 for linear experts.
 - `objective="authors"`: what the authors' code does (see `SwitchMoE`), for at most 500 steps. A trial that their code
   would have stopped before stays as it is. This is what reproduces table 3's linear experts.
 

@@ -10,7 +10,7 @@ import xarray as xr
 
 from moe_lab.config import ConfigError
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, figures, train, train_run
-from moe_lab.specialization.recipes import ALL, Figure, model_of, steps_of, task_of
+from moe_lab.specialization.recipes import ALL, LINEAR_START, Figure, model_of, task_of
 from moe_lab.training import collect, final
 
 SMALL = {"trials": 2, "samples": 200, "steps": 20}
@@ -46,24 +46,24 @@ class TestRecipes:
         ("name", "objective", "steps"),
         [
             ("moe-cubic", "paper", 300),
-            ("moe-linear", "paper", 500),
+            ("moe-linear", "paper", 300),
             ("moe-cubic", "authors", 500),
             ("moe-linear", "authors", 500),
             ("single-cubic", "paper", 500),
         ],
     )
     def test_steps(self, name, objective, steps):
-        assert steps_of(model_of(name, objective)) == steps
+        assert model_of(name, objective).steps == steps
 
     def test_the_runs_of_a_table_are_those_recipes(self):
         """At the sizes of the paper, which are not trained here."""
         figure = Figure("table 3", "table3", 10, 0, "paper", 16000, {})
         runs = {point["model"]: run for point, run in figure.runs({"setting": [4], "model": ALL}, {})}
-        assert [runs[name].last_step for name in ALL] == [300, 500, 500, 500]
+        assert [runs[name].last_step for name in ALL] == [300, 300, 500, 500]
         assert {(run.samples, run.test_samples, run.trials, run.measure) for run in runs.values()} == {
             (16000, 16000, 10, "last")
         }
-        assert runs["moe-linear"].model == SwitchMoE(activation="linear")
+        assert runs["moe-linear"].model == SwitchMoE(activation="linear", initial_scale=LINEAR_START)
         assert runs["moe-linear"].task == ClusterTask.setting(4)
 
 
