@@ -139,15 +139,16 @@ class SwitchLearner(Learner[models.SwitchMoE]):
 
     def _step(self, noise: Tensor) -> None:
         state, sums = models.switch_step(self.state, self.train, noise, self.model)
-        loss, active = sums.loss / self.run.samples, self.active
-        if self.model.objective == "authors":
+        loss, right, active = sums.loss / self.run.samples, sums.right, self.active
+        if self.model.objective == "authors":  # a trial that has stopped stays as it is
+            loss, right = torch.where(active, loss, self.loss), torch.where(active, right, self.right)
             active = active & ~models.stops_early(loss, self._best)
             moves = active[:, None, None]
             state = models.State(
                 torch.where(moves[..., None], state.experts, self.state.experts),
                 torch.where(moves, state.routers, self.state.routers),
             )
-        new = (*state, loss, sums.right, self.steps + active, active, torch.minimum(self._best, loss))
+        new = (*state, loss, right, self.steps + active, active, torch.minimum(self._best, loss))
         for kept, value in zip(self._moving, new, strict=True):
             kept.copy_(value)
 

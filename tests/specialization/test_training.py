@@ -184,6 +184,8 @@ def test_an_authors_trial_stops_and_stands_still():
         for snapshot in snapshots[end:]:
             for name in ("expert_feature", "router_center", "test_accuracy", "dispatch"):
                 np.testing.assert_array_equal(snapshot[name][trial], at[name][trial], err_msg=name)
+        stopped = snapshots[end + 1 : -1]  # from the step that was not taken on; the end is measured afresh
+        assert len({float(snapshot["train_loss"][trial]) for snapshot in stopped}) <= 1
         running = [snapshot for snapshot in snapshots if snapshot.step <= end and snapshot.step < 300]
         assert not any(snapshot.finished[trial] for snapshot in running)
         losses = [float(snapshot["train_loss"][trial]) for snapshot in snapshots[1 : end + 1]]
