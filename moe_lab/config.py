@@ -125,6 +125,27 @@ class Config(BaseModel):
         return f"{type(self).__name__}({', '.join(given)})"
 
 
+class RunConfig(Config):
+    """Everything that a room's `train` needs to know: a model, a task, and settings, which each room declares."""
+
+    model: Config
+    task: Config
+
+    def code(self) -> str:
+        """The call of `train` that makes this run."""
+        given = [
+            f"{name}={getattr(self, name)!r}"
+            for name, field in type(self).model_fields.items()
+            if name not in ("model", "task") and getattr(self, name) != field.default
+        ]
+        return f"train({', '.join([self.model.code(), self.task.code(), *given])})"
+
+    def record(self) -> dict[str, Any]:
+        """The run as plain values for files; `kind` names the class of its model and of its task."""
+        plain = self.model_dump(mode="json")
+        return plain | {part: {"kind": type(getattr(self, part)).__name__, **plain[part]} for part in ("model", "task")}
+
+
 def _plain(value: Any) -> Any:
     """The value as a reader would type it: a path as text."""
     return str(value) if isinstance(value, PurePath) else value

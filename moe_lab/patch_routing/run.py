@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
-from moe_lab.config import Config, knob, require
+from moe_lab.config import RunConfig, knob, require
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.data import PatternTask, check_balance
 from moe_lab.patch_routing.digits import DigitTask
@@ -15,7 +15,7 @@ from moe_lab.trials import Precision
 Task = PatternTask | DigitTask
 
 
-class Run(Config):
+class Run(RunConfig):
     """One model on one task: everything that `train` needs to know, checked together.
 
     Raises:
@@ -43,20 +43,6 @@ class Run(Config):
         rule = "batch_size (B) must be at most samples (N)"
         require(self.model.batch_size <= self.samples, rule, B=self.model.batch_size, N=self.samples)
         return self
-
-    def code(self) -> str:
-        """The call of `train` that makes this run."""
-        given = [
-            f"{name}={getattr(self, name)!r}"
-            for name, field in type(self).model_fields.items()
-            if name not in ("model", "task") and getattr(self, name) != field.default
-        ]
-        return f"train({', '.join([self.model.code(), self.task.code(), *given])})"
-
-    def record(self) -> dict[str, Any]:
-        """The run as plain values for files; `kind` names the class of its model and of its task."""
-        plain = self.model_dump(mode="json")
-        return plain | {part: {"kind": type(getattr(self, part)).__name__, **plain[part]} for part in ("model", "task")}
 
 
 def what_is_shared(run: Run) -> Run:

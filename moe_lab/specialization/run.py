@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import model_validator
 
-from moe_lab.config import Config, knob
+from moe_lab.config import RunConfig, knob
 from moe_lab.specialization.basis import rows_of
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.model import Model, SingleExpert, SwitchMoE
@@ -15,7 +15,7 @@ from moe_lab.trials import Precision
 __all__ = ["ClusterTask", "Model", "Run"]
 
 
-class Run(Config):
+class Run(RunConfig):
     """One model on one task: everything that `train` needs to know, checked together.
 
     Raises:
@@ -54,17 +54,3 @@ class Run(Config):
         if self.steps is not None:
             return f"after the {self.steps} steps asked for"
         return f"after {self.last_step} steps, the default: {self.model.why_it_stops}"
-
-    def code(self) -> str:
-        """The call of `train` that makes this run."""
-        given = [
-            f"{name}={getattr(self, name)!r}"
-            for name, field in type(self).model_fields.items()
-            if name not in ("model", "task") and getattr(self, name) != field.default
-        ]
-        return f"train({', '.join([self.model.code(), self.task.code(), *given])})"
-
-    def record(self) -> dict[str, Any]:
-        """The run as plain values for files; `kind` names the class of its model and of its task."""
-        plain = self.model_dump(mode="json")
-        return plain | {part: {"kind": type(getattr(self, part)).__name__, **plain[part]} for part in ("model", "task")}
