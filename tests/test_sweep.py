@@ -17,6 +17,7 @@ import joblib
 import numpy as np
 import pytest
 import xarray as xr
+from joblib.externals.loky import get_reusable_executor
 
 import moe_lab
 from moe_lab.config import Config, knob
@@ -32,6 +33,7 @@ CELLS = [(a, b) for a in AXES["a"] for b in AXES["b"]]
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(HELPERS))
+    get_reusable_executor().shutdown(wait=True)  # workers of an earlier test do not know where grid_runs lies
     import grid_runs
 
     return grid_runs
