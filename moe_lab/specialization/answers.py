@@ -14,9 +14,9 @@ from moe_lab.config import require
 from moe_lab.specialization import model as models
 from moe_lab.specialization.data import Samples, Split
 from moe_lab.specialization.experts import dispatch, experts_for, make_inputs
-from moe_lab.specialization.learners import SwitchLearner
+from moe_lab.specialization.learners import SwitchLearner, draw_samples
 from moe_lab.specialization.run import Run
-from moe_lab.trials import choose_device, choose_dtype, stream, threads_for
+from moe_lab.trials import choose_device, stream, threads_for
 
 
 class Answers(NamedTuple):
@@ -52,7 +52,7 @@ class Trained:
 
     def samples(self, split: Split) -> Samples:
         """The samples that it was trained or tested on."""
-        return _draw(self.run, self.trials, split)
+        return draw_samples(self.run, self.trials, split)
 
     def answer(self, samples: Samples, noise: Float[Tensor, "T M N"] | None = None) -> Answers:
         """Where the router sends samples, with noise on its scores if any is given, and F(x).
@@ -103,7 +103,9 @@ def trained(run: Run) -> Trained:
     device = choose_device(run.device)
     trials = list(range(run.first_trial, run.first_trial + run.trials))
     with threads_for(0, device):
-        learner = SwitchLearner(run, run.model, trials, _draw(run, trials, "train"), _draw(run, trials, "test"))
+        learner = SwitchLearner(
+            run, run.model, trials, draw_samples(run, trials, "train"), draw_samples(run, trials, "test")
+        )
         learner.advance(run.last_step)
         accuracy, loss = learner.training_error()
         measured = learner.examine() | {"train_accuracy": accuracy, "train_loss": loss}
@@ -111,10 +113,3 @@ def trained(run: Run) -> Trained:
     for value in values.values():
         value[~np.isfinite(values["train_loss"])] = np.nan
     return Trained(run, run.model, learner.state, values)
-
-
-def _draw(run: Run, trials: list[int], split: Split) -> Samples:
-    device = choose_device(run.device)
-    dtype = choose_dtype(run.precision, device)
-    count = run.samples if split == "train" else run.test_samples
-    return run.task.draw(count, trials=trials, seed=run.seed, split=split, device=device, dtype=dtype)

@@ -23,7 +23,7 @@ from moe_lab.specialization.data import Samples, Split
 from moe_lab.specialization.experts import Dispatch, Experts, dispatch, experts_for, make_inputs
 from moe_lab.specialization.measures import Counts, largest_products
 from moe_lab.specialization.run import Run
-from moe_lab.trials import stream
+from moe_lab.trials import choose_device, choose_dtype, stream
 
 _NUMBERS_AT_ONCE = 2**22
 """What a step of a CPU keeps in hand at a time: 16 MB in float32. A quarter of that costs 20 to 30 % more."""
@@ -39,6 +39,14 @@ def block_size(run: Run, samples: int) -> tuple[int, int]:
     room = max(256, _NUMBERS_AT_ONCE // each)
     blocks = -(-samples // room)  # of one size: a small last block costs as much as a large one
     return max(1, room // samples), -(-samples // blocks)
+
+
+def draw_samples(run: Run, trials: Sequence[int], split: Split) -> Samples:
+    """The samples that some trials of a run train on, or are tested on."""
+    device = choose_device(run.device)
+    dtype = choose_dtype(run.precision, device)
+    count = run.samples if split == "train" else run.test_samples
+    return run.task.draw(count, trials=trials, seed=run.seed, split=split, device=device, dtype=dtype)
 
 
 class Learner(ABC, Generic[AnyModel]):
@@ -93,7 +101,7 @@ class Learner(ABC, Generic[AnyModel]):
 
     @abstractmethod
     def training_error(self) -> tuple[Float[Tensor, " T"], Float[Tensor, " T"]]:
-        """Accuracy and mean loss on all training samples as they are now, without router noise."""
+        """Accuracy and mean loss on all training samples now, with the router noise that tests have (paper: none)."""
 
 
 class SwitchLearner(Learner[models.SwitchMoE]):

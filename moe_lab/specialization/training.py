@@ -11,8 +11,8 @@ from torch import Tensor
 
 from moe_lab import __version__
 from moe_lab.specialization import model as models
-from moe_lab.specialization.data import ClusterTask, Samples
-from moe_lab.specialization.learners import Learner, SingleLearner, SwitchLearner, block_size
+from moe_lab.specialization.data import ClusterTask
+from moe_lab.specialization.learners import Learner, SingleLearner, SwitchLearner, block_size, draw_samples
 from moe_lab.specialization.measures import MEASURES
 from moe_lab.specialization.run import Run
 from moe_lab.training import Snapshot
@@ -59,12 +59,7 @@ class _Training:
 
     def _learner(self, trials: list[int]) -> Learner[Any]:
         run = self.run
-        dtype = choose_dtype(run.precision, self.device)
-
-        def draw(samples: int, split: Any) -> Samples:
-            return run.task.draw(samples, trials=trials, seed=run.seed, split=split, device=self.device, dtype=dtype)
-
-        data = draw(run.samples, "train"), draw(run.test_samples, "test")
+        data = draw_samples(run, trials, "train"), draw_samples(run, trials, "test")
         if isinstance(run.model, models.SwitchMoE):
             return SwitchLearner(run, run.model, trials, *data)
         return SingleLearner(run, run.model, trials, *data)
