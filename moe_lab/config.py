@@ -118,7 +118,7 @@ class Config(BaseModel):
     def code(self) -> str:
         """The Python expression that makes this Config, naming only what differs from the defaults."""
         given = (
-            f"{name}={value.code() if isinstance(value, Config) else repr(_plain(value))}"
+            f"{name}={_code(value)}"
             for name, field in type(self).model_fields.items()
             if (value := getattr(self, name)) != field.default
         )
@@ -134,21 +134,24 @@ class RunConfig(Config):
     def code(self) -> str:
         """The call of `train` that makes this run."""
         given = [
-            f"{name}={getattr(self, name)!r}"
+            f"{name}={_code(getattr(self, name))}"
             for name, field in type(self).model_fields.items()
             if name not in ("model", "task") and getattr(self, name) != field.default
         ]
         return f"train({', '.join([self.model.code(), self.task.code(), *given])})"
 
     def record(self) -> dict[str, Any]:
-        """The run as plain values for files; `kind` names the class of its model and of its task."""
+        """The run as plain values for files; `kind` names the class of its model, of its task and of any other part."""
         plain = self.model_dump(mode="json")
-        return plain | {part: {"kind": type(getattr(self, part)).__name__, **plain[part]} for part in ("model", "task")}
+        parts = {name: part for name in plain if isinstance(part := getattr(self, name), Config)}
+        return plain | {name: {"kind": type(part).__name__, **plain[name]} for name, part in parts.items()}
 
 
-def _plain(value: Any) -> Any:
+def _code(value: Any) -> str:
     """The value as a reader would type it: a path as text."""
-    return str(value) if isinstance(value, PurePath) else value
+    if isinstance(value, Config):
+        return value.code()
+    return repr(str(value) if isinstance(value, PurePath) else value)
 
 
 def _about(field: Any) -> Mapping[str, Any] | None:

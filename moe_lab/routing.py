@@ -19,6 +19,7 @@ from moe_lab.config import require
 Scores = Float[Tensor, "*rows n"]
 Mask = Bool[Tensor, "*rows n"]
 Count = int | Tensor  # one number, or (trials,) whole numbers
+_NO_UNDERFLOW = 60.0  # exp(-60) is a normal number in float32
 
 
 def top_mask(scores: Num[Tensor, "*rows n"], count: Count) -> Mask:
@@ -126,6 +127,67 @@ def expert_choice(scores: Scores, count: Count) -> tuple[Mask, Scores]:
     """
     mask = top_mask(scores, count)
     return mask, _softmax_over(scores, mask)
+
+
+def expert_choice_of_counts(
+    scores: Float[Tensor, "T k d"], counts: Float[Tensor, "T d N"], count: int, width: int
+) -> tuple[Int[Tensor, "T k W"], Float[Tensor, "T k W N"]]:
+    """`expert_choice` for samples that are told by how often each pattern occurs in them.
+
+    An expert goes through the patterns from its favourite down and keeps copies until it has l, so that only its first
+    few patterns need to be looked at: some width W, which grows until every expert has its l tokens. Equal scores of
+    different patterns are kept in the order of the patterns' numbers.
+
+    >>> scores, counts = torch.tensor([[[0.0, 2.0, 1.0]]]).log(), torch.tensor([[[1.0], [0.0], [3.0]]])
+    >>> order, gates = expert_choice_of_counts(scores, counts, 2, 3)
+    >>> order.flatten().tolist(), gates.flatten().tolist()
+    ([1, 2, 0], [0.0, 1.0, 0.0])
+
+    Args:
+      scores: (trials, experts, d) each expert's routing value of each pattern.
+      counts: (trials, d, N) copies of each pattern in each sample; sums to n >= l over the patterns.
+      count: tokens that each expert keeps (l).
+      width: patterns to look at first.
+
+    Returns:
+      order: (trials, experts, W) the patterns looked at, best first.
+      gates: (trials, experts, W, N) the sum of G over the copies of the pattern that the expert keeps.
+
+    References: pruning2024, eq. 4.
+    """
+    trials, experts, d = scores.shape
+    order = sorted_patches(scores) if scores.device.type != "cpu" else _sorted_on_cpu(scores)
+    rows = order + torch.arange(0, trials * d, d, device=scores.device)[:, None, None]
+    width = min(width, d) if scores.device.type == "cpu" else d  # elsewhere nothing waits to see whether it suffices
+    while True:
+        copies = counts.reshape(trials * d, -1).index_select(0, rows[..., :width].flatten())
+        upto = copies.view(trials, experts, width, -1).cumsum(2).clamp_(max=count)
+        if width == d or bool((upto[:, :, -1] >= count).all()):
+            break
+        width = min(2 * width, d)
+    order = order[..., :width]
+    best_first = scores.gather(2, order)[..., None]
+    kept = upto.clone()
+    kept[:, :, 1:] -= upto[:, :, :-1]
+    reference = best_first[:, :, :1]
+    far = best_first[:, :, 0] - best_first[:, :, -1] >= _NO_UNDERFLOW
+    if scores.device.type != "cpu" or bool(far.any()):  # each sample's own largest; a pattern above it has no copy
+        largest = best_first.masked_fill(kept == 0, -torch.inf).amax(2, keepdim=True)
+        reference = torch.where(far[..., None], largest, reference)
+    gates = kept.mul_((best_first - reference).clamp_(max=0).exp_())
+    return order, gates.div_(gates.sum(2, keepdim=True))
+
+
+def _sorted_on_cpu(scores: Float[Tensor, "T k d"]) -> Int[Tensor, "T k d"]:
+    """`sorted_patches` for float32, 8 times as fast: one vector sort of whole numbers that hold score and index."""
+    if scores.dtype != torch.float32:
+        return sorted_patches(scores)
+    ranked = scores.detach().nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf).numpy()
+    bits = (0.0 - ranked).view(np.int32).astype(np.int64)  # 0.0 - x: no -0.0, which would rank apart
+    bits = np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
+    keys = (bits << 32) | np.arange(scores.shape[-1])
+    keys.sort(axis=-1)
+    return torch.from_numpy(keys & 0xFFFFFFFF)
 
 
 def token_choice(scores: Scores, count: Count) -> tuple[Mask, Scores]:

@@ -1,0 +1,23 @@
+"""Pruning (pruning2024): experts whose routers did not grow in fine-tuning can go, and the accuracy stays."""
+
+from moe_lab.pruning.checkpoints import FineTuned, fine_tune
+from moe_lab.pruning.data import Samples, TokenTask
+from moe_lab.pruning.model import TokenMoE, Weights
+from moe_lab.pruning.run import Run
+from moe_lab.pruning.starts import BranchStart, PlantedStart, RandomStart
+from moe_lab.pruning.training import train, train_run
+
+__all__ = [
+    "BranchStart",
+    "FineTuned",
+    "PlantedStart",
+    "RandomStart",
+    "Run",
+    "Samples",
+    "TokenMoE",
+    "TokenTask",
+    "Weights",
+    "fine_tune",
+    "train",
+    "train_run",
+]

@@ -1,0 +1,182 @@
+"""A layer before and after fine-tuning, and everything that pruning makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from moe_lab.config import require
+from moe_lab.pruning.criteria import Criterion, Scores, Statistics, count, scores_of
+from moe_lab.pruning.data import Samples
+from moe_lab.pruning.learner import Learner, group_size
+from moe_lab.pruning.measures import Look, look
+from moe_lab.pruning.model import Weights
+from moe_lab.pruning.run import Run
+from moe_lab.pruning.select import Kept, kept_experts, pruned
+from moe_lab.pruning.training import Training
+from moe_lab.trials import choose_device, choose_dtype, threads_for
+
+
+def fine_tune(run: Run) -> FineTuned:
+    """Fine-tunes to the end and keeps both checkpoints: the same numbers as `train_run` measures.
+
+    Raises:
+      ValueError, RuntimeError: an unknown or absent device or a precision that it does not have.
+    """
+    training = Training(run.replace(measure="last", record_every=run.steps))
+    for _ in training.snapshots():
+        pass
+    return FineTuned.of(training, run)
+
+
+@dataclass(frozen=True)
+class FineTuned:
+    """A layer before and after fine-tuning. What is asked of it is computed once and kept.
+
+    Attributes:
+      run: what was trained.
+      before, after: the checkpoints.
+      diverged: (T,) trials whose loss became infinite or NaN: their accuracies are NaN.
+      validation_samples: how many samples the statistics are counted on.
+    """
+
+    run: Run
+    before: Weights
+    after: Weights
+    diverged: Tensor
+    validation_samples: int = 200
+    _later: dict[int, Look] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, training: Training, run: Run | None = None) -> FineTuned:
+        """The checkpoints of a training as it stands now."""
+        return cls(run or training.run, training.before, training.after, torch.from_numpy(training.diverged.copy()))
+
+    def samples(self, split: str, samples: int) -> Samples:
+        """Samples of the trials: of "test", "validation" or any other split."""
+        run, device = self.run, choose_device(self.run.device)
+        dtype = choose_dtype(run.precision, device)
+        return run.task.draw(samples, trials=run.trial_numbers, seed=run.seed, split=split, device=device, dtype=dtype)
+
+    @cached_property
+    def test(self) -> Samples:
+        """The test samples."""
+        return self.samples("test", self.run.test_samples)
+
+    @cached_property
+    def seen(self) -> Look:
+        """What the fine-tuned, unpruned layer makes of the test samples."""
+        return self.look(self.after)
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """What criteria may count, on validation samples."""
+        run = self.run
+        samples = self.samples("validation", self.validation_samples)
+        with threads_for(0, samples.labels.device):
+            return count(self.after, samples, run.model, run.task, trials=run.trial_numbers, seed=run.seed)
+
+    def look(self, weights: Weights) -> Look:
+        """What weights, pruned or not, make of the test samples."""
+        with threads_for(0, weights.routers.device):
+            return look(weights, self.test, self.run.model, self.run.task)
+
+    # Pruning ---------------------------------------------------------------------------------------------------------
+
+    def scores(self, criterion: str | Criterion) -> Scores:
+        """A criterion's score for every expert.
+
+        Raises:
+          ValueError: an unknown name.
+          UndefinedCriterionError: the criterion cannot tell the experts of some trial apart.
+        """
+        return scores_of(criterion, self.before, self.after, self.statistics)
+
+    def kept(self, criterion: str | Criterion, prune: float | tuple[int, int]) -> Kept:
+        """Which experts a criterion keeps at a pruning ratio, or where so many of the + and - group go.
+
+        Raises:
+          ValueError: as for `scores` and `kept_experts`.
+        """
+        return kept_experts(self.scores(criterion), self.after.signs, prune)
+
+    def pruned(self, kept: Kept) -> Weights:
+        """The smaller layer, without the experts that go.
+
+        Raises:
+          ValueError: as for `select.pruned`.
+        """
+        return pruned(self.after, kept, self.run.model.routing)
+
+    def accuracy(self, kept: Kept, steps: int = 0) -> Float[Tensor, " T"]:
+        """Test accuracy of the pruned layer, after so many steps of fine-tuning it (0: none). NaN where diverged.
+
+        Without fine-tuning a pruned layer's output is the sum of the votes of the experts that stay, in both routings,
+        so that nothing has to be routed again.
+        """
+        if steps and self.run.model.coupled:
+            seen = self.look(self.tuned(kept, steps))
+            votes = seen.votes
+        else:
+            seen = self.tuned_whole(steps) if steps else self.seen
+            votes = seen.votes * kept[:, :, None]
+        right = (votes.sum(1) * seen.labels > 0).to(votes.dtype).mean(1)
+        broken = self.diverged.to(right.device) | ~torch.isfinite(votes).flatten(1).all(1)
+        return right.masked_fill(broken, torch.nan)
+
+    def accuracies(
+        self, criteria: Iterable[str | Criterion], shares: Iterable[float], steps: int = 0
+    ) -> Float[Tensor, "C R T"]:
+        """Test accuracy for every criterion and every rho, as `accuracy` gives it."""
+        shares = tuple(shares)
+        return torch.stack(
+            [torch.stack([self.accuracy(self.kept(one, share), steps) for share in shares]) for one in criteria]
+        )
+
+    # Fine-tuning the pruned layer ------------------------------------------------------------------------------------
+
+    def tuned(self, kept: Kept, steps: int) -> Weights:
+        """The pruned layer after so many steps on fresh samples (algorithm 1, step 4).
+
+        Raises:
+          ValueError: steps is negative; as for `select.pruned`.
+        """
+        return self._trained(self.pruned(kept), steps)
+
+    def tuned_whole(self, steps: int) -> Look:
+        """What the unpruned layer makes of the test samples after so many further steps.
+
+        Where experts choose and the gradient is that of 1 - y f, no expert knows of the others, so that the experts of
+        every pruned layer become what they become in this one: a single fine-tuning serves every rho and criterion.
+
+        Raises:
+          ValueError: experts know of each other in this run.
+        """
+        rule = "experts that are trained apart need routing='expert-choice' and loss='linear'"
+        model = self.run.model
+        require(not model.coupled, rule, routing=model.routing, loss=model.loss)
+        if steps not in self._later:
+            self._later[steps] = self.look(self._trained(self.after, steps))
+        return self._later[steps]
+
+    def _trained(self, weights: Weights, steps: int) -> Weights:
+        require(isinstance(steps, int) and steps >= 0, "fine-tuning steps must be a whole number >= 0", steps=steps)
+        run, device = self.run, weights.routers.device
+        size = group_size(run.model, run.task, run.batch, device)
+        parts = []
+        with threads_for(0, device):
+            for begin in range(0, weights.trials, size):
+                places: Sequence[int] = range(begin, min(begin + size, weights.trials))
+                part = weights.of(torch.tensor(places, device=device))
+                trials = [run.trial_numbers[place] for place in places]
+                learner = Learner(
+                    part, run.model, run.task, trials=trials, seed=run.seed, batch=run.batch, split="post"
+                )
+                learner.advance(steps)
+                parts.append(part)
+        return Weights.joined(parts)

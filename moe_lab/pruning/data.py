@@ -1,0 +1,182 @@
+"""Samples of orthonormal tokens, one of which decides the class (pruning2024, section 4.2).
+
+A sample holds n tokens drawn from d orthonormal patterns. Exactly one of them is task-specific: o_1 in class +1, o_2 in
+class -1. The others are irrelevant patterns q, drawn alike in both classes, with repetition. As the patterns are
+orthonormal, a token is fully told by its pattern's number, and a sample by how often each pattern occurs in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from pydantic import model_validator
+from torch import Tensor
+
+from moe_lab.config import Config, knob, require
+from moe_lab.trials import stream
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Drawn samples of some trials.
+
+    Attributes:
+      tokens: (trials, N, n) the number of each token's pattern.
+      labels: (trials, N) y, -1 or +1.
+      patterns: d, how many patterns there are.
+    """
+
+    tokens: Int[Tensor, "trials N n"]
+    labels: Float[Tensor, "trials N"]
+    patterns: int
+
+    def __len__(self) -> int:
+        return int(self.labels.shape[1])
+
+    def counts(self) -> Float[Tensor, "trials d N"]:
+        """How often each pattern occurs in each sample; sums to n over the patterns."""
+        trials, samples, _ = self.tokens.shape
+        counts = self.labels.new_zeros(trials, samples, self.patterns)
+        counts.scatter_add_(2, self.tokens, torch.ones_like(self.tokens, dtype=counts.dtype))
+        return counts.mT.contiguous()
+
+    def only(self, begin: int, end: int) -> Samples:
+        """Samples begin ... end-1 of every trial."""
+        return Samples(self.tokens[:, begin:end], self.labels[:, begin:end], self.patterns)
+
+
+class TokenTask(Config):
+    """Which class: told by one of n tokens (pruning2024, section 4.2).
+
+    Departs from the paper, which wants every irrelevant pattern to occur in a sample with probability O(1/d): its own
+    experiment has n=100 tokens of d=200 patterns, where each occurs with probability .4. Here n and d are free.
+
+    Raises:
+      ConfigError: a value is out of bounds, or the task's two patterns are not among the d.
+    """
+
+    patterns: int = knob(
+        200, symbol="d", meaning="orthonormal patterns, and numbers in a token", ge=3, le=65536, slider=(50, 400, 10)
+    )
+    tokens: int = knob(100, symbol="n", meaning="tokens in a sample", ge=2, le=65536, slider=(10, 200, 5))
+    zipf: float = knob(
+        0.0, symbol="z", meaning="irrelevant patterns: the i-th has frequency i^-z", ge=0, le=4, slider=(0.0, 1.5, 0.1)
+    )
+    pair: int = knob(0, meaning="number of the task: its patterns o_1, o_2 are number 2 pair and 2 pair + 1", ge=0)
+
+    paper: ClassVar[str] = "pruning2024, section 4.2"
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        rule = "pair must be less than half of the patterns (d), and one pattern at least must be irrelevant"
+        require(2 * self.pair + 2 <= self.patterns, rule, pair=self.pair, d=self.patterns)
+        return self
+
+    @property
+    def specific(self) -> tuple[int, int]:
+        """The numbers of the task-specific patterns o_1 and o_2."""
+        return 2 * self.pair, 2 * self.pair + 1
+
+    @property
+    def irrelevant(self) -> np.ndarray:
+        """(d - 2,) the numbers of the irrelevant patterns."""
+        return np.delete(np.arange(self.patterns), self.specific)
+
+    @property
+    def frequencies(self) -> np.ndarray:
+        """(d - 2,) the share of each irrelevant pattern among the irrelevant tokens; sums to 1."""
+        weights = np.arange(1, self.patterns - 1, dtype=float) ** -self.zipf
+        return weights / weights.sum()
+
+    def vectors(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials d d"]:
+        """The patterns themselves, in the rows: a random orthonormal basis for every trial, in float64."""
+        bases = []
+        for trial in trials:
+            gaussian = stream(seed, trial, "patterns").standard_normal((self.patterns, self.patterns))
+            basis, triangle = np.linalg.qr(gaussian)
+            bases.append((basis * np.sign(np.diag(triangle))).T)
+        return torch.as_tensor(np.stack(bases))
+
+    def draw(
+        self,
+        samples: int,
+        *,
+        trials: Sequence[int],
+        seed: int,
+        split: str = "train",
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> Samples:
+        """The first N samples of a split ("train", "post", "test", "validation", ...) for each of the trials.
+
+        Raises:
+          ValueError: samples is less than 1, or there is no trial.
+        """
+        return SampleStream(self, trials=trials, seed=seed, split=split, device=device, dtype=dtype).draw(samples)
+
+
+class SampleStream:
+    """Fresh samples, as many as are asked for: those of trial i do not depend on the other trials, nor on the portions.
+
+    Args:
+      trials: whose samples; a trial that is named several times gets the same samples in each place.
+
+    Raises:
+      ValueError: there is no trial.
+    """
+
+    def __init__(
+        self,
+        task: TokenTask,
+        *,
+        trials: Sequence[int],
+        seed: int,
+        split: str = "train",
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        require(len(trials) >= 1, "trials must name at least one trial", trials=list(trials))
+        self.task, self._device, self._dtype = task, device, dtype
+        numbers = list(dict.fromkeys(trials))
+        self._streams = [stream(seed, trial, f"{split}/tokens") for trial in numbers]
+        self._places = [numbers.index(trial) for trial in trials]
+        self._irrelevant, self._specific = task.irrelevant, np.array(task.specific)
+        self._upto = None if task.zipf == 0 else task.frequencies.cumsum()
+
+    def draw(self, samples: int) -> Samples:
+        """The next samples of every trial.
+
+        Raises:
+          ValueError: samples is less than 1.
+        """
+        require(samples >= 1, "samples (N) must be at least 1", N=samples)
+        drawn = [self._draw(one, samples) for one in self._streams]
+        tokens = torch.as_tensor(np.stack([tokens for tokens, _ in drawn]), device=self._device)
+        labels = torch.as_tensor(np.stack([labels for _, labels in drawn]), device=self._device, dtype=self._dtype)
+        if len(self._places) > len(drawn):
+            tokens, labels = tokens[self._places], labels[self._places]
+        return Samples(tokens, labels, self.task.patterns)
+
+    def _draw(self, one: np.random.Generator, samples: int) -> tuple[np.ndarray, np.ndarray]:
+        """(N, n) tokens and (N,) labels of one trial; every sample takes n + 1 numbers of the stream."""
+        n, rows = self.task.tokens, np.arange(samples)
+        uniform = one.random((samples, n + 1))
+        first = uniform[:, 0] < 0.5  # class +1
+        place = (uniform[:, 1] * n).astype(np.int64)
+        tokens = np.empty((samples, n), dtype=np.int64)
+        tokens[:, :-1] = self._irrelevant[self._ranks(uniform[:, 2:])]
+        tokens[rows, -1] = tokens[rows, place]  # the one that makes way; where the place is the last, it is its own
+        tokens[rows, place] = self._specific[np.where(first, 0, 1)]
+        return tokens, np.where(first, 1.0, -1.0)
+
+    def _ranks(self, uniform: np.ndarray) -> np.ndarray:
+        """Which irrelevant pattern, counted from the most frequent one."""
+        last = len(self._irrelevant) - 1
+        if self._upto is None:
+            return np.minimum((uniform * (last + 1)).astype(np.int64), last)
+        return np.minimum(np.searchsorted(self._upto, uniform, side="right"), last)

@@ -1,0 +1,108 @@
+"""A layer bound to its stream of samples: takes steps. On a CPU a learner holds as many trials as the cache likes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from moe_lab.pruning import starts
+from moe_lab.pruning.data import SampleStream, TokenTask
+from moe_lab.pruning.model import TokenMoE, Weights, apply_step, sgd_step
+from moe_lab.pruning.run import Run
+
+_NUMBERS_AT_ONCE = 2**19
+"""What a step of a CPU routes at a time, in numbers."""
+_DRAWN_AT_ONCE = 2**20
+"""Tokens that are drawn at a time."""
+
+
+class Learner:
+    """Some trials in training.
+
+    Args:
+      weights: of these trials; changed in place.
+      trials: their numbers, which name their streams; several places may hold variants of one trial.
+      split: "train" before pruning, "post" after it.
+
+    Attributes:
+      loss: (T,) mean hinge loss of the last batch, before its step.
+    """
+
+    def __init__(
+        self,
+        weights: Weights,
+        model: TokenMoE,
+        task: TokenTask,
+        *,
+        trials: Sequence[int],
+        seed: int,
+        batch: int,
+        split: str = "train",
+    ) -> None:
+        self.weights, self.model, self.task, self.batch = weights, model, task, batch
+        self.trials = list(trials)
+        self.sums = weights.sums
+        like = weights.routers
+        self._samples = SampleStream(task, trials=trials, seed=seed, split=split, device=like.device, dtype=like.dtype)
+        self._portion = max(1, _DRAWN_AT_ONCE // (len(trials) * batch * task.tokens))
+        self._width = model.width(task.tokens, task.patterns) if model.routing == "expert-choice" else task.patterns
+        self.loss: Float[Tensor, " T"] = torch.full_like(like[:, 0, 0], torch.nan)
+
+    def advance(self, steps: int) -> None:
+        """Takes some steps on fresh samples."""
+        while steps:
+            portion = min(steps, self._portion)
+            drawn = self._samples.draw(portion * self.batch)
+            counts, labels = drawn.counts(), drawn.labels
+            for begin in range(0, portion * self.batch, self.batch):
+                end = begin + self.batch
+                self._step(counts[:, :, begin:end], labels[:, begin:end])
+            steps -= portion
+
+    def _step(self, counts: Float[Tensor, "T d B"], labels: Float[Tensor, "T B"]) -> None:
+        step = sgd_step(self.weights, self.sums, counts, labels, self.model, self._width)
+        apply_step(self.weights, self.sums, step)
+        self.loss = step.loss
+
+
+def group_size(model: TokenMoE, task: TokenTask, batch: int, device: torch.device) -> int:
+    """How many trials a learner should hold."""
+    if device.type != "cpu":
+        return 10**9
+    wide = model.width(task.tokens, task.patterns) if model.routing == "expert-choice" else model.neurons
+    return max(1, _NUMBERS_AT_ONCE // (model.experts * wide * batch))
+
+
+def start_weights(run: Run, trials: Sequence[int], device: torch.device, dtype: torch.dtype) -> Weights:
+    """The checkpoint of some trials; branches are pre-trained here."""
+    start, model, task = run.start, run.model, run.task
+    if isinstance(start, starts.PlantedStart):
+        return starts.weights_of(*starts.planted_weights(start, model, task, trials, run.seed), device, dtype)
+    drawn = starts.random_weights(start, model, task.patterns, trials, run.seed)
+    weights = starts.weights_of(*drawn, device, dtype)
+    if isinstance(start, starts.BranchStart):
+        _pretrain(weights, start, run, trials)
+    return weights
+
+
+def _pretrain(weights: Weights, start: starts.BranchStart, run: Run, trials: Sequence[int]) -> None:
+    """Trains every branch on its own task, in place."""
+    branches = torch.as_tensor(starts.branch_of(run.model.experts, start.tasks), device=weights.routers.device)
+    for number in range(start.tasks):
+        members: Int[Tensor, " b"] = (branches == number).nonzero()[:, 0]
+        model = run.model.replace(experts=len(members), router_learning_rate=start.router_learning_rate)
+        branch = Weights.unpruned(weights.routers[:, members], weights.neurons[:, members])
+        learner = Learner(
+            branch,
+            model,
+            run.task.replace(pair=number, tokens=start.tokens_for(model)),
+            trials=trials,
+            seed=run.seed,
+            batch=start.batch,
+            split=f"pretrain {number}",
+        )
+        learner.advance(start.steps)
+        weights.routers[:, members], weights.neurons[:, members] = branch.routers, branch.neurons

@@ -1,0 +1,284 @@
+"""The analysed layer of pruning2024 and one exact training step of it, in pattern coordinates.
+
+    f(x) = sum_s a^(s) sum_{j in J_s} G_j^(s) sum_r ReLU(<w_r^(s), x^(j)>)                     (section 4.2, appendix C)
+
+As tokens are orthonormal patterns, all that f needs of a router is its component along each pattern, and of an expert
+the table sigma_q^(s) = sum_r ReLU(<w_r^(s), q>). Weights are kept in these coordinates: `layer` has the same layer on
+vectors. The hinge loss max(0, 1 - y f) is told, and its gradient is that of 1 - y f, as in the paper, or the true one.
+
+Shapes: T trials, k experts of m neurons, d patterns, B samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple, Self
+
+import torch
+from jaxtyping import Float, Int
+from pydantic import model_validator
+from torch import Tensor
+
+from moe_lab.config import Config, knob, require
+from moe_lab.routing import expert_choice_of_counts, token_choice
+
+Routing = Literal["expert-choice", "token-choice"]
+LossName = Literal["linear", "hinge"]
+_WIDTH = 6.0  # standard deviations of copies to spare in a first look at patterns; wider looks follow where needed
+
+
+class TokenMoE(Config):
+    """A mixture of two-layer ReLU experts with a fixed head: the first half votes +, the others - (section 4.2).
+
+    Raises:
+      ConfigError: a value is out of bounds, k is odd, or token-choice is to pick more experts than there are.
+    """
+
+    experts: int = knob(20, symbol="k", meaning="experts, half of them vote +", ge=2, le=4096, slider=(4, 40, 2))
+    neurons: int = knob(20, symbol="m", meaning="neurons of an expert", ge=1, le=65536, slider=(1, 64, 1))
+    routing: Routing = knob(
+        "expert-choice", meaning="who chooses: experts their tokens, or tokens their experts",
+        choices=("expert-choice", "token-choice"),
+    )  # fmt: skip
+    top: int = knob(
+        5, symbol="l", meaning="tokens an expert keeps, or experts a token picks", ge=1, le=65536, slider=(1, 20, 1)
+    )
+    learning_rate: float = knob(
+        0.1, symbol="eta_e", meaning="experts' learning rate", ge=0, le=1e6, slider=(0.02, 0.4, 0.02)
+    )
+    router_learning_rate: float = knob(
+        0.05, symbol="eta_r", meaning="routers' learning rate", ge=0, le=1e6, slider=(0.0, 0.1, 0.005)
+    )
+    loss: LossName = knob(
+        "linear", meaning="gradient of 1 - y f (the paper's), or of the hinge loss itself", choices=("linear", "hinge")
+    )
+
+    name: ClassVar[str] = "token-moe"
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        require(self.experts % 2 == 0, "experts (k) must be even, because half of them vote -", k=self.experts)
+        rule = "top (l) must be at most experts (k) where tokens choose"
+        require(self.routing == "expert-choice" or self.top <= self.experts, rule, l=self.top, k=self.experts)
+        return self
+
+    @property
+    def coupled(self) -> bool:
+        """Whether an expert's training depends on the other experts.
+
+        It does where tokens choose (gates share a softmax) and under the true hinge (f decides who learns), and does
+        not where experts choose and the gradient is that of 1 - y f.
+        """
+        return self.routing == "token-choice" or self.loss == "hinge"
+
+    def width(self, tokens: int, patterns: int) -> int:
+        """How many of its favourite patterns an expert probably has to look at to find its l tokens."""
+        enough = self.top + _WIDTH * self.top**0.5 + _WIDTH
+        return min(patterns, int(enough * patterns / tokens) + 1)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The weights of a layer in pattern coordinates; of pruned experts nothing is left.
+
+    Attributes:
+      routers: (T, R, d) <w_s, q>. As many as experts, but where tokens choose, the routers of pruned experts stay.
+      neurons: (T, k, d, m) <w_r^(s), q>, the neurons last.
+      experts: (T, k) the router of each expert that is here: its number in the unpruned layer or, where experts
+        choose, in this one.
+      numbers: (T, k) each expert's number in the unpruned layer, ascending.
+      signs: (k,) a^(s), +1 or -1; those of + come first.
+    """
+
+    routers: Float[Tensor, "T R d"]
+    neurons: Float[Tensor, "T k d m"]
+    experts: Int[Tensor, "T k"]
+    numbers: Int[Tensor, "T k"]
+    signs: Float[Tensor, " k"]
+
+    @classmethod
+    def unpruned(cls, routers: Float[Tensor, "T k d"], neurons: Float[Tensor, "T k d m"]) -> Weights:
+        """A whole layer: every expert has its router, and the first half votes +.
+
+        Raises:
+          ValueError: the shapes do not belong to one layer, or k is odd.
+        """
+        fits = neurons.ndim == 4 and routers.shape == neurons.shape[:3] and routers.shape[1] % 2 == 0
+        rule = "routers must be (trials, k, d) and neurons (trials, k, d, m), with k even"
+        require(fits, rule, routers=tuple(routers.shape), neurons=tuple(neurons.shape))
+        trials, k, _ = routers.shape
+        numbers = torch.arange(k, device=routers.device).expand(trials, k).clone()
+        signs = routers.new_ones(k)
+        signs[k // 2 :] = -1
+        return cls(routers, neurons, numbers, numbers, signs)
+
+    @property
+    def trials(self) -> int:
+        return self.routers.shape[0]
+
+    @property
+    def parameters(self) -> int:
+        """Numbers that one trial's layer holds: routers and neurons."""
+        return int((self.routers[0].numel() + self.neurons[0].numel()) if self.trials else 0)
+
+    @property
+    def sums(self) -> Float[Tensor, "T k d"]:
+        """sigma_q^(s): what each expert answers to each pattern, before its gate."""
+        return self.neurons.clamp(min=0).sum(3)
+
+    @property
+    def own_routers(self) -> Float[Tensor, "T k d"]:
+        """The routers of the experts that are here."""
+        return self.routers.gather(1, self.experts[..., None].expand(-1, -1, self.routers.shape[2]))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Weights]) -> Weights:
+        """Layers of one shape side by side, along the trials."""
+
+        def along(name: str) -> Tensor:
+            return torch.cat([getattr(part, name) for part in parts])
+
+        return cls(along("routers"), along("neurons"), along("experts"), along("numbers"), parts[0].signs)
+
+    def clone(self) -> Weights:
+        """A copy that a training may change."""
+        return Weights(self.routers.clone(), self.neurons.clone(), self.experts, self.numbers, self.signs)
+
+    def of(self, trials: Int[Tensor, " V"]) -> Weights:
+        """The weights of some trials, by their place; a trial may be named several times."""
+        return Weights(
+            self.routers[trials], self.neurons[trials], self.experts[trials], self.numbers[trials], self.signs
+        )
+
+
+# --- the layer on samples -------------------------------------------------------------------------------------------
+
+
+class Routed(NamedTuple):
+    """Where samples go.
+
+    Attributes:
+      order: (T, k, W) for each expert the patterns that it may get, W = d where tokens choose.
+      gates: the sum of G over the copies of each of these patterns that the expert gets: (T, k, W, B) where experts
+        choose; where tokens choose, the gate of one copy, (T, k, d), the same in all samples.
+      counts: (T, d, B) copies of each pattern in each sample.
+    """
+
+    order: Int[Tensor, "T k W"]
+    gates: Tensor
+    counts: Float[Tensor, "T d B"]
+
+    def outputs(self, sums: Float[Tensor, "T k d"]) -> Float[Tensor, "T k B"]:
+        """F_s(x) = sum_{j in J_s} G_j sigma_j: each expert's output, without its sign."""
+        if self.gates.ndim == 3:
+            return (self.gates * sums) @ self.counts
+        return (sums.gather(2, self.order)[:, :, None] @ self.gates)[:, :, 0]
+
+    def gate_of(self, pattern: int) -> Float[Tensor, "T k B"]:
+        """The gate of a pattern that occurs at most once in a sample; 0 where it is absent or not kept."""
+        if self.gates.ndim == 3:
+            return self.gates[:, :, pattern, None] * self.counts[:, None, pattern]
+        return ((self.order == pattern).to(self.gates.dtype)[:, :, None] @ self.gates)[:, :, 0]
+
+
+def route(weights: Weights, counts: Float[Tensor, "T d B"], model: TokenMoE, width: int | None = None) -> Routed:
+    """Routes samples to the experts that are there; a pruned expert's share of a token is lost (eq. 5, 6).
+
+    Args:
+      width: see `expert_choice_of_counts`; the model's guess when None.
+    """
+    if model.routing == "token-choice":
+        _, gates = token_choice(weights.routers.mT, model.top)
+        index = weights.experts[:, None].expand(-1, gates.shape[1], -1)
+        every = torch.arange(gates.shape[1], device=gates.device).expand(*weights.experts.shape, -1)
+        return Routed(every, gates.gather(2, index).mT, counts)
+    if width is None:
+        width = model.width(max(1, int(counts[:1, :, :1].sum())), counts.shape[1])
+    return Routed(*expert_choice_of_counts(weights.routers, counts, model.top, width), counts)
+
+
+# --- one step -------------------------------------------------------------------------------------------------------
+
+
+class Step(NamedTuple):
+    """What a step of SGD does to the weights, and what it knew before.
+
+    Attributes:
+      rows: (P,) places (trial, expert, pattern) of (T, k, d), flattened, at which neurons move.
+      by: (P,) how far each active neuron there moves.
+      routers: (T, k, d) how far the routers of the experts move.
+      loss: (T,) mean hinge loss of the batch.
+      right: (T,) how many samples of the batch had the right sign.
+    """
+
+    rows: Int[Tensor, " P"]
+    by: Float[Tensor, " P"]
+    routers: Float[Tensor, "T k d"]
+    loss: Float[Tensor, " T"]
+    right: Int[Tensor, " T"]
+
+
+def sgd_step(
+    weights: Weights,
+    sums: Float[Tensor, "T k d"],
+    counts: Float[Tensor, "T d B"],
+    labels: Float[Tensor, "T B"],
+    model: TokenMoE,
+    width: int,
+) -> Step:
+    """One step of algorithm 1 (appendix C, step 2 or 4): gradients of the mean over the batch.
+
+    Along a pattern q, with P = the gates of its kept copies and c = y (true hinge: 0 where y f >= 1), expert s moves
+    every neuron with <w_r, q> >= 0 by eta_e a^(s) mean(c P_q) and its router, where experts choose, by
+    eta_r a^(s) mean(c P_q (sigma_q - F_s)). Where tokens choose, a token's output V_q = sum_s a^(s) G_q^(s) sigma_q^(s)
+    takes the place of a^(s) F_s, over all experts that it picked; routers of pruned experts stay as they are.
+
+    Args:
+      sums: `weights.sums`, which a training keeps up to date.
+      width: see `expert_choice_of_counts`.
+    """
+    routed = route(weights, counts, model, width)
+    order, gates = routed.order, routed.gates
+    outputs = routed.outputs(sums)
+    signs = weights.signs[:, None]
+    margin = labels * (weights.signs @ outputs)
+    pull = labels / labels.shape[1]
+    if model.loss == "hinge":
+        pull = pull * (margin < 1)
+    if gates.ndim == 3:
+        seen = (counts @ pull[..., None]).mT  # (T, 1, d) mean of c over the copies of each pattern
+        shares = signs * gates * seen
+        values = (signs * gates * sums).sum(1, keepdim=True)
+        moves = gates * seen * (signs * sums - values)
+        at = gates.flatten().nonzero()[:, 0] if gates.device.type == "cpu" else torch.arange(gates.numel())
+        at = at.to(gates.device)
+        by = shares.flatten()[at]
+    else:
+        pulls = torch.stack((pull[:, None].expand_as(outputs), pull[:, None] * outputs), dim=2)
+        plain, weighted = (pulls @ gates.mT).unbind(2)  # (T, k, W) mean of c P and of c P F
+        shares = signs * plain
+        found = sums.gather(2, order)
+        moves = torch.zeros_like(sums).scatter_(2, order, signs * (found * plain - weighted))
+        places = torch.arange(sums.shape[0] * sums.shape[1], device=sums.device).view(*sums.shape[:2], 1)
+        at = (order + places * sums.shape[2]).flatten()
+        by = shares.flatten()
+    return Step(
+        rows=at,
+        by=model.learning_rate * by,
+        routers=model.router_learning_rate * moves,
+        loss=(1 - margin).clamp(min=0).mean(1),
+        right=(margin > 0).sum(1),
+    )
+
+
+def apply_step(weights: Weights, sums: Float[Tensor, "T k d"], step: Step) -> None:
+    """Moves the weights, and their sums, in place."""
+    trials, k, d, m = weights.neurons.shape
+    neurons = weights.neurons.view(trials * k * d, m)
+    moved = neurons.index_select(0, step.rows)
+    moved.addcmul_((moved >= 0).to(moved.dtype), step.by[:, None])
+    neurons.index_copy_(0, step.rows, moved)
+    sums.view(-1).index_copy_(0, step.rows, moved.clamp_(min=0).sum(1))
+    index = weights.experts[..., None].expand_as(step.routers)
+    weights.routers.scatter_add_(1, index, step.routers)

@@ -1,0 +1,90 @@
+"""Pruning: which experts stay, and the smaller layer that they make (pruning2024, section 3.2 and algorithm 1)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from moe_lab.config import require
+from moe_lab.pruning.criteria import Scores
+from moe_lab.pruning.model import Routing, Weights
+from moe_lab.routing import top_mask
+
+Kept = Bool[Tensor, "T k"]
+_SLACK = 1e-9  # so that .3 of 10 is 3, which floating point does not quite say
+
+
+def pruned_counts(share: float, groups: tuple[int, int]) -> tuple[int, int]:
+    """How many experts of the + and of the - group go at a pruning ratio: rho of each rounded down, one always stays.
+
+    Raises:
+      ValueError: rho is not in [0, 1).
+    """
+    real = isinstance(share, int | float) and not isinstance(share, bool)
+    require(real and 0 <= share < 1, "rho, the share of experts pruned, must be at least 0 and less than 1", rho=share)
+    first, second = (min(size - 1, math.floor(share * size + _SLACK)) for size in groups)
+    return first, second
+
+
+def kept_experts(scores: Scores, signs: Float[Tensor, " k"], prune: float | tuple[int, int]) -> Kept:
+    """Marks the experts that stay: the largest scores within the + and within the - group (algorithm 1, step 3).
+
+    Among equal scores the lower number stays. Where a trial has diverged its scores are NaN, and rank last.
+
+    Args:
+      scores: (T, k) of a criterion.
+      signs: (k,) a^(s).
+      prune: rho, the share of each group that goes; or how many go of the + and of the - group.
+
+    Raises:
+      ValueError: rho is not in [0, 1), or a group is to lose more experts than leave one.
+    """
+    sizes = int((signs > 0).sum()), int((signs < 0).sum())
+    if isinstance(prune, tuple):
+        whole = len(prune) == 2 and all(isinstance(count, int) for count in prune)
+        require(whole, "prune must be rho or two whole numbers, of the + and of the - group", prune=prune)
+        for sign, size, lost in zip("+-", sizes, prune, strict=True):
+            rule = f"of the {size} experts that vote {sign} at least one must be kept and at least none pruned"
+            require(0 <= lost < size, rule, pruned=lost)
+        counts = prune
+    else:
+        counts = pruned_counts(prune, sizes)
+    kept = torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)
+    for vote, size, lost in zip((1, -1), sizes, counts, strict=True):
+        mine = torch.nonzero(signs == vote)[:, 0]
+        kept[:, mine] = top_mask(scores[:, mine], size - lost)
+    return kept
+
+
+def pruned(weights: Weights, kept: Kept, routing: Routing) -> Weights:
+    """The smaller layer: pruned experts are gone from memory. Where experts choose, so are their routers (eq. 6); where
+    tokens choose, the routers stay, so that the gates of the others do not change (eq. 5).
+
+    Args:
+      weights: of an unpruned layer, or of one that is to be pruned further.
+      kept: (T, k) the experts that stay, in every trial as many of each sign.
+
+    Raises:
+      ValueError: kept is of another shape, keeps no expert of a sign, or not as many in every trial.
+    """
+    rule = "kept must say for each expert of each trial whether it stays"
+    require(kept.shape == weights.experts.shape, rule, kept=tuple(kept.shape), experts=tuple(weights.experts.shape))
+    plus = kept[:, weights.signs > 0].sum(1).tolist()
+    minus = kept[:, weights.signs < 0].sum(1).tolist()
+    rule = "at least one expert of each sign must be kept, as many of it in every trial"
+    alike = len(set(plus)) == 1 and len(set(minus)) == 1 and min(plus + minus) >= 1
+    require(alike, rule, plus=plus, minus=minus)
+    trials = kept.shape[0]
+    places = kept.nonzero()[:, 1].view(trials, -1)  # ascending, so + experts stay before - ones
+
+    def chosen(value: Tensor) -> Tensor:
+        return value.gather(1, places.view(*places.shape, *(1,) * (value.ndim - 2)).expand(-1, -1, *value.shape[2:]))
+
+    routers, experts = weights.routers, chosen(weights.experts)
+    if routing == "expert-choice":
+        routers = chosen(weights.own_routers)
+        experts = torch.arange(places.shape[1], device=kept.device).expand(trials, -1)
+    return Weights(routers, chosen(weights.neurons), experts, chosen(weights.numbers), weights.signs[places[0]])

@@ -1,0 +1,175 @@
+"""Where fine-tuning starts: tiny random weights, a planted checkpoint, or branches pre-trained apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from moe_lab.config import Config, knob, require
+from moe_lab.pruning.data import TokenTask
+from moe_lab.pruning.model import TokenMoE, Weights
+from moe_lab.trials import stream
+
+
+class RandomStart(Config):
+    """Tiny Gaussian routers and neurons (section 5.1: variances 1e-8 and 1e-4)."""
+
+    router_scale: float = knob(1e-4, meaning="spread of the first routers", gt=0, le=1e6)
+    neuron_scale: float = knob(1e-2, meaning="spread of the first neurons", gt=0, le=1e6)
+
+    name: ClassVar[str] = "random"
+
+
+class PlantedStart(Config):
+    """A checkpoint in which it is known which experts matter (appendix C, assumptions on the pre-trained model).
+
+    Of each half, a few experts at random places are important: small routers, whose component along their class's
+    pattern is C_p above that along any other, and half of whose neurons are active on it. All others are specialists of
+    something else: their routers have one large norm, spread over a few irrelevant patterns that are nobody else's
+    favourites, and rank the task's two patterns last, so that p = 0; their neurons are large, and say nothing.
+
+    The contrasts between criteria that this start shows are chosen: it is made so that a large, confident router is a
+    useless one. With others_norm below the important ones' final norm of about 3, magnitude serves as well as change.
+    """
+
+    important: int = knob(2, meaning="important experts of each class", ge=0, le=2048, slider=(0, 5, 1))
+    margin: float = knob(
+        0.05, symbol="C_p", meaning="how far an important router puts its pattern above any other", gt=0, le=1e3
+    )
+    others_norm: float = knob(12.0, meaning="norm of the others' routers", gt=0, le=1e4, slider=(1.0, 20.0, 1.0))
+    others_neurons: float = knob(0.2, meaning="spread of the others' neurons", gt=0, le=1e6, slider=(0.01, 0.5, 0.01))
+    favourites: int = knob(8, meaning="irrelevant patterns that each of the others prefers", ge=1, le=65536)
+    router_scale: float = knob(0.02, meaning="spread of the routers' other components", gt=0, le=1e3)
+    neuron_scale: float = knob(1e-2, meaning="spread of the important experts' neurons", gt=0, le=1e6)
+
+    name: ClassVar[str] = "planted"
+
+
+class BranchStart(Config):
+    """A checkpoint of specialists: each branch of experts was trained from `RandomStart` on a task of its own.
+
+    Task b has the patterns 2b and 2b + 1; the downstream task is one of them. Branches hold equally many experts that
+    vote + and -, dealt out in turn, and are put side by side when they are done (branch-train-merge).
+
+    Pre-training samples are short, so that nearly every expert often meets its task's patterns and becomes a specialist
+    of them: with samples of n=100 tokens about half of the experts do.
+    """
+
+    tasks: int = knob(4, meaning="pre-training tasks, one branch each", ge=1, le=64, slider=(1, 5, 1))
+    tokens: int | None = knob(None, meaning="tokens in a pre-training sample (none: l + 1)", ge=2, le=65536)
+    steps: int = knob(200, meaning="pre-training steps", ge=1, le=10**6, slider=(50, 400, 10))
+    batch: int = knob(100, meaning="samples in a pre-training step", ge=1, le=10**5)
+    router_learning_rate: float = knob(0.01, meaning="routers' learning rate in pre-training", ge=0, le=1e6)
+    router_scale: float = knob(1e-4, meaning="spread of the first routers", gt=0, le=1e6)
+    neuron_scale: float = knob(1e-2, meaning="spread of the first neurons", gt=0, le=1e6)
+
+    name: ClassVar[str] = "pretrained"
+
+    def tokens_for(self, model: TokenMoE) -> int:
+        """Tokens in a pre-training sample."""
+        return model.top + 1 if self.tokens is None else self.tokens
+
+
+Start = RandomStart | PlantedStart | BranchStart
+
+
+def check_start(start: Start, model: TokenMoE, task: TokenTask) -> None:
+    """Refuses a start that cannot be made for a model and a task.
+
+    Raises:
+      ValueError: more important experts than a half has, tasks that do not divide the experts or the patterns.
+    """
+    if isinstance(start, PlantedStart):
+        rule = "important experts must leave at least one other in each half of the experts (k)"
+        require(start.important < model.experts // 2, rule, important=start.important, k=model.experts)
+        others = model.experts - 2 * start.important
+        rule = "favourites of all others together must be at most the irrelevant patterns (d - 2)"
+        fits = others * start.favourites <= task.patterns - 2
+        require(fits, rule, favourites=start.favourites, others=others, d=task.patterns)
+    if isinstance(start, BranchStart):
+        rule = "experts (k) must be at least two a pre-training task, so that each branch has one of each sign"
+        require(model.experts >= 2 * start.tasks, rule, k=model.experts, tasks=start.tasks)
+        rule = "the pre-training tasks must leave at least one irrelevant pattern among the patterns (d)"
+        require(2 * start.tasks < task.patterns, rule, tasks=start.tasks, d=task.patterns)
+        rule = "pair must be one of the pre-training tasks, counted from 0"
+        require(task.pair < start.tasks, rule, pair=task.pair, tasks=start.tasks)
+        smallest = 2 * (model.experts // 2 // start.tasks)
+        rule = "top (l) must be at most the experts of the smallest branch where tokens choose"
+        fits = model.routing == "expert-choice" or model.top <= smallest
+        require(fits, rule, l=model.top, branch=smallest)
+        rule = "top (l) must be at most the tokens in a pre-training sample where experts choose"
+        fits = model.routing == "token-choice" or model.top <= start.tokens_for(model)
+        require(fits, rule, l=model.top, tokens=start.tokens)
+
+
+def important_experts(start: PlantedStart, experts: int, trials: Sequence[int], seed: int) -> np.ndarray:
+    """(trials, k) bool: which experts are planted as important."""
+    half = experts // 2
+    planted = np.zeros((len(trials), experts), dtype=bool)
+    for place, trial in enumerate(trials):
+        for sign in (0, 1):
+            ranks = stream(seed, trial, f"planted/places {sign}").random(half).argsort(kind="stable")
+            planted[place, sign * half + ranks[: start.important]] = True
+    return planted
+
+
+def branch_of(experts: int, tasks: int) -> np.ndarray:
+    """(k,) the branch of each expert: in each half, dealt out in turn."""
+    half = experts // 2
+    return np.tile(np.arange(half) % tasks, 2)
+
+
+def random_weights(
+    start: RandomStart | BranchStart | PlantedStart, model: TokenMoE, patterns: int, trials: Sequence[int], seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(trials, k, d) router components and (trials, k, d, m) neuron components from N(0, scale^2).
+
+    Rotations leave a Gaussian as it is, so the components along the patterns are drawn.
+    """
+    k, m = model.experts, model.neurons
+    routers, neurons = np.empty((len(trials), k, patterns)), np.empty((len(trials), k, patterns, m))
+    for place, trial in enumerate(trials):
+        for expert in range(k):
+            routers[place, expert] = stream(seed, trial, f"routers/{expert}").standard_normal(patterns)
+            drawn = stream(seed, trial, f"neurons/{expert}").standard_normal((m, patterns))
+            neurons[place, expert] = drawn.T
+    return routers * start.router_scale, neurons * start.neuron_scale
+
+
+def planted_weights(
+    start: PlantedStart, model: TokenMoE, task: TokenTask, trials: Sequence[int], seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Router and neuron components of a planted checkpoint, as `random_weights` gives them."""
+    routers, neurons = random_weights(start, model, task.patterns, trials, seed)
+    important = important_experts(start, model.experts, trials, seed)
+    half = model.experts // 2
+    for place, expert in np.argwhere(important):
+        own, router = task.specific[0 if expert < half else 1], routers[place, expert]
+        router[own] = np.delete(router, own).max() + start.margin
+        answers = neurons[place, expert, own]
+        answers[:] = np.abs(answers) * np.where(np.arange(len(answers)) % 2 == 0, 1, -1)
+    for place, trial in enumerate(trials):
+        norms, spreads, numbers = stream(seed, trial, "planted/sizes").random((3, model.experts))
+        patterns = task.irrelevant[stream(seed, trial, "planted/favourites").random(task.patterns - 2).argsort()]
+        for turn, expert in enumerate(np.flatnonzero(~important[place])):
+            router = routers[place, expert]
+            router[list(task.specific)] = router.min() - start.margin
+            first = turn * start.favourites
+            mine = patterns[first : first + 1 + int(numbers[expert] * start.favourites)]
+            rest = np.linalg.norm(np.delete(router, mine))
+            router[mine] = 1 + np.abs(router[mine])  # a little apart, so that none ties
+            norm = 2 * start.others_norm * norms[expert]
+            router[mine] *= np.sqrt(max(norm**2 - rest**2, 0)) / np.linalg.norm(router[mine])
+            router *= norm / np.linalg.norm(router)
+            neurons[place, expert] *= 2 * start.others_neurons * spreads[expert] / start.neuron_scale
+    return routers, neurons
+
+
+def weights_of(routers: np.ndarray, neurons: np.ndarray, device: torch.device | str, dtype: torch.dtype) -> Weights:
+    """Components drawn on the host, as `Weights` on a device."""
+    return Weights.unpruned(
+        torch.as_tensor(routers, device=device, dtype=dtype), torch.as_tensor(neurons, device=device, dtype=dtype)
+    )
