@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moe_lab import routing
-from moe_lab.routing import expert_choice, sorted_patches, switch, token_choice, top_mask
+from moe_lab.routing import (
+    expert_choice,
+    expert_choice_of_counts,
+    sorted_patches,
+    switch,
+    token_choice,
+    top_mask,
+)
 
 
 def naive_top(row: list[float], count: int) -> list[bool]:
@@ -28,7 +35,7 @@ def naive_mask(scores: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
 
 def test_examples_in_docstrings() -> None:
     results = doctest.testmod(routing)
-    assert results.attempted >= 8 and results.failed == 0
+    assert results.attempted >= 11 and results.failed == 0
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bfloat16])
@@ -196,6 +203,112 @@ def test_sorted_patches_lists_every_top_l_at_once() -> None:
         picked = torch.zeros(scores.shape, dtype=torch.bool).scatter(-1, order[..., :count], True)
         assert torch.equal(picked, top_mask(scores, count))
     assert sorted_patches(torch.tensor([math.nan, 1.0, 1.0, 2.0])).tolist() == [3, 1, 2, 0]
+
+
+# --- samples that are told by counts --------------------------------------------------------------------------------
+
+
+def spread(order: torch.Tensor, gates: torch.Tensor, patterns: int) -> torch.Tensor:
+    """(T, k, d, N) gates by pattern; every pattern is listed once at most."""
+    full = gates.new_zeros(*gates.shape[:2], patterns, gates.shape[3])
+    return full.scatter_add(2, order[..., None].expand_as(gates), gates)
+
+
+def by_tokens(scores: torch.Tensor, counts: torch.Tensor, top: int) -> torch.Tensor:
+    """(T, k, d, N) the same through `expert_choice` on every copy, copies in the order of their patterns' numbers."""
+    trials, experts, patterns = scores.shape
+    found = scores.new_zeros(trials, experts, patterns, counts.shape[2])
+    for trial in range(trials):
+        for sample in range(counts.shape[2]):
+            tokens = torch.arange(patterns).repeat_interleave(counts[trial, :, sample].long())
+            _, gates = expert_choice(scores[trial, None, :, None, tokens], top)
+            found[trial, :, :, sample].index_add_(1, tokens, gates[0, :, 0])
+    return found
+
+
+@st.composite
+def counted(draw: st.DrawFn) -> tuple[int, int, int, int, int, int, int]:
+    """Patterns, tokens, l, width, levels of score, seed, times: how far apart scores are."""
+    patterns, tokens = draw(st.integers(1, 12)), draw(st.integers(1, 20))
+    top, width = draw(st.integers(1, tokens)), draw(st.integers(1, 12))
+    levels, times = draw(st.sampled_from([1, 3, 1000])), draw(st.sampled_from([1, 40, 10**6]))
+    return patterns, tokens, top, width, levels, draw(st.integers(0, 10**6)), times
+
+
+def draw_counts(patterns: int, tokens: int, seed: int, dtype: torch.dtype) -> torch.Tensor:
+    numbers = torch.randint(patterns, (2, 4, tokens), generator=torch.Generator().manual_seed(seed))
+    return torch.nn.functional.one_hot(numbers, patterns).sum(2).mT.to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@given(counted())
+@settings(max_examples=100, deadline=None)
+def test_counts_are_routed_as_their_tokens_are(dtype: torch.dtype, drawn: tuple[int, ...]) -> None:
+    """With ties between patterns, with exponentials that vanish, and with widths that must grow."""
+    patterns, tokens, top, width, levels, seed, times = drawn
+    generator = torch.Generator().manual_seed(seed)
+    scores = times * (torch.randint(levels, (2, 3, patterns), generator=generator).to(dtype) / levels - 0.5)
+    counts = draw_counts(patterns, tokens, seed, dtype)
+    order, gates = expert_choice_of_counts(scores, counts, top, width)
+    assert order.shape[2] == gates.shape[2] and min(width, patterns) <= order.shape[2] <= patterns
+    assert torch.equal(order, sorted_patches(scores)[..., : order.shape[2]])
+    wanted = by_tokens(scores.double(), counts, top)
+    torch.testing.assert_close(
+        spread(order, gates, patterns).double(), wanted, rtol=1e-5, atol=1e-6 if dtype == torch.float32 else 1e-12
+    )
+    torch.testing.assert_close(gates.sum(2), torch.ones_like(gates[:, :, 0]))
+
+
+def test_a_tie_between_patterns_goes_to_the_lower_number() -> None:
+    """One place is left, and three patterns want it; -0 and 0 are equal."""
+    scores = torch.tensor([[[0.0, 5.0, -0.0, 0.0]]])
+    counts = torch.tensor([[[0.0, 1.0], [1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]])
+    for width in (1, 2, 4):
+        for dtype in (torch.float32, torch.float64):
+            order, gates = expert_choice_of_counts(scores.to(dtype), counts.to(dtype), 2, width)
+            kept = spread(order, gates, 4)[0, 0] > 0
+            assert kept.T.tolist() == [[False, True, True, False], [True, True, False, False]]
+
+
+def test_gates_far_below_the_favourite_are_those_of_the_sample() -> None:
+    """The favourite of a router is absent from the second sample: its exponential must not swamp what is there."""
+    scores = torch.tensor([[[500.0, 1.0, 0.0, -1.0]]])
+    counts = torch.tensor([[[1.0, 0.0], [1.0, 1.0], [1.0, 2.0], [0.0, 0.0]]])
+    order, gates = expert_choice_of_counts(scores, counts, 3, 2)
+    total = math.e + 2
+    wanted = torch.tensor([[1.0, 0.0], [0.0, math.e / total], [0.0, 2 / total], [0.0, 0.0]])
+    torch.testing.assert_close(spread(order, gates, 4)[0, 0], wanted)
+
+
+def test_negative_scores_and_every_magnitude_are_sorted_in_float32() -> None:
+    """The vector sort looks at the bits of a float32."""
+    values = [math.inf, 3e38, 1e-3, 1e-45, 0.0, -0.0, -1e-45, -1e-3, -3e38, -math.inf, math.nan]
+    generator = torch.Generator().manual_seed(5)
+    for _ in range(20):
+        scores = torch.tensor(values)[torch.randperm(11, generator=generator)].view(1, 1, 11)
+        order, _ = expert_choice_of_counts(scores, torch.ones(1, 11, 1), 11, 11)
+        assert torch.equal(order, sorted_patches(scores))
+
+
+def test_a_width_looks_no_further_than_it_must() -> None:
+    scores = torch.arange(20.0, 0, -1).view(1, 1, 20)
+    counts = torch.ones(1, 20, 1)
+    assert [expert_choice_of_counts(scores, counts, 3, width)[0].shape[2] for width in (1, 2, 3, 5, 50)] == [
+        4,
+        4,
+        3,
+        5,
+        20,
+    ]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_routes_counts_as_the_cpu_does() -> None:
+    scores = 30 * torch.randint(9, (3, 4, 12), generator=torch.Generator().manual_seed(6)).float()
+    counts = draw_counts(12, 10, 7, torch.float32)[[0, 1, 0]]
+    order, gates = expert_choice_of_counts(scores.cuda(), counts.cuda(), 4, 5)
+    wanted = spread(*expert_choice_of_counts(scores, counts, 4, 5), 12)
+    torch.testing.assert_close(spread(order, gates, 12).cpu(), wanted)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
