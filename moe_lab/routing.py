@@ -7,6 +7,7 @@ trial, so that grid points with different l train in one batch. Equal scores are
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,6 +21,24 @@ Scores = Float[Tensor, "*rows n"]
 Mask = Bool[Tensor, "*rows n"]
 Count = int | Tensor  # one number, or (trials,) whole numbers
 _NO_UNDERFLOW = 60.0  # exp(-60) is a normal number in float32
+
+
+class Scratch:
+    """Memory that steps use again: on a CPU fresh memory costs more than what is written to it.
+
+    What a step leaves in it lasts until the next step asks for the same name.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[str, Tensor] = {}
+
+    def __call__(self, name: str, like: Tensor, *shape: int) -> Tensor:
+        """A tensor of this shape, of the device and dtype of `like`, with anything in it."""
+        size = math.prod(shape)
+        held = self._held.get(name)
+        if held is None or held.numel() < size:
+            held = self._held[name] = like.new_empty(size)
+        return held[:size].view(shape)
 
 
 def top_mask(scores: Num[Tensor, "*rows n"], count: Count) -> Mask:
@@ -130,7 +149,11 @@ def expert_choice(scores: Scores, count: Count) -> tuple[Mask, Scores]:
 
 
 def expert_choice_of_counts(
-    scores: Float[Tensor, "T k d"], counts: Float[Tensor, "T d N"], count: int, width: int
+    scores: Float[Tensor, "T k d"],
+    counts: Float[Tensor, "T d N"],
+    count: int,
+    width: int,
+    scratch: Scratch | None = None,
 ) -> tuple[Int[Tensor, "T k W"], Float[Tensor, "T k W N"]]:
     """`expert_choice` for samples that are told by how often each pattern occurs in them.
 
@@ -148,6 +171,7 @@ def expert_choice_of_counts(
       counts: (trials, d, N) copies of each pattern in each sample; sums to n >= l over the patterns.
       count: tokens that each expert keeps (l).
       width: patterns to look at first.
+      scratch: memory to use; the gates lie in it.
 
     Returns:
       order: (trials, experts, W) the patterns looked at, best first.
@@ -156,19 +180,24 @@ def expert_choice_of_counts(
     References: pruning2024, eq. 4.
     """
     trials, experts, d = scores.shape
+    scratch = Scratch() if scratch is None else scratch
     order = sorted_patches(scores) if scores.device.type != "cpu" else _sorted_on_cpu(scores)
     rows = order + torch.arange(0, trials * d, d, device=scores.device)[:, None, None]
     width = min(width, d) if scores.device.type == "cpu" else d  # elsewhere nothing waits to see whether it suffices
     while True:
-        copies = counts.reshape(trials * d, -1).index_select(0, rows[..., :width].flatten())
-        upto = copies.view(trials, experts, width, -1).cumsum(2).clamp_(max=count)
+        shape = trials, experts, width, counts.shape[2]
+        copies, upto = scratch("copies", counts, *shape), scratch("upto", counts, *shape)
+        flat = copies.view(trials * experts * width, -1)
+        torch.index_select(counts.reshape(trials * d, -1), 0, rows[..., :width].flatten(), out=flat)
+        torch.cumsum(copies, 2, out=upto).clamp_(max=count)
         if width == d or bool((upto[:, :, -1] >= count).all()):
             break
         width = min(2 * width, d)
     order = order[..., :width]
     best_first = scores.gather(2, order)[..., None]
-    kept = upto.clone()
-    kept[:, :, 1:] -= upto[:, :, :-1]
+    kept = copies  # no longer needed: a buffer for what each pattern adds to the copies so far, up to l
+    kept[:, :, 0] = upto[:, :, 0]
+    torch.sub(upto[:, :, 1:], upto[:, :, :-1], out=kept[:, :, 1:])
     reference = best_first[:, :, :1]
     far = best_first[:, :, 0] - best_first[:, :, -1] >= _NO_UNDERFLOW
     if scores.device.type != "cpu" or bool(far.any()):  # each sample's own largest; a pattern above it has no copy

@@ -38,12 +38,19 @@ class Samples:
     def __len__(self) -> int:
         return int(self.labels.shape[1])
 
-    def counts(self) -> Float[Tensor, "trials d N"]:
-        """How often each pattern occurs in each sample; sums to n over the patterns."""
+    def counts(self, into: Tensor | None = None) -> Float[Tensor, "trials d N"]:
+        """How often each pattern occurs in each sample; sums to n over the patterns.
+
+        Args:
+          into: a tensor to write to, at least as large; fresh memory costs more than the counting.
+        """
         trials, samples, _ = self.tokens.shape
-        counts = self.labels.new_zeros(trials, samples, self.patterns)
-        counts.scatter_add_(2, self.tokens, torch.ones_like(self.tokens, dtype=counts.dtype))
-        return counts.mT.contiguous()
+        size = trials * self.patterns * samples
+        counts = self.labels.new_zeros(size) if into is None else into.view(-1)[:size].zero_()
+        rows = self.patterns * torch.arange(trials, device=self.tokens.device)[:, None, None] + self.tokens
+        places = rows.mul_(samples).add_(torch.arange(samples, device=rows.device)[:, None]).view(-1)
+        counts.scatter_add_(0, places, counts.new_ones(1).expand_as(places))
+        return counts.view(trials, self.patterns, samples)
 
     def only(self, begin: int, end: int) -> Samples:
         """Samples begin ... end-1 of every trial."""

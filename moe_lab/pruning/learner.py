@@ -12,10 +12,11 @@ from moe_lab.pruning import starts
 from moe_lab.pruning.data import SampleStream, TokenTask
 from moe_lab.pruning.model import TokenMoE, Weights, apply_step, sgd_step
 from moe_lab.pruning.run import Run
+from moe_lab.routing import Scratch
 
 _NUMBERS_AT_ONCE = 2**19
 """What a step of a CPU routes at a time, in numbers."""
-_DRAWN_AT_ONCE = 2**20
+_DRAWN_AT_ONCE = 2**17
 """Tokens that are drawn at a time."""
 
 
@@ -48,6 +49,8 @@ class Learner:
         like = weights.routers
         self._samples = SampleStream(task, trials=trials, seed=seed, split=split, device=like.device, dtype=like.dtype)
         self._portion = max(1, _DRAWN_AT_ONCE // (len(trials) * batch * task.tokens))
+        self._numbers = len(trials) * task.patterns * batch * self._portion
+        self._scratch = Scratch()
         self._width = model.width(task.tokens, task.patterns) if model.routing == "expert-choice" else task.patterns
         self.loss: Float[Tensor, " T"] = torch.full_like(like[:, 0, 0], torch.nan)
 
@@ -56,15 +59,15 @@ class Learner:
         while steps:
             portion = min(steps, self._portion)
             drawn = self._samples.draw(portion * self.batch)
-            counts, labels = drawn.counts(), drawn.labels
+            counts, labels = drawn.counts(self._scratch("counts", drawn.labels, self._numbers)), drawn.labels
             for begin in range(0, portion * self.batch, self.batch):
                 end = begin + self.batch
                 self._step(counts[:, :, begin:end], labels[:, begin:end])
             steps -= portion
 
     def _step(self, counts: Float[Tensor, "T d B"], labels: Float[Tensor, "T B"]) -> None:
-        step = sgd_step(self.weights, self.sums, counts, labels, self.model, self._width)
-        apply_step(self.weights, self.sums, step)
+        step = sgd_step(self.weights, self.sums, counts, labels, self.model, self._width, self._scratch)
+        apply_step(self.weights, self.sums, step, self._scratch)
         self.loss = step.loss
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from moe_lab.pruning.data import Samples, TokenTask
 from moe_lab.pruning.model import TokenMoE, Weights, route
+from moe_lab.routing import Scratch
 from moe_lab.training import Measure
 
 _OWN = "own pattern: o_1 for experts that vote +, o_2 for those that vote -"
@@ -62,9 +63,11 @@ def look(weights: Weights, samples: Samples, model: TokenMoE, task: TokenTask) -
     wide = model.width(task.tokens, task.patterns) if model.routing == "expert-choice" else task.patterns
     each = max(1, weights.trials * weights.neurons.shape[1] * wide)
     size = len(samples) if weights.routers.device.type != "cpu" else max(16, _AT_ONCE // each)
-    sums, parts = weights.sums, []
+    sums, scratch, parts = weights.sums, Scratch(), []
     for begin in range(0, len(samples), size):
-        routed = route(weights, samples.only(begin, min(begin + size, len(samples))).counts(), model)
+        portion = samples.only(begin, min(begin + size, len(samples)))
+        room = scratch("counts", samples.labels, weights.trials * task.patterns * min(size, len(samples)))
+        routed = route(weights, portion.counts(room), model, scratch=scratch)
         plus, minus = (routed.gate_of(pattern) for pattern in task.specific)
         parts.append((weights.signs[:, None] * routed.outputs(sums), plus, minus))
     votes, plus, minus = (torch.cat(part, dim=2) for part in zip(*parts, strict=True))

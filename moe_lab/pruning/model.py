@@ -21,7 +21,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from moe_lab.config import Config, knob, require
-from moe_lab.routing import expert_choice_of_counts, token_choice
+from moe_lab.routing import Scratch, expert_choice_of_counts, token_choice
 
 Routing = Literal["expert-choice", "token-choice"]
 LossName = Literal["linear", "hinge"]
@@ -173,20 +173,31 @@ class Routed(NamedTuple):
         """F_s(x) = sum_{j in J_s} G_j sigma_j: each expert's output, without its sign."""
         if self.gates.ndim == 3:
             return (self.gates * sums) @ self.counts
-        return (sums.gather(2, self.order)[:, :, None] @ self.gates)[:, :, 0]
+        return self._over_slots(sums.gather(2, self.order))
 
     def gate_of(self, pattern: int) -> Float[Tensor, "T k B"]:
         """The gate of a pattern that occurs at most once in a sample; 0 where it is absent or not kept."""
         if self.gates.ndim == 3:
             return self.gates[:, :, pattern, None] * self.counts[:, None, pattern]
-        return ((self.order == pattern).to(self.gates.dtype)[:, :, None] @ self.gates)[:, :, 0]
+        return self._over_slots((self.order == pattern).to(self.gates.dtype))
+
+    def _over_slots(self, values: Float[Tensor, "T k W"]) -> Float[Tensor, "T k B"]:
+        """The sum of the gates over each expert's patterns, with these weights."""
+        summed = torch.bmm(values.flatten(0, 1)[:, None], self.gates.flatten(0, 1))
+        return summed.view(*values.shape[:2], -1)
 
 
-def route(weights: Weights, counts: Float[Tensor, "T d B"], model: TokenMoE, width: int | None = None) -> Routed:
+def route(
+    weights: Weights,
+    counts: Float[Tensor, "T d B"],
+    model: TokenMoE,
+    width: int | None = None,
+    scratch: Scratch | None = None,
+) -> Routed:
     """Routes samples to the experts that are there; a pruned expert's share of a token is lost (eq. 5, 6).
 
     Args:
-      width: see `expert_choice_of_counts`; the model's guess when None.
+      width, scratch: see `expert_choice_of_counts`; the model's guess when None.
     """
     if model.routing == "token-choice":
         _, gates = token_choice(weights.routers.mT, model.top)
@@ -195,7 +206,7 @@ def route(weights: Weights, counts: Float[Tensor, "T d B"], model: TokenMoE, wid
         return Routed(every, gates.gather(2, index).mT, counts)
     if width is None:
         width = model.width(max(1, int(counts[:1, :, :1].sum())), counts.shape[1])
-    return Routed(*expert_choice_of_counts(weights.routers, counts, model.top, width), counts)
+    return Routed(*expert_choice_of_counts(weights.routers, counts, model.top, width, scratch), counts)
 
 
 # --- one step -------------------------------------------------------------------------------------------------------
@@ -226,6 +237,7 @@ def sgd_step(
     labels: Float[Tensor, "T B"],
     model: TokenMoE,
     width: int,
+    scratch: Scratch | None = None,
 ) -> Step:
     """One step of algorithm 1 (appendix C, step 2 or 4): gradients of the mean over the batch.
 
@@ -236,9 +248,9 @@ def sgd_step(
 
     Args:
       sums: `weights.sums`, which a training keeps up to date.
-      width: see `expert_choice_of_counts`.
+      width, scratch: see `expert_choice_of_counts`.
     """
-    routed = route(weights, counts, model, width)
+    routed = route(weights, counts, model, width, scratch)
     order, gates = routed.order, routed.gates
     outputs = routed.outputs(sums)
     signs = weights.signs[:, None]
@@ -256,7 +268,8 @@ def sgd_step(
         by = shares.flatten()[at]
     else:
         pulls = torch.stack((pull[:, None].expand_as(outputs), pull[:, None] * outputs), dim=2)
-        plain, weighted = (pulls @ gates.mT).unbind(2)  # (T, k, W) mean of c P and of c P F
+        means = torch.bmm(pulls.flatten(0, 1), gates.flatten(0, 1).mT).view(*outputs.shape[:2], 2, -1)
+        plain, weighted = means.unbind(2)  # (T, k, W) mean of c P and of c P F
         shares = signs * plain
         found = sums.gather(2, order)
         moves = torch.zeros_like(sums).scatter_(2, order, signs * (found * plain - weighted))
@@ -272,12 +285,14 @@ def sgd_step(
     )
 
 
-def apply_step(weights: Weights, sums: Float[Tensor, "T k d"], step: Step) -> None:
+def apply_step(weights: Weights, sums: Float[Tensor, "T k d"], step: Step, scratch: Scratch | None = None) -> None:
     """Moves the weights, and their sums, in place."""
     trials, k, d, m = weights.neurons.shape
+    scratch = Scratch() if scratch is None else scratch
     neurons = weights.neurons.view(trials * k * d, m)
-    moved = neurons.index_select(0, step.rows)
-    moved.addcmul_((moved >= 0).to(moved.dtype), step.by[:, None])
+    moved = torch.index_select(neurons, 0, step.rows, out=scratch("moved", neurons, len(step.rows), m))
+    active = torch.ge(moved, 0, out=scratch("active", neurons, len(step.rows), m))
+    moved.addcmul_(active, step.by[:, None])
     neurons.index_copy_(0, step.rows, moved)
     sums.view(-1).index_copy_(0, step.rows, moved.clamp_(min=0).sum(1))
     index = weights.experts[..., None].expand_as(step.routers)
