@@ -28,20 +28,28 @@ class PlantedStart(Config):
 
     Of each half, a few experts at random places are important: small routers, whose component along their class's
     pattern is C_p above that along any other, and half of whose neurons are active on it. All others are specialists of
-    something else: their routers have one large norm, spread over a few irrelevant patterns that are nobody else's
-    favourites, and rank the task's two patterns last, so that p = 0; their neurons are large, and say nothing.
+    something else: their routers have norms between 0 and twice others_norm, spread over a few irrelevant patterns that
+    are nobody else's favourites, and rank the task's two patterns last, so that p = 0; their neurons are larger (up to
+    twice others_neurons, each expert by its own draw), and say nothing.
 
-    The contrasts between criteria that this start shows are chosen: it is made so that a large, confident router is a
-    useless one. With others_norm below the important ones' final norm of about 3, magnitude serves as well as change.
+    The contrasts between criteria that this start shows are chosen: it is made so that large, confident routers are
+    useless ones. With others_norm of 1 or less magnitude serves as well as change.
     """
 
     important: int = knob(2, meaning="important experts of each class", ge=0, le=2048, slider=(0, 5, 1))
     margin: float = knob(
         0.05, symbol="C_p", meaning="how far an important router puts its pattern above any other", gt=0, le=1e3
     )
-    others_norm: float = knob(12.0, meaning="norm of the others' routers", gt=0, le=1e4, slider=(1.0, 20.0, 1.0))
-    others_neurons: float = knob(0.2, meaning="spread of the others' neurons", gt=0, le=1e6, slider=(0.01, 0.5, 0.01))
-    favourites: int = knob(8, meaning="irrelevant patterns that each of the others prefers", ge=1, le=65536)
+    others_norm: float = knob(12.0, meaning="mean norm of the others' routers", gt=0, le=1e4, slider=(1.0, 20.0, 1.0))
+    others_neurons: float = knob(
+        0.2, meaning="mean spread of the others' neurons", gt=0, le=1e6, slider=(0.01, 0.5, 0.01)
+    )
+    favourites: int = knob(
+        8,
+        meaning="most irrelevant patterns that one of the others prefers (fewer where there are not enough)",
+        ge=1,
+        le=65536,
+    )
     router_scale: float = knob(0.02, meaning="spread of the routers' other components", gt=0, le=1e3)
     neuron_scale: float = knob(1e-2, meaning="spread of the important experts' neurons", gt=0, le=1e6)
 
@@ -86,9 +94,8 @@ def check_start(start: Start, model: TokenMoE, task: TokenTask) -> None:
         rule = "important experts must leave at least one other in each half of the experts (k)"
         require(start.important < model.experts // 2, rule, important=start.important, k=model.experts)
         others = model.experts - 2 * start.important
-        rule = "favourites of all others together must be at most the irrelevant patterns (d - 2)"
-        fits = others * start.favourites <= task.patterns - 2
-        require(fits, rule, favourites=start.favourites, others=others, d=task.patterns)
+        rule = "each of the other experts needs an irrelevant pattern of its own among the d - 2"
+        require(others <= task.patterns - 2, rule, others=others, d=task.patterns)
     if isinstance(start, BranchStart):
         rule = "experts (k) must be at least two a pre-training task, so that each branch has one of each sign"
         require(model.experts >= 2 * start.tasks, rule, k=model.experts, tasks=start.tasks)
@@ -146,6 +153,7 @@ def planted_weights(
     routers, neurons = random_weights(start, model, task.patterns, trials, seed)
     important = important_experts(start, model.experts, trials, seed)
     half = model.experts // 2
+    most = min(start.favourites, (task.patterns - 2) // max(1, model.experts - 2 * start.important))
     for place, expert in np.argwhere(important):
         own, router = task.specific[0 if expert < half else 1], routers[place, expert]
         router[own] = np.delete(router, own).max() + start.margin
@@ -157,8 +165,7 @@ def planted_weights(
         for turn, expert in enumerate(np.flatnonzero(~important[place])):
             router = routers[place, expert]
             router[list(task.specific)] = router.min() - start.margin
-            first = turn * start.favourites
-            mine = patterns[first : first + 1 + int(numbers[expert] * start.favourites)]
+            mine = patterns[turn * most : turn * most + 1 + int(numbers[expert] * most)]
             rest = np.linalg.norm(np.delete(router, mine))
             router[mine] = 1 + np.abs(router[mine])  # a little apart, so that none ties
             norm = 2 * start.others_norm * norms[expert]
