@@ -276,6 +276,8 @@ def sgd_step(
         places = torch.arange(sums.shape[0] * sums.shape[1], device=sums.device).view(*sums.shape[:2], 1)
         at = (order + places * sums.shape[2]).flatten()
         by = shares.flatten()
+    if model.top == 1:
+        moves.zero_()  # the only gate is 1 whatever the router says; above, this holds up to rounding
     return Step(
         rows=at,
         by=model.learning_rate * by,
