@@ -194,6 +194,7 @@ def _check_routers_moved(before: Weights, after: Weights) -> None:
     still = (before.routers == after.routers).flatten(1).all(1)
     if bool(still.any()):
         raise UndefinedCriterionError(
-            "the change of the routers is undefined where no router has moved: with l=1 each gate is 1 whatever the "
-            f"router says, and its gradient is 0; choose l of at least 2: got trials {still.nonzero()[:, 0].tolist()}"
+            "the change of the routers is undefined where no router has moved (with l=1 each gate is 1 whatever the "
+            "router says, so its gradient is 0; with eta_r=0 no router learns): choose l >= 2 and eta_r > 0; got "
+            f"trials {still.nonzero()[:, 0].tolist()}"
         )
