@@ -1,0 +1,214 @@
+"""Expectation maximisation for a mixture of generalised linear experts: of the gates alone, or of everything.
+
+    E: p_i(x, y) ~ softmax(<w_i, x>) N(y | g(<a_i, x>), sigma^2)                                   (gridlock2019, eq. 9)
+    M: w maximises mean sum_i p_i <w_i, x> - log sum_i exp <w_i, x>  (eq. 8), and a_i solve weighted least squares
+
+With the regressors fixed this is algorithm 2, which converges from anywhere; moving both at once is joint EM, which
+need not. The M-step of the gates is Newton's, whose blocks sum_n h_ij(n) x_n x_n^T are all rows of one matrix product;
+or one step along the gradient (gradient EM, appendix G). w_k = 0 fixes the gauge throughout.
+
+Shapes: T trials, N samples, d dimensions, k experts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.func import jvp
+
+from moe_lab.config import require
+from moe_lab.recovery.activations import Activation
+
+RIDGE = 1e-9
+"""Relative to the mean diagonal, added to what is inverted: an expert that no sample belongs to stays where it is."""
+
+
+_MOST_PAIRS = 2**25
+"""Numbers of pairs to hold: 256 MB in float64."""
+
+
+class State(NamedTuple):
+    """What EM moves."""
+
+    regressors: Float[Tensor, "T k d"]
+    gates: Float[Tensor, "T k d"]
+
+
+class Progress(NamedTuple):
+    """One iteration.
+
+    Attributes:
+      iteration: 0 before the first step.
+      state: the parameters after it.
+      likelihood: (T,) mean log-likelihood of a sample under this state.
+    """
+
+    iteration: int
+    state: State
+    likelihood: Float[Tensor, " T"]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Products of the inputs that every iteration needs.
+
+    Attributes:
+      x: (T, N, d); y: (T, N).
+      pairs: (T, N, P) x_a x_b for a <= b, P = d (d + 1) / 2; None where that would take too much memory.
+    """
+
+    x: Float[Tensor, "T N d"]
+    y: Float[Tensor, "T N"]
+    pairs: Float[Tensor, "T N P"] | None
+
+    @classmethod
+    def of(cls, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"]) -> Moments:
+        rows, columns = torch.triu_indices(x.shape[2], x.shape[2])
+        if x.shape[0] * x.shape[1] * len(rows) > _MOST_PAIRS:
+            return cls(x, y, None)
+        return cls(x, y, x[:, :, rows] * x[:, :, columns])
+
+    def gram(self, weights: Float[Tensor, "T m N"]) -> Float[Tensor, "T m d d"]:
+        """sum_n weights_m(n) x_n x_n^T for all m: in one product, or one by one where there are no pairs."""
+        d = self.x.shape[2]
+        if self.pairs is None:
+            each = [(self.x * weights[:, m, :, None]).mT @ self.x for m in range(weights.shape[1])]
+            return torch.stack(each, dim=1)
+        rows, columns = torch.triu_indices(d, d)
+        upper = weights @ self.pairs
+        full = upper.new_empty(*upper.shape[:2], d, d)
+        full[..., rows, columns] = upper
+        full[..., columns, rows] = upper
+        return full
+
+
+def posterior(
+    state: State, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g: Activation, sigma: float
+) -> tuple[Float[Tensor, "T k N"], Float[Tensor, "T k N"], Float[Tensor, " T"]]:
+    """The E-step: posterior p_i, prior softmax(<w, x>), and the mean log-likelihood."""
+    scores = state.gates @ x.mT
+    residual = y[:, None] - g(state.regressors @ x.mT)
+    prior = scores.log_softmax(1)
+    joint = prior - residual.square() / (2 * sigma**2)
+    total = joint.logsumexp(1)
+    likelihood = total.mean(1) - 0.5 * math.log(2 * math.pi * sigma**2)
+    return (joint - total[:, None]).exp(), prior.exp(), likelihood
+
+
+def gate_newton(
+    gates: Float[Tensor, "T k d"], after: Float[Tensor, "T k N"], moments: Moments, steps: int = 1
+) -> Float[Tensor, "T k d"]:
+    """Newton steps on eq. 8, halved where they would not raise it."""
+    trials, k, d = gates.shape
+    rows, columns = torch.triu_indices(k - 1, k - 1)
+    same = (rows == columns).nonzero()[:, 0]
+    for _ in range(steps):
+        scores = gates @ moments.x.mT
+        prior = scores.softmax(1)
+        slope = ((after - prior)[:, :-1] @ moments.x).flatten(1)
+        weights = -prior[:, rows] * prior[:, columns]
+        weights[:, same] += prior[:, rows[same]]
+        blocks = moments.gram(weights)
+        hessian = blocks.new_empty(trials, k - 1, d, k - 1, d)
+        hessian[:, rows, :, columns] = blocks.movedim(1, 0)
+        hessian[:, columns, :, rows] = blocks.movedim(1, 0)
+        hessian = hessian.reshape(trials, (k - 1) * d, (k - 1) * d)
+        move = torch.linalg.solve(_ridged(hessian), slope).view(trials, k - 1, d)
+        move = torch.cat((move, move.new_zeros(trials, 1, d)), dim=1)
+        gates = _ascended(gates, move, after, moments.x)
+    return gates
+
+
+def _ascended(gates: Tensor, move: Tensor, after: Tensor, x: Tensor) -> Tensor:
+    """gates + 2^-h move with the smallest h = 0 ... 6 that does not lower eq. 8."""
+
+    def value(at: Tensor) -> Tensor:
+        scores = at @ x.mT
+        return (after * scores).sum((1, 2)) - scores.logsumexp(1).sum(1)
+
+    start, length = value(gates), torch.ones_like(gates[:, 0, 0])
+    for _ in range(6):
+        worse = ~(value(gates + length[:, None, None] * move) >= start)
+        if not bool(worse.any()):
+            break
+        length = torch.where(worse, length / 2, length)
+    return gates + length[:, None, None] * move
+
+
+def gate_gradient(
+    gates: Float[Tensor, "T k d"], after: Float[Tensor, "T k N"], moments: Moments, rate: float
+) -> Float[Tensor, "T k d"]:
+    """One step of gradient EM: w + rate grad Q(w | w) (appendix G), with w_k kept at 0."""
+    prior = (gates @ moments.x.mT).softmax(1)
+    slope = (after - prior) @ moments.x / moments.x.shape[1]
+    slope[:, -1] = 0
+    return gates + rate * slope
+
+
+def regressor_step(
+    regressors: Float[Tensor, "T k d"], after: Float[Tensor, "T k N"], moments: Moments, g: Activation
+) -> Float[Tensor, "T k d"]:
+    """Weighted least squares for every expert: exact where g is the identity, else a Gauss-Newton step."""
+    x, y = moments.x, moments.y
+    product = regressors @ x.mT
+    if g.linear:
+        return torch.linalg.solve(_ridged(moments.gram(after)), (after * y[:, None]) @ x)
+    value, slope, *_ = jvp(g.function, (product,), (torch.ones_like(product),))
+    gram = moments.gram(after * slope.square())
+    pull = (after * slope * (y[:, None] - value)) @ x
+    return regressors + torch.linalg.solve(_ridged(gram), pull)
+
+
+def _ridged(matrix: Float[Tensor, "*T m m"]) -> Float[Tensor, "*T m m"]:
+    diagonal = matrix.diagonal(dim1=-2, dim2=-1)
+    extra = RIDGE * diagonal.mean(-1, keepdim=True).clamp(min=torch.finfo(matrix.dtype).tiny ** 0.5)
+    return matrix + torch.diag_embed(extra.expand_as(diagonal))
+
+
+def em(
+    start: State,
+    x: Float[Tensor, "T N d"],
+    y: Float[Tensor, "T N"],
+    g: Activation,
+    sigma: float,
+    *,
+    iterations: int,
+    move_regressors: bool,
+    gradient_rate: float | None = None,
+    radius: float | None = None,
+) -> Iterator[Progress]:
+    """EM from a start: yields the state before the first iteration and after each.
+
+    Args:
+      move_regressors: joint EM; else algorithm 2, the gates alone.
+      gradient_rate: gradient EM with this step instead of Newton's M-step.
+      radius: R, project every gate onto the ball of this radius; None for no projection. True gates can be up to 2 R
+        apart from w_k in another gauge, so that a radius of 1 hurts where experts are permuted.
+
+    Raises:
+      ValueError: sigma is not positive, or iterations is negative.
+    """
+    require(sigma > 0, "sigma must be greater than 0", sigma=sigma)
+    require(iterations >= 0, "iterations must be at least 0", iterations=iterations)
+    moments, state = Moments.of(x, y), start
+    after, _, likelihood = posterior(state, x, y, g, sigma)
+    yield Progress(0, state, likelihood)
+    for iteration in range(1, iterations + 1):
+        gates = (
+            gate_newton(state.gates, after, moments)
+            if gradient_rate is None
+            else gate_gradient(state.gates, after, moments, gradient_rate)
+        )
+        if radius is not None:
+            norm = torch.linalg.vector_norm(gates, dim=2, keepdim=True)
+            gates = gates * (radius / norm.clamp(min=radius))
+        regressors = regressor_step(state.regressors, after, moments, g) if move_regressors else state.regressors
+        state = State(regressors, gates)
+        after, _, likelihood = posterior(state, x, y, g, sigma)
+        yield Progress(iteration, state, likelihood)

@@ -1,0 +1,90 @@
+"""The ways to recover a mixture, and everything that a recovery needs to know, checked before it starts."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from moe_lab.config import Config, RunConfig, knob, require
+from moe_lab.recovery.data import MixtureTask
+from moe_lab.trials import Precision
+
+Decomposition = Literal["power", "orth-als"]
+GateStep = Literal["newton", "gradient"]
+
+
+class Spectral(Config):
+    """Regressors from moments, then gates by EM, then both (gridlock2019, algorithms 1 and 2).
+
+    Raises:
+      ConfigError: a value is out of bounds.
+    """
+
+    decomposition: Decomposition = knob(
+        "power",
+        meaning="power iterations on T3 whitened by T2, or Orth-ALS on the full T3 (the authors')",
+        choices=("power", "orth-als"),
+    )
+    robust: bool = knob(True, meaning="cut the tails of P3(y) by 4 tanh(P3/4); the paper's moments are plain")
+    restarts: int | None = knob(None, meaning="starts of the decomposition (none: 20, 60 from k = 6)", ge=1, le=10**4)
+    power_iterations: int = knob(30, meaning="iterations for each component", ge=1, le=10**4)
+    gate_step: GateStep = knob("newton", meaning="M-step of the gates", choices=("newton", "gradient"))
+    gate_rate: float = knob(4.0, meaning="step of gradient EM", gt=0, le=1e3)
+    gate_iterations: int = knob(5, meaning="EM iterations for the gates alone", ge=0, le=10**5, slider=(0, 20, 1))
+    joint_iterations: int = knob(10, meaning="EM iterations for everything", ge=0, le=10**5, slider=(0, 100, 5))
+
+    name: ClassVar[str] = "spectral"
+
+    def starts(self, experts: int) -> int:
+        """How many starts a decomposition into so many components has."""
+        if self.restarts is not None:
+            return self.restarts
+        return 20 if experts < 6 else 60
+
+
+class JointEM(Config):
+    """EM of regressors and gates at once, from random ones (Jordan and Jacobs, 1994).
+
+    Raises:
+      ConfigError: a value is out of bounds.
+    """
+
+    iterations: int = knob(250, meaning="EM iterations", ge=1, le=10**6, slider=(10, 400, 10))
+    gate_step: GateStep = knob("newton", meaning="M-step of the gates", choices=("newton", "gradient"))
+    gate_rate: float = knob(4.0, meaning="step of gradient EM", gt=0, le=1e3)
+    radius: float | None = knob(None, symbol="R", meaning="gates stay in the ball of this radius (none: free)", gt=0)
+
+    name: ClassVar[str] = "joint-em"
+
+
+Method = Spectral | JointEM
+
+
+class Run(RunConfig):
+    """One method on one task.
+
+    Raises:
+      ConfigError: a value is out of bounds, or there are fewer samples than numbers to find.
+    """
+
+    model: Method
+    task: MixtureTask
+    samples: int = knob(2000, symbol="n", meaning="samples", ge=1, le=10**7, slider=(500, 20000, 500))
+    trials: int = knob(10, meaning="independent trials", ge=1, le=10**6, slider=(1, 20, 1))
+    first_trial: int = knob(0, meaning="number of the first trial", ge=0, le=2**31)
+    seed: int = knob(0, symbol="seed", meaning="seed of all random streams", ge=0, le=2**63, slider=(0, 99, 1))
+    record_every: int = knob(1, meaning="iterations from one Snapshot to the next", ge=1, le=10**9)
+    device: str = knob("auto", meaning="where to compute: auto, cpu, cuda or cuda:N")
+    precision: Precision = knob("float64", meaning="float32 or float64")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        rule = "samples (n) must be at least dimension (d) times experts (k), the numbers to find"
+        need = self.task.dimension * self.task.experts
+        require(self.samples >= need, rule, n=self.samples, d=self.task.dimension, k=self.task.experts)
+        return self
+
+    @property
+    def trial_numbers(self) -> list[int]:
+        return list(range(self.first_trial, self.first_trial + self.trials))

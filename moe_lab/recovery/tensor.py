@@ -1,0 +1,211 @@
+"""Regressors from moments: T2, the whitened T3, and its decomposition (gridlock2019, algorithm 1).
+
+    T2 = mean P2(y) S2(x),  T3 = mean P3(y) S3(x),  S_m(x) = sum_j r_j(x) He_m(x - mu_j)
+
+In population T2 = c2 sum_i p_i a_i a_i^T and T3 = c3 sum_i p_i a_i (x) a_i (x) a_i. With V^T T2 V = c2 I the tensor
+T3(V, V, V) has k orthogonal components, which power iterations find. Only its k x k x k numbers are ever formed.
+
+Shapes: T trials, N samples, d dimensions, k experts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from moe_lab.config import require
+from moe_lab.recovery.data import Inputs
+from moe_lab.recovery.transforms import Transforms
+
+_RANK = 1e-8
+
+
+class RankError(ValueError):
+    """T2 has fewer than k directions: the samples are too few, or the regressors are linearly dependent."""
+
+
+def second_moment(inputs: Inputs, weights: Float[Tensor, "T N"]) -> Float[Tensor, "T d d"]:
+    """mean of weights(x, y) S2(x)."""
+    d, total = inputs.x.shape[2], inputs.x.new_zeros(())
+    shares = inputs.responsibilities()
+    for component in range(inputs.means.shape[1]):
+        weight = weights * shares[:, :, component]
+        centred = inputs.x - inputs.means[:, component, None]
+        identity = torch.eye(d, dtype=weight.dtype, device=weight.device) * weight.sum(1)[:, None, None]
+        total = total + (centred * weight[..., None]).mT @ centred - identity
+    return total / inputs.x.shape[1]
+
+
+def third_moment(
+    inputs: Inputs, weights: Float[Tensor, "T N"], directions: Float[Tensor, "T d k"]
+) -> Float[Tensor, "T k k k"]:
+    """mean of weights(x, y) S3(x), contracted with the directions on all three sides: T3(V, V, V).
+
+    No d x d x d numbers: with u = V^T (x - mu), S3(V, V, V) = u (x) u (x) u - sym(u (x) V^T V), three terms.
+    """
+    k, total = directions.shape[2], inputs.x.new_zeros(())
+    gram = directions.mT @ directions
+    shares = inputs.responsibilities()
+    for component in range(inputs.means.shape[1]):
+        weight = weights * shares[:, :, component]
+        u = (inputs.x - inputs.means[:, component, None]) @ directions
+        pairs = (u[:, :, :, None] * u[:, :, None]).flatten(2)
+        cubes = ((u * weight[..., None]).mT @ pairs).unflatten(2, (k, k))
+        mean = (u * weight[..., None]).sum(1)
+        one = mean[:, :, None, None] * gram[:, None]
+        total = total + cubes - one - one.transpose(1, 2) - one.movedim(1, 3)
+    return total / inputs.x.shape[1]
+
+
+def third_moment_along(
+    inputs: Inputs, weights: Float[Tensor, "T N"], directions: Float[Tensor, "T k d"]
+) -> Float[Tensor, "T k d"]:
+    """mean of weights(x, y) S3(x) contracted with each direction on two sides: T3(I, v, v), in all d dimensions."""
+    total, shares = inputs.x.new_zeros(()), inputs.responsibilities()
+    squares = directions.square().sum(2)[..., None]
+    for component in range(inputs.means.shape[1]):
+        weight = weights * shares[:, :, component]
+        centred = inputs.x - inputs.means[:, component, None]
+        u = centred @ directions.mT
+        along = (u.square() * weight[..., None]).mT @ centred
+        mean = (centred * weight[..., None]).sum(1)[:, None]
+        total = total + along - squares * mean - 2 * directions * (u * weight[..., None]).sum(1)[..., None]
+    return total / inputs.x.shape[1]
+
+
+def whitener(second: Float[Tensor, "T d d"], k: int, sign: float) -> tuple[Tensor, Tensor]:
+    """V with V^T T2 V = I on T2's leading k directions, and the matrix B that undoes it, both (T, d, k).
+
+    Args:
+      sign: that of c2: T2 is made positive by it.
+
+    Raises:
+      RankError: fewer than k eigenvalues of some trial are above rounding.
+    """
+    values, vectors = torch.linalg.eigh(sign * (second + second.mT) / 2)
+    values, vectors = values[:, -k:].flip(1), vectors[:, :, -k:].flip(2)
+    good = values[:, -1] > _RANK * values[:, 0].clamp(min=0)
+    if not bool(good.all()):
+        bad = (~good).nonzero()[:, 0].tolist()
+        raise RankError(
+            f"T2 must have k={k} positive eigenvalues: got {values[bad[0], -1].item():.3g} as the smallest of trial "
+            f"{bad[0]}; take more samples, fewer experts, or check that the regressors are linearly independent"
+        )
+    roots = values.sqrt()[:, None]
+    return vectors / roots, vectors * roots
+
+
+# --- decomposition --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PowerStep:
+    """One iteration of the power method.
+
+    Attributes:
+      component: which component is sought, from 0.
+      iteration: from 1.
+      vectors: (T, k, k) the unit components found so far, the last found one still moving; zeros beyond it.
+      values: (T, k) T(v, v, v) of each.
+    """
+
+    component: int
+    iteration: int
+    vectors: Float[Tensor, "T k k"]
+    values: Float[Tensor, "T k"]
+
+
+def power_iterations(
+    tensor: Float[Tensor, "T k k k"], starts: Float[Tensor, "T L k"], iterations: int = 30
+) -> Iterator[PowerStep]:
+    """The robust tensor power method with deflation (Anandkumar et al., 2014): v <- T(I, v, v) from many starts.
+
+    Args:
+      tensor: symmetric, with nearly orthogonal components of positive weight.
+      starts: L vectors to begin with, the same for each component.
+    """
+    trials, k = tensor.shape[:2]
+    rest = tensor.clone()
+    vectors, values = tensor.new_zeros(trials, k, k), tensor.new_zeros(trials, k)
+    starts = starts / torch.linalg.vector_norm(starts, dim=2, keepdim=True)
+    for component in range(k):
+        now = starts
+        for iteration in range(1, iterations + 1):
+            now = _applied(rest, now)
+            now = now / torch.linalg.vector_norm(now, dim=2, keepdim=True).clamp(min=torch.finfo(now.dtype).tiny)
+            weights = (_applied(rest, now) * now).sum(2)
+            best = weights.argmax(1)
+            vectors[:, component] = now.gather(1, best[:, None, None].expand(-1, 1, k))[:, 0]
+            values[:, component] = weights.gather(1, best[:, None])[:, 0]
+            yield PowerStep(component, iteration, vectors.clone(), values.clone())
+        found, weight = vectors[:, component], values[:, component]
+        rest = rest - weight[:, None, None, None] * _cube(found)
+
+
+def _applied(tensor: Float[Tensor, "T k k k"], vectors: Float[Tensor, "T L k"]) -> Float[Tensor, "T L k"]:
+    """T(I, v, v) for each vector."""
+    pairs = (vectors[..., :, None] * vectors[..., None, :]).flatten(2)
+    return pairs @ tensor.flatten(2).mT
+
+
+def _cube(vectors: Float[Tensor, "T k"]) -> Float[Tensor, "T k k k"]:
+    return vectors[:, :, None, None] * vectors[:, None, :, None] * vectors[:, None, None]
+
+
+def orth_als(
+    tensor: Float[Tensor, "T d d d"], k: int, starts: Float[Tensor, "T k d"], iterations: int = 50
+) -> Float[Tensor, "T k d"]:
+    """Orthogonalised alternating least squares (Sharan and Valiant, 2017) of a symmetric tensor of any size.
+
+    Before each sweep the factors are orthogonalised, in a different order of columns, for the first half of the
+    iterations; the others are plain ALS.
+
+    Returns:
+      (T, k, d) unit factors.
+    """
+    flat = tensor.flatten(2)
+    factors = [starts.mT.contiguous() for _ in range(3)]
+    for iteration in range(iterations):
+        if iteration < iterations // 2:
+            factors = [torch.linalg.qr(factor).Q for factor in factors]
+        for mode in range(3):
+            one, two = (factors[other] for other in range(3) if other != mode)
+            khatri_rao = (one[:, :, None] * two[:, None]).flatten(1, 2)  # (T, d d, k)
+            gram = (one.mT @ one) * (two.mT @ two)
+            solved = torch.linalg.lstsq(gram, (flat @ khatri_rao).mT).solution.mT
+            factors[mode] = solved / torch.linalg.vector_norm(solved, dim=1, keepdim=True).clamp(min=1e-300)
+    return factors[2].mT
+
+
+# --- the regressors -------------------------------------------------------------------------------------------------
+
+
+def robust(values: Tensor) -> Tensor:
+    """4 tanh(v / 4): heavy tails of P3(y) cut softly, which costs a little bias and saves much variance."""
+    return 4 * torch.tanh(values / 4)
+
+
+def oriented(
+    regressors: Float[Tensor, "T k d"], inputs: Inputs, y: Float[Tensor, "T N"], transforms: Transforms
+) -> Float[Tensor, "T k d"]:
+    """Signs such that c3 mean P3(y) He_3(<a, x>) > 0; a third moment knows them, a second does not."""
+    weight = transforms.p3(y)[..., None] * inputs.hermite(regressors, 3)
+    sign = torch.sign(weight.mean(1)) * np.sign(transforms.p3.strength)
+    return regressors * torch.where(sign == 0, 1.0, sign)[..., None]
+
+
+def check_samples(inputs: Inputs, y: Float[Tensor, "T N"], k: int) -> None:
+    """Refuses what no decomposition can use.
+
+    Raises:
+      ValueError: k is not between 1 and d, or the data are not finite.
+    """
+    d = inputs.x.shape[2]
+    require(1 <= k <= d, "experts (k) must be between 1 and dimension (d)", k=k, d=d)
+    finite = bool(torch.isfinite(inputs.x).all()) and bool(torch.isfinite(y).all())
+    require(finite, "x and y must be finite numbers", finite=finite)
