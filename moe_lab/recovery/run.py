@@ -27,6 +27,7 @@ class Spectral(Config):
         choices=("power", "orth-als"),
     )
     robust: bool = knob(True, meaning="cut the tails of P3(y) by 4 tanh(P3/4); the paper's moments are plain")
+    printed: bool = knob(False, meaning="use P3 and P2 as the paper prints them (wrong for ReLU, see `printed`)")
     restarts: int | None = knob(None, meaning="starts of the decomposition (none: 20, 60 from k = 6)", ge=1, le=10**4)
     power_iterations: int = knob(30, meaning="iterations for each component", ge=1, le=10**4)
     gate_step: GateStep = knob("newton", meaning="M-step of the gates", choices=("newton", "gradient"))

@@ -15,6 +15,7 @@ from moe_lab import __version__
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import MixtureTask, Samples
 from moe_lab.recovery.em import State, em, posterior
+from moe_lab.recovery.printed import as_printed
 from moe_lab.recovery.run import JointEM, Method, Run, Spectral
 from moe_lab.recovery.spectral import find_regressors
 from moe_lab.recovery.transforms import transforms
@@ -108,6 +109,8 @@ def states(run: Run, samples: Samples, watch: bool = True) -> Iterator[tuple[int
         return
     spectral: Spectral = run.model
     polynomials = transforms(task.g, task.noise)
+    if spectral.printed:
+        polynomials = as_printed(polynomials)
     begin = torch.zeros_like(start.regressors)
     yield 0, 0, State(begin, start.gates)
     count, found = 0, begin

@@ -14,6 +14,7 @@ distributional derivatives of a ReLU need no care. sigma enters through E[Y^2|Z]
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,11 +124,30 @@ def _noise(power: int, sigma: float) -> np.ndarray:
     return np.array([binomial[i] * even.get(power - i, 0.0) for i in range(power + 1)])
 
 
+def polynomial(g: str | Activation, sigma: float, coefficients: Sequence[float]) -> Polynomial:
+    """Any monic polynomial of y without a constant, with the moments that it leaves: what `transforms` makes 0.
+
+    Args:
+      coefficients: of y, y^2, ..., y^m, the last 1; m is 2, 3 or 4.
+
+    Raises:
+      ValueError: the degree is not 2, 3 or 4, or the last coefficient is not 1.
+    """
+    degree = len(coefficients)
+    proper = degree in (2, 3, 4) and coefficients[-1] == 1
+    require(proper, "coefficients must be those of y ... y^m with m of 2, 3 or 4, and end with 1", given=coefficients)
+    found = np.asarray(coefficients) @ _columns(gaussian_moments(activation_of(g)), degree, sigma)
+    return Polynomial(tuple(float(one) for one in coefficients), float(found[degree]), tuple(found[1:degree].tolist()))
+
+
+def _columns(moments: np.ndarray, degree: int, sigma: float) -> np.ndarray:
+    """(degree, 5) E[E[Y^power | Z] He_j], a row for each power 1 ... degree."""
+    return np.stack([_noise(power, sigma) @ moments[: power + 1] for power in range(1, degree + 1)])
+
+
 def _solve(g: Activation, moments: np.ndarray, degree: int, sigma: float) -> Polynomial:
     """The polynomial of a degree, from E[g^i He_j]."""
-    columns = np.zeros((degree, 5))  # E[E[Y^power | Z] He_j], a row a power 1 ... degree
-    for power in range(1, degree + 1):
-        columns[power - 1] = _noise(power, sigma) @ moments[: power + 1]
+    columns = _columns(moments, degree, sigma)
     system, wanted = columns[:-1, 1:degree].T, -columns[-1, 1:degree]
     scale = np.abs(system).max(initial=0)
     name = {2: "P2", 3: "P3", 4: "Q4"}[degree]
@@ -135,12 +155,11 @@ def _solve(g: Activation, moments: np.ndarray, degree: int, sigma: float) -> Pol
         raise InvalidActivationError(
             f"g={g.name!r} has no {name}: the equations E[S He_j] = 0, j < {degree}, do not determine its coefficients"
         )
-    lower = np.linalg.solve(system, wanted)
-    coefficients = np.append(lower, 1.0)
+    coefficients = np.append(np.linalg.solve(system, wanted), 1.0)
     found = coefficients @ columns
     if abs(found[degree]) < _ZERO * max(1.0, float(np.abs(columns[-1]).max())):
         raise InvalidActivationError(
             f"g={g.name!r} has no {name}: E[S He_{degree}], which carries the regressors, is 0 "
             f"(got {found[degree]:.3g})"
         )
-    return Polynomial(tuple(coefficients), float(found[degree]), tuple(found[1:degree]))
+    return Polynomial(tuple(coefficients.tolist()), float(found[degree]), tuple(found[1:degree].tolist()))

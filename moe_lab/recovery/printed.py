@@ -1,0 +1,94 @@
+"""The transforms as the papers print them, beside those that solve the papers' own equations.
+
+| where | printed | what is wrong |
+| --- | --- | --- |
+| gridlock2019, example 1 (identity) | beta = -3 (1 + sigma^2), gamma = 0 | right |
+| gridlock2019, example 2 (sigmoid) | a rounded system | -.1755 should be -.1754, and -.0001 exactly 0 |
+| gridlock2019, example 3 (ReLU) | alpha = -3 s, beta = 3 (4/pi - sigma^2 - 1), s = sqrt(2/pi) | E[g g''] lost the delta
+  function of g'': alpha = -1.5 s / (1 - s^2), beta = -3 - 2 alpha s - 3 sigma^2 |
+| gated2019, example 1 (identity) | beta = -6 (1 + sigma^2), delta = 0 | right |
+| gated2019, example 2 (ReLU) | a system with sigma^2 in its second column | E[Y^2|Z] = g^2 + sigma^2 adds a constant,
+  which no He_j with j >= 1 sees: drop the three sigma^2 |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from moe_lab.recovery.transforms import Polynomial, Transforms, polynomial
+
+_S = math.sqrt(2 / math.pi)
+
+
+class Printed(NamedTuple):
+    """A polynomial as a paper prints it.
+
+    Attributes:
+      name: "P2", "P3", "Q4" or "Q2".
+      where: the place in the paper.
+      polynomial: with the moments that it leaves; those of a right one are 0.
+    """
+
+    name: str
+    where: str
+    polynomial: Polynomial
+
+    @property
+    def right(self) -> bool:
+        """Whether what should vanish does, to the three digits that the papers give."""
+        return max(map(abs, self.polynomial.residuals)) < 2e-3 * max(1e-3, abs(self.polynomial.strength))
+
+
+def printed(g: str, sigma: float) -> list[Printed]:
+    """What the two papers print for an activation; empty where they print nothing.
+
+    Args:
+      g: "identity", "relu" or "sigmoid"; for others nothing is printed.
+      sigma: the noise's standard deviation.
+    """
+    variance = sigma**2
+    if g == "identity":
+        return [
+            _one("P3", "gridlock2019, example 1", g, sigma, (-3 * (1 + variance), 0, 1)),
+            _one("P2", "gridlock2019, example 1", g, sigma, (0, 1)),
+            _one("Q4", "gated2019, example 1", g, sigma, (0, -6 * (1 + variance), 0, 1)),
+            _one("Q2", "gated2019, example 1", g, sigma, (0, 1)),
+        ]
+    if g == "sigmoid":
+        system = np.array([[0.2066, 0.2066], [0.0624, -0.0001]])
+        alpha, beta = np.linalg.solve(system, [-0.1755 - 0.6199 * variance, -0.0936])
+        return [
+            _one("P3", "gridlock2019, example 2", g, sigma, (beta, alpha, 1)),
+            _one("P2", "gridlock2019, example 2", g, sigma, (-1, 1)),
+        ]
+    if g == "relu":
+        system = np.array(
+            [
+                [1.5 + 1.5 * variance, _S + variance, 0.5],
+                [3 * _S * (1 + variance / 2), 1 + variance, _S / 2],
+                [3, _S + variance, 0],
+            ]
+        )
+        wanted = [-_S * (4 + 6 * variance), -(6 + 6 * variance), -_S * (12 + 6 * variance)]
+        alpha, beta, gamma = np.linalg.solve(system, wanted)
+        return [
+            _one("P3", "gridlock2019, example 3", g, sigma, (3 * (4 / math.pi - variance - 1), -3 * _S, 1)),
+            _one("P2", "gridlock2019, example 3", g, sigma, (-2 * _S, 1)),
+            _one("Q4", "gated2019, example 2", g, sigma, (gamma, beta, alpha, 1)),
+            _one("Q2", "gated2019, example 2", g, sigma, (-2 * _S, 1)),
+        ]
+    return []
+
+
+def as_printed(derived: Transforms) -> Transforms:
+    """Transforms with P3 and P2 as gridlock2019 prints them, those that it prints; Q4 stays derived."""
+    found = {one.name: one.polynomial for one in printed(derived.g.name, derived.sigma) if "gridlock" in one.where}
+    return replace(derived, p2=found.get("P2", derived.p2), p3=found.get("P3", derived.p3))
+
+
+def _one(name: str, where: str, g: str, sigma: float, coefficients: tuple[float, ...]) -> Printed:
+    return Printed(name, where, polynomial(g, sigma, tuple(float(one) for one in coefficients)))
