@@ -12,6 +12,7 @@ from moe_lab.trials import Precision
 
 Decomposition = Literal["power", "orth-als"]
 GateStep = Literal["newton", "gradient"]
+Third = Literal["P3(y)", "y"]
 
 
 class Spectral(Config):
@@ -28,6 +29,11 @@ class Spectral(Config):
     )
     robust: bool = knob(True, meaning="cut the tails of P3(y) by 4 tanh(P3/4); the paper's moments are plain")
     printed: bool = knob(False, meaning="use P3 and P2 as the paper prints them (wrong for ReLU, see `printed`)")
+    third: Third = knob(
+        "P3(y)",
+        meaning="what T3 is the moment of: P3(y), or y itself, in which the gate hides the regressors (eq. 3)",
+        choices=("P3(y)", "y"),
+    )
     restarts: int | None = knob(None, meaning="starts of the decomposition (none: 20, 60 from k = 6)", ge=1, le=10**4)
     power_iterations: int = knob(30, meaning="iterations for each component", ge=1, le=10**4)
     gate_step: GateStep = knob("newton", meaning="M-step of the gates", choices=("newton", "gradient"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,10 @@ from torch import Tensor
 from moe_lab.recovery import tensor as tensors
 from moe_lab.recovery.data import Inputs
 from moe_lab.recovery.run import Spectral
-from moe_lab.recovery.transforms import Transforms
+from moe_lab.recovery.transforms import Polynomial, Transforms
+
+PLAIN = Polynomial((1.0,), 1.0, ())
+"""y as it is: its third moment mixes regressors with gates in every way (gridlock2019, eq. 3)."""
 
 
 class Found(NamedTuple):
@@ -54,6 +58,8 @@ def find_regressors(
       RankError: T2 has fewer than k directions.
     """
     tensors.check_samples(inputs, y, k)
+    if method.third == "y":
+        transforms = replace(transforms, p3=PLAIN)
     weights = transforms.p3(y) * float(np.sign(transforms.p3.strength))
     weights = tensors.robust(weights) if method.robust else weights
     if method.decomposition == "orth-als":
