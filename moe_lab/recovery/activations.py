@@ -28,6 +28,16 @@ class Activation:
     def __call__(self, values: Tensor) -> Tensor:
         return self.function(values)
 
+    def with_slope(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """g and g', elementwise; g' is 0 where g does not depend on its argument."""
+        with torch.enable_grad():
+            at = values.detach().requires_grad_()
+            value = self.function(at)
+            if not value.requires_grad:
+                return value, torch.zeros_like(values)
+            (slope,) = torch.autograd.grad(value.sum(), at, materialize_grads=True)
+        return value.detach(), slope
+
     @property
     def linear(self) -> bool:
         """Whether regressors solve a linear least-squares problem."""

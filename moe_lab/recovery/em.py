@@ -20,7 +20,6 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.func import jvp
 
 from moe_lab.config import require
 from moe_lab.recovery.activations import Activation
@@ -159,7 +158,7 @@ def regressor_step(
     product = regressors @ x.mT
     if g.linear:
         return torch.linalg.solve(_ridged(moments.gram(after)), (after * y[:, None]) @ x)
-    value, slope, *_ = jvp(g.function, (product,), (torch.ones_like(product),))
+    value, slope = g.with_slope(product)
     gram = moments.gram(after * slope.square())
     pull = (after * slope * (y[:, None] - value)) @ x
     return regressors + torch.linalg.solve(_ridged(gram), pull)
