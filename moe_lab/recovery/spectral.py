@@ -73,7 +73,7 @@ def find_regressors(
         if not watch and count < k * method.power_iterations:
             continue
         found = _unit(step.vectors @ undo.mT)
-        if refine and step.iteration == method.power_iterations:
+        if refine and count == k * method.power_iterations:  # once, at the end
             along = _unit(tensors.third_moment_along(inputs, weights, step.vectors @ whiten.mT))
             found = _unit(found * torch.sign((found * along).sum(2, keepdim=True)) + along)
         yield Found(count, tensors.oriented(found, inputs, y, transforms), step.values)

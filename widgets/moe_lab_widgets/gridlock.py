@@ -1,0 +1,148 @@
+"""GridlockLab: a mixture's regressors out of a tensor, then its gates, live, beside EM that seeks both at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from moe_lab.recovery import Run
+from moe_lab.recovery.em import State, em
+from moe_lab.recovery.measures import parameter_error
+from moe_lab.recovery.training import draw_samples, train_run
+from moe_lab.training import Snapshot, collect
+from moe_lab_widgets import gridlock_settings as of
+from moe_lab_widgets.callbacks import safely
+from moe_lab_widgets.controls import SPEEDS
+from moe_lab_widgets.gridlock_curves import short
+from moe_lab_widgets.gridlock_picture import GridlockPicture
+from moe_lab_widgets.gridlock_record import FOUND, Frame, Past, side_by_side
+from moe_lab_widgets.gridlock_stories import STORIES
+from moe_lab_widgets.lab import Lab
+from moe_lab_widgets.specialization_curves import median
+
+
+class GridlockLab(Lab):
+    """The spectral method of gridlock2019 and joint EM on the same samples, iteration by iteration.
+
+    The spectral method finds the regressors with power iterations on the whitened third moment of P3(y), then the gates
+    with EM, then moves both; joint EM moves both from a random start.
+    """
+
+    title = "Gridlock"
+    knobs = of.KNOBS
+    stories = STORIES
+    frames = 15
+    fast_frames = 8.0
+    """Frames a second of a run that does not wait, so that four fifths of the time are left to the iterations."""
+
+    picture: GridlockPicture
+
+    def start(self, values: dict[str, Any]) -> Iterator[Frame]:
+        spectral, joint = of.runs(values)
+        past = Past(values["experts"] * of.POWER_ITERATIONS, values["iterations"])
+        best = lambda: from_the_truth(spectral, of.BEST_ITERATIONS)  # noqa: E731
+        return side_by_side(train_run(spectral), lambda: train_run(joint), best, past, of.power_stride(values))
+
+    def make_picture(self, values: dict[str, Any]) -> GridlockPicture:
+        picture = GridlockPicture(scale=self.scale)
+        picture.wanted = values["shown"] - 1
+        return picture
+
+    def code(self, values: dict[str, Any]) -> str:
+        return of.code(values)
+
+    def parts(self, record: Frame) -> dict[str, Snapshot]:
+        return {"spectral": record.spectral} | ({} if record.joint is None else {"joint": record.joint})
+
+    def data(self, records: Sequence[Frame]) -> xr.Dataset:
+        """Both methods along a `model` axis, with the call that makes each."""
+        names = list(self.parts(records[-1]))
+        sets = [collect(records[-1].shots(name)) for name in names]
+        models = xr.DataArray(names, dims="model", name="model")
+        joined = xr.concat(sets, models, join="outer", combine_attrs="drop_conflicts")
+        return joined.assign_attrs({f"call_{name}": one.attrs["call"] for name, one in zip(names, sets, strict=True)})
+
+    # ---- the trial on show changes the picture and not the run ----
+
+    @safely
+    def _knob_moved(self, name: str) -> None:
+        if name == "shown":
+            self._touched = True
+            self._show_trial(self.controls.knobs["shown"].value)
+        else:
+            super()._knob_moved(name)
+
+    def _move(self, values: Mapping[str, Any]) -> None:
+        if set(values) != {"shown"}:
+            super()._move(values)
+            self.picture.wanted = self.values["shown"] - 1
+            return
+        with self._own_moves():
+            self.controls.knobs["shown"].value = values["shown"]
+        self._show_trial(values["shown"])
+
+    def _show_trial(self, trial: int) -> None:
+        with self._lock:
+            self._values["shown"] = trial
+        self.picture.wanted = trial - 1
+        self._runner.redraw()
+
+    def _speed_chosen(self, name: str) -> None:
+        self._runner.frames = self.frames if SPEEDS[name] else self.fast_frames
+        super()._speed_chosen(name)
+
+    # ---- words ----
+
+    def trouble(self, record: Frame) -> str:
+        said = []
+        for name, part in self.parts(record).items():
+            if part.diverged.any():
+                which = np.flatnonzero(part.diverged) + 1
+                trials = f"trial{'s' * (len(which) > 1)} {', '.join(map(str, which))}"
+                method = "The EM after the power iterations" if name == "spectral" else "Joint EM"
+                said.append(f"{method} ran into infinite numbers in {trials}.")
+        return " ".join(said)
+
+    def progress(self, record: Frame) -> str:
+        joint = 0 if record.joint is None else record.joint.step
+        return f"joint EM iteration {joint} of {record.past.total}"
+
+    def caption(self, record: Frame) -> str:
+        shown, power = self.picture.shown(record.trials), record.past.power
+        experts = record.spectral["cosines"].shape[1]
+        ours, theirs = (int(record.found(method)[shown].sum()) for method in ("spectral", "joint"))
+        step = record.spectral.step
+        joint = 0 if record.joint is None else record.joint.step
+        if record.index == 0:
+            return (
+                f"Start: T₃ is whitened to {experts} × {experts} × {experts} numbers, and nothing is found yet; "
+                "joint EM begins with random regressors and gates."
+            )
+        if record.phase == 0:
+            return (
+                f"Power iteration {step} of {power}: {ours} of {experts} regressors have |cos| ≥ {FOUND:g} (trial "
+                f"{shown + 1}); joint EM, iteration {joint}: {theirs} of {experts}."
+            )
+        errors = [float(median(record.errors(method)[1][-1:])[0]) for method in ("spectral", "joint")]
+        trials = record.trials
+        said = (
+            f"Iteration {joint} of {record.past.total}: spectral + EM found {ours} of {experts} (error "
+            f"{short(errors[0])}), joint EM {theirs} of {experts} ({short(errors[1])}); "
+        )
+        stuck = [int(record.stuck(method).sum()) for method in ("spectral", "joint")]
+        falling = [int(record.falling(method).sum()) for method in ("spectral", "joint")]
+        said += f"stuck: {stuck[0]} against {stuck[1]} of {trials} trial{'s' * (trials > 1)}"
+        return said + (f" ({falling[0]} and {falling[1]} still falling)." if any(falling) else ".")
+
+
+def from_the_truth(run: Run, iterations: int) -> Iterator[NDArray[np.float64]]:
+    """(trial,) errors of EM that begins at the true parameters: what the samples allow and no method can beat."""
+    samples = draw_samples(run)
+    start = State(samples.truth.regressors, samples.truth.gates)
+    x, y, task = samples.x, samples.y, run.task
+    for progress in em(start, x, y, task.g, task.noise, iterations=iterations, move_regressors=True):
+        yield parameter_error(*progress.state, samples.truth)
