@@ -41,6 +41,10 @@ class GridlockLab(Lab):
 
     picture: GridlockPicture
 
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+        self._offer()
+
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
         spectral, joint = of.runs(values)
         past = Past(values["experts"] * of.POWER_ITERATIONS, values["iterations"])
@@ -70,25 +74,34 @@ class GridlockLab(Lab):
 
     @safely
     def _knob_moved(self, name: str) -> None:
-        if name == "shown":
-            self._touched = True
-            self._show_trial(self.controls.knobs["shown"].value)
-        else:
+        if name != "shown":
             super()._knob_moved(name)
+            self._offer()
+        elif self.controls.knobs["shown"].value != self.values["shown"]:
+            self._touched = True
+            self._show_trial()
 
     def _move(self, values: Mapping[str, Any]) -> None:
-        if set(values) != {"shown"}:
+        if set(values) == {"shown"} and values["shown"] <= self.values["trials"]:
+            with self._own_moves():
+                self.controls.knobs["shown"].value = values["shown"]
+            self._show_trial()
+        else:
             super()._move(values)
-            self.picture.wanted = self.values["shown"] - 1
-            return
-        with self._own_moves():
-            self.controls.knobs["shown"].value = values["shown"]
-        self._show_trial(values["shown"])
+            self._offer()
 
-    def _show_trial(self, trial: int) -> None:
+    def _offer(self) -> None:
+        """As many trials to show as there are."""
+        widget = self.controls.knobs["shown"]
+        with self._own_moves():
+            widget.max = max(self.controls.knobs["trials"].value, 2)  # a slider needs two places
+            widget.disabled = self.controls.knobs["trials"].value == 1
+        self._show_trial()
+
+    def _show_trial(self) -> None:
         with self._lock:
-            self._values["shown"] = trial
-        self.picture.wanted = trial - 1
+            self._values["shown"] = self.controls.knobs["shown"].value
+            self.picture.wanted = self._values["shown"] - 1
         self._runner.redraw()
 
     def _speed_chosen(self, name: str) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from moe_lab import look
 from moe_lab.training import Snapshot
 from moe_lab_widgets.gridlock_panels import COLOURS, NAMES, TEAL
-from moe_lab_widgets.gridlock_record import FOUND, METHODS, Frame
+from moe_lab_widgets.gridlock_record import FOUND, GAIN, METHODS, WINDOW, Frame
 from moe_lab_widgets.gridlock_settings import EVERYTHING_ITERATIONS, GATE_ITERATIONS, POWER_ITERATIONS
 from moe_lab_widgets.picture import Strip
 from moe_lab_widgets.router_scene import Panel, Scene
@@ -84,6 +84,7 @@ class Errors(Panel):
         self.write(
             562, 50, f"E(A, W); thin: {trials} trials, thick: median" if trials > 1 else "E(A, W), the one trial"
         )
+        self.write(562, 66, f"✗ stuck: < {100 * GAIN:.0f} % less in {WINDOW} iterations")
         for tick in ticks(*limits):
             height = bottom - HEIGHT * float(self._y(np.array(tick)))
             self.write(self.LEFT - 7, height, f"{tick:g}", ha="right")
@@ -145,6 +146,7 @@ class Errors(Panel):
         for i, place in zip(known, places, strict=True):
             words = ("spectral", "joint EM", "EM from")[i], ("+ EM ", "", "truth ")[i] + short(ends[i])
             self.say(lines[i], place, *words, size=look.SMALL_SIZE if i == 2 else look.TEXT_SIZE)
+            lines[i].set_data([1.08], [place])
 
     def keep(self, record: Frame) -> None:
         """Keeps both medians up to a record."""
@@ -162,7 +164,7 @@ class Errors(Panel):
             self.prop(kept)
             self.shown_pins.append(kept)
         if self.pins:
-            self.shown_pins.append(self.write(562, 66, "dotted: pinned"))
+            self.shown_pins.append(self.write(self.LEFT + 6, TOP + HEIGHT - 12, "dotted: pinned"))
 
     def unpin(self) -> None:
         """Takes the kept curves away."""
@@ -190,7 +192,7 @@ class Stages(Panel):
         axes.axhline(FOUND, color=look.FAILURE, linewidth=1, zorder=1)
         place: dict[str, Any] = {"size": look.SMALL_SIZE, "va": "center", "ha": "right"}
         axes.text(0.97, 0.30, "regressors", color=look.INK, weight="bold", **place)
-        axes.text(0.97, 0.22, "gates, dashed", color=TEAL, weight="bold", **place)
+        axes.text(0.97, 0.22, "gates", color=TEAL, weight="bold", **place)
         regressors = LineCollection([], colors=[(look.INK, 0.8)], linewidths=1.4, zorder=3)
         gates = LineCollection([], colors=[TEAL], linewidths=1.4, linestyles="--", zorder=4)
         axes.add_collection(regressors)

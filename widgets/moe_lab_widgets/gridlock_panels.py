@@ -80,7 +80,9 @@ class Matrices(Panel):
             side = self.sides[method]
             side.gates.top, side.numbers.left = gates, left + edge + 20
             self.write(left, 74, NAMES[method], color=COLOURS[method], size=look.TEXT_SIZE, weight="bold")
-            self.write(left, self.TOP - 10, f"true regressors a₁ … a{SUBSCRIPTS[experts - 1]}")
+            self.write(
+                left, self.TOP - 10, f"true regressors a₁{', ' if experts == 2 else ' … '}a{SUBSCRIPTS[experts - 1]}"
+            )
             last = "" if experts == 2 else f" … w{SUBSCRIPTS[experts - 2]}"
             self.write(left, gates + row + 10, f"gates w₁{last} and the true ones")
         left = self.LEFTS["spectral"]
@@ -103,12 +105,14 @@ class Matrices(Panel):
         side.table.set_pixels(framed(grid, grid.table(cosines, _words(cosines, wide), look.SMALL_SIZE)))
         side.gates.set_pixels(self._row.table(gates[None], _words(gates[None], wide), look.SMALL_SIZE))
         worst = float(gates.min())
-        side.ends = [_number(one) for one in (*np.diagonal(cosines), worst)]
+        sought = np.append(cosines.any(1), gates.any())  # what is 0 has not been looked for yet
+        ends = zip((*np.diagonal(cosines), worst), sought, strict=True)
+        side.ends = [_number(one) if known else "–" for one, known in ends]
         heights = [*((row + 0.5) * grid.high for row in range(k)), side.gates.top - self.TOP + self._row.high / 2]
         side.numbers.set_pixels(self._ends(side.ends, heights))
         good = np.append(record.found(method)[shown], worst >= FOUND)
         places = [look.spot(self.scene.figure, left + grid.wide * k + 11, self.TOP + high) for high in heights]
-        for marks, which in ((side.ticks, good), (side.crosses, ~good)):
+        for marks, which in ((side.ticks, good), (side.crosses, sought & ~good)):
             chosen = [place for place, one in zip(places, which, strict=True) if one]
             marks.set_data([x for x, _ in chosen], [y for _, y in chosen])
         self.say(side.said, 0, told(record, method, shown), size=look.SMALL_SIZE)

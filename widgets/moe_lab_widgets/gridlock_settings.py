@@ -21,7 +21,7 @@ POWER_ITERATIONS = 10
 """For each regressor: power iterations converge quadratically, so that 30 find the same to three digits."""
 GATE_ITERATIONS, EVERYTHING_ITERATIONS = 5, 40
 """EM after the power iterations: of the gates alone, then of everything."""
-BEST_ITERATIONS = 8
+BEST_ITERATIONS = 12
 """EM from the true parameters, to see what no method can beat on these samples."""
 POWER_RECORDS, JOINT_RECORDS = 40, 80
 """About how many records the power iterations and joint EM have: 5 seconds in all at 15 records a second."""
@@ -47,7 +47,7 @@ _RANGES = {
     "dimension": (4, 20, 1),
     "samples": (500, 8000, 500),
     "iterations": (20, 300, 20),
-    "trials": (1, 5, 1),
+    "trials": (1, 4, 1),
 }
 NO_MIXTURE = "none"
 
@@ -72,7 +72,7 @@ _OFFERED = {
     "first_share": Knob(
         "first_share", "p", "share of mixture 1", NO_MIXTURE, 0, 1, "", None, (NO_MIXTURE, 0.1, 0.3, 0.5)
     ),
-    "shown": Knob("shown", "", "trial on show", 1, 1, None, "", (1, 5, 1), None),
+    "shown": Knob("shown", "", "trial on show", 1, 1, None, "", (1, 4, 1), None),
 }
 _ORDER = (
     *("experts", "dimension", "samples", "noise", "activation", "first_share"),
