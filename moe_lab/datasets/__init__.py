@@ -1,4 +1,8 @@
-"""Images with labels: scikit-learn's 8x8 digits (embedded) and MNIST (from a folder, or downloaded when named)."""
+"""Real data: images with labels, and tables of numbers with a target.
+
+scikit-learn's 8x8 digits and diabetes records are embedded; MNIST, airfoil and concrete are read from files, or
+downloaded when named.
+"""
 
 from __future__ import annotations
 
@@ -23,3 +27,20 @@ class Images:
     labels: Int[np.ndarray, " count"]
     side: int
     is_test: Bool[np.ndarray, " count"] | None = None
+
+
+@dataclass(frozen=True)
+class Regression:
+    """Records with a number to predict, one a row, as they are in their source: neither centred nor scaled.
+
+    Attributes:
+      x: (count, features).
+      y: (count,) the target.
+      features: what each column of x is.
+      target: what y is.
+    """
+
+    x: Float[np.ndarray, "count features"]
+    y: Float[np.ndarray, " count"]
+    features: tuple[str, ...]
+    target: str

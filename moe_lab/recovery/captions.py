@@ -1,0 +1,129 @@
+"""A sentence or two for each picture of this room's figures: what it shows, in numbers, for screens and print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import xarray as xr
+
+from moe_lab.config import require
+from moe_lab.recovery.strokes import name_of
+
+KINDS = {
+    "table 1": "tables",
+    "table 2": "tables",
+    "section 4.3": "stuck",
+    "figure 3": "figure 3",
+    "figure 4": "figure 4",
+    "figure 5": "figure 4",
+    "figure 6": "figure 6",
+}
+"""The table or figure that a Dataset holds -> the one that it is drawn like."""
+VERDICT_ORDER = ("found", "still moving", "stuck", "diverged")
+REACHED = 1.1
+"""An error counts as that of EM from the truth up to this factor."""
+
+
+def caption(data: xr.Dataset) -> str:
+    """What the picture of a Dataset of `figures` shows.
+
+    Raises:
+      ValueError: the Dataset is not one of theirs.
+    """
+    return _SENTENCES[kind_of(data)](data)
+
+
+def kind_of(data: xr.Dataset) -> str:
+    """The table or figure that a Dataset is drawn like, from its attrs.
+
+    Raises:
+      ValueError: it does not say, or is not from this room.
+    """
+    said = data.attrs.get("figure", "")
+    proper = said in KINDS and str(data.attrs.get("paper", "")).startswith("gridlock2019")
+    require(proper, "data must come from one of the functions in figures", figure=said)
+    return KINDS[said]
+
+
+def verdict_counts(data: xr.Dataset) -> dict[str, int]:
+    """How many trials were found, are still moving, are stuck or diverged."""
+    from moe_lab.recovery.figures import verdict  # figures import a lot that a caption does not need
+
+    words = verdict(data).values.ravel().tolist()
+    return {word: words.count(word) for word in VERDICT_ORDER}
+
+
+def _fits(data: xr.Dataset) -> str:
+    parts = []
+    for method in map(str, data["method"].values):
+        one = data.sel({"method": method}).mean("trial")
+        regressors, gates = (_range(one[name].values) for name in ("regressor_fit", "gating_fit"))
+        parts.append(f"{name_of(method)} {regressors} and {gates}")
+    return f"Mean fits of regressors and gates over {_counted(data)}: {'; '.join(parts)}."
+
+
+def _stuck(data: xr.Dataset) -> str:
+    parts = []
+    for method in map(str, data["method"].values):
+        counts = verdict_counts(data.sel({"method": method}))
+        told = [f"{counts[word]} {word}" for word in VERDICT_ORDER if counts[word]]
+        parts.append(f"{name_of(method)}: {_listed(told)}")
+    total = int(np.prod([size for name, size in data["stuck"].sizes.items() if name != "method"]))
+    return f"Of {total} trials each, {'; '.join(parts)}. Stuck: not found, and the error no longer falls."
+
+
+def reached(data: xr.Dataset) -> xr.DataArray:
+    """Whether the last error of a trial is that of EM from the truth, over all axes but iteration."""
+    return data["error"].isel(iteration=-1) <= REACHED * data["best_error"]
+
+
+def _curves(data: xr.Dataset) -> str:
+    there = reached(data)
+    total = int(np.prod([size for name, size in there.sizes.items() if name != "method"]))
+    parts = [f"{name_of(str(name))} {int(there.sel({'method': name}).sum())}" for name in data["method"].values]
+    best = _range(data["best_error"].median("trial").values, "{:.2g}")
+    return (
+        f"After {int(data['iteration'][-1])} iterations, of {total} trials each: {', '.join(parts)} reach the error "
+        f"of EM from the truth ({best})."
+    )
+
+
+def _real(data: xr.Dataset) -> str:
+    medians = data["test_error"].median("trial")
+    parts = [
+        f"{name_of(str(name))} {float(medians.sel({'method': name})):.3f}"
+        if medians.sel({"method": name}).notnull()
+        else f"{name_of(str(name))} has no start"
+        for name in data["method"].values
+    ]
+    source = str(data.attrs.get("source", "")).capitalize()
+    return f"{source}, medians of {data.sizes['trial']} divisions: {', '.join(parts)}."
+
+
+_SENTENCES: dict[str, Callable[[xr.Dataset], str]] = {
+    "tables": _fits,
+    "stuck": _stuck,
+    "figure 3": _curves,
+    "figure 4": _curves,
+    "figure 6": _real,
+}
+
+
+def _counted(data: xr.Dataset) -> str:
+    count = data.sizes["trial"]
+    return "1 trial" if count == 1 else f"{count} trials"
+
+
+def _range(values: np.ndarray, form: str = "{:.3f}") -> str:
+    """ ".961 to .975", or one number where both ends are written alike."""
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return "diverged"
+    low, high = form.format(finite.min()), form.format(finite.max())
+    return low if low == high else f"{low} to {high}"
+
+
+def _listed(parts: Iterable[str]) -> str:
+    several = list(parts)
+    return several[0] if len(several) == 1 else f"{', '.join(several[:-1])} and {several[-1]}"

@@ -1,0 +1,324 @@
+"""Tables 1 and 2 and figures 3 to 6 of gridlock2019, and who is stuck: each one call that returns a labelled Dataset.
+
+`plots` draws it beside `published.published`. A Dataset says in `.attrs["call"]` how to make it again. Methods are
+named as in `recipes.method_of`; select one by `data.sel({"method": "spectral"})`, because `sel` has an argument of that
+name. Any other parameter of `Run` (device, precision) can be given too, and store and jobs of `moe_lab.sweep.sweep`, to
+go on after a kill and to share the work among processes.
+
+What replicates and what does not, measured on fresh seeds, is in each function's docstring and in
+`published.REPLICATION`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from moe_lab.config import require
+from moe_lab.recovery.cells import FITS, FOUND, VERDICTS, curve_cells, fit_cells, stuck_cells
+from moe_lab.recovery.published import PLACES, REPLICATION, published
+from moe_lab.recovery.real import figure6
+from moe_lab.recovery.recipes import FROM_TRUTH, METHODS, Figure, listed
+from moe_lab.training import Measure
+
+__all__ = [
+    "FOUND",
+    "METHODS",
+    "PLACES",
+    "REPLICATION",
+    "figure3",
+    "figure4",
+    "figure5",
+    "figure6",
+    "published",
+    "stuck_rate",
+    "table1",
+    "table2",
+    "verdict",
+]
+
+SPECTRAL = ("orth-als", "spectral", "spectral+em")
+COMPARED = ("spectral", "spectral+em", "joint-em", "joint-em-gradient")
+SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
+_CURVES = {name: Measure(("iteration", *one.dims), one.unit, one.meaning) for name, one in FITS.items()}
+
+
+def table2(
+    trials: int = 40,
+    seed: int = 0,
+    gating: str | Sequence[str] = ("orthogonal", "random"),
+    methods: str | Sequence[str] = SPECTRAL,
+    samples: int = 2000,
+    *,
+    noise: float = 0.1,
+    **more: Any,
+) -> xr.Dataset:
+    """Table 2: fits where the gates are orthogonal to all regressors, and where they are not (k=2, d=10).
+
+    Args:
+      trials: independent draws of parameters and samples; the paper does not say how many it has.
+      seed: of all streams.
+      gating: "orthogonal", "random" or both.
+      methods: of `METHODS`, one or several.
+      samples: n.
+      noise: sigma.
+      more: other parameters of `Run`, store and jobs.
+
+    Returns:
+      regressor_fit, gating_fit and error over (gating, method, trial).
+
+    Raises:
+      ValueError: a wrong value or combination, before anything runs.
+    """
+    task = {"experts": 2, "dimension": 10, "noise": noise}
+    figure = Figure("table 2", "table2", trials, seed, task, samples, more)
+    axes = {"gating": listed(gating), "method": listed(methods)}
+    arguments = {"trials": trials, "seed": seed, "gating": axes["gating"], "methods": axes["method"]}
+    return figure.fill(fit_cells, axes, FITS, arguments | {"samples": samples, "noise": noise})
+
+
+def table1(
+    trials: int = 40,
+    seed: int = 0,
+    first_share: float | Sequence[float] = SHARES,
+    methods: str | Sequence[str] = SPECTRAL,
+    samples: int = 2000,
+    *,
+    noise: float = 0.1,
+    **more: Any,
+) -> xr.Dataset:
+    """Table 1: fits where inputs are p N(mu_1, I) + (1 - p) N(mu_2, I), |mu_i| = 1, with random gates (k=2, d=10).
+
+    "spectral+em" is the method to quote: .9999 and .987 to .989 for every p on seven seeds. "spectral" finds regressors
+    to .961 to .975 and gates to .956 to .979. What limits its gates are its regressors, neither iterations (30 give
+    what 5 do) nor samples: with the true regressors EM reaches .989, a logistic regression that is told every sample's
+    expert .990. Where a regressor is off by a quarter, its residuals are larger than sigma, and the E-step, which
+    trusts sigma, gives samples to the wrong expert with confidence: worst where the two regressors are near each other.
+
+    Args:
+      first_share: p, one or several, between 0 and 1.
+      trials, seed, methods, samples, noise, more: as for `table2`.
+
+    Returns:
+      regressor_fit, gating_fit and error over (first_share, method, trial).
+
+    Raises:
+      ValueError: a wrong value or combination, before anything runs.
+    """
+    task = {"experts": 2, "dimension": 10, "noise": noise, "gating": "random"}
+    figure = Figure("table 1", "table1", trials, seed, task, samples, more)
+    axes = {"first_share": listed(first_share), "method": listed(methods)}
+    arguments = {"trials": trials, "seed": seed, "first_share": axes["first_share"], "methods": axes["method"]}
+    return figure.fill(fit_cells, axes, FITS, arguments | {"samples": samples, "noise": noise})
+
+
+def stuck_rate(
+    k: int | Sequence[int] = (8,),
+    d: int = 16,
+    samples: int | Sequence[int] = (6000,),
+    trials: int = 20,
+    seed: int = 0,
+    methods: str | Sequence[str] = ("spectral+em", "joint-em"),
+    *,
+    spectral_iterations: int = 60,
+    joint_iterations: int = 250,
+    noise: float = 0.1,
+    regressors: str = "orthonormal",
+    window: int = 20,
+    gain: float = 0.02,
+    **more: Any,
+) -> xr.Dataset:
+    """Who is stuck: joint EM from random parameters against EM of everything from the spectral start.
+
+    A trial is found where its regressor fit is at least `FOUND`. It is stuck where it is not found and has converged:
+    its error E(A, W) fell by less than `gain` in its last `window` iterations. All others are still moving (`verdict`).
+
+    Args:
+      k: experts, one or several.
+      d: numbers in an input.
+      samples: n, one or several.
+      trials, seed, more: as for `table2`.
+      methods: "spectral+em", "joint-em", "joint-em-gradient" or "em-from-truth".
+      spectral_iterations: of EM of everything, after the spectral start and 5 iterations of EM of the gates.
+      joint_iterations: of EM from random parameters.
+      noise: sigma.
+      regressors: "orthonormal" or "random".
+      window, gain: the test of convergence.
+
+    Returns:
+      stuck, converged, regressor_fit, gating_fit and error over (method, k, samples, trial).
+
+    Raises:
+      ValueError: a wrong value or combination, before anything runs.
+    """
+    names = listed(methods)
+    possible = ("spectral+em", "joint-em", "joint-em-gradient")
+    require(all(name in possible for name in names), f"methods must be among {', '.join(possible)}", methods=names)
+    require(window >= 1, "window must be at least 1", window=window)
+    counts = {"spectral_iterations": spectral_iterations, "joint_iterations": joint_iterations}
+    require(min(counts.values()) >= window, "iterations must be at least window", **counts, window=window)
+    require(0 < gain < 1, "gain must be between 0 and 1", gain=gain)
+    task = {"dimension": d, "noise": noise, "regressors": regressors}
+    gates = 5  # iterations of EM of the gates alone, before
+    iterations = {name: joint_iterations for name in possible} | {"spectral+em": gates + spectral_iterations}
+    figure = Figure("section 4.3", "stuck_rate", trials, seed, task, None, more, iterations)
+    axes = {"k": listed(k), "samples": listed(samples), "method": names}
+    arguments = {"k": axes["k"], "d": d, "samples": axes["samples"], "trials": trials, "seed": seed, "methods": names}
+    arguments |= {**counts, "noise": noise, "regressors": regressors, "window": window, "gain": gain}
+    found = figure.fill(stuck_cells, axes, VERDICTS, arguments, window=window, gain=gain)
+    found.attrs |= {"window": window, "gain": gain}
+    return found.transpose("method", "k", "samples", "trial")
+
+
+def verdict(data: xr.Dataset) -> xr.DataArray:
+    """ "found", "stuck", "still moving" or "diverged" for each trial of what `stuck_rate` returned.
+
+    Raises:
+      ValueError: the Dataset has no regressor_fit and stuck.
+    """
+    require({"regressor_fit", "stuck"} <= set(data), "data must be what stuck_rate returned", variables=list(data))
+    fit, stuck = data["regressor_fit"], data["stuck"]
+    words = np.select([fit.isnull(), fit >= FOUND, stuck > 0], ["diverged", "found", "stuck"], "still moving")
+    return fit.copy(data=words).assign_attrs(long_name="what became of the trial")
+
+
+def figure3(
+    k: int | Sequence[int] = (3, 4),
+    trials: int = 10,
+    seed: int = 0,
+    methods: str | Sequence[str] = COMPARED,
+    samples: int = 8000,
+    d: int = 10,
+    *,
+    noise: float = 0.5,
+    iterations: int = 60,
+    gate_iterations: int = 10,
+    **more: Any,
+) -> xr.Dataset:
+    """Figure 3: (a) the gating fit through EM of the gates (k=2, n=2000, sigma=.1), (b, c) the error through EM.
+
+    Args:
+      k: experts of (b) and (c), one or several.
+      trials, seed, more: as for `table2`.
+      methods: of `METHODS`; curves begin where EM does.
+      samples, d, noise: n, d and sigma of (b) and (c).
+      iterations: of EM, in all.
+      gate_iterations: of (a).
+
+    Returns:
+      regressor_fit, gating_fit and error over (k, method, iteration, trial); best_error(k, trial), the error of EM from
+      the true parameters, about the least that these samples allow; gates_alone(gate_method, gate_iteration, trial),
+      the gating fit of (a), with Newton's ("spectral") and with gradient M-steps.
+
+    Raises:
+      ValueError: a wrong value or combination, before anything runs.
+    """
+    axes = {"k": listed(k), "method": listed(methods)}
+    arguments = {"k": axes["k"], "trials": trials, "seed": seed, "methods": axes["method"], "samples": samples, "d": d}
+    arguments |= {"noise": noise, "iterations": iterations, "gate_iterations": gate_iterations}
+    gates = _gates_alone(trials, seed, gate_iterations, more)
+    task = {"dimension": d, "noise": noise}
+    figure = Figure("figure 3", "figure3", trials, seed, task, samples, more, iterations)
+    found = _with_best(figure, axes, iterations, arguments)
+    return found.assign(gates_alone=gates)
+
+
+def _gates_alone(trials: int, seed: int, iterations: int, more: dict[str, Any]) -> xr.DataArray:
+    """Panel (a) of figure 3."""
+    rule = "gate_iterations must be at least 1"
+    require(iterations >= 1, rule, gate_iterations=iterations)
+    figure = Figure("figure 3", "figure3", trials, seed, {"experts": 2, "dimension": 10}, 2000, more, iterations)
+    axes = {"method": ("spectral", "spectral-gradient")}
+    coords = {"iteration": np.arange(iterations + 1)}
+    found = figure.fill(curve_cells, axes, _CURVES, {}, coords)["gating_fit"]
+    found = found.transpose("method", "iteration", "trial")
+    return found.rename(method="gate_method", iteration="gate_iteration")
+
+
+def figure4(
+    samples: int | Sequence[int] = (1000, 5000, 10000),
+    trials: int = 10,
+    seed: int = 0,
+    methods: str | Sequence[str] = COMPARED,
+    k: int = 3,
+    d: int = 5,
+    *,
+    noise: float = 0.5,
+    iterations: int = 60,
+    **more: Any,
+) -> xr.Dataset:
+    """Figure 4: the error through EM for several n (k=3, d=5, sigma=.5).
+
+    Args:
+      samples: n, one or several.
+      trials, seed, methods, iterations, more: as for `figure3`.
+      k, d, noise: of the task.
+
+    Returns:
+      regressor_fit, gating_fit and error over (samples, method, iteration, trial), and best_error(samples, trial).
+
+    Raises:
+      ValueError: a wrong value or combination, before anything runs.
+    """
+    axes = {"samples": listed(samples), "method": listed(methods)}
+    arguments = {"samples": axes["samples"], "trials": trials, "seed": seed, "methods": axes["method"], "k": k, "d": d}
+    arguments |= {"noise": noise, "iterations": iterations}
+    task = {"experts": k, "dimension": d, "noise": noise}
+    figure = Figure("figure 4", "figure4", trials, seed, task, None, more, iterations)
+    return _with_best(figure, axes, iterations, arguments)
+
+
+def figure5(
+    activation: str | Sequence[str] = ("sigmoid", "relu"),
+    noise: float | Sequence[float] = (0.1, 0.5),
+    trials: int = 10,
+    seed: int = 0,
+    methods: str | Sequence[str] = COMPARED,
+    samples: int = 10000,
+    k: int = 3,
+    d: int = 5,
+    *,
+    iterations: int = 60,
+    **more: Any,
+) -> xr.Dataset:
+    """Figure 5: the error through EM with sigmoid and ReLU experts (k=3, d=5, n=10,000).
+
+    The paper does not say sigma here; its other curves have .5, its tables .1.
+
+    Args:
+      activation: one or several of `activations.ACTIVATIONS`.
+      noise: sigma, one or several.
+      trials, seed, methods, iterations, more: as for `figure3`.
+      samples, k, d: of the task.
+
+    Returns:
+      regressor_fit, gating_fit and error over (activation, noise, method, iteration, trial), and
+      best_error(activation, noise, trial). A trial whose T2 has fewer than k directions has no spectral start: NaN.
+
+    Raises:
+      ValueError: a wrong value or combination, before anything runs.
+    """
+    axes = {"activation": listed(activation), "noise": listed(noise), "method": listed(methods)}
+    arguments = {"activation": axes["activation"], "noise": axes["noise"], "trials": trials, "seed": seed}
+    arguments |= {"methods": axes["method"], "samples": samples, "k": k, "d": d, "iterations": iterations}
+    task = {"experts": k, "dimension": d}
+    figure = Figure("figure 5", "figure5", trials, seed, task, samples, more, iterations)
+    return _with_best(figure, axes, iterations, arguments)
+
+
+def _with_best(
+    figure: Figure, axes: dict[str, tuple[Any, ...]], iterations: int, arguments: dict[str, Any]
+) -> xr.Dataset:
+    """Curves of the methods, and the error of EM from the truth after as many iterations."""
+    require(iterations >= 1, "iterations must be at least 1", iterations=iterations)
+    rule = "em-from-truth is always computed, as best_error: leave it out of methods"
+    require(FROM_TRUTH not in axes["method"], rule, methods=axes["method"])
+    coords = {"iteration": np.arange(iterations + 1)}
+    dims = (*axes, "iteration", "trial")
+    found = figure.fill(curve_cells, axes, _CURVES, arguments, coords).transpose(*dims)
+    best = figure.fill(fit_cells, {**axes, "method": (FROM_TRUTH,)}, FITS, arguments)["error"]
+    best = best.squeeze("method", drop=True).assign_attrs(long_name="E(A, W) of EM from the true parameters")
+    return found.assign(best_error=best)

@@ -1,0 +1,270 @@
+"""Draws the Datasets of `figures`: one function a figure, onto an Axes or an array of them.
+
+They draw and return nothing; they never run a method. A small mark or thin line is a trial, a thick bar or line the
+median of the trials, an open star what the paper publishes. What starts from moments is in ink, what it is compared
+with in grey. `picture` sets any of them on a page of its own, with heads and a sentence below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+from moe_lab import look
+from moe_lab.config import require
+from moe_lab.recovery import strokes
+from moe_lab.recovery.captions import VERDICT_ORDER, caption, kind_of, verdict_counts
+from moe_lab.recovery.pages import cells_of, page_height, panels_of
+from moe_lab.recovery.published import PLACES, published
+
+_MOST = 10.0  # errors above are drawn at the edge, as a triangle
+
+
+def fits(data: xr.Dataset, axes: Any) -> None:
+    """Tables 1 and 2: regressor fit and gating fit, measured beside published.
+
+    Args:
+      data: what `figures.table1` or `table2` returned.
+      axes: two Axes, for the regressor fit and the gating fit.
+    """
+    across = "gating" if "gating" in data.dims else "first_share"
+    place = str(data.attrs.get("figure", ""))
+    theirs = published(place) if place in PLACES else None
+    labels = data[across].values
+    words = [f"{label}\ngates" if across == "gating" else f"p = {label}" for label in labels]
+    methods = [str(name) for name in data["method"].values]
+    for panel, name in zip(_panels(axes, 2), ("regressor_fit", "gating_fit"), strict=True):
+        _cosine_axis(panel, _floor(data[name].values))
+        panel.set_xlim(-0.5, len(labels) - 0.4)
+        panel.set_xticks(range(len(labels)), words)
+        panel.tick_params(axis="x", length=0)
+        for border in range(1, len(labels)):
+            panel.axvline(border - 0.5, color=look.RULE, linewidth=0.8, zorder=0)
+        ends = []
+        for number, method in enumerate(methods):
+            aside, end = 0.8 * ((number + 1) / (len(methods) + 1) - 0.5), float("nan")
+            style = strokes.style_of(method)
+            for place_of, label in enumerate(labels):
+                values = data[name].sel({across: label, "method": method}).values
+                end = strokes.measured(panel, place_of + aside + 0.05, values, style)
+            ends.append((end, strokes.name_of(method), style.colour))
+        for place_of, label in enumerate(labels):
+            if theirs is not None and label in theirs[across].values:
+                here = theirs.sel({across: label})
+                strokes.star(panel, place_of - 0.4, float(here[name]), float(here[f"{name}_std"]))
+        _edge(panel, data[name].values)
+        strokes.names(panel, ends)
+        panel.set_ylabel("regressor fit, smallest |cos|" if name == "regressor_fit" else "gating fit, smallest |cos|")
+
+
+def stuck(data: xr.Dataset, axes: Any) -> None:
+    """Who is stuck: every trial's error, and how many were found, are still moving or are stuck; two Axes."""
+    left, right = _panels(axes, 2)
+    points = cells_of(data, ("k", "samples"))
+    methods = [str(name) for name in data["method"].values]
+    look.plain(left)
+    left.set_yscale("log")
+    left.set_xlim(-0.5, len(points) - 0.5)
+    left.set_ylabel("error E(A, W) at the end")
+    words = [_words(point) for point in points]
+    left.set_xticks(range(len(points)), words)
+    left.tick_params(axis="x", length=0)
+    left.set_ylim(*_decades(data["error"].values))
+    ends = []
+    for number, method in enumerate(methods):
+        style, end = strokes.style_of(method), float("nan")
+        aside = 0.7 * ((number + 0.5) / len(methods) - 0.5)
+        for place, point in enumerate(points):
+            one = data.sel({**point, "method": method})
+            end = strokes.measured(left, place + aside, one["error"].values, style)
+            bad = one["error"].values[one["stuck"].values > 0]
+            cross: dict[str, Any] = {"marker": "x", "markersize": 8, "color": look.FAILURE, "linestyle": "none"}
+            left.plot(np.full(len(bad), place + aside + 0.14), bad, **cross, zorder=5, gid="stuck")
+        ends.append((end, strokes.name_of(method), style.colour))
+    _plain_numbers(left)
+    strokes.names(left, ends)
+    _verdict_bars(data, right, points, methods)
+
+
+def _verdict_bars(data: xr.Dataset, panel: Axes, points: list[dict[str, Any]], methods: list[str]) -> None:
+    """One bar of trials for each point and method: found, still moving, stuck."""
+    look.plain(panel)
+    total, rows, labels = data.sizes["trial"], 0, []
+    fills = {"found": look.RAMP(0.6), "still moving": look.RULE, "stuck": look.FAILURE, "diverged": look.INK}
+    inks = {"found": "white", "still moving": look.INK, "stuck": "white", "diverged": "white"}
+    for point in points:
+        for method in methods:
+            counts, start = verdict_counts(data.sel({**point, "method": method})), 0
+            for word in VERDICT_ORDER:
+                wide = counts[word]
+                if wide:
+                    panel.barh(-rows, wide, left=start, height=0.62, color=fills[word], linewidth=0, gid=word)
+                    text = f"{wide} {word}" if wide > 0.22 * total else f"{wide}"
+                    style: dict[str, Any] = {"ha": "center", "va": "center", "size": look.SMALL_SIZE}
+                    panel.text(start + wide / 2, -rows, text, color=inks[word], **style)
+                start += wide
+            labels.append(strokes.name_of(method) + ("" if len(points) == 1 else f"\n{_words(point, ', ')}"))
+            rows += 1
+    panel.set_yticks(-np.arange(rows), labels)
+    panel.set_ylim(-rows + 0.4, 0.6)
+    panel.set_xlim(0, total)
+    panel.tick_params(axis="y", length=0)
+    panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    panel.set_xlabel("trials")
+
+
+def curves(data: xr.Dataset, axes: Any) -> None:
+    """Figures 3 (b, c), 4 and 5: the error through EM, an Axes a cell; the dotted line is EM from the truth."""
+    points = cells_of(data)
+    bounds = _decades(np.clip(data["error"].values, None, _MOST))
+    for number, (point, panel) in enumerate(zip(points, _panels(axes, len(points)), strict=True)):
+        look.plain(panel)
+        panel.set_yscale("log")
+        panel.set_ylim(*bounds)
+        panel.set_xlim(0, int(data["iteration"].max()))
+        panel.set_title(_words(point, ", "), loc="left", size=look.TEXT_SIZE, color=look.INK, weight="bold")
+        panel.set_xlabel("iteration of EM")
+        if number == 0:
+            panel.set_ylabel("error E(A, W)")
+        best = float(data["best_error"].sel(point).median())
+        panel.axhline(best, color=look.FAILURE, linewidth=1.2, linestyle=(0, (5, 3)), zorder=1, gid="best")
+        ends = []
+        for method in map(str, data["method"].values):
+            style = strokes.style_of(method)
+            shown = data["error"].sel({**point, "method": method})
+            end = strokes.trials(panel, shown, "iteration", style)
+            ends.append((min(end, _MOST), strokes.name_of(method), style.colour))
+        _plain_numbers(panel)
+        if number == len(points) - 1 or (len(points) == 4 and number == 1):
+            strokes.names(panel, [*ends, (best, "EM from the truth", look.FAILURE)])
+
+
+def figure3(data: xr.Dataset, axes: Any) -> None:
+    """Figure 3: the gating fit through EM of the gates alone, then `curves`; one Axes more than there are k."""
+    panels = _panels(axes, 1 + data.sizes["k"])
+    first = panels[0]
+    gates = data["gates_alone"]
+    _cosine_axis(first, 0.0)
+    first.set_xlim(0, int(gates["gate_iteration"].max()))
+    first.set_title("k = 2", loc="left", size=look.TEXT_SIZE, color=look.INK, weight="bold")
+    first.set_xlabel("iteration of EM of the gates")
+    first.set_ylabel("gating fit")
+    for method in map(str, gates["gate_method"].values):
+        style = strokes.style_of("spectral+em" if method == "spectral" else method)
+        strokes.trials(first, gates.sel(gate_method=method), "gate_iteration", style)
+    note: dict[str, Any] = {"size": look.SMALL_SIZE, "transform": first.transAxes, "ha": "right"}
+    first.text(0.98, 0.16, "Newton's M-step: solid", color=look.INK, weight="bold", **note)
+    first.text(0.98, 0.08, "gradient M-step: dashed", color=look.REFERENCE, weight="bold", **note)
+    curves(data, panels[1:])
+
+
+def figure6(data: xr.Dataset, axes: Axes) -> None:
+    """Figure 6: the test error of every division and method, on one Axes; an empty row is one without a start."""
+    look.plain(axes)
+    names = [str(name) for name in data["method"].values]
+    values = data["test_error"].transpose("method", "trial").values
+    top = 1.15 * float(np.nanmax(np.nanmedian(values, axis=1)))
+    axes.set_xlim(0, top)
+    axes.set_ylim(-len(names) + 0.4, 0.6)
+    axes.set_yticks(-np.arange(len(names)), [strokes.name_of(name) for name in names])
+    axes.tick_params(axis="y", length=0)
+    for row, (name, errors) in enumerate(zip(names, values, strict=True)):
+        style = strokes.style_of(name)
+        middle = strokes.measured(axes, -row, np.minimum(errors, top), style, vertical=False)
+        beyond = int((errors > top).sum())
+        lost = int(np.isnan(errors).sum())
+        if beyond:
+            axes.plot([top], [-row], marker=">", markersize=7, color=style.colour, clip_on=False, gid="beyond")
+        words = f"{np.nanmedian(errors):.3f}" if np.isfinite(middle) else ""
+        words += f"  ({beyond} beyond)" if beyond else ""
+        words += f"  ({lost} without a start)" if lost else ""
+        place: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "size": look.SMALL_SIZE}
+        axes.text(1.02, -row, words, color=look.INK, clip_on=False, gid="median", **place)
+    axes.set_xlabel("mean squared error on test rows, target scaled to (−1, 1)")
+
+
+PLOTS: dict[str, Callable[..., None]] = {
+    "tables": fits,
+    "stuck": stuck,
+    "figure 3": figure3,
+    "figure 4": curves,
+    "figure 6": figure6,
+}
+
+
+def picture(data: xr.Dataset, scale: float = 1.0) -> Figure:
+    """The plot of a Dataset on a page of its own, with its heads, and its caption below.
+
+    Args:
+      data: what a function of `figures` returned.
+      scale: 1 for 100 dots per inch, 1.5 for a projector.
+
+    Raises:
+      ValueError: the Dataset is not one of theirs.
+    """
+    kind = kind_of(data)
+    page = look.figure(1100, page_height(data, kind), scale)
+    panels = panels_of(data, kind, page)
+    PLOTS[kind](data, panels[0] if kind == "figure 6" else panels)
+    look.caption(page, caption(data))
+    return page
+
+
+# --- pieces ----------------------------------------------------------------------------------------------------------
+
+
+def _panels(axes: Any, count: int) -> list[Axes]:
+    panels = list(np.atleast_1d(np.asarray(axes, dtype=object)).ravel())
+    require(len(panels) == count, f"axes must be {count} Axes", got=len(panels))
+    return panels
+
+
+def _words(point: dict[str, Any], between: str = "\n") -> str:
+    """ "k = 8, n = 6000" """
+    symbols = {"k": "k = {}", "samples": "n = {:,}", "activation": "{}", "noise": "σ = {}"}
+    return between.join(symbols[name].format(value) for name, value in point.items())
+
+
+def _floor(values: np.ndarray, step: float = 0.05) -> float:
+    """A round number below nearly all values, between .5 and .95."""
+    finite = values[np.isfinite(values)]
+    return float(np.clip(np.floor(np.quantile(finite, 0.01) / step) * step, 0.5, 0.95)) if finite.size else 0.0
+
+
+def _cosine_axis(axes: Axes, low: float) -> None:
+    look.plain(axes)
+    axes.set_ylim(low, 1 + 0.02 * (1 - low))
+    axes.axhline(1, color=look.RULE, linewidth=0.8, zorder=0)
+
+
+def _edge(axes: Axes, values: np.ndarray) -> None:
+    """Says how many values lie below the axis."""
+    below = int((values < axes.get_ylim()[0]).sum())
+    if below:
+        style: dict[str, Any] = {"size": look.SMALL_SIZE, "color": look.MUTED, "transform": axes.transAxes}
+        axes.text(0.02, 0.015, f"▽ {below} trials lie below", ha="left", va="bottom", **style)
+
+
+def _decades(values: np.ndarray) -> tuple[float, float]:
+    """Limits of a logarithmic axis that hold all values."""
+    finite = values[np.isfinite(values) & (values > 0)]
+    if not finite.size:
+        return 0.1, 10.0
+    return 0.8 * float(finite.min()), 1.25 * float(finite.max())
+
+
+def _plain_numbers(axes: Axes) -> None:
+    """1, 2 and 5 of each decade (and more, where that is few), written as they are said."""
+    low, high = axes.get_ylim()
+    few = high / low < 10
+    bases = (1, 1.5, 2, 3, 4, 5, 6, 8) if few else (1, 2, 5)
+    marks = [base * 10.0**power for power in range(-4, 4) for base in bases if low <= base * 10.0**power <= high]
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_yticks(marks)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
