@@ -12,6 +12,7 @@ from torch import Tensor
 
 from moe_lab.recovery.data import Parameters
 
+_FAR = 1e30
 _ALL_PERMUTATIONS = 6  # up to so many experts every permutation is tried where the criterion is no sum
 
 
@@ -22,7 +23,9 @@ def in_gauge(gates: Float[Tensor, "*T k d"]) -> Float[Tensor, "*T k d"]:
 
 def matched(regressors: Float[Tensor, "T k d"], truth: Float[Tensor, "T k d"]) -> Int[Tensor, "T k"]:
     """For each true expert the estimate that goes with it: least sum of squares over all permutations."""
-    cost = torch.cdist(truth, regressors).square().cpu().numpy()
+    cost = (
+        torch.cdist(truth, regressors).square().nan_to_num(_FAR, _FAR).cpu().numpy()
+    )  # a diverged trial has some order
     return torch.as_tensor(np.stack([linear_sum_assignment(one)[1] for one in cost]), device=regressors.device)
 
 
@@ -76,7 +79,7 @@ def _aligned(regressors: Tensor, truth: Tensor) -> Tensor:
 
 
 def _unit(vectors: Tensor) -> Tensor:
-    return vectors / torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp(min=1e-300)
+    return vectors / torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp(min=torch.finfo(vectors.dtype).tiny)
 
 
 def cosines(truth: Float[Tensor, "T k d"], found: Float[Tensor, "T m d"]) -> Float[np.ndarray, "T k m"]:

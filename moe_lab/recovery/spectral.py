@@ -19,6 +19,8 @@ from moe_lab.recovery.transforms import Polynomial, Transforms
 PLAIN = Polynomial((1.0,), 1.0, ())
 """y as it is: its third moment mixes regressors with gates in every way (gridlock2019, eq. 3)."""
 
+_BETTER = 1e-6  # starts that come to the same end differ by rounding, and in the order of their experts
+
 
 class Found(NamedTuple):
     """What a decomposition has found so far.
@@ -97,7 +99,7 @@ def _orth_als(inputs: Inputs, y: Tensor, k: int, transforms: Transforms, weights
         if best is None:
             best = factors, left
         else:
-            better = left < best[1]
+            better = left < (1 - _BETTER) * best[1]
             best = torch.where(better[:, None, None], factors, best[0]), torch.where(better, left, best[1])
     assert best is not None
     return Found(1, tensors.oriented(best[0], inputs, y, transforms), None)
@@ -111,4 +113,4 @@ def _unexplained(moment: Float[Tensor, "T m"], terms: Float[Tensor, "T k m"]) ->
 
 
 def _unit(vectors: Tensor) -> Tensor:
-    return vectors / torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp(min=1e-300)
+    return vectors / torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp(min=torch.finfo(vectors.dtype).tiny)

@@ -88,8 +88,9 @@ def whitener(second: Float[Tensor, "T d d"], k: int, sign: float) -> tuple[Tenso
       RankError: fewer than k eigenvalues of some trial are above rounding.
     """
     values, vectors = torch.linalg.eigh(sign * (second + second.mT) / 2)
+    largest = values.abs().amax(1)
     values, vectors = values[:, -k:].flip(1), vectors[:, :, -k:].flip(2)
-    good = values[:, -1] > _RANK * values[:, 0].clamp(min=0)
+    good = values[:, -1] > _RANK * largest
     if not bool(good.all()):
         bad = (~good).nonzero()[:, 0].tolist()
         raise RankError(
@@ -178,7 +179,9 @@ def orth_als(
             khatri_rao = (one[:, :, None] * two[:, None]).flatten(1, 2)  # (T, d d, k)
             gram = (one.mT @ one) * (two.mT @ two)
             solved = torch.linalg.lstsq(gram, (flat @ khatri_rao).mT).solution.mT
-            factors[mode] = solved / torch.linalg.vector_norm(solved, dim=1, keepdim=True).clamp(min=1e-300)
+            factors[mode] = solved / torch.linalg.vector_norm(solved, dim=1, keepdim=True).clamp(
+                min=torch.finfo(solved.dtype).tiny
+            )
     return factors[2].mT
 
 

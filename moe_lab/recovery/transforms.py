@@ -149,7 +149,7 @@ def _solve(g: Activation, moments: np.ndarray, degree: int, sigma: float) -> Pol
     """The polynomial of a degree, from E[g^i He_j]."""
     columns = _columns(moments, degree, sigma)
     system, wanted = columns[:-1, 1:degree].T, -columns[-1, 1:degree]
-    scale = np.abs(system).max(initial=0)
+    scale = np.abs(columns[:-1]).max(initial=0)  # of all moments: where those with He_j vanish, rounding is not a scale
     name = {2: "P2", 3: "P3", 4: "Q4"}[degree]
     if scale == 0 or np.linalg.svd(system / scale, compute_uv=False)[-1] < _SINGULAR:
         raise InvalidActivationError(
