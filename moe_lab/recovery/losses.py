@@ -1,0 +1,232 @@
+"""The losses of gated2019, each with its exact gradient: L4 (eq. 7 and 8), squared error, and L_log (eq. 9).
+
+The Hermite projections of section 3.1 are t1(u, v, x) = He_4(x)(u, u, v, v) / c and t2(u, x) = t1(u, u, x), so that
+eq. 7 is one sum over pairs of rows a_i of A:
+
+    H_ij  = mean Q4(y) He_4(x)(a_i, a_i, a_j, a_j) / c
+    L4(A) = sum_ij C_ij H_ij + lambda sum_i (mean Q2(y) He_2(x)(a_i, a_i) / c' - 1)^2 + delta/2 |A|^2,
+    C_ij  = 1 for i != j,  C_ii = -mu
+
+c and c' are the strengths of Q4 and Q2 (24 and 2 for the identity). Everything is a polynomial in <a_i, x>, so the
+gradient's means are all rows of one matrix product with x.
+
+Shapes: T trials, N samples, d dimensions, k experts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.special import ndtri
+from scipy.stats import qmc
+from torch import Tensor
+
+from moe_lab.config import require
+from moe_lab.recovery.activations import Activation
+from moe_lab.recovery.data import Parameters
+from moe_lab.recovery.em import State, posterior
+from moe_lab.recovery.transforms import Transforms
+
+_SOBOL = 13  # 2^13 points, each with its mirror image
+
+
+class Weights(NamedTuple):
+    """The three constants of eq. 7.
+
+    Attributes:
+      mu: the reward of a row's own fourth moment.
+      penalty: lambda, of a row whose second moment is not 1.
+      ridge: delta, which alone pulls A into the span of the true regressors.
+    """
+
+    mu: float
+    penalty: float
+    ridge: float
+
+
+class Loss(NamedTuple):
+    """A loss and its slope.
+
+    Attributes:
+      value: (T,).
+      slope: the gradient by regressors and by gates; zeros where the loss does not depend on them.
+    """
+
+    value: Float[Tensor, " T"]
+    slope: State
+
+
+def hermite_projections(
+    u: Float[Tensor, "T d"], v: Float[Tensor, "T d"], x: Float[Tensor, "T N d"], c: float, c_second: float
+) -> tuple[Float[Tensor, "T N"], Float[Tensor, "T N"], Float[Tensor, "T N"]]:
+    """t1(u, v, x), t2(u, x) and t3(u, x) of section 3.1, term by term as printed.
+
+    Args:
+      c, c_second: c_{g,sigma} and c'_{g,sigma}, `transforms(g, sigma).q4.strength` and `.p2.strength`.
+    """
+    a, b = (x @ u[..., None])[..., 0], (x @ v[..., None])[..., 0]
+    uu, vv, uv = ((one * two).sum(1, keepdim=True) for one, two in ((u, u), (v, v), (u, v)))
+    t1 = a**2 * b**2 - uu * b**2 - 4 * a * b * uv - vv * a**2 + uu * vv + 2 * uv**2
+    t2 = a**4 - 6 * uu * a**2 + 3 * uu**2
+    return t1 / c, t2 / c, (a**2 - uu) / c_second
+
+
+def l4(
+    rows: Float[Tensor, "T k d"],
+    x: Float[Tensor, "T N d"],
+    y: Float[Tensor, "T N"],
+    polynomials: Transforms,
+    weights: Weights,
+) -> tuple[Float[Tensor, " T"], Float[Tensor, "T k d"]]:
+    """L4 on samples (eq. 7) with means for expectations, and its gradient.
+
+    The square in eq. 7 is that of a mean, so that on n samples L4 is larger than eq. 8 by lambda times its variance,
+    in expectation, of the order of lambda |a|^4 / n.
+
+    Args:
+      rows: A, whose rows are the a_i; not the regressors themselves (see `read`).
+      x: drawn from N(0, I), for which alone the Hermite projections are made.
+    """
+    k, n = rows.shape[1], x.shape[1]
+    u = rows @ x.mT
+    squares, gram = u.square(), rows @ rows.mT
+    norms = gram.diagonal(dim1=1, dim2=2)
+    fourth = polynomials.q4(y)[:, None] / (polynomials.q4.strength * n)
+    second = polynomials.q2(y)[:, None] / (polynomials.q2.strength * n)
+    pairs = _pairs(k, weights.mu, rows)
+    cubes = fourth * u * (pairs @ squares)
+    means = torch.cat((cubes, fourth * u, second * u), dim=1) @ x  # every mean over samples that the gradient needs
+    cubic, single, double = means.split(k, dim=1)
+    quartic = (fourth * squares) @ squares.mT
+    mixed = single @ rows.mT  # mean q4 u_i u_j
+    own = mixed.diagonal(dim1=1, dim2=2)
+    total = fourth.sum(2)[..., None]
+    tensor = quartic - norms[..., None] * own[:, None] - norms[:, None] * own[..., None] - 4 * gram * mixed
+    tensor = tensor + total * (norms[..., None] * norms[:, None] + 2 * gram.square())
+    slope = cubic + (pairs @ (total * norms[..., None] - own[..., None])) * rows - (pairs @ norms[..., None]) * single
+    slope = slope - 2 * (pairs * gram) @ single - 2 * (pairs * mixed) @ rows + 2 * total * (pairs * gram) @ rows
+    weight = second.sum(2)[..., None]
+    miss = (double * rows).sum(2, keepdim=True) - weight * norms[..., None] - 1
+    value = (pairs * tensor).sum((1, 2)) + weights.penalty * miss.square().sum((1, 2))
+    slope = 4 * slope + 4 * weights.penalty * miss * (double - weight * rows)
+    return value + weights.ridge / 2 * norms.sum(1), slope + weights.ridge * rows
+
+
+def l4_population(
+    rows: Float[Tensor, "T k d"], truth: Float[Tensor, "T m d"], shares: Float[Tensor, "T m"], weights: Weights
+) -> tuple[Float[Tensor, " T"], Float[Tensor, "T k d"]]:
+    """L4 without samples (eq. 8), and its gradient.
+
+    It equals eq. 7 in expectation where every gate is orthogonal to every regressor, and for two experts with an odd g
+    whatever the gates. Elsewhere derivatives of the gates, which lemma 1 needs to vanish, stay in eq. 7.
+
+    Args:
+      truth: a*, the true regressors.
+      shares: E p_m(x), see `shares_of`.
+    """
+    product = truth @ rows.mT  # (T, m, k)
+    squares, share = product.square(), shares[..., None]
+    pairs = _pairs(rows.shape[1], weights.mu, rows)
+    mixed = squares @ pairs
+    miss = (share * squares).sum(1, keepdim=True) - 1
+    norms = rows.square().sum((1, 2))
+    value = (share * squares * mixed).sum((1, 2)) + weights.penalty * miss.square().sum((1, 2))
+    slope = 4 * (share * product * (mixed + weights.penalty * miss)).mT @ truth
+    return value + weights.ridge / 2 * norms, slope + weights.ridge * rows
+
+
+def _pairs(k: int, mu: float, like: Tensor) -> Float[Tensor, "k k"]:
+    """C: 1 for two different rows, -mu for a row with itself."""
+    return 1 - (1 + mu) * torch.eye(k, dtype=like.dtype, device=like.device)
+
+
+def shares_of(gates: Float[Tensor, "T k d"]) -> Float[Tensor, "T k"]:
+    """E p_m(x) for x ~ N(0, I): how often each expert is chosen, on fixed Sobol points with their mirror images.
+
+    Exact for two experts, whose shares are halves.
+    """
+    k = gates.shape[1]
+    uniform = qmc.Sobol(k, scramble=False).random_base2(_SOBOL) + 0.5 ** (_SOBOL + 1)  # the first point is 0
+    points = torch.as_tensor(ndtri(uniform), dtype=gates.dtype)
+    values, vectors = torch.linalg.eigh(gates @ gates.mT)
+    roots = vectors * values.clamp(min=0).sqrt()[:, None]  # scores with the covariance W W^T need no d dimensions
+    scores = points.to(gates.device) @ roots.mT
+    return (scores.softmax(2).mean(1) + (-scores).softmax(2).mean(1)) / 2
+
+
+def l2(state: State, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g: Activation) -> Loss:
+    """The mean square of y - sum_i softmax_i(<w, x>) g(<a_i, x>) (section 3.1), with w_k kept where it is."""
+    u = state.regressors @ x.mT
+    value, bend = _with_slope(g, u)
+    prior = (state.gates @ x.mT).softmax(1)
+    predicted = (prior * value).sum(1, keepdim=True)
+    residual = predicted - y[:, None]
+    pull = residual * prior * (2 / x.shape[1])
+    slopes = torch.cat((pull * bend, pull * (value - predicted)), dim=1) @ x
+    regressors, gates = slopes.split(u.shape[1], dim=1)
+    return Loss(residual.square().mean((1, 2)), State(regressors, _fixed(gates)))
+
+
+def _with_slope(g: Activation, u: Tensor) -> tuple[Tensor, Tensor]:
+    """g(u) and g'(u), elementwise."""
+    if g.linear:
+        return u, torch.ones_like(u)
+    with torch.enable_grad():
+        at = u.detach().requires_grad_()
+        value = g(at)
+        (slope,) = torch.autograd.grad(value.sum(), at)
+    return value.detach(), slope
+
+
+def l_log(state: State, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g: Activation, sigma: float) -> Loss:
+    """Minus the mean log-likelihood, and its gradient by the gates alone (eq. 9 and 14), with w_k kept where it is.
+
+    Eq. 14 has no x, which its own derivation and lemma 3 have.
+    """
+    after, prior, likelihood = posterior(state, x, y, g, sigma)
+    slope = (prior - after) @ x / x.shape[1]
+    return Loss(-likelihood, State(torch.zeros_like(state.regressors), _fixed(slope)))
+
+
+def _fixed(slope: Tensor) -> Tensor:
+    """The gradient by the gates with that of w_k, which fixes the gauge, at 0."""
+    slope[:, -1] = 0
+    return slope
+
+
+def projected(gates: Float[Tensor, "T k d"], radius: float) -> Float[Tensor, "T k d"]:
+    """Every w_i moved to the nearest point of the ball |w| <= R (the projection onto Omega, section 3.2)."""
+    require(math.isfinite(radius) and radius > 0, "radius (R) must be a finite number greater than 0", R=radius)
+    return gates * (radius / torch.linalg.vector_norm(gates, dim=2, keepdim=True).clamp(min=radius))
+
+
+def read(rows: Float[Tensor, "T k d"]) -> Float[Tensor, "T k d"]:
+    """The unit regressors that a minimiser A of L4 means: the rows of (A^+)^T (theorem 1), whose signs are open.
+
+    Rows of A themselves are orthogonal to all true regressors but one, and equal the regressors only where those are
+    orthonormal. Trials whose A is not finite give NaN.
+    """
+    finite = torch.isfinite(rows).flatten(1).all(1)[:, None, None]
+    inverse = torch.linalg.pinv(torch.where(finite, rows, 0.0)).mT
+    unit = inverse / torch.linalg.vector_norm(inverse, dim=2, keepdim=True).clamp(min=1e-300)
+    return torch.where(finite, unit, float("nan"))
+
+
+def minimiser(truth: Parameters, weights: Weights) -> Float[np.ndarray, "T k d"]:
+    """Where eq. 8 is least for orthonormal regressors and orthogonal gates: a_i = s_i a_i*, with the best length s_i.
+
+    For every row apart, -mu p s^4 + lambda (p s^2 - 1)^2 + delta/2 s^2 is least at
+    s^2 = (2 lambda p - delta/2) / (2 p (lambda p - mu)).
+
+    Raises:
+      ValueError: delta is so large that A = 0 is the minimiser, or mu so large that there is none.
+    """
+    p = shares_of(truth.gates).cpu().numpy()
+    rule = "2 lambda p must be greater than delta/2, and lambda p greater than mu, for every expert's share p"
+    top, bottom = 2 * weights.penalty * p - weights.ridge / 2, 2 * p * (weights.penalty * p - weights.mu)
+    require(bool((top > 0).all() and (bottom > 0).all()), rule, **weights._asdict(), p=p.min())
+    return np.sqrt(top / bottom)[..., None] * truth.regressors.cpu().numpy()
