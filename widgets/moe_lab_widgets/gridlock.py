@@ -135,7 +135,7 @@ class GridlockLab(Lab):
                 f"Start: T₃ is whitened to {experts} × {experts} × {experts} numbers, and nothing is found yet; "
                 "joint EM begins with random regressors and gates."
             )
-        if record.phase == 0:
+        if record.seeking:
             return (
                 f"Power iteration {step} of {power}: {ours} of {experts} regressors have |cos| ≥ {FOUND:g} (trial "
                 f"{shown + 1}); joint EM, iteration {joint}: {theirs} of {experts}."

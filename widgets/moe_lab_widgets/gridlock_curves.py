@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from moe_lab import look
 from moe_lab.training import Snapshot
+from moe_lab_widgets import gridlock_settings as of
 from moe_lab_widgets.gridlock_panels import COLOURS, NAMES, TEAL
 from moe_lab_widgets.gridlock_record import FOUND, GAIN, METHODS, WINDOW, Frame
-from moe_lab_widgets.gridlock_settings import EVERYTHING_ITERATIONS, GATE_ITERATIONS, POWER_ITERATIONS
 from moe_lab_widgets.picture import Strip
 from moe_lab_widgets.router_scene import Panel, Scene
 from moe_lab_widgets.specialization_cells import Grid, stamp, write
@@ -190,9 +190,6 @@ class Stages(Panel):
         for edge in self.EDGES[1:3]:
             axes.axvline(edge, color=look.REFERENCE, linewidth=0.8, zorder=1)
         axes.axhline(FOUND, color=look.FAILURE, linewidth=1, zorder=1)
-        place: dict[str, Any] = {"size": look.SMALL_SIZE, "va": "center", "ha": "right"}
-        axes.text(0.97, 0.30, "regressors", color=look.INK, weight="bold", **place)
-        axes.text(0.97, 0.22, "gates", color=TEAL, weight="bold", **place)
         regressors = LineCollection([], colors=[(look.INK, 0.8)], linewidths=1.4, zorder=3)
         gates = LineCollection([], colors=[TEAL], linewidths=1.4, linestyles="--", zorder=4)
         axes.add_collection(regressors)
@@ -210,15 +207,17 @@ class Stages(Panel):
         """
         if not self.renew(power, trials, shown):
             return
-        self._ends = (power, power + GATE_ITERATIONS, power + GATE_ITERATIONS + EVERYTHING_ITERATIONS)
-        of = f"trial {shown + 1}: " if trials > 1 else ""
-        self.write(862, 50, f"{of}|cos| with the true one")
+        self._ends = (power, power + of.GATE_ITERATIONS, power + of.GATE_ITERATIONS + of.EVERYTHING_ITERATIONS)
+        which = f"trial {shown + 1}: " if trials > 1 else ""
+        self.write(862, 50, f"{which}|cos| with the true one")
+        self.write(862, 66, "— regressors", color=look.INK, weight="bold")
+        self.write(962, 66, "- - gates", color=TEAL, weight="bold")
         bottom = TOP + HEIGHT
         spans = zip(self.EDGES, self.EDGES[1:], ("power", "gates", "all"), (0, *self._ends), self._ends, strict=False)
         for left, right, name, first, last in spans:
             middle = self.LEFT + self.WIDTH * (left + right) / 2
             self.write(middle, bottom + 12, name, ha="center", color=look.INK)
-            each = POWER_ITERATIONS if name == "power" else last - first
+            each = of.POWER_ITERATIONS if name == "power" else last - first
             self.write(middle, bottom + 29, f"{each} each" if name == "power" else f"{each} it.", ha="center")
         self.write(self.LEFT - 7, TOP + HEIGHT * (1 - FOUND / 1.03), f"{FOUND:g}", ha="right", color=look.FAILURE)
         self.write(862, TABLE, "✓ found at the end of each stage", color=TEAL)
@@ -244,9 +243,9 @@ class Stages(Panel):
     def _components(self, record: Frame, shown: int) -> list[NDArray[np.float64]]:
         """For each component that power iterations have sought so far, (m, 2) its iterations and best |cos|."""
         curves = record.past.components(shown)
-        wide = self.EDGES[1] / POWER_ITERATIONS
+        wide = self.EDGES[1] / of.POWER_ITERATIONS
         done = min(record.spectral.step, self._ends[0])
-        seen = [curve[: max(done - POWER_ITERATIONS * i, 0)] for i, curve in enumerate(curves)]
+        seen = [curve[: max(done - of.POWER_ITERATIONS * i, 0)] for i, curve in enumerate(curves)]
         return [np.stack((wide * np.arange(1, len(one) + 1), one), axis=1) for one in seen if len(one)]
 
     def _counts(self, shots: list[Snapshot], shown: int) -> list[list[str]]:

@@ -135,7 +135,7 @@ def told(record: Frame, method: str, shown: int) -> str:
     k = record.spectral["cosines"].shape[1]
     if shot is None:
         return "waits for its samples"
-    if method == "spectral" and record.phase == 0:
+    if method == "spectral" and record.seeking:
         return f"power iteration {shot.step} of {record.past.power}: {count} of {k}"
     step = shot.step - (record.past.power if method == "spectral" else 0)
     return f"EM iteration {step}: {count} of {k} found"

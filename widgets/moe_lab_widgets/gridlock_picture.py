@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from moe_lab_widgets import gridlock_settings as of
 from moe_lab_widgets.gridlock_curves import Errors, Stages
 from moe_lab_widgets.gridlock_panels import Matrices
 from moe_lab_widgets.gridlock_record import Frame
-from moe_lab_widgets.gridlock_settings import (
-    EVERYTHING_ITERATIONS,
-    GATE_ITERATIONS,
-    POWER_ITERATIONS,
-    error_limits,
-)
 from moe_lab_widgets.router_scene import Scene
 
 
@@ -36,14 +31,14 @@ class GridlockPicture(Scene):
 
     def begin(self, values: dict[str, Any]) -> None:
         self._values = values
-        longest = max(values["iterations"], GATE_ITERATIONS + EVERYTHING_ITERATIONS)
-        self.errors.set(values["trials"], longest, error_limits(values))
+        longest = max(values["iterations"], of.GATE_ITERATIONS + of.EVERYTHING_ITERATIONS)
+        self.errors.set(values["trials"], longest, of.error_limits(values))
         self._set(self.shown(values["trials"]))
 
     def _set(self, shown: int) -> None:
         experts, trials = self._values["experts"], self._values["trials"]
         self.matrices.set(experts, trials, shown)
-        self.stages.set(experts * POWER_ITERATIONS, trials, shown)
+        self.stages.set(experts * of.POWER_ITERATIONS, trials, shown)
 
     def update(self, record: Frame) -> None:
         shown = self.shown(record.trials)

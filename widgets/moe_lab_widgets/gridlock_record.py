@@ -104,9 +104,9 @@ class Frame:
         return self.spectral.trials
 
     @property
-    def phase(self) -> int:
-        """Of the spectral method: 0 while regressors are sought, 1 while gates are, 2 while everything moves."""
-        return int(np.nanmax(self.spectral["phase"], initial=0))
+    def seeking(self) -> bool:
+        """Whether the spectral method is still at its power iterations, and has not begun with EM."""
+        return self.spectral.step <= self.past.power
 
     @property
     def ended(self) -> bool:
@@ -137,7 +137,7 @@ class Frame:
     def gate_cosines(self, method: str) -> NDArray[np.float64]:
         """(trial, expert - 1) |cos| of each gate with the true one; 0 before the spectral method looks for them."""
         shot = self.of(method)
-        unknown = shot is None or (method == "spectral" and self.phase == 0)
+        unknown = shot is None or (method == "spectral" and self.seeking)
         return np.nan_to_num(
             np.zeros_like(self.spectral["gate_cosines"]) if unknown or shot is None else shot["gate_cosines"]
         )
