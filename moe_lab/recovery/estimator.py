@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -35,6 +35,7 @@ from moe_lab.recovery.transforms import InvalidActivationError, gaussian_moments
 from moe_lab.trials import threads_for
 
 METHODS = ("spectral+em", "spectral", "joint-em")
+Data = Any  # array-likes and all that scikit-learn's validation refuses in words of its own
 _FLAT = 1e-10  # variance along a direction, relative to the largest, from which it counts as none
 
 
@@ -60,7 +61,7 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
     (1, 2)
 
     Args:
-      n_experts: k.
+      n_experts: k, from 1; one expert is a regression with a weak prior.
       activation: g, a name of `ACTIVATIONS` or an `Activation`.
       method: "spectral+em", EM of everything from regressors found by moments; "spectral", where EM moves the gates,
         the regressors' lengths and the intercepts only, and the directions stay; "joint-em", EM from random starts.
@@ -71,7 +72,7 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
       n_init: random starts of "joint-em", of which the likeliest is kept.
       max_iter: the most iterations of EM.
       tol: EM ends when an iteration gains less than this in the mean log-likelihood (with the prior).
-      random_state: of the starts.
+      random_state: of the starts; a number, a RandomState or None.
 
     Attributes:
       coef_: (k, d) a_i, in the units of x; intercept_: (k,) b_i.
@@ -88,19 +89,19 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
         directions (too few samples or features, an unfit activation), and EM begins with random starts instead.
     """
 
-    def __init__(
+    def __init__(  # of any types: scikit-learn's constructors take what they are given, and `fit` tells what is wrong
         self,
-        n_experts: int = 2,
-        activation: str | Activation = "identity",
-        method: Literal["spectral+em", "spectral", "joint-em"] = "spectral+em",
+        n_experts: Any = 2,
+        activation: Any = "identity",
+        method: Any = "spectral+em",
         *,
-        fit_intercept: bool = True,
-        scale_target: bool = True,
-        prior: float = 1.0,
-        n_init: int = 5,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        random_state: int | np.random.RandomState | None = None,
+        fit_intercept: Any = True,
+        scale_target: Any = True,
+        prior: Any = 1.0,
+        n_init: Any = 5,
+        max_iter: Any = 500,
+        tol: Any = 1e-6,
+        random_state: Any = None,
     ) -> None:
         self.n_experts = n_experts
         self.activation = activation
@@ -121,7 +122,7 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
 
     # --- fitting ----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: Data, y: Data) -> Self:
         """Fits the mixture.
 
         Args:
@@ -177,7 +178,7 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
         z, y = torch.as_tensor(data.z)[None], torch.as_tensor(data.y)[None]
         directions = self._directions(z, y, g, random) if self.method != "joint-em" else None
         self.start_ = "random" if directions is None else "spectral"
-        x = torch.cat((z, torch.ones_like(z[..., :1])), dim=2) if self.fit_intercept else z
+        x = torch.cat((z, z.new_ones(1, z.shape[1], 1)), dim=2) if self.fit_intercept else z
         settings: dict[str, Any] = {"iterations": self.max_iter, "tolerance": self.tol}
         if directions is None:
             starts = self.n_init if self.n_experts > 1 else 1
@@ -216,7 +217,7 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
         the identity exactly, P3 = y^3 - 3 E[y^2] y whatever part of y is noise.
         """
         k, method = self.n_experts, Spectral()
-        inputs = Inputs(z, torch.zeros_like(z[:, :1]), torch.ones_like(z[:, :1, 0]))
+        inputs = Inputs(z, z.new_zeros(1, 1, z.shape[2]), z.new_ones(1, 1))
         starts = torch.as_tensor(random.standard_normal((1, method.starts(k), k)))
         try:
             require(k <= z.shape[2], "n_experts must be at most the rank of X", n_experts=k, rank=z.shape[2])
@@ -258,19 +259,19 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
 
     # --- predicting -------------------------------------------------------------------------------------------------
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict(self, X: Data) -> NDArray[np.float64]:
         """(n,) E[y | x], the experts' answers weighted by their gates."""
         return self._at(X, lambda answers, gates: (answers * gates).sum(1))
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict_proba(self, X: Data) -> NDArray[np.float64]:
         """(n, k) the gates softmax(<w_i, x> + v_i): how probable it is that each expert answers. Rows sum to 1."""
         return self._at(X, lambda _, gates: gates)
 
-    def predict_experts(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict_experts(self, X: Data) -> NDArray[np.float64]:
         """(n, k) each expert's answer."""
         return self._at(X, lambda answers, _: answers)
 
-    def _at(self, X: ArrayLike, pick: Callable[..., NDArray[np.float64]]) -> NDArray[np.float64]:
+    def _at(self, X: Data, pick: Callable[..., NDArray[np.float64]]) -> NDArray[np.float64]:
         check_is_fitted(self)
         x: NDArray[np.float64] = validate_data(self, X, dtype=np.float64, reset=False)
         g = activation_of(self.activation)
