@@ -46,10 +46,7 @@ class GridlockLab(Lab):
         self._offer()
 
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
-        spectral, joint = of.runs(values)
-        past = Past(values["experts"] * of.POWER_ITERATIONS, values["iterations"])
-        best = lambda: from_the_truth(spectral, of.BEST_ITERATIONS)  # noqa: E731
-        return side_by_side(train_run(spectral), lambda: train_run(joint), best, past, of.power_stride(values))
+        return records_of(values, *of.runs(values))
 
     def make_picture(self, values: dict[str, Any]) -> GridlockPicture:
         picture = GridlockPicture(scale=self.scale)
@@ -150,6 +147,18 @@ class GridlockLab(Lab):
         falling = [int(record.falling(method).sum()) for method in ("spectral", "joint")]
         said += f"stuck: {stuck[0]} against {stuck[1]} of {trials} trial{'s' * (trials > 1)}"
         return said + (f" ({falling[0]} and {falling[1]} still falling)." if any(falling) else ".")
+
+
+def records_of(values: Mapping[str, Any], spectral: Run, joint: Run) -> Iterator[Frame]:
+    """The records of two runs that were made of these values."""
+    past = Past(values["experts"] * of.POWER_ITERATIONS, values["iterations"])
+    return side_by_side(
+        train_run(spectral),
+        lambda: train_run(joint),
+        lambda: from_the_truth(spectral, of.BEST_ITERATIONS),
+        past,
+        of.power_stride(values),
+    )
 
 
 def from_the_truth(run: Run, iterations: int) -> Iterator[NDArray[np.float64]]:
