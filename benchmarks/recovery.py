@@ -1,0 +1,153 @@
+"""Recovery of all trials at once against a loop over trials, and the memory that a third moment at d=200 takes."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks import plain_mixture as plain
+from benchmarks.measure import Result, in_turns, ratio
+from moe_lab.recovery import JointEM, MixtureTask, Run, Spectral, measures
+from moe_lab.recovery.data import Samples
+from moe_lab.recovery.em import State
+from moe_lab.recovery.training import draw_samples, power_starts, random_start, recover, states
+
+SEED = 0
+TABLE_2 = Run(model=Spectral(joint_iterations=0), task=MixtureTask(), samples=2000, trials=20, seed=SEED, device="cpu")
+FIGURE_3 = Run(
+    model=JointEM(iterations=30),
+    task=MixtureTask(experts=3, noise=0.5),
+    samples=8000,
+    trials=10,
+    seed=SEED,
+    device="cpu",
+)
+LARGE = MixtureTask(experts=5, dimension=200)
+LARGE_SAMPLES = 50_000
+
+
+def run() -> list[Result]:
+    return [*spectral(), *joint(), *memory()]
+
+
+# --- all trials at once, and one by one -------------------------------------------------------------------------------
+
+
+def spectral(rounds: int = 9) -> list[Result]:
+    """Table 2's spectral method: 20 trials of k=2 d=10 n=2000, power iterations and 5 EM steps of the gates."""
+    samples = draw_samples(TABLE_2)
+    rivals: dict[str, Callable[[], Any]] = {
+        "spectral": lambda: end(TABLE_2, samples),
+        "loop": lambda: spectral_loop(TABLE_2, samples, plain.power),
+        "textbook": lambda: spectral_loop(TABLE_2, samples, plain.power_one_by_one),
+        "drawn": lambda: recover(TABLE_2),
+    }
+    for name in ("loop", "textbook"):
+        same(rivals["spectral"](), rivals[name]())
+    fit = measures.regressor_fit(end(TABLE_2, samples).regressors, samples.truth.regressors).mean()
+    seconds = in_turns(rivals, calls=1, rounds=rounds)
+    return [
+        Result(
+            "spectral_20_trials", statistics.median(seconds["spectral"]), "CPU s", 0.3,
+            note=f"mean regressor fit {fit:.3f}",
+        ),
+        Result("spectral_20_trials_drawn", statistics.median(seconds["drawn"]), "CPU s", note="drawing included"),
+        Result("spectral_over_textbook", ratio(seconds["textbook"], seconds["spectral"]), "times", 3.0, "at least"),
+        Result("spectral_textbook", statistics.median(seconds["textbook"]), "CPU s", note="trials and starts looped"),
+        Result("spectral_over_loop", ratio(seconds["loop"], seconds["spectral"]), "times"),
+        Result("spectral_loop", statistics.median(seconds["loop"]), "CPU s", note="trials looped"),
+    ]  # fmt: skip
+
+
+def joint(rounds: int = 5) -> list[Result]:
+    """Figure 3's joint EM: 10 trials of k=3 d=10 n=8000, 30 iterations."""
+    samples = draw_samples(FIGURE_3)
+    rivals: dict[str, Callable[[], Any]] = {
+        "joint": lambda: end(FIGURE_3, samples),
+        "loop": lambda: joint_loop(FIGURE_3, samples),
+    }
+    same(rivals["joint"](), rivals["loop"]())
+    seconds = in_turns(rivals, calls=1, rounds=rounds)
+    return [
+        Result("joint_em_10_trials", statistics.median(seconds["joint"]), "CPU s", 1.0),
+        Result("joint_em_over_loop", ratio(seconds["loop"], seconds["joint"]), "times", 1.0, "at least"),
+        Result("joint_em_loop", statistics.median(seconds["loop"]), "CPU s"),
+    ]
+
+
+def end(of: Run, samples: Samples) -> State:
+    """What the engine ends with."""
+    *_, (_, _, state) = states(of, samples, watch=False)
+    return state
+
+
+def spectral_loop(of: Run, samples: Samples, method: plain.Power) -> State:
+    """The same by a loop over trials."""
+    assert isinstance(of.model, Spectral)
+    starts, begin, model, sigma = power_starts(of, samples.x), random_start(of, samples.x), of.model, of.task.noise
+    found = []
+    for x, y, start, gates in zip(samples.x, samples.y, starts, begin.gates, strict=True):
+        a = plain.regressors(x, y, sigma, start, model.power_iterations, method)
+        found.append(plain.em(a, gates, x, y, sigma, iterations=model.gate_iterations, move_regressors=False))
+    return State(*(torch.stack(part) for part in zip(*found, strict=True)))
+
+
+def joint_loop(of: Run, samples: Samples) -> State:
+    """The same by a loop over trials."""
+    assert isinstance(of.model, JointEM)
+    begin, given = random_start(of, samples.x), {"iterations": of.model.iterations, "move_regressors": True}
+    each = zip(*begin, samples.x, samples.y, strict=True)
+    found = [plain.em(a, w, x, y, of.task.noise, **given) for a, w, x, y in each]
+    return State(*(torch.stack(part) for part in zip(*found, strict=True)))
+
+
+def same(mine: State, theirs: State) -> None:
+    """Rivals must do the same work."""
+    for one, other in zip(mine, theirs, strict=True):
+        close: Tensor = torch.isclose(one, other, rtol=1e-3, atol=1e-4).flatten(1).all(1)
+        assert close.double().mean() >= 0.9, "the loop recovers something else"  # whole Newton steps may part ways
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def memory() -> list[Result]:
+    """Peak memory of a recovery at d=200 k=5 n=50,000 in a process of its own, drawing included; T3 has 8e6 numbers."""
+    child = [sys.executable, "-c", "from benchmarks import recovery; recovery.large()"]
+    answer = subprocess.run(child, stdout=subprocess.PIPE, text=True, check=True).stdout
+    found = json.loads(answer.splitlines()[-1])
+    fit = f"regressor fit {found['fit']:.2f}"
+    return [
+        Result("third_moment_peak", found["peak"], "GB", 1.0, note=f"d=200 k=5 n=50,000, torch included; {fit}"),
+        Result("third_moment_seconds", found["seconds"], "CPU s", note="drawing excluded"),
+    ]
+
+
+def large() -> None:
+    """One recovery at d=200, measured; the last line printed is its record."""
+    import resource
+    import time
+
+    torch.set_num_threads(1)
+    of = Run(
+        model=Spectral(gate_iterations=0, joint_iterations=0),
+        task=LARGE,
+        samples=LARGE_SAMPLES,
+        trials=1,
+        seed=SEED,
+        device="cpu",
+    )
+    samples = draw_samples(of)
+    begin = time.process_time()
+    state = end(of, samples)
+    seconds = time.process_time() - begin
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
+    fit = float(measures.regressor_fit(state.regressors, samples.truth.regressors)[0])
+    print(json.dumps({"peak": peak, "seconds": seconds, "fit": fit}))
