@@ -104,11 +104,11 @@ class _Descents:
 
     def places(self) -> Iterator[_Place]:
         run, done = self.run, 0
-        state = start_of(run, self.truth.regressors)
+        state = start = start_of(run, self.truth.regressors)
         for stage, model in enumerate(run.stages):
             last = stage == len(run.stages) - 1
             if isinstance(model, LogLoss):
-                state = State(self._regressors(state.regressors, stage), state.gates)
+                state = State(self._regressors(state.regressors, stage), start.gates)
             evaluate = self._loss(model)
             batches = draw_batches(run, f"stage {stage}", self.device, self.dtype)
             for step in range(model.steps + 1):
