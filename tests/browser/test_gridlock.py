@@ -54,7 +54,8 @@ def test_every_slider_dragged_twice_while_it_runs(opened: Callable[..., Notebook
         assert page.text("alert") == "", label
     for description, option, named in (
         ("g, activation", "tanh", "activation='tanh'"), ("p, share", "0.3", "first_share=0.3"),
-        ("w, gates", "orthogonal", "gating='orthogonal'"), ("a, regressors", "random", ""), ("T₃, is", "y", "third='y'"),
+        ("w, gates", "orthogonal", "gating='orthogonal'"), ("a, regressors", "random", ""),
+        ("T₃, is", "y", "third='y'"),
     ):  # fmt: skip
         before = page.pixels()
         page.choose(description, option)
