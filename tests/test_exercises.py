@@ -16,10 +16,10 @@ from moe_lab.specialization import ClusterTask, SwitchMoE, theory
 from moe_lab.specialization import model as switch_model
 from moe_lab.specialization.experts import experts_for, make_inputs
 from moe_lab.specialization.measures import dispatch_entropy
-from tests.solutions import alignment, routing, specialization, start, transitions
+from tests.solutions import alignment, recovery, routing, specialization, start, transitions
 
 CHECKS = {name.removeprefix("check_"): getattr(exercises, name) for name in exercises.__all__ if "check_" in name}
-ROOMS = (start, routing, alignment, transitions, specialization)
+ROOMS = (start, routing, alignment, transitions, specialization, recovery)
 SOLUTIONS = {name: getattr(room, name) for room in ROOMS for name in room.WRONG}
 WRONG = [
     (name, hint, answer) for room in ROOMS for name, answers in room.WRONG.items() for hint, answer in answers.items()

@@ -8,6 +8,15 @@ Each takes the learner's own function and returns a Verdict, which shows itself 
 """
 
 from moe_lab.exercises.alignment import check_alignment, check_coverage, check_router_gradient
+from moe_lab.exercises.recovery import (
+    check_e_step,
+    check_fourth_projection,
+    check_gates_in_gauge,
+    check_gru_as_mixture,
+    check_p3_coefficients,
+    check_regressors_from,
+    check_third_score,
+)
 from moe_lab.exercises.routing import (
     TABLE,
     TINY,
@@ -35,17 +44,24 @@ __all__ = [
     "check_coverage",
     "check_delta",
     "check_dispatch_entropy",
+    "check_e_step",
     "check_error_share",
     "check_expert_step",
+    "check_fourth_projection",
     "check_gates",
+    "check_gates_in_gauge",
+    "check_gru_as_mixture",
     "check_l_star",
     "check_mean_accuracy",
     "check_mixture_output",
     "check_output",
+    "check_p3_coefficients",
+    "check_regressors_from",
     "check_router_gradient",
     "check_sample_ratios",
     "check_samples_needed",
     "check_switch",
+    "check_third_score",
     "check_token_choice",
     "check_top_l",
 ]
