@@ -51,10 +51,13 @@ def surface(run: LossRun, plane: str, resolution: int, samples: int) -> xr.Datas
     path = path.reshape(len(path), -1)
     marks = {"start": path[0], "end": path[-1]}
     if plane == "path":
+        words = "along most of the path", "along most of what is left"
         origin, first, second = path[-1], *np.linalg.svd(path - path[-1], full_matrices=False)[2][:2]
     elif plane == "regressor":
         origin, first, second, true = _along_regressors(run, path[-1].reshape(shape))
         marks |= true
+        square = run.task.regressors == "orthonormal"
+        words = "a₁ along a₁*", "a₁ along a₂*" if square else "a₁ along the part of a₂* across a₁*"
     else:
         assert solved is not None
         near = sorted(solved, key=lambda one: float(np.linalg.norm(one - path[-1])))
@@ -64,6 +67,7 @@ def surface(run: LossRun, plane: str, resolution: int, samples: int) -> xr.Datas
         if arrived:
             marks["other solution"] = other
         first, second = other - origin, path[0] - origin
+        words = f"towards the {'other solution' if arrived else 'end'}", "towards the start"
     first = first / np.linalg.norm(first)
     second = second - (second @ first) * first
     second = second / np.linalg.norm(second)
@@ -72,7 +76,6 @@ def surface(run: LossRun, plane: str, resolution: int, samples: int) -> xr.Datas
     u, v = _sides(np.concatenate((seen, marked))[:, :2], resolution)
     points = origin + u[None, :, None] * first + v[:, None, None] * second
     values = _evaluated(run, points.reshape(-1, *shape), samples).reshape(resolution, resolution)
-    names = ("a₁*", "a₂*, as far as it is not along a₁*") if plane == "regressor" else ("first direction", "second")
     about = {"long_name": f"{run.model.name} on {samples} samples"}
     return xr.Dataset(
         {
@@ -86,8 +89,8 @@ def surface(run: LossRun, plane: str, resolution: int, samples: int) -> xr.Datas
             "regressor_error": ("step", data["regressor_error"].values[:, 0], data["regressor_error"].attrs),
         },
         coords={
-            "u": ("u", u, {"long_name": f"along {names[0]}"}),
-            "v": ("v", v, {"long_name": f"along {names[1]}"}),
+            "u": ("u", u, {"long_name": words[0]}),
+            "v": ("v", v, {"long_name": words[1]}),
             "step": ("step", data["step"].values, data["step"].attrs),
             "mark": list(marks),
         },
