@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from moe_lab.grid import Point
 from moe_lab.recovery import measures
@@ -32,7 +33,7 @@ VERDICTS = {
     "converged": Measure((), "", "1 where the error fell by less than `gain` in the last `window` iterations"),
     **FITS,
 }
-_FIXED = 1e-9  # a move of all parameters, in a whole window, below which EM is at a fixed point
+_FIXED = 1e-10  # a move of all parameters, in an iteration, below which EM is at a fixed point
 
 
 def fit_cells(points: list[Point], *, trials: int, seed: int, **how: Any) -> Iterator[dict[str, np.ndarray]]:
@@ -138,8 +139,8 @@ def stuck_cells(
 ) -> Iterator[dict[str, np.ndarray] | None]:
     """Runs one grid point and says which trials have stopped short of the truth.
 
-    EM goes on a window at a time, and without the trials whose parameters a whole window has left where they were (to
-    1e-9): they would stay there, so that leaving them out changes nothing but the time.
+    Trials whose parameters an iteration has left where they were (to 1e-10) are at a fixed point. They would stay
+    there, so EM goes on without them, which changes nothing but the time.
 
     Yields:
       None as a sign of life; at the end `VERDICTS`, (1, trials) each.
@@ -147,24 +148,21 @@ def stuck_cells(
     (point,) = points
     run = run_of(point, trials=trials, seed=seed, **how)
     samples = draw_samples(run)
-    task, x, y = run.task, samples.x, samples.y
-    with threads_for(0, x.device):
+    with threads_for(0, samples.x.device):
         now, left = _start(run, samples)
-    before = fits(now, samples.truth)["error"]
-    moving = torch.ones(trials, dtype=torch.bool, device=x.device)
-    for count in _windows(left, window):
-        with threads_for(0, x.device):
-            rows = moving.nonzero()[:, 0]
-            start = State(now.regressors[rows], now.gates[rows])
-            *_, last = em(start, x[rows], y[rows], task.g, task.noise, iterations=count, move_regressors=True)
-            step = torch.maximum(*((a - b).abs().flatten(1).amax(1) for a, b in zip(last.state, start, strict=True)))
-            before = fits(now, samples.truth)["error"]
-            now = State(*(whole.index_copy(0, rows, part) for whole, part in zip(now, last.state, strict=True)))
-            moving[rows] = ~(step < _FIXED)
-        yield None
-        if not bool(moving.any()):
-            before = fits(now, samples.truth)["error"]
-            break
+    before, done = fits(now, samples.truth)["error"], 0
+    moving = torch.arange(trials, device=samples.x.device)
+    while done < left and len(moving):
+        resting = torch.zeros_like(moving, dtype=torch.bool)
+        for state, at_rest in _until_some_rest(run, samples, now, moving, left - done):
+            now, resting, done = state, at_rest, done + 1
+            if done == left - window:
+                before = fits(now, samples.truth)["error"]
+            if done % window == 0:
+                yield None
+        moving = moving[~resting]
+    if done < left - window:  # all trials rest
+        before = fits(now, samples.truth)["error"]
     values = fits(now, samples.truth)
     converged = before - values["error"] < gain * before
     values["converged"] = converged.astype(float)
@@ -184,7 +182,20 @@ def _start(run: Run, samples: Samples) -> tuple[State, int]:
     return state, spectral.joint_iterations
 
 
-def _windows(iterations: int, window: int) -> list[int]:
-    """The iterations cut into windows, of which the first may be shorter: the last is whole."""
-    first = iterations % window
-    return ([first] if first else []) + [window] * (iterations // window)
+def _until_some_rest(
+    run: Run, samples: Samples, state: State, rows: Tensor, most: int
+) -> Iterator[tuple[State, Tensor]]:
+    """Joint EM of some trials, until a quarter of them are at a fixed point: all trials' parameters, and who rests."""
+    task, part = run.task, State(*(whole[rows] for whole in state))
+    steps = em(part, samples.x[rows], samples.y[rows], task.g, task.noise, iterations=most, move_regressors=True)
+    with threads_for(0, samples.x.device):
+        before = next(steps).state
+    for _ in range(most):
+        with threads_for(0, samples.x.device):  # not across a yield
+            after = next(steps).state
+        moved = [(a - b).abs().flatten(1).amax(1) for a, b in zip(after, before, strict=True)]
+        resting = torch.maximum(*moved) < _FIXED
+        before = after
+        yield State(*(whole.index_copy(0, rows, new) for whole, new in zip(state, after, strict=True))), resting
+        if int(resting.sum()) * 4 >= len(rows):
+            return

@@ -21,7 +21,7 @@ _HEADS = {
     "figure 6": ("How well mixtures predict real data",),
 }
 _NOT_CELLS = ("method", "iteration", "trial", "gate_method", "gate_iteration")
-_NAMES = 140  # pixels at the right for the names of lines
+_NAMES = 148  # pixels at the right for the names of lines
 
 
 def cells_of(data: xr.Dataset, axes: Sequence[str] | None = None) -> list[dict[str, Any]]:

@@ -228,7 +228,8 @@ def _panels(axes: Any, count: int) -> list[Axes]:
 def _words(point: dict[str, Any], between: str = "\n") -> str:
     """ "k = 8, n = 6000" """
     symbols = {"k": "k = {}", "samples": "n = {:,}", "activation": "{}", "noise": "σ = {}"}
-    return between.join(symbols[name].format(value) for name, value in point.items())
+    words = {"relu": "ReLU", "leaky-relu": "leaky ReLU"}
+    return between.join(symbols[name].format(words.get(value, value)) for name, value in point.items())
 
 
 def _floor(values: np.ndarray, step: float = 0.05) -> float:

@@ -12,11 +12,11 @@ from moe_lab import look
 
 STYLES = {
     "spectral+em": look.Style(look.INK, "o", "-"),
-    "spectral": look.Style(look.INK, "^", (0, (1, 1.2))),  # type: ignore[arg-type] # a dash pattern is a line style too
+    "spectral": look.Style(look.INK, "^", ":"),
     "spectral-gradient": look.Style(look.REFERENCE, "v", "--"),
     "orth-als": look.Style(look.REFERENCE, "v", "--"),
     "joint-em": look.Style(look.REFERENCE, "s", "--"),
-    "joint-em-gradient": look.Style(look.REFERENCE, "X", ":"),
+    "joint-em-gradient": look.Style(look.REFERENCE, "X", "-."),
     "joint-em+bias": look.Style(look.REFERENCE, "D", "--"),
     "spectral-scaled": look.Style(look.INK, "v", "-"),
     "variance": look.Style(look.REFERENCE, "P", ":"),
@@ -29,9 +29,9 @@ NAMES = {
     "spectral-gradient": "gradient EM",
     "orth-als": "Orth-ALS",
     "joint-em": "joint EM",
-    "joint-em-gradient": "joint EM, gradient",
-    "joint-em+bias": "joint EM, bias",
-    "spectral-scaled": "spectral, lengths fitted",
+    "joint-em-gradient": "joint EM (gradient)",
+    "joint-em+bias": "joint EM (bias)",
+    "spectral-scaled": "spectral (lengths fitted)",
     "variance": "variance of the target",
     "ridge": "ridge regression",
 }
