@@ -100,7 +100,7 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
         prior: Any = 1.0,
         n_init: Any = 5,
         max_iter: Any = 500,
-        tol: Any = 1e-6,
+        tol: Any = 1e-5,
         random_state: Any = None,
     ) -> None:
         self.n_experts = n_experts

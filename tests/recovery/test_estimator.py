@@ -61,7 +61,7 @@ def regressor_checks(instance: MixtureOfExpertsRegressor) -> Iterator[tuple[str,
 def test_the_checks_of_regressors():
     """All but the one that forbids a predict_proba, for whose sake the estimator is of no type."""
     done = []
-    for name, estimator, check in regressor_checks(TaggedRegressor(max_iter=40)):
+    for name, estimator, check in regressor_checks(TaggedRegressor(n_init=2, max_iter=40)):
         if name != "check_regressors_no_decision_function":
             check(estimator)
             done.append(name)
@@ -77,8 +77,8 @@ def test_the_checks_of_regressors():
 )
 def test_a_planted_mixture_is_recovered(activation, noise, method):
     """From x and y alone: sigma, lengths and intercepts included."""
-    x, y, drawn = planted(5000, activation=activation, noise=noise, gating="orthogonal")
-    model = MixtureOfExpertsRegressor(activation=activation, method=method, random_state=0).fit(x, y)
+    x, y, drawn = planted(4000, activation=activation, noise=noise, gating="orthogonal")
+    model = MixtureOfExpertsRegressor(activation=activation, method=method, n_init=3, random_state=0).fit(x, y)
     a, w = torch.as_tensor(model.coef_)[None], torch.as_tensor(model.gates_)[None]
     rough = method == "spectral"
     least = (0.75 if ACTIVATIONS[activation].kinks else 0.9) if rough else 0.999
@@ -111,7 +111,7 @@ def test_inputs_and_outputs_of_any_scale_and_place():
 def test_attributes_are_the_mixture(activation):
     """predict, predict_proba, predict_experts and likelihood_ from the attributes, by explicit sums."""
     x, y, _ = planted(60, activation=activation, experts=3)
-    model = MixtureOfExpertsRegressor(3, activation, "joint-em", max_iter=2000, random_state=1).fit(x, y)
+    model = MixtureOfExpertsRegressor(3, activation, "joint-em", max_iter=2000, n_init=1, random_state=1).fit(x, y)
     g = oracle.FUNCTIONS[activation]
     likelihood = 0.0
     for n, one in enumerate(x):
@@ -181,7 +181,7 @@ def test_airfoil_is_several(shared_data):
     x, y = table[:, :-1], table[:, -1]
     ridge = errors(x, y, make_pipeline(StandardScaler(), Ridge(0.1)), splits=2)
     for method in METHODS:
-        model = MixtureOfExpertsRegressor(3, method=method, n_init=3, tol=1e-5, random_state=0)
+        model = MixtureOfExpertsRegressor(3, method=method, n_init=2, random_state=0)
         assert errors(x, y, model, splits=2) < 0.7 * ridge
 
 
@@ -256,7 +256,7 @@ def test_a_change_of_start_is_told():
 def test_an_end_before_rest_is_told():
     x, y, _ = planted(200)
     with pytest.warns(
-        ConvergenceWarning, match=r"^EM has not come to rest: raise max_iter or tol \(got max_iter=2, tol=1e-06\)$"
+        ConvergenceWarning, match=r"^EM has not come to rest: raise max_iter or tol \(got max_iter=2, tol=1e-05\)$"
     ):
         model = MixtureOfExpertsRegressor(max_iter=2, method="joint-em", random_state=0).fit(x, y)
     assert model.n_iter_ == 2
