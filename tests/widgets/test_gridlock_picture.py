@@ -149,8 +149,9 @@ def test_ticks_and_numbers() -> None:
 
 
 def test_limits_stay_while_it_runs_and_follow_the_knobs(make: Make) -> None:
-    lab = make()
+    lab = shown(make(playing=False))
     before = (lab.picture.errors._low, lab.picture.errors._high)
+    lab.play()
     done(lab)
     assert (lab.picture.errors._low, lab.picture.errors._high) == before
     lab.set(experts=4)
