@@ -9,6 +9,7 @@ import xarray as xr
 
 from moe_lab.config import require
 from moe_lab.recovery.strokes import name_of
+from moe_lab.recovery.stuck import verdict
 
 KINDS = {
     "table 1": "tables",
@@ -48,8 +49,6 @@ def kind_of(data: xr.Dataset) -> str:
 
 def verdict_counts(data: xr.Dataset) -> dict[str, int]:
     """How many trials were found, are still moving, are stuck or diverged."""
-    from moe_lab.recovery.figures import verdict  # figures import a lot that a caption does not need
-
     words = verdict(data).values.ravel().tolist()
     return {word: words.count(word) for word in VERDICT_ORDER}
 

@@ -18,8 +18,6 @@ from moe_lab.recovery.run import Run
 from moe_lab.recovery.tensor import RankError
 
 SMALL = {"trials": 3, "seed": 7, "samples": 400}
-STUCK = {"k": (3,), "d": 5, "samples": (300,), "trials": 4, "seed": 7}
-SHORT = {"spectral_iterations": 12, "joint_iterations": 14, "window": 5}
 
 
 def again(data: xr.Dataset) -> xr.Dataset:
@@ -36,11 +34,6 @@ def same(one: xr.Dataset, other: xr.Dataset) -> None:
 @pytest.fixture(scope="module")
 def two() -> xr.Dataset:
     return figures.table2(**SMALL)
-
-
-@pytest.fixture(scope="module")
-def stuck() -> xr.Dataset:
-    return figures.stuck_rate(**STUCK, **SHORT)
 
 
 class TestTables:
@@ -119,76 +112,6 @@ class TestTables:
         mean = figures.table1(40, seed, methods=("spectral", "spectral+em")).mean("trial")
         assert (mean.regressor_fit >= 0.95).all()
         assert (mean.gating_fit.sel({"method": "spectral+em"}) >= 0.98).all()
-
-
-class TestStuck:
-    def test_axes_and_call(self, stuck: xr.Dataset) -> None:
-        assert set(stuck.data_vars) == {"stuck", "converged", "regressor_fit", "gating_fit", "error"}
-        for name in stuck.data_vars:
-            assert stuck[name].dims == ("method", "k", "samples", "trial")
-        assert stuck.method.values.tolist() == ["spectral+em", "joint-em"]
-        same(again(stuck), stuck)
-        assert (stuck.attrs["window"], stuck.attrs["gain"]) == (5, 0.02)
-
-    @pytest.mark.parametrize(
-        ("name", "model", "last"),
-        [("spectral+em", Spectral(joint_iterations=12), 12), ("joint-em", JointEM(iterations=14), 14)],
-    )
-    def test_a_trial_is_stuck_by_the_rule(self, stuck: xr.Dataset, name: str, model, last: int) -> None:
-        """Against every Snapshot of `train`, and the rule written out."""
-        task = MixtureTask(experts=3, dimension=5, regressors="orthonormal")
-        snapshots = list(training.train(model, task, samples=300, trials=4, seed=7))
-        end, before = snapshots[-1], snapshots[-1 - 5]
-        here = stuck.sel({"method": name}).squeeze()
-        np.testing.assert_allclose(here.error, end["error"], rtol=1e-6)
-        np.testing.assert_allclose(here.regressor_fit, end["regressor_fit"], rtol=1e-6)
-        converged = [(b - e) / b < 0.02 for b, e in zip(before["error"], end["error"], strict=True)]
-        np.testing.assert_array_equal(here.converged, converged)
-        expected = [c and fit < 0.95 for c, fit in zip(converged, end["regressor_fit"], strict=True)]
-        np.testing.assert_array_equal(here.stuck, expected)
-
-    def test_verdicts(self, stuck: xr.Dataset) -> None:
-        made = stuck.isel(method=[0], k=[0], samples=[0]).copy(deep=True)
-        made["regressor_fit"][:] = [0.99, 0.5, 0.5, np.nan]
-        made["stuck"][:] = [0.0, 1.0, 0.0, np.nan]
-        assert figures.verdict(made).values.ravel().tolist() == ["found", "stuck", "still moving", "diverged"]
-        with pytest.raises(ValueError, match="must be what stuck_rate returned"):
-            figures.verdict(made.drop_vars("stuck"))
-
-    def test_trials_that_stand_still_are_left_out_and_come_to_the_same(self, monkeypatch) -> None:
-        """EM of trials at a fixed point is no longer computed; the results are those of computing it."""
-        steps: list[int] = []
-
-        def counted(start, *arguments, **named):
-            for progress in em(start, *arguments, **named):
-                steps.append(len(start.regressors) if progress.iteration else 0)
-                yield progress
-
-        how = {**STUCK, "samples": (2000,), "methods": "spectral+em", "spectral_iterations": 100, "window": 20}
-        monkeypatch.setattr(cells, "em", counted)
-        saving = figures.stuck_rate(**how)
-        assert 4 * 10 < sum(steps) < 4 * 60
-        monkeypatch.setattr(cells, "_FIXED", -1.0)
-        steps.clear()
-        full = figures.stuck_rate(**how)
-        assert sum(steps) == 4 * 100
-        xr.testing.assert_allclose(saving, full, rtol=1e-8)
-
-    def test_resumes(self, stuck: xr.Dataset, tmp_path, monkeypatch) -> None:
-        figures.stuck_rate(**STUCK, **SHORT, methods="joint-em", store=tmp_path)
-        made = []
-        monkeypatch.setattr(cells, "draw_samples", lambda run: made.append(run.model) or training.draw_samples(run))
-        whole = figures.stuck_rate(**STUCK, **SHORT, store=tmp_path)
-        assert [type(model) for model in made] == [Spectral]
-        xr.testing.assert_allclose(whole, stuck, rtol=1e-6)
-
-    @pytest.mark.slow
-    def test_joint_em_is_stuck_where_the_spectral_start_is_not(self) -> None:
-        """The claim, with 4 trials of the 20: joint EM finds one in ten, EM from the spectral start nearly all."""
-        data = figures.stuck_rate(trials=4, seed=31)
-        found = (data.regressor_fit >= figures.FOUND).mean("trial").squeeze()
-        assert found.sel({"method": "spectral+em"}) >= 0.75
-        assert found.sel({"method": "joint-em"}) <= 0.5
 
 
 class TestCurves:
