@@ -211,7 +211,7 @@ class Stages(Panel):
         which = f"trial {shown + 1}: " if trials > 1 else ""
         self.write(862, 50, f"{which}|cos| with the true one")
         self.write(862, 66, "— regressors", color=look.INK, weight="bold")
-        self.write(962, 66, "- - gates", color=TEAL, weight="bold")
+        self.write(978, 66, "- - gates", color=TEAL, weight="bold")
         bottom = TOP + HEIGHT
         spans = zip(self.EDGES, self.EDGES[1:], ("power", "gates", "all"), (0, *self._ends), self._ends, strict=False)
         for left, right, name, first, last in spans:
