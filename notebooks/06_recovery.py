@@ -215,7 +215,7 @@ plots.picture(figures.stuck_rate(trials=4, seed=SEED))
 
 # %% [markdown]
 # *What to see.* EM from the spectral start ends at an error of .7 to 1, which is what 6000 samples allow. Joint EM on the
-# same samples ends at 4 to 6. In 20 trials we counted 18 stuck after 250 iterations, against 0 for the spectral start.
+# same samples ends near 5. In 20 trials we counted 18 stuck after 250 iterations, against 0 for the spectral start.
 # This is where the method wins.
 
 # %% [markdown]
@@ -230,13 +230,13 @@ plots.picture(figures.stuck_rate(trials=4, seed=SEED))
 plots.picture(figures.figure3(trials=3, seed=SEED))
 
 # %% [markdown]
-# *What to see.* **1:** EM of the gates alone converges in two iterations with Newton's M-step: that replicates. **2 and
-# 3:** joint EM reaches the dashed line, the error of EM *from the truth*, in some 30 iterations, in all trials (0 of 10
-# stuck at either $k$ in our longer run). EM from the spectral start gets there in about 5. The spectral regressors left
-# as they are, which is the paper's method, stay above.
+# *What to see.* **Left:** EM of the gates alone converges in two iterations with Newton's M-step, and hardly later with a
+# gradient step: that replicates. **Middle and right:** joint EM (dashed) reaches the purple line, the error of EM *from the
+# truth*, in 20 to 30 iterations, in all trials; in a longer run 0 of 10 were stuck at either $k$. EM from the spectral start
+# gets there in 5 to 10. The spectral regressors left as they are (dotted), which is the paper's method, stay above.
 #
 # So the paper's advantage does not replicate as printed. What makes joint EM look bad: too few iterations; one gradient
-# step for an M-step; keeping all gates within $R=1$ (the dashed grey line has both); an error without permutation or
+# step for an M-step; keeping all gates within $R=1$ (the dash-dotted line has both); an error without permutation or
 # gauge. The paper does not say which it has. At $k=8$ the claim is true.
 #
 # ### Real data
@@ -248,10 +248,11 @@ plots.picture(figures.figure3(trials=3, seed=SEED))
 plots.picture(figures.figure6(trials=5, seed=SEED, iterations=50))
 
 # %% [markdown]
-# *What to see.* Unit regressors (**spectral**, as the paper has it) are no better than predicting the mean, for nobody
-# said that real regressors have length 1. With fitted lengths, or with EM after it, the mixture comes near ridge
-# regression, and joint EM from random parameters is as good. On airfoil data (`figures.figure6("airfoil", path)`) joint
-# EM beats ridge, with or without a spectral start. The published advantage does not replicate.
+# *What to see.* Unit regressors (**spectral**, as the paper has it) are far worse than predicting the mean, whose error is
+# the variance: nobody said that real regressors have length 1. With fitted lengths they still are. With EM after it the
+# mixture is where joint EM from random parameters is too, and ridge regression is as good as both. On airfoil data
+# (`figures.figure6("airfoil", path)`) joint EM does beat ridge, with a spectral start or without. The published advantage
+# does not replicate.
 #
 # ### The ReLU's polynomial
 #
