@@ -6,9 +6,11 @@
 at the same parameters and see the same batches.
 
 What replicates: L4 recovers from every start with the recipes of `loss_run.RECIPES`, and L_log comes as near as with
-the true regressors. What does not as such: the plateau near epoch 200. The l2 loss leaves about half of all starts in a
-second minimum in which the gate points along a_1 - a_2 and a_1 - a_2 along the gate: E[y|x] = <a_1 + a_2, x>/2 +
-tanh(<w, x>/2) <a_1 - a_2, x>/2 is nearly symmetric in the two, and its loss there is .002 larger (of .41).
+the true regressors, within .003. What does not as such: the plateau near epoch 200.
+
+Why l2 is stuck from about half of all starts: with the identity, E[y|x] = <a_1 + a_2, x>/2 + tanh(<w, x>/2)
+<a_1 - a_2, x>/2 is nearly symmetric in w and a_1 - a_2. In a second minimum (the Hessian's least eigenvalue is .003 as
+at the truth, the loss .0023 larger of .42) the gate points along a_1* - a_2*, and a_1 - a_2 along the true gate.
 """
 
 from __future__ import annotations

@@ -211,10 +211,8 @@ def _notes(data: xr.Dataset, kind: str) -> list[str]:
         return [trials, stuck, "one mark a start; 1: parallel, 0: a right angle"]
     if kind == "loss surface":
         off = float(data["off"].max())
-        return [
-            f"{data['surface'].attrs['long_name']}; the path is at most {off:.2f} off this plane",
-            "the same descent",
-        ]
+        loss, rest = data["surface"].attrs["long_name"].split(" ", 1)
+        return [f"{_WORDS[loss]} {rest}; the path is at most {off:.2f} off this plane", "the same descent"]
     if kind == "section 2":
         return ["median over inputs and states; thin: one of "
                 f"{data.sizes['cell']} random cells, thick: their median"]  # fmt: skip
