@@ -69,7 +69,10 @@ def _stuck(data: xr.Dataset) -> str:
         told = [f"{counts[word]} {word}" for word in VERDICT_ORDER if counts[word]]
         parts.append(f"{name_of(method)}: {_listed(told)}")
     total = int(np.prod([size for name, size in data["stuck"].sizes.items() if name != "method"]))
-    return f"Of {total} trials each, {'; '.join(parts)}. Stuck: not found, and the error no longer falls."
+    rule = (
+        f"the error fell by less than {100 * float(data.attrs['gain']):g} % in {int(data.attrs['window'])} iterations"
+    )
+    return f"Of {total} trials each, {'; '.join(parts)}. Stuck: not found, and {rule}."
 
 
 def reached(data: xr.Dataset) -> xr.DataArray:
