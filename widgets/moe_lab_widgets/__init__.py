@@ -20,6 +20,7 @@ _HOMES = {
     "PhaseTransitionLab": "phase_transition",
     "SpecializationLab": "specialization",
     "GridlockLab": "gridlock",
+    "LandscapeLab": "landscape",
 }
 
 __all__ = ["Lab", "Picture", "Story", "Strip", "given", "pick"]

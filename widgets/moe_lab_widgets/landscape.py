@@ -1,0 +1,149 @@
+"""LandscapeLab: the loss L4 beside the squared error, descended from the same start on the same samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from moe_lab.recovery.loss_run import LossRun
+from moe_lab.recovery.loss_training import descend_run
+from moe_lab.training import Snapshot, collect
+from moe_lab_widgets import landscape_settings as of
+from moe_lab_widgets.callbacks import safely
+from moe_lab_widgets.controls import SPEEDS
+from moe_lab_widgets.gridlock_curves import short
+from moe_lab_widgets.lab import Lab
+from moe_lab_widgets.landscape_curves import NAMES
+from moe_lab_widgets.landscape_picture import LandscapePicture
+from moe_lab_widgets.landscape_record import METHODS, Frame, Past, side_by_side
+from moe_lab_widgets.landscape_stories import STORIES
+from moe_lab_widgets.specialization_curves import median
+
+
+class LandscapeLab(Lab):
+    """The loss L4 of gated2019 and the squared error l2, from the same parameters and on the same batches.
+
+    Beside them is a GRU cell, read as a mixture of experts of depth two.
+    """
+
+    title = "Landscapes"
+    knobs = of.KNOBS
+    stories = STORIES
+    frames = 15
+    fast_frames = 8.0
+    """Frames a second of a run that does not wait, so that most of the time is left to the steps."""
+
+    picture: LandscapePicture
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+        self._offer()
+
+    def start(self, values: dict[str, Any]) -> Iterator[Frame]:
+        return records_of(*of.runs(values))
+
+    def make_picture(self, values: dict[str, Any]) -> LandscapePicture:
+        picture = LandscapePicture(scale=self.scale)
+        picture.wanted, picture.sharpness = values["shown"] - 1, values["sharpness"]
+        return picture
+
+    def code(self, values: dict[str, Any]) -> str:
+        return of.code(values)
+
+    def parts(self, record: Frame) -> dict[str, Snapshot]:
+        return {method: shot for method in METHODS if (shot := record.of(method)) is not None}
+
+    def data(self, records: Sequence[Frame]) -> xr.Dataset:
+        """Both descents along a `model` axis, with the call that makes each."""
+        names = list(self.parts(records[-1]))
+        sets = [collect(records[-1].shots(name)) for name in names]
+        models = xr.DataArray(names, dims="model", name="model")
+        joined = xr.concat(sets, models, join="outer", combine_attrs="drop_conflicts")
+        return joined.assign_attrs({f"call_{name}": one.attrs["call"] for name, one in zip(names, sets, strict=True)})
+
+    # ---- the trial on show and the GRU's sharpness change the picture and not the run ----
+
+    @safely
+    def _knob_moved(self, name: str) -> None:
+        if name not in of.ONLY_SHOWN:
+            super()._knob_moved(name)
+            self._offer()
+        elif self.controls.knobs[name].value != self.values[name]:
+            self._touched = True
+            self._show_wanted()
+
+    def _move(self, values: Mapping[str, Any]) -> None:
+        if set(values) <= set(of.ONLY_SHOWN) and values.get("shown", 1) <= self.values["trials"]:
+            with self._own_moves():
+                for name, value in values.items():
+                    self.controls.knobs[name].value = value
+            self._show_wanted()
+        else:
+            super()._move(values)
+            self._offer()
+
+    def _offer(self) -> None:
+        """As many trials to show as there are."""
+        widget = self.controls.knobs["shown"]
+        with self._own_moves():
+            widget.max = max(self.controls.knobs["trials"].value, 2)  # a slider needs two places
+            widget.disabled = self.controls.knobs["trials"].value == 1
+        self._show_wanted()
+
+    def _show_wanted(self) -> None:
+        with self._lock:
+            for name in of.ONLY_SHOWN:
+                self._values[name] = self.controls.knobs[name].value
+            self.picture.wanted = self._values["shown"] - 1
+            self.picture.sharpness = self._values["sharpness"]
+        with suppress(ValueError):  # the run says what is wrong with its values
+            self.controls.show_code(self.code(self.values))
+        self._runner.redraw()
+
+    def _speed_chosen(self, name: str) -> None:
+        self._runner.frames = self.frames if SPEEDS[name] else self.fast_frames
+        super()._speed_chosen(name)
+
+    # ---- words ----
+
+    def trouble(self, record: Frame) -> str:
+        said = []
+        for method, part in self.parts(record).items():
+            if part.diverged.any():
+                which = np.flatnonzero(part.diverged) + 1
+                trials = f"trial{'s' * (len(which) > 1)} {', '.join(map(str, which))}"
+                said.append(f"{NAMES[method]} became infinite in {trials}: try a smaller learning rate.")
+        gone = int((record.past.lengths() == 0).any(1).sum())
+        if gone:
+            said.append(
+                "δ must be less than 4 λ p for every expert's share p, or L₄ is least where that expert's row is 0: "
+                f"so in {gone} of {record.trials} trials."
+            )
+        return " ".join(said)
+
+    def progress(self, record: Frame) -> str:
+        return f"step {record.step} of {record.past.total}"
+
+    def caption(self, record: Frame) -> str:
+        if record.of("l2") is None:
+            return "Start: both losses begin at the same random regressors; ℓ₂ moves gates, too."
+        trials, step = record.trials, record.step
+        errors = [float(median(record.errors(method)[1][-1:])[0]) for method in METHODS]
+        found = [int(record.found(method).sum()) for method in METHODS]
+        said = (
+            f"Step {step} of {record.past.total}: L₄ has found the regressors in {found[0]} of {trials} "
+            f"trial{'s' * (trials > 1)} (median error {short(errors[0])}), ℓ₂ in {found[1]} ({short(errors[1])})"
+        )
+        if not all(record.ended(method) for method in METHODS):
+            return said + "."
+        (a, c), (b, d) = (tuple(int(one.sum()) for one in record.verdicts(method)) for method in METHODS)
+        return said + f"; stuck: {a} against {b}" + (f" ({c} and {d} still falling)." if c + d else ".")
+
+
+def records_of(l4: LossRun, l2: LossRun) -> Iterator[Frame]:
+    """The records of two descents."""
+    return side_by_side(descend_run(l4), lambda: descend_run(l2), Past({"L4": l4, "l2": l2}))
