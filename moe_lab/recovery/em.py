@@ -111,14 +111,11 @@ def gate_newton(
     """Newton steps on eq. 8, halved where they would not raise it."""
     trials, k, d = gates.shape
     rows, columns = torch.triu_indices(k - 1, k - 1)
-    same = (rows == columns).nonzero()[:, 0]
     for _ in range(steps):
         scores = gates @ moments.x.mT
         prior = scores.softmax(1)
         slope = ((after - prior)[:, :-1] @ moments.x).flatten(1)
-        weights = -prior[:, rows] * prior[:, columns]
-        weights[:, same] += prior[:, rows[same]]
-        blocks = moments.gram(weights)
+        blocks = moments.gram(_curvature(prior))
         hessian = blocks.new_empty(trials, k - 1, d, k - 1, d)
         hessian[:, rows, :, columns] = blocks.movedim(1, 0)
         hessian[:, columns, :, rows] = blocks.movedim(1, 0)
@@ -127,6 +124,18 @@ def gate_newton(
         move = torch.cat((move, move.new_zeros(trials, 1, d)), dim=1)
         gates = _ascended(gates, move, after, moments.x)
     return gates
+
+
+def _curvature(prior: Float[Tensor, "T k N"]) -> Float[Tensor, "T m N"]:
+    """p_i (1{i = j} - p_j) for i <= j < k, the slopes of a softmax; filled in place, with no copy of the pairs."""
+    trials, k, samples = prior.shape
+    weights, at = prior.new_empty(trials, (k - 1) * k // 2, samples), 0
+    for i in range(k - 1):
+        part = weights[:, at : at + k - 1 - i]
+        part.copy_(prior[:, i : k - 1]).mul_(-prior[:, i : i + 1])
+        part[:, 0] += prior[:, i]
+        at += k - 1 - i
+    return weights
 
 
 def _ascended(gates: Tensor, move: Tensor, after: Tensor, x: Tensor) -> Tensor:

@@ -212,7 +212,7 @@ def read(rows: Float[Tensor, "T k d"]) -> Float[Tensor, "T k d"]:
     """
     finite = torch.isfinite(rows).flatten(1).all(1)[:, None, None]
     inverse = torch.linalg.pinv(torch.where(finite, rows, 0.0)).mT
-    unit = inverse / torch.linalg.vector_norm(inverse, dim=2, keepdim=True).clamp(min=1e-300)
+    unit = inverse / torch.linalg.vector_norm(inverse, dim=2, keepdim=True).clamp(min=torch.finfo(inverse.dtype).tiny)
     return torch.where(finite, unit, float("nan"))
 
 

@@ -23,7 +23,7 @@ _TABLE_2 = {"orthogonal": ((0.93, 0.03), (0.96, 0.03)), "random": ((0.90, 0.08),
 _NAMES = ("regressor_fit", "gating_fit")
 
 REPLICATION = {
-    "table 1": "replicates: Orth-ALS gives .88 to .91 and .93 to .95; power iterations on a robust T3 .96 to .975 and "
+    "table 1": "replicates: Orth-ALS gives .88 to .91 and .91 to .95; power iterations on a robust T3 .96 to .975 and "
     ".956 to .979; with 10 iterations of joint EM after them .9999 and .987 to .990, for every p",
     "table 2": "replicates: Orth-ALS gives .91 to .93 and .96 to .97; power iterations on a robust T3 .979 to .982 and "
     ".983 to .985; with 10 iterations of joint EM after them .9999 and .987 to .989",
