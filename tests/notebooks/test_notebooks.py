@@ -12,11 +12,11 @@ import jupytext
 import pytest
 
 from moe_lab import exercises
-from tests.solutions import alignment, routing, specialization, start, transitions
+from tests.solutions import alignment, recovery, routing, specialization, start, transitions
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.py"))
-ROOMS = (start, routing, alignment, transitions, specialization)
+ROOMS = (start, routing, alignment, transitions, specialization, recovery)
 SOLUTIONS = {name: getattr(room, name) for room in ROOMS for name in room.WRONG}
 
 
