@@ -23,7 +23,7 @@ def signs_of(plus: int, minus: int) -> Tensor:
     return torch.cat((torch.ones(plus), -torch.ones(minus)))
 
 
-# --- how many go --------------------------------------------------------------------------------------------------------
+# --- how many go ------------------------------------------------------------------------------------------------------
 
 
 @given(st.integers(0, 999), st.integers(1, 120), st.integers(1, 120))
@@ -95,7 +95,7 @@ def test_counts_are_two_whole_numbers(counts):
         kept_experts.__wrapped__(torch.rand(1, 7), signs_of(4, 3), counts)
 
 
-# --- the smaller layer --------------------------------------------------------------------------------------------------
+# --- the smaller layer ------------------------------------------------------------------------------------------------
 
 TASK = TokenTask(patterns=15, tokens=8)
 
