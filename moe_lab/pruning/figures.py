@@ -153,9 +153,10 @@ def figure3(trials: int = 8, seed: int = 0, trial: int | None = None, **more: An
 
     Returns:
       router_norm, norm_change, proficiency and large over (trial, expert), the last one Delta > 1.5 log l (lemma 4.1);
-      test_accuracy(trial) and violated(trial), whether a group has no large router; and of the trial `shown_trial`
-      router_component(expert, pattern) and neuron_component(expert, neuron, pattern), the patterns o1 and o2 first.
-      `shown` holds, over role, the group's experts with the largest ("large") and smallest ("small") router.
+      test_accuracy(trial) and violated(trial), whether a group has no large router (False where diverged). Of the trial
+      `shown_trial`, router_component(expert, pattern) and neuron_component(expert, neuron, pattern), the patterns o1
+      and o2 first; `shown` holds, over role, the group's experts with the largest ("large") and smallest ("small")
+      router.
 
     Raises:
       ValueError: a wrong value, before anything trains.
@@ -183,8 +184,9 @@ def _routers(
     coords = labels(run)
     large = measured["norm_change"] > 1.5 * np.log(run.model.top)
     plus = coords["group"][1] == "+"
-    violated = ~(large[:, plus].any(1) & large[:, ~plus].any(1))
-    number = int(np.argmin(violated)) if trial is None else run.trial_numbers.index(trial)
+    both = large[:, plus].any(1) & large[:, ~plus].any(1)
+    violated = ~both & np.isfinite(measured["test_accuracy"])
+    number = int(both.argmax()) if trial is None else run.trial_numbers.index(trial)
     task = run.task
     order = [*task.specific, *task.irrelevant]
     mine = np.flatnonzero(coords["group"][1] == group)

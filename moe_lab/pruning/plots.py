@@ -67,7 +67,7 @@ def norm_changes(data: xr.Dataset, axes: Axes) -> None:
     known_theory = model["routing"] == "expert-choice" and model["top"] > 1
     level = 1.5 * np.log(model["top"]) if known_theory else 0.0
     finite = data["norm_change"].values[np.isfinite(data["norm_change"].values)]
-    low, high = min(0.0, float(finite.min(initial=0))), max(level, float(finite.max(initial=0)))
+    low, high = min(0.0, float(finite.min(initial=0))), max(level, float(finite.max(initial=1)))
     axes.set_ylim(low - 0.04 * (high - low), high + 0.1 * (high - low))
     if known_theory:  # lemma 4.1 is about experts that choose
         strokes.threshold(axes, level, f"theory: 1.5 log l = {level:.2f}")
