@@ -107,7 +107,7 @@ def pruning_curve(data: xr.Dataset, axes: Axes, fine_tuned: bool = False, chosen
             "markeredgecolor": look.PAPER,
             "markeredgewidth": 0.6,
         }
-        axes.plot(rho, median, **line, **mark, zorder=2 if mine else 3, clip_on=False, gid=name)
+        axes.plot(rho, median, **line, **mark, zorder=4 if mine else 3, clip_on=False, gid=name)
         ends.append((float(median[-1]), strokes.name_of(name), colour))
     strokes.names(axes, float(rho[-1]), ends)
     axes.set_xlabel("ρ, share of experts pruned")
