@@ -288,8 +288,13 @@ class Wiring:
             self._runner.restart()
             return
         values = self.values
+        try:
+            code = self.code(values)
+        except ValueError:  # a look that breaks a rule is refused as any other value is
+            self._runner.restart()
+            return
         self.picture.look(self._look_of(values))
-        self.controls.show_code(self.code(values))
+        self.controls.show_code(code)
         self._runner.look()
 
     def _look_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
