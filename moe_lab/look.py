@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -150,9 +151,18 @@ def tile(role: str, side: int, size: int = 24) -> NDArray[np.uint8]:
     return pixels
 
 
+class Page(Figure):
+    """A figure that shows itself at the end of a notebook's cell, without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        made = BytesIO()
+        self.savefig(made, format="png")
+        return made.getvalue()
+
+
 def figure(width: int = 1100, height: int = 480, scale: float = 1.0) -> Figure:
     """An empty figure on paper, without pyplot: `width` x `height` pixels times `scale` (1.5 for a projector)."""
-    made = Figure(figsize=(width / BASE_DPI, height / BASE_DPI), dpi=BASE_DPI * scale)
+    made = Page(figsize=(width / BASE_DPI, height / BASE_DPI), dpi=BASE_DPI * scale)
     return frame(made)
 
 

@@ -171,5 +171,6 @@ exercises.check_mean_accuracy(mean_accuracy)
 # | 02 Router alignment | 45 | see why routers turn, measure it, and break it |
 # | 03 Phase transitions | 45 | find out how many samples it takes, and which of the paper's claims hold |
 # | 04 Specialisation | 45 | see experts divide the clusters among them, and measure how well |
+# | 05 Pruning | 45 | find the experts that matter, and throw the others away |
 #
 # Take them in this order. Every notebook asks for a prediction first: write it down, it is worth the minute.

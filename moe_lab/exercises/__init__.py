@@ -8,6 +8,12 @@ Each takes the learner's own function and returns a Verdict, which shows itself 
 """
 
 from moe_lab.exercises.alignment import check_alignment, check_coverage, check_router_gradient
+from moe_lab.exercises.pruning import (
+    check_importance_score,
+    check_kept_experts,
+    check_norm_change,
+    check_pruned_output,
+)
 from moe_lab.exercises.routing import (
     TABLE,
     TINY,
@@ -38,10 +44,14 @@ __all__ = [
     "check_error_share",
     "check_expert_step",
     "check_gates",
+    "check_importance_score",
+    "check_kept_experts",
     "check_l_star",
     "check_mean_accuracy",
     "check_mixture_output",
+    "check_norm_change",
     "check_output",
+    "check_pruned_output",
     "check_router_gradient",
     "check_sample_ratios",
     "check_samples_needed",
