@@ -59,5 +59,5 @@ def printed_proficiency(tuned: FineTuned, trial: int = 0) -> Float[np.ndarray, "
     for name, sign in (("plus", 1), ("minus", -1)):
         where = (last.labels == sign)[:, None]
         met = (getattr(last, name) > 0) & (getattr(first, name) >= 1 / run.model.top - 1e-9) & where
-        shares.append((met.sum(2) / where.sum(2))[0].double().cpu().numpy())
+        shares.append((met.sum(2).double() / where.sum(2))[0].cpu().numpy())
     return np.concatenate([shares[0][:half], shares[1][half:]])
