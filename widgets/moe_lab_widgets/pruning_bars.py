@@ -112,7 +112,7 @@ class Bars(Panel):
 
     def _free(self, changes: NDArray[np.float64]) -> float | None:
         """The middle of a row of bars of one half that leave room for words at the theory's line; None without one."""
-        tall = np.nan_to_num(changes) >= self._threshold - 0.2 * self._most
+        tall = np.nan_to_num(changes) >= self._threshold - 0.1 * self._most
         half, length, last = self._experts // 2, 0, 0
         for begin in (0, half):
             run = 0
@@ -162,7 +162,7 @@ class Bars(Panel):
             return
         low, high = min(float(scores.min()), 0.0), float(scores.max())
         self.scored = (scores - low) / max(high - low, 1e-12)
-        self.board.write(self.LEFT, y, f"pruned by: {name} (the largest of each half stay)", colour=look.INK)
+        self.board.write(self.LEFT, y, f"pruned by: {name} (the largest stay)", colour=look.INK)
         assert self.kept is not None
         wide = self._slot - max(4, 0.25 * self._slot)
         for expert, part in enumerate(self.scored):

@@ -50,7 +50,7 @@ class Curves(Panel):
 
     LEFT, TOP, WIDTH, HEIGHT = 612, 94, 190, 306
     LOW, HIGH = 0.4, 1.02
-    LABELS = 826
+    LABELS = 822
     BOARD_TOP = 40
 
     def __init__(self, scene: Scene) -> None:
