@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -27,6 +27,8 @@ def signs_of(plus: int, minus: int) -> Tensor:
 
 
 @given(st.integers(0, 999), st.integers(1, 120), st.integers(1, 120))
+@example(290, 100, 50)
+@example(570, 100, 7)
 @settings(max_examples=300, deadline=None)
 def test_rho_of_each_group_goes_rounded_down_and_one_stays(thousandths, plus, minus):
     """In exact fractions: .29 of 100 is 29, though 0.29 * 100 in floating point is a little less."""
@@ -40,6 +42,12 @@ def test_rho_of_each_group_goes_rounded_down_and_one_stays(thousandths, plus, mi
         for group in (slice(0, plus), slice(plus, None)):
             mine, stays = scores[trial, group], kept[trial, group]
             assert stays.all() or mine[stays].min() >= mine[~stays].max()
+
+
+@pytest.mark.parametrize("size", [1, 2, 10])
+def test_one_stays_at_every_rho_below_one(size):
+    for share in (0.999, 1 - 1e-12, 1 - 2**-53):
+        assert pruned_counts(share, (size, size)) == (size - 1, size - 1)
 
 
 def test_counts_may_be_given_for_each_group():
