@@ -75,7 +75,8 @@ def criteria(
 
     A layer is fine-tuned once; all criteria prune the same layer. Read the starts' docstrings before the result: with
     "planted" the contrasts are chosen, with "random" the change of a router's norm is its norm, and with "pretrained"
-    all specialists of the task are good.
+    all specialists of the task are good. From "random" some trials learn a single class, and pruning cannot help them:
+    look at unpruned_accuracy.
 
     Args:
       start: "planted", "random", "pretrained" (branches trained apart), or such a start with other parameters.

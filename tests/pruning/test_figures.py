@@ -153,7 +153,7 @@ class TestCriteria:
         assert (config["model"]["experts"], config["task"]["patterns"], config["steps"]) == (8, 40, 12)
         assert "criteria=" not in small.attrs["call"]
 
-    @pytest.mark.parametrize("start", ["random", "pretrained", BranchStart(tasks=2, steps=5, batch=5)])
+    @pytest.mark.parametrize("start", ["random", BranchStart(tasks=2, steps=5, batch=5)])
     @pytest.mark.parametrize("routing", ["expert-choice", "token-choice"])
     def test_other_starts(self, start, routing):
         how = {**TINY, "top": 2, "first_trial": 4, "precision": "float64"}
