@@ -48,7 +48,7 @@ RECIPES: Mapping[tuple[str, str], Recipe] = MappingProxyType(
         # anything is pruned.
         ("planted", "token-choice"): Recipe(PlantedStart(others_neurons=0.02), {"top": 2, "steps": 200}),
         ("random", "expert-choice"): Recipe(RandomStart(), _LONG),
-        # About one trial in five learns a single class here, and more of them with l=2.
+        # About one trial in ten (4 of 40) learns a single class here, and more of them with l=2.
         ("random", "token-choice"): Recipe(RandomStart(), {"top": 3, **_LONG}),
         ("pretrained", "expert-choice"): Recipe(BranchStart()),
         # With l=2 or fewer steps the whole layer errs more than the pruned one.
