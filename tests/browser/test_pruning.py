@@ -89,7 +89,7 @@ def test_it_is_shown_whole_and_looks_change_the_picture_and_train_nothing(opened
         page.wait_for_change(before)
         page.until(lambda name=name: name.replace("-", "_") in page.code().replace("-", "_"), "the code stays")
     before = page.pixels()
-    page.page.get_by_label("fine-tune what is left").click()
+    page.page.get_by_label("fine-tune the rest").click()
     page.wait_for_change(before)
     page.until(lambda: "after 20 steps of fine-tuning" in page.text("caption"), "nothing was fine-tuned")
     assert run() == before_all and page.text("status").split(" · ")[1] == spent
@@ -155,7 +155,7 @@ def test_fifty_random_moves(opened: Callable[..., NotebookPage]) -> None:
     for move in range(50):
         key = ["ArrowLeft", "ArrowRight", "PageUp", "PageDown", "Home"][random.integers(5)]
         if move in (10, 30):
-            page.page.get_by_label("fine-tune what is left").click()
+            page.page.get_by_label("fine-tune the rest").click()
         if move in (15, 35):
             page.choose("who chooses", "token-choice" if move == 15 else "expert-choice")
         if move in (20, 40):

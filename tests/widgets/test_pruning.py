@@ -75,7 +75,7 @@ def test_every_knob_of_the_lab_is_moved_by_those_tests() -> None:
 
 
 def test_no_label_is_too_wide_for_three_sliders_in_a_row() -> None:
-    assert max(len(knob.label) for knob in KNOBS) <= 27
+    assert max(len(knob.label) for knob in KNOBS) <= 19
     assert len({knob.label for knob in KNOBS}) == len(KNOBS)
 
 

@@ -208,13 +208,13 @@ def test_no_words_leave_their_panel(make: Make, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Board, "write", measured)
     lab = done(make(trials=10, fine_tune=True, loss="hinge", rho=0.95))
-    lab.record.shot.values["norm_change"][0, ::2] = 4.0
+    lab.record.shot.values["norm_change"][9, ::2] = 4.0
     lab.pin()
     for criterion in OFFERED:
         for rho in (0.0, 0.95):
             lab.picture.look({"rho": rho, "criterion": criterion, "fine_tune": True, "tuning_steps": 200, "shown": 10})
             lab.picture.draw(lab.record)
-    assert len(spans) > 100
+    assert len(spans) > 100 and any("dashed:" in words for *_, words in spans)
     for left, right, wide, words in spans:
         assert left >= 0 and right <= wide, words
 
