@@ -12,7 +12,8 @@ import torch
 
 from moe_lab.pruning import FineTuned, fine_tune
 from moe_lab.pruning.layer import Layer, counted_operations
-from moe_lab_widgets.pruning_prune import Pruned, Tuner, View
+from moe_lab.pruning.select import kept_experts
+from moe_lab_widgets.pruning_prune import Pruned, Tuner, View, kept_at_every_rho
 from moe_lab_widgets.pruning_record import Frame, live, outcome
 from moe_lab_widgets.pruning_settings import CHUNK, NAMES, OFFERED, SCORES, run_of
 from tests.widgets.prunings import DEFAULTS, SMALL, frames, view_of
@@ -44,9 +45,19 @@ def test_accuracies_of_all_choices_at_once_are_those_one_by_one(values: dict[str
     for name, criterion in OFFERED.items():
         expected = tuned.accuracies([criterion], [0, 0.25, 0.5, 0.75])[0]
         np.testing.assert_allclose(pruned.plain[name], expected.numpy(), atol=1e-6)
-        np.testing.assert_array_equal(pruned.kept[name][2].numpy(), tuned.kept(criterion, 0.5).numpy())
+        for gone in range(4):
+            np.testing.assert_array_equal(pruned.kept[name][gone].numpy(), tuned.kept(criterion, gone / 4).numpy())
         np.testing.assert_allclose(pruned.scores[name], tuned.scores(criterion).numpy())
     np.testing.assert_allclose(pruned.scores["reversed-norm-change"], -pruned.scores["router-norm-change"])
+
+
+def test_ties_and_scores_that_are_not_numbers_are_ranked_as_the_library_ranks_them() -> None:
+    nan = float("nan")
+    scores = torch.tensor([[1.0, 2.0, 2.0, 2.0, 0.0, 0.0, 0.0, 0.0], [nan, 1.0, nan, 2.0, nan, nan, nan, nan]])
+    signs = torch.tensor([1.0, 1, 1, 1, -1, -1, -1, -1])
+    kept = kept_at_every_rho(scores)
+    for gone in range(4):
+        torch.testing.assert_close(kept[gone], kept_experts(scores, signs, (gone, gone)))
 
 
 def test_one_fine_tuning_in_portions_serves_every_criterion_and_rho() -> None:

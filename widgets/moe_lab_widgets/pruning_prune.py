@@ -78,6 +78,15 @@ def accuracies(look: Look, kept: Bool[Tensor, "M T k"], diverged: Bool[Tensor, "
     return np.asarray(right.masked_fill(broken, torch.nan).cpu().numpy(), dtype=float)
 
 
+def kept_at_every_rho(scores: Float[Tensor, "T k"]) -> Bool[Tensor, "R T k"]:
+    """Who stays when 0, 1, ... k/2 - 1 experts of each half go: `kept_experts` for all of them in one sorting."""
+    trials, k = scores.shape
+    halves = -scores.view(trials, 2, k // 2)
+    ranks = halves.argsort(dim=2, stable=True).argsort(dim=2)
+    left = k // 2 - torch.arange(k // 2)
+    return (ranks < left[:, None, None, None]).flatten(2)
+
+
 class Pruned:
     """A trained layer and all that is known of pruning it; it learns more while fine-tuning goes on.
 
@@ -100,11 +109,12 @@ class Pruned:
         self.kept: dict[str, Bool[Tensor, "R T k"]] = {}
         for name, criterion in OFFERED.items():
             try:
-                self.scores[name] = tuned.scores(criterion).numpy().astype(float)
+                scores = tuned.scores(criterion)
             except UndefinedCriterionError as error:
                 self.undefined[name] = str(error)
                 continue
-            self.kept[name] = torch.stack([tuned.kept(criterion, (gone, gone)) for gone in range(self.half)])
+            self.scores[name] = scores.numpy().astype(float)
+            self.kept[name] = kept_at_every_rho(scores)
         self.plain = self._all(tuned.seen)
         self._tuners: dict[tuple[str, int], Tuner] = {}
         self._results: dict[tuple[str, int, int], tuple[int, NDArray[np.float64]]] = {}
