@@ -247,6 +247,13 @@ def test_a_diverged_trial_has_no_accuracy(name):
             assert torch.equal(accuracy[[0, 2]], wanted[[0, 2]])
 
 
+def test_a_trial_that_diverged_has_no_accuracy_whatever_its_weights_are(tuned):
+    one = tuned["expert-choice"]
+    marked = FineTuned(one.run, one.before, one.after, torch.tensor([True, False, False]))
+    for steps in (0, 3):
+        assert marked.accuracy(kept_by_chance(0), steps).isnan().tolist() == [True, False, False]
+
+
 def test_a_trial_that_diverges_after_pruning_has_no_accuracy():
     """Its votes are NaN, or infinite."""
     one = fine_tune(run_of("expert-choice"))

@@ -15,6 +15,7 @@ from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, Run, TokenMo
 from moe_lab.pruning.learner import start_weights
 from moe_lab.pruning.measures import look
 from moe_lab.pruning.model import route
+from tests.pruning import oracle
 
 TASK = TokenTask(patterns=60, tokens=20)
 MODEL = TokenMoE(experts=10, neurons=6, top=4)
@@ -211,6 +212,32 @@ def test_pre_training_short_of_tokens_is_what_makes_specialists():
     model = MODEL.replace(experts=12)
     assert SPECIALISTS.tokens_for(model) == model.top + 1
     assert BranchStart(tokens=9).tokens_for(model) == 9
+
+
+@pytest.mark.parametrize("routing, top", [("expert-choice", 3), ("token-choice", 2)])
+def test_each_branch_is_trained_by_the_papers_algorithm(routing, top):
+    """From the random start, on samples of its own task, by autograd on vectors that know of no other branch."""
+    start, task = (
+        BranchStart(tasks=2, steps=4, batch=5, router_learning_rate=0.3, router_scale=0.5),
+        TASK.replace(zipf=0.5),
+    )
+    model = MODEL.replace(experts=10, routing=routing, top=top, router_learning_rate=0.9)
+    found, first = begun(start, model, task), begun(RandomStart(router_scale=0.5), model, task)
+    patterns, branches = task.vectors([2], 3)[0], starts.branch_of(10, 2)
+    for number in range(2):
+        members = np.flatnonzero(branches == number)
+        routers, neurons = first.routers[2, members] @ patterns, first.neurons[2, members].mT @ patterns
+        mixture = oracle.Mixture(routers, neurons, first.signs[members], list(range(len(members))))
+        own = task.replace(pair=number, tokens=start.tokens_for(model))
+        samples = own.draw(20, trials=[2], seed=3, split=f"pretrain {number}", dtype=torch.float64)
+        for step in range(4):
+            now = slice(5 * step, 5 * step + 5)
+            x, labels = oracle.tokens_of(samples.tokens[0, now], patterns), samples.labels[0, now]
+            rates: dict[str, Any] = {"loss": "linear", "eta_e": model.learning_rate, "eta_r": 0.3}
+            mixture, _ = oracle.step(x, labels, mixture, routing=routing, top=top, **rates)
+        torch.testing.assert_close(found.routers[2, members] @ patterns, mixture.routers, rtol=1e-9, atol=1e-11)
+        torch.testing.assert_close(found.neurons[2, members].mT @ patterns, mixture.neurons, rtol=1e-9, atol=1e-11)
+        assert float((mixture.routers - routers).abs().max()) > 1e-4, "nothing moved: the test says nothing"
 
 
 def test_branches_know_nothing_of_each_other():
