@@ -78,7 +78,7 @@ def test_it_is_shown_whole_and_looks_change_the_picture_and_train_nothing(opened
     assert clipped == []
     before_all, spent = run(), page.text("status").split(" · ")[1]
     for label in LOOKED:
-        for distance in (-30, 45) if label != "trial on show" else (60, -60):
+        for distance in (-30, 45) if label != "trial on show" else (150, -150):
             before, value = page.pixels(), page.readout(label)
             page.drag(label, distance)
             page.wait_for_change(before)
