@@ -32,8 +32,7 @@ class LookingPicture(TinyPicture):
     def update(self, record: Snapshot) -> None:
         super().update(record)
         self.drawn.append(self.zoom)
-        self.panels[0].set_title(str(self.zoom))
-        self.invalidate()
+        self.lines[0][0].set_linewidth(self.zoom)
 
 
 class LookingLab(TinyLab):

@@ -33,8 +33,8 @@ _RECIPES: dict[str, dict[str, Any]] = {
 }
 _TOKENS_CHOOSE: dict[str, dict[str, Any]] = {
     PLANTED: {"top": 2, "steps": 200, "others_neurons": 0.02},
-    RANDOM: {"top": 2},
-    BRANCHES: {"top": 2},
+    RANDOM: {"top": 3},
+    BRANCHES: {"top": 3},
 }
 
 
