@@ -46,7 +46,7 @@ check: $(VENV)/dev.stamp
 # Both halves run whatever the first one says, so that one call shows all there is to mend.
 test: $(VENV)/dev.stamp
 	@checked=0; $(MAKE) --no-print-directory check || checked=$$?; \
-	$(BIN)/python -m pytest $(PYTEST_OPTIONS) && exit $$checked
+	$(BIN)/python -m tools.tests $(PYTEST_OPTIONS) && exit $$checked
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks

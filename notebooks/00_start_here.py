@@ -171,6 +171,7 @@ exercises.check_mean_accuracy(mean_accuracy)
 # | 02 Router alignment | 45 | see why routers turn, measure it, and break it |
 # | 03 Phase transitions | 45 | find out how many samples it takes, and which of the paper's claims hold |
 # | 04 Specialisation | 45 | see experts divide the clusters among them, and measure how well |
+# | 05 Pruning | 45 | find the experts that matter, and throw the others away |
 # | 06 Recovery | 45 | read the experts off a tensor, then the router, and see when EM needs that |
 # | 07 Landscapes | 40 | replace the squared error by two losses that lead every start home |
 #

@@ -12,14 +12,15 @@ import torch
 from moe_lab import exercises
 from moe_lab.exercises.verdict import Case, Verdict, judge, show
 from moe_lab.patch_routing import PatternTask
+from moe_lab.pruning import PlantedStart, Run, TokenMoE, TokenTask, fine_tune
 from moe_lab.specialization import ClusterTask, SwitchMoE, theory
 from moe_lab.specialization import model as switch_model
 from moe_lab.specialization.experts import experts_for, make_inputs
 from moe_lab.specialization.measures import dispatch_entropy
-from tests.solutions import alignment, recovery, routing, specialization, start, transitions
+from tests.solutions import alignment, pruning, recovery, routing, specialization, start, transitions
 
 CHECKS = {name.removeprefix("check_"): getattr(exercises, name) for name in exercises.__all__ if "check_" in name}
-ROOMS = (start, routing, alignment, transitions, specialization, recovery)
+ROOMS = (start, routing, alignment, transitions, specialization, pruning, recovery)
 SOLUTIONS = {name: getattr(room, name) for room in ROOMS for name in room.WRONG}
 WRONG = [
     (name, hint, answer) for room in ROOMS for name, answers in room.WRONG.items() for hint, answer in answers.items()
@@ -148,6 +149,41 @@ def test_one_training_step_agrees_with_the_exercises():
     np.testing.assert_allclose(state.experts[0].numpy(), moved, atol=1e-12)
     counts = np.random.default_rng(1).integers(0, 4, size=(4, 8)).astype(float)
     assert specialization.dispatch_entropy(counts) == pytest.approx(float(dispatch_entropy(torch.tensor(counts))))
+
+
+@pytest.fixture(scope="module")
+def fine_tuned():
+    """Token-choice in the middle of things: 8 experts, each token picks 3, everything moves."""
+    model, task = TokenMoE(experts=8, top=3, routing="token-choice"), TokenTask(patterns=60, tokens=20)
+    start = PlantedStart(favourites=4, others_norm=2.0)
+    return fine_tune(Run(model=model, task=task, start=start, steps=20, trials=1, test_samples=30, precision="float64"))
+
+
+@pytest.mark.parametrize("rho", [0.25, 0.6, 0.9])
+def test_pruning_agrees_with_the_exercises(fine_tuned, rho):
+    """Delta, who stays and what is left of the output, against the solutions of notebook 05."""
+    before, after = (weights.routers[0].numpy() for weights in (fine_tuned.before, fine_tuned.after))
+    change, signs = pruning.norm_change(before, after), fine_tuned.after.signs.numpy()
+    np.testing.assert_allclose(fine_tuned.scores("router-norm-change")[0].numpy(), change, atol=1e-12)
+    kept = fine_tuned.kept("router-norm-change", rho)
+    np.testing.assert_array_equal(kept[0].numpy(), pruning.kept_experts(change, signs, rho))
+    table = fine_tuned.after.neurons[0].clamp(min=0).sum(2).T.numpy()  # (pattern, expert)
+    outputs = [
+        pruning.pruned_output(after.T[tokens], table[tokens], signs, kept[0].numpy(), 3)
+        for tokens in fine_tuned.test.tokens[0].numpy()
+    ]
+    seen = fine_tuned.look(fine_tuned.pruned(kept))
+    np.testing.assert_allclose(seen.output[0].numpy(), outputs, atol=1e-10)
+
+
+def test_the_importance_score_agrees_with_the_exercise(fine_tuned):
+    scores = fine_tuned.after.routers[0].numpy().T[fine_tuned.samples("validation", 200).tokens[0].flatten().numpy()]
+    gates = np.zeros_like(scores)
+    for row, score in zip(gates, scores, strict=True):
+        chosen = np.argsort(-score)[:3]
+        row[chosen] = routing.softmax(score[chosen])
+    found = fine_tuned.scores("importance-score")[0].numpy()
+    np.testing.assert_allclose(found, pruning.importance_score(gates), atol=1e-12)
 
 
 class TestVerdict:

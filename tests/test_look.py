@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+from io import BytesIO
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.image import imread
 
 from moe_lab import look
 
@@ -134,6 +136,14 @@ def test_end_labels_do_not_overlap() -> None:
     texts = look.end_labels(axes, 10, [(0.5, "pMoE", look.INK), (0.51, "CNN", look.REFERENCE), (0.99, "top", look.INK)])
     boxes = sorted((text.get_window_extent() for text in texts), key=lambda box: box.y0)
     assert all(below.y1 <= above.y0 + 1 for below, above in itertools.pairwise(boxes))
+
+
+def test_a_figure_shows_itself_in_a_notebook() -> None:
+    """IPython asks for this; without pyplot nothing else would show it."""
+    shown = look.figure(300, 200, 1.5)._repr_png_()
+    pixels = imread(BytesIO(shown), format="png")
+    assert pixels.shape[:2] == (300, 450)
+    np.testing.assert_allclose(255 * pixels[0, 0], look.rgba(look.PAPER), atol=0.5)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1.5])

@@ -13,7 +13,7 @@ import jupytext
 import nbformat
 import pytest
 
-from tools import badges, notebooks
+from tools import badges, notebooks, tests
 
 ROOT = Path(__file__).resolve().parent.parent
 PAIRS = sorted((ROOT / "notebooks").glob("*.py"))
@@ -33,6 +33,24 @@ def repositories(folder: Path) -> dict[str, set[str]]:
     """The repository names in links, by file."""
     files = [folder / name for name in badges.NAMING] + sorted((folder / "notebooks").glob("*.[ip]*"))
     return {path.name: found for path in files if (found := set(LINK.findall(path.read_text())))}
+
+
+class TestTwoHalves:
+    def test_every_folder_of_tests_is_in_one_of_them(self, root):
+        first, second = (set(command) for command in tests.commands(["-q"]))
+        folders = {f"tests/{path.name}" for path in (root / "tests").iterdir() if any(path.glob("test_*.py"))}
+        apart = {name for name in first if (root / name).is_dir()}
+        assert apart == {"tests/browser", "tests/notebooks", "notebooks"} and apart - {"notebooks"} <= folders
+        assert {name.removeprefix("--ignore=") for name in second if "--ignore" in name} == apart - {"notebooks"}
+        assert "tests" in second and "-q" in first & second
+
+    @pytest.mark.parametrize(("first", "second", "failed"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (5, 2, 2)])
+    def test_fails_if_either_does(self, monkeypatch, capfd, first, second, failed):
+        code = "import sys; print('half', sys.argv[1]); sys.exit(int(sys.argv[1]))"
+        halves = [[sys.executable, "-c", code, str(status)] for status in (first, second)]
+        monkeypatch.setattr(tests, "commands", lambda options: halves)
+        assert tests.main([]) == failed
+        assert capfd.readouterr().out.splitlines() == [f"half {first}", f"half {second}", ""]
 
 
 class TestName:

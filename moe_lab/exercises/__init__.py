@@ -8,6 +8,12 @@ Each takes the learner's own function and returns a Verdict, which shows itself 
 """
 
 from moe_lab.exercises.alignment import check_alignment, check_coverage, check_router_gradient
+from moe_lab.exercises.pruning import (
+    check_importance_score,
+    check_kept_experts,
+    check_norm_change,
+    check_pruned_output,
+)
 from moe_lab.exercises.recovery import (
     check_e_step,
     check_fourth_projection,
@@ -51,11 +57,15 @@ __all__ = [
     "check_gates",
     "check_gates_in_gauge",
     "check_gru_as_mixture",
+    "check_importance_score",
+    "check_kept_experts",
     "check_l_star",
     "check_mean_accuracy",
     "check_mixture_output",
+    "check_norm_change",
     "check_output",
     "check_p3_coefficients",
+    "check_pruned_output",
     "check_regressors_from",
     "check_router_gradient",
     "check_sample_ratios",

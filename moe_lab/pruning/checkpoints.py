@@ -118,7 +118,12 @@ class FineTuned:
 
         Without fine-tuning a pruned layer's output is the sum of the votes of the experts that stay, in both routings,
         so that nothing has to be routed again.
+
+        Raises:
+          ValueError: kept is of another shape; steps is negative; as for `select.pruned`.
         """
+        rule, shape = "kept must say for each expert of each trial whether it stays", tuple(self.after.experts.shape)
+        require(kept.shape == shape, rule, kept=tuple(kept.shape), experts=shape)
         if steps and self.run.model.coupled:
             seen = self.look(self.tuned(kept, steps))
             votes = seen.votes

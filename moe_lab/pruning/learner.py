@@ -17,7 +17,7 @@ from moe_lab.routing import Scratch
 _NUMBERS_AT_ONCE = 2**19
 """What a step of a CPU routes at a time, in numbers."""
 _DRAWN_AT_ONCE = 2**17
-"""Tokens that are drawn at a time."""
+"""Tokens that are drawn at a time; their counts are at most twice as many numbers, or one step's."""
 
 
 class Learner:
@@ -48,7 +48,8 @@ class Learner:
         self.sums = weights.sums
         like = weights.routers
         self._samples = SampleStream(task, trials=trials, seed=seed, split=split, device=like.device, dtype=like.dtype)
-        self._portion = max(1, _DRAWN_AT_ONCE // (len(trials) * batch * task.tokens))
+        each = len(trials) * batch * max(task.tokens, task.patterns // 2)  # counts take memory by the patterns
+        self._portion = max(1, _DRAWN_AT_ONCE // each)
         self._numbers = len(trials) * task.patterns * batch * self._portion
         self._scratch = Scratch()
         self._width = model.width(task.tokens, task.patterns) if model.routing == "expert-choice" else task.patterns

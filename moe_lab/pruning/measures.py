@@ -94,7 +94,7 @@ def examine(
     least = 1 / model.top - 1e-9
 
     def share(gates: Tensor, where: Tensor) -> Tensor:
-        return ((gates >= least) & where).sum(2) / where.sum(2)
+        return ((gates >= least) & where).sum(2).to(norm.dtype) / where.sum(2)
 
     components = halves(*(weights.neurons[:, :, pattern] for pattern in task.specific))
     return {

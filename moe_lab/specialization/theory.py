@@ -3,7 +3,7 @@
 A statement comes back as a Finding: "holds", "fails" or "assumption not met", with the numbers that say so.
 """
 
-from moe_lab.specialization.theory_findings import Finding
+from moe_lab.findings import Finding
 from moe_lab.specialization.theory_noise import (
     GaussianNoise,
     UniformNoise,

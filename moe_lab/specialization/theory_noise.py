@@ -19,7 +19,7 @@ from jaxtyping import Float
 from scipy.special import ndtr
 
 from moe_lab.config import require
-from moe_lab.specialization.theory_findings import Finding, judged
+from moe_lab.findings import Finding, judged
 
 Scores = Float[np.ndarray, " M"]
 _ROUNDING = 1e-9

@@ -15,10 +15,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from moe_lab.config import require
+from moe_lab.findings import Finding, judged
 from moe_lab.specialization import model as models
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.run import Run
-from moe_lab.specialization.theory_findings import Finding, judged
 from moe_lab.training import Snapshot
 
 

@@ -11,8 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from moe_lab.config import require
+from moe_lab.findings import Finding, judged
 from moe_lab.specialization.data import CENTER, FEATURE, FEATURE_NOISE, ClusterTask, Samples
-from moe_lab.specialization.theory_findings import Finding, judged
 
 PatchFunction = Callable[[Tensor], Tensor]
 """f of theorem 4.1: (rows, d) patches in float64 -> (rows,) values."""

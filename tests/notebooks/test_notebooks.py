@@ -12,11 +12,11 @@ import jupytext
 import pytest
 
 from moe_lab import exercises
-from tests.solutions import alignment, recovery, routing, specialization, start, transitions
+from tests.solutions import alignment, pruning, recovery, routing, specialization, start, transitions
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.py"))
-ROOMS = (start, routing, alignment, transitions, specialization, recovery)
+ROOMS = (start, routing, alignment, transitions, specialization, pruning, recovery)
 SOLUTIONS = {name: getattr(room, name) for room in ROOMS for name in room.WRONG}
 
 
@@ -70,7 +70,7 @@ class TestEveryNotebook:
     def test_says_what_to_see_beside_each_picture(self, path):
         all_cells = jupytext.read(path).cells
         for cell, following in itertools.pairwise(all_cells):
-            if cell.cell_type == "code" and re.search(r"Lab\(|subplots\(", cell.source):
+            if cell.cell_type == "code" and re.search(r"Lab\(|subplots\(|picture\(", cell.source):
                 assert following.cell_type == "markdown" and following.source.startswith("*What to see.*")
 
     def test_has_an_equation(self, path):

@@ -13,6 +13,7 @@ from torch import Tensor
 from moe_lab.pruning import TokenMoE, TokenTask, Weights
 from moe_lab.pruning.model import apply_step, route, sgd_step
 from moe_lab.pruning.select import pruned
+from moe_lab.routing import Scratch
 from tests.pruning import oracle
 
 TRIALS = (0, 1)
@@ -96,10 +97,10 @@ class Case:
 
     def found(self, steps: int = 1, width: int | None = None) -> tuple[Weights, Tensor, list[int], Tensor]:
         """Weights after some steps of the engine, the last step's loss and right answers, and the sums kept up."""
-        weights, sums = self.weights.clone(), self.weights.sums
+        weights, sums, scratch = self.weights.clone(), self.weights.sums, Scratch()
         for number in range(steps):
-            step = sgd_step(weights, sums, *self.portion(number), self.model, width or self.width)
-            apply_step(weights, sums, step)
+            step = sgd_step(weights, sums, *self.portion(number), self.model, width or self.width, scratch)
+            apply_step(weights, sums, step, scratch)
         return weights, step.loss, step.right.tolist(), sums
 
     @property
@@ -108,8 +109,10 @@ class Case:
 
 
 def check(case: Case, steps: int = 1, *, tolerance: float = 1e-10, width: int | None = None) -> None:
-    """Weights move alike, relative to the largest move (a move is a difference of weights, which are rounded themselves);
-    loss and right answers agree, and the sums are those of the weights."""
+    """Weights move alike, relative to the largest move; loss and right answers agree; the sums are the weights' own.
+
+    A move is a difference of weights, which are rounded themselves.
+    """
     (after, loss, right), (weights, its_loss, its_right, sums) = case.wanted(steps), case.found(steps, width)
     for trial in range(2):
         start, end, wanted = case.mixture(trial), case.mixture(trial, weights), after[trial]
@@ -255,6 +258,21 @@ def test_routers_do_not_move_with_l_1(routing):
     after, *_ = case.found(steps=3)
     assert torch.equal(after.routers, case.weights.routers)
     assert not torch.equal(after.neurons, case.weights.neurons)
+
+
+@EACH_ROUTING
+def test_memory_that_is_used_again_does_not_show(routing):
+    """Whatever an earlier step, larger or smaller, has left in it."""
+    scratch = Scratch()
+    for tokens, batch, top in ((20, 9, 5), (9, 7, 3), (4, 1, 2), (12, 30, 5)):
+        case = Case(make(routing, top=top), SMALL.replace(tokens=tokens), batch=batch)
+        weights, sums = case.weights.clone(), case.weights.sums
+        step = sgd_step(weights, sums, *case.portion(0), case.model, case.width, scratch)
+        apply_step(weights, sums, step, scratch)
+        wanted, *_ = case.found()
+        assert torch.equal(weights.routers, wanted.routers) and torch.equal(weights.neurons, wanted.neurons)
+        for held in scratch._held.values():
+            held.fill_(torch.nan)
 
 
 @EACH_ROUTING

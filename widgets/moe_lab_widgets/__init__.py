@@ -19,6 +19,7 @@ _HOMES = {
     "RouterAlignmentLab": "router_alignment",
     "PhaseTransitionLab": "phase_transition",
     "SpecializationLab": "specialization",
+    "PruningLab": "pruning",
     "GridlockLab": "gridlock",
     "LandscapeLab": "landscape",
 }

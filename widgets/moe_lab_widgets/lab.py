@@ -22,7 +22,9 @@ every knob by name, and `seed`. `pick(Config, "name", ..., name=default)` makes 
 (all with a slider when none is named), `given(Config, values)` makes the Config. The Lab's own knob is a `Knob(...)`
 with a slider range or choices. `start` runs on a worker thread: it must not touch widgets. Optional hooks:
 `parts(record)`, `data(records)`, `trouble(record)`, `progress(record)`, `device(record)`; class attributes `budget`,
-`most_records`, `frames`.
+`most_records`, `frames`. Knobs named in the class attribute `looks` change nothing of a run, only how it is looked at:
+moving one calls `picture.look({name: value})`, draws the record at hand again and starts nothing, unless `more(record)`
+gives records that the ended run should still add.
 
 In use: `lab = MyLab(noise=.5)`; `lab` as the last line of a cell shows it. `lab.set(noise=1)`, `play()`, `pause()`,
 `step()`, `reset()`, `scrub(i)`, `pin()`, `unpin()`, `save_picture(path)`, `save_data(path)`, `close()`; `wait()`
@@ -128,6 +130,13 @@ class Lab(Wiring):
         return xr.concat(
             sets, xr.DataArray(names, dims="model", name="model"), join="outer", combine_attrs="drop_conflicts"
         )
+
+    def more(self, record: Any) -> Iterator[Any] | None:
+        """Further records of a run that has ended with `record`, where a knob in `looks` asks for them; None for none.
+
+        Called on the worker thread, as `start` is. A run that has not ended must read `self.values` itself.
+        """
+        return None
 
     def trouble(self, record: Any) -> str:
         """What went wrong in this record, in words; empty when nothing did."""

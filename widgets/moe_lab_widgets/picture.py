@@ -120,6 +120,9 @@ class Picture:
     def begin(self, values: dict[str, Any]) -> None:
         """A run with these values starts. Limits change here and nowhere else."""
 
+    def look(self, values: dict[str, Any]) -> None:
+        """Keeps the values of the Lab's `looks`, for the next update. Called from any thread: draw nothing here."""
+
     def update(self, record: Any) -> None:
         """Puts a record into the live artists."""
         raise NotImplementedError(f"{type(self).__name__} must write update(record)")

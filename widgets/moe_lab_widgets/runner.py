@@ -66,7 +66,7 @@ class Runner:
         self._singles = 0
         self._view: int | None = None
         self._redraw = self._closing = self._working = self._ended = self._end_said = False
-        self._drawn = False
+        self._drawn = self._looked = False
         self._run: Iterator[Any] | None = None
         self._next_record = self._next_frame = 0.0
         self._undrawn = False
@@ -98,6 +98,10 @@ class Runner:
     def redraw(self) -> None:
         """Draws the record at hand once more."""
         self._tell(_redraw=True)
+
+    def look(self) -> None:
+        """Draws the record at hand once more, since another look at it is asked for; a run that has ended may go on."""
+        self._tell(_looked=True, _redraw=True)
 
     def set_pace(self, pace: float) -> None:
         """Sets the most records a second; 0 is as fast as it goes."""
@@ -229,6 +233,8 @@ class Runner:
         try:
             if self._generation != self._begun:
                 self._begin()
+            if self._looked:
+                self._go_on()
             if self._run is not None and (self.playing or self._singles):
                 self._advance()
             self._draw_if_due()
@@ -249,7 +255,7 @@ class Runner:
             self._begun = self._generation
             self.error = None
             self._view = None
-            self._ended = self._end_said = False
+            self._ended = self._end_said = self._looked = False
         run = self.stage.begin()
         self.records = Recorder(self.most_records)
         self.seconds = 0.0
@@ -257,6 +263,16 @@ class Runner:
         self._run = iter(run)
         if not self.playing and not self._singles:
             self._singles = 1  # a paused Lab still shows where a new run starts
+
+    def _go_on(self) -> None:
+        """Takes up what an ended run has left to do for the look that is asked for now."""
+        self._looked = False
+        if self._run is not None or not self._ended:
+            return  # a run that goes on reads the latest values itself
+        more = self.stage.further()
+        if more is not None:
+            self._run = iter(more)
+            self._ended = self._end_said = False
 
     def _advance(self) -> None:
         assert self._run is not None

@@ -14,6 +14,9 @@ class Stage(Protocol):
     def begin(self) -> Iterator[Any]:
         """Starts a run with the latest values; may raise."""
 
+    def further(self) -> Iterator[Any] | None:
+        """What a run that has ended still has to do for the present look at it; None when nothing."""
+
     def show(self, records: Recorder, index: int) -> None:
         """Draws a record."""
 

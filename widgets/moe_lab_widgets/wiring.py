@@ -30,6 +30,8 @@ class Wiring:
     title: ClassVar[str] = "Lab"
     knobs: ClassVar[Sequence[Knob]] = ()
     stories: ClassVar[Sequence[Any]] = ()
+    looks: ClassVar[Sequence[str]] = ()
+    """Knobs that only change how a run is looked at: moving one draws its record again and does not start it again."""
     frames: ClassVar[float] = 15
     """Most frames a second."""
     most_records: ClassVar[int] = 600
@@ -89,6 +91,7 @@ class Wiring:
         def code(self, values: dict[str, Any]) -> str: ...
         def trouble(self, record: Any) -> str: ...
         def progress(self, record: Any) -> str: ...
+        def more(self, record: Any) -> Iterator[Any] | None: ...
         def device(self, record: Any) -> str: ...
         def save_picture(self, path: str | Path) -> Path: ...
         def save_data(self, path: str | Path) -> Path: ...
@@ -99,11 +102,17 @@ class Wiring:
         """Starts a run with the latest values; the picture changes only once the values have passed the checks."""
         values = self.values
         run = self.start(values)
+        self.picture.look(self._look_of(values))
         self.picture.begin(values)
         self.controls.show_code(self.code(values))
         self.controls.show_playing(self._runner.playing)
         self.controls.warn("")
         return run
+
+    def further(self) -> Iterator[Any] | None:
+        """What the run that has ended still has to do for the knobs in `looks`."""
+        records = self._runner.records
+        return self.more(records.all()[-1]) if len(records) else None
 
     def show(self, records: Recorder, index: int) -> None:
         """Draws one record, and now and then the texts."""
@@ -168,7 +177,7 @@ class Wiring:
             self._touched = True
         with self._own_moves():
             self.controls.story.value = OWN
-        self._runner.restart()
+        self._moved({name})
 
     @safely
     def _play_pressed(self) -> None:
@@ -256,8 +265,9 @@ class Wiring:
                 require(not knob.whole or float(value).is_integer(), rule, **{knob.name: value})
 
     def _move(self, values: Mapping[str, Any]) -> None:
-        """Moves several widgets and starts one run."""
+        """Moves several widgets, and starts one run or looks at the present one anew."""
         widgets = {**self.controls.knobs, "seed": self.controls.seed}
+        before = self.values
         with self._lock, self._own_moves():
             for name, value in values.items():
                 widget: Any = widgets[name]
@@ -268,7 +278,27 @@ class Wiring:
                 except Exception as error:
                     raise ValueError(f"the slider of {name} cannot take this value: got {name}={value!r}") from error
                 self._values[name] = round(widget.value, 9) if isinstance(widget.value, float) else widget.value
-        self._runner.restart()
+            changed = {name for name in values if self._values[name] != before[name]}
+        self._moved(changed or set(values))
+
+    def _moved(self, names: set[str]) -> None:
+        """Looks at the present run anew if that is all that was asked for and there is one; else starts a run."""
+        failed = self._runner.error is not None and self._runner.error is not self._unsaved
+        if failed or not names <= set(self.looks):
+            self._runner.restart()
+            return
+        values = self.values
+        try:
+            code = self.code(values)
+        except ValueError:  # a look that breaks a rule is refused as any other value is
+            self._runner.restart()
+            return
+        self.picture.look(self._look_of(values))
+        self.controls.show_code(code)
+        self._runner.look()
+
+    def _look_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: values[name] for name in self.looks}
 
     def _set_playing(self, playing: bool) -> None:
         self.controls.show_playing(playing)

@@ -1,0 +1,167 @@
+"""Figures 6 and 10 in kind: what pruning saves of one layer's operations, memory and inference time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+
+from moe_lab.config import require
+from moe_lab.grid import checked_axes
+from moe_lab.pruning.layer import Layer, counted_operations, inference_seconds, operations
+from moe_lab.pruning.model import TokenMoE
+from moe_lab.pruning.recipes import ROUTINGS, attrs, variable
+from moe_lab.pruning.select import pruned_counts
+from moe_lab.trials import choose_device, stream, threads_for
+
+QUANTITIES = ("operations", "bytes", "parameters", "seconds")
+
+
+def efficiency(
+    rho: float | Sequence[float] = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9),
+    routings: str | Sequence[str] = ROUTINGS,
+    seed: int = 0,
+    *,
+    experts: int = 20,
+    neurons: int = 1024,
+    dimension: int = 256,
+    tokens: int = 100,
+    kept_tokens: int = 10,
+    picked_experts: int = 2,
+    samples: int = 16,
+    repeats: int = 7,
+    device: str = "cpu",
+) -> xr.Dataset:
+    """Figures 6 and 10 in kind: operations, memory and inference time of a pruned layer against rho, for both routings.
+
+    The layers are untrained, for what they cost does not depend on what they know, and so large that their time goes
+    into products of matrices. Those of pruned experts are not there any more. With k l = n l', as by default, the two
+    routings of the unpruned layer bring equally many tokens to experts.
+
+    Departs from the paper: one layer alone, where it has vision models, the rest of which pruning leaves as it is.
+
+    Args:
+      rho: the share of each group of experts that goes, one value or several; the unpruned layer is always measured.
+      routings: "expert-choice", "token-choice" or both.
+      seed: of the weights and samples.
+      experts, neurons, dimension, tokens: k, m, d and n.
+      kept_tokens: l of expert-choice.
+      picked_experts: l of token-choice.
+      samples: in a batch.
+      repeats: measurements of each time, the layers in turn.
+      device: where to compute; one thread is used on a CPU.
+
+    Returns:
+      over (routing, rho): operations of a sample by formula, counted_operations of a sample by torch's counter,
+      parameters and bytes; seconds(routing, rho, repeat) of a batch; experts_kept(rho) and pruned_share(rho); and over
+      (quantity, routing): slope, how fast a quantity's share of the unpruned layer's falls with pruned_share (-1: in
+      proportion), and r_squared of that straight line. Seconds are measured, and never quite the same again.
+
+    Raises:
+      ValueError: a wrong value, before anything is measured.
+      RuntimeError: the device is not there.
+    """
+    several = [routings] if isinstance(routings, str) else list(routings)
+    shares = [0.0, *(float(share) for share in np.atleast_1d(rho) if share != 0)]
+    axes = checked_axes({"routing": several, "rho": shares})
+    for routing in several:
+        require(routing in ROUTINGS, "routing must be 'expert-choice' or 'token-choice'", routing=routing)
+    rules = {"dimension": dimension, "tokens": tokens, "samples": samples, "repeats": repeats}
+    for name, value in rules.items():
+        require(isinstance(value, int) and value >= 1, f"{name} must be a whole number, at least 1", **{name: value})
+    models = [
+        TokenMoE(
+            experts=experts,
+            neurons=neurons,
+            routing=routing,
+            top=kept_tokens if routing == "expert-choice" else picked_experts,
+        )
+        for routing in several
+    ]
+    rule = "kept_tokens (l) must be at most tokens (n)"
+    require("expert-choice" not in several or kept_tokens <= tokens, rule, l=kept_tokens, n=tokens)
+    kept = [experts - sum(pruned_counts(share, (experts // 2, experts // 2))) for share in axes["rho"]]
+    where = choose_device(device)
+    drawn = stream(seed, 0, "layer/tokens").standard_normal((samples, tokens, dimension))
+    batch = torch.as_tensor(drawn, dtype=torch.float32, device=where)
+    with threads_for(0, where):
+        found = [_measured(model, kept, batch, seed, repeats) for model in models]
+    across = ("routing", "rho")
+    data = xr.Dataset(
+        {
+            "operations": variable(across, _of(found, "operations"), "of a sample, by formula", "FLOP"),
+            "counted_operations": variable(across, _of(found, "counted"), "of a sample, by torch's counter", "FLOP"),
+            "parameters": variable(across, _of(found, "parameters"), "numbers in routers and neurons"),
+            "bytes": variable(across, _of(found, "bytes"), "memory of all that the layer holds", "byte"),
+            "seconds": variable((*across, "repeat"), _of(found, "seconds"), f"for a batch of {samples}", "s"),
+            "experts_kept": variable(("rho",), kept, "experts that stay"),
+            "pruned_share": variable(("rho",), 1 - np.array(kept) / experts, "share of experts that go"),
+        },
+        coords={**{name: (name, values) for name, values in axes.items()}, "repeat": np.arange(repeats)},
+    )
+    data["rho"].attrs = {"long_name": "share of each group of experts that is pruned, rounded down to whole experts"}
+    slope, straight = _lines(data)
+    data["slope"] = slope.assign_attrs(
+        long_name="change of the share of the unpruned layer's, per share of experts pruned"
+    )
+    data["r_squared"] = straight.assign_attrs(long_name="how straight the quantity falls; 1: exactly")
+    own = {
+        "experts": experts,
+        "neurons": neurons,
+        "dimension": dimension,
+        "tokens": tokens,
+        "kept_tokens": kept_tokens,
+        "picked_experts": picked_experts,
+        "samples": samples,
+        "repeats": repeats,
+        "device": device,
+    }
+    arguments = {"rho": tuple(axes["rho"]), "routings": tuple(several), "seed": seed, **own}
+    data.attrs = attrs("figure 6", "efficiency", arguments, own, seed, device)
+    return data
+
+
+def relative(data: xr.Dataset, quantity: str) -> xr.DataArray:
+    """A quantity of `efficiency` as a share of the unpruned layer's, (routing, rho); of seconds the median."""
+    values = data[quantity].median("repeat") if "repeat" in data[quantity].dims else data[quantity]
+    return values / values.sel(rho=0.0, drop=True)
+
+
+def _measured(model: TokenMoE, kept: Sequence[int], batch: torch.Tensor, seed: int, repeats: int) -> dict[str, Any]:
+    """What layers with so many experts cost."""
+    layers = [Layer.random(model, batch.shape[2], kept=count, seed=seed).to(batch.device) for count in kept]
+    meetings = [float(layer.received(batch).sum()) / len(batch) for layer in layers]
+    sizes = {"tokens": batch.shape[1], "dimension": batch.shape[2]}
+    return {
+        "operations": [
+            operations(model, experts=count, received=pairs, **sizes)
+            for count, pairs in zip(kept, meetings, strict=True)
+        ],
+        "counted": [counted_operations(layer, batch) for layer in layers],
+        "parameters": [layer.parameter_count for layer in layers],
+        "bytes": [layer.bytes for layer in layers],
+        "seconds": inference_seconds(layers, batch, repeats),
+    }
+
+
+def _lines(data: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
+    """Slope and r squared of a straight line through each quantity; NaN where nothing was pruned."""
+    share = data["pruned_share"].values
+    slope, straight = np.full((2, len(QUANTITIES), data.sizes["routing"]), np.nan)
+    for row, quantity in enumerate(QUANTITIES):
+        for column, values in enumerate(relative(data, quantity).transpose("routing", "rho").values):
+            if share.max() > 0:
+                line = np.polyfit(share, values, 1)
+                slope[row, column] = line[0]
+                off = ((values - np.polyval(line, share)) ** 2).sum()
+                straight[row, column] = 1 - off / ((values - values.mean()) ** 2).sum()
+    coords = {"quantity": list(QUANTITIES), "routing": data["routing"].values}
+    across = ("quantity", "routing")
+    return xr.DataArray(slope, coords, across), xr.DataArray(straight, coords, across)
+
+
+def _of(found: Sequence[dict[str, Any]], name: str) -> np.ndarray:
+    return np.array([one[name] for one in found])

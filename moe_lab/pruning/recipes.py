@@ -1,0 +1,182 @@
+"""Which layer, task and training each figure of pruning2024 uses here, and how its Dataset says how to make it again.
+
+The paper states d=200, n=100, k=20 and l=5, and the scale of a random start; the number of neurons, both step sizes,
+the batch and the number of steps are ours.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from torch import Tensor
+
+from moe_lab import __version__
+from moe_lab.config import Config, require
+from moe_lab.pruning.checkpoints import FineTuned
+from moe_lab.pruning.data import TokenTask
+from moe_lab.pruning.model import TokenMoE
+from moe_lab.pruning.run import Run
+from moe_lab.pruning.starts import BranchStart, PlantedStart, RandomStart, Start
+from moe_lab.pruning.training import Training
+from moe_lab.trials import choose_device, choose_dtype, device_label
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What differs from the defaults of `TokenMoE`, `TokenTask` and `Run`.
+
+    Attributes:
+      start: the checkpoint that is fine-tuned.
+      settings: parameters of the three, by their names, none of which is in two of them.
+    """
+
+    start: Start
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+_LONG = {"router_learning_rate": 0.01, "batch": 100, "steps": 300}  # from tiny routers, which must find o by themselves
+RECIPES: Mapping[tuple[str, str], Recipe] = MappingProxyType(
+    {
+        ("planted", "expert-choice"): Recipe(PlantedStart()),
+        # A sample's output is the sum over its 100 tokens here: with larger neurons their noise hides the class before
+        # anything is pruned.
+        ("planted", "token-choice"): Recipe(PlantedStart(others_neurons=0.02), {"top": 2, "steps": 200}),
+        ("random", "expert-choice"): Recipe(RandomStart(), _LONG),
+        # About one trial in ten (4 of 40) learns a single class here, and more of them with l=2.
+        ("random", "token-choice"): Recipe(RandomStart(), {"top": 3, **_LONG}),
+        ("pretrained", "expert-choice"): Recipe(BranchStart()),
+        # With l=2 or fewer steps the whole layer errs more than the pruned one.
+        ("pretrained", "token-choice"): Recipe(BranchStart(), {"top": 3, "batch": 100, "steps": 600}),
+    }
+)
+"""(start, routing) -> recipe."""
+STARTS = ("planted", "random", "pretrained")
+ROUTINGS = ("expert-choice", "token-choice")
+_TAKEN = ("model", "task", "record_every", "measure")
+
+
+def recipe_of(start: str | Start, routing: str) -> Recipe:
+    """The recipe of a start, by name or with parameters of one's own, and of a routing.
+
+    Raises:
+      ValueError: there is no such start or routing.
+    """
+    require(routing in ROUTINGS, "routing must be 'expert-choice' or 'token-choice'", routing=routing)
+    kind = start.name if isinstance(start, Config) else start
+    rule = "start must be 'planted', 'random', 'pretrained', or a PlantedStart, RandomStart or BranchStart"
+    require(kind in STARTS, rule, start=start)
+    found = RECIPES[kind, routing]
+    return found if isinstance(start, str) else Recipe(start, found.settings)
+
+
+def run_of(
+    place: str, start: str | Start, routing: str, *, trials: int, seed: int, more: Mapping[str, Any], **fixed: Any
+) -> Run:
+    """A recipe's Run with some parameters changed; each goes to the Config that has one of its name.
+
+    Args:
+      place: the function that is asked, for its errors.
+      more: parameters of `TokenMoE`, `TokenTask` and `Run`.
+      fixed: the same, below `more` and above the recipe.
+
+    Raises:
+      ValueError: a name that none of them has, or that the figure sets itself; any wrong value or combination.
+    """
+    taken = [name for name in more if name in _TAKEN]
+    require(not taken, "a figure sets these itself", settings=taken)
+    kinds: tuple[type[Config], ...] = (TokenMoE, TokenTask, Run)
+    known = [name for kind in kinds for name in kind.model_fields if name not in (*_TAKEN, "start", "routing")]
+    strange = [name for name in more if name not in known]
+    require(not strange, f"{place} takes, besides its own, the parameters {', '.join(known)}", others=strange)
+    recipe = recipe_of(start, routing)
+    given = {**recipe.settings, **fixed, **more}
+    model, task, how = ({name: given[name] for name in given if name in kind.model_fields} for kind in kinds)
+    return Run(
+        model=TokenMoE(**{**model, "routing": routing}),
+        task=TokenTask(**task),
+        **{**how, "start": recipe.start, "trials": trials, "seed": seed, "measure": "last"},
+    )
+
+
+def trained(run: Run) -> tuple[FineTuned, dict[str, np.ndarray]]:
+    """Fine-tunes a run: both checkpoints, and what `MEASURES` say of the end."""
+    training = Training(run.replace(record_every=run.steps))
+    *_, last = training.snapshots()
+    return FineTuned.of(training, run), dict(last.values)
+
+
+def check_device(run: Run) -> None:
+    """Refuses a device or precision that is not there.
+
+    Raises:
+      ValueError, RuntimeError: as `choose_device` and `choose_dtype` do.
+    """
+    choose_dtype(run.precision, choose_device(run.device))
+
+
+def labels(run: Run) -> dict[str, Any]:
+    """The coordinates "trial", "expert" (counted from 1, as in the paper) and "group" (how it votes)."""
+    experts = np.arange(1, run.model.experts + 1)
+    group = np.where(experts <= run.model.experts // 2, "+", "-")
+    about = {"long_name": "experts that vote + and -"}
+    return {"trial": run.trial_numbers, "expert": experts, "group": ("expert", group, about)}
+
+
+def attrs(
+    place: str, name: str, arguments: Mapping[str, Any], config: Mapping[str, Any], seed: int, device: str
+) -> dict[str, Any]:
+    """How to make a Dataset again; plain values only, so that every file format can hold them.
+
+    Args:
+      place: "figure 5", say.
+      name: of the function that makes it.
+      arguments: of that function; those that are None are left out.
+      config: all settings, as plain values.
+    """
+    return {
+        "figure": place,
+        "call": call(name, arguments),
+        "config": json.dumps([config]),
+        "seed": seed,
+        "device": device_label(choose_device(device)),
+        "version": __version__,
+        "paper": f"pruning2024, {place}",
+    }
+
+
+def attrs_of(place: str, name: str, arguments: Mapping[str, Any], run: Run) -> dict[str, Any]:
+    """`attrs` of what a single Run gives."""
+    return attrs(place, name, arguments, run.record(), run.seed, run.device)
+
+
+def call(name: str, arguments: Mapping[str, Any]) -> str:
+    """The Python expression that calls a figure."""
+    written = (f"{key}={_code(value)}" for key, value in arguments.items() if value is not None)
+    return f"{name}({', '.join(written)})"
+
+
+def array(values: Tensor) -> np.ndarray:
+    """A tensor of a run as a NumPy array: float64 or bool."""
+    plain = values.detach().cpu()
+    return np.asarray((plain.double() if plain.is_floating_point() else plain).numpy())
+
+
+def variable(dims: Sequence[str], values: Any, meaning: str, units: str = "") -> xr.Variable:
+    """Values with named axes, unit and meaning."""
+    return xr.Variable(tuple(dims), values, {"units": units, "long_name": meaning})
+
+
+def _code(value: Any) -> str:
+    return value.code() if isinstance(value, Config) else repr(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return tuple(_plain(item) for item in value)
+    return value.item() if isinstance(value, np.generic) else value

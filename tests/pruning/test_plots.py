@@ -1,0 +1,343 @@
+"""The pictures of this room: what is drawn is what was measured, and can be read."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import same_color, to_rgb
+from matplotlib.figure import Figure
+
+from moe_lab import look
+from moe_lab.pruning import PlantedStart, captions, figures, plots, strokes
+from moe_lab.pruning.costs import relative
+from moe_lab.pruning.criteria import CRITERIA
+
+LAYER = {"experts": 8, "neurons": 4, "top": 3}
+TINY = {**LAYER, "patterns": 40, "tokens": 12, "steps": 12, "batch": 10, "test_samples": 80, "seed": 5}
+START = PlantedStart(favourites=4)
+
+
+@functools.cache
+def five() -> xr.Dataset:
+    names = tuple(CRITERIA)
+    return figures.criteria(START, rho=(0.75, 0.0, 0.5), trials=3, criteria=names, fine_tuning_steps=4, **TINY)
+
+
+@functools.cache
+def bare() -> xr.Dataset:
+    names = ("importance-score", "router-magnitude")
+    return figures.criteria("random", "token-choice", 0.5, 2, criteria=names, fine_tuning_steps=0, **TINY)
+
+
+@functools.cache
+def three() -> xr.Dataset:
+    return figures.figure3(trials=2, **{**TINY, "steps": 250, "tokens": 8})
+
+
+@functools.cache
+def seven() -> xr.Dataset:
+    return figures.figure7(trials=1, **TINY)
+
+
+@functools.cache
+def six() -> xr.Dataset:
+    sizes = {"experts": 8, "neurons": 16, "dimension": 12, "tokens": 10, "kept_tokens": 2}
+    return figures.efficiency((0.25, 0.5, 0.75), samples=3, repeats=2, **sizes)
+
+
+ALL = {"five": five, "bare": bare, "three": three, "seven": seven, "six": six}
+PANELS = {"figure 3": 5, "figure 5": 3, "figure 6": 3}
+
+
+def render(page: Figure) -> np.ndarray:
+    """Really draws: a figure without pyplot has no renderer of its own. (height, width, 4) pixels."""
+    canvas = FigureCanvasAgg(page)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba()).copy()
+
+
+def drawn(data: xr.Dataset) -> list[Axes]:
+    """The axes after drawing onto Axes of one's own."""
+    kind = captions.kind_of(data)
+    page = look.figure()
+    count = PANELS[kind] - (kind == "figure 5" and data.sizes["fine_tuned"] == 1)
+    assert plots.PLOTS[kind](data, page.subplots(1, count)) is None
+    render(page)
+    return page.axes
+
+
+def line(axes: Axes, gid: str) -> np.ndarray:
+    """(x, y) of the one line that stands for something."""
+    [found] = [line for line in axes.get_lines() if line.get_gid() == gid]
+    return np.array([found.get_xdata(), found.get_ydata()], dtype=float)
+
+
+def words(axes: Axes, gid: str | None = None) -> list[str]:
+    return [text.get_text().strip() for text in axes.texts if gid is None or text.get_gid() == gid]
+
+
+class TestCriteria:
+    def test_lines_are_medians_in_the_order_of_rho(self):
+        data = five().sortby("rho")
+        for axes, tuned in zip(drawn(five())[1:], (False, True), strict=True):
+            for name in CRITERIA:
+                median = data.test_accuracy.sel(criterion=name, fine_tuned=tuned).median("trial")
+                np.testing.assert_allclose(line(axes, name), [data.rho, median])
+
+    def test_the_ground_is_the_range_of_random(self):
+        data = five().sortby("rho").test_accuracy.sel(criterion="random", fine_tuned=False)
+        [ground] = [part for part in drawn(five())[1].collections if part.get_gid() == "range of random"]
+        outline = ground.get_paths()[0].vertices
+        for share in data.rho.values:
+            here = outline[np.isclose(outline[:, 0], share), 1]
+            assert here.min() == pytest.approx(float(data.sel(rho=share).min()))
+            assert here.max() == pytest.approx(float(data.sel(rho=share).max()))
+        assert not drawn(bare())[1].collections
+
+    def test_the_chosen_criterion_is_ink_and_solid_the_others_grey_and_told_apart(self):
+        axes = drawn(five())[1]
+        found = {one.get_gid(): one for one in axes.get_lines() if one.get_gid() in CRITERIA}
+        chosen = found.pop("router-norm-change")
+        assert same_color(chosen.get_color(), look.INK) and chosen.get_linestyle() == "-"
+        assert all(same_color(one.get_color(), look.REFERENCE) for one in found.values())
+        assert len({one.get_marker() for one in [*found.values(), chosen]}) == len(CRITERIA)
+        assert len({str(one._dash_pattern) for one in found.values()}) == len(found)  # as they are drawn
+        assert all(one.get_linewidth() < chosen.get_linewidth() for one in found.values())
+
+    def test_another_criterion_can_be_chosen(self):
+        page = look.figure()
+        axes = page.add_subplot()
+        plots.pruning_curve(five(), axes, True, "random")
+        found = {one.get_gid(): one for one in axes.get_lines() if one.get_gid() in CRITERIA}
+        assert same_color(found["random"].get_color(), look.INK)
+        assert found["random"].get_linestyle() == "-" != found["router-norm-change"].get_linestyle()
+        first = drawn(bare())[1]  # has no norm change: the first takes its place
+        found = {one.get_gid(): one for one in first.get_lines() if one.get_gid() in CRITERIA}
+        assert same_color(found["importance-score"].get_color(), look.INK)
+        assert same_color(found["router-magnitude"].get_color(), look.REFERENCE)
+
+    def test_names_stand_at_the_right_each_tied_to_its_line(self):
+        axes = drawn(five())[1]
+        assert set(words(axes)) == set(strokes.NAMES.values())
+        ties = [one for one in axes.get_lines() if one.get_gid() == "tie"]
+        ends = {float(one.get_ydata()[-1]) for one in axes.get_lines() if one.get_gid() in CRITERIA}
+        assert {float(tie.get_ydata()[0]) for tie in ties} == ends
+        places = sorted(text.get_position()[1] for text in axes.texts)
+        assert {float(tie.get_ydata()[-1]) for tie in ties} == set(places)
+        assert min(np.diff(places)) > 0
+        top = max(axes.texts, key=lambda text: text.get_position()[1])
+        assert top.get_text().strip() == "norm change" or float(five().test_accuracy.min()) == 1
+
+    def test_axes_of_accuracy_begin_at_forty_percent(self):
+        fair = five().assign(test_accuracy=five().test_accuracy.clip(0.45))
+        assert [axes.get_ylim()[0] for axes in drawn(fair)[1:]] == [0.4, 0.4]
+        poor = five().assign(test_accuracy=five().test_accuracy * 0.1)
+        assert [axes.get_ylim()[0] for axes in drawn(poor)[1:]] == [0, 0]
+
+    def test_every_expert_of_every_trial_has_its_mark(self):
+        data, axes = five(), drawn(five())[0]
+        for sign in "+-":
+            for flag in (True, False):
+                mine = data.norm_change.where(data.important == flag).sel(expert=data.group == sign).values
+                np.testing.assert_allclose(line(axes, f"{sign} {flag}")[1], np.sort(mine[np.isfinite(mine)]))
+        marks = {one.get_gid(): one for one in axes.get_lines()}
+        assert same_color(marks["+ True"].get_markeredgecolor(), look.CLASSES[0])
+        assert same_color(marks["- False"].get_markeredgecolor(), look.CLASSES[1])
+        assert same_color(marks["- False"].get_markerfacecolor(), look.PAPER)
+        assert line(axes, "threshold")[1][0] == pytest.approx(1.5 * np.log(3))
+
+    def test_other_starts_do_not_know_who_is_important(self):
+        data, axes = bare(), drawn(bare())[0]
+        for sign in "+-":
+            mine = data.norm_change.sel(expert=data.group == sign).values.ravel()
+            np.testing.assert_allclose(line(axes, f"{sign} None")[1], np.sort(mine))
+        assert "threshold" not in [one.get_gid() for one in axes.get_lines()]  # the lemma is not of token-choice
+
+
+class TestRouters:
+    def test_bars_are_norms_of_the_trial_shown(self):
+        data = three()
+        norms = data.router_norm.sel(trial=int(data.shown_trial)).values
+        axes = drawn(data)[0]
+        np.testing.assert_allclose([bar.get_height() for bar in axes.patches], norms)
+        blue, orange = axes.patches[0], axes.patches[-1]
+        assert same_color(blue.get_facecolor(), look.CLASSES[0])
+        assert same_color(orange.get_facecolor(), look.CLASSES[1])
+        level = 1.5 * np.log(3)
+        assert line(axes, "threshold")[1][0] == pytest.approx(level)
+        assert words(axes, "norm") == [f"{norm:.1f}" for norm in norms if norm > level] != []
+        bold = [label.get_text() for label in axes.get_xticklabels() if label.get_weight() == "bold"]
+        assert sorted(bold) == sorted(str(expert) for expert in data.shown.values)
+
+    def test_maps_are_components_o1_and_o2_wide(self):
+        data = three()
+        most = captions.darkest(data)
+        for number, role in enumerate(("large", "small")):
+            router, neurons = drawn(data)[1 + 2 * number : 3 + 2 * number]
+            one = data.sel(expert=int(data.shown.sel(role=role)))
+            for axes, name, largest in zip(
+                (router, neurons), ("router_component", "neuron_component"), most, strict=True
+            ):
+                pixels = np.asarray(axes.images[0].get_array())
+                values = np.atleast_2d(one[name].values)
+                shades = look.ramp(np.clip(values / largest, 0, 1))
+                np.testing.assert_array_equal(pixels[:, 0], shades[:, 0])
+                np.testing.assert_array_equal(pixels[:, 40], shades[:, 1])
+                np.testing.assert_array_equal(pixels[:, -1], shades[:, -1])
+                np.testing.assert_array_equal(np.unique(pixels[:, 78:], axis=1), np.unique(shades[:, 2:], axis=1))
+            assert words(router, "component") == [captions.signed(float(v)) for v in one.router_component[:2]]
+            count = int((one.neuron_component.sel(pattern="o1") > 1).sum())
+            assert neurons.get_xlabel() == f"{count} of 4 above 1 along o₁"
+
+    def test_figure_7_is_about_o2(self):
+        assert drawn(seven())[2].get_xlabel().endswith("along o₂")
+
+    def test_a_largest_router_that_is_small_is_not_called_large(self):
+        heads = [text.get_text() for text in plots.picture(seven()).texts]
+        assert not bool(seven().large.any())
+        assert f"Expert {int(seven().shown[0])}: largest router" in heads
+        assert f"Expert {int(three().shown[0])}: large router" in [t.get_text() for t in plots.picture(three()).texts]
+
+
+class TestEfficiency:
+    def test_lines_and_marks_are_what_was_measured(self):
+        data = six()
+        marks = {"operations": data.counted_operations, "bytes": data.bytes, "seconds": data.seconds}
+        for axes, (quantity, measured) in zip(drawn(data), marks.items(), strict=True):
+            for routing in ("expert-choice", "token-choice"):
+                share = relative(data, quantity).sel(routing=routing)
+                np.testing.assert_allclose(line(axes, routing), [data.pruned_share, share])
+                one = measured.sel(routing=routing)
+                expected = one / one.sel(rho=0.0).median()
+                np.testing.assert_allclose(line(axes, f"{routing} marks")[1], expected.values.ravel())
+            assert axes.get_ylim()[1] >= max(one.get_ydata().max() for one in axes.get_lines())
+
+    def test_names_tell_the_slope(self):
+        first = words(drawn(six())[0])
+        assert first[0] == "expert-choice\n slope −1.00"
+        slope = float(six().slope.sel(quantity="operations", routing="token-choice"))
+        assert first[1] == f"token-choice\n slope −{-slope:.2f}"
+
+
+class TestAllPictures:
+    @pytest.mark.parametrize("kind", ALL)
+    def test_has_its_size_paper_head_and_caption(self, kind):
+        page = plots.picture(ALL[kind]())
+        assert render(page).shape == (480, 1100, 4)
+        assert to_rgb(page.get_facecolor()) == to_rgb(look.PAPER)
+        texts = [text.get_text().replace("\n", " ") for text in page.texts]
+        assert captions.caption(ALL[kind]()) in texts
+        assert {"1", "2"} <= set(texts)
+
+    @pytest.mark.parametrize("kind", ALL)
+    def test_nothing_is_written_smaller_than_the_look_allows(self, kind):
+        page = plots.picture(ALL[kind]())
+        render(page)
+        texts = [text for text in page.findobj(lambda artist: hasattr(artist, "get_fontsize")) if text.get_text()]
+        assert len(texts) > 4
+        assert min(text.get_fontsize() for text in texts if text.get_visible()) >= look.SMALL_SIZE
+
+    @pytest.mark.parametrize("kind", ALL)
+    def test_everything_written_stays_on_the_page_and_apart(self, kind):
+        page = plots.picture(ALL[kind]())
+        render(page)
+        heads = [text.get_window_extent() for text in page.texts]
+        others = []
+        for axes in page.axes:
+            ticks = [*axes.get_yticklabels(), *axes.get_xticklabels()]
+            labels = [*axes.texts, axes.xaxis.label, axes.yaxis.label]
+            for text in (text for text in labels if text.get_text()):
+                box = text.get_window_extent()
+                assert box.x0 >= 0
+                assert box.x1 <= 1100
+                assert 0 <= box.y0 < box.y1 <= 480
+                assert not any(box.overlaps(head) for head in heads), text.get_text()
+                assert not any(box.overlaps(one) for one in others), text.get_text()
+            others += [one.get_window_extent() for one in ticks if one.get_text()]
+            others += [one.get_window_extent() for one in axes.texts]
+
+    @pytest.mark.parametrize("kind", ALL)
+    def test_leaves_the_data_alone_and_draws_the_same_again(self, kind):
+        data = ALL[kind]()
+        before = data.copy(deep=True)
+        shots = [render(plots.picture(data)) for _ in range(2)]
+        assert data.identical(before)
+        np.testing.assert_array_equal(*shots)
+
+    @pytest.mark.parametrize("kind", ["five", "bare"])
+    def test_diverged_trials_are_left_out_and_none_left_is_no_error(self, kind):
+        data = ALL[kind]().copy(deep=True)
+        for name in ("test_accuracy", "norm_change", "unpruned_accuracy"):
+            data[name].loc[{"trial": 0}] = np.nan
+        axes = drawn(data)[1]
+        name = str(data.criterion.values[0])
+        rest = data.test_accuracy.isel(trial=slice(1, None)).sel(criterion=name, fine_tuned=False).sortby("rho")
+        np.testing.assert_allclose(line(axes, name)[1], rest.median("trial"))
+        for name in ("test_accuracy", "norm_change", "unpruned_accuracy"):
+            data[name] = data[name] * np.nan
+        render(plots.picture(data))
+        assert "diverged" in captions.caption(data)
+
+    def test_other_sizes_can_be_drawn(self):
+        more = {"patterns": 400, "experts": 30, "neurons": 3, "steps": 2, "batch": 5, "test_samples": 20}
+        render(plots.picture(figures.figure3(trials=1, **more), scale=1.5))
+        one = figures.criteria(rho=0.5, trials=1, criteria="random", steps=2, test_samples=20, fine_tuning_steps=0)
+        assert render(plots.picture(one, scale=1.5)).shape[:2] == (720, 1650)
+
+    def test_another_dataset_is_refused(self):
+        with pytest.raises(ValueError, match="one of the functions in figures: got figure=''"):
+            plots.picture(xr.Dataset())
+        with pytest.raises(ValueError, match="figure 9"):
+            plots.picture(five().assign_attrs(figure="figure 9"))
+        with pytest.raises(ValueError, match="one of the functions in figures"):
+            plots.picture(five().assign_attrs(paper="chen2022, figure 5"))
+
+    def test_axes_must_be_as_many_as_panels(self):
+        page = look.figure()
+        for plot, data, count in (
+            (plots.criteria, five(), 3),
+            (plots.routers, three(), 5),
+            (plots.efficiency, six(), 3),
+        ):
+            with pytest.raises(ValueError, match=f"axes must be {count} Axes: got got=1"):
+                plot(data, page.add_subplot())
+
+
+class TestCaptions:
+    def test_criteria(self):
+        data = five()
+        last = data.test_accuracy.sel(rho=0.75, fine_tuned=False, criterion="random")
+        told = captions.caption(data).replace("\u00a0", " ")
+        assert told.startswith("ρ = 0.75, 2 of 8 experts left, median of 3 trials without fine-tuning: norm change ")
+        assert f"random {100 * float(last.median()):.0f} % (worst {100 * float(last.min()):.0f} %)" in told
+
+    def test_routers(self):
+        data = three()
+        trial, expert = int(data.shown_trial), int(data.shown.sel(role="large"))
+        told = captions.caption(data)
+        assert told.startswith(f"Trial {trial}: {int(data.large.sel(trial=trial).sum())} of 8 routers are large.")
+        along = float(data.router_component.sel(expert=expert, pattern="o1"))
+        assert f"That of expert {expert} has {along:.1f} along o₁" in told
+        assert told.endswith(f"In {int(data.violated.sum())} of 2 trials a class has no large router.")
+
+    def test_efficiency(self):
+        told = captions.caption(six()).replace("\u00a0", " ")
+        assert told.startswith("With 2 of 8 experts left: expert-choice 25 % of the FLOPs, 25 % of the memory and ")
+        assert told.endswith("Torch counts the same FLOPs.")
+        other = six().assign(counted_operations=1.05 * six().operations)
+        assert captions.caption(other).endswith("Torch's count of FLOPs is up to 5.0 % off.")
+
+    def test_numbers_have_a_minus_and_zero_has_none(self):
+        assert [captions.signed(value) for value in (1.25, -2.0, -0.01, 0.0)] == ["1.2", "−2.0", "0.0", "0.0"]
+
+
+def test_every_criterion_has_a_name_and_a_style():
+    assert set(strokes.NAMES) == set(CRITERIA)
+    assert strokes.name_of("mine") == "mine"
+    assert strokes.style_of("mine", "random")[0] == look.REFERENCE
+    assert strokes.style_of("router-norm-change", "random")[2] != "-"

@@ -1,0 +1,306 @@
+"""Fine-tuning: what it computes, against the oracle; what it tells, and when; how it ends."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from moe_lab import pruning
+from moe_lab.pruning import (
+    BranchStart,
+    PlantedStart,
+    RandomStart,
+    Run,
+    TokenMoE,
+    TokenTask,
+    fine_tune,
+    train,
+    train_run,
+)
+from moe_lab.pruning.learner import start_weights
+from moe_lab.pruning.measures import MEASURES
+from moe_lab.pruning.training import Training
+from moe_lab.training import Snapshot, collect, final
+from moe_lab.trials import choose_device, device_label
+from tests.pruning import oracle
+
+TASK = TokenTask(patterns=24, tokens=10)
+MODEL = TokenMoE(experts=6, neurons=4, top=3)
+FAST: dict[str, Any] = {
+    "steps": 8,
+    "batch": 6,
+    "trials": 3,
+    "seed": 11,
+    "test_samples": 60,
+    "device": "cpu",
+    "start": PlantedStart(important=1, others_norm=4.0),
+}
+CASES: dict[str, tuple[TokenMoE, dict[str, Any]]] = {
+    "expert-choice": (MODEL, {}),
+    "token-choice": (MODEL.replace(routing="token-choice", top=2), {}),
+    "hinge": (MODEL.replace(loss="hinge", learning_rate=1.0), {}),
+    "random start": (MODEL, {"start": RandomStart(router_scale=0.5, neuron_scale=0.3)}),
+    "branches": (MODEL, {"start": BranchStart(tasks=2, steps=3, batch=4)}),
+}
+EACH = pytest.mark.parametrize("name", CASES)
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device on this machine")
+
+
+def trained(name: str, **changes: Any) -> Iterator[Snapshot]:
+    model, more = CASES[name]
+    return train(model, TASK, **{**FAST, **more, **changes})
+
+
+# --- against the paper's algorithm ----------------------------------------------------------------------------------
+
+
+@EACH
+def test_a_training_is_the_papers_algorithm(name):
+    """Checkpoint, data, steps and measures together, step by step in float64, on vectors."""
+    model, more = CASES[name]
+    run = Run(model=model, task=TASK, **{**FAST, **more, "precision": "float64", "record_every": 1})
+    snapshots = list(train_run(run))
+    weights = start_weights(run, run.trial_numbers, torch.device("cpu"), torch.float64)
+    rules: dict[str, Any] = {"routing": model.routing, "top": model.top}
+    rates: dict[str, Any] = {"loss": model.loss, "eta_e": model.learning_rate, "eta_r": model.router_learning_rate}
+    signs = weights.signs
+    for trial in range(3):
+        patterns = TASK.vectors([trial], 11)[0]
+        routers, neurons = weights.routers[trial] @ patterns, weights.neurons[trial].mT @ patterns
+        mixture = start = oracle.Mixture(routers, neurons, signs, list(range(6)))
+        data = {
+            split: TASK.draw(count, trials=[trial], seed=11, split=split, dtype=torch.float64)
+            for split, count in (("train", 48), ("test", 60))
+        }
+        x = {split: oracle.tokens_of(part.tokens[0], patterns) for split, part in data.items()}
+        for step, snapshot in enumerate(snapshots):
+            if step:
+                now = slice(6 * (step - 1), 6 * step)
+                labels = data["train"].labels[0, now]
+                mixture, outputs = oracle.step(x["train"][now], labels, mixture, **rules, **rates)
+                loss = float(oracle.losses(outputs, labels, "hinge").mean())
+                assert snapshot["train_loss"][trial] == pytest.approx(loss, rel=1e-9)
+            y, outputs = data["test"].labels[0], oracle.votes(x["test"], mixture, **rules).sum(1)
+            assert snapshot["test_accuracy"][trial] == pytest.approx(float((y * outputs > 0).double().mean()))
+            assert snapshot["test_loss"][trial] == pytest.approx(
+                float(oracle.losses(outputs, y, "hinge").mean()), rel=1e-9
+            )
+            norms = mixture.routers.norm(dim=1)
+            for measure, wanted in (
+                ("router_norm", norms),
+                ("norm_change", norms - start.routers.norm(dim=1)),
+                ("difference_norm", (mixture.routers - start.routers).norm(dim=1)),
+            ):
+                np.testing.assert_allclose(snapshot[measure][trial], wanted, rtol=1e-7, atol=1e-10, err_msg=measure)
+            specific = patterns[list(TASK.specific)]
+            answers = mixture.neurons @ specific.T  # (k, m, 2)
+            own = torch.cat((answers[:3, :, 0], answers[3:, :, 1]))
+            np.testing.assert_allclose(snapshot["own_sum"][trial], own.relu().sum(1), rtol=1e-7, atol=1e-10)
+    moved = snapshots[-1]["difference_norm"]
+    assert (moved > 1e-4).any(), "nothing moved: the test says nothing"
+
+
+def test_the_live_default_learns():
+    """From even odds to every sample, and the important routers grow."""
+    first, *_, last = train(TokenMoE(), TokenTask(), trials=2, test_samples=200, record_every=110, device="cpu", seed=1)
+    assert (last["test_accuracy"] == 1).all() and (last["train_loss"] < first["test_loss"]).all()
+    assert ((last["norm_change"] > 2).sum(1) == 4).all() and (abs(last["norm_change"]) < 0.1).sum(1).tolist() == [
+        16,
+        16,
+    ]
+
+
+# --- Snapshots ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("every, expected", [(1, list(range(9))), (3, [0, 3, 6, 8]), (4, [0, 4, 8]), (100, [0, 8])])
+def test_snapshots_come_at_the_start_every_so_often_and_at_the_end(every, expected):
+    for name in ("expert-choice", "token-choice"):
+        snapshots = list(trained(name, record_every=every))
+        assert [snapshot.step for snapshot in snapshots] == expected
+        for snapshot in snapshots:
+            assert snapshot.trials == 3 and (snapshot.steps == snapshot.step).all() and not snapshot.diverged.any()
+            assert snapshot.finished.all() == snapshot.finished.any() == (snapshot.step == 8)
+
+
+@EACH
+def test_every_measure_is_there_with_its_axes(name):
+    first, *_, last = trained(name)
+    for snapshot in (first, last):
+        assert set(snapshot.values) == set(snapshot.measures) == set(MEASURES)
+        for measure, value in snapshot.values.items():
+            assert value.shape == ((3, 6) if MEASURES[measure].dims else (3,)), measure
+            assert snapshot.measures[measure] == MEASURES[measure] and MEASURES[measure].meaning
+    assert np.isnan(first["train_loss"]).all() and np.isfinite(last["train_loss"]).all()
+    assert not first["norm_change"].any() and not first["difference_norm"].any()
+
+
+@EACH
+def test_the_schedule_does_not_change_the_result(name):
+    often, seldom = (final(trained(name, record_every=every)) for every in (1, 1000))
+    for measure in often.values:
+        np.testing.assert_array_equal(often[measure], seldom[measure], err_msg=measure)
+
+
+@EACH
+def test_measured_at_the_end_is_measured_the_same(name):
+    every, last = (list(trained(name, measure=measure, record_every=3)) for measure in ("every", "last"))
+    assert [snapshot.step for snapshot in last] == [snapshot.step for snapshot in every]
+    assert [set(snapshot.values) for snapshot in last[:-1]] == [set()] * 3
+    for measure in every[-1].values:
+        np.testing.assert_array_equal(last[-1][measure], every[-1][measure], err_msg=measure)
+
+
+def test_snapshots_are_records_of_their_own():
+    first, second, *_ = trained("expert-choice", record_every=1)
+    before = first["router_norm"].copy()
+    second["router_norm"][:] = 7
+    second.steps[:] = 7
+    assert np.array_equal(first["router_norm"], before) and (first.steps == 0).all()
+
+
+@EACH
+def test_two_runs_are_the_same_run(name):
+    for a, b in zip(trained(name), trained(name), strict=True):
+        for measure in a.values:
+            np.testing.assert_array_equal(a[measure], b[measure])
+
+
+def test_a_run_that_nobody_reads_any_more_stops():
+    run = trained("expert-choice", steps=10**6, record_every=1)
+    for snapshot in run:
+        if snapshot.step == 3:
+            break
+    run.close()  # type: ignore[attr-defined]
+    assert snapshot.step == 3 and list(run) == []
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_consumer_keeps_its_own_threads(threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for _ in trained("expert-choice", record_every=2):
+            assert torch.get_num_threads() == threads
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+
+
+@EACH
+def test_the_checkpoints_are_those_that_were_measured(name):
+    """`fine_tune` keeps what `train` measures, and `Training` gives it at any step, as copies."""
+    model, more = CASES[name]
+    run = Run(model=model, task=TASK, **{**FAST, **more, "record_every": 4})
+    training = Training(run)
+    for snapshot in training.snapshots():
+        norms = training.after.routers.norm(dim=2)
+        np.testing.assert_allclose(snapshot["router_norm"], norms, rtol=1e-6)
+        np.testing.assert_allclose(
+            snapshot["norm_change"], norms - training.before.routers.norm(dim=2), rtol=1e-4, atol=1e-5
+        )
+    tuned = fine_tune(run)
+    for name_, wanted in (("before", training.before), ("after", training.after)):
+        found = getattr(tuned, name_)
+        assert torch.equal(found.routers, wanted.routers) and torch.equal(found.neurons, wanted.neurons)
+    assert not torch.equal(tuned.before.routers, tuned.after.routers)
+    copy = training.after
+    copy.neurons.zero_()
+    assert training.after.neurons.any()
+
+
+# --- where a result comes from ----------------------------------------------------------------------------------------
+
+
+@EACH
+def test_a_result_says_how_to_make_it_again(name):
+    given = {"first_trial": 2, "record_every": 3, "precision": "float64"}
+    found = collect(trained(name, **given))
+    names = {name: getattr(pruning, name) for name in pruning.__all__}
+    again = collect(eval(found.attrs["call"], names))
+    assert again.identical(found)
+    assert found.attrs["seed"] == 11 and found.attrs["paper"] == "pruning2024, section 4.2"
+    [config] = json.loads(found.attrs["config"])
+    kinds = {kind.__name__: kind for kind in (TokenMoE, TokenTask, PlantedStart, RandomStart, BranchStart)}
+    parts = {part: kinds[config[part].pop("kind")](**config[part]) for part in ("model", "task", "start")}
+    assert next(train_run(Run(**{**config, **parts}))).origin == dict(found.attrs)
+    assert dict(found.sizes)["step"] == 4 and found["steps"].values.tolist() == [8] * 3
+    assert found["norm_change"].dims == ("step", "trial", "expert")
+
+
+def test_the_device_is_chosen_and_told():
+    assert next(trained("expert-choice")).origin["device"] == "cpu"
+    automatic = next(trained("expert-choice", device="auto"))
+    assert automatic.origin["device"] == device_label(choose_device("auto"))
+
+
+@needs_cuda
+@EACH
+def test_training_on_cuda_is_training_on_the_cpu(name):
+    cpu, cuda = (list(trained(name, device=device, precision="float64")) for device in ("cpu", "cuda"))
+    for a, b in zip(cpu, cuda, strict=True):
+        for measure in a.values:
+            np.testing.assert_allclose(a[measure], b[measure], rtol=1e-8, atol=1e-9, err_msg=measure)
+
+
+@needs_cuda
+@EACH
+def test_checkpoints_and_pruning_on_cuda_are_those_on_the_cpu(name):
+    model, more = CASES[name]
+    run = Run(model=model, task=TASK, **{**FAST, **more, "precision": "float64"})
+    cpu, cuda = (fine_tune(run.replace(device=device)) for device in ("cpu", "cuda"))
+    for criterion in pruning.criteria.CRITERIA:
+        torch.testing.assert_close(cuda.scores(criterion).cpu(), cpu.scores(criterion), rtol=1e-8, atol=1e-9)
+        kept = cpu.kept(criterion, 0.5)
+        for steps in (0, 3):
+            found = cuda.accuracy(kept.cuda(), steps).cpu()
+            torch.testing.assert_close(found, cpu.accuracy(kept, steps), equal_nan=True)
+
+
+# --- divergence -----------------------------------------------------------------------------------------------------
+
+
+def broken(name: str, value: float, *trials: int, part: str = "routers", **changes: Any) -> list[Snapshot]:
+    """A run, with a weight of some trials broken after step 0."""
+    run = trained(name, **{"record_every": 2, **changes})
+    snapshots = [next(run)]
+    training = run.gi_frame.f_locals["self"]  # type: ignore[attr-defined]
+    [group] = training._groups
+    for trial in trials:
+        getattr(group.weights, part)[trial, 0] = value
+    group.sums.copy_(group.weights.sums)
+    return [*snapshots, *run]
+
+
+@pytest.mark.parametrize("part", ["routers", "neurons"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
+@pytest.mark.parametrize("name", ["expert-choice", "token-choice", "hinge"])
+def test_a_diverged_trial_says_so_and_leaves_the_others_alone(name, value, part):
+    whole = list(trained(name, record_every=2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = broken(name, value, 1, part=part)
+    for snapshot, wanted in zip(run[1:], whole[1:], strict=True):
+        assert snapshot.diverged.tolist() == [False, True, False]
+        assert snapshot.finished.tolist() == [wanted.finished[0], True, wanted.finished[2]]
+        assert snapshot.steps.tolist() == [wanted.step, 2, wanted.step]
+        for measure, numbers in snapshot.values.items():
+            assert np.isnan(numbers[1]).all(), measure
+            np.testing.assert_array_equal(numbers[[0, 2]], wanted[measure][[0, 2]], err_msg=measure)  # bit for bit
+
+
+@pytest.mark.parametrize("measure", ["every", "last"])
+def test_all_trials_may_diverge(measure):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = broken("expert-choice", np.nan, 0, 1, 2, measure=measure)
+    last = run[-1]
+    assert last.diverged.all() and last.finished.all() and last.step == 2, "a run of broken trials need not go on"
+    for name, value in last.values.items():
+        assert np.isnan(value).all(), name
