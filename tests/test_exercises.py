@@ -13,6 +13,9 @@ from moe_lab import exercises
 from moe_lab.exercises.verdict import Case, Verdict, judge, show
 from moe_lab.patch_routing import PatternTask
 from moe_lab.pruning import PlantedStart, Run, TokenMoE, TokenTask, fine_tune
+from moe_lab.recovery import MixtureTask, em, losses, transforms
+from moe_lab.recovery.activations import activation_of
+from moe_lab.recovery.transforms import gaussian_moments
 from moe_lab.specialization import ClusterTask, SwitchMoE, theory
 from moe_lab.specialization import model as switch_model
 from moe_lab.specialization.experts import experts_for, make_inputs
@@ -209,3 +212,21 @@ class TestVerdict:
     def test_show_is_short(self, value, text):
         assert text in show(value)
         assert "\n" not in show(np.random.default_rng(0).normal(size=(3, 8)))
+
+
+def test_the_recovery_exercises_agree_with_the_engine():
+    drawn = MixtureTask(dimension=4).draw(30, trials=[0], seed=0)
+    x, y, (regressors, gates) = drawn.x[0].numpy(), drawn.y[0].numpy(), vars(drawn.truth).values()
+    state = em.State(1.5 * regressors, gates)
+    after = em.posterior(state, drawn.x, drawn.y, activation_of("identity"), 0.1)[0]
+    a, b = 1.5 * regressors[0].numpy()
+    assert recovery.e_step(x, y, np.stack((a, b)), gates[0].numpy(), 0.1) == pytest.approx(after[0].T.numpy())
+    scores = drawn.inputs.hermite(1.5 * regressors, 3)[0, :, 0].numpy()
+    assert recovery.third_score(x, a) == pytest.approx(scores)
+    projected = losses.hermite_projections(*(1.5 * regressors[:, i] for i in (0, 1)), drawn.x, 24.0, 2.0)[0]
+    assert recovery.fourth_projection(a, b, x) / 24 == pytest.approx(projected[0].numpy())
+    assert recovery.regressors_from(np.stack((a, b))) == pytest.approx(losses.read(1.5 * regressors)[0].numpy())
+    for g in ("identity", "relu", "sigmoid"):
+        beta, alpha, _ = transforms(g, 0.4).p3.coefficients
+        moments = gaussian_moments(activation_of(g))[:4, :4]
+        assert recovery.p3_coefficients(moments, 0.4) == pytest.approx([alpha, beta], abs=1e-9)

@@ -83,7 +83,7 @@ class Errors(Panel):
         self.write(570, 66, f"✗ stuck at the end: over {STUCK_ERROR:g},")
         self.write(570, 82, f"< {100 * STUCK_GAIN:.0f} % less in the last tenth of steps")
         line = TOP + HEIGHT * (1 - float(height_of(np.array(STUCK_ERROR))))
-        self.write(self.LEFT + self.WIDTH + 4, line, f"{STUCK_ERROR:g}", color=look.FAILURE)
+        self.write(self.LEFT - 7, line, f"{STUCK_ERROR:g}", ha="right", color=look.FAILURE)
         for part in (0, 0.5, 1):
             self.write(self.LEFT + self.WIDTH * part, bottom + 12, f"{round(steps * part)}", ha="center")
         self.write(middle, bottom + 29, "step", ha="center", size=look.TEXT_SIZE, color=look.INK)

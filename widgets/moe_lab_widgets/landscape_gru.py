@@ -75,7 +75,7 @@ class Gates(Panel):
         if not self.renew(seed, sharpness):
             return
         self.write(854, 50, f"|GRU − mixture|, {CELLS} random cells;")
-        self.write(854, 66, "sharp gates choose one expert a unit")
+        self.write(854, 66, "sharp gates choose one expert")
         found, x = gaps(seed), np.log(np.array(BETAS)) / np.log(BETAS[-1])
         at = BETAS.index(sharpness)
         ends = []

@@ -140,7 +140,7 @@ class Maps(Panel):
         self.words[method] = words
         scale = self.scene.scale
         pixels = np.zeros((round(20 * scale), round(EDGE * scale), 4), dtype=np.uint8)
-        ink = stamp(words, look.SMALL_SIZE, look.BASE_DPI * scale, bold=True)
+        ink = stamp(words, look.SMALL_SIZE, look.BASE_DPI * scale)
         write(pixels, ink, COLOURS[method], (10 * scale, EDGE / 2 * scale))
         self.told[method].set_pixels(pixels)
 
