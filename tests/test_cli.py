@@ -169,7 +169,7 @@ class TestLab:
         assert status(f"{address}/api/contents/../pyproject.toml?token=opensesame") == 404
 
         process.send_signal(signal.SIGTERM)
-        said = process.communicate(timeout=30)[0]
+        said = process.communicate(timeout=120)[0]
         assert f"The course is in {folder.resolve()}." in said
         assert "Traceback" not in said
         assert status(notebook) == 0

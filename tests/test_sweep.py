@@ -364,7 +364,7 @@ def kill_after(process: subprocess.Popen[str], points: int) -> None:
         if int(line) >= points:
             break
     os.killpg(process.pid, signal.SIGKILL)
-    process.wait(timeout=30)
+    process.wait(timeout=120)
     process.stdout.close()
     assert process.returncode == -signal.SIGKILL
 

@@ -19,7 +19,8 @@ from moe_lab_widgets import PruningLab
 from moe_lab_widgets import pruning_settings as of
 from moe_lab_widgets.pruning_record import outcome
 from moe_lab_widgets.pruning_settings import KNOBS, LOOKS, code, recipe, record_every, run_of
-from tests.widgets.prunings import DEFAULTS, SMALL, Make, done, frames, make, move, pixels, view_of
+from tests.widgets.labs import move, pixels
+from tests.widgets.prunings import DEFAULTS, SMALL, Make, done, frames, make, view_of
 
 __all__ = ["make"]
 QUIET = os.environ.get("MOE_LAB_TIMING", "") not in ("", "0")

@@ -17,7 +17,8 @@ from moe_lab_widgets.pruning_blocks import BLOCKS, Blocks, short
 from moe_lab_widgets.pruning_board import Board
 from moe_lab_widgets.pruning_record import outcome
 from moe_lab_widgets.pruning_settings import NAMES, OFFERED
-from tests.widgets.prunings import SMALL, Make, done, make, move, pixels, view_of
+from tests.widgets.labs import move, pixels
+from tests.widgets.prunings import SMALL, Make, done, make, view_of
 
 __all__ = ["make"]
 

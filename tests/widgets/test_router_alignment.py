@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import threading
 import time
@@ -19,42 +18,21 @@ from moe_lab.config import ConfigError
 from moe_lab_widgets import RouterAlignmentLab
 from moe_lab_widgets.router_panels import SMALLEST_BAR, median, percent
 from moe_lab_widgets.router_settings import DIGITS, KNOBS, ONLY_SYNTHETIC, OWN_DEFAULTS, SYNTHETIC, total_steps
+from tests.widgets.labs import ended, making, move, pixels
 
-FAST = "as fast as it trains"
 SMALL = {"trials": 2, "steps": 20, "samples": 40}
 Make = Callable[..., RouterAlignmentLab]
 
 
 @pytest.fixture
 def make() -> Iterator[Make]:
-    """Makes Labs that run as fast as they can, and closes them."""
-    made: list[RouterAlignmentLab] = []
-
-    def make(**values: Any) -> RouterAlignmentLab:
-        lab = RouterAlignmentLab(**{**SMALL, **values})
-        lab.controls.speed.value = FAST
-        made.append(lab)
-        return lab
-
-    yield make
-    for lab in made:
-        lab.close()
+    with making(RouterAlignmentLab, SMALL) as make:
+        yield make
 
 
 def done(lab: RouterAlignmentLab) -> RouterAlignmentLab:
-    assert lab.wait(60), "the run did not end within a minute"
-    assert lab.finished
-    return lab
-
-
-def pixels(lab: RouterAlignmentLab) -> np.ndarray:
-    return np.asarray(Image.open(io.BytesIO(lab.picture.image.value)).convert("RGB"))
-
-
-def move(lab: RouterAlignmentLab, name: str, value: Any) -> None:
-    """As a hand moves the widget."""
-    widget = lab.controls.seed if name == "seed" else lab.controls.knobs[name]
-    widget.value = value
+    """Waits for the end of the run."""
+    return ended(lab, 60)
 
 
 # ---- knobs ----

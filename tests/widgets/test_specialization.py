@@ -22,7 +22,8 @@ from moe_lab_widgets.specialization_settings import (
     record_every,
     runs,
 )
-from tests.widgets.clusters import SMALL, Make, done, make, move, pixels
+from tests.widgets.clusters import SMALL, Make, done, make
+from tests.widgets.labs import move, pixels
 
 __all__ = ["make"]
 DEFAULTS = {knob.name: knob.default for knob in KNOBS} | {"seed": 0}

@@ -17,7 +17,8 @@ from moe_lab_widgets.specialization_curves import median, number, percent
 from moe_lab_widgets.specialization_panels import SMALLEST_PRODUCT, Tables
 from moe_lab_widgets.specialization_record import FALL, IDLE, Frame, Past, side_by_side
 from moe_lab_widgets.specialization_settings import KNOBS
-from tests.widgets.clusters import SMALL, Make, done, make, move, pixels
+from tests.widgets.clusters import SMALL, Make, done, make
+from tests.widgets.labs import move, pixels
 
 __all__ = ["make"]
 
