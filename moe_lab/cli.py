@@ -1,4 +1,4 @@
-"""The command line: moe-lab lab · demo · doctor.
+"""The command line: moe-lab lab · demo · reproduce · doctor.
 
 Whatever goes wrong is said in one sentence on stderr. Exit code 1: it could not be done; 2: it was asked wrongly.
 """
@@ -71,6 +71,35 @@ def demo(
     from moe_lab import demo as the_demo
 
     the_demo.run(out, seed, trials, device)
+
+
+@app.command()
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Claims by id or its beginning, such as pmoe2023; all if not given.")
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(help="quick: minutes; full: the papers' own sizes and trials where they can be had.")
+    ] = "quick",
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
+    jobs: Annotated[int | None, typer.Option(help="Processes; one a core if not given.")] = None,
+    out: Annotated[
+        Path, typer.Option(help="Where to write report.html and results.json; a stopped run goes on there.")
+    ] = Path("moe_lab_report"),
+    data: Annotated[Path | None, typer.Option(help="A folder of data files that some claims need.")] = None,
+    cluster: Annotated[str, typer.Option(help="The address of a Dask scheduler that does the work.")] = "",
+    listed: Annotated[bool, typer.Option("--list", help="List the claims, and measure nothing.")] = False,
+) -> None:
+    """Measure what the papers publish, and lay published and measured side by side."""
+    from moe_lab.reproduce import command
+
+    if listed:
+        command.show(names or [])
+        return
+    command.run(
+        names or [], budget=budget, seed=seed, device=device, jobs=jobs, out=out, data=data, cluster=cluster
+    )  # fmt: skip
 
 
 @app.command()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import tempfile
 import time
 import uuid
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
 
 _PART = ".part"
 
@@ -48,6 +54,34 @@ def write_whole(path: Path | str, content: bytes) -> None:
         raise RuntimeError(f"{path} could not be written ({error.strerror})") from error
     finally:
         part.unlink(missing_ok=True)  # there only if something failed
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it: infinite and NaN become null, what has no form of its own its words."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def netcdf(dataset: xr.Dataset) -> bytes:
+    """A Dataset as the content of a .nc file; nested attributes become JSON text."""
+    flat = dataset.copy()
+    flat.attrs = {str(key): _attribute(value) for key, value in dataset.attrs.items()}
+    for variable in flat.variables.values():
+        variable.attrs = {str(key): _attribute(value) for key, value in variable.attrs.items()}
+    return bytes(flat.to_netcdf())
+
+
+def _attribute(value: Any) -> Any:
+    return value if isinstance(value, (int, float, str)) and not isinstance(value, bool) else json.dumps(plain(value))
 
 
 def clear_parts(folder: Path, older_than: float = 3600) -> None:

@@ -7,9 +7,7 @@ finished grid point can be kept in a folder, one file a point, so a later call c
 from __future__ import annotations
 
 import traceback
-import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from concurrent.futures import BrokenExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +21,7 @@ from moe_lab.config import require
 from moe_lab.grid import Point, Table, Values, checked_axes
 from moe_lab.store import Run, Store, name_of
 from moe_lab.training import Measure
+from moe_lab.workers import unordered
 
 Divide = Callable[[list[Point]], Iterable[list[Point]]]
 
@@ -165,22 +164,10 @@ def _elsewhere(
     plan: _Plan, table: Table, batches: list[list[int]], jobs: int | None
 ) -> Generator[_Result | _Failed | None, None, None]:
     """Computes through joblib, whatever its backend; results come in the order in which they are ready."""
-    import joblib  # here, because most sweeps are computed in this process
-
-    tasks = (joblib.delayed(_work)(plan, indices, [table.points[index] for index in indices]) for indices in batches)
-    results = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks)
-    try:
-        for result in results:  # noqa: UP028 - `yield from` would close it outside the block below
+    calls = ((plan, indices, [table.points[index] for index in indices]) for indices in batches)
+    with closing(unordered(_work, calls, jobs)) as results:
+        for result in results:  # noqa: UP028 - `yield from` would close it outside the block
             yield result
-    except BrokenExecutor as error:
-        raise RuntimeError(
-            "a worker process ended unexpectedly, perhaps for lack of memory (try a smaller batch or fewer jobs); "
-            "what was finished before is done"
-        ) from error
-    finally:
-        with warnings.catch_warnings():  # joblib warns that a consumer stopped early, which is any consumer's right
-            warnings.filterwarnings("ignore", message=".*tasks", category=UserWarning)
-            results.close()
 
 
 def _work(plan: _Plan, indices: list[int], points: list[Point]) -> _Result | _Failed:

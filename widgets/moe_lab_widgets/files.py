@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from moe_lab import files
@@ -31,26 +28,6 @@ def write_whole(path: str | Path, content: bytes) -> Path:
     return path
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON can hold it: infinite and NaN become null."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
-
-
-def _attribute(value: Any) -> Any:
-    """An attribute as netCDF can hold it: nested things as JSON text."""
-    return value if isinstance(value, (int, float, str)) and not isinstance(value, bool) else json.dumps(_plain(value))
-
-
 def dataset_bytes(dataset: xr.Dataset, suffix: str) -> bytes:
     """A dataset as the content of a .nc or .json file.
 
@@ -58,11 +35,7 @@ def dataset_bytes(dataset: xr.Dataset, suffix: str) -> bytes:
       ValueError: another suffix.
     """
     if suffix == ".json":
-        return json.dumps(_plain(dataset.to_dict()), indent=1).encode()
+        return json.dumps(files.plain(dataset.to_dict()), indent=1).encode()
     if suffix != ".nc":
         raise ValueError(f"a data file must end in .nc or .json: got suffix={suffix!r}")
-    flat = dataset.copy()
-    flat.attrs = {str(key): _attribute(value) for key, value in dataset.attrs.items()}
-    for variable in flat.variables.values():
-        variable.attrs = {str(key): _attribute(value) for key, value in variable.attrs.items()}
-    return bytes(flat.to_netcdf())
+    return files.netcdf(dataset)

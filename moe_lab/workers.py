@@ -1,0 +1,41 @@
+"""Calls of a function on other processes, or on whatever `joblib.parallel_config` names: a Dask or Ray cluster, say."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import BrokenExecutor
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+def unordered(
+    function: Callable[..., Result], calls: Iterable[tuple[Any, ...]], jobs: int | None
+) -> Generator[Result, None, None]:
+    """The results of function(*call) for each of the calls, in the order in which they are ready.
+
+    Args:
+      function: at the top of a module, so that other processes can import it.
+      calls: the arguments of each call.
+      jobs: processes; None leaves it to `joblib.parallel_config`.
+
+    Raises:
+      RuntimeError: a worker process ended before its time.
+    """
+    import joblib  # here, because most work is done in this process
+
+    tasks = (joblib.delayed(function)(*call) for call in calls)
+    results = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks)
+    try:
+        for result in results:  # noqa: UP028 - `yield from` would close it outside the block below
+            yield result
+    except BrokenExecutor as error:
+        raise RuntimeError(
+            "a worker process ended unexpectedly, perhaps for lack of memory (try a smaller batch or fewer jobs); "
+            "what was finished before is done"
+        ) from error
+    finally:
+        with warnings.catch_warnings():  # joblib warns that a consumer stopped early, which is any consumer's right
+            warnings.filterwarnings("ignore", message=".*tasks", category=UserWarning)
+            results.close()
