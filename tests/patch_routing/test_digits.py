@@ -116,7 +116,7 @@ def test_signals_are_the_mean_training_images(task: DigitTask) -> None:
 def test_mnist_trains(request: pytest.FixtureRequest) -> None:
     """The paper's own setting, l=6, k=8: 100 samples give about 92 % (figure 4)."""
     task = mnist_task(request)
-    run = final(train(JointMoE(), task, samples=100, trials=2, seed=21, measure="last", device="cpu"))
+    run = final(train(JointMoE(), task, samples=100, trials=1, seed=21, measure="last", device="cpu"))
     assert run["test_accuracy"].mean() > 0.85 and not run.diverged.any()
 
 

@@ -14,7 +14,7 @@ from moe_lab.config import ConfigError
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, SeparateMoE, figures, train
 from moe_lab.training import final
 
-SMALL = {"samples": (40, 60), "trials": 2, "test_samples": 200}
+SMALL = {"samples": (40, 60), "trials": 2, "test_samples": 200, "epochs": 10}
 
 
 def again(data: xr.Dataset) -> xr.Dataset:
@@ -72,15 +72,16 @@ class TestSampleComplexity:
             "name": "JointMoE",
             **JointMoE(batch_size=2, learning_rate=8.0).model_dump(),
         }
-        assert config["settings"] == {"test_samples": 200}
+        assert config["settings"] == {"test_samples": 200, "epochs": 10}
 
     def test_another_seed_is_another_result(self):
         one, other = (figures.sample_complexity(**SMALL, seed=seed) for seed in (4, 5))
         assert not np.array_equal(one.test_accuracy, other.test_accuracy)
 
     def test_trials_and_sizes_do_not_depend_on_their_company(self):
-        few = figures.sample_complexity(samples=(40,), trials=2, seed=4, test_samples=200, precision="float64")
-        many = figures.sample_complexity(samples=(60, 40), trials=3, seed=4, test_samples=200, precision="float64")
+        how = {**SMALL, "seed": 4, "precision": "float64"}
+        few = figures.sample_complexity(**{**how, "samples": (40,)})
+        many = figures.sample_complexity(**{**how, "samples": (60, 40), "trials": 3})
         part = many.test_accuracy.sel(samples=[40]).isel(trial=slice(2))
         np.testing.assert_array_equal(few.test_accuracy, part)
 
@@ -260,7 +261,7 @@ class TestReadOff:
         np.testing.assert_allclose(figures.samples_for(data, 0.925), [150, 100, np.nan])
 
     def test_a_phase_map_can_be_read_too(self):
-        data = figures.phase_map(patches_per_expert=(2, 8), samples=(60, 500), trials=5, seed=2)
+        data = figures.phase_map(patches_per_expert=(2,), samples=(60, 500), trials=5, seed=2)
         needed = figures.samples_needed(data, share=0.5)
         assert needed.sel(patches_per_expert=2).item() == 500
         assert (data.success.mean("trial").sel(patches_per_expert=2) >= 0.5).values.tolist() == [False, True]
