@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
+import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +81,26 @@ def netcdf(dataset: xr.Dataset) -> bytes:
     flat.attrs = {str(key): _attribute(value) for key, value in dataset.attrs.items()}
     for variable in flat.variables.values():
         variable.attrs = {str(key): _attribute(value) for key, value in variable.attrs.items()}
-    return bytes(flat.to_netcdf())
+    with _no_shared_lock():
+        return bytes(flat.to_netcdf(engine="h5netcdf"))
+
+
+def from_netcdf(content: bytes) -> xr.Dataset:
+    """The Dataset in the content of a .nc file.
+
+    Raises:
+      OSError, ValueError: the content is damaged.
+    """
+    with _no_shared_lock(), xr.open_dataset(io.BytesIO(content), engine="h5netcdf") as file:
+        return file.load()
+
+
+@contextmanager
+def _no_shared_lock() -> Iterator[None]:
+    """Beside a Dask cluster xarray asks the cluster for a lock of each file, which one in memory cannot have."""
+    dask = sys.modules.get("dask")
+    with nullcontext() if dask is None else dask.config.set(scheduler="synchronous"):
+        yield
 
 
 def _attribute(value: Any) -> Any:

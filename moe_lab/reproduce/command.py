@@ -23,6 +23,8 @@ from moe_lab.reproduce.runner import Done, Order, Piece, measured, missing, piec
 from moe_lab.reproduce.verdicts import Row, judged, pictured, tally
 from moe_lab.trials import choose_device, device_label
 
+CLUSTER_SECONDS = 20
+"""How long a Dask scheduler may take to answer."""
 _STYLES = {"agrees": "green", "agrees in kind": "cyan", "differs": "magenta", "needs data": "dim", "failed": "red"}
 
 
@@ -115,7 +117,7 @@ def _workers(cluster: str) -> Iterator[None]:
     import joblib
 
     try:
-        client = Client(cluster, timeout=20)
+        client = Client(cluster, timeout=CLUSTER_SECONDS)
     except (OSError, ValueError, TimeoutError) as error:
         raise RuntimeError(f"no Dask scheduler answers at {cluster}: {error}") from error
     with client, joblib.parallel_config("dask"):

@@ -7,7 +7,6 @@ written whole or not at all, so that a piece is computed once whatever happens t
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import time
 import warnings
@@ -22,7 +21,7 @@ import xarray as xr
 
 from moe_lab import __version__
 from moe_lab.config import require
-from moe_lab.files import clear_parts, netcdf, plain, writable_folder, write_whole
+from moe_lab.files import clear_parts, from_netcdf, netcdf, plain, writable_folder, write_whole
 from moe_lab.reproduce.claim import Budget, Measurement, imported
 from moe_lab.trials import choose_device, device_label
 from moe_lab.workers import unordered
@@ -190,8 +189,7 @@ def _kept(piece: Piece, folder: Path) -> Done | None:
     if not path.is_file():
         return None
     try:
-        with xr.open_dataset(io.BytesIO(path.read_bytes()), engine="h5netcdf") as file:
-            data = file.load()
+        data = from_netcdf(path.read_bytes())
         if data.attrs["measured_by"] != piece.call:
             raise ValueError("it was made by another call")
         return Done(piece, data, float(data.attrs["seconds"]), fresh=False)

@@ -1,0 +1,121 @@
+"""`moe-lab reproduce` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from moe_lab import cli
+from moe_lab.reproduce import ledger
+from moe_lab.reproduce.claim import Claim, Measurement, Published, Rule, near
+
+
+def call(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as left:
+        cli.main(["reproduce", *arguments])
+    assert isinstance(left.value.code, int)
+    return left.value.code
+
+
+def test_it_measures_judges_and_writes(
+    few: tuple[Claim, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert call("--out", str(out), "--jobs", "1", "--seed", "0", "--device", "cpu") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "claims 3/4, trials 9/9, about 0:00 left" in said
+    assert "1 agrees, 1 agrees in kind, 1 differs, 1 needs data" in said
+    records = json.loads((out / "results.json").read_text())
+    assert [record["verdict"] for record in records] == ["needs data", "agrees", "agrees in kind", "differs"]
+    second = records[1]
+    assert second["id"] == "chen2022/squares/two" and second["paper"] == "chen2022" and second["where"] == "table 0"
+    assert second["published"] == {"value": 4, "spread": 0.5, "relation": None}
+    assert second["measured"]["mean"] == pytest.approx(4.1)
+    assert second["measured"]["std"] == pytest.approx(0.0816, abs=1e-3) and second["measured"]["trials"] == 3
+    assert second["device"] == "cpu" and second["seed"] == 0 and second["seconds"] >= 0
+    assert second["config"]["budget"] == "quick" and len(second["config"]["calls"]) == 3
+    assert records[0]["measured"] is None and "--data" in records[0]["reason"]
+    assert records[2]["reason"] == "three is larger" and records[1]["reason"] == ""
+
+
+def test_the_report_stands_on_its_own(few: tuple[Claim, ...], tmp_path: Path) -> None:
+    assert call("--out", str(tmp_path), "--jobs", "1", "--seed", "3") == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "data:image/png;base64," in page and "Squares rise." in page
+    assert not re.search(r"(src|href)=\"(?!data:|#)", page), "nothing is fetched from elsewhere"
+    for claim in few:
+        assert claim.id in page and claim.statement in page and claim.rule.words in page
+    assert "measure_runs.squares(numbers=(2,), trials=3, seed=3" in page
+    assert "moe-lab reproduce pmoe2023 chen2022 --budget quick --seed 3" in page
+    assert re.search(r"torch \d+\.\d+", page) and "seed 3" in page
+
+
+def test_a_second_call_measures_nothing_again(
+    few: tuple[Claim, ...], tmp_path: Path, computed: Callable[[], Counter[str]]
+) -> None:
+    for _ in range(2):
+        assert call("--out", str(tmp_path / "out"), "--jobs", "1") == 0
+    assert computed().total() == 3
+
+
+def test_data_that_are_given_are_used(few: tuple[Claim, ...], tmp_path: Path) -> None:
+    (tmp_path / "a.digits").touch()
+    assert call("pmoe2023", "--out", str(tmp_path), "--data", str(tmp_path), "--jobs", "1") == 1  # squares has no root
+    (record,) = json.loads((tmp_path / "results.json").read_text())
+    assert record["verdict"] == "failed" and "root" in record["reason"]
+
+
+def test_what_breaks_off_is_said_and_the_others_are_written(
+    few: tuple[Claim, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = Measurement("chen2022/bad", "measure_runs:broken", {"trials": 2}, {}, (1, 1))
+    failing = Claim("chen2022/bad/one", "nowhere", "It runs", Published(1), bad, lambda data: 1, Rule(near(1, 1)))
+    monkeypatch.setattr(ledger, "claims", lambda: (*few, failing))
+    assert call("chen2022", "--out", str(tmp_path), "--jobs", "1", "--seed", "0") == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "1 of 4 claims could not be measured" in error and "went wrong" in error
+    verdicts = [record["verdict"] for record in json.loads((tmp_path / "results.json").read_text())]
+    assert verdicts == ["agrees", "agrees in kind", "differs", "failed"]
+
+
+def test_the_list_measures_nothing(
+    few: tuple[Claim, ...], computed: Callable[[], Counter[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("chen2022/squares", "--list") == 0
+    said = capsys.readouterr().out
+    assert "3 claims" in said and "agrees from 3.5 to 4.5, or agrees in kind at least 8" in said
+    assert "pmoe2023" not in said and computed().total() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["chen2023"], "a claim must be named by its id or its beginning"),
+        (["chen2022/squares/tw"], "a claim must be named by its id or its beginning"),
+        (["--budget", "large"], "budget must be one of quick, full: got budget='large'"),
+        (["--seed", "-1"], "seed must be at least 0"),
+        (["--jobs", "0"], "jobs must be at least 1"),
+        (["--data", "/no/such/folder"], "data must be a folder"),
+        (["--device", "abacus"], "device"),
+        (["--out", "/proc/none"], "the folder must be one that can be written to"),
+        (["--cluster", "tcp://127.0.0.1:9"], "no Dask scheduler answers at tcp://127.0.0.1:9"),
+    ],
+)
+def test_wrong_input_is_one_sentence(
+    few: tuple[Claim, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    says: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("moe_lab.reproduce.command.CLUSTER_SECONDS", 1)
+    assert call(*arguments) == 1
+    error = capsys.readouterr().err
+    assert says in error and error.count("\n") == 1
