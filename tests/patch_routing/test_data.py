@@ -264,13 +264,14 @@ def test_a_bad_value_gives_one_sentence(values: dict[str, Any], sentence: str) -
     assert "\n" not in str(raised.value) and "; " not in str(raised.value)
 
 
+words = st.text(st.characters(exclude_characters=";"), max_size=3)  # "; " stands between sentences
 anything = st.one_of(
-    st.none(), st.booleans(), st.integers(-(10**12), 10**12), st.floats(), st.text(max_size=3), st.lists(st.integers())
+    st.none(), st.booleans(), st.integers(-(10**12), 10**12), st.floats(), words, st.lists(st.integers())
 )
 
 
 @given(st.dictionaries(st.sampled_from(sorted(PatternTask.model_fields)), anything, min_size=1, max_size=3))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_anything_is_a_task_or_a_clear_sentence(values: dict[str, Any]) -> None:
     try:
         task = PatternTask(**values)

@@ -71,6 +71,19 @@ def drawn(data: xr.Dataset) -> list[Axes]:
     return page.axes
 
 
+@functools.cache
+def axes_of(kind: str) -> list[Axes]:
+    """The axes of one of the figures, drawn once for all who only look."""
+    return drawn(ALL[kind]())
+
+
+@pytest.fixture(scope="module", params=ALL)
+def rendered(request: pytest.FixtureRequest) -> tuple[str, Figure, np.ndarray]:
+    """A figure's name, its picture, and the pixels of that."""
+    page = plots.picture(ALL[request.param]())
+    return request.param, page, render(page)
+
+
 def line(axes: Axes, gid: str) -> np.ndarray:
     """(x, y) of the one line that stands for something."""
     [found] = [line for line in axes.get_lines() if line.get_gid() == gid]
@@ -84,23 +97,23 @@ def words(axes: Axes, gid: str | None = None) -> list[str]:
 class TestCriteria:
     def test_lines_are_medians_in_the_order_of_rho(self):
         data = five().sortby("rho")
-        for axes, tuned in zip(drawn(five())[1:], (False, True), strict=True):
+        for axes, tuned in zip(axes_of("five")[1:], (False, True), strict=True):
             for name in CRITERIA:
                 median = data.test_accuracy.sel(criterion=name, fine_tuned=tuned).median("trial")
                 np.testing.assert_allclose(line(axes, name), [data.rho, median])
 
     def test_the_ground_is_the_range_of_random(self):
         data = five().sortby("rho").test_accuracy.sel(criterion="random", fine_tuned=False)
-        [ground] = [part for part in drawn(five())[1].collections if part.get_gid() == "range of random"]
+        [ground] = [part for part in axes_of("five")[1].collections if part.get_gid() == "range of random"]
         outline = ground.get_paths()[0].vertices
         for share in data.rho.values:
             here = outline[np.isclose(outline[:, 0], share), 1]
             assert here.min() == pytest.approx(float(data.sel(rho=share).min()))
             assert here.max() == pytest.approx(float(data.sel(rho=share).max()))
-        assert not drawn(bare())[1].collections
+        assert not axes_of("bare")[1].collections
 
     def test_the_chosen_criterion_is_ink_and_solid_the_others_grey_and_told_apart(self):
-        axes = drawn(five())[1]
+        axes = axes_of("five")[1]
         found = {one.get_gid(): one for one in axes.get_lines() if one.get_gid() in CRITERIA}
         chosen = found.pop("router-norm-change")
         assert same_color(chosen.get_color(), look.INK) and chosen.get_linestyle() == "-"
@@ -116,13 +129,13 @@ class TestCriteria:
         found = {one.get_gid(): one for one in axes.get_lines() if one.get_gid() in CRITERIA}
         assert same_color(found["random"].get_color(), look.INK)
         assert found["random"].get_linestyle() == "-" != found["router-norm-change"].get_linestyle()
-        first = drawn(bare())[1]  # has no norm change: the first takes its place
+        first = axes_of("bare")[1]  # has no norm change: the first takes its place
         found = {one.get_gid(): one for one in first.get_lines() if one.get_gid() in CRITERIA}
         assert same_color(found["importance-score"].get_color(), look.INK)
         assert same_color(found["router-magnitude"].get_color(), look.REFERENCE)
 
     def test_names_stand_at_the_right_each_tied_to_its_line(self):
-        axes = drawn(five())[1]
+        axes = axes_of("five")[1]
         assert set(words(axes)) == set(strokes.NAMES.values())
         ties = [one for one in axes.get_lines() if one.get_gid() == "tie"]
         ends = {float(one.get_ydata()[-1]) for one in axes.get_lines() if one.get_gid() in CRITERIA}
@@ -140,7 +153,7 @@ class TestCriteria:
         assert [axes.get_ylim()[0] for axes in drawn(poor)[1:]] == [0, 0]
 
     def test_every_expert_of_every_trial_has_its_mark(self):
-        data, axes = five(), drawn(five())[0]
+        data, axes = five(), axes_of("five")[0]
         for sign in "+-":
             for flag in (True, False):
                 mine = data.norm_change.where(data.important == flag).sel(expert=data.group == sign).values
@@ -152,7 +165,7 @@ class TestCriteria:
         assert line(axes, "threshold")[1][0] == pytest.approx(1.5 * np.log(3))
 
     def test_other_starts_do_not_know_who_is_important(self):
-        data, axes = bare(), drawn(bare())[0]
+        data, axes = bare(), axes_of("bare")[0]
         for sign in "+-":
             mine = data.norm_change.sel(expert=data.group == sign).values.ravel()
             np.testing.assert_allclose(line(axes, f"{sign} None")[1], np.sort(mine))
@@ -163,7 +176,7 @@ class TestRouters:
     def test_bars_are_norms_of_the_trial_shown(self):
         data = three()
         norms = data.router_norm.sel(trial=int(data.shown_trial)).values
-        axes = drawn(data)[0]
+        axes = axes_of("three")[0]
         np.testing.assert_allclose([bar.get_height() for bar in axes.patches], norms)
         blue, orange = axes.patches[0], axes.patches[-1]
         assert same_color(blue.get_facecolor(), look.CLASSES[0])
@@ -178,7 +191,7 @@ class TestRouters:
         data = three()
         most = captions.darkest(data)
         for number, role in enumerate(("large", "small")):
-            router, neurons = drawn(data)[1 + 2 * number : 3 + 2 * number]
+            router, neurons = axes_of("three")[1 + 2 * number : 3 + 2 * number]
             one = data.sel(expert=int(data.shown.sel(role=role)))
             for axes, name, largest in zip(
                 (router, neurons), ("router_component", "neuron_component"), most, strict=True
@@ -195,7 +208,7 @@ class TestRouters:
             assert neurons.get_xlabel() == f"{count} of 4 above 1 along o₁"
 
     def test_figure_7_is_about_o2(self):
-        assert drawn(seven())[2].get_xlabel().endswith("along o₂")
+        assert axes_of("seven")[2].get_xlabel().endswith("along o₂")
 
     def test_a_largest_router_that_is_small_is_not_called_large(self):
         heads = [text.get_text() for text in plots.picture(seven()).texts]
@@ -208,7 +221,7 @@ class TestEfficiency:
     def test_lines_and_marks_are_what_was_measured(self):
         data = six()
         marks = {"operations": data.counted_operations, "bytes": data.bytes, "seconds": data.seconds}
-        for axes, (quantity, measured) in zip(drawn(data), marks.items(), strict=True):
+        for axes, (quantity, measured) in zip(axes_of("six"), marks.items(), strict=True):
             for routing in ("expert-choice", "token-choice"):
                 share = relative(data, quantity).sel(routing=routing)
                 np.testing.assert_allclose(line(axes, routing), [data.pruned_share, share])
@@ -218,34 +231,29 @@ class TestEfficiency:
             assert axes.get_ylim()[1] >= max(one.get_ydata().max() for one in axes.get_lines())
 
     def test_names_tell_the_slope(self):
-        first = words(drawn(six())[0])
+        first = words(axes_of("six")[0])
         assert first[0] == "expert-choice\n slope −1.00"
         slope = float(six().slope.sel(quantity="operations", routing="token-choice"))
         assert first[1] == f"token-choice\n slope −{-slope:.2f}"
 
 
 class TestAllPictures:
-    @pytest.mark.parametrize("kind", ALL)
-    def test_has_its_size_paper_head_and_caption(self, kind):
-        page = plots.picture(ALL[kind]())
-        assert render(page).shape == (480, 1100, 4)
+    def test_has_its_size_paper_head_and_caption(self, rendered):
+        kind, page, pixels = rendered
+        assert pixels.shape == (480, 1100, 4)
         assert to_rgb(page.get_facecolor()) == to_rgb(look.PAPER)
         texts = [text.get_text().replace("\n", " ") for text in page.texts]
         assert captions.caption(ALL[kind]()) in texts
         assert {"1", "2"} <= set(texts)
 
-    @pytest.mark.parametrize("kind", ALL)
-    def test_nothing_is_written_smaller_than_the_look_allows(self, kind):
-        page = plots.picture(ALL[kind]())
-        render(page)
+    def test_nothing_is_written_smaller_than_the_look_allows(self, rendered):
+        _, page, _ = rendered
         texts = [text for text in page.findobj(lambda artist: hasattr(artist, "get_fontsize")) if text.get_text()]
         assert len(texts) > 4
         assert min(text.get_fontsize() for text in texts if text.get_visible()) >= look.SMALL_SIZE
 
-    @pytest.mark.parametrize("kind", ALL)
-    def test_everything_written_stays_on_the_page_and_apart(self, kind):
-        page = plots.picture(ALL[kind]())
-        render(page)
+    def test_everything_written_stays_on_the_page_and_apart(self, rendered):
+        _, page, _ = rendered
         heads = [text.get_window_extent() for text in page.texts]
         others = []
         for axes in page.axes:
@@ -261,13 +269,12 @@ class TestAllPictures:
             others += [one.get_window_extent() for one in ticks if one.get_text()]
             others += [one.get_window_extent() for one in axes.texts]
 
-    @pytest.mark.parametrize("kind", ALL)
-    def test_leaves_the_data_alone_and_draws_the_same_again(self, kind):
+    def test_leaves_the_data_alone_and_draws_the_same_again(self, rendered):
+        kind, _, pixels = rendered
         data = ALL[kind]()
         before = data.copy(deep=True)
-        shots = [render(plots.picture(data)) for _ in range(2)]
+        np.testing.assert_array_equal(render(plots.picture(data)), pixels)
         assert data.identical(before)
-        np.testing.assert_array_equal(*shots)
 
     @pytest.mark.parametrize("kind", ["five", "bare"])
     def test_diverged_trials_are_left_out_and_none_left_is_no_error(self, kind):
