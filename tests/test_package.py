@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 
 import moe_lab
 from moe_lab import trials
+from moe_lab.reproduce import Claim, claims
 
 
 def run(*arguments: str, **changes: str) -> str:
@@ -127,6 +128,7 @@ class TestWheel:
         assert expected
         assert expected <= set(names)
         config = "moe_lab/jupyter_config/labconfig/page_config.json"
+        assert "moe_lab/reproduce/report.html" in names
         assert {"moe_lab/py.typed", "moe_lab_widgets/__init__.py", config} <= set(names)
         assert any(name.endswith("/LICENSE") for name in names)
         assert not [name for name in names if "__pycache__" in name or ".ipynb_checkpoints" in name]
@@ -148,3 +150,38 @@ class TestWheel:
         *places, copied = done.stdout.split()
         assert all(Path(place).is_relative_to(installed) for place in places)
         assert int(copied) == len(list((tmp_path / "mine").rglob("*.ipynb"))) > 0
+
+    @pytest.mark.slow
+    def test_does_its_work_without_a_network(self, installed, tmp_path):
+        cheap = min((c for c in claims() if c.paper == "pmoe2023" and c.measurement.needs is None), key=_seconds)
+        for arguments in (["demo", "--trials", "1"], ["reproduce", cheap.id, "--jobs", "1", "--out", "report"]):
+            done = subprocess.run(
+                [sys.executable, "-c", NO_NETWORK, *arguments],
+                cwd=tmp_path,
+                env={**os.environ, "PYTHONPATH": str(installed)},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+            assert str(installed) in done.stdout.split()[0]
+        assert {"demo.png", "demo.nc", "demo.json", "report"} <= {path.name for path in tmp_path.iterdir()}
+        assert {"report.html", "results.json"} <= {path.name for path in (tmp_path / "report").iterdir()}
+
+
+def _seconds(claim: Claim) -> float:
+    return claim.measurement.seconds[0]
+
+
+NO_NETWORK = """
+import socket, sys
+
+def refuse(*arguments, **options):
+    raise OSError("there is no network")
+
+socket.getaddrinfo = socket.create_connection = socket.socket.connect = refuse
+import moe_lab
+from moe_lab.cli import main
+print(moe_lab.__file__, flush=True)
+main(sys.argv[1:])
+"""
