@@ -284,7 +284,8 @@ landscape_plots.picture(landscape_figures.gate_sharpness(seed=SEED))
 #   section is right, with $b$ inside the expert *recall*.
 # - **Eq. 4** has $z_i = \sigma(w_i^\top x)$; from eq. 3 it should be $\sigma(-w_i^\top x)$.
 # - **"Gets stuck"** in figure 2 is a mean over five runs. It is not that each run is half as good: about half of the
-#   starts recover, and half are in the second minimum (23 of 40 stuck in a longer run).
+#   starts recover, and half end in the other valley (23 of 40 stuck in a longer run), which has no minimum: its floor
+#   falls, though hardly, for as long as the gate shrinks and $a_1 - a_2$ grows.
 # - **The plateau "around 200 epochs"** of $L_4$ did not appear as such. With a learning rate of .01, 3 of 40 starts
 #   were still on a saddle after 1200 steps; the .02 used here left none of 120.
 # - **Constants.** The paper does not print $\mu$, $\lambda$, $\delta$, the learning rate, or whether gradients are

@@ -23,6 +23,8 @@ from moe_lab.trials import threads_for
 FOUND = 0.95
 """The least regressor fit of a trial that counts as found. Good solutions have .99 and more, and nothing lies between
 that and .9 for long."""
+WINDOW, GAIN = 20, 0.02
+"""EM has converged where its error fell by less than 2 % in the last 20 iterations (`converged`)."""
 FITS = {
     "regressor_fit": Measure((), "", "smallest |cos| of a regressor to its true one, experts matched (eq. 11)"),
     "gating_fit": Measure((), "", "smallest |cos| of a gate to its true one, in the gauge w_k = 0 (eq. 12)"),
@@ -121,6 +123,14 @@ def _path(run: Run, samples: Samples, point: Point) -> Iterator[tuple[int, State
         yield 1, waiting
 
 
+def converged(before: np.ndarray, now: np.ndarray, gain: float = GAIN) -> np.ndarray:
+    """Whether an error E(A, W) fell by less than `gain` of what it was `WINDOW` iterations before, or rose.
+
+    With a regressor fit below `FOUND` that is what "stuck" means in this room. False where an error is NaN.
+    """
+    return np.asarray(before - now < gain * before)
+
+
 def fits(state: State, truth: Parameters) -> dict[str, np.ndarray]:
     """regressor_fit, gating_fit and error of some trials, (trials,) each; NaN where a parameter is not finite."""
     bad = ~(torch.isfinite(state.regressors) & torch.isfinite(state.gates)).flatten(1).all(1)
@@ -164,9 +174,9 @@ def stuck_cells(
     if done < left - window:  # all trials rest
         before = fits(now, samples.truth)["error"]
     values = fits(now, samples.truth)
-    converged = before - values["error"] < gain * before
-    values["converged"] = converged.astype(float)
-    values["stuck"] = (converged & (values["regressor_fit"] < FOUND)).astype(float)
+    still = converged(before, values["error"], gain)
+    values["converged"] = still.astype(float)
+    values["stuck"] = (still & (values["regressor_fit"] < FOUND)).astype(float)
     for name in ("converged", "stuck"):
         values[name][np.isnan(values["error"])] = np.nan
     yield {name: values[name][None] for name in VERDICTS}

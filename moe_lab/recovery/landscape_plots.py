@@ -51,7 +51,7 @@ def l4_against_l2(data: xr.Dataset, axes: Any) -> None:
     words: dict[str, Any] = {"size": look.SMALL_SIZE, "weight": "bold"}
     if lost.any():
         beyond = float(data["excess"].values[lost].mean())
-        right.text(0.06, 0.98, f"{lost.sum()} in a second minimum,\nits loss {beyond:.4f} larger", va="top",
+        right.text(0.06, 0.98, f"{lost.sum()} in the other valley,\ntheir loss {beyond:.4f} larger", va="top",
                    color=look.FAILURE, **words)  # fmt: skip
     if (~lost).any():
         right.text(0.97, 0.06, f"{(~lost).sum()} at the true one", ha="right", color=look.INK, **words)

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from moe_lab.config import require
-from moe_lab.recovery.cells import FOUND, VERDICTS, stuck_cells
+from moe_lab.recovery.cells import FOUND, GAIN, VERDICTS, WINDOW, stuck_cells
 from moe_lab.recovery.recipes import Figure, listed
 from moe_lab.recovery.run import Spectral
 
@@ -26,8 +26,8 @@ def stuck_rate(
     joint_iterations: int = 250,
     noise: float = 0.1,
     regressors: str = "orthonormal",
-    window: int = 20,
-    gain: float = 0.02,
+    window: int = WINDOW,
+    gain: float = GAIN,
     **more: Any,
 ) -> xr.Dataset:
     """Who is stuck: joint EM from random parameters against EM of everything from the spectral start.

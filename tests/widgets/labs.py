@@ -39,6 +39,12 @@ def ended(lab: AnyLab, seconds: float) -> AnyLab:
     return lab
 
 
+def shown(lab: AnyLab) -> AnyLab:
+    """Waits until a run that is held has drawn what was asked for."""
+    assert lab.wait(60)
+    return lab
+
+
 def pixels(lab: Lab) -> np.ndarray:
     """What the live picture shows."""
     return np.asarray(Image.open(io.BytesIO(lab.picture.image.value)).convert("RGB"))

@@ -2,56 +2,29 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
-from typing import Any
 
-import numpy as np
 import pytest
-from PIL import Image
 
-from moe_lab_widgets import LandscapeLab
+from moe_lab_widgets import LandscapeLab, landscape_settings
+from tests.widgets.labs import ended, making, move, pixels, shown
 
-FAST = "as fast as it trains"
+__all__ = ["FEW", "SMALL", "Make", "done", "make", "move", "pixels", "shown"]
 SMALL = {"dimension": 5, "batch": 64, "steps": 100, "trials": 2}
+FEW = 20
+"""Records of a run in these tests."""
 Make = Callable[..., LandscapeLab]
 
 
 @pytest.fixture
-def make() -> Iterator[Make]:
+def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     """Makes Labs whose runs are short and as fast as they can, and closes them."""
-    made: list[LandscapeLab] = []
-
-    def make(**values: Any) -> LandscapeLab:
-        lab = LandscapeLab(**{**SMALL, **values})
-        lab.controls.speed.value = FAST
-        made.append(lab)
-        return lab
-
-    yield make
-    for lab in made:
-        lab.close()
+    monkeypatch.setattr(landscape_settings, "RECORDS", FEW)
+    monkeypatch.setattr(LandscapeLab, "fast_frames", 1.0)
+    with making(LandscapeLab, SMALL) as make:
+        yield make
 
 
 def done(lab: LandscapeLab) -> LandscapeLab:
     """Waits for the end of the run."""
-    assert lab.wait(120), "the run did not end within two minutes"
-    assert lab.finished
-    return lab
-
-
-def shown(lab: LandscapeLab) -> LandscapeLab:
-    """Waits until a run that is held has drawn what was asked for."""
-    assert lab.wait(60)
-    return lab
-
-
-def pixels(lab: LandscapeLab) -> np.ndarray:
-    """What the live picture shows."""
-    return np.asarray(Image.open(io.BytesIO(lab.picture.image.value)).convert("RGB"))
-
-
-def move(lab: LandscapeLab, name: str, value: Any) -> None:
-    """As a hand moves the widget."""
-    widget = lab.controls.seed if name == "seed" else lab.controls.knobs[name]
-    widget.value = value
+    return ended(lab, 120)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,24 @@ from moe_lab.recovery.landscape_stuck import stuck_at
 from moe_lab.recovery.loss_run import PAPER_TASK, L2Loss, L4Loss, LossRun
 from moe_lab.recovery.loss_training import descend_run
 from moe_lab.recovery.measures import regressor_fit
-from moe_lab_widgets import landscape_gru, landscape_planes
+from moe_lab_widgets import LandscapeLab, landscape_gru, landscape_planes, landscape_settings
 from moe_lab_widgets.landscape_curves import height_of
 from moe_lab_widgets.landscape_maps import EDGE, _marker, shades
 from moe_lab_widgets.landscape_planes import SAMPLES, SIDE, flat, lengths, plane
 from moe_lab_widgets.landscape_record import METHODS
 from moe_lab_widgets.landscape_settings import BETAS, UNITS
-from tests.widgets.landscapes import SMALL, Make, done, make, shown
+from tests.widgets.labs import making
+from tests.widgets.landscapes import FEW, SMALL, Make, done, make, shown
 
 __all__ = ["make"]
+
+
+@pytest.fixture(scope="module")
+def ended() -> Iterator[LandscapeLab]:
+    """One run that has ended, for tests that only look at it."""
+    with pytest.MonkeyPatch.context() as patch, making(LandscapeLab, SMALL) as make:
+        patch.setattr(landscape_settings, "RECORDS", FEW)
+        yield done(make())
 
 
 def _run(model: L4Loss | L2Loss, **task: Any) -> LossRun:
@@ -73,6 +83,20 @@ def test_l2_s_stars_are_the_truth_and_its_crosses_the_exchange(gating: str) -> N
             cosines = [a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in ((difference, one), (point[2], other))]
             assert np.abs(cosines) == pytest.approx([1, 1]) and cosines[0] * cosines[1] > 0
             assert np.linalg.norm(difference) == pytest.approx(np.linalg.norm(apart))
+
+
+def test_l2_s_other_valley_has_no_minimum() -> None:
+    """In population, on the line where gate and a_1 - a_2 are exchanged: the shorter the gate, the less the loss."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(100)
+    u, v = np.meshgrid(nodes, nodes)  # x along a_1* - a_2* and along the gate
+    true = np.tanh(v / 2) * u / np.sqrt(2)
+    beyond, apart = [], []
+    for gate in (2.0, 1.0, 0.5, 0.2, 0.1, 0.05):
+        found = np.tanh(gate * u / 2) * v / 2
+        apart.append(weights @ (found * true) @ weights / (weights @ found**2 @ weights))  # the best length
+        beyond.append(weights @ (apart[-1] * found - true) ** 2 @ weights / weights.sum() ** 2)
+    assert (np.diff(beyond) < 0).all() and (np.diff(apart) > 0).all()
+    assert beyond[-1] == pytest.approx(0.00137, abs=1e-5) and apart[-1] > 20
 
 
 def test_l2_s_map_is_the_loss_of_the_library() -> None:
@@ -163,8 +187,10 @@ def test_the_error_s_axis() -> None:
     np.testing.assert_allclose(height_of(np.array([1e-9, 1e-5, 1e-4, 1, 2])), [0, 0, 0.2, 1, 1])
 
 
-def test_the_gru_panel_is_the_library_s_mixture(make: Make) -> None:
-    lab = done(make(sharpness=10.0))
+def test_the_gru_panel_is_the_library_s_mixture(ended: LandscapeLab) -> None:
+    lab = ended
+    lab.set(sharpness=10.0)
+    shown(lab)
     gates, seed = lab.picture.gates, lab.values["seed"]
     for name in CONVENTIONS:
         found = landscape_gru.gaps(seed)[name]
@@ -193,8 +219,8 @@ def test_pinned_medians_stay_until_they_are_taken_away(make: Make) -> None:
     assert not lab.picture.errors.shown_pins and not lab.picture.errors.pins
 
 
-def test_captions_tell_start_way_and_end(make: Make) -> None:
-    lab = done(make())
+def test_captions_tell_start_way_and_end(ended: LandscapeLab) -> None:
+    lab = ended
     records = lab.records
     assert lab.caption(records[0]).startswith("Start: both losses begin at the same random regressors")
     assert lab.caption(records[5]).startswith(f"Step {records[5].step} of 100: L₄ has found the regressors in ")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
+from moe_lab.recovery.loss_run import LossRun
+from moe_lab.recovery.loss_training import descend_run
+from moe_lab.training import Snapshot
 from moe_lab_widgets import landscape_settings as of
-from moe_lab_widgets.landscape import records_of
-from moe_lab_widgets.landscape_record import METHODS
+from moe_lab_widgets.landscape_record import METHODS, Past, side_by_side
 from moe_lab_widgets.landscape_stories import STORIES
 
 DEFAULTS = {knob.name: knob.default for knob in of.KNOBS} | {"seed": 0}
@@ -41,12 +44,20 @@ def test_stories_can_be_told_by_the_sliders() -> None:
                 assert abs((value - low) / step - round((value - low) / step)) < 1e-9
 
 
+@cache
+def _snapshots(run: LossRun) -> list[Snapshot]:
+    """Stories that differ in L4 alone have one descent of l2."""
+    return list(descend_run(run))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(SAID))
 def test_the_numbers_that_a_story_names_are_those_of_its_run(name: str) -> None:
     story = next(story for story in STORIES if story.name == name)
     *counts, first, second = SAID[name]
-    *_, last = records_of(*of.runs({**DEFAULTS, **story.values}))
+    l4, l2 = of.runs({**DEFAULTS, **story.values})
+    both = iter(_snapshots(l4)), lambda: iter(_snapshots(l2))
+    *_, last = side_by_side(*both, Past({"L4": l4, "l2": l2}))
     assert last.trials == 5
     for method, count, said in zip(METHODS, counts, (first, second), strict=True):
         verdicts = last.found(method), *last.verdicts(method)

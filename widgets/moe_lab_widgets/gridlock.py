@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from moe_lab.recovery import Run
+from moe_lab.recovery.cells import FOUND
 from moe_lab.recovery.em import State, em
 from moe_lab.recovery.measures import parameter_error
 from moe_lab.recovery.training import draw_samples, train_run
 from moe_lab.training import Snapshot, collect
 from moe_lab_widgets import gridlock_settings as of
-from moe_lab_widgets.callbacks import safely
-from moe_lab_widgets.controls import SPEEDS
 from moe_lab_widgets.gridlock_curves import short
 from moe_lab_widgets.gridlock_picture import GridlockPicture
-from moe_lab_widgets.gridlock_record import FOUND, Frame, Past, side_by_side
+from moe_lab_widgets.gridlock_record import Frame, Past, side_by_side
 from moe_lab_widgets.gridlock_stories import STORIES
 from moe_lab_widgets.lab import Lab
 from moe_lab_widgets.specialization_curves import median
@@ -35,23 +34,17 @@ class GridlockLab(Lab):
     title = "Gridlock"
     knobs = of.KNOBS
     stories = STORIES
-    frames = 15
+    looks = ("shown",)
+    up_to: ClassVar[Mapping[str, str]] = {"shown": "trials"}
     fast_frames = 8.0
-    """Frames a second of a run that does not wait, so that four fifths of the time are left to the iterations."""
 
     picture: GridlockPicture
-
-    def __init__(self, **values: Any) -> None:
-        super().__init__(**values)
-        self._offer()
 
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
         return records_of(values, *of.runs(values))
 
     def make_picture(self, values: dict[str, Any]) -> GridlockPicture:
-        picture = GridlockPicture(scale=self.scale)
-        picture.wanted = values["shown"] - 1
-        return picture
+        return GridlockPicture(scale=self.scale)
 
     def code(self, values: dict[str, Any]) -> str:
         return of.code(values)
@@ -66,44 +59,6 @@ class GridlockLab(Lab):
         models = xr.DataArray(names, dims="model", name="model")
         joined = xr.concat(sets, models, join="outer", combine_attrs="drop_conflicts")
         return joined.assign_attrs({f"call_{name}": one.attrs["call"] for name, one in zip(names, sets, strict=True)})
-
-    # ---- the trial on show changes the picture and not the run ----
-
-    @safely
-    def _knob_moved(self, name: str) -> None:
-        if name != "shown":
-            super()._knob_moved(name)
-            self._offer()
-        elif self.controls.knobs["shown"].value != self.values["shown"]:
-            self._touched = True
-            self._show_trial()
-
-    def _move(self, values: Mapping[str, Any]) -> None:
-        if set(values) == {"shown"} and values["shown"] <= self.values["trials"]:
-            with self._own_moves():
-                self.controls.knobs["shown"].value = values["shown"]
-            self._show_trial()
-        else:
-            super()._move(values)
-            self._offer()
-
-    def _offer(self) -> None:
-        """As many trials to show as there are."""
-        widget = self.controls.knobs["shown"]
-        with self._own_moves():
-            widget.max = max(self.controls.knobs["trials"].value, 2)  # a slider needs two places
-            widget.disabled = self.controls.knobs["trials"].value == 1
-        self._show_trial()
-
-    def _show_trial(self) -> None:
-        with self._lock:
-            self._values["shown"] = self.controls.knobs["shown"].value
-            self.picture.wanted = self._values["shown"] - 1
-        self._runner.redraw()
-
-    def _speed_chosen(self, name: str) -> None:
-        self._runner.frames = self.frames if SPEEDS[name] else self.fast_frames
-        super()._speed_chosen(name)
 
     # ---- words ----
 

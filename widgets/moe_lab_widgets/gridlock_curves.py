@@ -10,10 +10,11 @@ from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 
 from moe_lab import look
+from moe_lab.recovery.cells import FOUND, GAIN, WINDOW
 from moe_lab.training import Snapshot
 from moe_lab_widgets import gridlock_settings as of
 from moe_lab_widgets.gridlock_panels import COLOURS, NAMES, TEAL
-from moe_lab_widgets.gridlock_record import FOUND, GAIN, METHODS, WINDOW, Frame
+from moe_lab_widgets.gridlock_record import METHODS, Frame
 from moe_lab_widgets.picture import Strip
 from moe_lab_widgets.router_scene import Panel, Scene
 from moe_lab_widgets.specialization_cells import Grid, stamp, write
@@ -128,10 +129,7 @@ class Errors(Panel):
         self.best.set_data([0, 1], self._y(np.array([floor, floor])))
         self._name([*ends, floor])
         self.words = [
-            [
-                str(int(which.sum()))
-                for which in (record.found(method).all(1), record.stuck(method), record.falling(method))
-            ]
+            [str(int(which.sum())) for which in (record.whole(method), record.stuck(method), record.falling(method))]
             for method in METHODS
         ]
         self.counts.set_pixels(numbers(self.scene, self.words, self.WIDE))

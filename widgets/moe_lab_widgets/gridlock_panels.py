@@ -10,7 +10,8 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from moe_lab import look
-from moe_lab_widgets.gridlock_record import FOUND, METHODS, Frame
+from moe_lab.recovery.cells import FOUND
+from moe_lab_widgets.gridlock_record import METHODS, Frame
 from moe_lab_widgets.picture import Strip
 from moe_lab_widgets.router_scene import Panel, Scene
 from moe_lab_widgets.specialization_cells import Grid, key, stamp, write

@@ -29,6 +29,9 @@ class GridlockPicture(Scene):
         """The trial on show, of so many, counted from 0."""
         return min(self.wanted, trials - 1)
 
+    def look(self, values: dict[str, Any]) -> None:
+        self.wanted = values["shown"] - 1
+
     def begin(self, values: dict[str, Any]) -> None:
         self._values = values
         longest = max(values["iterations"], of.GATE_ITERATIONS + of.EVERYTHING_ITERATIONS)

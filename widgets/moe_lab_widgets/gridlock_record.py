@@ -9,13 +9,10 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from moe_lab.recovery.cells import FOUND, WINDOW, converged
 from moe_lab.training import Snapshot
 
 METHODS = ("spectral", "joint")
-FOUND = 0.95
-"""A regressor or gate is called found from this |cos| with the true one on."""
-GAIN, WINDOW = 0.01, 20
-"""EM is called converged where the error fell by less than a hundredth in 20 iterations."""
 
 
 @dataclass
@@ -151,23 +148,28 @@ class Frame:
         return np.asarray(self.gate_cosines(method) >= FOUND)
 
     def converged(self, method: str) -> NDArray[np.bool_]:
-        """(trial,) whether the error fell by less than `GAIN` in the last `WINDOW` iterations of EM, or rose."""
+        """(trial,) whether EM has converged (`cells.converged`); nobody has before it took `WINDOW` iterations."""
         steps, errors = self.errors(method)
         before = np.flatnonzero(steps <= steps[-1] - WINDOW) if len(steps) else np.zeros(0, dtype=np.int64)
         if not len(before):
             return np.zeros(self.trials, dtype=bool)
-        return np.asarray(errors[-1] > (1 - GAIN) * errors[before[-1]])
+        return converged(errors[before[-1]], errors[-1])
+
+    def whole(self, method: str) -> NDArray[np.bool_]:
+        """(trial,) whether all regressors are found: their fit is at least `FOUND`."""
+        shot = self.of(method)
+        return np.zeros(self.trials, dtype=bool) if shot is None else np.asarray(shot["regressor_fit"] >= FOUND)
 
     def stuck(self, method: str) -> NDArray[np.bool_]:
         """(trial,) whether EM has converged where a regressor is missing."""
-        return self.converged(method) & ~self.found(method).all(1)
+        return self.converged(method) & ~self.whole(method)
 
     def falling(self, method: str) -> NDArray[np.bool_]:
         """(trial,) whether a regressor is missing and EM has not converged yet; nothing before EM begins."""
         steps, errors = self.errors(method)
         if not len(steps):
             return np.zeros(self.trials, dtype=bool)
-        return ~self.converged(method) & ~self.found(method).all(1) & np.isfinite(errors[-1])
+        return ~self.converged(method) & ~self.whole(method) & np.isfinite(errors[-1])
 
 
 def side_by_side(

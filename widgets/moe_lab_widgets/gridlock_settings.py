@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from moe_lab.config import Knob
+from moe_lab.config import Knob, require
 from moe_lab.recovery import JointEM, MixtureTask, Run, Spectral
 from moe_lab.recovery.activations import ACTIVATIONS
+from moe_lab.recovery.cells import WINDOW
+from moe_lab.recovery.printed import printed
 from moe_lab_widgets.lab import given, pick
 
 # ---- what makes the run live: a whole one takes 4 to 5 seconds of one CPU core, and one record .06 ----
@@ -37,11 +39,10 @@ _WORDS = {
     "activation": "activation",
     "gating": "gates",
     "regressors": "regressors",
-    "third": "is the moment of",
     "iterations": "joint EM's iterations",
     "trials": "trials",
 }
-_SYMBOLS = {"noise": "σ", "gating": "w", "regressors": "a", "third": "T₃", "iterations": "I", "trials": "T"}
+_SYMBOLS = {"noise": "σ", "gating": "w", "regressors": "a", "iterations": "I", "trials": "T"}
 _RANGES = {
     "experts": (2, 8, 1),
     "dimension": (4, 20, 1),
@@ -50,6 +51,10 @@ _RANGES = {
     "trials": (1, 4, 1),
 }
 NO_MIXTURE = "none"
+P3, PRINTED = "P3(y)", "P3(y) as printed"
+"""P3 with coefficients that solve the paper's equations, and with those that it prints (`moe_lab.recovery.printed`)."""
+HAVE_PRINTED = tuple(g for g in ACTIVATIONS if printed(g, 0.1))
+"""Activations whose P3 the paper prints."""
 
 
 def _offer(*knobs: Knob) -> dict[str, Knob]:
@@ -67,8 +72,9 @@ def _offer(*knobs: Knob) -> dict[str, Knob]:
 
 _OFFERED = {
     **_offer(*pick(MixtureTask, "experts", "dimension", "noise", "activation", "gating")),
-    **_offer(*pick(MixtureTask, "regressors", regressors="orthonormal"), *pick(Spectral, "third")),
+    **_offer(*pick(MixtureTask, "regressors", regressors="orthonormal")),
     **_offer(*pick(Run, "samples", "trials"), *pick(JointEM, "iterations")),
+    "third": Knob("third", "T₃", "is the moment of", P3, None, None, "", None, (P3, PRINTED, "y")),
     "first_share": Knob(
         "first_share", "p", "share of mixture 1", NO_MIXTURE, 0, 1, "", None, (NO_MIXTURE, 0.1, 0.3, 0.5)
     ),
@@ -90,8 +96,10 @@ def task_of(values: Mapping[str, Any]) -> MixtureTask:
 
 def models(values: Mapping[str, Any]) -> tuple[Spectral, JointEM]:
     """The two methods."""
+    third = values["third"]
     spectral = Spectral(
-        third=values["third"],
+        third=P3 if third == PRINTED else third,
+        printed=third == PRINTED,
         power_iterations=POWER_ITERATIONS,
         gate_iterations=GATE_ITERATIONS,
         joint_iterations=EVERYTHING_ITERATIONS,
@@ -113,6 +121,8 @@ def runs(values: Mapping[str, Any]) -> tuple[Run, Run]:
     Raises:
       ConfigError: a value or a combination breaks a rule.
     """
+    rule = f"T3 is the moment of P3(y) as printed only where the paper prints it: g must be {' or '.join(HAVE_PRINTED)}"
+    require(values["third"] != PRINTED or values["activation"] in HAVE_PRINTED, rule, g=values["activation"])
     task, (spectral, joint) = task_of(values), models(values)
     given_settings = settings(values)
     return (
@@ -129,8 +139,8 @@ def seconds_of_step(values: Mapping[str, Any]) -> float:
 
 def record_every(values: Mapping[str, Any]) -> int:
     """Iterations of joint EM from one record to the next. Depends on nothing but values."""
-    few = int(SLOWEST_PIECE / seconds_of_step(values))
-    return max(1, min(round(values["iterations"] / JOINT_RECORDS), few))
+    few = min(round(values["iterations"] / JOINT_RECORDS), int(SLOWEST_PIECE / seconds_of_step(values)))
+    return max(every for every in range(1, max(few, 1) + 1) if WINDOW % every == 0)  # "stuck" compares over WINDOW
 
 
 def power_stride(values: Mapping[str, Any]) -> int:

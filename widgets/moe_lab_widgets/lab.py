@@ -22,9 +22,9 @@ every knob by name, and `seed`. `pick(Config, "name", ..., name=default)` makes 
 (all with a slider when none is named), `given(Config, values)` makes the Config. The Lab's own knob is a `Knob(...)`
 with a slider range or choices. `start` runs on a worker thread: it must not touch widgets. Optional hooks:
 `parts(record)`, `data(records)`, `trouble(record)`, `progress(record)`, `device(record)`; class attributes `budget`,
-`most_records`, `frames`. Knobs named in the class attribute `looks` change nothing of a run, only how it is looked at:
-moving one calls `picture.look({name: value})`, draws the record at hand again and starts nothing, unless `more(record)`
-gives records that the ended run should still add.
+`most_records`, `frames`, `fast_frames`, `up_to`. Knobs named in the class attribute `looks` change nothing of a run,
+only how it is looked at: moving one calls `picture.look({name: value})`, draws the record at hand again and starts
+nothing, unless `more(record)` gives records that the ended run should still add.
 
 In use: `lab = MyLab(noise=.5)`; `lab` as the last line of a cell shows it. `lab.set(noise=1)`, `play()`, `pause()`,
 `step()`, `reset()`, `scrub(i)`, `pin()`, `unpin()`, `save_picture(path)`, `save_data(path)`, `close()`; `wait()`
@@ -82,7 +82,8 @@ def pick(config: type[Config], *names: str, **defaults: Any) -> tuple[Knob, ...]
 
 def given(config: type[AnyConfig], values: Mapping[str, Any]) -> AnyConfig:
     """The Config made of those values that it declares."""
-    return config(**{name: value for name, value in values.items() if name in config.knobs()})
+    declared = config.knobs()
+    return config(**{name: value for name, value in values.items() if name in declared})
 
 
 class Lab(Wiring):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
@@ -13,8 +12,6 @@ from moe_lab.recovery.loss_run import LossRun
 from moe_lab.recovery.loss_training import descend_run
 from moe_lab.training import Snapshot, collect
 from moe_lab_widgets import landscape_settings as of
-from moe_lab_widgets.callbacks import safely
-from moe_lab_widgets.controls import SPEEDS
 from moe_lab_widgets.gridlock_curves import short
 from moe_lab_widgets.lab import Lab
 from moe_lab_widgets.landscape_curves import NAMES
@@ -33,23 +30,17 @@ class LandscapeLab(Lab):
     title = "Landscapes"
     knobs = of.KNOBS
     stories = STORIES
-    frames = 15
+    looks = of.LOOKS
+    up_to: ClassVar[Mapping[str, str]] = {"shown": "trials"}
     fast_frames = 8.0
-    """Frames a second of a run that does not wait, so that most of the time is left to the steps."""
 
     picture: LandscapePicture
-
-    def __init__(self, **values: Any) -> None:
-        super().__init__(**values)
-        self._offer()
 
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
         return records_of(*of.runs(values))
 
     def make_picture(self, values: dict[str, Any]) -> LandscapePicture:
-        picture = LandscapePicture(scale=self.scale)
-        picture.wanted, picture.sharpness = values["shown"] - 1, values["sharpness"]
-        return picture
+        return LandscapePicture(scale=self.scale)
 
     def code(self, values: dict[str, Any]) -> str:
         return of.code(values)
@@ -64,49 +55,6 @@ class LandscapeLab(Lab):
         models = xr.DataArray(names, dims="model", name="model")
         joined = xr.concat(sets, models, join="outer", combine_attrs="drop_conflicts")
         return joined.assign_attrs({f"call_{name}": one.attrs["call"] for name, one in zip(names, sets, strict=True)})
-
-    # ---- the trial on show and the GRU's sharpness change the picture and not the run ----
-
-    @safely
-    def _knob_moved(self, name: str) -> None:
-        if name not in of.ONLY_SHOWN:
-            super()._knob_moved(name)
-            self._offer()
-        elif self.controls.knobs[name].value != self.values[name]:
-            self._touched = True
-            self._show_wanted()
-
-    def _move(self, values: Mapping[str, Any]) -> None:
-        if set(values) <= set(of.ONLY_SHOWN) and values.get("shown", 1) <= self.values["trials"]:
-            with self._own_moves():
-                for name, value in values.items():
-                    self.controls.knobs[name].value = value
-            self._show_wanted()
-        else:
-            super()._move(values)
-            self._offer()
-
-    def _offer(self) -> None:
-        """As many trials to show as there are."""
-        widget = self.controls.knobs["shown"]
-        with self._own_moves():
-            widget.max = max(self.controls.knobs["trials"].value, 2)  # a slider needs two places
-            widget.disabled = self.controls.knobs["trials"].value == 1
-        self._show_wanted()
-
-    def _show_wanted(self) -> None:
-        with self._lock:
-            for name in of.ONLY_SHOWN:
-                self._values[name] = self.controls.knobs[name].value
-            self.picture.wanted = self._values["shown"] - 1
-            self.picture.sharpness = self._values["sharpness"]
-        with suppress(ValueError):  # the run says what is wrong with its values
-            self.controls.show_code(self.code(self.values))
-        self._runner.redraw()
-
-    def _speed_chosen(self, name: str) -> None:
-        self._runner.frames = self.frames if SPEEDS[name] else self.fast_frames
-        super()._speed_chosen(name)
 
     # ---- words ----
 

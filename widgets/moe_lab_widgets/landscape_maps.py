@@ -56,9 +56,9 @@ class Maps(Panel):
         super().__init__(scene, (0, 552))
         look.header(scene.figure, 14, 1, "Two losses, from the same start")
         self.axes, self.path, self.halo, self.head, self.start = {}, {}, {}, {}, {}
-        self.true, self.false, self.told = {}, {}, {}
+        self.true, self.false, self.told, self.maps = {}, {}, {}, {}
         self.words: dict[str, str] = {}
-        self.planes: dict[str, Plane] = {}
+        self.planes: dict[str, Plane | None] = dict.fromkeys(METHODS)
         edge: dict[str, Any] = {"linestyle": "none", "markeredgecolor": look.INK, "clip_on": False}
         for method, left in self.LEFTS.items():
             axes = look.axes(scene.figure, left, self.TOP, EDGE, EDGE, xlim=(-1, 1), ylim=(-1, 1))
@@ -74,44 +74,44 @@ class Maps(Panel):
             self.head[method] = self._line(axes, marker="o", markersize=9, color=look.INK, zorder=7,
                                            **{**edge, "markeredgecolor": look.PAPER})  # fmt: skip
             self.told[method] = scene.live(Strip(left, self.TOP + EDGE + 30))
+            self.maps[method] = scene.live(Strip(left, self.TOP, zorder=1))  # under the paths
 
     def _line(self, axes: Any, **style: Any) -> Line2D:
         (line,) = axes.plot([], [], **style)
         return self.scene.live(line)
 
-    def set(self, record: Frame, shown: int) -> None:
-        """The maps and what stands beside them."""
-        planes = {method: record.past.plane(method, shown) for method in METHODS if record.of(method) is not None}
-        experts, trials = record.past.runs["L4"].task.experts, record.trials
-        if not self.renew(*(id(one) for one in planes.values()), experts, trials, shown):
+    def set(self, experts: int, trials: int, shown: int) -> None:
+        """What stands beside the maps."""
+        if not self.renew(experts, trials, shown):
             return
-        self.planes = planes  # kept here, so that no other can have its id
         self.write(
             26, 50, f"trial {shown + 1} of {trials}; darker: larger loss" if trials > 1 else "darker: larger loss"
         )
         self.write(26, 66, "★ true solution   ○ start   ● now")
         if experts == 2:
             self.write(300, 66, "✗ gate and a₁ − a₂ exchanged", color=look.FAILURE)
-        pixels = round(EDGE * self.scene.scale)
         for method, left in self.LEFTS.items():
             self.write(left, 92, NAMES[method], color=COLOURS[method], size=look.TEXT_SIZE, weight="bold")
             self.write(left + EDGE / 2, self.TOP + EDGE + 12, "towards one true solution →", ha="center")
             other = "another" if method == "L4" or experts > 2 else "the exchange"
             self.write(left - 12, self.TOP + EDGE / 2, f"towards {other} →", rotation=90, ha="center")
-            if method in planes:
-                strip = Strip(left, self.TOP)
-                strip.set_pixels(shades(planes[method].values, pixels))
-                self.scene.figure.add_artist(strip)
-                self.prop(strip)
         self.write(34, 408, "A map is a plane; a path may pass over or under it.")
 
     def update(self, record: Frame, shown: int) -> None:
-        self.set(record, shown)
         for method in METHODS:
+            self._lay(method, record.past.plane(method, shown) if record.of(method) is not None else None)
             self._update(record, method, shown)
 
+    def _lay(self, method: str, plane: Plane | None) -> None:
+        """Lays a map under the path."""
+        if plane is self.planes[method]:
+            return
+        self.planes[method] = plane
+        pixels = round(EDGE * self.scene.scale)
+        self.maps[method].set_pixels(None if plane is None else shades(plane.values, pixels))
+
     def _update(self, record: Frame, method: str, shown: int) -> None:
-        plane, shot = self.planes.get(method), record.of(method)
+        plane, shot = self.planes[method], record.of(method)
         parts = (self.path, self.halo, self.head, self.start, self.true, self.false)
         if plane is None or shot is None:
             for lines in parts:

@@ -30,12 +30,17 @@ class LandscapePicture(Scene):
         """The trial on show, of so many, counted from 0."""
         return min(self.wanted, trials - 1)
 
+    def look(self, values: dict[str, Any]) -> None:
+        self.wanted, self.sharpness = values["shown"] - 1, values["sharpness"]
+
     def begin(self, values: dict[str, Any]) -> None:
         self._seed = values["seed"]
         self.errors.set(values["trials"], values["steps"])
 
     def update(self, record: Frame) -> None:
-        self.maps.update(record, self.shown(record.trials))  # another trial may be asked for in the middle of a run
+        shown = self.shown(record.trials)  # another may be asked for in the middle of a run
+        self.maps.set(record.past.runs["L4"].task.experts, record.trials, shown)
+        self.maps.update(record, shown)
         self.errors.update(record)
         self.gates.set(self._seed, self.sharpness)
 

@@ -9,7 +9,8 @@ experts ends.
 
 l2, two experts: y's mean is <a_1 + a_2, x>/2 + tanh(<w, x>/2) <a_1 - a_2, x>/2, nearly symmetric in w and a_1 - a_2.
 The plane has the true parameters along one axis, and along the other those with the directions of the two exchanged,
-where there is a second valley; its floor is nearly flat, so that no one point of it is the minimum. The middle is "both
+where there is another valley. It has no minimum: its floor falls, though hardly, as w shrinks and a_1 - a_2 grows; the
+cross stands where both have the lengths of the true ones. The middle is "both
 experts are the mean, the gate is open". More experts: two true assignments and the same middle.
 """
 

@@ -74,7 +74,7 @@ _ORDER = (
     *("experts", "dimension", "noise", "gating", "trials", "shown", "sharpness"),
 )
 KNOBS = tuple(_OFFERED[name] for name in _ORDER)
-ONLY_SHOWN = ("shown", "sharpness")
+LOOKS = ("shown", "sharpness")
 """Knobs that change the picture and not the run."""
 
 

@@ -32,8 +32,12 @@ class Wiring:
     stories: ClassVar[Sequence[Any]] = ()
     looks: ClassVar[Sequence[str]] = ()
     """Knobs that only change how a run is looked at: moving one draws its record again and does not start it again."""
+    up_to: ClassVar[Mapping[str, str]] = {}
+    """Knobs that go no further than where another knob stands, as {"shown": "trials"}: the trial on show."""
     frames: ClassVar[float] = 15
     """Most frames a second."""
+    fast_frames: ClassVar[float | None] = None
+    """The same for a run that does not wait, so that the time is left to its steps; none: `frames`."""
     most_records: ClassVar[int] = 600
     """Most records kept; a longer run is thinned evenly."""
     budget: ClassVar[float] = 20.0
@@ -81,6 +85,7 @@ class Wiring:
             picture=self._picture_pressed,
             data=self._data_pressed,
         )
+        self._hold_back()
         self._runner.restart()
 
     if TYPE_CHECKING:  # written in lab.py and by a Lab's author; lab.py says what each is for
@@ -177,6 +182,7 @@ class Wiring:
             self._touched = True
         with self._own_moves():
             self.controls.story.value = OWN
+        self._hold_back()
         self._moved({name})
 
     @safely
@@ -199,7 +205,9 @@ class Wiring:
 
     @safely
     def _speed_chosen(self, name: str) -> None:
-        self._runner.set_pace(SPEEDS[name] if self._runner.threaded else 0.0)
+        pace = SPEEDS[name]
+        self._runner.frames = self.frames if pace or self.fast_frames is None else self.fast_frames
+        self._runner.set_pace(pace if self._runner.threaded else 0.0)
 
     @safely
     def _scrubbed(self, place: float) -> None:
@@ -278,8 +286,21 @@ class Wiring:
                 except Exception as error:
                     raise ValueError(f"the slider of {name} cannot take this value: got {name}={value!r}") from error
                 self._values[name] = round(widget.value, 9) if isinstance(widget.value, float) else widget.value
+            self._hold_back()
             changed = {name for name in values if self._values[name] != before[name]}
         self._moved(changed or set(values))
+
+    def _hold_back(self) -> None:
+        """Moves the knobs in `up_to` back to where they may be; one that has a single place left is greyed out.
+
+        Their sliders keep their ranges: a page whose slider has changed its range still jumps to the old end on End.
+        """
+        for name, other in self.up_to.items():
+            widget, most = self.controls.knobs[name], self.controls.knobs[other].value
+            with self._lock, self._own_moves():
+                widget.max = max(widget.max, most)
+                widget.value = self._values[name] = min(widget.value, most)
+                widget.disabled = most <= widget.min
 
     def _moved(self, names: set[str]) -> None:
         """Looks at the present run anew if that is all that was asked for and there is one; else starts a run."""
