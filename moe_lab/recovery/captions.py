@@ -14,6 +14,7 @@ from moe_lab.recovery.stuck import verdict
 KINDS = {
     "table 1": "tables",
     "table 2": "tables",
+    "theorem 3": "theorem 3",
     "section 4.3": "stuck",
     "figure 3": "figure 3",
     "figure 4": "figure 4",
@@ -21,6 +22,8 @@ KINDS = {
     "figure 6": "figure 6",
 }
 """The table or figure that a Dataset holds -> the one that it is drawn like."""
+MOST_COLUMNS = 3
+"""More sizes than these are drawn as a map of who is stuck."""
 VERDICT_ORDER = ("found", "still moving", "stuck", "diverged")
 REACHED = 1.1
 """An error counts as that of EM from the truth up to this factor."""
@@ -44,7 +47,8 @@ def kind_of(data: xr.Dataset) -> str:
     said = data.attrs.get("figure", "")
     proper = said in KINDS and str(data.attrs.get("paper", "")).startswith("gridlock2019")
     require(proper, "data must come from one of the functions in figures", figure=said)
-    return KINDS[said]
+    kind = KINDS[said]
+    return "stuck map" if kind == "stuck" and data.sizes["k"] * data.sizes["samples"] > MOST_COLUMNS else kind
 
 
 def verdict_counts(data: xr.Dataset) -> dict[str, int]:
@@ -60,6 +64,18 @@ def _fits(data: xr.Dataset) -> str:
         regressors, gates = (_range(one[name].values) for name in ("regressor_fit", "gating_fit"))
         parts.append(f"{name_of(method)} {regressors} and {gates}")
     return f"Mean fits of regressors and gates over {_counted(data)}: {'; '.join(parts)}."
+
+
+def _gates(data: xr.Dataset) -> str:
+    mean, parts = data["gating_fit"].mean("trial"), []
+    for samples in data["samples"].values:
+        one = mean.sel(samples=samples)
+        told = [
+            f"{name_of('gates-em' if m == 'spectral' else str(m))} {_range(one.sel({'method': m}).values)}"
+            for m in data["method"].values
+        ]
+        parts.append(f"n = {samples:,}: {', '.join(told)}")
+    return f"Mean gating fit over {_counted(data)}, with no EM of the regressors. {'; '.join(parts)}."
 
 
 def _stuck(data: xr.Dataset) -> str:
@@ -105,7 +121,9 @@ def _real(data: xr.Dataset) -> str:
 
 _SENTENCES: dict[str, Callable[[xr.Dataset], str]] = {
     "tables": _fits,
+    "theorem 3": _gates,
     "stuck": _stuck,
+    "stuck map": _stuck,
     "figure 3": _curves,
     "figure 4": _curves,
     "figure 6": _real,

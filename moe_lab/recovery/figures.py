@@ -1,4 +1,4 @@
-"""Tables 1 and 2 and figures 3 to 6 of gridlock2019, and who is stuck: each one call that returns a labelled Dataset.
+"""Tables 1 and 2, figures 3 to 6 and theorem 3 of gridlock2019, and who is stuck: each one call, a labelled Dataset.
 
 `plots` draws it beside `published.published`. A Dataset says in `.attrs["call"]` how to make it again. Methods are
 named as in `recipes.method_of`; select one by `data.sel({"method": "spectral"})`, because `sel` has an argument of that
@@ -19,9 +19,11 @@ import xarray as xr
 
 from moe_lab.config import require
 from moe_lab.recovery.cells import FITS, FOUND, curve_cells, fit_cells
+from moe_lab.recovery.gate_figures import gates_by_moments
 from moe_lab.recovery.published import PLACES, REPLICATION, published
 from moe_lab.recovery.real import figure6
 from moe_lab.recovery.recipes import FROM_TRUTH, METHODS, Figure, listed
+from moe_lab.recovery.run import BY_MOMENTS
 from moe_lab.recovery.stuck import stuck_rate, verdict
 from moe_lab.training import Measure
 
@@ -34,6 +36,7 @@ __all__ = [
     "figure4",
     "figure5",
     "figure6",
+    "gates_by_moments",
     "published",
     "stuck_rate",
     "table1",
@@ -259,6 +262,8 @@ def _with_best(
     require(iterations >= 1, "iterations must be at least 1", iterations=iterations)
     rule = "em-from-truth is always computed, as best_error: leave it out of methods"
     require(FROM_TRUTH not in axes["method"], rule, methods=axes["method"])
+    rule = "gates by moments take one step and have no curve: leave them out of methods"
+    require(not set(BY_MOMENTS) & set(axes["method"]), rule, methods=axes["method"])
     coords = {"iteration": np.arange(iterations + 1)}
     dims = (*axes, "iteration", "trial")
     found = figure.fill(curve_cells, axes, _CURVES, arguments, coords).transpose(*dims)

@@ -15,12 +15,15 @@ from moe_lab import look
 
 _HEADS = {
     "tables": ("Regressors found", "Gates found"),
+    "theorem 3": ("Gates by moments and by EM",),
     "stuck": ("How far from the truth", "Who is stuck"),
+    "stuck map": ("Who finds the regressors, and who is stuck",),
     "figure 3": ("Gates alone", "The error through EM"),
     "figure 4": ("The error through EM",),
     "figure 6": ("How well mixtures predict real data",),
 }
 _NOT_CELLS = ("method", "iteration", "trial", "gate_method", "gate_iteration")
+_MAP_ROW = 58  # pixels for a row of the map of who is stuck
 _NAMES = 148  # pixels at the right for the names of lines
 
 
@@ -33,6 +36,8 @@ def cells_of(data: xr.Dataset, axes: Sequence[str] | None = None) -> list[dict[s
 
 def page_height(data: xr.Dataset, kind: str) -> int:
     """In pixels; two rows of panels need more."""
+    if kind == "stuck map":
+        return 214 + _MAP_ROW * data.sizes["k"]
     return 720 if kind == "figure 4" and len(cells_of(data)) == 4 else 480
 
 
@@ -59,6 +64,12 @@ def _places(data: xr.Dataset, kind: str) -> list[tuple[float, float, float, floa
         return [(76.0, 84.0, 330.0, 300.0), (700.0, 84.0, 370.0, 300.0)]
     if kind == "figure 6":
         return [(190.0, 84.0, 700.0, 300.0)]
+    if kind == "theorem 3":
+        each = (1100 - 76) / data.sizes["gating"]
+        return [(76 + number * (each + 10), 106.0, each - _NAMES, 272.0) for number in range(data.sizes["gating"])]
+    if kind == "stuck map":
+        each, tall = (1100 - 76 - 20) / data.sizes["method"], _MAP_ROW * data.sizes["k"]
+        return [(76 + number * each, 106.0, each - 40, tall) for number in range(data.sizes["method"])]
     count = len(cells_of(data))
     if kind == "figure 4" and count == 4:
         wide = (1100 - 76 - 60 - _NAMES) / 2
@@ -79,6 +90,12 @@ def _notes(data: xr.Dataset, kind: str) -> list[str]:
         return [f"mark: one of {trials} trials, bar: their median, star: {paper}", "star: mean ± spread as printed"]
     if kind == "stuck":
         return [f"mark: one of {trials} trials, bar: their median, ×: stuck", _test(data)]
+    if kind == "stuck map":
+        return [f"number and shade: trials of {trials} that found all regressors (fit ≥ .95); {_test(data)}"]
+    if kind == "theorem 3":
+        task = json.loads(data.attrs["config"])[0]["task"]
+        inputs = "N(0, I)" if task["first_share"] is None else f"two Gaussians, p = {task['first_share']:g}"
+        return [f"k = 2, σ = {task['noise']:g}, inputs {inputs}; mark: one of {trials} trials, bar: their median"]
     lines = f"thin: one of {trials} trials, thick: their median"
     if kind == "figure 6":
         rows = json.loads(data.attrs["data"])["rows"]

@@ -7,21 +7,20 @@ with in grey. `picture` sets any of them on a page of its own, with heads and a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from moe_lab import look
-from moe_lab.config import require
 from moe_lab.recovery import strokes
-from moe_lab.recovery.captions import VERDICT_ORDER, caption, kind_of, verdict_counts
+from moe_lab.recovery.captions import caption, kind_of
 from moe_lab.recovery.pages import cells_of, page_height, panels_of
 from moe_lab.recovery.published import PLACES, published
+from moe_lab.recovery.stuck_plots import stuck, stuck_map
 
 _MOST = 10.0  # errors above are drawn at the edge, as a triangle
 
@@ -38,97 +37,73 @@ def fits(data: xr.Dataset, axes: Any) -> None:
     theirs = published(place) if place in PLACES else None
     labels = data[across].values
     words = [f"{label}\ngates" if across == "gating" else f"p = {label}" for label in labels]
-    methods = [str(name) for name in data["method"].values]
-    for panel, name in zip(_panels(axes, 2), ("regressor_fit", "gating_fit"), strict=True):
+    for panel, name in zip(strokes.panels(axes, 2), ("regressor_fit", "gating_fit"), strict=True):
         _cosine_axis(panel, _floor(data[name].values))
-        panel.set_xlim(-0.5, len(labels) - 0.4)
-        panel.set_xticks(range(len(labels)), words)
-        panel.tick_params(axis="x", length=0)
-        for border in range(1, len(labels)):
-            panel.axvline(border - 0.5, color=look.RULE, linewidth=0.8, zorder=0)
-        ends = []
-        for number, method in enumerate(methods):
-            aside, end = 0.8 * ((number + 1) / (len(methods) + 1) - 0.5), float("nan")
-            style = strokes.style_of(method)
-            for place_of, label in enumerate(labels):
-                values = data[name].sel({across: label, "method": method}).values
-                end = strokes.measured(panel, place_of + aside + 0.05, values, style)
-            ends.append((end, strokes.name_of(method), style.colour))
+        _columns(panel, data[name], [{across: label} for label in labels], words, {})
+        _edge(panel, data[name].values)
         for place_of, label in enumerate(labels):
             if theirs is not None and label in theirs[across].values:
                 here = theirs.sel({across: label})
                 strokes.star(panel, place_of - 0.4, float(here[name]), float(here[f"{name}_std"]))
-        _edge(panel, data[name].values)
-        strokes.names(panel, ends)
         panel.set_ylabel("regressor fit, smallest |cos|" if name == "regressor_fit" else "gating fit, smallest |cos|")
 
 
-def stuck(data: xr.Dataset, axes: Any) -> None:
-    """Who is stuck: every trial's error, and how many were found, are still moving or are stuck; two Axes."""
-    left, right = _panels(axes, 2)
-    points = cells_of(data, ("k", "samples"))
-    methods = [str(name) for name in data["method"].values]
-    look.plain(left)
-    left.set_yscale("log")
-    left.set_xlim(-0.5, len(points) - 0.5)
-    left.set_ylabel("error E(A, W) at the end")
-    words = [_words(point) for point in points]
-    left.set_xticks(range(len(points)), words)
-    left.tick_params(axis="x", length=0)
-    left.set_ylim(*_decades(data["error"].values))
-    ends = []
+def gates(data: xr.Dataset, axes: Any) -> None:
+    """Theorem 3: the gate's angle from moments and EM, for each n with estimated and with the true regressors.
+
+    Args:
+      data: what `figures.gates_by_moments` returned.
+      axes: an Axes for each kind of gates.
+    """
+    points = cells_of(data, ("samples", "regressors"))
+    words = [f"{strokes.words_of({'samples': point['samples']})}\n{point['regressors']}" for point in points]
+    panels = strokes.panels(axes, data.sizes["gating"])
+    fit = data["gating_fit"]
+    angles = fit.copy(data=np.degrees(np.arccos(fit.values.clip(0, 1))))
+    high = 1.05 * float(np.nanmax(angles))
+    for panel, gating in zip(panels, data["gating"].values, strict=True):
+        look.plain(panel)
+        panel.set_ylim(0, high)
+        _columns(panel, angles.sel(gating=gating), points, words, {"spectral": "gates-em"})
+        panel.set_title(f"{gating} gates", loc="left", size=look.TEXT_SIZE, color=look.INK, weight="bold")
+        panel.set_xlabel("regressors that the gates are found with")
+    panels[0].set_ylabel("angle to the true gate, degrees")
+
+
+def _columns(
+    panel: Axes, values: xr.DataArray, points: list[dict[str, Any]], words: list[str], drawn_as: Mapping[str, str]
+) -> None:
+    """A group of columns for each point, in it one for each method: all trials and their median.
+
+    Args:
+      drawn_as: the name in `strokes` of a method that is not drawn under its own.
+    """
+    panel.set_xlim(-0.5, len(points) - 0.4)
+    panel.set_xticks(range(len(points)), words)
+    panel.tick_params(axis="x", length=0)
+    for border in range(1, len(points)):
+        panel.axvline(border - 0.5, color=look.RULE, linewidth=0.8, zorder=0)
+    methods, ends = [str(name) for name in values["method"].values], []
     for number, method in enumerate(methods):
-        style, end = strokes.style_of(method), float("nan")
-        aside = 0.7 * ((number + 0.5) / len(methods) - 0.5)
+        stroke, end = drawn_as.get(method, method), float("nan")
+        style = strokes.style_of(stroke)
+        aside = 0.8 * ((number + 1) / (len(methods) + 1) - 0.5) + 0.05
         for place, point in enumerate(points):
-            one = data.sel({**point, "method": method})
-            end = strokes.measured(left, place + aside, one["error"].values, style)
-            bad = one["error"].values[one["stuck"].values > 0]
-            cross: dict[str, Any] = {"marker": "x", "markersize": 8, "color": look.FAILURE, "linestyle": "none"}
-            left.plot(np.full(len(bad), place + aside + 0.14), bad, **cross, zorder=5, gid="stuck")
-        ends.append((end, strokes.name_of(method), style.colour))
-    _plain_numbers(left)
-    strokes.names(left, ends)
-    _verdict_bars(data, right, points, methods)
-
-
-def _verdict_bars(data: xr.Dataset, panel: Axes, points: list[dict[str, Any]], methods: list[str]) -> None:
-    """One bar of trials for each point and method: found, still moving, stuck."""
-    look.plain(panel)
-    total, rows, labels = data.sizes["trial"], 0, []
-    fills = {"found": look.RAMP(0.6), "still moving": look.RULE, "stuck": look.FAILURE, "diverged": look.INK}
-    inks = {"found": "white", "still moving": look.INK, "stuck": "white", "diverged": "white"}
-    for point in points:
-        for method in methods:
-            counts, start = verdict_counts(data.sel({**point, "method": method})), 0
-            for word in VERDICT_ORDER:
-                wide = counts[word]
-                if wide:
-                    panel.barh(-rows, wide, left=start, height=0.62, color=fills[word], linewidth=0, gid=word)
-                    text = f"{wide} {word}" if wide > 0.22 * total else f"{wide}"
-                    style: dict[str, Any] = {"ha": "center", "va": "center", "size": look.SMALL_SIZE}
-                    panel.text(start + wide / 2, -rows, text, color=inks[word], **style)
-                start += wide
-            labels.append(strokes.name_of(method) + ("" if len(points) == 1 else f"\n{_words(point, ', ')}"))
-            rows += 1
-    panel.set_yticks(-np.arange(rows), labels)
-    panel.set_ylim(-rows + 0.4, 0.6)
-    panel.set_xlim(0, total)
-    panel.tick_params(axis="y", length=0)
-    panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    panel.set_xlabel("trials")
+            end = strokes.measured(panel, place + aside, values.sel({**point, "method": method}).values, style)
+        ends.append((end, strokes.name_of(stroke), style.colour))
+    strokes.names(panel, ends)
 
 
 def curves(data: xr.Dataset, axes: Any) -> None:
     """Figures 3 (b, c), 4 and 5: the error through EM, an Axes a cell; the dotted line is EM from the truth."""
     points = cells_of(data)
-    bounds = _decades(np.clip(data["error"].values, None, _MOST))
-    for number, (point, panel) in enumerate(zip(points, _panels(axes, len(points)), strict=True)):
+    bounds = strokes.decades(np.clip(data["error"].values, None, _MOST))
+    for number, (point, panel) in enumerate(zip(points, strokes.panels(axes, len(points)), strict=True)):
         look.plain(panel)
         panel.set_yscale("log")
         panel.set_ylim(*bounds)
         panel.set_xlim(0, int(data["iteration"].max()))
-        panel.set_title(_words(point, ", "), loc="left", size=look.TEXT_SIZE, color=look.INK, weight="bold")
+        panel.set_title(strokes.words_of(point, ", "), loc="left", size=look.TEXT_SIZE, color=look.INK, weight="bold")
         panel.set_xlabel("iteration of EM")
         if number == 0:
             panel.set_ylabel("error E(A, W)")
@@ -140,14 +115,14 @@ def curves(data: xr.Dataset, axes: Any) -> None:
             shown = data["error"].sel({**point, "method": method})
             end = strokes.trials(panel, shown, "iteration", style)
             ends.append((min(end, _MOST), strokes.name_of(method), style.colour))
-        _plain_numbers(panel)
+        strokes.plain_numbers(panel)
         if number == len(points) - 1 or (len(points) == 4 and number == 1):
             strokes.names(panel, [*ends, (best, "EM from the truth", look.FAILURE)])
 
 
 def figure3(data: xr.Dataset, axes: Any) -> None:
     """Figure 3: the gating fit through EM of the gates alone, then `curves`; one Axes more than there are k."""
-    panels = _panels(axes, 1 + data.sizes["k"])
+    panels = strokes.panels(axes, 1 + data.sizes["k"])
     first = panels[0]
     gates = data["gates_alone"]
     _cosine_axis(first, 0.0)
@@ -191,7 +166,9 @@ def figure6(data: xr.Dataset, axes: Axes) -> None:
 
 PLOTS: dict[str, Callable[..., None]] = {
     "tables": fits,
+    "theorem 3": gates,
     "stuck": stuck,
+    "stuck map": stuck_map,
     "figure 3": figure3,
     "figure 4": curves,
     "figure 6": figure6,
@@ -219,19 +196,6 @@ def picture(data: xr.Dataset, scale: float = 1.0) -> Figure:
 # --- pieces ----------------------------------------------------------------------------------------------------------
 
 
-def _panels(axes: Any, count: int) -> list[Axes]:
-    panels = list(np.atleast_1d(np.asarray(axes, dtype=object)).ravel())
-    require(len(panels) == count, f"axes must be {count} Axes", got=len(panels))
-    return panels
-
-
-def _words(point: dict[str, Any], between: str = "\n") -> str:
-    """ "k = 8, n = 6000" """
-    symbols = {"k": "k = {}", "samples": "n = {:,}", "activation": "{}", "noise": "σ = {}"}
-    words = {"relu": "ReLU", "leaky-relu": "leaky ReLU"}
-    return between.join(symbols[name].format(words.get(value, value)) for name, value in point.items())
-
-
 def _floor(values: np.ndarray, step: float = 0.05) -> float:
     """A round number below nearly all values, between .5 and .95."""
     finite = values[np.isfinite(values)]
@@ -250,22 +214,3 @@ def _edge(axes: Axes, values: np.ndarray) -> None:
     if below:
         style: dict[str, Any] = {"size": look.SMALL_SIZE, "color": look.MUTED, "transform": axes.transAxes}
         axes.text(0.02, 0.015, f"▽ {below} trials lie below", ha="left", va="bottom", **style)
-
-
-def _decades(values: np.ndarray) -> tuple[float, float]:
-    """Limits of a logarithmic axis that hold all values."""
-    finite = values[np.isfinite(values) & (values > 0)]
-    if not finite.size:
-        return 0.1, 10.0
-    return 0.8 * float(finite.min()), 1.25 * float(finite.max())
-
-
-def _plain_numbers(axes: Axes) -> None:
-    """1, 2 and 5 of each decade (and more, where that is few), written as they are said."""
-    low, high = axes.get_ylim()
-    few = high / low < 10
-    bases = (1, 1.5, 2, 3, 4, 5, 6, 8) if few else (1, 2, 5)
-    marks = [base * 10.0**power for power in range(-4, 4) for base in bases if low <= base * 10.0**power <= high]
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.set_yticks(marks)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

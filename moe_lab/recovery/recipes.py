@@ -15,12 +15,21 @@ from moe_lab import __version__
 from moe_lab.config import require
 from moe_lab.grid import Point, checked_axes
 from moe_lab.recovery.data import MixtureTask
-from moe_lab.recovery.run import JointEM, Method, Run, Spectral
+from moe_lab.recovery.run import BY_MOMENTS, JointEM, Method, Run, Spectral
 from moe_lab.sweep import sweep
 from moe_lab.training import Measure
 from moe_lab.trials import choose_device, choose_dtype, device_label
 
-METHODS = ("orth-als", "spectral", "spectral-gradient", "spectral+em", "joint-em", "joint-em-gradient", "em-from-truth")
+METHODS = (
+    "orth-als",
+    "spectral",
+    "spectral-gradient",
+    *BY_MOMENTS,
+    "spectral+em",
+    "joint-em",
+    "joint-em-gradient",
+    "em-from-truth",
+)
 """What the tables and figures compare, by name; `method_of` makes each."""
 FROM_TRUTH = "em-from-truth"
 IN_WORDS = {
@@ -30,6 +39,8 @@ IN_WORDS = {
     "joint-em": "joint EM",
     "joint-em-gradient": "joint EM, gradient M-step, R = 1",
     "spectral-gradient": "spectral, then gradient EM of the gates",
+    "moments": "spectral, then the gate by moments (k=2)",
+    "centred-moments": "spectral, then the gate by centred moments (k=2)",
     FROM_TRUTH: "EM from the true parameters",
 }
 _OF_TASK = {
@@ -48,6 +59,7 @@ _MEANINGS = {
     "activation": "g, activation",
     "noise": "sigma, standard deviation of the noise",
     "samples": "n, samples",
+    "regressors": "regressors that the gates are found with: estimated, or the true ones",
     "method": "method",
 }
 
@@ -59,6 +71,8 @@ def method_of(name: str, iterations: int | None = None) -> Method:
     - "spectral": power iterations on the whitened T3 of 4 tanh(P3(y)/4), then EM of the gates.
     - "spectral+em": the same, then EM of regressors and gates together.
     - "spectral-gradient": as "spectral", the gates by gradient EM with step 4.
+    - "moments": as "spectral", the gate of two experts by the moment of theorem 3; "centred-moments" with half of its
+      variance (`moments.gate_by_moments`).
     - "joint-em": EM of everything from random parameters, with a Newton M-step.
     - "joint-em-gradient": the same with one gradient step as M-step, and gates kept within R = 1.
     - "em-from-truth": joint EM that begins where no method can, to show what the samples allow.
@@ -82,6 +96,7 @@ def method_of(name: str, iterations: int | None = None) -> Method:
         return Spectral(gate_iterations=gates if iterations is None else min(gates, iterations), **after)
     kind: dict[str, Any] = {"orth-als": {"decomposition": "orth-als", "robust": False}}.get(name, {})
     kind |= {"gate_step": "gradient"} if name == "spectral-gradient" else {}
+    kind |= {"gate_step": name} if name in BY_MOMENTS else {}
     return Spectral(gate_iterations=gates if iterations is None else iterations, joint_iterations=0, **kind)
 
 

@@ -12,6 +12,8 @@ from moe_lab.trials import Precision
 
 Decomposition = Literal["power", "orth-als"]
 GateStep = Literal["newton", "gradient"]
+Gates = Literal["newton", "gradient", "moments", "centred-moments"]
+BY_MOMENTS = ("moments", "centred-moments")
 Third = Literal["P3(y)", "y"]
 
 
@@ -36,7 +38,11 @@ class Spectral(Config):
     )
     restarts: int | None = knob(None, meaning="starts of the decomposition (none: 20, 60 from k = 6)", ge=1, le=10**4)
     power_iterations: int = knob(30, meaning="iterations for each component", ge=1, le=10**4)
-    gate_step: GateStep = knob("newton", meaning="M-step of the gates", choices=("newton", "gradient"))
+    gate_step: Gates = knob(
+        "newton",
+        meaning="M-step of the gates; or, for k=2, their direction by moments, once (theorem 3), at length 1",
+        choices=("newton", "gradient", *BY_MOMENTS),
+    )
     gate_rate: float = knob(4.0, meaning="step of gradient EM", gt=0, le=1e3)
     gate_iterations: int = knob(5, meaning="EM iterations for the gates alone", ge=0, le=10**5, slider=(0, 20, 1))
     joint_iterations: int = knob(10, meaning="EM iterations for everything", ge=0, le=10**5, slider=(0, 100, 5))
@@ -90,6 +96,9 @@ class Run(RunConfig):
         rule = "samples (n) must be at least dimension (d) times experts (k), the numbers to find"
         need = self.task.dimension * self.task.experts
         require(self.samples >= need, rule, n=self.samples, d=self.task.dimension, k=self.task.experts)
+        moments = self.model.gate_step in BY_MOMENTS
+        rule = "gates by moments (gate_step) need experts (k) = 2"
+        require(not moments or self.task.experts == 2, rule, gate_step=self.model.gate_step, k=self.task.experts)
         return self
 
     @property

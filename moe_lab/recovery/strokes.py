@@ -7,13 +7,18 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, NullLocator
 
 from moe_lab import look
+from moe_lab.config import require
 
 STYLES = {
     "spectral+em": look.Style(look.INK, "o", "-"),
     "spectral": look.Style(look.INK, "^", ":"),
     "spectral-gradient": look.Style(look.REFERENCE, "v", "--"),
+    "moments": look.Style(look.INK, "v", "--"),
+    "centred-moments": look.Style(look.INK, "D", "-."),
+    "gates-em": look.Style(look.REFERENCE, "s", "--"),
     "orth-als": look.Style(look.REFERENCE, "v", "--"),
     "joint-em": look.Style(look.REFERENCE, "s", "--"),
     "joint-em-gradient": look.Style(look.REFERENCE, "X", "-."),
@@ -27,6 +32,9 @@ NAMES = {
     "spectral+em": "spectral + EM",
     "spectral": "spectral",
     "spectral-gradient": "gradient EM",
+    "moments": "moments",
+    "centred-moments": "centred moments",
+    "gates-em": "EM",
     "orth-als": "Orth-ALS",
     "joint-em": "joint EM",
     "joint-em-gradient": "joint EM (gradient)",
@@ -58,7 +66,7 @@ def measured(axes: Axes, x: float, values: np.ndarray, style: look.Style, vertic
     mark: dict[str, Any] = {"marker": style.marker, "linestyle": "none", "markersize": 4.5, "markerfacecolor": face}
     axes.plot(across, up, **mark, markeredgecolor=style.colour, alpha=0.5, zorder=3, gid="trials")
     middle = float(np.median(finite))
-    reach = 0.11 if vertical else 0.3
+    reach = 0.09 if vertical else 0.3
     bar = ([x - reach, x + reach], [middle, middle])
     (line,) = axes.plot(*(bar if vertical else bar[::-1]), color=style.colour, linewidth=3.2, zorder=4, gid="median")
     line.set_solid_capstyle("butt")
@@ -97,3 +105,35 @@ def names(axes: Axes, ends: list[tuple[float, str, str]], pixels: float = 15) ->
     note: dict[str, Any] = {"size": look.SMALL_SIZE, "weight": "bold", "va": "center", "clip_on": False}
     for place, (_, name, colour) in zip(places, known, strict=True):
         axes.text(axes.get_xlim()[1], 10**place, f" {name}", color=colour, **note)
+
+
+def panels(axes: Any, count: int) -> list[Axes]:
+    panels = list(np.atleast_1d(np.asarray(axes, dtype=object)).ravel())
+    require(len(panels) == count, f"axes must be {count} Axes", got=len(panels))
+    return panels
+
+
+def words_of(point: dict[str, Any], between: str = "\n") -> str:
+    """ "k = 8, n = 6000" """
+    symbols = {"k": "k = {}", "samples": "n = {:,}", "activation": "{}", "noise": "σ = {}"}
+    words = {"relu": "ReLU", "leaky-relu": "leaky ReLU"}
+    return between.join(symbols[name].format(words.get(value, value)) for name, value in point.items())
+
+
+def decades(values: np.ndarray) -> tuple[float, float]:
+    """Limits of a logarithmic axis that hold all values."""
+    finite = values[np.isfinite(values) & (values > 0)]
+    if not finite.size:
+        return 0.1, 10.0
+    return 0.8 * float(finite.min()), 1.25 * float(finite.max())
+
+
+def plain_numbers(axes: Axes) -> None:
+    """1, 2 and 5 of each decade (and more, where that is few), written as they are said."""
+    low, high = axes.get_ylim()
+    few = high / low < 10
+    bases = (1, 1.5, 2, 3, 4, 5, 6, 8) if few else (1, 2, 5)
+    marks = [base * 10.0**power for power in range(-4, 4) for base in bases if low <= base * 10.0**power <= high]
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_yticks(marks)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -15,8 +15,9 @@ from moe_lab import __version__
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import MixtureTask, Samples
 from moe_lab.recovery.em import State, em, posterior
+from moe_lab.recovery.moments import gate_by_moments
 from moe_lab.recovery.printed import as_printed
-from moe_lab.recovery.run import JointEM, Method, Run, Spectral
+from moe_lab.recovery.run import BY_MOMENTS, JointEM, Method, Run, Spectral
 from moe_lab.recovery.spectral import find_regressors
 from moe_lab.recovery.transforms import transforms
 from moe_lab.training import Measure, Snapshot
@@ -117,10 +118,27 @@ def states(run: Run, samples: Samples, watch: bool = True) -> Iterator[tuple[int
     for step in find_regressors(samples.inputs, y, task.experts, polynomials, spectral, power_starts(run, x), watch):
         count, found = step.iteration, step.regressors
         yield count, 0, State(found, start.gates)
-    state = State(found, start.gates)
+    yield from after_regressors(run, samples, State(found, start.gates), count)
+
+
+def after_regressors(run: Run, samples: Samples, state: State, count: int = 0) -> Iterator[tuple[int, int, State]]:
+    """(iteration, phase, parameters) of Spectral once it has regressors: the gates, then everything.
+
+    Args:
+      state: the regressors, and the gates to begin with.
+      count: iterations before.
+    """
+    assert isinstance(run.model, Spectral)
+    task, spectral, x, y = run.task, run.model, samples.x, samples.y
     rate = spectral.gate_rate if spectral.gate_step == "gradient" else None
     for phase, iterations in ((1, spectral.gate_iterations), (2, spectral.joint_iterations)):
         if not iterations:
+            continue
+        if phase == 1 and spectral.gate_step in BY_MOMENTS:
+            centred = spectral.gate_step == "centred-moments"
+            gate = gate_by_moments(state.regressors, samples.inputs, y, task.g, centred=centred)
+            state, count = State(state.regressors, torch.stack((gate, torch.zeros_like(gate)), dim=1)), count + 1
+            yield count, phase, state
             continue
         moves = em(
             state, x, y, task.g, task.noise,

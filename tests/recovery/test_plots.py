@@ -44,6 +44,26 @@ def stuck() -> xr.Dataset:
     return xr.Dataset(values, {**coords, "samples": [6000]}, attrs("section 4.3", window=20, gain=0.02))
 
 
+def stuck_map() -> xr.Dataset:
+    """Of 4 trials k=3 is always found; of k=8, joint EM finds none at n=2000, where 3 are stuck, and 2 at n=6000."""
+    dims, coords = ("method", "k", "samples", "trial"), {"method": ["spectral+em", "joint-em"], "k": [3, 8]}
+    fit, bad = np.full((2, 2, 2, 4), 0.99), np.zeros((2, 2, 2, 4))
+    fit[1, 1, 0], bad[1, 1, 0, :3] = 0.4, 1
+    fit[1, 1, 1, :2] = [np.nan, 0.4]
+    values = {"regressor_fit": (dims, fit), "stuck": (dims, bad), "error": (dims, 1 - fit)}
+    return xr.Dataset(values, {**coords, "samples": [2000, 6000]}, attrs("section 4.3", window=20, gain=0.02))
+
+
+def gates() -> xr.Dataset:
+    dims = ("gating", "samples", "regressors", "method", "trial")
+    fit = 1 - np.array([0.03, 0.02, 0.01])[:, None] * np.array([0.9, 1.0, 1.2])
+    values = np.broadcast_to(np.stack([fit - 0.01, fit]), (2, 2, 2, 3, 3))
+    config = json.dumps([{"task": {"noise": 0.1, "first_share": None}}])
+    coords = {"gating": ["orthogonal", "random"], "samples": [2000, 20000], "regressors": ["estimated", "true"]}
+    coords["method"] = ["moments", "centred-moments", "spectral"]
+    return xr.Dataset({"gating_fit": (dims, values)}, coords, attrs("theorem 3", config=config))
+
+
 def curves(place: str = "figure 4") -> xr.Dataset:
     """Falls from 4 to .3 (all but "spectral", which stays at 1 and whose last trial has no start)."""
     axes = {"figure 3": {"k": [3, 4]}, "figure 4": {"samples": [1000, 5000]}}.get(
@@ -81,6 +101,8 @@ ALL = {
     "table 1": lambda: table("table 1"),
     "table 2": table,
     "section 4.3": stuck,
+    "section 4.3, a map": stuck_map,
+    "theorem 3": gates,
     "figure 3": lambda: curves("figure 3"),
     "figure 4": curves,
     "figure 5": lambda: curves("figure 5"),
@@ -147,6 +169,33 @@ def test_stuck_trials_are_crossed_out_and_counted() -> None:
     assert bars == {("found", 0): 3, ("still moving", 0): 1, ("found", 1): 1, ("stuck", 1): 2, ("diverged", 1): 1}
     assert [label.get_text() for label in right.get_yticklabels()] == ["spectral + EM", "joint EM"]
     assert right.get_xlim() == (0, 4)
+
+
+def test_many_sizes_are_a_map_of_what_became_of_the_trials() -> None:
+    _, right = drawn(stuck_map(), 2)
+    cells = {(round(text.get_position()[0]), round(text.get_position()[1])): [] for text in right.texts}
+    for text in right.texts:
+        x, y = text.get_position()
+        cells[round(x), round(y)].append(text.get_text())
+    assert cells == {(0, 0): ["4"], (1, 0): ["4"], (0, 1): ["0", "3 stuck", "1 moving"],
+                     (1, 1): ["2", "1 moving", "1 diverged"]}  # fmt: skip
+    assert [label.get_text() for label in right.get_xticklabels()] == ["2,000", "6,000"]
+    shades = [patch.get_facecolor() for patch in right.patches]
+    assert len(shades) == 4 and shades[0] == shades[1] != shades[2]
+
+
+def test_gates_are_angles_of_every_trial() -> None:
+    data = gates()
+    for axes, gating in zip(drawn(data, 2), data.gating.values, strict=True):
+        fit = data.gating_fit.sel(gating=gating).stack(cell=("method", "samples", "regressors"))
+        marks, bars = lines(axes, "trials"), lines(axes, "median")
+        assert len(marks) == len(bars) == 12
+        for mark, bar, values in zip(marks, bars, fit.transpose("cell", "trial").values, strict=True):
+            np.testing.assert_allclose(np.cos(np.radians(np.sort(mark[1])[::-1])), np.sort(values))
+            np.testing.assert_allclose(np.cos(np.radians(bar[1])), np.median(values))
+        assert {"moments", "centred moments", "EM"} <= set(words(axes))
+        assert [label.get_text() for label in axes.get_xticklabels()][1] == "n = 2,000\ntrue"
+    assert "n = 2,000: moments 0.959 to 0.969, centred" in captions.caption(data)
 
 
 @pytest.mark.parametrize(("place", "count"), [("figure 4", 2), ("figure 5", 4)])
