@@ -110,7 +110,60 @@ def difference(task: MixtureTask, at: Tensor, samples: int = 100_000, trials: in
     return float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(trials))
 
 
+def expected(task: MixtureTask, at: Tensor, points: int) -> float:
+    """Eq. 7 in expectation without a sample: Gauss-Hermite quadrature over x in all d dimensions and over the noise."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(points)
+    grid = np.stack(np.meshgrid(*[nodes] * task.dimension, indexing="ij"), -1).reshape(1, -1, task.dimension)
+    share = np.stack(np.meshgrid(*[weights / weights.sum()] * task.dimension, indexing="ij"), -1).prod(-1).ravel()
+    x, weight, one = torch.as_tensor(grid), torch.as_tensor(share), transforms(task.g, task.noise)
+    truth = task.parameters([0], 1)
+    prior, answers = (truth.gates @ x.mT).softmax(1), task.g(truth.regressors @ x.mT)
+    noise, chances = np.polynomial.hermite_e.hermegauss(9)
+    q4, q2 = (
+        sum(
+            c * (prior * q(answers + task.noise * e)).sum(1)
+            for e, c in zip(noise, chances / chances.sum(), strict=True)
+        )
+        for q in (one.q4, one.q2)
+    )
+    total = WEIGHTS.ridge / 2 * at.square().sum()
+    for i in range(task.experts):
+        for j in range(task.experts):
+            t1, t2, t3 = losses.hermite_projections(at[:, i], at[:, j], x, one.q4.strength, one.p2.strength)
+            if i != j:
+                total = total + (weight * q4 * t1).sum()
+            else:
+                mean = (weight * q2 * t3).sum()
+                total = total - WEIGHTS.mu * (weight * q4 * t2).sum() + WEIGHTS.penalty * (mean - 1) ** 2
+    return float(total)
+
+
+def gap(experts: int, gating: str, g: str) -> tuple[float, float]:
+    """Eq. 7 in expectation less eq. 8, near the regressors, and eq. 8."""
+    d = 3 if experts == 2 else 4
+    task = MixtureTask(experts=experts, dimension=d, noise=0.2, activation=g, gating=gating)
+    truth = task.parameters([0], 1)
+    at = truth.regressors + 0.3 * torch.as_tensor(np.random.default_rng(0).standard_normal((1, experts, d)))
+    value, _ = losses.l4_population(at, truth.regressors, losses.shares_of(truth.gates), WEIGHTS)
+    return expected(task, at, 40 if d == 3 else 22) - float(value), float(value)
+
+
 class TestPopulation:
+    @pytest.mark.parametrize(
+        ("experts", "gating", "g"),
+        [(2, "orthogonal", "identity"), (3, "orthogonal", "identity"), (3, "orthogonal", "sigmoid"),
+         (2, "random", "identity"), (2, "random", "tanh"), (2, "random", "sigmoid")],
+    )  # fmt: skip
+    def test_eq_8_is_eq_7_without_samples(self, experts, gating, g):
+        """Where gates are orthogonal to the regressors, and for two experts whose g is odd up to a constant."""
+        found, value = gap(experts, gating, g)
+        assert abs(found) < 2e-5 * value
+
+    @pytest.mark.parametrize(("experts", "g"), [(3, "identity"), (3, "tanh"), (3, "sigmoid"), (2, "relu")])
+    def test_eq_8_is_not_eq_7_for_random_gates_of_three_experts_or_a_relu(self, experts, g):
+        found, value = gap(experts, "random", g)
+        assert abs(found) > 0.03 * value
+
     @pytest.mark.parametrize(
         ("gating", "experts", "g"),
         [("orthogonal", 2, "identity"), ("random", 2, "identity"), ("orthogonal", 3, "identity"),
