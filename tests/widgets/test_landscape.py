@@ -174,11 +174,26 @@ def test_a_value_that_no_widget_can_hold_is_refused_in_words(values: dict[str, A
 def test_a_delta_for_which_nothing_is_least_is_said_and_no_solution_is_marked(make: Make) -> None:
     lab = done(make(ridge=4.0, steps=20))
     assert "δ must be less than 4 λ p" in lab.controls.message.value
-    assert "in 2 of 2 trials" in lab.controls.message.value
+    assert "got δ=4, λ=1 (in 2 of 2 trials). Lower δ or raise λ." in lab.controls.message.value
     assert len(lab.picture.maps.true["L4"].get_xdata()) == 0 and len(lab.picture.maps.true["l2"].get_xdata()) == 2
     move(lab, "ridge", 1.0)
     done(lab)
     assert lab.controls.message.value == "" and len(lab.picture.maps.true["L4"].get_xdata()) == 4
+
+
+def test_more_experts_with_the_other_defaults_are_shown_and_four_are_told_what_is_wrong(make: Make) -> None:
+    """An expert of four has a share of a fourth and less: 4 lambda p is about 1, the default delta."""
+    lab = make(**DEFAULTS, playing=False)
+    for experts, warned in ((3, False), (4, True)):
+        lab.set(experts=experts)
+        shown(lab)
+        lab.step()
+        shown(lab)
+        assert ("Lower δ or raise λ" in lab.controls.message.value) == warned
+        assert len(lab.picture.maps.true["L4"].get_xdata()) == (0 if warned else 4)
+        assert len(lab.picture.maps.path["l2"].get_xdata()) == 1 and lab.error is None
+    lab.set(penalty=2.0)
+    assert shown(lab).controls.message.value == ""
 
 
 def test_infinite_numbers_are_said_and_leave_the_picture_finite(make: Make) -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import xarray as xr
 
-from moe_lab.recovery.loss_run import LossRun
+from moe_lab.recovery.loss_run import L4Loss, LossRun
 from moe_lab.recovery.loss_training import descend_run
 from moe_lab.training import Snapshot, collect
 from moe_lab_widgets import landscape_settings as of
@@ -67,9 +67,11 @@ class LandscapeLab(Lab):
                 said.append(f"{NAMES[method]} became infinite in {trials}: try a smaller learning rate.")
         gone = int((record.past.lengths() == 0).any(1).sum())
         if gone:
+            model = record.past.runs["L4"].model
+            assert isinstance(model, L4Loss)
             said.append(
                 "δ must be less than 4 λ p for every expert's share p, or L₄ is least where that expert's row is 0: "
-                f"so in {gone} of {record.trials} trials."
+                f"got δ={model.ridge:g}, λ={model.penalty:g} (in {gone} of {record.trials} trials). Lower δ or raise λ."
             )
         return " ".join(said)
 
