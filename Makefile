@@ -2,6 +2,7 @@
 # make check    style and types                           make bench      speed, into benchmarks/results.json
 # make notebooks  runs every notebook and stores its last picture
 # make badges REPO=owner/name  sets the repository's name in every badge, link and notebook set-up cell
+# make site [RESULTS=results.json]  the course as pages in site/, with what `moe-lab reproduce` measured
 # Each target makes its own environment (.venv) first; a second call goes straight on.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -9,6 +10,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 FOLDER ?= moe_lab_course
 LAB_OPTIONS ?=
+RESULTS ?=
 PYTEST_OPTIONS ?=
 
 # Exact versions for the package, its dependencies and the tools that build it.
@@ -16,7 +18,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check bench notebooks badges clean
+.PHONY: help lab test check bench notebooks badges site clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -57,5 +59,8 @@ notebooks: $(VENV)/dev.stamp
 badges: $(VENV)/dev.stamp
 	$(BIN)/python -m tools.badges $(REPO)
 
+site: $(VENV)/dev.stamp
+	$(BIN)/python -m tools.site $(if $(RESULTS),--results "$(RESULTS)")
+
 clean:
-	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache

@@ -125,7 +125,7 @@ class TestWheel:
             f"moe_lab-{moe_lab.__version__}.dist-info",
         }
         expected = {f"moe_lab/_notebooks/{path.name}" for path in (root / "notebooks").glob("*.ipynb")}
-        assert expected
+        expected |= {"moe_lab/_notebooks/instructors_guide.md", "moe_lab/_notebooks/00_start_here.py"}
         assert expected <= set(names)
         config = "moe_lab/jupyter_config/labconfig/page_config.json"
         assert "moe_lab/reproduce/report.html" in names
@@ -137,7 +137,7 @@ class TestWheel:
         code = (
             "import moe_lab, moe_lab_widgets; from pathlib import Path; from moe_lab import course;"
             "print(moe_lab.__file__); print(moe_lab_widgets.__file__); print(course.notebooks_folder());"
-            "print(len(course.copy_course(Path('mine')).new))"
+            "print(len(course.copy_course(Path('mine')).new), len(course.lessons()))"
         )
         done = subprocess.run(
             [sys.executable, "-c", code],
@@ -147,9 +147,11 @@ class TestWheel:
             text=True,
             check=True,
         )
-        *places, copied = done.stdout.split()
+        *places, copied, lessons = done.stdout.split()
         assert all(Path(place).is_relative_to(installed) for place in places)
-        assert int(copied) == len(list((tmp_path / "mine").rglob("*.ipynb"))) > 0
+        mine = {path.suffix for path in (tmp_path / "mine").glob("[!.]*")}
+        assert int(copied) == len(list((tmp_path / "mine").glob("[!.]*"))) > 0 and mine == {".ipynb", ".md"}
+        assert int(lessons) == int(copied) - 2  # the rest are the index and the guide
 
     @pytest.mark.slow
     def test_does_its_work_without_a_network(self, installed, tmp_path):

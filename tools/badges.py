@@ -13,6 +13,9 @@ from pathlib import Path
 import jupytext
 from nbformat import NotebookNode
 
+from tools.course_map import map_table, ways_table
+from tools.guide import stamp_guide
+
 ROOT = Path(__file__).resolve().parent.parent
 # Text files that name the repository; the notebooks are stamped cell by cell.
 NAMING = ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CITATION.cff")
@@ -57,7 +60,7 @@ def badges(repo: str, notebook: str) -> str:
 def table(root: Path, repo: str) -> str:
     """The README's table of notebooks: title and badges."""
     rows = ["| notebook | Colab | Binder |", "| --- | --- | --- |"]
-    for path in sorted((root / "notebooks").glob("*.py")):
+    for path in sorted((root / "notebooks").glob("*.py"), key=lambda path: (path.stem != "index", path.stem)):
         title = re.search(r"^# # (.+)$", path.read_text(), re.M)
         colab, binder = badges(repo, f"{path.stem}.ipynb").splitlines()
         rows.append(f"| [{title[1] if title else path.stem}](notebooks/{path.stem}.ipynb) | {colab} | {binder} |")
@@ -77,7 +80,7 @@ def setup_cell(repo: str) -> str:
 
 
 def stamp(notebook: NotebookNode, repo: str, name: str) -> None:
-    """Writes a notebook's badges (below its title) and its set-up cell (before any other code).
+    """Writes a notebook's badges (below its title) and its set-up cell (before any other code), and `index`'s tables.
 
     Args:
       notebook: changed in place.
@@ -95,6 +98,10 @@ def stamp(notebook: NotebookNode, repo: str, name: str) -> None:
             continue
         after = next((i for i, cell in enumerate(cells) if "badges" in cell.metadata.get("tags", [])), 0)
         cells.insert(after + 1, make(text, tag))
+    for cell in cells:
+        for tag, write in (("map", map_table), ("ways", ways_table)):
+            if tag in cell.metadata.get("tags", []):
+                cell.source = write()
 
 
 def _markdown(text: str, tag: str) -> NotebookNode:
@@ -142,6 +149,7 @@ def main(arguments: list[str]) -> None:
         sys.exit(str(error))
     changed = stamp_notebooks(ROOT, repository())
     stamp_readme(ROOT, repository())
+    stamp_guide(ROOT)
     from tools.notebooks import bring_in_step
 
     bring_in_step(ROOT)

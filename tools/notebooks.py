@@ -22,6 +22,7 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 
 from tools.badges import ROOT, repository, stamp_notebooks
+from tools.guide import stamp_guide
 
 # A picture that differs by less than this (mean, of 255) from the stored one is the same: a digit of a status line.
 SAME = 0.5
@@ -98,6 +99,7 @@ def _write(path: Path, notebook: NotebookNode) -> None:
 def main(names: list[str]) -> None:
     os.environ["MOE_LAB_HEADLESS"] = "1"  # Labs train inside the cell, and an error in a Lab fails its cell
     stamp_notebooks(ROOT, repository())
+    stamp_guide(ROOT)
     for path in bring_in_step(ROOT, names):
         start = time.perf_counter()
         execute(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import itertools
 import re
@@ -11,17 +12,24 @@ from pathlib import Path
 import jupytext
 import pytest
 
-from moe_lab import exercises
+from moe_lab import course, exercises
 from tests.solutions import alignment, pruning, recovery, routing, specialization, start, transitions
 
 ROOT = Path(__file__).resolve().parents[2]
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.py"))
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.py"))
+INDEX = ROOT / "notebooks" / "index.py"
 ROOMS = (start, routing, alignment, transitions, specialization, pruning, recovery)
 SOLUTIONS = {name: getattr(room, name) for room in ROOMS for name in room.WRONG}
 
 
+@functools.cache
+def every_cell(path):
+    """The cells of a notebook, read once; nobody changes them."""
+    return jupytext.read(path).cells
+
+
 def cells(path, kind):
-    return [cell.source for cell in jupytext.read(path).cells if cell.cell_type == kind]
+    return [cell.source for cell in every_cell(path) if cell.cell_type == kind]
 
 
 def functions(path):
@@ -57,7 +65,7 @@ class TestEveryNotebook:
         assert -1 not in places and places == sorted(places), dict(zip(parts, places, strict=True))
 
     def test_asks_before_it_shows(self, path):
-        sources = [cell.source for cell in jupytext.read(path).cells]
+        sources = [cell.source for cell in every_cell(path)]
         asked = next(i for i, source in enumerate(sources) if "## First, your prediction" in source)
         shown = next(i for i, source in enumerate(sources) if re.search(r"^(lab = |figure, )", source, flags=re.M))
         assert asked < shown
@@ -68,8 +76,7 @@ class TestEveryNotebook:
         assert not re.search(r"seed=\d", "\n".join(code))
 
     def test_says_what_to_see_beside_each_picture(self, path):
-        all_cells = jupytext.read(path).cells
-        for cell, following in itertools.pairwise(all_cells):
+        for cell, following in itertools.pairwise(every_cell(path)):
             if cell.cell_type == "code" and re.search(r"Lab\(|subplots\(|picture\(", cell.source):
                 assert following.cell_type == "markdown" and following.source.startswith("*What to see.*")
 
@@ -93,8 +100,31 @@ def test_every_check_is_asked_once():
     assert sorted(asked) == sorted(every)
 
 
-def test_the_map_of_the_course_is_complete():
-    text = "\n".join(cells(NOTEBOOKS[0], "markdown"))
-    for path in NOTEBOOKS:
-        title, minutes = re.search(r"# (\d\d · .+)\n\n\*\*(\d+) minutes", cells(path, "markdown")[0]).groups()
-        assert f"| {title.replace(' · ', ' ')} | {minutes} |" in text
+def test_lessons_are_what_the_heads_say():
+    """The map in notebook 00 has a row with the title and minutes of every head, or `lessons` refuses."""
+    lessons = course.lessons(ROOT / "notebooks")
+    assert [lesson.name for lesson in lessons] == [path.stem for path in NOTEBOOKS]
+    for lesson, path in zip(lessons, NOTEBOOKS, strict=True):
+        head = cells(path, "markdown")[0]
+        assert head.startswith(f"# {lesson.number} · {lesson.title}\n\n**{lesson.minutes} minutes · no GPU")
+        assert len(lesson.can) >= 3 and all(goal in " ".join(head.split()) for goal in lesson.can)
+        assert all(number in head for number in lesson.after)
+
+
+def test_every_way_through_the_course_comes_after_what_it_needs():
+    after = {lesson.number: lesson.after for lesson in course.lessons(ROOT / "notebooks")}
+    for numbers in course.WAYS.values():
+        for place, number in enumerate(numbers):
+            assert set(after[number]) <= set(numbers[:place])
+    assert set(course.WAYS["one term"]) == set(after)
+
+
+def test_the_index_links_every_notebook_and_trains_nothing():
+    text, code = "\n".join(cells(INDEX, "markdown")), "\n".join(cells(INDEX, "code")[1:])
+    for lesson in course.lessons(ROOT / "notebooks"):
+        row = f"| [{lesson.number} {lesson.title}]({lesson.name}.ipynb) | {lesson.minutes} |"
+        assert row in text and f"| {lesson.will} |" in text
+    assert "| 85 |" in text, "minutes of one lecture: 10, 30 and 45"
+    assert "(instructors_guide.md)" in text
+    assert "glossary.table()" in code and "course_map(" in code
+    assert not re.search(r"Lab|train|figures", code)

@@ -1,0 +1,35 @@
+"""How Sphinx makes the course's site. `python -m tools.site` lays out the pages and calls it."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+project = "moe_lab"
+author = "The moe_lab authors"
+language = "en"
+extensions = ["myst_nb", "mathml"]
+exclude_patterns = ["_build"]
+
+# Notebooks are shown as they are stored, and nothing is fetched: no kernel, no widget manager, no MathJax.
+nb_execution_mode = "off"
+nb_ipywidgets_js = {}
+html_math_renderer = "mathml"
+myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_heading_anchors = 3
+suppress_warnings = ["misc.highlighting_failure"]
+
+html_theme = "sphinx_book_theme"
+html_title = "moe_lab"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "home_page_in_toc": True,
+    "use_download_button": False,
+    "use_fullscreen_button": False,
+    "show_toc_level": 2,
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}

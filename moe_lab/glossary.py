@@ -1,0 +1,157 @@
+"""The symbols of the course, in one table: made from the knobs of every room's Configs, where each is declared once.
+
+The papers use one letter for several things: n is patches, tokens or samples. The table has a row for each meaning.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from moe_lab.config import Config, Knob
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROOMS = ("patch_routing", "specialization", "pruning", "recovery")
+
+TERMS = (
+    ("l*", "moe_lab.patch_routing.data:PatternTask.l_star"),
+    ("coverage", "moe_lab.patch_routing.measures:MEASURES[coverage]"),
+    ("alignment", "moe_lab.patch_routing.measures:MEASURES[alignment]"),
+    ("entropy", "moe_lab.specialization.measures:dispatch_entropy"),
+    ("Delta", "moe_lab.pruning.criteria:router_norm_change"),
+    ("regressor fit", "moe_lab.recovery.measures:regressor_fit"),
+    ("gating fit", "moe_lab.recovery.measures:gating_fit"),
+    ("E(A, W)", "moe_lab.recovery.measures:parameter_error"),
+)
+"""What is measured rather than set: its symbol, and the function or Measure whose first sentence says what it is."""
+
+_GREEK = {
+    "alpha": "α",
+    "beta": "β",
+    "gamma": "γ",
+    "delta": "δ",
+    "Delta": "Δ",
+    "eps": "ε",
+    "eta": "η",
+    "lambda": "λ",
+    "mu": "μ",
+    "sigma": "σ",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One meaning of a symbol.
+
+    Attributes:
+      symbol: as declared, in ASCII: "eta_r".
+      meaning: a few words, or a sentence.
+      room: the folder of the paper: "patch_routing".
+      places: where it is declared: ("JointMoE.experts",); several where Configs share a knob.
+      bounds: the values that it may have, in words and with their unit; "" for what is measured.
+    """
+
+    symbol: str
+    meaning: str
+    room: str
+    places: tuple[str, ...]
+    bounds: str
+
+    @property
+    def written(self) -> str:
+        """The symbol with its Greek letters, as Labs and pictures write it: "η_r"."""
+        return re.sub(r"[A-Za-z]+", lambda word: _GREEK.get(word[0], word[0]), self.symbol)
+
+
+def configs(room: str) -> tuple[type[Config], ...]:
+    """The public Configs that a room declares, by name."""
+    found = {
+        value.__name__: value
+        for module in _modules(room)
+        for value in vars(module).values()
+        if inspect.isclass(value) and issubclass(value, Config) and value.__module__ == module.__name__
+    }
+    return tuple(found[name] for name in sorted(found) if not name.startswith("_"))
+
+
+@cache
+def entries() -> tuple[Entry, ...]:
+    """Every knob that has a symbol, and the terms of `TERMS`; by symbol, then in the order of the rooms."""
+    merged: dict[tuple[str, str, str, str, str], list[str]] = {}
+    for room in ROOMS:
+        for config in configs(room):
+            for knob in config.knobs().values():
+                if knob.symbol:
+                    key = (knob.symbol, knob.meaning, room, knob.name, _bounds(config, knob))
+                    merged.setdefault(key, []).append(f"{config.__name__}.{knob.name}")
+    found = [
+        Entry(symbol, meaning, room, tuple(places), bounds)
+        for (symbol, meaning, room, _, bounds), places in merged.items()
+    ]
+    found += [_term(symbol, path) for symbol, path in TERMS]
+    return tuple(sorted(found, key=lambda entry: (_order(entry.symbol), ROOMS.index(entry.room))))
+
+
+def table() -> pd.DataFrame:
+    """The glossary as a table, indexed by symbol; a symbol with two meanings has two rows."""
+    import pandas as pd
+
+    rows = [(one.written, one.meaning, one.room, ", ".join(one.places), one.bounds) for one in entries()]
+    return pd.DataFrame(rows, columns=["symbol", "meaning", "room", "declared in", "values"]).set_index("symbol")
+
+
+def _modules(room: str) -> Iterator[ModuleType]:
+    package = importlib.import_module(f"moe_lab.{room}")
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        yield importlib.import_module(module.name)
+
+
+def _term(symbol: str, path: str) -> Entry:
+    """A measured quantity; its meaning is the first sentence of what measures it."""
+    module, name = path.split(":")
+    item = re.fullmatch(r"(\w+)\[(\w+)\]", name)
+    found: Any = importlib.import_module(module)
+    for part in [item[1]] if item else name.split("."):
+        found = getattr(found, part)
+    told = found[item[2]].meaning if item else (inspect.getdoc(found) or "").split("\n\n")[0]
+    meaning = " ".join(told.split()).removeprefix(f"{symbol}: ").removesuffix(".")
+    _, room, file = module.split(".")
+    return Entry(symbol, meaning, room, (f"{file}.{item[2] if item else name}",), "")
+
+
+def _bounds(config: type[Config], knob: Knob) -> str:
+    """The values that a knob may have: "2 to 1024", "more than 0", "one of digits, mnist", "such as 6, 7"."""
+    if knob.choices:
+        return "one of " + ", ".join(str(choice) for choice in knob.choices)
+    if isinstance(knob.default, tuple):
+        return "such as " + ", ".join(str(value) for value in knob.default)
+    rules = {
+        rule: limit
+        for constraint in config.model_fields[knob.name].metadata
+        for rule in ("ge", "gt", "le", "lt")
+        if (limit := getattr(constraint, rule, None)) is not None
+    }
+    if {"ge", "le"} <= set(rules):
+        told = [f"{_number(rules['ge'])} to {_number(rules['le'])}"]
+    else:
+        words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
+        told = [f"{words[rule]} {_number(limit)}" for rule, limit in rules.items()]
+    return " ".join([", ".join(told), knob.unit]).strip()
+
+
+def _number(limit: float) -> str:
+    return f"{limit:,.0f}" if 1e4 <= limit < 1e9 else f"{limit:g}"
+
+
+def _order(symbol: str) -> tuple[str, bool, str]:
+    """By letter, small before large, and a letter before the same with an index."""
+    return re.split(r"[_*]", symbol)[0].lower(), symbol[0].isupper(), symbol

@@ -1,0 +1,91 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # The course at a glance
+#
+# **Nothing to train here: a map, three ways through it, and the symbols.**
+#
+# Each notebook asks for a prediction, lets you move the sliders of a mixture of experts that trains while you watch,
+# explains what happened, says where the paper and a careful run differ, and ends in exercises that check themselves.
+
+# %% [markdown] tags=["badges"]
+# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/main/notebooks/index.ipynb)
+# [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/main?urlpath=lab/tree/notebooks/index.ipynb)
+
+# %% tags=["setup"]
+# On Colab this installs moe_lab beside the torch, numpy and ipywidgets that are there. Elsewhere it does nothing.
+import sys
+
+if "google.colab" in sys.modules:
+    import subprocess
+    from importlib.metadata import version
+
+    keep = [f"{name}=={version(name)}" for name in ("torch", "numpy", "ipywidgets")]
+    source = "git+https://github.com/moe-lab/moe_lab"
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", source, *keep], check=True)
+
+# %% [markdown] tags=["map"]
+# | notebook | minutes | after | you will |
+# | --- | --- | --- | --- |
+# | [00 Start here](00_start_here.ipynb) | 10 | nothing | see it move |
+# | [01 Routing by hand](01_routing_by_hand.ipynb) | 30 | 00 | route four patches on paper, three ways |
+# | [02 Router alignment](02_router_alignment.ipynb) | 45 | 00, 01 | see why routers turn, measure it, and break it |
+# | [03 Phase transitions](03_phase_transitions.ipynb) | 45 | 02 | find out how many samples it takes, and which of the paper's claims hold |
+# | [04 Specialisation](04_specialization.ipynb) | 45 | 00, 01 | see experts divide the clusters among them, and measure how well |
+# | [05 Pruning](05_pruning.ipynb) | 45 | 00, 01 | find the experts that matter, and throw the others away |
+# | [06 Recovery](06_recovery.ipynb) | 45 | 00, 01 | read the experts off a tensor, then the router, and see when EM needs that |
+# | [07 Landscapes](07_landscapes.ipynb) | 40 | 00, 01, 06 | replace the squared error by two losses that lead every start home |
+
+# %% [markdown]
+# ## Three ways through
+
+# %% [markdown] tags=["ways"]
+# | you have | take, in this order | minutes at the keyboard |
+# | --- | --- | --- |
+# | one lecture | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb) | 85 |
+# | one day | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb), [03](03_phase_transitions.ipynb), [04](04_specialization.ipynb), [05](05_pruning.ipynb) | 220 |
+# | one term | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb), [03](03_phase_transitions.ipynb), [04](04_specialization.ipynb), [05](05_pruning.ipynb), [06](06_recovery.ipynb), [07](07_landscapes.ipynb) | 305 |
+
+# %% [markdown]
+# - **One lecture.** Project a Lab (`RouterAlignmentLab(projector=True)`), let the room predict before each slider moves,
+#   and leave the exercises for home.
+# - **One day.** The first paper in the morning (00 to 03), two more in the afternoon (04 and 05). Work in pairs: one
+#   predicts, the other moves the slider.
+# - **One term.** A notebook a week, its paper beside it. The weeks that are left are for claims: choose some from
+#   `moe-lab reproduce --list`, state what you expect, measure, and say why it differs.
+#
+# Who teaches finds talking points, misconceptions, questions and timing in the
+# [instructor's guide](instructors_guide.md).
+
+# %%
+import pandas as pd
+
+from moe_lab import course, glossary
+from moe_lab.course_picture import course_map
+
+course_map(course.lessons())
+
+# %% [markdown]
+# *What to see.* Every arrow leads from the last notebook that another one needs. 00 and 01 come first; after them the four
+# rooms, in rows, can be taken in any order.
+#
+# ## Symbols
+#
+# The papers use one letter for several things. This table is made from the parameters' own declarations; what has no
+# values is measured, and the function is named.
+
+# %%
+pd.set_option("display.max_rows", None, "display.max_colwidth", None)
+glossary.table()

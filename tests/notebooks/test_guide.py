@@ -1,0 +1,83 @@
+"""The instructor's guide says what the notebooks and the Labs say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from moe_lab import course
+from moe_lab_widgets import PhaseTransitionLab
+from tests.notebooks.test_notebooks import checked
+from tests.solutions import alignment, pruning, recovery, routing, specialization, start, transitions
+from tools import guide
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / guide.GUIDE).read_text(encoding="utf-8")
+LESSONS = course.lessons(ROOT / "notebooks")
+SECTIONS = dict(re.findall(r"^## (\d\d) · (.+?)(?=^## |\Z)", TEXT, flags=re.M | re.S))
+ROOMS = (start, routing, alignment, transitions, specialization, pruning, recovery)
+NUMBER = re.compile(r"\d+(?:\.\d+)? ?%|\d*\.\d+")
+
+
+def test_has_a_section_for_every_notebook():
+    assert list(SECTIONS) == [lesson.number for lesson in LESSONS]
+    assert all(SECTIONS[one.number].startswith(f"{one.title}\n") for one in LESSONS)
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+class TestEverySection:
+    def test_has_its_parts(self, lesson):
+        parts = ["**Timing:**", "**Talking points**", "**Misconceptions**", "**Ask, then ", "**Exercises:**"]
+        places = [SECTIONS[lesson.number].find(part) for part in parts]
+        assert -1 not in places and places == sorted(places)
+
+    def test_timing_adds_up_to_the_notebook(self, lesson):
+        (line,) = re.findall(r"\*\*Timing:\*\* (.+?)\n\n", SECTIONS[lesson.number], flags=re.S)
+        assert sum(int(part) for part in re.findall(r" (\d+)[,.]", line)) == lesson.minutes
+
+    def test_names_its_exercises_and_where_they_are_solved(self, lesson):
+        said = SECTIONS[lesson.number].split("**Exercises:**")[1]
+        named, place = re.findall(r"`(\w+)`", said), re.findall(r"`tests/solutions/(\w+)\.py`", said)
+        assert named == checked(ROOT / "notebooks" / f"{lesson.name}.py")
+        (room,) = (room for room in ROOMS if room.__name__.endswith(f".{place[0]}"))
+        assert len(place) == 1 and set(named) <= set(room.WRONG)
+
+    def test_its_own_numbers_are_the_notebooks(self, lesson):
+        own = re.sub(r"^ *(>|<!--).*$", "", SECTIONS[lesson.number], flags=re.M)
+        notebook = (ROOT / "notebooks" / f"{lesson.name}.py").read_text(encoding="utf-8")
+        assert [number for number in NUMBER.findall(own) if number not in notebook] == []
+
+
+def test_every_story_is_written_out_once_as_its_lab_tells_it():
+    assert guide.stamped(TEXT) == TEXT, "`make notebooks` writes the stories"
+    flat = " ".join(re.sub(r"^ *> ?", "", TEXT, flags=re.M).split())
+    for story in guide.stories().values():
+        assert flat.count(f"Story “{story.name}”".replace("*", r"\*")) == 1, story.name
+        assert " ".join(story.what_to_see.split()).replace("*", r"\*") in flat, story.name
+
+
+def test_stamping_mends_an_old_story_and_keeps_the_rest():
+    old = "1. What now?\n   <!-- story: Tokens choose -->\n   > an older text\n   > of two lines\n\nThe rest.\n"
+    new = guide.stamped(old)
+    assert "older" not in new and new.startswith("1. What now?\n") and new.endswith("\n\nThe rest.\n")
+    assert "   > Story “Tokens choose” (routing = token-choice, top = 2," in new
+    assert guide.stamped(new) == new
+    assert not [line for line in new.splitlines() if re.match(r" *> *%", line) or len(line) > 120]
+
+
+def test_stories_without_a_question_are_told_too():
+    titles = [story.name for story in PhaseTransitionLab.stories]
+    asked = "".join(f"1. What?\n   <!-- story: {title} -->\n\n" for title in titles[:-2])
+    new = guide.stamped(f"{asked}<!-- other stories: PhaseTransitionLab -->\n\nThe rest.\n")
+    others = new.split("<!-- other stories: PhaseTransitionLab -->\n")[1]
+    assert re.findall("Story “(.+?)”", others) == titles[-2:]
+    assert others.endswith("\n\nThe rest.\n") and guide.stamped(new) == new
+
+
+def test_an_unknown_story_or_lab_is_a_sentence():
+    with pytest.raises(ValueError, match="the guide must name a story of a Lab: got story='Nothing'"):
+        guide.stamped("<!-- story: Nothing -->\n")
+    with pytest.raises(ValueError, match="the guide must name a Lab .*: got lab='NoLab'"):
+        guide.stamped("<!-- other stories: NoLab -->\n")

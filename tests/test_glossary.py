@@ -1,0 +1,112 @@
+"""The glossary has every knob with a symbol, each meaning apart, and nothing that is typed twice."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from moe_lab import glossary
+from moe_lab.config import Config, knob
+from moe_lab.patch_routing import JointMoE, PatternTask
+
+MODULES = [
+    f"moe_lab.{room}.{path.stem}"
+    for room in glossary.ROOMS
+    for path in sorted((Path(glossary.__file__).parent / room).glob("[!_]*.py"))
+]
+
+
+def declared() -> list[type[Config]]:
+    """Every public Config of the rooms, found by inheritance."""
+    for module in MODULES:
+        importlib.import_module(module)
+    found, waiting = [], [Config]
+    while waiting:
+        waiting += (children := waiting.pop().__subclasses__())
+        found += [kind for kind in children if kind.__module__ in MODULES and not kind.__name__.startswith("_")]
+    return found
+
+
+def entry(place: str, room: str = "patch_routing") -> glossary.Entry:
+    (found,) = (one for one in glossary.entries() if place in one.places and one.room == room)
+    return found
+
+
+def meanings(symbol: str) -> set[str]:
+    return {one.meaning for one in glossary.entries() if one.symbol == symbol}
+
+
+def test_every_knob_with_a_symbol_is_there_once():
+    asked = {
+        (kind.__module__.split(".")[1], f"{kind.__name__}.{name}", about.symbol, about.meaning)
+        for kind in declared()
+        for name, about in kind.knobs().items()
+        if about.symbol
+    }
+    knobs = [one for one in glossary.entries() if one.bounds]
+    told = [(one.room, place, one.symbol, one.meaning) for one in knobs for place in one.places]
+    assert len(asked) > 70
+    assert sorted(told) == sorted(asked)
+
+
+def test_a_symbol_with_several_meanings_shows_all():
+    assert {"patches in a sample", "tokens in a sample", "training samples"} <= meanings("n")
+    assert {"independent trials", "fine-tuning steps"} <= meanings("T")
+    shown = glossary.table()
+    assert set(shown.loc["T", "meaning"]) == meanings("T")
+    assert len(shown) == len(glossary.entries()) == len(shown.reset_index().drop_duplicates())
+
+
+def test_configs_that_share_a_knob_share_a_row():
+    assert entry("CNN.neurons").places == ("CNN.neurons", "JointMoE.neurons", "SeparateMoE.neurons")
+
+
+def test_a_new_declaration_reaches_the_table(monkeypatch):
+    class Changed(PatternTask):
+        patches: int = knob(16, symbol="n", meaning="tiles in a picture", ge=2, le=9, unit="tiles")
+
+    Changed.__module__ = "moe_lab.patch_routing.data"
+    monkeypatch.setattr("moe_lab.patch_routing.data.PatternTask", Changed)
+    made = glossary.entries.__wrapped__()
+    (found,) = (one for one in made if "Changed.patches" in one.places)
+    assert (found.symbol, found.meaning, found.bounds) == ("n", "tiles in a picture", "2 to 9 tiles")
+
+
+@pytest.mark.parametrize(
+    ("place", "room", "bounds"),
+    [
+        ("PatternTask.patches", "patch_routing", "2 to 1024"),
+        ("CNN.neurons", "patch_routing", "1 to 65,536"),
+        ("PatternTask.delta_d", "patch_routing", "more than -1, less than 1"),
+        ("PatternTask.distractors", "patch_routing", "at least 0"),
+        ("DigitTask.digits", "patch_routing", "such as 6, 7"),
+        ("MixtureTask.activation", "recovery", "one of identity, relu, leaky-relu, sigmoid, tanh"),
+    ],
+)
+def test_values_are_told_as_they_are_declared(place, room, bounds):
+    assert entry(place, room).bounds == bounds
+
+
+def test_what_is_measured_is_told_by_what_measures_it():
+    terms = [one for one in glossary.entries() if not one.bounds]
+    assert sorted(one.symbol for one in terms) == sorted(symbol for symbol, _ in glossary.TERMS)
+    told = {one.symbol: one for one in terms}
+    assert told["l*"].meaning == "one more than the most irrelevant patches of one side in a sample (section 4.2)"
+    assert told["l*"].places == ("data.PatternTask.l_star",)
+    assert told["coverage"].meaning.startswith("share of the class's test samples")
+    assert all(len(one.meaning) > 20 for one in terms)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "written"), [("eta_r", "η_r"), ("l*-1", "l*-1"), ("seed", "seed"), ("delta_d", "δ_d"), ("Delta", "Δ")]
+)
+def test_greek_letters_are_written(symbol, written):
+    (found, *_) = (one for one in glossary.entries() if one.symbol == symbol)
+    assert found.written == written
+
+
+def test_private_configs_are_left_out():
+    assert JointMoE in glossary.configs("patch_routing")
+    assert not [kind for kind in glossary.configs("patch_routing") if kind.__name__.startswith("_")]

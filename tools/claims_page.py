@@ -1,0 +1,96 @@
+"""The claims of the papers as a page of the site, with what was measured where a results.json is given."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from moe_lab.config import require
+from moe_lab.reproduce import PAPERS, claims, errata
+from tools.markdown import WIDE, table
+
+UNMEASURED = "not measured"
+
+
+def claims_page(results: Path | None) -> str:
+    """All claims, paper by paper, and the misprints that were found.
+
+    Args:
+      results: results.json of `moe-lab reproduce`; None for the claims alone.
+
+    Raises:
+      ValueError: the file is something else, or speaks of a claim that there is not.
+    """
+    found = None if results is None else records(results)
+    parts = [f"{WIDE}\n# Claims\n\n{_opening(found)}"]
+    for key, title in PAPERS.items():
+        if not any(claim.paper == key for claim in claims()):
+            continue
+        parts.append(f"## {title}\n\n{_claims(key, found)}")
+        misprints = [one for one in errata() if one.paper == key]
+        if misprints:
+            rows = [(one.where, one.printed, one.instead, one.evidence) for one in misprints]
+            parts.append(
+                "### Misprints, and steps untold\n\n" + table(("where", "printed", "instead", "evidence"), rows)
+            )
+    return "\n\n".join(parts) + "\n"
+
+
+def records(path: Path) -> dict[str, Mapping[str, Any]]:
+    """The measured claims of a results.json by their id.
+
+    Raises:
+      ValueError: the file is something else, or speaks of a claim that there is not.
+    """
+    rule = "results must be the results.json that `moe-lab reproduce` writes"
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        found = {row["id"]: row for row in rows if row["verdict"]}
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{rule}: got {path} ({type(error).__name__}: {error})") from error
+    strangers = sorted(set(found) - {claim.id for claim in claims()})
+    require(not strangers, f"{rule}, of this version of moe_lab, which has no such claims", claims=strangers)
+    return found
+
+
+def _opening(found: Mapping[str, Mapping[str, Any]] | None) -> str:
+    said = (
+        "What five papers publish, each with the rule that judges a measurement, stated before the run. "
+        "`moe-lab reproduce` measures them."
+    )
+    if found is None:
+        return said
+    counts = Counter(row["verdict"] for row in found.values())
+    how = sorted(
+        {f"{row['config']['budget']} budget, seed {row['seed']}, moe_lab {row['version']}" for row in found.values()}
+    )
+    return f"{said} Measured here ({'; '.join(how)}): {', '.join(f'{n} {verdict}' for verdict, n in counts.items())}."
+
+
+def _claims(paper: str, found: Mapping[str, Mapping[str, Any]] | None) -> str:
+    heads = ["where", "claim", "published", "rule"] + ([] if found is None else ["measured", "verdict"])
+    rows = []
+    for claim in claims():
+        if claim.paper == paper:
+            row = [f"{claim.where} ({claim.id})", claim.statement, claim.published.words, claim.rule.words]
+            if found is not None:
+                row += _measured(found.get(claim.id))
+            rows.append(row)
+    return table(heads, rows)
+
+
+def _measured(row: Mapping[str, Any] | None) -> list[str]:
+    """The measured mean, and the verdict with its reason."""
+    if row is None:
+        return ["", UNMEASURED]
+    numbers = row["measured"]
+    words = ""
+    if numbers is not None:
+        words = "not finite" if numbers["mean"] is None else f"{numbers['mean']:.4g}"
+        if numbers["mean"] is not None and numbers["trials"] != 1:
+            words += f" ± {numbers['std']:.2g}"
+        words += f" {row['unit']}" if row["unit"] else ""
+    return [words, f"{row['verdict']}: {row['reason']}" if row["reason"] else row["verdict"]]

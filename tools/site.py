@@ -1,0 +1,138 @@
+"""Builds the course's site:  python -m tools.site [--results results.json] [--out site]
+
+The pages are the notebooks as they are stored, with their last pictures, the instructor's guide, the glossary, and the
+claims of `moe-lab reproduce`; with a results.json of that command also what was measured. Nothing is run, nothing is
+fetched, and the site needs neither the network nor a server, a kernel or scripts to be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from moe_lab import glossary
+from moe_lab.course import lessons
+from tools.badges import ROOT, badges, repository
+from tools.claims_page import claims_page
+from tools.guide import GUIDE
+from tools.markdown import WIDE, table
+
+UNSHOWN = "*(The notebook draws this picture when it is run.)*"
+
+ELSEWHERE = "Here the table is [a page of its own](glossary.md), and so are [the papers' claims](claims.md)."
+
+
+def notebook_page(notebook: NotebookNode, name: str, title: str) -> NotebookNode:
+    """A stored notebook as a page.
+
+    Its badges, pictures from elsewhere, become links; its set-up cell goes; and where a picture is spoken of that
+    is not stored, a line says so.
+
+    Args:
+      notebook: as stored.
+      name: its file name, as "00_start_here.ipynb".
+      title: what it is about, for who cannot see the picture.
+    """
+    cells = []
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags", [])
+        if "setup" in tags:
+            continue
+        if "badges" in tags:
+            cell = _markdown(links(name))
+        elif cell.cell_type == "markdown" and cell.source.startswith("*What to see.*") and not cells[-1].get("outputs"):
+            cell = _markdown(f"{UNSHOWN}\n\n{cell.source}")
+        elif cell.get("outputs"):
+            alt = f"The last picture of “{title}”; the text below it says what to see."
+            cell.metadata["mystnb"] = {"image": {"alt": alt}}
+        cells.append(cell)
+    return NotebookNode({**notebook, "cells": cells})
+
+
+def links(name: str) -> str:
+    """Where a notebook comes alive, as links without pictures."""
+    colab, binder = (badge.rsplit("(", 1)[1].rstrip(")") for badge in badges(repository(), name).splitlines())
+    return f"To move the sliders, open this notebook [in Colab]({colab}), [on Binder]({binder}), or with `moe-lab lab`."
+
+
+def glossary_page() -> str:
+    """The glossary as a page: a row for each meaning of a symbol."""
+    shown = glossary.table().reset_index()
+    said = "The papers use one letter for several things; each meaning has its row. What has no values is measured."
+    return f"{WIDE}\n# Symbols\n\n{said}\n\n{table(list(shown.columns), shown.to_numpy().tolist())}\n"
+
+
+def lay_out(root: Path, folder: Path, results: Path | None) -> None:
+    """Writes the pages' sources into an empty folder.
+
+    Raises:
+      ValueError: the results are not what `moe-lab reproduce` writes.
+      FileNotFoundError: there are no such results.
+    """
+    pages = {"claims.md": claims_page(results), "glossary.md": glossary_page()}
+    pages[GUIDE.name] = (root / GUIDE).read_text(encoding="utf-8")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name, text in pages.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    titles = {"index": "The course at a glance", **{one.name: one.title for one in lessons(root / "notebooks")}}
+    for name, title in titles.items():
+        stored = nbformat.read(root / "notebooks" / f"{name}.ipynb", as_version=4)
+        page = notebook_page(stored, f"{name}.ipynb", title)
+        if name == "index":
+            others = [*list(titles)[1:], GUIDE.stem, "glossary", "claims"]
+            page.cells[-1] = _markdown(ELSEWHERE)
+            page.cells.append(_markdown("\n".join(["```{toctree}", ":hidden:", "", *others, "```"])))
+        nbformat.write(page, folder / f"{name}.ipynb")
+
+
+def build(root: Path, out: Path, results: Path | None = None) -> None:
+    """Builds the site into `out`, in place of what is there.
+
+    Raises:
+      RuntimeError: Sphinx is not installed, warned, or `out` holds something else than a site.
+      ValueError, FileNotFoundError: as `lay_out`.
+    """
+    missing = [name for name in ("sphinx", "myst_nb", "sphinx_book_theme", "latex2mathml") if not _installed(name)]
+    if missing:
+        raise RuntimeError(f"the site needs {', '.join(missing)}: pip install 'moe-lab[site]'")
+    if out.exists() and any(out.iterdir()) and not (out / "searchindex.js").exists():
+        raise RuntimeError(f"the site's folder must be empty or hold an older site: got {out}")
+    pages = root / "build" / "site"
+    lay_out(root, pages, results)
+    shutil.rmtree(out, ignore_errors=True)
+    command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", "-E", "-b", "html"]
+    command += ["-c", str(root / "docs"), "-d", str(pages / "_build"), str(pages), str(out)]
+    if subprocess.run(command, cwd=root).returncode:
+        raise RuntimeError("Sphinx could not build the site; it says why above")
+
+
+def _installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def _markdown(text: str) -> NotebookNode:
+    return nbformat.v4.new_markdown_cell(text)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m tools.site", description="Builds the course's site.")
+    parser.add_argument("--results", type=Path, help="results.json of `moe-lab reproduce`")
+    parser.add_argument("--out", type=Path, default=ROOT / "site", help="the folder to build into")
+    given = parser.parse_args(arguments)
+    try:
+        build(ROOT, given.out.resolve(), given.results)
+    except (RuntimeError, ValueError, OSError) as error:
+        sys.exit(str(error))
+    print(f"the site is built: {given.out / 'index.html'}")
+
+
+if __name__ == "__main__":
+    main()
