@@ -45,7 +45,7 @@ class TaggedRegressor(MixtureOfExpertsRegressor):
 
 @QUIET
 def test_scikit_learns_checks():
-    results = check_estimator(MixtureOfExpertsRegressor(), on_skip=None)
+    results = check_estimator(MixtureOfExpertsRegressor(max_iter=40), on_skip=None)
     assert len(results) > 30 and {one["status"] for one in results} <= {"passed", "skipped"}
     assert {one["check_name"] for one in results if one["status"] == "skipped"} <= {"check_array_api_input"}
 
@@ -179,10 +179,10 @@ def test_airfoil_is_several(shared_data):
         pytest.skip(f"no {file}")
     table = np.genfromtxt(file, delimiter=",", skip_header=1)
     x, y = table[:, :-1], table[:, -1]
-    ridge = errors(x, y, make_pipeline(StandardScaler(), Ridge(0.1)), splits=2)
+    ridge = errors(x, y, make_pipeline(StandardScaler(), Ridge(0.1)), splits=1)
     for method in METHODS:
         model = MixtureOfExpertsRegressor(3, method=method, n_init=2, random_state=0)
-        assert errors(x, y, model, splits=2) < 0.7 * ridge
+        assert errors(x, y, model, splits=1) < 0.7 * ridge
 
 
 def test_among_scikit_learns_tools():
@@ -198,8 +198,10 @@ def test_among_scikit_learns_tools():
 
 
 @QUIET
-@EACH_METHOD
-@pytest.mark.parametrize("activation", ["identity", "relu", "sigmoid"])
+@pytest.mark.parametrize(
+    "activation, method",
+    [*(("identity", method) for method in METHODS), ("relu", METHODS[0]), ("sigmoid", METHODS[0])],
+)
 @pytest.mark.parametrize(
     "shape, kind",
     [((2, 1), ""), ((3, 8), ""), ((20, 1), ""), ((40, 3), "constant y"), ((40, 3), "constant x"), ((40, 3), "twins")],

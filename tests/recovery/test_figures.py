@@ -100,17 +100,18 @@ class TestTables:
             assert read.attrs["call"] == two.attrs["call"]
             xr.testing.assert_equal(read.load(), two)
 
-    @pytest.mark.parametrize("seed", [31])
-    def test_the_claims_of_tables_1_and_2_on_a_fresh_seed(self, seed: int) -> None:
-        """What the package promises; the seed was used for nothing else."""
-        mean = figures.table2(40, seed).mean("trial")
-        fit, gates = mean.regressor_fit, mean.gating_fit
-        assert (fit.sel({"method": "orth-als"}) >= 0.90).all()
-        assert (fit.sel({"method": "spectral"}) >= 0.975).all()
-        assert (fit.sel({"method": "spectral+em"}) >= 0.999).all()
+    def test_the_claims_of_tables_1_and_2_on_a_fresh_seed(self) -> None:
+        """What the package promises (published: .93 and .90, gates .96); the seed was used for nothing else."""
+        data = figures.table2(16, 31)
+        fit, gates = data.regressor_fit.mean("trial"), data.gating_fit.mean("trial")
+        assert (fit.sel({"method": "orth-als"}) >= 0.89).all()
+        assert (fit.sel({"method": "spectral"}) >= 0.97).all()
+        assert (fit.sel({"method": "orth-als"}) < fit.sel({"method": "spectral"}) - 0.02).all()
+        assert (data.regressor_fit.sel({"method": "spectral+em"}) >= 0.999).all()
+        assert (gates.sel({"method": "orth-als"}) >= 0.90).all()
         assert (gates.sel({"method": ["spectral", "spectral+em"]}) >= 0.98).all()
-        mean = figures.table1(40, seed, methods=("spectral", "spectral+em")).mean("trial")
-        assert (mean.regressor_fit >= 0.95).all()
+        mean = figures.table1(8, 31, methods=("spectral", "spectral+em")).mean("trial")
+        assert (mean.regressor_fit >= 0.94).all()
         assert (mean.gating_fit.sel({"method": "spectral+em"}) >= 0.98).all()
 
 

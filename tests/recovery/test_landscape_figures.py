@@ -59,14 +59,14 @@ class TestL4AgainstL2:
 
     def test_l4_leaves_no_start_and_l2_leaves_some(self):
         """The science of the figure, with its own test of convergence, on a seed that nothing was chosen on."""
-        data = figures.l4_against_l2(trials=5, seed=23, dimension=8)
+        data = figures.l4_against_l2(trials=4, seed=23, dimension=5)
         stuck = data.stuck.sum("trial")
         assert stuck.sel(loss="L4") == 0 and (data.regressor_error.sel(loss="L4", step=1200) <= 0.002).all()
-        assert 1 <= stuck.sel(loss="l2") <= 4
+        assert 1 <= stuck.sel(loss="l2") <= 3
         lost = data.stuck.sel(loss="l2")
         assert (data.gate_to_regressors.where(lost) > 0.97).sum() == lost.sum()
-        assert (data.excess.where(lost) > 0.001).sum() == lost.sum()
-        assert (abs(data.excess.where(~lost)) > 0.001).sum() == 0
+        assert (data.excess.where(lost) > 0.0015).sum() == lost.sum()
+        assert (abs(data.excess.where(~lost)) > 0.0015).sum() == 0
 
     def test_stuck_needs_a_descent_that_has_stopped(self):
         steps = np.arange(100)[:, None]

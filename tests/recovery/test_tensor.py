@@ -239,11 +239,15 @@ def test_a_negative_strength_turns_nothing():
 
 
 @pytest.mark.parametrize(
-    "method",
-    [Spectral(), Spectral(robust=False), Spectral(decomposition="orth-als", robust=False)],
-    ids=["robust", "power", "orth-als"],
+    "method, share",
+    [
+        (Spectral(), None),
+        (Spectral(), 0.3),
+        (Spectral(robust=False), None),
+        (Spectral(decomposition="orth-als", robust=False), 0.3),
+    ],
+    ids=["robust", "robust, two Gaussians", "power", "orth-als, two Gaussians"],
 )
-@EACH_LAW
 def test_regressors_are_found(method, share):
     task = MixtureTask(experts=3, dimension=6, gating="orthogonal", first_share=share)
     drawn = task.draw(30_000, trials=range(2), seed=0)

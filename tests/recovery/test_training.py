@@ -35,31 +35,13 @@ def length(model) -> int:
 # --- what is recovered ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("gating", ["orthogonal", "random"])
-def test_table_2(gating):
-    """k=2 d=10 sigma=.1 n=2000, 20 trials: literal, robust, and with EM (published: .93 and .90, gates .96)."""
-    task, given = MixtureTask(gating=gating), {"samples": 2000, "trials": 20, "seed": 1}
-    fits, gates = {}, {}
-    for name, model in {
-        "literal": Spectral(decomposition="orth-als", robust=False, joint_iterations=0),
-        "spectral": Spectral(joint_iterations=0),
-        "em": Spectral(),
-    }.items():
-        samples, state = training.recover(Run(model=model, task=task, **given))
-        fits[name] = measures.regressor_fit(state.regressors, samples.truth.regressors)
-        gates[name] = measures.gating_fit(state.gates, state.regressors, samples.truth)
-    assert fits["literal"].mean() >= 0.89 and fits["spectral"].mean() >= 0.97 and fits["em"].min() >= 0.999
-    assert fits["literal"].mean() < fits["spectral"].mean() - 0.02
-    assert gates["literal"].mean() >= 0.95 and gates["spectral"].mean() >= 0.975 and gates["em"].mean() >= 0.98
-
-
 @pytest.mark.parametrize(
     "activation, noise, samples", [("sigmoid", 0.05, 8000), ("tanh", 0.1, 4000), ("relu", 0.1, 8000)]
 )
 def test_other_activations(activation, noise, samples):
     """Moments bring EM near enough for all of it."""
     task = MixtureTask(activation=activation, noise=noise, gating="orthogonal", dimension=6)
-    last = final(train(Spectral(joint_iterations=30), task, samples=samples, trials=4, seed=0))
+    last = final(train(Spectral(joint_iterations=30), task, samples=samples, trials=2, seed=0))
     assert last["regressor_fit"].min() > 0.99 and last["gating_fit"].min() > 0.93
 
 
@@ -198,7 +180,7 @@ def test_a_trial_that_breaks_says_so_and_leaves_the_others_alone(monkeypatch):
 
 
 def test_single_precision_stays_close():
-    given = {**FAST, "samples": 2000, "trials": 4}
+    given = {**FAST, "samples": 2000, "record_every": 1000}
     double, single = (final(train(Spectral(), TASK, **given, precision=name)) for name in ("float64", "float32"))
     np.testing.assert_allclose(single["regressor_fit"], double["regressor_fit"], atol=1e-3)
     np.testing.assert_allclose(single["error"], double["error"], atol=0.02)

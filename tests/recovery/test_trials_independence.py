@@ -11,10 +11,11 @@ from moe_lab.recovery import JointEM, MixtureTask, Spectral, em, train
 from moe_lab.training import Snapshot
 
 SETTINGS: dict[str, Any] = {"samples": 400, "seed": 4, "record_every": 3, "device": "cpu", "precision": "float64"}
+SHORT: dict[str, Any] = {"power_iterations": 8, "gate_iterations": 4, "joint_iterations": 4}
 MODELS = {
-    "spectral": Spectral(power_iterations=8),
-    "plain moments, gradient": Spectral(power_iterations=8, robust=False, gate_step="gradient"),
-    "orth-als": Spectral(decomposition="orth-als", robust=False, restarts=4),
+    "spectral": Spectral(**SHORT),
+    "plain moments, gradient": Spectral(**SHORT, robust=False, gate_step="gradient"),
+    "orth-als": Spectral(**SHORT, decomposition="orth-als", robust=False, restarts=4),
     "joint": JointEM(iterations=15),
     "joint, gradient": JointEM(iterations=15, gate_step="gradient", radius=1.0),
 }
