@@ -20,7 +20,8 @@ from tests.specialization import oracle
 
 EACH_ACTIVATION = pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
 EACH_OBJECTIVE = pytest.mark.parametrize("objective", ["paper", "authors"])
-EACH_P = pytest.mark.parametrize("patches", [3, 4, 6])
+EACH_P = pytest.mark.parametrize("patches", [3, 6])
+EACH_OBJECTIVE_AND_P = pytest.mark.parametrize("objective, patches", [("paper", 3), ("paper", 6), ("authors", 4)])
 CUTS = ([48], [17, 31], [1, 24, 1, 22])
 
 Form = Callable[[Samples, SwitchMoE | SingleExpert], forms.Experts]
@@ -142,24 +143,22 @@ def small(patches: int = 4, **changes: int) -> ClusterTask:
     return ClusterTask(**{"clusters": 3, "dimension": 10, "patches": patches, **changes})
 
 
-@EACH_P
-@EACH_OBJECTIVE
+@EACH_OBJECTIVE_AND_P
 @EACH_ACTIVATION
 def test_a_step_is_autograds(activation, objective, patches):
-    """In every form, with every cut into blocks, with and without load balancing, ties and experts without samples."""
+    """In every form, in one block and in several, with and without load balancing, ties and experts without samples."""
     for balancing in (0.0, 0.7):
         model = make(activation, objective, load_balancing=balancing)
         for noise in ("values", "ties", "idle"):
             case = Case(model, small(patches), noise=noise)
             wanted = case.wanted()
             for name, bind in forms_of(model).items():
-                for sizes in CUTS:
+                for sizes in CUTS if noise == "values" else CUTS[2:]:
                     found = case.found(bind, sizes)
                     check(case, found, wanted, f"{name}, {noise}, {balancing}, {sizes}", 1e-9)
 
 
-@EACH_P
-@EACH_OBJECTIVE
+@EACH_OBJECTIVE_AND_P
 @EACH_ACTIVATION
 def test_gradients_in_float32(activation, objective, patches, monkeypatch):
     """Before they are normalised: afterwards, rounding counts for more wherever an expert's samples cancel out."""
@@ -194,9 +193,9 @@ def test_each_experts_gradient_is_normalised_for_itself():
 def test_many_steps_stay_on_autograds_path(activation, objective):
     model = make(activation, objective, learning_rate=0.01, router_learning_rate=0.5, load_balancing=0.02)
     case = Case(model, small())
-    wanted = case.wanted(steps=20)
+    wanted = case.wanted(steps=10)
     for name, bind in forms_of(model).items():
-        check(case, case.found(bind, [17, 31], steps=20), wanted, name, 1e-9)
+        check(case, case.found(bind, [17, 31], steps=10), wanted, name, 1e-9)
 
 
 def test_the_ties_and_the_idle_experts_are_real():
@@ -247,7 +246,7 @@ def cases(draw: st.DrawFn) -> tuple[SwitchMoE, ClusterTask, list[int], str]:
 
 
 @given(cases())
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 def test_any_step_is_autograds(drawn: tuple[SwitchMoE, ClusterTask, list[int], str]) -> None:
     model, task, sizes, noise = drawn
     # Where a lone sample is answered for certain, the authors' two softmaxes cancel, in autograd as here.
@@ -261,8 +260,7 @@ def test_any_step_is_autograds(drawn: tuple[SwitchMoE, ClusterTask, list[int], s
 # --- the parts --------------------------------------------------------------------------------------------------------
 
 
-@EACH_P
-@EACH_OBJECTIVE
+@EACH_OBJECTIVE_AND_P
 @EACH_ACTIVATION
 def test_every_expert_on_every_sample(activation, objective, patches):
     model = make(activation, objective)
@@ -275,8 +273,7 @@ def test_every_expert_on_every_sample(activation, objective, patches):
             torch.testing.assert_close(found[trial].T, wanted, rtol=1e-11, atol=1e-11, msg=name)
 
 
-@EACH_P
-@EACH_OBJECTIVE
+@EACH_OBJECTIVE_AND_P
 @pytest.mark.parametrize("activation", sorted(set(ACTIVATIONS) - {"linear"}))
 def test_masked_and_sorted_forms_give_the_same_parts(activation, objective, patches):
     """The form for GPUs against the one for CPUs: outputs, slopes and gradients, before anything is normalised."""
@@ -332,15 +329,15 @@ def test_linear_experts_see_only_the_sum_of_their_filters():
 def test_the_single_expert_is_adams(activation, patches, biases, monkeypatch):
     model = SingleExpert(filters=6, activation=activation, learning_rate=0.02, weight_decay=0.01, biases=biases)
     task = small(patches, scale=2)
-    run = Run(model=model, task=task, samples=300, trials=2, precision="float64", device="cpu")
-    samples = task.draw(300, trials=(0, 1), seed=0, dtype=torch.float64)
+    run = Run(model=model, task=task, samples=260, trials=2, precision="float64", device="cpu")
+    samples = task.draw(260, trials=(0, 1), seed=0, dtype=torch.float64)
     monkeypatch.setattr(learners, "_NUMBERS_AT_ONCE", 1)  # blocks of 256 samples
     learner = learners.SingleLearner(run, model, (0, 1), samples, samples.only(0, 10))
     assert len(learner.train) == 2
     before = learner.weights.detach().clone()
     learner.advance(1)
     first = learner.loss.tolist()
-    learner.advance(24)
+    learner.advance(11)
     for trial in range(2):
         start = before[trial, 0]
         filters, bias, losses = oracle.single_steps(
@@ -351,7 +348,7 @@ def test_the_single_expert_is_adams(activation, patches, biases, monkeypatch):
             activation=activation,
             rate=0.02,
             decay=0.01,
-            steps=25,
+            steps=12,
         )
         found = learner.weights.detach()[trial, 0]
         torch.testing.assert_close(found[:, : task.dimension], filters, rtol=1e-8, atol=1e-9)

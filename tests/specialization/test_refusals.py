@@ -178,14 +178,15 @@ def test_mps_must_be_there():
         train(SwitchMoE(), ClusterTask(), device="mps")
 
 
+words = st.text(st.characters(exclude_characters=";"), max_size=3)  # "; " stands between sentences
 anything = st.one_of(
-    st.none(), st.booleans(), st.integers(-(10**12), 10**12), st.floats(), st.text(max_size=3), st.lists(st.floats())
+    st.none(), st.booleans(), st.integers(-(10**12), 10**12), st.floats(), words, st.lists(st.floats())
 )
 
 
 @pytest.mark.parametrize("kind", [ClusterTask, SwitchMoE, SingleExpert, Run])
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_anything_is_a_config_or_a_clear_sentence(kind, data):
     names = [name for name in kind.model_fields if name not in ("model", "task")]
     values = data.draw(st.dictionaries(st.sampled_from(names), anything, min_size=1, max_size=3))

@@ -32,7 +32,7 @@ def trained(model: SwitchMoE | SingleExpert, task: ClusterTask | None = None, **
 
 @pytest.fixture(scope="module")
 def good() -> Snapshot:
-    return trained(SwitchMoE(filters=8))
+    return trained(SwitchMoE(filters=8), test_samples=500)
 
 
 def spoiled(snapshot: Snapshot, **values: np.ndarray) -> Snapshot:
