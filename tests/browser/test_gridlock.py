@@ -82,6 +82,10 @@ def test_another_trial_is_shown_without_a_new_run(opened: Callable[..., Notebook
     page.until(lambda: "trials=3" in page.code(), "the move was lost")
     page.press("trial on show", "ArrowRight", 2)
     page.until(lambda: page.readout("trial on show") == 3, "there is no third trial")
+    page.press("trial on show", "Home")
+    page.until(lambda: page.readout("trial on show") == 1, "there is no way back")
+    page.press("trial on show", "End", 2)  # the slider goes up to 4, and comes back to the last trial that there is
+    page.until(lambda: page.readout("trial on show") == 3, "End does not show the last trial")
     page.check()
 
 

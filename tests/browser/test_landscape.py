@@ -72,6 +72,10 @@ def test_stories_and_the_gru_s_sharpness(opened: Callable[..., NotebookPage]) ->
     page.choose("β, sharpness of GRU gates", "20.0")
     page.wait_for_change(before)
     assert "(20.0,)" in page.code() and "Step 1200" in page.text("caption")
+    before = page.pixels()
+    page.press("trial on show", "End", 2)  # the slider goes up to 8, and comes back to the last of five trials
+    page.until(lambda: page.readout("trial on show") == 5, "End does not show the last trial")
+    page.wait_for_change(before)
     page.check()
 
 
