@@ -110,7 +110,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
                 process.wait()
 
 
-def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path, seconds: float = 60) -> None:
+def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path, seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if process.poll() is not None:

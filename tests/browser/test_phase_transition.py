@@ -34,15 +34,15 @@ def _coloured(page: NotebookPage) -> float:
 
 def test_the_map_fills_and_every_slider_starts_it_again(opened: Callable[..., NotebookPage]) -> None:
     page = opened(trials=5, distractors=0)
-    page.until(lambda: _trainings(page)[0] > 0, "nothing has run", 30)
-    page.until(lambda: _trainings(page)[0] > 200, "the map does not fill", 60)
+    page.until(lambda: _trainings(page)[0] > 0, "nothing has run")
+    page.until(lambda: _trainings(page)[0] > 200, "the map does not fill")
     assert _coloured(page) > 0.1
     for label, distance in (("n", 60), ("noise", 40), ("n", -80)):
         before, value = page.pixels(), page.value(label)
         page.drag(label, distance)
         page.wait_for_change(before)
         assert np.sign(page.value(label) - value) == np.sign(distance)
-        page.until(lambda: "training" in page.text("status"), "no run after the drag", 30)
+        page.until(lambda: "training" in page.text("status"), "no run after the drag")
     page.until(lambda: _trainings(page)[0] == _trainings(page)[1] > 0, "the map is never full", 120)
     assert "samples suffice" in page.text("caption") or "no l succeeds" in page.text("caption")
     page.check()

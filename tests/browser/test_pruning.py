@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from moe_lab_widgets.pruning_settings import KNOBS
-from tests.browser.driver import NotebookPage
+from tests.browser.driver import QUIET, NotebookPage
 
 pytestmark = pytest.mark.browser
 
@@ -33,7 +32,7 @@ DEFAULTS = {knob.name: knob.default for knob in KNOBS}
 
 
 def _ended(page: NotebookPage) -> None:
-    page.until(lambda: "ended" in page.text("status"), "the run did not end", 60)
+    page.until(lambda: "ended" in page.text("status"), "the run did not end")
 
 
 def _runs(page: NotebookPage, label: str) -> bool:
@@ -111,7 +110,7 @@ def test_an_impossible_wish_and_an_undefined_criterion_are_explained(opened: Cal
     page.until(lambda: page.text("alert") == "", "the error stays")
     page.wait_for_change(shown)
     page.press("l,", "Home")
-    page.until(lambda: "undefined where no router has moved" in page.text("alert"), "the reason is not said", 30)
+    page.until(lambda: "undefined where no router has moved" in page.text("alert"), "the reason is not said")
     before = page.pixels()
     page.press("ρ,", "ArrowLeft")
     page.wait_for_change(before)
@@ -122,17 +121,17 @@ def test_an_impossible_wish_and_an_undefined_criterion_are_explained(opened: Cal
     page.until(lambda: "must be at most experts (k) where tokens choose" in page.text("alert"), "the rule is not said")
     assert "got l=12, k=8" in page.text("alert")
     page.press("k,", "End")
-    page.until(lambda: page.text("alert") == "", "the error stays", 30)
+    page.until(lambda: page.text("alert") == "", "the error stays")
     page.check()
 
 
 def test_stories_pin_and_moves_while_cells_run(opened: Callable[..., NotebookPage]) -> None:
     page = opened("import time\nfor _ in range(30): time.sleep(0.1)", trials=2)
     page.choose("story", "Pruned one too many")
-    page.until(lambda: "In trial 2 neuron norm removed experts" in page.text("caption"), "the story does not run", 60)
+    page.until(lambda: "In trial 2 neuron norm removed experts" in page.text("caption"), "the story does not run")
     assert page.page.get_by_text("nobody is left who carries").count() == 1
     page.choose("story", "Fine-tuning rescues under the true hinge")
-    page.until(lambda: "after 60 steps of fine-tuning 100 %" in page.text("caption"), "nothing is rescued", 60)
+    page.until(lambda: "after 60 steps of fine-tuning 100 %" in page.text("caption"), "nothing is rescued")
     _ended(page)
     before = page.pixels()
     page.button("Pin").click()
@@ -140,26 +139,26 @@ def test_stories_pin_and_moves_while_cells_run(opened: Callable[..., NotebookPag
     page.start_all()  # the Lab anew, then a cell that keeps the kernel busy for three seconds
     page.page.wait_for_timeout(1500)
     page.press("k,", "ArrowLeft")
-    page.wait_idle(60)
-    page.until(lambda: _runs(page, "k,"), "the move was lost", 20)
+    page.wait_idle()
+    page.until(lambda: _runs(page, "k,"), "the move was lost")
     before = page.pixels()
     page.drag("ρ,", -40)
     page.wait_for_change(before)
     page.check()
 
 
-def test_fifty_random_moves(opened: Callable[..., NotebookPage]) -> None:
+def test_twenty_random_moves(opened: Callable[..., NotebookPage]) -> None:
     page = opened("import threading, gc", **SMALL)
     random = np.random.default_rng(5)
     labels = [*(label for label in TRAINED if label not in ("d,", "T, training")), "ρ,", TUNING]
-    for move in range(50):
+    for move in range(20):
         key = ["ArrowLeft", "ArrowRight", "PageUp", "PageDown", "Home"][random.integers(5)]
-        if move in (10, 30):
+        if move in (4, 12):
             page.page.get_by_label("fine-tune the rest").click()
-        if move in (15, 35):
-            page.choose("who chooses", "token-choice" if move == 15 else "expert-choice")
-        if move in (20, 40):
-            page.choose("prune by", "router-magnitude" if move == 20 else "router-norm-change")
+        if move in (6, 14):
+            page.choose("who chooses", "token-choice" if move == 6 else "expert-choice")
+        if move in (8, 16):
+            page.choose("prune by", "router-magnitude" if move == 8 else "router-norm-change")
         page.press(labels[random.integers(len(labels))], key, int(random.integers(1, 4)))
         page.page.wait_for_timeout(float(random.choice([0, 5, 60])))
     page.choose("story", "Magnitude misleads")
@@ -180,11 +179,10 @@ def test_slider_to_picture(opened: Callable[..., NotebookPage], record_property:
     waits: dict[str, list[float]] = {}
     _ended(page)
     for label in ("ρ,", "n,", "η_r,"):
-        for move in range(6):
+        for move in range(6 if QUIET else 3):
             page.page.wait_for_timeout(400)
             waits.setdefault(label, []).append(page.time_to_frame(label, "ArrowLeft" if move % 2 else "ArrowRight"))
     medians = {name: round(float(np.median(times))) for name, times in waits.items()}
     record_property("slider_to_frame_ms", str(medians))
     print(f"slider to first frame, median ms: {medians}")
-    quiet = os.environ.get("MOE_LAB_TIMING", "") not in ("", "0")
-    assert max(medians.values()) <= (150 if quiet else 1500)
+    assert max(medians.values()) <= (150 if QUIET else 1500)
