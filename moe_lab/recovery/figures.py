@@ -230,9 +230,9 @@ def figure5(
 
     The paper does not say sigma here; its other curves have .5, its tables .1.
 
-    It does not replicate: "joint-em" is as good as "spectral+em". Of 50 trials of seeds 0, 21, 22, 23 and 81
-    they reach `best_error` (to 10 %) in 48 and 47 (sigmoid, sigma=.1), 50 and 50 (ReLU, .1), 41 and 40 (ReLU, .5), and
-    in 6 and 5 where nothing works (sigmoid, .5). "spectral" reaches it in none.
+    It does not replicate: "joint-em" is as good as "spectral+em". Of 60 trials of seeds 0, 21, 22, 23, 81 and
+    82 they reach `best_error` (to 10 %) in 58 and 57 (sigmoid, sigma=.1), 60 and 60 (ReLU, .1), 47 and 47 (ReLU, .5),
+    and in 7 and 6 where nothing works (sigmoid, .5). "spectral" reaches it in none.
 
     Args:
       activation: one or several of `activations.ACTIVATIONS`.
