@@ -63,4 +63,4 @@ site: $(VENV)/dev.stamp
 	$(BIN)/python -m tools.site $(if $(RESULTS),--results "$(RESULTS)")
 
 clean:
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) dist site .pytest_cache .mypy_cache .ruff_cache

@@ -1,8 +1,8 @@
 """Writes into the instructor's guide what its questions lead to, as the Labs' stories tell it.
 
-In the guide a line `<!-- story: TITLE -->` stands for a story of a Lab, and `<!-- other stories: LAB -->` for those of a
-Lab that no question names; the quoted lines below, with the sliders and what will be seen, are written here, so that their
-numbers are typed once.
+In the guide a line `<!-- story: TITLE -->` stands for a story of a Lab, and `<!-- other stories: LAB -->` for those of
+a Lab that no question names. The quoted lines below, with the sliders and what will be seen, are written here, so that
+their numbers are typed once.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import nbformat
@@ -40,7 +41,7 @@ def notebook_page(notebook: NotebookNode, name: str, title: str) -> NotebookNode
       name: its file name, as "00_start_here.ipynb".
       title: what it is about, for who cannot see the picture.
     """
-    cells = []
+    cells: list[NotebookNode] = []
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         if "setup" in tags:
@@ -70,7 +71,7 @@ def glossary_page() -> str:
 
 
 def lay_out(root: Path, folder: Path, results: Path | None) -> None:
-    """Writes the pages' sources into an empty folder.
+    """Writes the pages' sources into a new folder.
 
     Raises:
       ValueError: the results are not what `moe-lab reproduce` writes.
@@ -78,7 +79,6 @@ def lay_out(root: Path, folder: Path, results: Path | None) -> None:
     """
     pages = {"claims.md": claims_page(results), "glossary.md": glossary_page()}
     pages[GUIDE.name] = (root / GUIDE).read_text(encoding="utf-8")
-    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name, text in pages.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -105,13 +105,15 @@ def build(root: Path, out: Path, results: Path | None = None) -> None:
         raise RuntimeError(f"the site needs {', '.join(missing)}: pip install 'moe-lab[site]'")
     if out.exists() and any(out.iterdir()) and not (out / "searchindex.js").exists():
         raise RuntimeError(f"the site's folder must be empty or hold an older site: got {out}")
-    pages = root / "build" / "site"
-    lay_out(root, pages, results)
-    shutil.rmtree(out, ignore_errors=True)
-    command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", "-E", "-b", "html"]
-    command += ["-c", str(root / "docs"), "-d", str(pages / "_build"), str(pages), str(out)]
-    if subprocess.run(command, cwd=root).returncode:
-        raise RuntimeError("Sphinx could not build the site; it says why above")
+    with tempfile.TemporaryDirectory() as folder:
+        pages, built = Path(folder) / "pages", Path(folder) / "built"
+        lay_out(root, pages, results)
+        command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", "-b", "html"]
+        command += ["-c", str(root / "docs"), "-d", str(Path(folder) / "doctrees"), str(pages), str(built)]
+        if subprocess.run(command, cwd=root).returncode:
+            raise RuntimeError("Sphinx could not build the site; it says why above")
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.move(built, out)
 
 
 def _installed(module: str) -> bool:

@@ -79,5 +79,5 @@ def test_stories_without_a_question_are_told_too():
 def test_an_unknown_story_or_lab_is_a_sentence():
     with pytest.raises(ValueError, match="the guide must name a story of a Lab: got story='Nothing'"):
         guide.stamped("<!-- story: Nothing -->\n")
-    with pytest.raises(ValueError, match="the guide must name a Lab .*: got lab='NoLab'"):
+    with pytest.raises(ValueError, match=r"the guide must name a Lab .*: got lab='NoLab'"):
         guide.stamped("<!-- other stories: NoLab -->\n")

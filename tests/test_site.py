@@ -1,0 +1,220 @@
+"""The site is whole, needs no network, and shows what the notebooks, the Configs and the claims hold."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import json
+import re
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+
+from moe_lab import course, glossary
+from moe_lab.reproduce import claims, errata
+from moe_lab.reproduce.runner import Order
+from moe_lab.reproduce.verdicts import Row
+from tools import site
+from tools.claims_page import claims_page
+from tools.markdown import escaped, table
+
+ROOT = Path(__file__).resolve().parent.parent
+NEEDED = ("sphinx", "myst_nb", "sphinx_book_theme", "latex2mathml")
+MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+needs_sphinx = pytest.mark.skipif(
+    bool(MISSING), reason=f"{', '.join(MISSING)} not installed: pip install 'moe-lab[site]'"
+)
+ORDER = Order("quick", 3, "cpu", Path("measured"), None, 1)
+
+
+@pytest.fixture
+def results(tmp_path) -> Path:
+    """A results.json for the first two claims: one that its rule accepts, one that broke off."""
+    first, second = claims()[:2]
+    low, high = first.rule.agrees or first.rule.in_kind
+    value = low if np.isfinite(low) else high
+    rows = [
+        Row(first, first.rule.verdict(np.full(2, value)), np.full(2, value), 1.0, "a processor", ("call()",)),
+        Row(second, "failed", np.zeros(0), 1.0, "", ("call()",), "it broke | off"),
+    ]
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps([row.record(ORDER) for row in rows]))
+    return path
+
+
+class TestPages:
+    def page(self, name: str = "02_router_alignment") -> nbformat.NotebookNode:
+        stored = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
+        return site.notebook_page(stored, f"{name}.ipynb", "a title")
+
+    def test_badges_become_links_and_the_set_up_cell_goes(self):
+        text = "\n".join(cell.source for cell in self.page().cells)
+        assert "![" not in text and "google.colab" not in text
+        assert "](https://colab.research.google.com/github/" in text and "](https://mybinder.org/v2/gh/" in text
+        assert text.count("02_router_alignment.ipynb") == 2
+
+    def test_the_picture_stays_and_has_words(self):
+        (shown,) = (cell for cell in self.page().cells if cell.get("outputs"))
+        assert "image/png" in shown.outputs[0]["data"]
+        assert shown.metadata["mystnb"]["image"]["alt"].startswith("The last picture of “a title”")
+
+    def test_a_picture_that_is_not_stored_is_said_to_be_missing(self):
+        told = [cell.source for cell in self.page().cells if "*What to see.*" in cell.source]
+        assert [source.startswith(site.UNSHOWN) for source in told] == [True, False]
+
+    def test_everything_else_is_as_stored(self):
+        stored = nbformat.read(ROOT / "notebooks" / "02_router_alignment.ipynb", as_version=4)
+        before = [cell.source for cell in stored.cells if not cell.metadata.get("tags")]
+        assert [
+            c.source.removeprefix(f"{site.UNSHOWN}\n\n") for c in self.page().cells[:1] + self.page().cells[2:]
+        ] == before
+
+
+class TestClaims:
+    def test_every_claim_and_erratum_is_there_with_its_rule(self):
+        page = claims_page(None)
+        for claim in claims():
+            row = [f"{claim.where} ({claim.id})", claim.statement, claim.published.words, claim.rule.words]
+            assert table(["a"] * 4, [row]).splitlines()[-1] in page
+        assert all(escaped(one.instead) in page for one in errata())
+        assert "verdict" not in page
+
+    def test_what_was_measured_stands_beside_it(self, results):
+        first, second = claims()[:2]
+        lines = claims_page(results).splitlines()
+        measured, failed = (next(line for line in lines if f"({one.id})" in line) for one in (first, second))
+        record = json.loads(results.read_text())[0]
+        assert f"| {record['measured']['mean']:.4g} ± 0" in measured and f"| {record['verdict']}" in measured
+        assert failed.endswith("|  | failed: it broke \\| off |")
+        assert sum(line.endswith("|  | not measured |") for line in lines) == len(claims()) - 2
+        assert any("Measured here (quick budget, seed 3, moe_lab " in line for line in lines)
+
+    @pytest.mark.parametrize("text", ["", "{", "[1]", '{"id": 1}', '[{"id": "x"}]'])
+    def test_another_file_is_a_sentence(self, tmp_path, text):
+        (tmp_path / "wrong.json").write_text(text)
+        with pytest.raises(ValueError, match=r"results must be the results\.json that `moe-lab reproduce` writes: got"):
+            claims_page(tmp_path / "wrong.json")
+
+    def test_claims_of_another_version_are_a_sentence(self, tmp_path, results):
+        rows = json.loads(results.read_text())
+        results.write_text(json.dumps([{**rows[0], "id": "nobody/claims/this"}]))
+        with pytest.raises(ValueError, match=r"of this version of moe_lab.*: got claims=.'nobody/claims/this'"):
+            claims_page(results)
+
+
+def test_text_means_nothing_in_markdown():
+    assert table(["a", "b"], [["x|y_1*", "<b> $2$\n[z]"]]).splitlines()[-1] == r"| x\|y\_1\* | \<b\> \$2\$ \[z\] |"
+
+
+@needs_sphinx
+class TestFormulas:
+    @pytest.fixture
+    def mathml(self, monkeypatch):
+        monkeypatch.syspath_prepend(str(ROOT / "docs"))
+        yield importlib.import_module("mathml").mathml
+        del sys.modules["mathml"]
+
+    def test_is_mathml_that_keeps_its_latex(self, mathml):
+        made = mathml(r"\frac{a}{b} < \mathrm{ReLU}(x) \tag{4}", "block")
+        assert made.startswith("<math ") and 'display="block"' in made and "<mfrac>" in made
+        assert "<mtext>ReLU</mtext>" in made and r"\frac{a}{b} &lt;" in made
+        assert "(4)" not in made
+
+    def test_an_unknown_command_is_a_sentence(self, mathml):
+        with pytest.raises(ValueError, match=r"commands that latex2mathml knows: got \\nonsense"):
+            mathml(r"\nonsense{x}", "inline")
+
+
+class Resources(HTMLParser):
+    """What a page fetches by itself, and the words and pictures on it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.fetched: list[str] = []
+        self.pictures: list[dict[str, str | None]] = []
+        self.formulas = 0
+        self.text = ""
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag in ("img", "script", "iframe", "source", "video", "audio", "embed") and given.get("src"):
+            self.fetched.append(str(given["src"]))
+        if tag == "link" and given.get("rel") not in ("next", "prev", "canonical", "index", "search", "author"):
+            self.fetched.append(str(given["href"]))
+        if tag == "img":
+            self.pictures.append(given)
+        self.formulas += tag == "math"
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("built") / "site"
+    site.build(ROOT, out)
+    return out
+
+
+@needs_sphinx
+@pytest.mark.slow
+class TestBuilt:
+    def test_every_page_is_there_and_linked_from_the_first(self, built):
+        names = ["index", *(one.name for one in course.lessons()), "instructors_guide", "glossary", "claims"]
+        front = (built / "index.html").read_text(encoding="utf-8")
+        for name in names:
+            assert (built / f"{name}.html").is_file()
+            assert name == "index" or f'href="{name}.html"' in front
+
+    def test_nothing_is_fetched_from_elsewhere(self, built):
+        pages = sorted(built.glob("*.html"))
+        assert len(pages) >= 12
+        for path in pages:
+            for address in Resources(path).fetched:
+                assert not re.match(r"(https?:)?//", address), (path.name, address)
+                assert (built / address.split("?")[0].split("#")[0]).is_file(), (path.name, address)
+            assert not re.search(r"import\(.https?:|fetch\(.https?:", path.read_text(encoding="utf-8"))
+        for path in built.rglob("*.css"):
+            assert not re.search(r"(url\(|@import )[\"']?(https?:)?//", path.read_text(encoding="utf-8")), path.name
+
+    def test_every_notebook_shows_its_stored_picture_with_words_for_it(self, built):
+        for path in [ROOT / "notebooks" / "index.ipynb", *sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))]:
+            outputs = [out for cell in nbformat.read(path, as_version=4).cells for out in cell.get("outputs", [])]
+            (stored,) = (base64.b64decode(out["data"]["image/png"]) for out in outputs)
+            pictures = [one for one in Resources(built / f"{path.stem}.html").pictures if "_images/" in str(one["src"])]
+            assert [(built / str(one["src"])).read_bytes() for one in pictures] == [stored], path.name
+            assert "The last picture of" in str(pictures[0]["alt"])
+
+    def test_formulas_need_no_script(self, built):
+        page = Resources(built / "02_router_alignment.html")
+        assert page.formulas > 30
+        assert "MathJax" not in page.text and "$" not in page.text.replace("${", "")
+
+    def test_symbols_stories_and_claims_are_there(self, built):
+        texts = {name: " ".join(Resources(built / f"{name}.html").text.split()) for name in ("glossary", "claims")}
+        assert all(entry.places[0] in texts["glossary"] for entry in glossary.entries())
+        assert all(claim.id in texts["claims"] and claim.rule.words in texts["claims"] for claim in claims())
+        guide = " ".join(Resources(built / "instructors_guide.html").text.split())
+        assert "no router ever moves: 63 % against" in guide and "<!--" not in guide
+
+    def test_builds_again_over_itself_but_over_nothing_else(self, built, tmp_path):
+        (tmp_path / "thesis.txt").write_text("mine")
+        with pytest.raises(RuntimeError, match="the site's folder must be empty or hold an older site: got"):
+            site.build(ROOT, tmp_path)
+        assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+def test_without_sphinx_it_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setattr(site, "_installed", lambda name: name != "myst_nb")
+    with pytest.raises(RuntimeError, match=r"the site needs myst_nb: pip install 'moe-lab\[site\]'"):
+        site.build(ROOT, tmp_path / "site")
+
+
+def test_the_command_ends_with_a_sentence(tmp_path):
+    with pytest.raises(SystemExit, match=r"No such file.*nowhere\.json"):
+        site.main(["--out", str(tmp_path / "site"), "--results", str(tmp_path / "nowhere.json")])
