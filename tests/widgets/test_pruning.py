@@ -7,6 +7,7 @@ import os
 import re
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from moe_lab_widgets import PruningLab
 from moe_lab_widgets import pruning_settings as of
 from moe_lab_widgets.pruning_record import outcome
 from moe_lab_widgets.pruning_settings import KNOBS, LOOKS, code, recipe, record_every, run_of
-from tests.widgets.labs import move, pixels
+from tests.widgets.labs import making, move, pixels
 from tests.widgets.prunings import DEFAULTS, SMALL, Make, done, frames, make, view_of
 
 __all__ = ["make"]
@@ -29,22 +30,27 @@ QUIET = os.environ.get("MOE_LAB_TIMING", "") not in ("", "0")
 # ---- knobs ----
 
 
+@pytest.fixture(scope="module")
+def moved() -> Iterator[PruningLab]:
+    """One Lab whose knobs are moved one after the other."""
+    with making(PruningLab, SMALL) as make:
+        yield done(make())
+
+
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("steps", 50, "steps=50"), ("routing", "token-choice", "routing='token-choice'"),
-        ("router_learning_rate", 0.03, "router_learning_rate=0.03"), ("start", "random", "start=RandomStart()"),
-        ("loss", "hinge", "loss='hinge'"), ("top", 3, "top=3"), ("experts", 10, "experts=10"),
-        ("others_norm", 5.0, "others_norm=5.0"), ("important", 1, "important=1"),
+        ("steps", 50, "steps=50"), ("router_learning_rate", 0.03, "router_learning_rate=0.03"), ("top", 3, "top=3"),
+        ("experts", 10, "experts=10"), ("others_norm", 5.0, "others_norm=5.0"), ("important", 1, "important=1"),
         ("others_neurons", 0.1, "others_neurons=0.1"), ("tokens", 60, "tokens=60"), ("patterns", 140, "patterns=140"),
-        ("trials", 3, "trials=3"), ("seed", 4, "seed=4"),
+        ("trials", 3, "trials=3"), ("seed", 4, "seed=4"), ("loss", "hinge", "loss='hinge'"),
+        ("routing", "token-choice", "routing='token-choice'"), ("start", "random", "start=RandomStart()"),
     ],
 )  # fmt: skip
 def test_every_knob_of_the_training_reaches_the_run_and_the_picture(
-    make: Make, name: str, value: Any, words: str
+    moved: PruningLab, name: str, value: Any, words: str
 ) -> None:
-    lab = done(make())
-    before = pixels(lab)
+    lab, before = moved, pixels(moved)
     move(lab, name, value)
     done(lab)
     assert lab.values[name] == value
@@ -80,11 +86,10 @@ def test_no_label_is_too_wide_for_three_sliders_in_a_row() -> None:
     assert len({knob.label for knob in KNOBS}) == len(KNOBS)
 
 
-@pytest.mark.parametrize("knob", [knob for knob in KNOBS if knob.slider], ids=lambda knob: knob.name)
-def test_both_ends_of_every_slider_run_or_say_which_rule_they_break(make: Make, knob: Any) -> None:
-    lab = make(**({} if knob.name == "steps" else {"steps": 10}))
-    for value in (knob.slider[0], knob.slider[1]):
-        move(lab, knob.name, value)
+def test_both_ends_of_every_slider_run_or_say_which_rule_they_break(make: Make) -> None:
+    lab = make(steps=10)
+    for knob, value in ((one, end) for one in KNOBS if one.slider for end in one.slider[:2]):
+        lab.set(**{**DEFAULTS, **SMALL, "steps": 10, knob.name: value})
         if (knob.name, value) in (("important", 5), ("experts", 4)):
             with pytest.raises(ConfigError, match="important experts must leave at least one other in each half"):
                 lab.wait(60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,20 @@ from moe_lab_widgets.specialization_settings import (
     runs,
 )
 from tests.widgets.clusters import SMALL, Make, done, make
-from tests.widgets.labs import move, pixels
+from tests.widgets.labs import making, move, pixels
 
 __all__ = ["make"]
 DEFAULTS = {knob.name: knob.default for knob in KNOBS} | {"seed": 0}
 
 
 # ---- knobs ----
+
+
+@pytest.fixture(scope="module")
+def moved() -> Iterator[SpecializationLab]:
+    """One Lab whose knobs are moved one after the other."""
+    with making(SpecializationLab, SMALL) as make:
+        yield done(make())
 
 
 @pytest.mark.parametrize(
@@ -44,9 +52,10 @@ DEFAULTS = {knob.name: knob.default for knob in KNOBS} | {"seed": 0}
         ("seed", 3, "seed=3"),
     ],
 )  # fmt: skip
-def test_every_knob_reaches_both_runs_and_the_picture(make: Make, name: str, value: Any, words: str) -> None:
-    lab = done(make())
-    before = pixels(lab)
+def test_every_knob_reaches_both_runs_and_the_picture(
+    moved: SpecializationLab, name: str, value: Any, words: str
+) -> None:
+    lab, before = moved, pixels(moved)
     move(lab, name, value)
     done(lab)
     assert lab.values[name] == value
@@ -79,14 +88,14 @@ def test_a_moved_slider_starts_again_at_step_0_with_the_latest_values(make: Make
     assert "noise=3.5" in lab.record.study.origin["call"]
 
 
-@pytest.mark.parametrize("end", [0, 1])
-@pytest.mark.parametrize("knob", [knob for knob in KNOBS if knob.slider], ids=lambda knob: knob.name)
-def test_both_ends_of_every_slider_run(make: Make, knob: Any, end: int) -> None:
-    steps = {} if knob.name == "steps" else {"steps": 20}
-    lab = done(make(**{**SMALL, "samples": 100, **steps, knob.name: knob.slider[end]}))
-    assert lab.error is None and lab.controls.message.value == ""
-    assert np.isfinite(lab.record.study["test_accuracy"]).all()
-    assert np.isfinite(lab.record.reference["dispatch_entropy"]).all()
+def test_both_ends_of_every_slider_run(make: Make) -> None:
+    lab = make()
+    for knob in (knob for knob in KNOBS if knob.slider):
+        for end in knob.slider[:2]:
+            done(_with(lab, **{**DEFAULTS, **SMALL, "samples": 100, knob.name: end}))
+            assert lab.error is None and lab.controls.message.value == "" and lab.values[knob.name] == end
+            assert np.isfinite(lab.record.study["test_accuracy"]).all(), knob.name
+            assert np.isfinite(lab.record.reference["dispatch_entropy"]).all(), knob.name
 
 
 def test_all_sliders_at_their_highest_give_a_record_that_is_soon_there() -> None:
