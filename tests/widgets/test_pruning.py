@@ -141,16 +141,18 @@ def test_sliders_that_change_nothing_are_greyed_out(make: Make) -> None:
 
 def test_only_trials_that_there_are_can_be_shown(make: Make) -> None:
     lab = done(make(trials=3, shown=3))
-    assert lab.controls.knobs["shown"].max == 3
+    move(lab, "shown", 9)  # as the End key does
+    assert lab.controls.knobs["shown"].value == lab.values["shown"] == 3
     move(lab, "trials", 2)
     done(lab)
-    assert lab.controls.knobs["shown"].max == 2 and lab.values["shown"] == 2
+    assert lab.controls.knobs["shown"].value == lab.values["shown"] == 2
     move(lab, "trials", 1)
     done(lab)
     assert lab.controls.knobs["shown"].disabled
     move(lab, "trials", 4)
     done(lab)
-    assert lab.controls.knobs["shown"].max == 4 and not lab.controls.knobs["shown"].disabled
+    move(lab, "shown", 4)
+    assert lab.values["shown"] == 4 and not lab.controls.knobs["shown"].disabled
 
 
 # ---- looks ----

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
@@ -29,6 +29,7 @@ class PruningLab(Lab):
     knobs = of.KNOBS
     stories = STORIES
     looks = of.LOOKS
+    up_to: ClassVar[Mapping[str, str]] = {"shown": "trials"}
 
     def __init__(self, **values: Any) -> None:
         start, routing = values.get("start", of.PLANTED), values.get("routing", of.EXPERTS_CHOOSE)
@@ -106,13 +107,8 @@ class PruningLab(Lab):
         self._offer()
 
     def _offer(self) -> None:
-        """Greys out the sliders that change nothing, and offers to show as many trials as there are."""
+        """Greys out the sliders that change nothing."""
         knobs = self.controls.knobs
-        trials = knobs["trials"].value
-        knobs["shown"].disabled = trials == 1
-        with self._lock, self._own_moves():
-            knobs["shown"].max = max(trials, 2)  # a page cannot draw a slider of one place
-            self._values["shown"] = knobs["shown"].value
         for name in ("important", "others_norm", "others_neurons"):
             knobs[name].disabled = knobs["start"].value != of.PLANTED
 

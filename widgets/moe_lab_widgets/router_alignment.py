@@ -12,7 +12,6 @@ from moe_lab import look
 from moe_lab.patch_routing import train_batch
 from moe_lab.training import Snapshot, collect
 from moe_lab_widgets import router_settings as of
-from moe_lab_widgets.controls import SPEEDS
 from moe_lab_widgets.lab import Lab
 from moe_lab_widgets.router_panels import median, percent
 from moe_lab_widgets.router_picture import RouterPicture
@@ -78,10 +77,6 @@ class RouterAlignmentLab(Lab):
                 self.set(source=values["source"], **along)
                 return
         super()._knob_moved(name)
-
-    def _speed_chosen(self, name: str) -> None:
-        self._runner.frames = self.frames if SPEEDS[name] else self.fast_frames
-        super()._speed_chosen(name)
 
     def _move(self, values: Mapping[str, Any]) -> None:
         super()._move(values)

@@ -11,7 +11,6 @@ import xarray as xr
 from moe_lab.specialization import train_run
 from moe_lab.training import Snapshot, collect
 from moe_lab_widgets import specialization_settings as of
-from moe_lab_widgets.controls import SPEEDS
 from moe_lab_widgets.lab import Lab
 from moe_lab_widgets.specialization_curves import median, number, percent
 from moe_lab_widgets.specialization_picture import SpecializationPicture
@@ -83,10 +82,6 @@ class SpecializationLab(Lab):
         for name in ("router_learning_rate", "router_noise", "load_balancing"):
             knobs[name].disabled = knobs["experts"].value == 1
         knobs["noise"].disabled = knobs["patches"].value == 3
-
-    def _speed_chosen(self, name: str) -> None:
-        self._runner.frames = self.frames if SPEEDS[name] else self.fast_frames
-        super()._speed_chosen(name)
 
     # ---- words ----
 
