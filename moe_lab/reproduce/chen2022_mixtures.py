@@ -163,7 +163,7 @@ _SINGLE = {
     "linear": _table(
         "table3-single-linear",
         "Single linear experts stay below 87.5 % in every setting.",
-        (4, 27),
+        (6, 27),
         (4000, 10),
         (16000, 10),
         models=("single-linear",),
@@ -195,9 +195,9 @@ _SINGLE_REASONS = {
 _FILTERS = Measurement(
     "chen2022/table3-filters",
     f"{FIGURES}:table3",
-    quick={"settings": (1, 3), "samples": 1000, "trials": 1, "models": ("single-cubic", "single-cubic-512")},
+    quick={"settings": (1,), "samples": 4000, "trials": 1, "models": ("single-cubic", "single-cubic-512")},
     full={"settings": SETTINGS, "samples": 16000, "trials": 1, "models": ("single-cubic", "single-cubic-512")},
-    seconds=(5, 140),
+    seconds=(9, 140),
     split=("settings", "setting"),
     device=True,
     picture=PICTURE,

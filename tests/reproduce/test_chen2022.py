@@ -156,12 +156,12 @@ def test_the_exploration_stage_ends_after_ten_steps(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(measures, "_trained", watched)
     data = measures.exploration(trials=2, samples=400, seed=0, device="cpu")
     assert taken == [10]  # sqrt(.01) / .01
-    assert bool((data["own_error"] < data["other_error"]).all()) and bool((data["foretold"] > 0.5).all())
+    assert bool((data["own_error"] < data["other_error"]).all()) and bool((data["foretold"] > 0.25).all())
 
 
 def test_figure_1_shows_the_trial_that_divides_best() -> None:
     data = measured("chen2022/figure1")
-    best = int(data["trial_entropy"].sel(model="moe-cubic").argmin())
+    best = int(data["trial_entropy"].sel(model="moe-cubic").argmin("trial"))
     assert f"trial={best}" in data.attrs["call"]
     assert float(data["dispatch_entropy"].sel(model="moe-cubic")) == float(data["trial_entropy"][1, best])
     picture: Measurement = MEASUREMENTS["chen2022/figure1"]
