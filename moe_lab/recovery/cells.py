@@ -153,15 +153,37 @@ def stuck_cells(
     there, so EM goes on without them, which changes nothing but the time.
 
     Yields:
-      None as a sign of life; at the end `VERDICTS`, (1, trials) each.
+      None as a sign of life; at the end `VERDICTS`, (1, trials) each; NaN where T2 has no k directions or EM diverged.
     """
     (point,) = points
     run = run_of(point, trials=trials, seed=seed, **how)
+    try:
+        yield from _verdicts(run, window, gain)
+    except RankError:  # of one trial at least: each on its own
+        parts = []
+        for trial in run.trial_numbers:
+            values = {name: np.full((1, 1), np.nan) for name in VERDICTS}
+            try:
+                for found in _verdicts(run.replace(trials=1, first_trial=trial), window, gain):
+                    values = values if found is None else found
+                    yield None
+            except RankError:
+                yield None
+            parts.append(values)
+        yield {name: np.concatenate([part[name] for part in parts], axis=1) for name in VERDICTS}
+
+
+def _verdicts(run: Run, window: int, gain: float) -> Iterator[dict[str, np.ndarray] | None]:
+    """What `stuck_cells` yields for one run.
+
+    Raises:
+      RankError: a trial's T2 has no k directions, before anything is yielded.
+    """
     samples = draw_samples(run)
     with threads_for(0, samples.x.device):
         now, left = _start(run, samples)
     before, done = fits(now, samples.truth)["error"], 0
-    moving = torch.arange(trials, device=samples.x.device)
+    moving = torch.arange(run.trials, device=samples.x.device)
     while done < left and len(moving):
         resting = torch.zeros_like(moving, dtype=torch.bool)
         for state, at_rest in _until_some_rest(run, samples, now, moving, left - done):

@@ -76,6 +76,15 @@ def test_trials_that_stand_still_are_left_out_and_come_to_the_same(monkeypatch) 
     xr.testing.assert_allclose(saving, full, rtol=1e-8)
 
 
+def test_a_trial_without_a_spectral_start_costs_no_other(stuck: xr.Dataset) -> None:
+    """With 400 samples T2 lacks some of 10 directions in all but the first trial of seed 0."""
+    how = {"k": 10, "samples": 400, "methods": "spectral+em", "spectral_iterations": 20}
+    few = figures.stuck_rate(**how, trials=3, seed=0).squeeze()
+    assert few.error.isnull().values.tolist() == few.stuck.isnull().values.tolist() == [False, True, True]
+    alone = figures.stuck_rate(**how, trials=1, seed=0).squeeze()
+    np.testing.assert_allclose(few.error[0], alone.error, rtol=1e-6)
+
+
 def test_resumes(stuck: xr.Dataset, tmp_path, monkeypatch) -> None:
     figures.stuck_rate(**STUCK, **SHORT, methods="joint-em", store=tmp_path)
     made = []

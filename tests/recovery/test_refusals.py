@@ -39,7 +39,11 @@ BAD: list[tuple[type[Config], dict[str, Any], str]] = [
     (Spectral, {"robust": "very"}, r"robust must be True or False: got robust='very'"),
     (Spectral, {"restarts": 0}, r"restarts must be at least 1: got restarts=0"),
     (Spectral, {"power_iterations": 0}, r"power_iterations must be at least 1: got power_iterations=0"),
-    (Spectral, {"gate_step": "none"}, r"gate_step must be one of 'newton' or 'gradient': got gate_step='none'"),
+    (
+        Spectral,
+        {"gate_step": "none"},
+        r"gate_step must be one of 'newton', 'gradient', 'moments' or 'centred-moments': got gate_step='none'",
+    ),
     (Spectral, {"gate_rate": 0}, r"gate_rate must be greater than 0: got gate_rate=0"),
     (Spectral, {"gate_iterations": -1}, r"gate_iterations must be at least 0: got gate_iterations=-1"),
     (Spectral, {"joint_iterations": -1}, r"joint_iterations must be at least 0: got joint_iterations=-1"),
