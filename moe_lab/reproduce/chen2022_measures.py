@@ -13,6 +13,7 @@ from torch import Tensor
 
 from moe_lab.config import require
 from moe_lab.specialization import ClusterTask, SwitchMoE, embedding, figures, recipes, theory, train, train_run
+from moe_lab.specialization.theory_noise import Noise
 from moe_lab.specialization.theory_run import run_of
 from moe_lab.specialization.theory_single import PatchFunction
 from moe_lab.training import Snapshot, final
@@ -81,7 +82,7 @@ def smooth_routing(
       pair_ratio(trial), the largest |p_m - p_m'| / (M^2 |h_m - h_m'|); beaten_share(trial), the largest probability of
       an expert whose score is at least 1 below the largest.
     """
-    kinds = {
+    kinds: dict[str, Noise] = {
         "uniform 1": theory.UniformNoise(),
         "uniform 4": theory.UniformNoise(-2.0, 2.0),
         "gaussian .3": theory.GaussianNoise(0.3),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from moe_lab.files import netcdf
 from moe_lab.reproduce import chen2022_measures as measures
 from moe_lab.reproduce.chen2022 import CLAIMS, ERRATA
 from moe_lab.reproduce.chen2022_figures import matching_centers, second_signal
-from moe_lab.reproduce.claim import VERDICTS, Claim, Measurement, imported
+from moe_lab.reproduce.claim import VERDICTS, Claim, Erratum, Measurement, imported
 from moe_lab.specialization.published import published
 
 MEASUREMENTS = {claim.measurement.name: claim.measurement for claim in CLAIMS}
@@ -149,7 +150,7 @@ def test_the_exploration_stage_ends_after_ten_steps(monkeypatch: pytest.MonkeyPa
     taken = []
     trained = measures._trained
 
-    def watched(*given):
+    def watched(*given: Any) -> Any:
         taken.append(given[-1])
         return trained(*given)
 
@@ -171,6 +172,6 @@ def test_figure_1_shows_the_trial_that_divides_best() -> None:
 
 
 @pytest.mark.parametrize("erratum", [one for one in ERRATA if one.check], ids=lambda one: one.id)
-def test_each_check_of_an_erratum_holds(erratum) -> None:
+def test_each_check_of_an_erratum_holds(erratum: Erratum) -> None:
     found = imported(erratum.check)()
     assert found.holds, found
