@@ -21,7 +21,7 @@ _SIGMA = 0.5
 
 def _found(what: str, right: float, wrong: float, sentence: str, tolerance: float = 1e-8) -> Finding:
     """Holds where the correction leaves nothing and the printed form leaves something."""
-    true = abs(right) < tolerance < 1e-4 < abs(wrong)
+    true = bool(abs(right) < tolerance < 1e-4 < abs(wrong))
     numbers = {"corrected": float(right), "printed": float(wrong)}
     return Finding(what, judged(True, true), f"{sentence}: {right:.2g} as corrected, {wrong:.2g} as printed", numbers)
 

@@ -18,7 +18,7 @@ _SIGMA = 0.1
 
 def _found(what: str, right: float, wrong: float, sentence: str, tolerance: float = 1e-8) -> Finding:
     """Holds where the correction leaves nothing and the printed form leaves something."""
-    true = abs(right) < tolerance < 1e-4 < abs(wrong)
+    true = bool(abs(right) < tolerance < 1e-4 < abs(wrong))
     numbers = {"corrected": float(right), "printed": float(wrong)}
     return Finding(what, judged(True, true), f"{sentence}: {right:.2g} as corrected, {wrong:.2g} as printed", numbers)
 
@@ -38,7 +38,7 @@ def sigmoid() -> Finding:
     """Example 2's system, entry by entry: two are E[g^2 g'] and E[g'']."""
     moments = gaussian_moments(ACTIVATIONS["sigmoid"])  # E[g^i He_j] are derivatives, by Stein's lemma
     first, second = -moments[3, 1], moments[1, 2]
-    true = abs(first + 0.1754) < 5e-5 < abs(first + 0.1755) and abs(second) < 1e-12
+    true = bool(abs(first + 0.1754) < 5e-5 < abs(first + 0.1755) and abs(second) < 1e-12)
     numbers = {"first entry": float(first), "E[g'']": float(second)}
     return Finding("example 2", judged(True, true), f"-3 E[g^2 g'] = {first:.6f}, E[g''] = {second:.1g}", numbers)
 

@@ -54,8 +54,8 @@ STUCK = Measurement(
     "gridlock2019/section4.3-stuck",
     f"{_FIGURES}:stuck_rate",
     quick={"trials": 12},
-    full={"trials": 60},
-    seconds=(20, 100),
+    full={"trials": 40},
+    seconds=(20, 67),
     device=True,
     picture=_PICTURE,
     sees="With 8 experts joint EM is stuck in most trials, EM from the spectral start finds the regressors in most.",
@@ -67,9 +67,9 @@ def _figure_6(source: str, pattern: str, words: str) -> Measurement:
     return Measurement(
         f"gridlock2019/figure6-{source}",
         f"{_FIGURES}:figure6",
-        quick={"source": source, "trials": 5},
+        quick={"source": source, "trials": 8},
         full={"source": source, "trials": 20},
-        seconds=(3, 13),
+        seconds=(5, 12),
         picture=_PICTURE,
         sees=f"Prediction errors on {source}: spectral regressors alone are worse than the variance, with EM after "
         "them they do as well as joint EM.",
@@ -230,15 +230,15 @@ def _real(measurement: Measurement, method: str, words: str, why: str) -> Claim:
         error = data["test_error"]
         return (error.sel({"method": method}) < _CLEARLY * error.sel({"method": "joint-em"})).astype(float)
 
-    agrees = None if source == "diabetes" else at_least(0.5)
+    agrees = None if source == "diabetes" else at_least(0.75)
     return Claim(
         f"gridlock2019/figure6/{source}-{method.replace('+', '-')}",
         "figure 6, appendix H.2",
-        f"{words} predicts {source} ({paper}) with a clearly smaller error than joint EM in most divisions",
-        Published(0.5, relation="share of divisions, at least: 'in all settings a smaller prediction error'"),
+        f"{words} predicts {source} ({paper}) with a clearly smaller error than joint EM, in three of four divisions",
+        Published(0.75, relation="share of divisions, at least: 'in all settings a smaller prediction error'"),
         measurement,
         read,
-        Rule(agrees, at_least(0.5) if agrees is None else None),
+        Rule(agrees, at_least(0.75) if agrees is None else None),
         why,
     )
 

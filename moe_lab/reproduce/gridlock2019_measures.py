@@ -18,6 +18,7 @@ from moe_lab.recovery.printed import printed
 from moe_lab.recovery.transforms import gaussian_moments, transforms
 from moe_lab.trials import stream
 
+_NEWTON = 3  # steps of an M-step, which leave nothing to maximise
 _AT_REST = 1e-6  # as near to the fixed point rounding hides a contraction
 
 
@@ -140,8 +141,10 @@ def _gates(drawn: Samples, task: MixtureTask, gates: Tensor, iterations: int, ra
     moments, path = Moments.of(drawn.x, drawn.y), [gates]
     for _ in range(iterations):
         after, _, _ = posterior(State(drawn.truth.regressors, gates), drawn.x, drawn.y, task.g, task.noise)
-        whole = gate_newton(gates, after, moments, steps=3) if rate is None else None
-        gates = gate_gradient(gates, after, moments, rate) if rate is not None else whole
+        if rate is None:
+            gates = gate_newton(gates, after, moments, steps=_NEWTON)
+        else:
+            gates = gate_gradient(gates, after, moments, rate)
         path.append(gates)
     return torch.stack(path).numpy()
 
