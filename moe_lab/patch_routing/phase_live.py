@@ -7,7 +7,6 @@ batches share the data drawn once, and a record comes often enough that a reader
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,8 +16,8 @@ import torch
 import xarray as xr
 from jaxtyping import Bool, Float
 
-from moe_lab import __version__
 from moe_lab.config import require
+from moe_lab.origins import origin_of
 from moe_lab.patch_routing.cells import run_of
 from moe_lab.patch_routing.data import INTEGER_PARTS, PatternTask, Samples
 from moe_lab.patch_routing.digits import DigitTask
@@ -27,7 +26,7 @@ from moe_lab.patch_routing.phase import SUCCESS, call_of
 from moe_lab.patch_routing.run import Run, Task
 from moe_lab.patch_routing.training import draw_samples, train_batch
 from moe_lab.training import Snapshot
-from moe_lab.trials import choose_device, device_label
+from moe_lab.trials import choose_device
 
 Cell = tuple[int, int]
 """(l, N)"""
@@ -164,13 +163,8 @@ class _Map:
         self.done = np.zeros(shape, dtype=bool)
         self.accuracy, self.coverage = np.full(shape, np.nan), np.full(shape, np.nan)
         run = self.run
-        self.origin: dict[str, Any] = {
-            "config": json.dumps(run.record()),
-            "seed": run.seed,
-            "device": device_label(choose_device(run.device)),
-            "version": __version__,
-            "paper": "pmoe2023, figure 5",
-        } | ({"l_star": run.task.l_star} if isinstance(run.task, PatternTask) else {})
+        told = {"l_star": run.task.l_star} if isinstance(run.task, PatternTask) else {}
+        self.origin = origin_of(run, choose_device(run.device), paper="pmoe2023, figure 5", **told)
 
     def store(self, job: _Job, now: Snapshot) -> None:
         """Notes the trainings of a job that have ended."""

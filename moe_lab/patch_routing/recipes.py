@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
-from moe_lab import __version__
-from moe_lab.config import Config, require
+from moe_lab.config import require
 from moe_lab.grid import checked_axes
+from moe_lab.origins import call_of, origin, plain
 from moe_lab.patch_routing.cells import batches_of, cells_of, make_task, run_of
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.measures import MEASURES
 from moe_lab.patch_routing.model import JointMoE, Model
 from moe_lab.patch_routing.run import Task
 from moe_lab.sweep import sweep
-from moe_lab.trials import choose_device, device_label
+from moe_lab.trials import choose_device
 
 
 @dataclass(frozen=True)
@@ -148,27 +146,25 @@ class Figure:
     def _attrs(
         self, models: Mapping[str, Model], changed: Mapping[str, Any], settings: Mapping[str, Any], device: str
     ) -> dict[str, Any]:
-        """Plain values only, so that every file format can hold them."""
+        """How to make the Dataset again."""
         arguments = {**changed, "trials": self.trials, "seed": self.seed, "task": self.task}
         arguments |= {"batch_size": self.recipe.batch_size, "learning_rate": self.recipe.learning_rate} | self.given
-        written = ", ".join(f"{name}={_code(value)}" for name, value in arguments.items() if value is not None)
         config = {
             "task": {"name": type(self.task).__name__, **self.task.model_dump(mode="json")},
             "models": {
                 name: {"name": type(model).__name__, **model.model_dump(mode="json")} for name, model in models.items()
             },
-            "settings": {name: _plain(value) for name, value in settings.items()},
+            "settings": {name: plain(value) for name, value in settings.items()},
         }
-        return {
-            "figure": self.number,
-            "source": self.source,
-            "call": f"{self.name}({written})",
-            "config": json.dumps(config),
-            "seed": self.seed,
-            "device": device_label(choose_device(device)),
-            "version": __version__,
-            "paper": f"pmoe2023, figure {self.number}",
-        }
+        return origin(
+            figure=self.number,
+            source=self.source,
+            call=call_of(self.name, arguments),
+            config=config,
+            seed=self.seed,
+            device=device,
+            paper=f"pmoe2023, figure {self.number}",
+        )
 
 
 def _kept_together(model: Model, axes: Mapping[str, Sequence[Any]]) -> list[str]:
@@ -181,16 +177,3 @@ def _points(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     for name, values in axes.items():
         points = [{**point, name: value} for point in points for value in values]
     return points
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else str(value) if isinstance(value, PurePath) else value
-
-
-def _code(value: Any) -> str:
-    """A value as Python code."""
-    if isinstance(value, Config):
-        return value.code()
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key!r}: {_code(item)}" for key, item in value.items()) + "}"
-    return repr(tuple(_plain(item) for item in value) if isinstance(value, tuple) else _plain(value))

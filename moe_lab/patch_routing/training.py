@@ -7,7 +7,6 @@ the epoch limit, or when its loss is no longer finite; it then leaves the batch,
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -15,8 +14,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from moe_lab import __version__
 from moe_lab.config import require
+from moe_lab.origins import origin
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.data import INTEGER_PARTS, ROLES, Samples
 from moe_lab.patch_routing.fixed_learners import CNNLearner, SeparateLearner
@@ -26,7 +25,7 @@ from moe_lab.patch_routing.measures import MEASURES
 from moe_lab.patch_routing.orders import Orders
 from moe_lab.patch_routing.run import Run, Task, what_is_shared
 from moe_lab.training import Snapshot
-from moe_lab.trials import choose_device, choose_dtype, device_label, threads_for
+from moe_lab.trials import choose_device, choose_dtype, threads_for
 
 _LEARNERS: dict[type[models.Model], type[Learner]] = {
     models.JointMoE: JointLearner,
@@ -241,19 +240,14 @@ class _Training:
             finished=self.finished.copy(),
             diverged=self.diverged.copy(),
             coords={"role": list(ROLES)} if "expert_load" in values else {},
-            origin=self._origin(),
+            origin=origin(
+                call="; ".join(run.code() for run in self.runs),
+                config=[run.record() for run in self.runs],
+                seed=self.run.seed,
+                device=self.learner.setting.device,
+                paper=self.run.task.paper,
+            ),
         )
-
-    def _origin(self) -> dict[str, Any]:
-        """How to make this batch again; plain values only, so that every file format can hold them."""
-        return {
-            "call": "; ".join(run.code() for run in self.runs),
-            "config": json.dumps([run.record() for run in self.runs]),
-            "seed": self.run.seed,
-            "device": device_label(self.learner.setting.device),
-            "version": __version__,
-            "paper": self.run.task.paper,
-        }
 
 
 def _rows(runs: Sequence[Run]) -> tuple[Rows, list[int]]:

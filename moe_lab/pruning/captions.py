@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import xarray as xr
 
-from moe_lab.config import require
+from moe_lab.origins import counted, figure_of
 from moe_lab.pruning.costs import relative
 from moe_lab.pruning.strokes import name_of
 
@@ -31,10 +31,7 @@ def kind_of(data: xr.Dataset) -> str:
     Raises:
       ValueError: it does not say, or is not from this room.
     """
-    said = data.attrs.get("figure", "")
-    proper = said in KINDS and str(data.attrs.get("paper", "")).startswith("pruning2024")
-    require(proper, "data must come from one of the functions in figures", figure=said)
-    return KINDS[said]
+    return KINDS[figure_of(data, "pruning2024", KINDS)]
 
 
 def settings_of(data: xr.Dataset) -> dict:
@@ -45,10 +42,6 @@ def settings_of(data: xr.Dataset) -> dict:
 def pattern_of(group: str) -> str:
     """The pattern that the experts of a group are for."""
     return "o₁" if group == "+" else "o₂"
-
-
-def counted(count: int, word: str = "trial") -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def signed(value: float) -> str:

@@ -6,7 +6,6 @@ the batch and the number of steps are ours.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -16,15 +15,15 @@ import numpy as np
 import xarray as xr
 from torch import Tensor
 
-from moe_lab import __version__
 from moe_lab.config import Config, require
+from moe_lab.origins import call_of, origin
 from moe_lab.pruning.checkpoints import FineTuned
 from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.model import TokenMoE
 from moe_lab.pruning.run import Run
 from moe_lab.pruning.starts import BranchStart, PlantedStart, RandomStart, Start
 from moe_lab.pruning.training import Training
-from moe_lab.trials import choose_device, choose_dtype, device_label
+from moe_lab.trials import choose_device, choose_dtype
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ def labels(run: Run) -> dict[str, Any]:
 def attrs(
     place: str, name: str, arguments: Mapping[str, Any], config: Mapping[str, Any], seed: int, device: str
 ) -> dict[str, Any]:
-    """How to make a Dataset again; plain values only, so that every file format can hold them.
+    """How to make a Dataset again.
 
     Args:
       place: "figure 5", say.
@@ -139,26 +138,19 @@ def attrs(
       arguments: of that function; those that are None are left out.
       config: all settings, as plain values.
     """
-    return {
-        "figure": place,
-        "call": call(name, arguments),
-        "config": json.dumps([config]),
-        "seed": seed,
-        "device": device_label(choose_device(device)),
-        "version": __version__,
-        "paper": f"pruning2024, {place}",
-    }
+    return origin(
+        figure=place,
+        call=call_of(name, arguments),
+        config=[config],
+        seed=seed,
+        device=device,
+        paper=f"pruning2024, {place}",
+    )
 
 
 def attrs_of(place: str, name: str, arguments: Mapping[str, Any], run: Run) -> dict[str, Any]:
     """`attrs` of what a single Run gives."""
     return attrs(place, name, arguments, run.record(), run.seed, run.device)
-
-
-def call(name: str, arguments: Mapping[str, Any]) -> str:
-    """The Python expression that calls a figure."""
-    written = (f"{key}={_code(value)}" for key, value in arguments.items() if value is not None)
-    return f"{name}({', '.join(written)})"
 
 
 def array(values: Tensor) -> np.ndarray:
@@ -170,13 +162,3 @@ def array(values: Tensor) -> np.ndarray:
 def variable(dims: Sequence[str], values: Any, meaning: str, units: str = "") -> xr.Variable:
     """Values with named axes, unit and meaning."""
     return xr.Variable(tuple(dims), values, {"units": units, "long_name": meaning})
-
-
-def _code(value: Any) -> str:
-    return value.code() if isinstance(value, Config) else repr(_plain(value))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple | list):
-        return tuple(_plain(item) for item in value)
-    return value.item() if isinstance(value, np.generic) else value

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from moe_lab import __version__
+from moe_lab.origins import origin_of
 from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.learner import Learner, group_size, start_weights
 from moe_lab.pruning.measures import MEASURES, examine, look
 from moe_lab.pruning.model import TokenMoE, Weights
 from moe_lab.pruning.run import Run
 from moe_lab.training import Snapshot
-from moe_lab.trials import choose_device, choose_dtype, device_label, threads_for
+from moe_lab.trials import choose_device, choose_dtype, threads_for
 
 
 def train(model: TokenMoE, task: TokenTask, **settings: Any) -> Iterator[Snapshot]:
@@ -149,12 +148,5 @@ class Training:
 
     @property
     def origin(self) -> dict[str, Any]:
-        """How to make this run again; plain values only, so that every file format can hold them."""
-        return {
-            "call": self.run.code(),
-            "config": json.dumps([self.run.record()]),
-            "seed": self.run.seed,
-            "device": device_label(self.device),
-            "version": __version__,
-            "paper": self.run.task.paper,
-        }
+        """How to make this run again."""
+        return origin_of(self.run, self.device)

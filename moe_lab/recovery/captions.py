@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import xarray as xr
 
-from moe_lab.config import require
+from moe_lab.origins import counted, figure_of
 from moe_lab.recovery.strokes import name_of
 from moe_lab.recovery.stuck import verdict
 
@@ -44,10 +44,7 @@ def kind_of(data: xr.Dataset) -> str:
     Raises:
       ValueError: it does not say, or is not from this room.
     """
-    said = data.attrs.get("figure", "")
-    proper = said in KINDS and str(data.attrs.get("paper", "")).startswith("gridlock2019")
-    require(proper, "data must come from one of the functions in figures", figure=said)
-    kind = KINDS[said]
+    kind = KINDS[figure_of(data, "gridlock2019", KINDS)]
     return "stuck map" if kind == "stuck" and data.sizes["k"] * data.sizes["samples"] > MOST_COLUMNS else kind
 
 
@@ -63,7 +60,7 @@ def _fits(data: xr.Dataset) -> str:
         one = data.sel({"method": method}).mean("trial")
         regressors, gates = (_range(one[name].values) for name in ("regressor_fit", "gating_fit"))
         parts.append(f"{name_of(method)} {regressors} and {gates}")
-    return f"Mean fits of regressors and gates over {_counted(data)}: {'; '.join(parts)}."
+    return f"Mean fits of regressors and gates over {counted(data.sizes['trial'])}: {'; '.join(parts)}."
 
 
 def _gates(data: xr.Dataset) -> str:
@@ -75,7 +72,7 @@ def _gates(data: xr.Dataset) -> str:
             for m in data["method"].values
         ]
         parts.append(f"n = {samples:,}: {', '.join(told)}")
-    return f"Mean gating fit over {_counted(data)}, with no EM of the regressors. {'; '.join(parts)}."
+    return f"Mean gating fit over {counted(data.sizes['trial'])}, with no EM of the regressors. {'; '.join(parts)}."
 
 
 def _stuck(data: xr.Dataset) -> str:
@@ -128,11 +125,6 @@ _SENTENCES: dict[str, Callable[[xr.Dataset], str]] = {
     "figure 4": _curves,
     "figure 6": _real,
 }
-
-
-def _counted(data: xr.Dataset) -> str:
-    count = data.sizes["trial"]
-    return "1 trial" if count == 1 else f"{count} trials"
 
 
 def _range(values: np.ndarray, form: str = "{:.3f}") -> str:

@@ -18,11 +18,12 @@ import numpy as np
 import xarray as xr
 
 from moe_lab.config import require
+from moe_lab.origins import listed
 from moe_lab.recovery.cells import FITS, FOUND, curve_cells, fit_cells
 from moe_lab.recovery.gate_figures import gates_by_moments
 from moe_lab.recovery.published import PLACES, REPLICATION, published
 from moe_lab.recovery.real import figure6
-from moe_lab.recovery.recipes import FROM_TRUTH, METHODS, Figure, listed
+from moe_lab.recovery.recipes import FROM_TRUTH, METHODS, Figure
 from moe_lab.recovery.run import BY_MOMENTS
 from moe_lab.recovery.stuck import stuck_rate, verdict
 from moe_lab.training import Measure

@@ -10,9 +10,10 @@ import xarray as xr
 
 from moe_lab.config import require
 from moe_lab.grid import Point
+from moe_lab.origins import listed
 from moe_lab.recovery.cells import FITS, fit_cells, fits
 from moe_lab.recovery.em import State
-from moe_lab.recovery.recipes import Figure, listed, run_of
+from moe_lab.recovery.recipes import Figure, run_of
 from moe_lab.recovery.run import BY_MOMENTS
 from moe_lab.recovery.training import after_regressors, draw_samples, random_start
 from moe_lab.trials import threads_for

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import xarray as xr
 
-from moe_lab.config import require
+from moe_lab.origins import figure_of
 from moe_lab.recovery.landscape_stuck import STUCK_ERROR
 
 KINDS = ("figure 2 (a)", "figure 2 (b)", "figure 3", "figure 4", "loss surface", "section 2")
@@ -28,10 +28,7 @@ def kind_of(data: xr.Dataset) -> str:
     Raises:
       ValueError: it does not say, or is not from here.
     """
-    said = data.attrs.get("figure", "")
-    proper = said in KINDS and str(data.attrs.get("paper", "")).startswith("gated2019")
-    require(proper, "data must come from one of the functions in landscape_figures", figure=said)
-    return str(said)
+    return figure_of(data, "gated2019", KINDS, "landscape_figures")
 
 
 def _compared(data: xr.Dataset) -> str:

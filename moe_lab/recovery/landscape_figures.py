@@ -16,7 +16,6 @@ infinity, towards .0014 beyond the truth's loss of .41 (the descents end at .002
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,8 +23,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from moe_lab import __version__
-from moe_lab.config import Config, require
+from moe_lab.config import require
+from moe_lab.origins import call_of, origin
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.gru import CONVENTIONS, GRU, gap_by_sharpness
 from moe_lab.recovery.landscape_stuck import stuck_at, where_l2_ended
@@ -33,7 +32,6 @@ from moe_lab.recovery.landscape_surface import Plane, surface
 from moe_lab.recovery.loss_run import PAPER_TASK, RECIPES, L2Loss, L4Loss, LogLoss, LossRun
 from moe_lab.recovery.loss_training import descend_run
 from moe_lab.training import collect
-from moe_lab.trials import choose_device, device_label
 
 _TAKEN = ("model", "task", "trials", "first_trial", "seed", "record_every")
 _LOSSES = ("L4", "l2")
@@ -254,17 +252,12 @@ def _second_stage(data: xr.Dataset, run: LossRun) -> xr.Dataset:
 def _attrs(
     place: str, name: str, arguments: Mapping[str, Any], more: Mapping[str, Any], runs: Sequence[LossRun]
 ) -> dict[str, Any]:
-    """How to make a Dataset again; plain values only, so that every file format can hold them."""
-    written = {key: value for key, value in {**arguments, **more}.items() if value is not None}
-    said = ", ".join(
-        f"{key}={value.code() if isinstance(value, Config) else repr(value)}" for key, value in written.items()
+    """How to make a Dataset again."""
+    return origin(
+        figure=place,
+        call=call_of(name, {**arguments, **more}),
+        config=[run.record() for run in runs],
+        seed=runs[0].seed if runs else 0,
+        device=runs[0].device if runs else "cpu",
+        paper=f"gated2019, {place}",
     )
-    return {
-        "figure": place,
-        "call": f"{name}({said})",
-        "config": json.dumps([run.record() for run in runs]),
-        "seed": runs[0].seed if runs else 0,
-        "device": device_label(choose_device(runs[0].device)) if runs else "cpu",
-        "version": __version__,
-        "paper": f"gated2019, {place}",
-    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from moe_lab import __version__
+from moe_lab.origins import origin_of
 from moe_lab.recovery import losses, measures
 from moe_lab.recovery.data import MixtureTask, Parameters, Samples
 from moe_lab.recovery.em import State
@@ -23,7 +22,7 @@ from moe_lab.recovery.tensor import oriented
 from moe_lab.recovery.training import random_start
 from moe_lab.recovery.transforms import transforms
 from moe_lab.training import Measure, Snapshot
-from moe_lab.trials import choose_device, choose_dtype, device_label, stream, threads_for
+from moe_lab.trials import choose_device, choose_dtype, stream, threads_for
 
 MEASURES = {
     "loss": Measure((), "", "the loss at these parameters, on the batch that comes next"),
@@ -184,14 +183,7 @@ class _Descents:
             finished=self.diverged | place.ended,
             diverged=self.diverged.copy(),
             coords={"expert": np.arange(1, run.task.experts + 1), "input": np.arange(1, run.task.dimension + 1)},
-            origin={
-                "call": run.code(),
-                "config": json.dumps([run.record()]),
-                "seed": run.seed,
-                "device": device_label(self.device),
-                "version": __version__,
-                "paper": "gated2019, section 3",
-            },
+            origin=origin_of(run, self.device, paper="gated2019, section 3"),
         )
 
 

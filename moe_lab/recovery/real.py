@@ -16,9 +16,10 @@ from torch import Tensor
 from moe_lab.config import require
 from moe_lab.datasets import Regression, diabetes, uci
 from moe_lab.grid import checked_axes
+from moe_lab.origins import listed
 from moe_lab.recovery.data import Inputs, MixtureTask
 from moe_lab.recovery.em import Moments, State, em, gate_newton, posterior
-from moe_lab.recovery.recipes import attrs_of, listed
+from moe_lab.recovery.recipes import attrs_of
 from moe_lab.recovery.run import JointEM, Method, Run, Spectral
 from moe_lab.recovery.spectral import find_regressors
 from moe_lab.recovery.tensor import RankError

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
-from moe_lab import __version__
 from moe_lab.config import require
 from moe_lab.grid import Point, checked_axes
+from moe_lab.origins import call_of, origin
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.run import BY_MOMENTS, JointEM, Method, Run, Spectral
 from moe_lab.sweep import sweep
 from moe_lab.training import Measure
-from moe_lab.trials import choose_device, choose_dtype, device_label
+from moe_lab.trials import choose_device, choose_dtype
 
 METHODS = (
     "orth-als",
@@ -223,30 +221,13 @@ def attrs_of(
     seed: int,
     device: str,
 ) -> dict[str, Any]:
-    """How to make a Dataset again; plain values only, so that every file format can hold them."""
+    """How to make a Dataset again."""
     rest = {name: value for name, value in more.items() if name not in _OF_SWEEP}
-    written = {name: value for name, value in {**arguments, **rest}.items() if value is not None}
-    return {
-        "figure": place,
-        "call": f"{name}({', '.join(f'{name}={plain(value)!r}' for name, value in written.items())})",
-        "config": json.dumps(list(records)),
-        "seed": seed,
-        "device": device_label(choose_device(device)),
-        "version": __version__,
-        "paper": f"gridlock2019, {place}",
-    }
-
-
-def listed(values: Any) -> tuple[Any, ...]:
-    """One value or several as a tuple of plain values."""
-    several = values if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str) else [values]
-    return tuple(plain(value) for value in several)
-
-
-def plain(value: Any) -> Any:
-    """A value as Python types, so that its repr is code."""
-    if isinstance(value, tuple | list):
-        return tuple(plain(item) for item in value)
-    if isinstance(value, np.generic):
-        return value.item()
-    return value if isinstance(value, str | int | float | None) else str(value)
+    return origin(
+        figure=place,
+        call=call_of(name, {**arguments, **rest}),
+        config=list(records),
+        seed=seed,
+        device=device,
+        paper=f"gridlock2019, {place}",
+    )

@@ -9,8 +9,9 @@ import numpy as np
 import xarray as xr
 
 from moe_lab.config import require
+from moe_lab.origins import listed
 from moe_lab.recovery.cells import FOUND, GAIN, VERDICTS, WINDOW, stuck_cells
-from moe_lab.recovery.recipes import Figure, listed
+from moe_lab.recovery.recipes import Figure
 from moe_lab.recovery.run import Spectral
 
 

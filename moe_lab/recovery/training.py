@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from moe_lab import __version__
+from moe_lab.origins import origin_of
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import MixtureTask, Samples
 from moe_lab.recovery.em import State, em, posterior
@@ -21,7 +20,7 @@ from moe_lab.recovery.run import BY_MOMENTS, JointEM, Method, Run, Spectral
 from moe_lab.recovery.spectral import find_regressors
 from moe_lab.recovery.transforms import transforms
 from moe_lab.training import Measure, Snapshot
-from moe_lab.trials import choose_device, choose_dtype, device_label, stream, threads_for
+from moe_lab.trials import choose_device, choose_dtype, stream, threads_for
 
 PHASES = ("regressors", "gates", "everything")
 MEASURES = {
@@ -206,12 +205,5 @@ def _snapshot(
         finished=broken | ended,
         diverged=broken,
         coords={},
-        origin={
-            "call": run.code(),
-            "config": json.dumps([run.record()]),
-            "seed": run.seed,
-            "device": device_label(device),
-            "version": __version__,
-            "paper": run.task.paper,
-        },
+        origin=origin_of(run, device),
     )

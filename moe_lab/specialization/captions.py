@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import xarray as xr
 
-from moe_lab.config import require
+from moe_lab.origins import counted, figure_of
 from moe_lab.specialization.strokes import name_of
 
 KINDS = {
@@ -45,10 +45,7 @@ def kind_of(data: xr.Dataset) -> str:
     Raises:
       ValueError: it does not say, or is not from this room.
     """
-    said = data.attrs.get("figure", "")
-    proper = said in KINDS and str(data.attrs.get("paper", "")).startswith("chen2022")
-    require(proper, "data must come from one of the functions in figures", figure=said)
-    return KINDS[said]
+    return KINDS[figure_of(data, "chen2022", KINDS)]
 
 
 def _compared(data: xr.Dataset) -> str:
@@ -59,7 +56,7 @@ def _compared(data: xr.Dataset) -> str:
         entropy = data["dispatch_entropy"].sel(model=name).median("trial")
         known = f", entropy {_range(entropy, '{:.2f}')}" if entropy.notnull().any() else ""
         parts.append(f"{name_of(name)} {accuracy}{known}")
-    return f"Medians of {_counted(data)}: {'; '.join(parts)}."
+    return f"Medians of {counted(data.sizes['trial'])}: {'; '.join(parts)}."
 
 
 def _dispatch(data: xr.Dataset) -> str:
@@ -82,7 +79,8 @@ def _single(data: xr.Dataset) -> str:
     ]
     bounded = data["optimum"].notnull().any()
     bound = f"; no single expert can pass {_percent(data['optimum'].max())} where α and γ are alike" if bounded else ""
-    return f"Medians of {_counted(data)}: {_listed(parts)}; the best training reached {100 * best:.1f} %{bound}."
+    trials = counted(data.sizes["trial"])
+    return f"Medians of {trials}: {_listed(parts)}; the best training reached {100 * best:.1f} %{bound}."
 
 
 def _entropy(data: xr.Dataset) -> str:
@@ -94,7 +92,7 @@ def _entropy(data: xr.Dataset) -> str:
         )
         for setting in data["setting"].values
     ]
-    return f"Median entropy at step {int(data['step'][-1])} ({_counted(data)}). {'; '.join(parts)}."
+    return f"Median entropy at step {int(data['step'][-1])} ({counted(data.sizes['trial'])}). {'; '.join(parts)}."
 
 
 def _products(data: xr.Dataset) -> str:
@@ -127,11 +125,6 @@ _SENTENCES: dict[str, Callable[[xr.Dataset], str]] = {
     "figure 4": _products,
     "figure 1": _tsne,
 }
-
-
-def _counted(data: xr.Dataset) -> str:
-    count = data.sizes["trial"]
-    return "1 trial" if count == 1 else f"{count} trials"
 
 
 def _number(value: xr.DataArray) -> str:

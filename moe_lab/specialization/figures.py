@@ -25,10 +25,11 @@ from typing import Any
 import xarray as xr
 
 from moe_lab.config import require
+from moe_lab.origins import listed
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.embedding import dispatch_table, tsne
 from moe_lab.specialization.published import PLACES, published
-from moe_lab.specialization.recipes import ALL, Figure, listed
+from moe_lab.specialization.recipes import ALL, Figure
 
 __all__ = [
     "ALL",

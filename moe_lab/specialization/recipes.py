@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,9 +10,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from moe_lab import __version__
 from moe_lab.config import require
 from moe_lab.grid import Point, checked_axes
+from moe_lab.origins import call_of, origin
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.measures import MEASURES
@@ -22,7 +21,7 @@ from moe_lab.specialization.run import Run
 from moe_lab.specialization.training import train_run
 from moe_lab.sweep import sweep
 from moe_lab.training import Measure
-from moe_lab.trials import choose_device, choose_dtype, device_label
+from moe_lab.trials import choose_device, choose_dtype
 
 ALL = ("moe-cubic", "moe-linear", "single-cubic", "single-linear")
 """The models of tables 1 and 3, by name: what it is, its activation and, after a second dash, J of a single expert."""
@@ -234,33 +233,18 @@ class Figure:
         return {"trials": self.trials, "seed": self.seed, **how, "samples": self.samples}
 
     def attrs(self, runs: Sequence[tuple[Point, Run]], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """How to make the Dataset again; plain values only, so that every file format can hold them."""
+        """How to make the Dataset again."""
         more = {name: value for name, value in self.more.items() if name not in _OF_SWEEP}
-        written = {name: value for name, value in {**arguments, **more}.items() if value is not None}
-        return {
-            "figure": self.place,
-            "call": f"{self.name}({', '.join(f'{name}={plain(value)!r}' for name, value in written.items())})",
-            "config": json.dumps([{"point": point, **run.record()} for point, run in runs]),
-            "objective": self.objective,
-            "seed": self.seed,
-            "device": device_label(choose_device(self.settings.get("device", "auto"))),
-            "version": __version__,
-            "paper": f"chen2022, {self.place}",
-        }
+        return origin(
+            figure=self.place,
+            call=call_of(self.name, {**arguments, **more}),
+            config=[{"point": point, **run.record()} for point, run in runs],
+            objective=self.objective,
+            seed=self.seed,
+            device=self.settings.get("device", "auto"),
+            paper=f"chen2022, {self.place}",
+        )
 
 
 def _over_steps(measure: Measure) -> Measure:
     return Measure(("step", *measure.dims), measure.unit, measure.meaning)
-
-
-def listed(values: Any) -> tuple[Any, ...]:
-    """One value or several as a tuple of plain values."""
-    several = values if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str) else [values]
-    return tuple(plain(value) for value in several)
-
-
-def plain(value: Any) -> Any:
-    """A value as Python types, so that its repr is code."""
-    if isinstance(value, tuple):
-        return tuple(plain(item) for item in value)
-    return value.item() if isinstance(value, np.generic) else value

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from moe_lab import __version__
+from moe_lab.origins import origin_of
 from moe_lab.specialization import model as models
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.learners import Learner, SingleLearner, SwitchLearner, block_size, draw_samples
 from moe_lab.specialization.measures import MEASURES
 from moe_lab.specialization.run import Run
 from moe_lab.training import Snapshot
-from moe_lab.trials import choose_device, choose_dtype, device_label, threads_for
+from moe_lab.trials import choose_device, choose_dtype, threads_for
 
 
 def train(model: models.Model, task: ClusterTask, **settings: Any) -> Iterator[Snapshot]:
@@ -121,17 +120,5 @@ class _Training:
             finished=self.finished.copy(),
             diverged=self.diverged.copy(),
             coords={},
-            origin=self._origin(),
+            origin=origin_of(self.run, self.device, stops=self.run.why_it_stops),
         )
-
-    def _origin(self) -> dict[str, Any]:
-        """How to make this run again; plain values only, so that every file format can hold them."""
-        return {
-            "call": self.run.code(),
-            "config": json.dumps([self.run.record()]),
-            "seed": self.run.seed,
-            "stops": self.run.why_it_stops,
-            "device": device_label(self.device),
-            "version": __version__,
-            "paper": self.run.task.paper,
-        }

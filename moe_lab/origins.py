@@ -1,0 +1,97 @@
+"""What a result says of itself: the call, settings and version that make it again, and which figure it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+
+from moe_lab import __version__
+from moe_lab.config import Config, require
+from moe_lab.trials import choose_device, device_label
+
+
+def origin(*, call: str, config: Any, seed: int, device: torch.device | str, paper: str, **more: Any) -> dict[str, Any]:
+    """The attrs of a Snapshot or Dataset: plain values only, so that every file format can hold them.
+
+    Args:
+      call: Python that makes the result again.
+      config: all settings, as plain values.
+      seed: of all streams.
+      device: where it was made, or the name that chose it.
+      paper: its key, and the place in it: "chen2022, table 3".
+      more: what else a room says.
+    """
+    on = choose_device(device) if isinstance(device, str) else device
+    return {
+        **more,
+        "call": call,
+        "config": json.dumps(config),
+        "seed": seed,
+        "device": device_label(on),
+        "version": __version__,
+        "paper": paper,
+    }
+
+
+def origin_of(run: Any, device: torch.device, paper: str = "", **more: Any) -> dict[str, Any]:
+    """The attrs of what one run gives: a RunConfig with a seed, whose task names its paper unless one is given."""
+    return origin(
+        call=run.code(),
+        config=[run.record()],
+        seed=run.seed,
+        device=device,
+        paper=paper or run.task.paper,
+        **more,
+    )
+
+
+def call_of(name: str, arguments: Mapping[str, Any]) -> str:
+    """The Python expression that calls a function; arguments that are None are left out."""
+    return f"{name}({', '.join(f'{key}={code(value)}' for key, value in arguments.items() if value is not None)})"
+
+
+def code(value: Any) -> str:
+    """A value as Python that makes it."""
+    if isinstance(value, Config):
+        return value.code()
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key!r}: {code(item)}" for key, item in value.items()) + "}"
+    return repr(plain(value))
+
+
+def plain(value: Any) -> Any:
+    """A value as Python types, so that its repr is code: numbers of NumPy, paths, and sequences of them."""
+    if isinstance(value, tuple | list):
+        return tuple(plain(item) for item in value)
+    if isinstance(value, np.generic):
+        return value.item()
+    return str(value) if isinstance(value, PurePath) else value
+
+
+def listed(values: Any) -> tuple[Any, ...]:
+    """One value or several as a tuple of plain values."""
+    several = values if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str) else [values]
+    return tuple(plain(value) for value in several)
+
+
+def figure_of(data: xr.Dataset, paper: str, known: Collection[str], module: str = "figures") -> str:
+    """Which of a paper's figures a Dataset holds, from its attrs.
+
+    Raises:
+      ValueError: it does not say, or is none of those known.
+    """
+    said = str(data.attrs.get("figure", ""))
+    proper = said in known and str(data.attrs.get("paper", "")).startswith(paper)
+    require(proper, f"data must come from one of the functions in {module}", figure=said)
+    return said
+
+
+def counted(count: int, word: str = "trial") -> str:
+    """ "1 trial", "3 trials"."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
