@@ -80,7 +80,7 @@ def _activations(table: str, settings: tuple[int, ...], seconds: tuple[float, fl
     return Measurement(
         f"chen2022/{table}",
         f"{FIGURES}:single_experts",
-        quick={"settings": settings, "samples": 500, "trials": 1},
+        quick={"settings": settings, "samples": 400, "trials": 1},
         full={"settings": settings, "samples": 16000, "trials": 1},
         seconds=seconds,
         split=("settings", "setting"),
@@ -90,7 +90,7 @@ def _activations(table: str, settings: tuple[int, ...], seconds: tuple[float, fl
     )
 
 
-_TABLE_7, _TABLE_8 = _activations("table7", (3,), (6, 165)), _activations("table8", (1, 2), (12, 330))
+_TABLE_7, _TABLE_8 = _activations("table7", (3,), (5, 165)), _activations("table8", (1, 2), (10, 330))
 
 
 def _all_fail(setting: int) -> Claim:
@@ -113,7 +113,7 @@ _TABLE_9 = Measurement(
     f"{FIGURES}:load_balancing",
     quick={"settings": SETTINGS, "samples": 4000, "trials": 2, "objective": "authors"},
     full={"settings": SETTINGS, "samples": 16000, "trials": 5, "objective": "authors"},
-    seconds=(13, 120),
+    seconds=(14, 120),
     split=("settings", "setting"),
     device=True,
     picture=PICTURE,

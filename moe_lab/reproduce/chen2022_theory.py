@@ -151,7 +151,7 @@ CLAIMS: tuple[Claim, ...] = (
         "",
     ),
     claim(
-        "remarkC.2/wider-noise-smoother",
+        "remarkc.2/wider-noise-smoother",
         "remark C.2",
         "Noise of a wider range or variance makes routing smoother: worst ratio of the wider over the narrower",
         "smoother",
@@ -166,7 +166,7 @@ CLAIMS: tuple[Claim, ...] = (
         "",
     ),
     claim(
-        "lemmaC.3/close-scores",
+        "lemmac.3/close-scores",
         "lemma C.3",
         "Experts with close scores get close shares: |p_m - p_m'| over M^2 |h_m - h_m'|",
         "at most 1",
@@ -176,7 +176,7 @@ CLAIMS: tuple[Claim, ...] = (
         "",
     ),
     claim(
-        "lemmaC.4/never-routed",
+        "lemmac.4/never-routed",
         "lemma C.4",
         "An expert whose score is at least 1 below the largest gets no sample: its largest probability",
         "0",
@@ -206,7 +206,7 @@ CLAIMS: tuple[Claim, ...] = (
         "the constant of the order 1/K is not told",
     ),
     claim(
-        "lemmaE.1/routers-sum-to-zero",
+        "lemmae.1/routers-sum-to-zero",
         "lemma E.1",
         "The sum of the routers stays 0: its largest product with a signal over the largest of a router",
         "0",
