@@ -30,7 +30,7 @@ TINY: Mapping[str, Mapping[str, Any]] = {
         "fine_tuning_steps": 2,
         "start": START,
     },
-    "efficiency": {"rho": (0.0, 0.5, 0.75), "neurons": 32, "dimension": 16, "samples": 2, "repeats": 2},
+    "efficiency": {"rho": (0.0, 0.5, 0.75), "neurons": 8, "dimension": 8, "samples": 1, "repeats": 1},
     "statements-planted": {"trials": 1, "test_samples": 100, "later_steps": 5},
     "statements-random": {"trials": 1, "test_samples": 100},
     "independence": {"trials": 1, "steps": 5},
