@@ -98,6 +98,7 @@ def accuracy_by_knob(
     *,
     task: Mapping[str, Any] | None = None,
     device: str = "auto",
+    **settings: Any,
 ) -> xr.Dataset:
     """Test accuracy of the three models on patterns of which one property changes, all else kept.
 
@@ -106,6 +107,7 @@ def accuracy_by_knob(
       values: its values.
       samples, trials, seed, device: as for figure 4.
       task: other parameters of PatternTask.
+      settings: other parameters of figure 4, such as epochs.
 
     Returns:
       test_accuracy(knob, model, trial).
@@ -117,6 +119,7 @@ def accuracy_by_knob(
             trials=trials,
             seed=seed,
             device=device,
+            **settings,
         )["test_accuracy"].sel(samples=samples, drop=True)
         for value in values
     ]

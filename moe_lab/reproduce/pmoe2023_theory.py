@@ -39,8 +39,6 @@ FOUR_CLASSES = _measured(
     quick={"patches_per_expert": (4, 5, 8), "samples": (60, 2000), "trials": 8, "classes": 4},
     full={"patches_per_expert": (4, 5, 8), "samples": (60, 1000, 4000), "trials": 20, "classes": 4},
     device=True,
-    picture=_PICTURE,
-    sees="The same with four classes and routers trained in pairs: from l = 5 on every class's pattern is kept.",
 )
 KEPT = _measured(
     "finding1-kept",
@@ -53,8 +51,8 @@ KEPT = _measured(
 GRADIENT = _measured(
     "lemmaE.1",
     "router_gradient",
-    (2, 15),
-    quick={"samples": (250, 1000, 4000), "trials": 30},
+    (4, 15),
+    quick={"samples": (250, 1000, 4000), "trials": 60},
     full={"samples": (250, 1000, 4000, 16000), "trials": 60},
 )
 GATES = Measurement(
