@@ -140,7 +140,7 @@ CLAIMS: tuple[Claim, ...] = (
         "each expert picks up one feature signal",
         FIGURE_4,
         second_signal,
-        Rule(None, in_kind=at_most(1 / 3)),
+        Rule(None, in_kind=at_most(1 / 3), of="median"),
         _CURVES,
     ),
     claim(
@@ -150,7 +150,7 @@ CLAIMS: tuple[Claim, ...] = (
         "almost do not learn center signals",
         FIGURE_4,
         _largest_ratio("expert_center", "expert_feature"),
-        Rule(None, in_kind=at_most(0.1)),
+        Rule(None, in_kind=at_most(0.1), of="median"),
         _CURVES,
     ),
     claim(
@@ -160,7 +160,7 @@ CLAIMS: tuple[Claim, ...] = (
         "the router picks up the corresponding center signal",
         FIGURE_4,
         matching_centers,
-        Rule(None, in_kind=at_least(0.9)),
+        Rule(None, in_kind=at_least(0.9), of="median"),
         _CURVES,
     ),
     claim(
@@ -170,7 +170,7 @@ CLAIMS: tuple[Claim, ...] = (
         "remain small",
         FIGURE_4,
         _largest_ratio("router_feature", "router_center"),
-        Rule(None, in_kind=at_most(0.5)),
+        Rule(None, in_kind=at_most(0.5), of="median"),
         _CURVES,
     ),
     claim(
