@@ -22,7 +22,7 @@ FIGURE_1 = Measurement(
     seconds=(8, 20),
     device=True,
     picture=PICTURE,
-    sees="Four linear experts share every cluster; of four cubic ones each gets a cluster of its own.",
+    sees="Linear experts share clusters and get some samples wrong; each of four cubic ones gets a cluster of its own.",
 )
 FIGURE_3 = Measurement(
     "chen2022/figure3",
