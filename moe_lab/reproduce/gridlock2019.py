@@ -62,14 +62,14 @@ def _cell(place: str, axis: str, at: float | str, name: str) -> Claim:
     theirs = published(place).sel({axis: at})
     value, spread = float(theirs[name]), float(theirs[f"{name}_std"])
     short = place.replace(" ", "")
-    where = f"p={at:g}" if isinstance(at, float) else at
+    where = f"p = {at:g}" if isinstance(at, float) else at
     setting = f"inputs of which a share p={at:g} is from the first Gaussian" if axis == "first_share" else f"{at} gates"
 
     def read(data: xr.Dataset) -> xr.DataArray:
         return data[name].sel({axis: at, "method": "orth-als"})
 
     return Claim(
-        f"gridlock2019/{short}/{where}-{name.replace('_', '-')}",
+        f"gridlock2019/{short}/{where.replace(' = ', '')}-{name.replace('_', '-')}",
         f"{place}, {where}",
         f"Orth-ALS on the full tensor {_MEASURED[name]}, with {setting} (n = 2000)",
         Published(value, spread),
