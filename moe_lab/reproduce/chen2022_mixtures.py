@@ -126,7 +126,7 @@ def _mixture(setting: int, kind: str, measure: str, objective: str) -> Claim:
     theirs = published("table 3").sel(setting=setting, model=f"moe-{_KINDS[kind]}")
     value, spread = float(theirs[measure]), float(theirs[f"{measure}_std"])
     entropy, authors = measure == "dispatch_entropy", objective == "authors"
-    away = max((2 if authors else 1) * spread, 0.1 if entropy else 0.005)
+    away = (2 if authors else 1) * max(spread, 0.1 if entropy else 0.005)
     of = "median" if kind == "nonlinear" else "mean"
     upward = entropy == (kind == "linear")
     rule = Rule(at_least(value - away) if upward else at_most(value + away), of=of)
