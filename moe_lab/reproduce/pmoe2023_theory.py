@@ -256,19 +256,19 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     _by_patches(
         "cnn",
-        Rule(None, at_most(-0.05)),
+        Rule(None, at_most(-0.1)),
         "with more patches the CNN needs more samples: from the same number its accuracy falls",
         _FIXED_SIZES,
     ),
     _by_patches(
         "separate",
-        Rule(None, at_least(-0.05)),
+        Rule(None, at_least(-0.1)),
         "the experts of separate training need no more samples when there are more patches",
         _FIXED_SIZES,
     ),
     _by_patches(
         "joint",
-        Rule(None, at_least(-0.05)),
+        Rule(None, at_least(-0.1)),
         "joint training needs no more samples when there are more patches",
         _FIXED_SIZES,
     ),
