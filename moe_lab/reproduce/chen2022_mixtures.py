@@ -5,7 +5,8 @@ accuracy at least, and an entropy at most, a published standard deviation away. 
 accuracy at most, and an entropy at least, so far away. Of nonlinear experts the median of the trials is judged: single
 trials, in which two clusters share an expert, lie far out. Deviations under half a point (accuracy) or .1 nats
 (entropy, 7 % of log 4) count as that much: fewer samples cost as much. With the authors' objective two deviations are
-allowed: their ten trainings share one data set, so do ours, and both means move with it.
+allowed: their ten trainings share one data set, so do ours, and both means move with it. Nonlinear experts move so far
+that only this is judged there: they are beyond the published linear number by its deviation, in kind.
 
 Single experts have no published deviation. Of linear ones three points are allowed, two or three deviations between our
 trainings. Cubic ones need 16,000 samples to come near their numbers; what is judged is that they fail.
@@ -32,7 +33,8 @@ HIGH_ENTROPY = math.log(4) / 4
 _LARGEST_NONLINEAR = 0.2
 """In nats: above the largest published entropy of a nonlinear mixture, .171."""
 _UNSTEADY = (
-    "from one data set to another the median moves between .11 and .42 (8,000 samples); half of log 4 is the rule"
+    "our trainings share one data set too, and with some data sets all of them are worse (setting 1, 8,000 samples: "
+    "a median of 98.0 % and .64 nats at one seed, 100.0 % and .05 at another), so that the number is met by chance"
 )
 _NOT_LITERAL = (
     "the published linear numbers are those of the authors' objective (see the claims ending in -authors); algorithm 1 "
@@ -116,10 +118,10 @@ def _place(setting: int) -> tuple[str, str]:
     )
 
 
-def _reason(kind: str, authors: bool, setting: int, entropy: bool) -> str:
-    if kind == "linear" and not authors:
-        return _NOT_LITERAL
-    return _UNSTEADY if kind == "nonlinear" and authors and setting == 2 and entropy else ""
+def _reason(kind: str, authors: bool) -> str:
+    if kind == "nonlinear":
+        return _UNSTEADY if authors else ""
+    return "" if authors else _NOT_LITERAL
 
 
 def _mixture(setting: int, kind: str, measure: str, objective: str) -> Claim:
@@ -132,8 +134,11 @@ def _mixture(setting: int, kind: str, measure: str, objective: str) -> Claim:
     rule = Rule(at_least(value - away) if upward else at_most(value + away), of=of)
     if kind == "linear" and entropy and not authors:
         rule = Rule(None, in_kind=at_least(_LARGEST_NONLINEAR))  # "consistently larger", appendix A.2
-    if kind == "nonlinear" and entropy and authors and setting == 2:
-        rule = Rule(None, in_kind=at_most(2 * HIGH_ENTROPY), of="median")
+    if kind == "nonlinear" and authors:
+        linear = published("table 3").sel(setting=setting, model="moe-linear")
+        apart = max(float(linear[f"{measure}_std"]), 0.1 if entropy else 0.005)
+        beyond = float(linear[measure]) + (-apart if entropy else apart)
+        rule = Rule(None, in_kind=at_most(beyond) if entropy else at_least(beyond), of="median")
     what = f"a dispatch entropy of {value:.3f} nats" if entropy else f"{100 * value:.2f} % of the test samples"
     how = "with the authors' objective" if authors else "under algorithm 1"
     words = {("nonlinear", False): "reach", ("nonlinear", True): "come down to", ("linear", True): "keep"}
@@ -148,7 +153,7 @@ def _mixture(setting: int, kind: str, measure: str, objective: str) -> Claim:
         _MIXTURES[kind, objective],
         _reader(measure, setting, f"moe-{_KINDS[kind]}"),
         rule,
-        reason=_reason(kind, authors, setting, entropy),
+        reason=_reason(kind, authors),
         unit="nats" if entropy else "",
     )
 
