@@ -82,7 +82,7 @@ def _cell(place: str, axis: str, at: float | str, name: str) -> Claim:
 
 _TAILS = (
     "Single trials whose third moment has an outlier end as low as .5 and pull the mean below the published one, whose "
-    "printed spread is a fifth of what 1000 trials have; the median trial has .92 (regressors) and .96 (gates)"
+    "printed spread is a fifth of what 300 trials have; the median trial has .92 (regressors) and .96 (gates)"
 )
 
 
@@ -132,7 +132,7 @@ def _least_of_both(data: xr.Dataset) -> np.ndarray:
 
 
 _TABLES = (
-    # p = .7 stands on the edge of what is published (.901 of .90 and .924 of .93, over 1500 trials): no number of
+    # p = .7 stands on the edge of what is published (.901 of .90 and .924 of .93, over 300 trials): no number of
     # trials would decide it twice alike. It counts in the row.
     *(_cell("table 1", "first_share", p, name) for name in _MEASURED for p in _SHARES if p != 0.7),
     *(_row(name) for name in _MEASURED),
