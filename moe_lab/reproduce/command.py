@@ -82,7 +82,7 @@ def run(
     write_whole(folder / "results.json", (json.dumps(records, indent=1, allow_nan=False) + "\n").encode())
     console.print(table(rows))
     pictures = pictured([row.claim for row in rows], done)
-    write_whole(folder / "report.html", page(rows, pictures, order, device_label(on)).encode())
+    write_whole(folder / "report.html", page(rows, pictures, order, device_label(on), names).encode())
     minutes = (time.perf_counter() - started) / 60
     console.print(f"{tally(rows)}; {minutes:.1f} minutes on {device_label(on)}, seed {seed}, {budget} budget")
     console.print(f"written to {folder}: results.json, report.html", soft_wrap=True)

@@ -22,7 +22,9 @@ from moe_lab.reproduce.verdicts import Row, tally
 _VERSIONS = ("torch", "numpy", "scipy", "xarray", "scikit-learn", "matplotlib")
 
 
-def page(rows: Sequence[Row], data: Mapping[str, xr.Dataset], order: Order, device: str) -> str:
+def page(
+    rows: Sequence[Row], data: Mapping[str, xr.Dataset], order: Order, device: str, names: Sequence[str] = ()
+) -> str:
     """The whole page: nothing in it is fetched from elsewhere.
 
     Args:
@@ -30,6 +32,7 @@ def page(rows: Sequence[Row], data: Mapping[str, xr.Dataset], order: Order, devi
       data: the Datasets of measurements that have a picture, by name.
       order: how they were measured.
       device: on what, in words.
+      names: of claims, as they were asked for.
     """
     papers = [_paper(key, [row for row in rows if row.claim.paper == key], data) for key in PAPERS]
     template = Environment(
@@ -39,27 +42,41 @@ def page(rows: Sequence[Row], data: Mapping[str, xr.Dataset], order: Order, devi
     about = {"moe_lab": __version__, "Python": platform.python_version(), **versions, "platform": platform.platform()}
     found = [paper for paper in papers if paper["rows"]]
     return template.render(
-        papers=found, order=order, device=device, versions=about, tally=tally(rows), command=_command(rows, order)
+        papers=found, order=order, device=device, versions=about, tally=tally(rows), command=_command(names, order)
     )
 
 
-def _command(rows: Sequence[Row], order: Order) -> str:
+def _command(names: Sequence[str], order: Order) -> str:
     """The command that makes this page again."""
-    papers = list(dict.fromkeys(row.claim.paper for row in rows))
-    names = "" if len(papers) == len(PAPERS) else " ".join(papers) + " "
-    return f"moe-lab reproduce {names}--budget {order.budget} --seed {order.seed} --device {order.device}"
+    data = "" if order.data is None else " --data FOLDER"
+    asked = "".join(f"{name} " for name in names)
+    return f"moe-lab reproduce {asked}--budget {order.budget} --seed {order.seed} --device {order.device}{data}"
 
 
 def _paper(key: str, rows: Sequence[Row], data: Mapping[str, xr.Dataset]) -> dict[str, Any]:
-    shown: dict[str, Measurement] = {row.claim.measurement.name: row.claim.measurement for row in rows}
     return {
         "key": key,
         "title": PAPERS[key],
         "tally": tally(rows),
         "rows": rows,
-        "pictures": [_picture(one, data[name]) for name, one in shown.items() if name in data],
+        "parts": _parts(rows, data),
         "errata": [(one, checked(one)) for one in errata() if one.paper == key] if rows else [],
     }
+
+
+def _parts(rows: Sequence[Row], data: Mapping[str, xr.Dataset]) -> list[dict[str, Any]]:
+    """The rows of each measurement above its picture; those without one go on in the same table."""
+    by_measurement: dict[str, list[Row]] = {}
+    for row in rows:
+        by_measurement.setdefault(row.claim.measurement.name, []).append(row)
+    parts: list[dict[str, Any]] = []
+    for name, some in by_measurement.items():
+        picture = _picture(some[0].claim.measurement, data[name]) if name in data else None
+        if parts and parts[-1]["picture"] is None:
+            parts[-1] = {"rows": [*parts[-1]["rows"], *some], "picture": picture}
+        else:
+            parts.append({"rows": some, "picture": picture})
+    return parts
 
 
 def _picture(measurement: Measurement, data: xr.Dataset) -> dict[str, str]:

@@ -123,8 +123,14 @@ def counts(rows: Sequence[Row]) -> dict[Verdict, int]:
 
 
 def tally(rows: Sequence[Row]) -> str:
-    """The counts in words."""
-    return ", ".join(f"{number} {verdict}" for verdict, number in counts(rows).items())
+    """The counts in words: "1 agrees, 2 differ"."""
+    return ", ".join(
+        f"{number} {verdict if number == 1 else _PLURAL.get(verdict, verdict)}"
+        for verdict, number in counts(rows).items()
+    )
+
+
+_PLURAL = {"agrees": "agree", "agrees in kind": "agree in kind", "differs": "differ", "needs data": "need data"}
 
 
 def pictured(claims: Sequence[Claim], done: Mapping[str, Sequence[Done]]) -> dict[str, xr.Dataset]:

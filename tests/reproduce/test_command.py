@@ -44,14 +44,14 @@ def test_it_measures_judges_and_writes(
 
 
 def test_the_report_stands_on_its_own(few: tuple[Claim, ...], tmp_path: Path) -> None:
-    assert call("--out", str(tmp_path), "--jobs", "1", "--seed", "3") == 0
+    assert call("pmoe2023", "chen2022/squares", "--out", str(tmp_path), "--jobs", "1", "--seed", "3") == 0
     page = (tmp_path / "report.html").read_text()
     assert "data:image/png;base64," in page and "Squares rise." in page
     assert not re.search(r"(src|href)=\"(?!data:|#)", page), "nothing is fetched from elsewhere"
     for claim in few:
         assert claim.id in page and claim.statement in page and claim.rule.words in page
     assert "measure_runs.squares(numbers=(2,), trials=3, seed=3" in page
-    assert "moe-lab reproduce pmoe2023 chen2022 --budget quick --seed 3" in page
+    assert "moe-lab reproduce pmoe2023 chen2022/squares --budget quick --seed 3" in page
     assert re.search(r"torch \d+\.\d+", page) and "seed 3" in page
 
 
