@@ -194,7 +194,9 @@ _KINDS = {
     "tuple_type": _SEQUENCE,
     "list_type": _SEQUENCE,
     "path_type": ("a path", "paths"),
+    "string_unicode": ("text that can be written as Unicode", "texts that can be written as Unicode"),
 }
+_NO_TEXT = {bool: "bool_type", int: "int_type", float: "float_type"}
 _RULES = {
     "greater_than_equal": ("at least", "ge"),
     "greater_than": ("greater than", "gt"),
@@ -216,6 +218,8 @@ def _sentence(cls: type[Config], problem: ErrorDetails) -> str:
     short = knobs[name].symbol if name in knobs and knobs[name].symbol else name
     value = problem["input"]
     annotation = cls.model_fields[name].annotation if name in cls.model_fields else None
+    if kind == "string_unicode":  # pydantic reads text before it asks whether text is wanted
+        kind = next((_NO_TEXT[one] for one in (annotation, *get_args(annotation)) if one in _NO_TEXT), kind)
     if kind in _RULES:
         words, key = _RULES[kind]
         rule = f"must be {words} {context[key]:g}"

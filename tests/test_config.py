@@ -115,6 +115,7 @@ SENTENCES = [
     ({"width": 10}, "width (w) must be at most 9: got w=10"),
     ({"width": 2.5}, "width (w) must be a whole number: got w=2.5"),
     ({"width": "x"}, "width (w) must be a whole number: got w='x'"),
+    ({"width": "\ud800"}, "width (w) must be a whole number: got w='\\ud800'"),
     ({"width": None}, "width (w) must be a whole number: got w=None"),
     ({"width": float("nan")}, "width (w) must be a finite number: got w=nan"),
     ({"light": 0}, "light must be greater than 0: got light=0"),
