@@ -78,7 +78,7 @@ class TestClaims:
     def test_every_claim_and_erratum_is_there_with_its_rule(self):
         page = claims_page(None)
         for claim in claims():
-            row = [f"{claim.where} ({claim.id})", claim.statement, claim.published.words, claim.rule.words]
+            row = [f"{claim.where} ({claim.id})", claim.sentence, claim.published.words, claim.rule.words]
             assert table(["a"] * 4, [row]).splitlines()[-1] in page
         assert all(escaped(one.instead) in page for one in errata())
         assert "verdict" not in page

@@ -75,7 +75,7 @@ def _claims(paper: str, found: Mapping[str, Mapping[str, Any]] | None) -> str:
     rows = []
     for claim in claims():
         if claim.paper == paper:
-            row = [f"{claim.where} ({claim.id})", claim.statement, claim.published.words, claim.rule.words]
+            row = [f"{claim.where} ({claim.id})", claim.sentence, claim.published.words, claim.rule.words]
             if found is not None:
                 row += _measured(found.get(claim.id))
             rows.append(row)

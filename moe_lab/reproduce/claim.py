@@ -212,9 +212,20 @@ class Claim:
     def paper(self) -> str:
         return self.id.split("/")[0]
 
+    @property
+    def sentence(self) -> str:
+        return sentence(self.statement)
+
     def values(self, data: xr.Dataset) -> np.ndarray:
         """(trial,) the measured numbers."""
         return np.atleast_1d(np.asarray(self.read(data), dtype=np.float64)).reshape(-1)
+
+
+def sentence(words: str) -> str:
+    """The words with a capital and a full stop; a symbol that comes first, such as l*, stays as it is."""
+    first = words.split(maxsplit=1)[0].rstrip(",:;") if words else ""
+    plain = first.isalpha() and (len(first) > 1 or first == "a")
+    return (words[0].upper() + words[1:] if plain else words).removesuffix(".") + "." if words else ""
 
 
 @dataclass(frozen=True)

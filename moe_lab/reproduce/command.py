@@ -207,6 +207,6 @@ def show(names: Sequence[str] = ()) -> None:
         quick, full = claim.measurement.seconds
         lack = missing(claim.measurement, None)
         console.print(f"[bold]{claim.id}[/]  ({claim.where}; about {quick:.0f} s quick, {full:.0f} s full)")
-        console.print(f"    {claim.statement}. Published: {claim.published.words}.", markup=False)
+        console.print(f"    {claim.sentence} Published: {claim.published.words}.", markup=False)
         console.print(f"    Rule: {claim.rule.words}.{f' It {lack}.' if lack else ''}", markup=False)
     console.print(f"{len(claims)} claims")

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from moe_lab import __version__
-from moe_lab.reproduce.claim import VERDICTS, Claim, Verdict
+from moe_lab.reproduce.claim import VERDICTS, Claim, Verdict, sentence
 from moe_lab.reproduce.runner import Done, Order, joined, missing, summary
 
 
@@ -45,7 +45,7 @@ class Row:
             return self.note
         if self.verdict == "agrees":
             return ""
-        return self.claim.reason or ("no reason is known" if self.verdict == "differs" else "")
+        return sentence(self.claim.reason or ("no reason is known" if self.verdict == "differs" else ""))
 
     @property
     def measured(self) -> str:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from moe_lab.reproduce.claim import Published, Rule, at_least, at_most, near
+from moe_lab.reproduce.claim import Published, Rule, at_least, at_most, near, sentence
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,17 @@ def test_nonsense_is_refused() -> None:
         Rule((0, 1), of="mode")
     with pytest.raises(ValueError, match="a paper publishes a value or a relation"):
         Published()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("the gates are found", "The gates are found."),
+        ("l* patches suffice.", "l* patches suffice."),
+        ("k experts", "k experts."),
+        ("a router", "A router."),
+        ("", ""),
+    ],
+)
+def test_a_sentence_begins_with_a_capital_unless_with_a_symbol(words: str, said: str) -> None:
+    assert sentence(words) == said

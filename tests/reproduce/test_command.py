@@ -40,7 +40,7 @@ def test_it_measures_judges_and_writes(
     assert second["device"] == "cpu" and second["seed"] == 0 and second["seconds"] >= 0
     assert second["config"]["budget"] == "quick" and len(second["config"]["calls"]) == 3
     assert records[0]["measured"] is None and "--data" in records[0]["reason"]
-    assert records[2]["reason"] == "three is larger" and records[1]["reason"] == ""
+    assert records[2]["reason"] == "Three is larger." and records[1]["reason"] == ""
 
 
 def test_the_report_stands_on_its_own(few: tuple[Claim, ...], tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_the_report_stands_on_its_own(few: tuple[Claim, ...], tmp_path: Path) ->
     assert "data:image/png;base64," in page and "Squares rise." in page
     assert not re.search(r"(src|href)=\"(?!data:|#)", page), "nothing is fetched from elsewhere"
     for claim in few:
-        assert claim.id in page and claim.statement in page and claim.rule.words in page
+        assert claim.id in page and claim.sentence in page and claim.rule.words in page
     assert "measure_runs.squares(numbers=(2,), trials=3, seed=3" in page
     assert "moe-lab reproduce pmoe2023 chen2022/squares --budget quick --seed 3" in page
     assert re.search(r"torch \d+\.\d+", page) and "seed 3" in page
