@@ -224,7 +224,7 @@ class Claim:
 def sentence(words: str) -> str:
     """The words with a capital and a full stop; a symbol that comes first, such as l*, stays as it is."""
     first = words.split(maxsplit=1)[0].rstrip(",:;") if words else ""
-    plain = first.isalpha() and (len(first) > 1 or first == "a")
+    plain = first.replace("-", "").isalpha() and (len(first) > 1 or first == "a")
     return (words[0].upper() + words[1:] if plain else words).removesuffix(".") + "." if words else ""
 
 

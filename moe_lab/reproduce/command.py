@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,7 +76,9 @@ def run(
     )
     console = Console(highlight=False)
     started = time.perf_counter()
-    with _workers(cluster):
+    with _workers(cluster), warnings.catch_warnings():
+        # joblib begins a worker anew once it holds much memory, and says so to whoever reads the progress
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
         done = _measure(claims, order, parallel, console)
     rows = judged(claims, done, order)
     records = [row.record(order) for row in rows]
