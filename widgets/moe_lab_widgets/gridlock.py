@@ -20,7 +20,7 @@ from moe_lab_widgets.gridlock_curves import short
 from moe_lab_widgets.gridlock_picture import GridlockPicture
 from moe_lab_widgets.gridlock_record import Frame, Past, side_by_side
 from moe_lab_widgets.gridlock_stories import STORIES
-from moe_lab_widgets.lab import Lab
+from moe_lab_widgets.lab import Lab, model_axis
 from moe_lab_widgets.specialization_curves import median
 
 
@@ -55,10 +55,7 @@ class GridlockLab(Lab):
     def data(self, records: Sequence[Frame]) -> xr.Dataset:
         """Both methods along a `model` axis, with the call that makes each."""
         names = list(self.parts(records[-1]))
-        sets = [collect(records[-1].shots(name)) for name in names]
-        models = xr.DataArray(names, dims="model", name="model")
-        joined = xr.concat(sets, models, join="outer", combine_attrs="drop_conflicts")
-        return joined.assign_attrs({f"call_{name}": one.attrs["call"] for name, one in zip(names, sets, strict=True)})
+        return model_axis(names, [collect(records[-1].shots(name)) for name in names])
 
     # ---- words ----
 

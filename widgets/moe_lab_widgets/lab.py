@@ -86,6 +86,13 @@ def given(config: type[AnyConfig], values: Mapping[str, Any]) -> AnyConfig:
     return config(**{name: value for name, value in values.items() if name in declared})
 
 
+def model_axis(names: Sequence[str], sets: Sequence[xr.Dataset]) -> xr.Dataset:
+    """Datasets of several models along a `model` axis, with the call that makes each."""
+    models = xr.DataArray(list(names), dims="model", name="model")
+    joined = xr.concat(sets, models, join="outer", combine_attrs="drop_conflicts")
+    return joined.assign_attrs({f"call_{name}": one.attrs["call"] for name, one in zip(names, sets, strict=True)})
+
+
 class Lab(Wiring):
     """See the module's text for how to make one.
 

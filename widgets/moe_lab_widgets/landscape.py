@@ -13,7 +13,7 @@ from moe_lab.recovery.loss_training import descend_run
 from moe_lab.training import Snapshot, collect
 from moe_lab_widgets import landscape_settings as of
 from moe_lab_widgets.gridlock_curves import short
-from moe_lab_widgets.lab import Lab
+from moe_lab_widgets.lab import Lab, model_axis
 from moe_lab_widgets.landscape_curves import NAMES
 from moe_lab_widgets.landscape_picture import LandscapePicture
 from moe_lab_widgets.landscape_record import METHODS, Frame, Past, side_by_side
@@ -51,10 +51,7 @@ class LandscapeLab(Lab):
     def data(self, records: Sequence[Frame]) -> xr.Dataset:
         """Both descents along a `model` axis, with the call that makes each."""
         names = list(self.parts(records[-1]))
-        sets = [collect(records[-1].shots(name)) for name in names]
-        models = xr.DataArray(names, dims="model", name="model")
-        joined = xr.concat(sets, models, join="outer", combine_attrs="drop_conflicts")
-        return joined.assign_attrs({f"call_{name}": one.attrs["call"] for name, one in zip(names, sets, strict=True)})
+        return model_axis(names, [collect(records[-1].shots(name)) for name in names])
 
     # ---- words ----
 

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from moe_lab import look
 from moe_lab.recovery.landscape_stuck import STUCK_ERROR, STUCK_GAIN
-from moe_lab_widgets.gridlock_curves import short
+from moe_lab_widgets.gridlock_curves import numbers, short
 from moe_lab_widgets.landscape_record import METHODS, Frame
 from moe_lab_widgets.picture import Strip
 from moe_lab_widgets.router_scene import Panel, Scene
-from moe_lab_widgets.specialization_cells import Grid, stamp, write
 from moe_lab_widgets.specialization_curves import median
 
 TOP, HEIGHT = 100, 246
@@ -110,7 +109,7 @@ class Errors(Panel):
             ends.append(float(middle[-1]) if len(middle) else np.nan)
         self._name(ends)
         self.words = [self._row(record, method) for method in METHODS]
-        self.counts.set_pixels(self._table(self.words))
+        self.counts.set_pixels(numbers(self.scene, self.words, self.WIDE))
 
     @staticmethod
     def _row(record: Frame, method: str) -> list[str]:
@@ -127,14 +126,6 @@ class Errors(Panel):
             line = self.names[METHODS[i]]
             self.say(line, place, NAMES[METHODS[i]], short(ends[i]), size=look.SMALL_SIZE)
             line.set_data([1.06], [place])
-
-    def _table(self, rows: list[list[str]]) -> NDArray[np.uint8]:
-        grid = Grid(len(rows), 3, 17, self.WIDE, self.scene.scale)
-        pixels = grid.blank()
-        for (row, column), word in np.ndenumerate(np.array(rows)):
-            ink = stamp(str(word), look.TEXT_SIZE, look.BASE_DPI * self.scene.scale, bold=True)
-            write(pixels, ink, look.INK, grid.middle(row, column))
-        return pixels
 
     def keep(self, record: Frame) -> None:
         """Keeps both medians up to a record."""

@@ -11,7 +11,7 @@ import xarray as xr
 from moe_lab.specialization import train_run
 from moe_lab.training import Snapshot, collect
 from moe_lab_widgets import specialization_settings as of
-from moe_lab_widgets.lab import Lab
+from moe_lab_widgets.lab import Lab, model_axis
 from moe_lab_widgets.specialization_curves import median, number, percent
 from moe_lab_widgets.specialization_picture import SpecializationPicture
 from moe_lab_widgets.specialization_record import Frame, side_by_side
@@ -61,10 +61,7 @@ class SpecializationLab(Lab):
         for name in names:
             shots = {id(part): part for record in records if (part := self.parts(record).get(name)) is not None}
             sets.append(collect(shots.values()))  # each once, although one that has ended stays
-        models = xr.DataArray(names, dims="model", name="model")
-        joined = xr.concat(sets, models, join="outer", combine_attrs="drop_conflicts")
-        calls = {f"call_{name}": one.attrs["call"] for name, one in zip(names, sets, strict=True)}
-        return joined.assign_attrs(calls)
+        return model_axis(names, sets)
 
     # ---- knobs that depend on others ----
 
