@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -54,3 +55,13 @@ def move(lab: Lab, name: str, value: Any) -> None:
     """As a hand moves the widget."""
     widget = lab.controls.seed if name == "seed" else lab.controls.knobs[name]
     widget.value = value
+
+
+def check_that_closing_leaves_nothing(kind: type[AnyLab], small: Mapping[str, Any]) -> None:
+    """No thread and no widget is left of a Lab that was closed while it ran."""
+    before = set(threading.enumerate())
+    lab = kind(**small)
+    assert set(threading.enumerate()) > before
+    lab.close()
+    assert set(threading.enumerate()) <= before
+    assert lab.picture.image.comm is None

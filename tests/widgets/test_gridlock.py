@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from moe_lab_widgets.gridlock_settings import (
     seconds_of_step,
 )
 from tests.widgets.gridlocks import AFTER, POWER, SMALL, Make, done, make, move, pixels, shown
+from tests.widgets.labs import check_that_closing_leaves_nothing
 
 __all__ = ["make"]
 DEFAULTS = {knob.name: knob.default for knob in KNOBS} | {"seed": 0}
@@ -311,12 +311,7 @@ def test_headless_it_runs_inside_the_cell_and_errors_reach_it(monkeypatch: pytes
 
 
 def test_closing_leaves_no_thread_and_no_widget() -> None:
-    before = set(threading.enumerate())
-    lab = GridlockLab(**SMALL)
-    assert set(threading.enumerate()) > before
-    lab.close()
-    assert set(threading.enumerate()) <= before
-    assert lab.picture.image.comm is None
+    check_that_closing_leaves_nothing(GridlockLab, SMALL)
 
 
 def test_a_run_that_does_not_wait_is_drawn_more_rarely(make: Make) -> None:

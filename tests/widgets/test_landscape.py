@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from moe_lab.config import ConfigError
 from moe_lab_widgets import LandscapeLab, landscape_settings
 from moe_lab_widgets.landscape_record import METHODS
 from moe_lab_widgets.landscape_settings import KNOBS, LIVE, LOOKS, SLOWEST_PIECE, record_every, seconds_of_step
+from tests.widgets.labs import check_that_closing_leaves_nothing
 from tests.widgets.landscapes import FEW, SMALL, Make, done, make, move, pixels, shown
 
 __all__ = ["make"]
@@ -269,9 +269,4 @@ def test_headless_it_runs_inside_the_cell_and_errors_reach_it(monkeypatch: pytes
 
 
 def test_closing_leaves_no_thread_and_no_widget() -> None:
-    before = set(threading.enumerate())
-    lab = LandscapeLab(**SMALL)
-    assert set(threading.enumerate()) > before
-    lab.close()
-    assert set(threading.enumerate()) <= before
-    assert lab.picture.image.comm is None
+    check_that_closing_leaves_nothing(LandscapeLab, SMALL)

@@ -20,7 +20,7 @@ from moe_lab_widgets import PruningLab
 from moe_lab_widgets import pruning_settings as of
 from moe_lab_widgets.pruning_record import outcome
 from moe_lab_widgets.pruning_settings import KNOBS, LOOKS, code, recipe, record_every, run_of
-from tests.widgets.labs import making, move, pixels
+from tests.widgets.labs import check_that_closing_leaves_nothing, making, move, pixels
 from tests.widgets.prunings import DEFAULTS, SMALL, Make, done, frames, make, view_of
 
 __all__ = ["make"]
@@ -397,12 +397,7 @@ def test_headless_it_trains_inside_the_cell_and_errors_reach_it(monkeypatch: pyt
 
 
 def test_closing_leaves_no_thread_and_no_widget() -> None:
-    before = set(threading.enumerate())
-    lab = PruningLab(**SMALL)
-    assert set(threading.enumerate()) > before
-    lab.close()
-    assert set(threading.enumerate()) <= before
-    assert lab.picture.image.comm is None
+    check_that_closing_leaves_nothing(PruningLab, SMALL)
 
 
 def test_fifty_random_moves_leave_a_lab_that_works(make: Make) -> None:

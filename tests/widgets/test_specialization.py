@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +23,7 @@ from moe_lab_widgets.specialization_settings import (
     runs,
 )
 from tests.widgets.clusters import SMALL, Make, done, make
-from tests.widgets.labs import making, move, pixels
+from tests.widgets.labs import check_that_closing_leaves_nothing, making, move, pixels
 
 __all__ = ["make"]
 DEFAULTS = {knob.name: knob.default for knob in KNOBS} | {"seed": 0}
@@ -274,12 +273,7 @@ def test_headless_it_trains_inside_the_cell_and_errors_reach_it(monkeypatch: pyt
 
 
 def test_closing_leaves_no_thread_and_no_widget() -> None:
-    before = set(threading.enumerate())
-    lab = SpecializationLab(**SMALL)
-    assert set(threading.enumerate()) > before
-    lab.close()
-    assert set(threading.enumerate()) <= before
-    assert lab.picture.image.comm is None
+    check_that_closing_leaves_nothing(SpecializationLab, SMALL)
 
 
 def test_a_run_that_does_not_wait_is_drawn_more_rarely(make: Make) -> None:
