@@ -19,7 +19,7 @@ from moe_lab.pruning.data import SampleStream
 from moe_lab.pruning.layer import Layer, inference_seconds
 from moe_lab.pruning.learner import Learner, group_size, start_weights
 from moe_lab.training import final
-from moe_lab_widgets import pruning_settings as lab
+from moe_lab_widgets.pruning import settings as lab
 
 TRIALS, SEED = 8, 0
 CPU = torch.device("cpu")

@@ -14,10 +14,11 @@ from torch import Tensor
 
 from benchmarks import plain_mixture as plain
 from benchmarks.measure import Result, in_turns, ratio
-from moe_lab.recovery import JointEM, MixtureTask, Run, Spectral, measures
+from moe_lab.recovery import MixtureTask, measures
 from moe_lab.recovery.data import Samples
 from moe_lab.recovery.em import State
-from moe_lab.recovery.training import draw_samples, power_starts, random_start, recover, states
+from moe_lab.recovery.gridlock import JointEM, Run, Spectral
+from moe_lab.recovery.gridlock.training import draw_samples, power_starts, random_start, recover, states
 
 SEED = 0
 TABLE_2 = Run(model=Spectral(joint_iterations=0), task=MixtureTask(), samples=2000, trials=20, seed=SEED, device="cpu")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from moe_lab import look
+from moe_lab import theme
 from moe_lab.course import Lesson
 
 _WIDTH, _HEIGHT, _STEP, _ROW = 220, 58, 290, 78
@@ -17,25 +17,25 @@ def course_map(lessons: Sequence[Lesson]) -> Figure:
     """A box for each notebook, with its minutes; an arrow leads to it from the last notebook that it needs."""
     places = _places(lessons)
     right, rows = max(x for x, _ in places.values()), 1 + max(y for _, y in places.values())
-    figure = look.figure(width=40 + right * _STEP + _WIDTH, height=40 + rows * _ROW)
+    figure = theme.figure(width=40 + right * _STEP + _WIDTH, height=40 + rows * _ROW)
     page = figure.add_axes((0, 0, 1, 1))
     page.set(xlim=(-20, 20 + right * _STEP + _WIDTH), ylim=(20 + rows * _ROW, -20))
     page.axis("off")
     for lesson in lessons:
         left, top = places[lesson.number][0] * _STEP, places[lesson.number][1] * _ROW
         shape = FancyBboxPatch((left, top), _WIDTH, _HEIGHT, boxstyle="round,pad=0,rounding_size=8")
-        shape.set(facecolor="white", edgecolor=look.INK, linewidth=1.2)
+        shape.set(facecolor="white", edgecolor=theme.INK, linewidth=1.2)
         page.add_patch(shape)
-        page.text(left + 14, top + 23, f"{lesson.number}  {lesson.title}", color=look.INK, fontsize=11, va="center")
-        page.text(left + 14, top + 42, f"{lesson.minutes} minutes", color=look.MUTED, fontsize=9, va="center")
+        page.text(left + 14, top + 23, f"{lesson.number}  {lesson.title}", color=theme.INK, fontsize=11, va="center")
+        page.text(left + 14, top + 42, f"{lesson.minutes} minutes", color=theme.MUTED, fontsize=9, va="center")
         if lesson.after:
             x, y = places[lesson.after[-1]]
             start, middle = (x * _STEP + _WIDTH, y * _ROW + _HEIGHT / 2), left - (_STEP - _WIDTH) / 2
             end = (left - 3, top + _HEIGHT / 2)
             page.plot(
-                [start[0], middle, middle, end[0] - 6], [start[1], start[1], end[1], end[1]], color=look.INK, lw=1.2
+                [start[0], middle, middle, end[0] - 6], [start[1], start[1], end[1], end[1]], color=theme.INK, lw=1.2
             )
-            page.plot(end[0] - 4, end[1], marker=">", color=look.INK, markersize=6)
+            page.plot(end[0] - 4, end[1], marker=">", color=theme.INK, markersize=6)
     return figure
 
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-from moe_lab import look
+from moe_lab import theme
 from moe_lab.patch_routing.plots import MODELS
 
 Results = Mapping[tuple[str, str], xr.Dataset]
@@ -30,10 +30,10 @@ def draw(results: Results, samples: Mapping[str, int], scale: float = 1.5) -> Fi
       scale: 1 for 100 dots per inch.
     """
     trials = next(iter(results.values())).sizes["trial"]
-    page = look.figure(1100, 690, scale)
-    look.header(page, 8, 1, "Where joint routers point", "cosine of router and class pattern;\ngrey: before training")
-    look.header(page, 350, 2, "What reaches an expert", "test samples whose o reaches\nthe class's best expert")
-    look.header(
+    page = theme.figure(1100, 690, scale)
+    theme.header(page, 8, 1, "Where joint routers point", "cosine of router and class pattern;\ngrey: before training")
+    theme.header(page, 350, 2, "What reaches an expert", "test samples whose o reaches\nthe class's best expert")
+    theme.header(
         page,
         716,
         3,
@@ -42,13 +42,13 @@ def draw(results: Results, samples: Mapping[str, int], scale: float = 1.5) -> Fi
     )
     for (task, name), top in zip(_ROWS.items(), _TOPS, strict=True):
         label = f"{name}, N = {samples[task]}"
-        page.text(*look.spot(page, 20, top - 22), label, size=look.TEXT_SIZE, weight="bold", color=look.INK)
-        routers = look.axes(page, 70, top, 200, _HIGH)
+        page.text(*theme.spot(page, 20, top - 22), label, size=theme.TEXT_SIZE, weight="bold", color=theme.INK)
+        routers = theme.axes(page, 70, top, 200, _HIGH)
         _routers(routers, results[task, "joint"])
         routers.set_xlabel("cos(w, o₁)" if top == _TOPS[-1] else "")
-        _coverage(look.axes(page, 444, top, 210, _HIGH), results, task)
-        _accuracy(look.axes(page, 790, top, 290, _HIGH), results, task)
-    look.caption(page, caption(results, samples))
+        _coverage(theme.axes(page, 444, top, 210, _HIGH), results, task)
+        _accuracy(theme.axes(page, 790, top, 290, _HIGH), results, task)
+    theme.caption(page, caption(results, samples))
     return page
 
 
@@ -75,24 +75,24 @@ def _routers(axes: Axes, data: xr.Dataset) -> None:
     overlap = data.attrs["class_overlap"]
     angle = np.linspace(0, 2 * np.pi, 200)
     across = np.sqrt(1 - overlap**2)
-    axes.plot(np.cos(angle), overlap * np.cos(angle) + across * np.sin(angle), color=look.RULE, linewidth=1)
-    axes.axhline(0, color=look.RULE, linewidth=0.6)
-    axes.axvline(0, color=look.RULE, linewidth=0.6)
+    axes.plot(np.cos(angle), overlap * np.cos(angle) + across * np.sin(angle), color=theme.RULE, linewidth=1)
+    axes.axhline(0, color=theme.RULE, linewidth=0.6)
+    axes.axvline(0, color=theme.RULE, linewidth=0.6)
     alignment = data["alignment"].transpose("step", "trial", "expert", "class")
     start, end = (alignment.isel(step=step).values.reshape(-1, 2) for step in (0, -1))
-    axes.plot(*start.T, ".", color=look.REFERENCE, markersize=4, alpha=0.6)
+    axes.plot(*start.T, ".", color=theme.REFERENCE, markersize=4, alpha=0.6)
     nearer = end[:, 1] > end[:, 0]
     for number, marker in ((0, "o"), (1, "s")):
         style: dict[str, Any] = {"marker": marker, "markersize": 6, "linestyle": "none", "alpha": 0.75}
-        style |= {"color": look.CLASSES[number], "markeredgecolor": look.PAPER, "markeredgewidth": 0.6}
+        style |= {"color": theme.CLASSES[number], "markeredgecolor": theme.PAPER, "markeredgewidth": 0.6}
         axes.plot(*end[nearer == bool(number)].T, **style)
         place = (1.0, overlap) if number == 0 else (overlap, 1.0)
-        axes.plot(*place, marker="*", markersize=15, color=look.CLASSES[number], markeredgecolor="white", zorder=5)
+        axes.plot(*place, marker="*", markersize=15, color=theme.CLASSES[number], markeredgecolor="white", zorder=5)
         offset = (9, 0) if number == 0 else (0, 8)
         where: dict[str, Any] = {"xytext": offset, "textcoords": "offset points", "weight": "bold"}
         aside: dict[str, Any] = {"ha": "left", "va": "center"} if number == 0 else {"ha": "center", "va": "bottom"}
         axes.annotate(
-            look.CLASS_NAMES[number], place, color=look.CLASSES[number], size=look.TEXT_SIZE, **where, **aside
+            theme.CLASS_NAMES[number], place, color=theme.CLASSES[number], size=theme.TEXT_SIZE, **where, **aside
         )
     axes.set(xlim=(-1.12, 1.12), ylim=(-1.12, 1.12), ylabel="cos(w, o₂)")
     for axis in (axes.xaxis, axes.yaxis):
@@ -108,17 +108,17 @@ def _coverage(axes: Axes, results: Results, task: str) -> None:
         for number in range(2):
             y = 2.5 * row + number
             places.append(y)
-            names.append(f"{_NAMES[model]}, {look.CLASS_NAMES[number]}")
+            names.append(f"{_NAMES[model]}, {theme.CLASS_NAMES[number]}")
             seen = final[np.isfinite(final[:, number]), number]
             if not len(seen):
-                axes.text(0.03, y, "diverged", color=look.FAILURE, va="center", size=look.SMALL_SIZE)
+                axes.text(0.03, y, "diverged", color=theme.FAILURE, va="center", size=theme.SMALL_SIZE)
                 continue
-            axes.barh(y, seen.mean(), height=0.8, color=look.CLASSES_PALE[number], zorder=2)
+            axes.barh(y, seen.mean(), height=0.8, color=theme.CLASSES_PALE[number], zorder=2)
             marker = ("o", "s")[number]
-            style: dict[str, Any] = {"color": look.CLASSES[number], "linestyle": "none", "markersize": 4.5}
+            style: dict[str, Any] = {"color": theme.CLASSES[number], "linestyle": "none", "markersize": 4.5}
             aside = np.linspace(-0.22, 0.22, len(seen)) if len(seen) > 1 else np.zeros(1)
             axes.plot(seen, y + aside, marker=marker, zorder=3, clip_on=False, **style)
-            axes.text(0.03, y, f"{100 * seen.mean():.0f} %", va="center", size=look.SMALL_SIZE, zorder=4)
+            axes.text(0.03, y, f"{100 * seen.mean():.0f} %", va="center", size=theme.SMALL_SIZE, zorder=4)
     axes.set_yticks(places, names)
     axes.tick_params(axis="y", length=0)
     axes.set_xlim(0, 1)
@@ -135,7 +135,7 @@ def _accuracy(axes: Axes, results: Results, task: str) -> None:
         style = MODELS[model]
         seen = values[np.isfinite(values)]
         if not len(seen):
-            axes.text(column, low, "diverged", color=look.FAILURE, ha="center", va="bottom")
+            axes.text(column, low, "diverged", color=theme.FAILURE, ha="center", va="bottom")
             continue
         mean, deviation = seen.mean(), seen.std()
         aside = np.linspace(-0.14, 0.14, len(seen)) if len(seen) > 1 else np.zeros(1)
@@ -144,10 +144,10 @@ def _accuracy(axes: Axes, results: Results, task: str) -> None:
         axes.plot([column - 0.3, column + 0.3], [mean, mean], color=style.colour, linewidth=3, zorder=4)
         where: dict[str, Any] = {"ha": "center", "va": "bottom", "transform": axes.get_xaxis_transform()}
         axes.text(column, 0.15, f"{100 * mean:.1f} %", color=style.colour, size=13, weight="bold", **where)
-        axes.text(column, 0.06, f"± {100 * deviation:.1f}", color=look.MUTED, size=look.SMALL_SIZE, **where)
+        axes.text(column, 0.06, f"± {100 * deviation:.1f}", color=theme.MUTED, size=theme.SMALL_SIZE, **where)
     axes.set(xlim=(-0.6, 2.6), ylim=(low - 0.35 * (1 - low), 1 + 0.03 * (1 - low)), xlabel="", ylabel="")
     axes.set_xticks(range(len(_NAMES)), list(_NAMES.values()))
-    axes.tick_params(axis="x", length=0, labelsize=look.TEXT_SIZE, labelcolor=look.INK)
+    axes.tick_params(axis="x", length=0, labelsize=theme.TEXT_SIZE, labelcolor=theme.INK)
     step = 0.05 if low >= 0.75 else 0.1
     ticks = [tick for tick in np.arange(0, 1 + step / 2, step) if tick >= low - 1e-9]
     axes.set_yticks(ticks, [f"{100 * tick:.0f} %" for tick in ticks])

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
-from moe_lab import look
+from moe_lab import theme
 from moe_lab.config import require
 
 _WIDE = 1.5
@@ -37,11 +37,11 @@ def gate_table(axes: Axes, gates: ArrayLike, title: str = "") -> None:
     for row, column in np.ndindex(experts, patches):
         _cell(axes, row, column, float(table[row, column]))
     routed = table > 0
-    note: dict[str, Any] = {"size": look.SMALL_SIZE, "color": look.MUTED, "va": "center"}
+    note: dict[str, Any] = {"size": theme.SMALL_SIZE, "color": theme.MUTED, "va": "center"}
     for row in range(experts):
-        style = look.expert(row)
+        style = theme.expert(row)
         axes.plot(-1.2, row, marker=style.marker, markersize=17, color=style.colour, markeredgecolor="white")
-        axes.text(-1.2, row, str(row + 1), size=look.TEXT_SIZE, color=style.on, ha="center", va="center_baseline")
+        axes.text(-1.2, row, str(row + 1), size=theme.TEXT_SIZE, color=style.on, ha="center", va="center_baseline")
         count = int(routed[row].sum())
         axes.text(_WIDE * (patches - 0.4), row, f"{count} patch{'' if count == 1 else 'es'}", ha="left", **note)
     for column in range(patches):
@@ -51,8 +51,8 @@ def gate_table(axes: Axes, gates: ArrayLike, title: str = "") -> None:
         axes.text(_WIDE * column, -0.72, f"patch {column + 1}", ha="center", **note)
         axes.text(_WIDE * column, experts - 0.28, words, ha="center", weight=weight, **note)
     axes.set(xlim=(-1.6, _WIDE * patches + 0.9), ylim=(experts, -1.05), aspect="equal", xticks=[], yticks=[])
-    axes.set_title(title, color=look.INK, size=look.TITLE_SIZE, weight="bold", loc="left")
-    axes.set_facecolor(look.PAPER)
+    axes.set_title(title, color=theme.INK, size=theme.TITLE_SIZE, weight="bold", loc="left")
+    axes.set_facecolor(theme.PAPER)
     for spine in axes.spines.values():
         spine.set_visible(False)
 
@@ -63,12 +63,12 @@ def _cell(axes: Axes, row: int, column: int, gate: float) -> None:
         (_WIDE * (column - 0.47), row - 0.44),
         _WIDE * 0.94,
         0.88,
-        facecolor=look.RAMP(min(gate, 1.0)) if routed else look.PAPER,
-        edgecolor=look.INK if routed else look.RULE,
+        facecolor=theme.RAMP(min(gate, 1.0)) if routed else theme.PAPER,
+        edgecolor=theme.INK if routed else theme.RULE,
         linewidth=2 if routed else 0.8,
     )
     axes.add_patch(box)
     if routed:
         axes.text(
-            _WIDE * column, row, f"{gate:.2f}", ha="center", va="center", size=look.TEXT_SIZE, color=look.ink_on(gate)
+            _WIDE * column, row, f"{gate:.2f}", ha="center", va="center", size=theme.TEXT_SIZE, color=theme.ink_on(gate)
         )

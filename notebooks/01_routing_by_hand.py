@@ -48,7 +48,7 @@ import pandas as pd
 import torch
 from matplotlib import pyplot as plt
 
-from moe_lab import exercises, look, routing
+from moe_lab import exercises, routing, theme
 from moe_lab.routing_plots import gate_table
 
 SEED = 0  # this notebook draws nothing at random, except for the noise at the end of part 4
@@ -163,7 +163,7 @@ pd.DataFrame(switch_gates.numpy(), **names).round(3)
 # ## 4. The three side by side
 
 # %%
-figure, panels = plt.subplots(1, 3, figsize=(13, 3), facecolor=look.PAPER, layout="constrained")
+figure, panels = plt.subplots(1, 3, figsize=(13, 3), facecolor=theme.PAPER, layout="constrained")
 gate_table(panels[0], expert_gates, "expert-choice, l = 2")
 gate_table(panels[1], token_gates, "token-choice, 1 expert a patch")
 gate_table(panels[2], switch_gates, "switch")

@@ -48,7 +48,7 @@ import pandas as pd
 import torch
 from matplotlib import pyplot as plt
 
-from moe_lab import exercises, final, look
+from moe_lab import exercises, final, theme
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, figures, plots, theory, train
 from moe_lab_widgets import SpecializationLab
 
@@ -147,7 +147,7 @@ lab
 
 # %%
 cubic_products = figures.inner_products("cubic", samples=2000, seed=SEED)
-figure, panels = plt.subplots(2, 2, figsize=(11, 6), facecolor=look.PAPER, layout="constrained")
+figure, panels = plt.subplots(2, 2, figsize=(11, 6), facecolor=theme.PAPER, layout="constrained")
 plots.inner_products(cubic_products, panels)
 
 # %% [markdown]
@@ -156,7 +156,7 @@ plots.inner_products(cubic_products, panels)
 
 # %%
 linear_products = figures.inner_products("linear", samples=2000, seed=SEED)
-figure, panels = plt.subplots(2, 2, figsize=(11, 6), facecolor=look.PAPER, layout="constrained")
+figure, panels = plt.subplots(2, 2, figsize=(11, 6), facecolor=theme.PAPER, layout="constrained")
 plots.inner_products(linear_products, panels)
 
 # %% [markdown]
@@ -384,7 +384,7 @@ pd.DataFrame({name: last["test_accuracy"] for name, last in cases.items()}).rena
 
 # %%
 map_of_samples = figures.tsne(seed=SEED, shown=400, resolution=100)
-figure, panels = plt.subplots(1, 2, figsize=(11, 4), facecolor=look.PAPER, layout="constrained")
+figure, panels = plt.subplots(1, 2, figsize=(11, 4), facecolor=theme.PAPER, layout="constrained")
 plots.tsne(map_of_samples, panels)
 for panel, name in zip(panels, ("linear experts", "cubic experts"), strict=True):
     panel.set_title(name, loc="left")

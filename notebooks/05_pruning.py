@@ -48,7 +48,7 @@ import pandas as pd
 import torch
 from matplotlib import pyplot as plt
 
-from moe_lab import exercises, look
+from moe_lab import exercises, theme
 from moe_lab.pruning import (
     BranchStart,
     PlantedStart,
@@ -219,13 +219,13 @@ pd.DataFrame(rows).T.rename_axis(columns="trial")
 branches = fine_tune(Run(model=TokenMoE(), task=task, start=BranchStart(), trials=4, seed=SEED))
 change, way = (branches.scores(name).numpy() for name in ("router-norm-change", "router-difference-norm"))
 ours = pd.DataFrame([theory.kinds(branches, trial) for trial in range(4)]).to_numpy() == "important"
-figure, panel = plt.subplots(figsize=(7, 4), facecolor=look.PAPER, layout="constrained")
-look.plain(panel)
-panel.plot([0, 5], [0, 5], color=look.RULE, linewidth=1, zorder=0)
-panel.plot(way[ours], change[ours], "o", color=look.INK)
-panel.plot(way[~ours], change[~ours], "x", color=look.REFERENCE)
-panel.text(2.1, 4.2, "this task's specialists", color=look.INK)
-panel.text(4.3, 1, "all others", color=look.REFERENCE)
+figure, panel = plt.subplots(figsize=(7, 4), facecolor=theme.PAPER, layout="constrained")
+theme.plain(panel)
+panel.plot([0, 5], [0, 5], color=theme.RULE, linewidth=1, zorder=0)
+panel.plot(way[ours], change[ours], "o", color=theme.INK)
+panel.plot(way[~ours], change[~ours], "x", color=theme.REFERENCE)
+panel.text(2.1, 4.2, "this task's specialists", color=theme.INK)
+panel.text(4.3, 1, "all others", color=theme.REFERENCE)
 panel.set(xlabel="norm of the difference", ylabel="Δ, difference of the norms")
 plt.show()
 

@@ -49,7 +49,8 @@ import pandas as pd
 import torch
 
 from moe_lab import exercises, final
-from moe_lab.recovery import MixtureTask, Spectral, figures, plots, train, transforms
+from moe_lab.recovery import MixtureTask, transforms
+from moe_lab.recovery.gridlock import Spectral, figures, plots, train
 from moe_lab.recovery.printed import printed
 from moe_lab_widgets import GridlockLab
 

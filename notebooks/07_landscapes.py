@@ -51,11 +51,12 @@ import pandas as pd
 import torch
 from matplotlib import pyplot as plt
 
-from moe_lab import exercises, final, look
-from moe_lab.recovery import landscape_figures, landscape_plots, losses, transforms
-from moe_lab.recovery.gru import GRU
-from moe_lab.recovery.loss_run import PAPER_TASK, L4Loss
-from moe_lab.recovery.loss_training import descend
+from moe_lab import exercises, final, theme
+from moe_lab.recovery import transforms
+from moe_lab.recovery.landscape import figures, losses, plots
+from moe_lab.recovery.landscape.gru import GRU
+from moe_lab.recovery.landscape.run import PAPER_TASK, L4Loss
+from moe_lab.recovery.landscape.training import descend
 from moe_lab.recovery.printed import printed
 from moe_lab_widgets import LandscapeLab
 
@@ -106,8 +107,8 @@ lab
 # ## Two losses, six starts
 
 # %%
-compared = landscape_figures.l4_against_l2(trials=6, seed=SEED)
-landscape_plots.picture(compared)
+compared = figures.l4_against_l2(trials=6, seed=SEED)
+plots.picture(compared)
 
 # %% [markdown]
 # *What to see.* **1:** thin lines are starts, thick ones their mean, as in figure 2 of the paper. All starts on $L_4$
@@ -119,10 +120,10 @@ landscape_plots.picture(compared)
 # and either the end or another solution:
 
 # %%
-surfaces = {loss: landscape_figures.loss_surface(loss, trial=0, seed=SEED) for loss in ("l2", "L4")}
-figure, panels = plt.subplots(1, 2, figsize=(11, 5), facecolor=look.PAPER, layout="constrained")
+surfaces = {loss: figures.loss_surface(loss, trial=0, seed=SEED) for loss in ("l2", "L4")}
+figure, panels = plt.subplots(1, 2, figsize=(11, 5), facecolor=theme.PAPER, layout="constrained")
 for panel, (loss, data) in zip(panels, surfaces.items(), strict=True):
-    landscape_plots.loss_surface(data, panel)
+    plots.loss_surface(data, panel)
     panel.set_title({"l2": "squared error", "L4": "L₄"}[loss], loc="left")
 
 # %% [markdown]
@@ -205,7 +206,7 @@ pd.DataFrame(rows, index=[f"A {i}" for i in (1, 2, 3, 4)]).round(3)
 # them. With regressors from three sources (figure 2 b):
 
 # %%
-landscape_plots.picture(landscape_figures.gates_given_regressors(trials=3, seed=SEED))
+plots.picture(figures.gates_given_regressors(trials=3, seed=SEED))
 
 # %% [markdown]
 # *What to see.* With $L_4$'s regressors the gate ends as near the true one as with the true regressors: what is left is
@@ -240,11 +241,11 @@ pd.DataFrame(rows).T.rename_axis("delta").round(4)
 # ### Random gates
 #
 # Theorem 1 wants gates orthogonal to regressors. Figure 3 drops that: set **gates** to "random" in the Lab, or call
-# `landscape_figures.random_gates()`. Both are recovered all the same; of five starts the largest errors were .0009
+# `figures.random_gates()`. Both are recovered all the same; of five starts the largest errors were .0009
 # (regressors) and .005 (gates). This replicates. For two linear experts one can say why: the gate is 1/2 plus an odd
 # function of $x$, and eq. 7 and eq. 8 are the same whatever the gates. For three they are not (`losses.l4_population`
 # says where), and yet of four starts with $k=3$ and random gates the largest regressor error was .003. Small batches
-# are figure 4, `landscape_figures.small_batches()`: 128 samples each and a learning rate of .001 do as well, in 12,000
+# are figure 4, `figures.small_batches()`: 128 samples each and a learning rate of .001 do as well, in 12,000
 # steps.
 #
 # ### A GRU is a mixture of experts
@@ -272,7 +273,7 @@ print(f"soft gates, cell and mixture:   {float(mine.gap(x, h).max()):.1e}")
 # Between soft and binary, with gates $\sigma(\beta \cdot \text{score})$, for larger random weights:
 
 # %%
-landscape_plots.picture(landscape_figures.gate_sharpness(seed=SEED))
+plots.picture(figures.gate_sharpness(seed=SEED))
 
 # %% [markdown]
 # *What to see.* In torch's convention the gap closes as the gates sharpen, and is 0 for binary ones. In the paper's it

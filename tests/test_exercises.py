@@ -13,8 +13,9 @@ from moe_lab import exercises
 from moe_lab.exercises.verdict import Case, Verdict, judge, show
 from moe_lab.patch_routing import PatternTask
 from moe_lab.pruning import PlantedStart, Run, TokenMoE, TokenTask, fine_tune
-from moe_lab.recovery import MixtureTask, em, losses, transforms
+from moe_lab.recovery import MixtureTask, em, transforms
 from moe_lab.recovery.activations import activation_of
+from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.transforms import gaussian_moments
 from moe_lab.specialization import ClusterTask, SwitchMoE, theory
 from moe_lab.specialization import model as switch_model

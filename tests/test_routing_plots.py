@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
-from moe_lab import look
+from moe_lab import theme
 from moe_lab.routing_plots import gate_table
 
 
 @pytest.fixture
 def axes():
-    return look.axes(look.figure(400, 300), 10, 10, 380, 280)
+    return theme.axes(theme.figure(400, 300), 10, 10, 380, 280)
 
 
 def texts(axes):

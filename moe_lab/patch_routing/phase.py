@@ -14,7 +14,7 @@ from typing import Any
 
 import xarray as xr
 
-from moe_lab.patch_routing.cells import batches_of, cells_of, make_task, one_by_one, run_of
+from moe_lab.patch_routing.grid_points import batches_of, cells_of, make_task, one_by_one, run_of
 from moe_lab.patch_routing.model import JointMoE, SeparateMoE
 from moe_lab.patch_routing.run import Task
 from moe_lab.sweep import sweep

@@ -18,9 +18,9 @@ from jaxtyping import Bool, Float
 
 from moe_lab.config import require
 from moe_lab.origins import origin_of
-from moe_lab.patch_routing.cells import run_of
 from moe_lab.patch_routing.data import INTEGER_PARTS, PatternTask, Samples
 from moe_lab.patch_routing.digits import DigitTask
+from moe_lab.patch_routing.grid_points import run_of
 from moe_lab.patch_routing.model import JointMoE, SeparateMoE
 from moe_lab.patch_routing.phase import SUCCESS, call_of
 from moe_lab.patch_routing.run import Run, Task

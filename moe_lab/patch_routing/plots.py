@@ -18,16 +18,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Rectangle
 
-from moe_lab import look
-from moe_lab.patch_routing import strokes
+from moe_lab import theme
+from moe_lab.patch_routing import plot_helpers
 from moe_lab.patch_routing.captions import caption, figure_number
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.figures import samples_for
 
 MODELS = {
-    "joint": look.Style(look.INK, "o", "-"),
-    "separate": look.Style(look.INK, "^", ":"),
-    "cnn": look.Style(look.REFERENCE, "s", "--"),
+    "joint": theme.Style(theme.INK, "o", "-"),
+    "separate": theme.Style(theme.INK, "^", ":"),
+    "cnn": theme.Style(theme.REFERENCE, "s", "--"),
 }
 """Both mixtures are in ink, told apart by marker and line; the CNN is the reference."""
 MODEL_NAMES = {"joint": "joint pMoE", "separate": "separate pMoE", "cnn": "CNN"}
@@ -38,19 +38,19 @@ _TOP_4, _LARGEST_GATE = (0.95, 0.95), (0.95, 0.92)
 def sample_complexity(data: xr.Dataset, axes: Axes) -> None:
     """Figure 4: test accuracy of the three models against N; the star is the paper's claim of 60 % of the CNN's N."""
     accuracy = data["test_accuracy"]
-    strokes.percent(axes, strokes.floor(accuracy), "test accuracy")
-    strokes.sizes(axes, data)
+    plot_helpers.percent(axes, plot_helpers.floor(accuracy), "test accuracy")
+    plot_helpers.sizes(axes, data)
     ends = []
     for name in map(str, data["model"].values):
-        style = MODELS.get(name, look.OTHER)
-        end = strokes.curve(axes, accuracy.sel(model=name), "samples", style, hollow=name == "separate")
+        style = MODELS.get(name, theme.OTHER)
+        end = plot_helpers.curve(axes, accuracy.sel(model=name), "samples", style, hollow=name == "separate")
         ends.append((end, MODEL_NAMES.get(name, name), style.colour))
-    strokes.line_at(axes, 0.95, "95 %")
+    plot_helpers.line_at(axes, 0.95, "95 %")
     if "cnn" in data["model"]:
         needed = float(samples_for(data, 0.95).sel(model="cnn"))
         if np.isfinite(needed):
-            strokes.star(axes, 0.6 * needed, 0.95, "paper: 60 % of\nthe CNN's N", look.INK)
-    strokes.names(axes, ends)
+            plot_helpers.star(axes, 0.6 * needed, 0.95, "paper: 60 % of\nthe CNN's N", theme.INK)
+    plot_helpers.names(axes, ends)
 
 
 def phase_map(data: xr.Dataset, axes: Axes) -> None:
@@ -58,32 +58,32 @@ def phase_map(data: xr.Dataset, axes: Axes) -> None:
     success = data["success"].transpose("patches_per_expert", "samples", "trial")
     share = success.mean("trial", skipna=False).sortby("patches_per_expert", ascending=False).sortby("samples")
     percent = 100 * share.values
-    axes.set_facecolor(look.PAPER)
+    axes.set_facecolor(theme.PAPER)
     for row, column in zip(*np.nonzero(np.isnan(percent)), strict=True):  # not run
-        hatch: dict[str, Any] = {"hatch": "////", "edgecolor": look.RULE, "facecolor": look.PAPER, "linewidth": 0}
+        hatch: dict[str, Any] = {"hatch": "////", "edgecolor": theme.RULE, "facecolor": theme.PAPER, "linewidth": 0}
         axes.add_patch(Rectangle((float(column), float(row)), 1, 1, **hatch))
     sns.heatmap(
         percent,
         ax=axes,
-        cmap=look.RAMP,
+        cmap=theme.RAMP,
         vmin=0,
         vmax=100,
         cbar=False,
         annot=True,
         fmt=".0f",
-        annot_kws={"size": look.TEXT_SIZE},
+        annot_kws={"size": theme.TEXT_SIZE},
         linewidths=1,
-        linecolor=look.PAPER,
+        linecolor=theme.PAPER,
         mask=np.isnan(percent),
         xticklabels=[str(count) for count in share["samples"].values],
         yticklabels=[str(kept) for kept in share["patches_per_expert"].values],
     )
     for text in axes.texts:
-        text.set_color(look.ink_on(float(text.get_text()) / 100))
+        text.set_color(theme.ink_on(float(text.get_text()) / 100))
     _staircase(axes, percent >= 90)
-    axes.tick_params(colors=look.MUTED, labelsize=look.SMALL_SIZE, length=0, rotation=0)
-    axes.set_xlabel("N, training samples", size=look.TEXT_SIZE, color=look.INK)
-    axes.set_ylabel("l, patches each expert keeps", size=look.TEXT_SIZE, color=look.INK)
+    axes.tick_params(colors=theme.MUTED, labelsize=theme.SMALL_SIZE, length=0, rotation=0)
+    axes.set_xlabel("N, training samples", size=theme.TEXT_SIZE, color=theme.INK)
+    axes.set_ylabel("l, patches each expert keeps", size=theme.TEXT_SIZE, color=theme.INK)
     for side in axes.spines.values():
         side.set_visible(False)
 
@@ -99,9 +99,9 @@ def accuracy_by_patches(data: xr.Dataset, axes: Axes) -> None:
     known = l_star(data)
     if known is not None:
         low, high = axes.get_ylim()
-        axes.axvline(known[0], color=look.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        axes.axvline(known[0], color=theme.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         place = low + 0.04 * (high - low)
-        axes.text(known[0], place, f" l* = {known[0]}{known[1]}", color=look.MUTED, size=look.SMALL_SIZE)
+        axes.text(known[0], place, f" l* = {known[0]}{known[1]}", color=theme.MUTED, size=theme.SMALL_SIZE)
 
 
 def separate_routers(data: xr.Dataset, figure: Figure | SubFigure) -> None:
@@ -109,35 +109,39 @@ def separate_routers(data: xr.Dataset, figure: Figure | SubFigure) -> None:
     panels = figure.subplots(1, data.sizes["class"], sharey=True)
     figure.subplots_adjust(left=0.07, right=0.93, bottom=0.2, top=0.8, wspace=0.3)
     for number, axes in enumerate(np.atleast_1d(panels)):
-        colour = look.CLASSES[number % len(look.CLASSES)]
-        look.plain(axes)
-        strokes.percent(axes, strokes.floor(data["coverage"], 0.1), "o is in the top l" if number == 0 else "")
-        strokes.sizes(axes, data)
-        axes.set_title(strokes.class_name(number), color=colour, size=look.TITLE_SIZE, weight="bold", loc="left")
+        colour = theme.CLASSES[number % len(theme.CLASSES)]
+        theme.plain(axes)
+        plot_helpers.percent(
+            axes, plot_helpers.floor(data["coverage"], 0.1), "o is in the top l" if number == 0 else ""
+        )
+        plot_helpers.sizes(axes, data)
+        axes.set_title(plot_helpers.class_name(number), color=colour, size=theme.TITLE_SIZE, weight="bold", loc="left")
         ends = []
         for line, kept in enumerate(data["patches_per_expert"].values):
-            style = strokes.style_of(line, colour)
+            style = plot_helpers.style_of(line, colour)
             shares = data["coverage"].isel({"class": number}).sel(patches_per_expert=kept)
-            ends.append((strokes.curve(axes, shares, "samples", style), f"l = {kept}", colour))
+            ends.append((plot_helpers.curve(axes, shares, "samples", style), f"l = {kept}", colour))
         if number < len(_TOP_4):
-            strokes.star(axes, _PUBLISHED_ROUTERS, _TOP_4[number], "paper, l = 4", colour)
-        strokes.names(axes, ends)
+            plot_helpers.star(axes, _PUBLISHED_ROUTERS, _TOP_4[number], "paper, l = 4", colour)
+        plot_helpers.names(axes, ends)
 
 
 def joint_routers(data: xr.Dataset, axes: Axes) -> None:
     """Figure 9: how often o gets the largest gate of its class's best expert after joint training, against N."""
-    strokes.percent(axes, strokes.floor(data["largest_gate"], 0.1), "o has the largest gate")
-    strokes.sizes(axes, data)
+    plot_helpers.percent(axes, plot_helpers.floor(data["largest_gate"], 0.1), "o has the largest gate")
+    plot_helpers.sizes(axes, data)
     ends = []
     for number in range(data.sizes["class"]):
-        colour = look.CLASSES[number % len(look.CLASSES)]
-        style = strokes.style_of(number, colour)
-        end = strokes.curve(axes, data["largest_gate"].isel({"class": number}), "samples", style)
-        ends.append((end, strokes.class_name(number), colour))
+        colour = theme.CLASSES[number % len(theme.CLASSES)]
+        style = plot_helpers.style_of(number, colour)
+        end = plot_helpers.curve(axes, data["largest_gate"].isel({"class": number}), "samples", style)
+        ends.append((end, plot_helpers.class_name(number), colour))
         if number < len(_LARGEST_GATE):
-            note = f"paper, {strokes.class_name(number)}: {_LARGEST_GATE[number]:.0%}"
-            strokes.star(axes, _PUBLISHED_ROUTERS, _LARGEST_GATE[number], note, colour, "right" if number else "left")
-    strokes.names(axes, ends)
+            note = f"paper, {plot_helpers.class_name(number)}: {_LARGEST_GATE[number]:.0%}"
+            plot_helpers.star(
+                axes, _PUBLISHED_ROUTERS, _LARGEST_GATE[number], note, colour, "right" if number else "left"
+            )
+    plot_helpers.names(axes, ends)
 
 
 PLOTS: dict[int, Callable[..., None]] = {
@@ -169,17 +173,17 @@ def picture(data: xr.Dataset, scale: float = 1.0) -> Figure:
       ValueError: the Dataset is not one of figures 4 to 9.
     """
     number = figure_number(data)
-    page = look.figure(1100, 480, scale)
+    page = theme.figure(1100, 480, scale)
     note = f"{data.sizes['trial']} trials; line: mean, band: ± one standard deviation"
     note += "; star: what the paper says of MNIST" if number in (4, 8, 9) else ""
     if number == 5:
         note = f"% of {data.sizes['trial']} trials with a test accuracy of at least 95 %; staircase: 90 % from here on"
-    look.header(page, 8, number, _HEADS[number], note)
+    theme.header(page, 8, number, _HEADS[number], note)
     if number == 8:
         separate_routers(data, page)
     else:
-        PLOTS[number](data, look.axes(page, 84, 84, 880, 300))
-    look.caption(page, caption(data))
+        PLOTS[number](data, theme.axes(page, 84, 84, 880, 300))
+    theme.caption(page, caption(data))
     return page
 
 
@@ -197,18 +201,18 @@ def l_star(data: xr.Dataset) -> tuple[int, str] | None:
 def _by_size(data: xr.Dataset, axes: Axes, dim: str, label: str) -> None:
     """Accuracy against k or l, a line for each N."""
     accuracy, counts = data["test_accuracy"], data["samples"].values
-    strokes.percent(axes, strokes.floor(accuracy), "test accuracy")
+    plot_helpers.percent(axes, plot_helpers.floor(accuracy), "test accuracy")
     values = data[dim].values
     axes.set_xscale("log", base=2)
     axes.set_xlim(values.min() / 1.12, values.max() * 1.12)
-    strokes.ticks(axes, values)
+    plot_helpers.ticks(axes, values)
     axes.set_xlabel(label)
     ends = []
     for line, count in enumerate(counts):
-        style = strokes.style_of(line, look.INK)
-        end = strokes.curve(axes, accuracy.sel(samples=count), dim, style, hollow=line % 2 == 1)
-        ends.append((end, f"N = {count}", look.INK))
-    strokes.names(axes, ends)
+        style = plot_helpers.style_of(line, theme.INK)
+        end = plot_helpers.curve(axes, accuracy.sel(samples=count), dim, style, hollow=line % 2 == 1)
+        ends.append((end, f"N = {count}", theme.INK))
+    plot_helpers.names(axes, ends)
 
 
 def _staircase(axes: Axes, enough: np.ndarray) -> None:
@@ -216,7 +220,7 @@ def _staircase(axes: Axes, enough: np.ndarray) -> None:
     from_here = np.flip(np.logical_and.accumulate(np.flip(enough, axis=1), axis=1), axis=1)
     rows, columns = from_here.shape
     first = columns - from_here.sum(axis=1)
-    style: dict[str, Any] = {"color": look.FAILURE, "linewidth": 2.6, "solid_capstyle": "round", "clip_on": False}
+    style: dict[str, Any] = {"color": theme.FAILURE, "linewidth": 2.6, "solid_capstyle": "round", "clip_on": False}
     for row in range(rows):
         if first[row] < columns:
             axes.plot([first[row], first[row]], [row, row + 1], **style)
@@ -226,4 +230,4 @@ def _staircase(axes: Axes, enough: np.ndarray) -> None:
     if len(starts):
         top = starts[0]
         where: dict[str, Any] = {"xytext": (0, 4), "textcoords": "offset points", "ha": "center", "weight": "bold"}
-        axes.annotate("90 %", (first[top], top), color=look.FAILURE, size=look.SMALL_SIZE, **where)
+        axes.annotate("90 %", (first[top], top), color=theme.FAILURE, size=theme.SMALL_SIZE, **where)

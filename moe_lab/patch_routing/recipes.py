@@ -12,8 +12,8 @@ import xarray as xr
 from moe_lab.config import require
 from moe_lab.grid import checked_axes
 from moe_lab.origins import call_of, origin, plain
-from moe_lab.patch_routing.cells import batches_of, cells_of, make_task, run_of
 from moe_lab.patch_routing.data import PatternTask
+from moe_lab.patch_routing.grid_points import batches_of, cells_of, make_task, run_of
 from moe_lab.patch_routing.measures import MEASURES
 from moe_lab.patch_routing.model import JointMoE, Model
 from moe_lab.patch_routing.run import Task

@@ -2,9 +2,9 @@
 
 from moe_lab.pruning.checkpoints import FineTuned, fine_tune
 from moe_lab.pruning.data import Samples, TokenTask
+from moe_lab.pruning.initialization import BranchStart, PlantedStart, RandomStart
 from moe_lab.pruning.model import TokenMoE, Weights
 from moe_lab.pruning.run import Run
-from moe_lab.pruning.starts import BranchStart, PlantedStart, RandomStart
 from moe_lab.pruning.training import train, train_run
 
 __all__ = [

@@ -10,7 +10,7 @@ import xarray as xr
 
 from moe_lab.origins import counted, figure_of
 from moe_lab.pruning.costs import relative
-from moe_lab.pruning.strokes import name_of
+from moe_lab.pruning.plot_helpers import name_of
 
 KINDS = {"figure 3": "figure 3", "figure 7": "figure 3", "figure 5": "figure 5", "figure 6": "figure 6"}
 """The figure that a Dataset holds -> the one that it is drawn like."""

@@ -25,12 +25,12 @@ from moe_lab.grid import checked_axes
 from moe_lab.pruning import criteria as rules
 from moe_lab.pruning.checkpoints import FineTuned
 from moe_lab.pruning.costs import efficiency
+from moe_lab.pruning.initialization import BranchStart, PlantedStart, RandomStart, Start, important_experts
 from moe_lab.pruning.model import Weights
 from moe_lab.pruning.published import published
 from moe_lab.pruning.recipes import RECIPES, array, attrs_of, check_device, labels, run_of, trained, variable
 from moe_lab.pruning.run import Run
 from moe_lab.pruning.select import Kept, pruned_counts
-from moe_lab.pruning.starts import BranchStart, PlantedStart, RandomStart, Start, important_experts
 
 __all__ = [
     "CRITERIA",

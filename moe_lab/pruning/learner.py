@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from moe_lab.pruning import starts
+from moe_lab.pruning import initialization
 from moe_lab.pruning.data import SampleStream, TokenTask
 from moe_lab.pruning.model import TokenMoE, Weights, apply_step, sgd_step
 from moe_lab.pruning.run import Run
@@ -83,18 +83,20 @@ def group_size(model: TokenMoE, task: TokenTask, batch: int, device: torch.devic
 def start_weights(run: Run, trials: Sequence[int], device: torch.device, dtype: torch.dtype) -> Weights:
     """The checkpoint of some trials; branches are pre-trained here."""
     start, model, task = run.start, run.model, run.task
-    if isinstance(start, starts.PlantedStart):
-        return starts.weights_of(*starts.planted_weights(start, model, task, trials, run.seed), device, dtype)
-    drawn = starts.random_weights(start, model, task.patterns, trials, run.seed)
-    weights = starts.weights_of(*drawn, device, dtype)
-    if isinstance(start, starts.BranchStart):
+    if isinstance(start, initialization.PlantedStart):
+        return initialization.weights_of(
+            *initialization.planted_weights(start, model, task, trials, run.seed), device, dtype
+        )
+    drawn = initialization.random_weights(start, model, task.patterns, trials, run.seed)
+    weights = initialization.weights_of(*drawn, device, dtype)
+    if isinstance(start, initialization.BranchStart):
         _pretrain(weights, start, run, trials)
     return weights
 
 
-def _pretrain(weights: Weights, start: starts.BranchStart, run: Run, trials: Sequence[int]) -> None:
+def _pretrain(weights: Weights, start: initialization.BranchStart, run: Run, trials: Sequence[int]) -> None:
     """Trains every branch on its own task, in place."""
-    branches = torch.as_tensor(starts.branch_of(run.model.experts, start.tasks), device=weights.routers.device)
+    branches = torch.as_tensor(initialization.branch_of(run.model.experts, start.tasks), device=weights.routers.device)
     for number in range(start.tasks):
         members: Int[Tensor, " b"] = (branches == number).nonzero()[:, 0]
         model = run.model.replace(experts=len(members), router_learning_rate=start.router_learning_rate)

@@ -16,12 +16,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from moe_lab import look
+from moe_lab import theme
 from moe_lab.config import require
-from moe_lab.pruning import strokes
+from moe_lab.pruning import plot_helpers
 from moe_lab.pruning.captions import caption, darkest, kind_of, pattern_of, settings_of, shown, signed
 from moe_lab.pruning.costs import relative
-from moe_lab.pruning.pages import panels_of
+from moe_lab.pruning.layout import panels_of
 
 _COSTS = {"operations": "FLOPs", "bytes": "memory", "seconds": "time"}
 
@@ -42,9 +42,9 @@ def criteria(data: xr.Dataset, axes: Any, chosen: str = "router-norm-change") ->
 
 def norm_changes(data: xr.Dataset, axes: Axes) -> None:
     """Delta of every expert in every trial, those planted as important apart from the others."""
-    look.plain(axes)
+    theme.plain(axes)
     known = "important" in data
-    columns = [(sign, flag) for sign in strokes.GROUPS for flag in ((True, False) if known else (None,))]
+    columns = [(sign, flag) for sign in plot_helpers.GROUPS for flag in ((True, False) if known else (None,))]
     for place, (sign, flag) in enumerate(columns):
         mine = data["norm_change"].sel(expert=data["group"] == sign)
         if flag is not None:
@@ -52,15 +52,15 @@ def norm_changes(data: xr.Dataset, axes: Axes) -> None:
         values = mine.values.ravel()
         values = np.sort(values[np.isfinite(values)])
         aside = place + 0.22 * np.resize([0, -1, 1, -0.5, 0.5], len(values)) * (len(values) > 1)
-        colour = look.CLASSES[strokes.GROUPS.index(sign)]
-        face = look.PAPER if flag is False else colour
+        colour = theme.CLASSES[plot_helpers.GROUPS.index(sign)]
+        face = theme.PAPER if flag is False else colour
         mark: dict[str, Any] = {"marker": "os"[sign == "-"], "linestyle": "none", "markersize": 4.5, "clip_on": False}
         axes.plot(aside, values, **mark, markerfacecolor=face, markeredgecolor=colour, alpha=0.65, gid=f"{sign} {flag}")
     words = {True: "important", False: "others", None: "experts"}
-    ticks = [f"{words[flag]}\nvote {look.CLASS_SIGNS[sign == '-']}" for sign, flag in columns]
+    ticks = [f"{words[flag]}\nvote {theme.CLASS_SIGNS[sign == '-']}" for sign, flag in columns]
     axes.set_xticks(range(len(columns)), ticks)
     for label, (sign, _) in zip(axes.get_xticklabels(), columns, strict=True):
-        label.set(color=look.CLASSES[strokes.GROUPS.index(sign)], size=look.SMALL_SIZE)
+        label.set(color=theme.CLASSES[plot_helpers.GROUPS.index(sign)], size=theme.SMALL_SIZE)
     axes.tick_params(axis="x", length=0)
     axes.set_xlim(-0.5, len(columns) - 0.5)
     model = settings_of(data)["model"]
@@ -70,7 +70,7 @@ def norm_changes(data: xr.Dataset, axes: Axes) -> None:
     low, high = min(0.0, float(finite.min(initial=0))), max(level, float(finite.max(initial=1)))
     axes.set_ylim(low - 0.04 * (high - low), high + 0.1 * (high - low))
     if known_theory:  # lemma 4.1 is about experts that choose
-        strokes.threshold(axes, level, f"theory: 1.5 log l = {level:.2f}")
+        plot_helpers.threshold(axes, level, f"theory: 1.5 log l = {level:.2f}")
     axes.set_ylabel("Δ, change of the router's norm")
 
 
@@ -82,34 +82,34 @@ def pruning_curve(data: xr.Dataset, axes: Axes, fine_tuned: bool = False, chosen
       fine_tuned: which of the two.
       chosen: see `criteria`.
     """
-    look.plain(axes)
+    theme.plain(axes)
     values = data["test_accuracy"].sel(fine_tuned=fine_tuned).sortby("rho")
     rho = values["rho"].values
     names = [str(name) for name in data["criterion"].values]
     chosen = chosen if chosen in names else names[0]
     finite = values.values[np.isfinite(values.values)]
-    strokes.percent(axes, strokes.LOW if finite.min(initial=1) >= strokes.LOW else 0.0)
+    plot_helpers.percent(axes, plot_helpers.LOW if finite.min(initial=1) >= plot_helpers.LOW else 0.0)
     axes.set_xlim(min(0.0, float(rho[0])) - 0.02, float(rho[-1]) + 0.03)
-    axes.axhline(0.5, color=look.RULE, linewidth=1, zorder=0)
+    axes.axhline(0.5, color=theme.RULE, linewidth=1, zorder=0)
     if "random" in names:
         one = values.sel(criterion="random")
-        between: dict[str, Any] = {"color": look.BACKGROUND, "alpha": 0.45, "linewidth": 0, "zorder": 0}
+        between: dict[str, Any] = {"color": theme.BACKGROUND, "alpha": 0.45, "linewidth": 0, "zorder": 0}
         axes.fill_between(rho, one.min("trial"), one.max("trial"), gid="range of random", **between)
     ends = []
     for name in sorted(reversed(names), key=lambda name: name == chosen):  # the last of equals is named on top
-        colour, marker, dashes = strokes.style_of(name, chosen)
+        colour, marker, dashes = plot_helpers.style_of(name, chosen)
         median = values.sel(criterion=name).median("trial").values
         mine = name == chosen
         line: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 3.4 if mine else 1.6}
         mark: dict[str, Any] = {
             "marker": marker,
             "markersize": 8 if mine else 5.5,
-            "markeredgecolor": look.PAPER,
+            "markeredgecolor": theme.PAPER,
             "markeredgewidth": 0.6,
         }
         axes.plot(rho, median, **line, **mark, zorder=4 if mine else 3, clip_on=False, gid=name)
-        ends.append((float(median[-1]), strokes.name_of(name), colour))
-    strokes.names(axes, float(rho[-1]), ends)
+        ends.append((float(median[-1]), plot_helpers.name_of(name), colour))
+    plot_helpers.names(axes, float(rho[-1]), ends)
     axes.set_xlabel("ρ, share of experts pruned")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
@@ -130,26 +130,26 @@ def routers(data: xr.Dataset, axes: Any) -> None:
         group = str(one["group"].item())
         above, below = panels[1 + 2 * number : 3 + 2 * number]
         for panel in (above, below):
-            look.plain(panel)
+            theme.plain(panel)
         along = one["router_component"].values
-        strokes.components(above, along[None], largest[0])
-        strokes.components(below, one["neuron_component"].transpose("neuron", "pattern").values, largest[1])
+        plot_helpers.components(above, along[None], largest[0])
+        plot_helpers.components(below, one["neuron_component"].transpose("neuron", "pattern").values, largest[1])
         for place, value in zip(above.get_xticks(), along[:2], strict=False):
-            note: dict[str, Any] = {"ha": "center", "va": "center", "size": look.SMALL_SIZE, "gid": "component"}
-            above.text(place, 0.5, signed(value), color=look.ink_on(value / (largest[0] or 1)), zorder=3, **note)
+            note: dict[str, Any] = {"ha": "center", "va": "center", "size": theme.SMALL_SIZE, "gid": "component"}
+            above.text(place, 0.5, signed(value), color=theme.ink_on(value / (largest[0] or 1)), zorder=3, **note)
         above.set_yticks([0.5], ["router"] if number == 0 else [""])
         count = data.sizes["neuron"]
         below.set_yticks([count / 2], [f"{count}\nneurons"] if number == 0 else [""])
         below.set_xticks(below.get_xticks(), ["o₁", "o₂", f"the {data.sizes['pattern'] - 2} irrelevant patterns"])
-        for label, colour in zip(below.get_xticklabels(), (*look.CLASSES, look.MUTED), strict=True):
-            label.set(color=colour, weight="normal" if colour == look.MUTED else "bold")
+        for label, colour in zip(below.get_xticklabels(), (*theme.CLASSES, theme.MUTED), strict=True):
+            label.set(color=colour, weight="normal" if colour == theme.MUTED else "bold")
         own = one["neuron_component"].sel(pattern="o1" if group == "+" else "o2")
         below.set_xlabel(f"{int((own > 1).sum())} of {count} above 1 along {pattern_of(group)}")
 
 
 def router_norms(data: xr.Dataset, axes: Axes) -> None:
     """Figure 3a: the norm of every router after training, in the trial that is shown."""
-    look.plain(axes)
+    theme.plain(axes)
     norms = data["router_norm"].sel(trial=int(data["shown_trial"]))
     experts = data["expert"].values
     marked = data["shown"].values
@@ -158,25 +158,25 @@ def router_norms(data: xr.Dataset, axes: Axes) -> None:
     high = 1.16 * max(level, float(norms.max()))
     axes.set_ylim(0, high)
     axes.set_xlim(0.2, len(experts) + 0.8)
-    for sign in strokes.GROUPS:
+    for sign in plot_helpers.GROUPS:
         mine = norms.sel(expert=data["group"] == sign)
-        colour = look.CLASSES[strokes.GROUPS.index(sign)]
+        colour = theme.CLASSES[plot_helpers.GROUPS.index(sign)]
         axes.bar(mine["expert"], mine, width=0.72, color=colour, zorder=2)
         for expert, value in zip(mine["expert"].values, mine.values, strict=True):
             if value > level:
-                style: dict[str, Any] = {"ha": "center", "va": "top", "size": look.SMALL_SIZE, "weight": "bold"}
+                style: dict[str, Any] = {"ha": "center", "va": "top", "size": theme.SMALL_SIZE, "weight": "bold"}
                 axes.text(expert, value - 0.015 * high, f"{value:.1f}", color="white", rotation=90, gid="norm", **style)
-        words = f"vote {look.CLASS_SIGNS[sign == '-']}"
-        head: dict[str, Any] = {"ha": "center", "va": "top", "size": look.TEXT_SIZE, "weight": "bold"}
+        words = f"vote {theme.CLASS_SIGNS[sign == '-']}"
+        head: dict[str, Any] = {"ha": "center", "va": "top", "size": theme.TEXT_SIZE, "weight": "bold"}
         axes.text(float(mine["expert"].mean()), high, words, color=colour, **head)
-    axes.axvline(len(experts) / 2 + 0.5, color=look.RULE, linewidth=1, zorder=0)
-    strokes.threshold(axes, level, f"1.5 log l = {level:.2f}", 0.01, "left")
+    axes.axvline(len(experts) / 2 + 0.5, color=theme.RULE, linewidth=1, zorder=0)
+    plot_helpers.threshold(axes, level, f"1.5 log l = {level:.2f}", 0.01, "left")
     every = 1 if len(experts) <= 20 else 5
     some = [int(expert) for expert in experts if expert in marked or (int(expert) % every == 0)]
     axes.set_xticks(some, [str(expert) for expert in some])
     for label, expert in zip(axes.get_xticklabels(), some, strict=True):
         label.set(
-            weight="bold" if expert in marked else "normal", color=look.INK if expert in marked else look.REFERENCE
+            weight="bold" if expert in marked else "normal", color=theme.INK if expert in marked else theme.REFERENCE
         )
     axes.tick_params(axis="x", length=0, pad=2)
     axes.set_xlabel("expert (bold: shown at the right)")
@@ -194,19 +194,19 @@ def efficiency(data: xr.Dataset, axes: Any) -> None:
     """
     share = data["pruned_share"].values
     for panel, quantity in zip(_panels(axes, 3), _COSTS, strict=True):
-        look.plain(panel)
-        panel.plot([0, 1], [1, 0], color=look.RULE, linewidth=1, zorder=0, gid="in proportion")
+        theme.plain(panel)
+        panel.plot([0, 1], [1, 0], color=theme.RULE, linewidth=1, zorder=0, gid="in proportion")
         ends, highest = [], 1.0
         for routing in map(str, data["routing"].values):
-            style = strokes.ROUTINGS[routing]
+            style = plot_helpers.ROUTINGS[routing]
             curve = relative(data, quantity).sel(routing=routing).values
-            thick: dict[str, Any] = {"linewidth": 2.8 if style is look.MODEL else 2, "zorder": 3}
+            thick: dict[str, Any] = {"linewidth": 2.8 if style is theme.MODEL else 2, "zorder": 3}
             panel.plot(share, curve, color=style.colour, linestyle=style.line, **thick, clip_on=False, gid=routing)
             marks = _marks(data, quantity, routing)
             highest = max(highest, float(marks.max()))
             mark: dict[str, Any] = {"marker": style.marker, "linestyle": "none", "markersize": 5, "zorder": 4}
             across = np.repeat(share, marks.shape[1])
-            face = style.colour if style is look.MODEL else look.PAPER
+            face = style.colour if style is theme.MODEL else theme.PAPER
             panel.plot(
                 across,
                 marks.ravel(),
@@ -225,8 +225,8 @@ def efficiency(data: xr.Dataset, axes: Any) -> None:
                 )
             )
         panel.set_xlim(0, 1)
-        strokes.percent(panel, 0.0, highest)
-        strokes.names(panel, float(share[-1]), ends, 30)
+        plot_helpers.percent(panel, 0.0, highest)
+        plot_helpers.names(panel, float(share[-1]), ends, 30)
         panel.set_xlabel("share of experts pruned")
         panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
         panel.set_xticks([0, 0.5, 1])
@@ -246,9 +246,9 @@ def picture(data: xr.Dataset, scale: float = 1.0) -> Figure:
       ValueError: the Dataset is not one of theirs.
     """
     kind = kind_of(data)
-    page = look.figure(1100, 480, scale)
+    page = theme.figure(1100, 480, scale)
     PLOTS[kind](data, panels_of(data, kind, page))
-    look.caption(page, caption(data))
+    theme.caption(page, caption(data))
     return page
 
 

@@ -19,9 +19,9 @@ from moe_lab.config import Config, require
 from moe_lab.origins import call_of, origin
 from moe_lab.pruning.checkpoints import FineTuned
 from moe_lab.pruning.data import TokenTask
+from moe_lab.pruning.initialization import BranchStart, PlantedStart, RandomStart, Start
 from moe_lab.pruning.model import TokenMoE
 from moe_lab.pruning.run import Run
-from moe_lab.pruning.starts import BranchStart, PlantedStart, RandomStart, Start
 from moe_lab.pruning.training import Training
 from moe_lab.trials import choose_device, choose_dtype
 

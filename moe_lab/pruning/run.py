@@ -8,8 +8,8 @@ from pydantic import model_validator
 
 from moe_lab.config import RunConfig, knob, require
 from moe_lab.pruning.data import TokenTask
+from moe_lab.pruning.initialization import PlantedStart, Start, check_start
 from moe_lab.pruning.model import TokenMoE
-from moe_lab.pruning.starts import PlantedStart, Start, check_start
 from moe_lab.trials import Precision
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from moe_lab.origins import counted, figure_of
-from moe_lab.specialization.strokes import name_of
+from moe_lab.specialization.plot_helpers import name_of
 
 KINDS = {
     "table 1": "table 3",

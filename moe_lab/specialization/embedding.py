@@ -10,9 +10,9 @@ import torch
 import xarray as xr
 
 from moe_lab.config import require
-from moe_lab.specialization.answers import Answers, Trained, trained
 from moe_lab.specialization.data import Samples
 from moe_lab.specialization.measures import dispatch_entropy
+from moe_lab.specialization.predictions import Answers, Trained, trained
 from moe_lab.specialization.recipes import Figure, run_of
 from moe_lab.specialization.run import Run
 

@@ -17,11 +17,11 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
-from moe_lab import look
+from moe_lab import theme
 from moe_lab.config import require
-from moe_lab.specialization import strokes
+from moe_lab.specialization import plot_helpers
 from moe_lab.specialization.captions import caption, kind_of
-from moe_lab.specialization.pages import page_height, panels_of
+from moe_lab.specialization.layout import page_height, panels_of
 from moe_lab.specialization.published import published
 
 _PRODUCTS = {
@@ -56,19 +56,21 @@ def dispatch_table(data: xr.Dataset, axes: Axes) -> None:
     final, initial = data["final_dispatch"].transpose("cluster", "expert").values, data["initial_dispatch"]
     first = (initial.sum("cluster") if "cluster" in initial.dims else initial).values[None]
     clusters, experts = final.shape
-    look.plain(axes)
+    theme.plain(axes)
     axes.set_xlim(0, experts)
     axes.set_ylim(-2.6, clusters)
-    strokes.cells(axes, clusters, final)
-    strokes.cells(axes, -0.3, final.sum(0, keepdims=True))
-    strokes.cells(axes, -1.6, first)
+    plot_helpers.cells(axes, clusters, final)
+    plot_helpers.cells(axes, -0.3, final.sum(0, keepdims=True))
+    plot_helpers.cells(axes, -1.6, first)
     rows = [clusters - 0.5 - row for row in range(clusters)]
     words = [f"cluster {label}" for label in data["cluster"].values]
     axes.set_yticks([*rows, -0.8, -2.1], [*words, "all clusters", "all, in the first step"])
     axes.set_xticks(np.arange(experts) + 0.5, [str(label) for label in data["expert"].values])
     for label, load in zip(axes.get_xticklabels(), final.sum(0) / final.sum(), strict=True):
         idle = load < 0.01
-        label.set(color=look.REFERENCE if idle else look.INK, weight="normal" if idle else "bold", size=look.TEXT_SIZE)
+        label.set(
+            color=theme.REFERENCE if idle else theme.INK, weight="normal" if idle else "bold", size=theme.TEXT_SIZE
+        )
     axes.set_xlabel("expert (grey number: idle, under 1 % of the samples)")
     axes.tick_params(length=0)
     for spine in axes.spines.values():
@@ -84,24 +86,24 @@ def single_experts(data: xr.Dataset, axes: Any) -> None:
     usual = _usual_ranges(data)
     rows = -np.arange(data.sizes["activation"], dtype=float)
     for number, (setting, panel) in enumerate(zip(data["setting"].values, panels, strict=True)):
-        look.plain(panel)
-        strokes.percent(panel, 0.4, vertical=False)
+        theme.plain(panel)
+        plot_helpers.percent(panel, 0.4, vertical=False)
         panel.set_ylim(rows[-1] - 0.6, 0.6)
         panel.set_yticks(rows, [str(name) if number == 0 else "" for name in data["activation"].values])
         panel.tick_params(axis="y", length=0)
-        panel.set_title(f"setting {setting}", loc="left", size=look.TEXT_SIZE, color=look.INK, weight="bold")
+        panel.set_title(f"setting {setting}", loc="left", size=theme.TEXT_SIZE, color=theme.INK, weight="bold")
         theirs = published("table 7" if setting == 3 else "table 8")["test_accuracy"].sel(setting=setting)
         for row, name in zip(rows, data["activation"].values, strict=True):
-            style = strokes.style_of(f"single-{name}")
+            style = plot_helpers.style_of(f"single-{name}")
             values = data["test_accuracy"].sel(setting=setting, activation=name).values
-            strokes.measured(panel, row - 0.12, values, style, vertical=False)
+            plot_helpers.measured(panel, row - 0.12, values, style, vertical=False)
             if usual and f"single-{name}" in theirs["model"]:
                 paper = float(theirs.sel(model=f"single-{name}"))
-                strokes.star(panel, row + 0.2, paper, float("nan"), style.colour, vertical=False)
+                plot_helpers.star(panel, row + 0.2, paper, float("nan"), style.colour, vertical=False)
         bound = float(data["optimum"].sel(setting=setting))
         if np.isfinite(bound):
-            panel.axvline(bound, color=look.FAILURE, linewidth=1.4, linestyle=(0, (5, 3)), zorder=1)
-            note: dict[str, Any] = {"color": look.FAILURE, "size": look.SMALL_SIZE, "ha": "center", "va": "bottom"}
+            panel.axvline(bound, color=theme.FAILURE, linewidth=1.4, linestyle=(0, (5, 3)), zorder=1)
+            note: dict[str, Any] = {"color": theme.FAILURE, "size": theme.SMALL_SIZE, "ha": "center", "va": "bottom"}
             panel.text(bound, 0.62, f"{100 * bound:.1f} %, theorem 4.1", **note)
         panel.set_xlabel("test accuracy")
 
@@ -110,17 +112,17 @@ def entropy_through_time(data: xr.Dataset, axes: Any) -> None:
     """Figure 3: the dispatch entropy through training, thin lines for trials and thick medians; one Axes a setting."""
     clusters = clusters_of(data)
     for setting, panel in zip(data["setting"].values, _panels(axes, data.sizes["setting"]), strict=True):
-        look.plain(panel)
-        strokes.entropy_axis(panel, clusters)
+        theme.plain(panel)
+        plot_helpers.entropy_axis(panel, clusters)
         panel.set_xlim(0, int(data["step"].max()))
-        panel.set_title(f"setting {setting}", loc="left", size=look.TEXT_SIZE, color=look.INK, weight="bold")
+        panel.set_title(f"setting {setting}", loc="left", size=theme.TEXT_SIZE, color=theme.INK, weight="bold")
         panel.set_xlabel("training step")
         ends = []
         for name in map(str, data["model"].values):
-            style = strokes.style_of(name)
-            end = strokes.trials(panel, data["dispatch_entropy"].sel(setting=setting, model=name), style)
+            style = plot_helpers.style_of(name)
+            end = plot_helpers.trials(panel, data["dispatch_entropy"].sel(setting=setting, model=name), style)
             ends.append((end, name.removeprefix("moe-"), style.colour))
-        strokes.names(panel, ends)
+        plot_helpers.names(panel, ends)
     _panels(axes, data.sizes["setting"])[0].set_ylabel("dispatch entropy, nats")
 
 
@@ -134,14 +136,14 @@ def inner_products(data: xr.Dataset, axes: Any, trial: int = 0) -> None:
     for number, (panel, (name, title)) in enumerate(zip(panels, _PRODUCTS.items(), strict=True)):
         values = data[name].isel(trial=trial).transpose("step", "expert", "cluster").values
         steps = data["step"].values
-        look.plain(panel)
+        theme.plain(panel)
         panel.set_xlim(0, int(steps[-1]))
-        panel.set_title(title, loc="left", size=look.TEXT_SIZE, color=look.INK, weight="bold")
+        panel.set_title(title, loc="left", size=theme.TEXT_SIZE, color=theme.INK, weight="bold")
         high = _largest(data, number // 2)
         panel.set_ylim(-1.05 * high if number >= 2 else 0, 1.05 * high)
         signal, ends = "vc"[number % 2], []
         for expert in range(values.shape[1]):
-            style = look.expert(expert)
+            style = theme.expert(expert)
             panel.plot(steps, values[:, expert], color=style.colour, linewidth=0.8, alpha=0.6, zorder=2, gid="others")
             final = np.nan_to_num(values[-1, expert], nan=-np.inf)
             best = int(final.argmax())
@@ -152,7 +154,7 @@ def inner_products(data: xr.Dataset, axes: Any, trial: int = 0) -> None:
             )
             if final[best] > 0.25 * high:
                 ends.append((float(line[-1]), f" {expert + 1}: {signal}{_low(best + 1)}", _readable(style.colour)))
-        strokes.names(panel, ends, 13)
+        plot_helpers.names(panel, ends, 13)
         if number >= 2:
             panel.set_xlabel("training step")
 
@@ -163,7 +165,7 @@ def tsne(data: xr.Dataset, axes: Any) -> None:
     Colour and shape tell the expert; filled marks are of class +, open ones of class −; a cross lies on samples that
     get the wrong answer. Blue ground: the answer there is +, orange ground: −.
     """
-    tints = {1: to_rgba(look.CLASSES_TINT[0]), -1: to_rgba(look.CLASSES_TINT[1])}
+    tints = {1: to_rgba(theme.CLASSES_TINT[0]), -1: to_rgba(theme.CLASSES_TINT[1])}
     x, y = data["xy"].sel(axis="x").values, data["xy"].sel(axis="y").values
     side = data["x"].values
     edge = (side[1] - side[0]) / 2
@@ -173,23 +175,23 @@ def tsne(data: xr.Dataset, axes: Any) -> None:
         region = one["region"].transpose("y", "x").values
         image = np.where((region > 0)[..., None], tints[1], tints[-1])
         panel.imshow(image, origin="lower", extent=(*limits, *limits), interpolation="nearest", zorder=0, aspect="auto")
-        panel.contour(side, side, region, levels=[0], colors=[look.MUTED], linewidths=0.7, zorder=1)
+        panel.contour(side, side, region, levels=[0], colors=[theme.MUTED], linewidths=0.7, zorder=1)
         for expert in np.unique(one["expert"].values):
-            style = look.expert(int(expert) - 1)
+            style = theme.expert(int(expert) - 1)
             for label in (1, -1):
                 here = (one["expert"].values == expert) & (one["label"].values == label)
                 face = style.colour if label > 0 else "none"
                 mark: dict[str, Any] = {"marker": style.marker, "s": 15, "linewidths": 0.8, "edgecolors": style.colour}
                 panel.scatter(x[here], y[here], facecolors=face, **mark, zorder=2, gid=f"expert {expert}, {label}")
         wrong = one["answer"].values != one["label"].values
-        panel.scatter(x[wrong], y[wrong], marker="x", s=34, linewidths=1.3, color=look.INK, zorder=3, gid="wrong")
+        panel.scatter(x[wrong], y[wrong], marker="x", s=34, linewidths=1.3, color=theme.INK, zorder=3, gid="wrong")
         for place, expert in enumerate(np.unique(data["expert"].values)):
-            for artist in look.expert_head(panel, int(expert) - 1):
+            for artist in theme.expert_head(panel, int(expert) - 1):
                 artist.set_transform(panel.transAxes)
                 artist.set_data([0.035 + 0.045 * place], [0.95])
-        panel.set(xlim=limits, ylim=limits, xticks=[], yticks=[], facecolor=look.PAPER)
+        panel.set(xlim=limits, ylim=limits, xticks=[], yticks=[], facecolor=theme.PAPER)
         for spine in panel.spines.values():
-            spine.set(color=look.RULE)
+            spine.set(color=theme.RULE)
 
 
 PLOTS: dict[str, Callable[..., None]] = {
@@ -214,10 +216,10 @@ def picture(data: xr.Dataset, scale: float = 1.0) -> Figure:
       ValueError: the Dataset is not one of theirs.
     """
     kind = kind_of(data)
-    page = look.figure(1100, page_height(kind), scale)
+    page = theme.figure(1100, page_height(kind), scale)
     panels = panels_of(data, kind, page)
     PLOTS[kind](data, panels[0] if kind == "table 4" else panels)
-    look.caption(page, caption(data))
+    theme.caption(page, caption(data))
     return page
 
 
@@ -236,8 +238,8 @@ def _compare(data: xr.Dataset, axes: Any, place: str) -> None:
     names, settings = [str(name) for name in data["model"].values], data["setting"].values
     shown_too = theirs["test_accuracy"].reindex(setting=settings, model=names).values.ravel()
     everything = np.concatenate([data["test_accuracy"].values.ravel(), shown_too])
-    strokes.percent(look.plain(left), strokes.floor(everything))
-    strokes.entropy_axis(look.plain(right), clusters_of(data), words=False)
+    plot_helpers.percent(theme.plain(left), plot_helpers.floor(everything))
+    plot_helpers.entropy_axis(theme.plain(right), clusters_of(data), words=False)
     left.set_ylabel("test accuracy")
     right.set_ylabel("dispatch entropy, nats")
     for panel, measure in ((left, "test_accuracy"), (right, "dispatch_entropy")):
@@ -249,19 +251,23 @@ def _compare(data: xr.Dataset, axes: Any, place: str) -> None:
         )
         panel.tick_params(axis="x", length=0)
         for border in range(1, len(settings)):
-            panel.axvline(border - 0.5, color=look.RULE, linewidth=0.8, zorder=0)
+            panel.axvline(border - 0.5, color=theme.RULE, linewidth=0.8, zorder=0)
         ends = []
         for number, name in enumerate(shown):
-            style, end = strokes.style_of(name), float("nan")
+            style, end = plot_helpers.style_of(name), float("nan")
             aside = 0.84 * ((number + 0.5) / len(shown) - 0.5)
             for place_of, setting in enumerate(settings):
                 x = place_of + aside
-                end = strokes.measured(panel, x - 0.03, data[measure].sel(setting=setting, model=name).values, style)
+                end = plot_helpers.measured(
+                    panel, x - 0.03, data[measure].sel(setting=setting, model=name).values, style
+                )
                 if measure in theirs and name in theirs["model"] and setting in theirs["setting"]:
                     here = theirs.sel(setting=setting, model=name)
-                    strokes.star(panel, x + 0.09, float(here[measure]), float(here[f"{measure}_std"]), style.colour)
-            ends.append((end, strokes.name_of(name), style.colour))
-        strokes.names(panel, ends)
+                    plot_helpers.star(
+                        panel, x + 0.09, float(here[measure]), float(here[f"{measure}_std"]), style.colour
+                    )
+            ends.append((end, plot_helpers.name_of(name), style.colour))
+        plot_helpers.names(panel, ends)
 
 
 def _panels(axes: Any, count: int) -> list[Axes]:
@@ -285,7 +291,7 @@ def _usual_ranges(data: xr.Dataset) -> bool:
 
 def _readable(colour: str) -> str:
     """The yellow and the teal are too pale for text."""
-    return look.INK if colour in (look.EXPERTS[0].colour, look.EXPERTS[2].colour) else colour
+    return theme.INK if colour in (theme.EXPERTS[0].colour, theme.EXPERTS[2].colour) else colour
 
 
 def _low(number: int) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab.recovery import JointEM, MixtureTask, Run
+from moe_lab.recovery import MixtureTask
+from moe_lab.recovery.gridlock import JointEM, Run
 from tests.browser.driver import QUIET, NotebookPage
 
 pytestmark = pytest.mark.browser

@@ -19,7 +19,7 @@ from tests.browser.driver import QUIET, NotebookPage
 pytestmark = pytest.mark.browser
 
 LAB = """
-from tests.widgets.tiny import TinyLab
+from tests.widgets.engine.tiny import TinyLab
 lab = TinyLab({values})
 lab
 """

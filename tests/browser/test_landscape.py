@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab_widgets.landscape_settings import KNOBS
+from moe_lab_widgets.landscape.settings import KNOBS
 from tests.browser.driver import QUIET, NotebookPage
 
 pytestmark = pytest.mark.browser

@@ -155,7 +155,7 @@ class TestAskedWrongly:
     )
     def test_is_one_sentence_before_anything_trains(self, call, says, monkeypatch):
         trained = []
-        monkeypatch.setattr("moe_lab.patch_routing.cells.train_batch", trained.append)
+        monkeypatch.setattr("moe_lab.patch_routing.grid_points.train_batch", trained.append)
         with pytest.raises(ValueError, match=says) as error:
             call()
         assert "\n" not in str(error.value)

@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import same_color, to_rgb
 from matplotlib.figure import Figure
 
-from moe_lab import look
+from moe_lab import theme
 from moe_lab.patch_routing import DigitTask, PatternTask, captions, figures, plots
 
 SAMPLES = [60, 100, 300, 1000]
@@ -76,7 +76,7 @@ def render(page: Figure) -> np.ndarray:
 
 def drawn(data: xr.Dataset) -> list[Axes]:
     """The axes after drawing."""
-    page = look.figure()
+    page = theme.figure()
     number = captions.figure_number(data)
     if number == 8:
         assert plots.separate_routers(data, page) is None
@@ -125,9 +125,9 @@ class TestWhatIsDrawn:
     def test_the_reference_is_grey_and_dashed_and_the_models_ink(self):
         (axes,) = drawn(four())
         joint, separate, cnn = (line for line in axes.get_lines() if line.get_marker() in ("o", "^", "s"))
-        assert same_color(cnn.get_color(), look.REFERENCE)
+        assert same_color(cnn.get_color(), theme.REFERENCE)
         assert cnn.get_linestyle() == "--"
-        assert same_color(joint.get_color(), look.INK)
+        assert same_color(joint.get_color(), theme.INK)
         assert joint.get_linestyle() == "-"
         assert separate.get_linestyle() == ":"
         assert len({line.get_marker() for line in (joint, separate, cnn)}) == 3  # never colour alone
@@ -191,10 +191,10 @@ class TestWhatIsDrawn:
                 np.testing.assert_allclose(curve[1], shares.mean("trial"))
             assert stars(axes) == [(300, 0.95)]
             assert {"l = 1", "l = 2", "l = 4"} <= set(words(axes))
-            assert same_color(axes.get_lines()[0].get_color(), look.CLASSES[number])
+            assert same_color(axes.get_lines()[0].get_color(), theme.CLASSES[number])
 
     def test_figure_8_fits_a_part_of_a_larger_figure(self):
-        page = look.figure(1600, 500)
+        page = theme.figure(1600, 500)
         left, _right = page.subfigures(1, 2)
         plots.separate_routers(eight(), left)
         assert len(left.axes) == 2
@@ -225,7 +225,7 @@ class TestAllPictures:
     def test_has_its_size_paper_head_and_caption(self, rendered):
         data, page, pixels = rendered
         assert pixels.shape == (480, 1100, 4)
-        assert to_rgb(page.get_facecolor()) == to_rgb(look.PAPER)
+        assert to_rgb(page.get_facecolor()) == to_rgb(theme.PAPER)
         texts = [text.get_text().replace("\n", " ") for text in page.texts]
         assert str(captions.figure_number(data)) in texts
         assert captions.caption(data) in texts
@@ -234,7 +234,7 @@ class TestAllPictures:
         _, page, _ = rendered
         texts = [text for text in page.findobj(lambda artist: hasattr(artist, "get_fontsize")) if text.get_text()]
         assert len(texts) > 8
-        assert min(text.get_fontsize() for text in texts if text.get_visible()) >= look.SMALL_SIZE
+        assert min(text.get_fontsize() for text in texts if text.get_visible()) >= theme.SMALL_SIZE
 
     def test_names_stay_on_the_page(self, rendered):
         _, page, _ = rendered

@@ -12,8 +12,8 @@ import xarray as xr
 from moe_lab.config import ConfigError
 from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, figures, fine_tune
 from moe_lab.pruning.criteria import CRITERIA, UndefinedCriterionError
+from moe_lab.pruning.initialization import important_experts
 from moe_lab.pruning.recipes import RECIPES, recipe_of, run_of
-from moe_lab.pruning.starts import important_experts
 from moe_lab.pruning.training import Training
 
 TINY = {

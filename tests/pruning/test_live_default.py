@@ -10,7 +10,7 @@ from torch import Tensor
 
 from moe_lab.pruning import FineTuned, PlantedStart, Run, TokenMoE, TokenTask, fine_tune
 from moe_lab.pruning.criteria import separates
-from moe_lab.pruning.starts import important_experts
+from moe_lab.pruning.initialization import important_experts
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import same_color, to_rgb
 from matplotlib.figure import Figure
 
-from moe_lab import look
-from moe_lab.pruning import PlantedStart, captions, figures, plots, strokes
+from moe_lab import theme
+from moe_lab.pruning import PlantedStart, captions, figures, plot_helpers, plots
 from moe_lab.pruning.costs import relative
 from moe_lab.pruning.criteria import CRITERIA
 
@@ -64,7 +64,7 @@ def render(page: Figure) -> np.ndarray:
 def drawn(data: xr.Dataset) -> list[Axes]:
     """The axes after drawing onto Axes of one's own."""
     kind = captions.kind_of(data)
-    page = look.figure()
+    page = theme.figure()
     count = PANELS[kind] - (kind == "figure 5" and data.sizes["fine_tuned"] == 1)
     assert plots.PLOTS[kind](data, page.subplots(1, count)) is None
     render(page)
@@ -116,27 +116,27 @@ class TestCriteria:
         axes = axes_of("five")[1]
         found = {one.get_gid(): one for one in axes.get_lines() if one.get_gid() in CRITERIA}
         chosen = found.pop("router-norm-change")
-        assert same_color(chosen.get_color(), look.INK) and chosen.get_linestyle() == "-"
-        assert all(same_color(one.get_color(), look.REFERENCE) for one in found.values())
+        assert same_color(chosen.get_color(), theme.INK) and chosen.get_linestyle() == "-"
+        assert all(same_color(one.get_color(), theme.REFERENCE) for one in found.values())
         assert len({one.get_marker() for one in [*found.values(), chosen]}) == len(CRITERIA)
         assert len({str(one._dash_pattern) for one in found.values()}) == len(found)  # as they are drawn
         assert all(one.get_linewidth() < chosen.get_linewidth() for one in found.values())
 
     def test_another_criterion_can_be_chosen(self):
-        page = look.figure()
+        page = theme.figure()
         axes = page.add_subplot()
         plots.pruning_curve(five(), axes, True, "random")
         found = {one.get_gid(): one for one in axes.get_lines() if one.get_gid() in CRITERIA}
-        assert same_color(found["random"].get_color(), look.INK)
+        assert same_color(found["random"].get_color(), theme.INK)
         assert found["random"].get_linestyle() == "-" != found["router-norm-change"].get_linestyle()
         first = axes_of("bare")[1]  # has no norm change: the first takes its place
         found = {one.get_gid(): one for one in first.get_lines() if one.get_gid() in CRITERIA}
-        assert same_color(found["importance-score"].get_color(), look.INK)
-        assert same_color(found["router-magnitude"].get_color(), look.REFERENCE)
+        assert same_color(found["importance-score"].get_color(), theme.INK)
+        assert same_color(found["router-magnitude"].get_color(), theme.REFERENCE)
 
     def test_names_stand_at_the_right_each_tied_to_its_line(self):
         axes = axes_of("five")[1]
-        assert set(words(axes)) == set(strokes.NAMES.values())
+        assert set(words(axes)) == set(plot_helpers.NAMES.values())
         ties = [one for one in axes.get_lines() if one.get_gid() == "tie"]
         ends = {float(one.get_ydata()[-1]) for one in axes.get_lines() if one.get_gid() in CRITERIA}
         assert {float(tie.get_ydata()[0]) for tie in ties} == ends
@@ -159,9 +159,9 @@ class TestCriteria:
                 mine = data.norm_change.where(data.important == flag).sel(expert=data.group == sign).values
                 np.testing.assert_allclose(line(axes, f"{sign} {flag}")[1], np.sort(mine[np.isfinite(mine)]))
         marks = {one.get_gid(): one for one in axes.get_lines()}
-        assert same_color(marks["+ True"].get_markeredgecolor(), look.CLASSES[0])
-        assert same_color(marks["- False"].get_markeredgecolor(), look.CLASSES[1])
-        assert same_color(marks["- False"].get_markerfacecolor(), look.PAPER)
+        assert same_color(marks["+ True"].get_markeredgecolor(), theme.CLASSES[0])
+        assert same_color(marks["- False"].get_markeredgecolor(), theme.CLASSES[1])
+        assert same_color(marks["- False"].get_markerfacecolor(), theme.PAPER)
         assert line(axes, "threshold")[1][0] == pytest.approx(1.5 * np.log(3))
 
     def test_other_starts_do_not_know_who_is_important(self):
@@ -179,8 +179,8 @@ class TestRouters:
         axes = axes_of("three")[0]
         np.testing.assert_allclose([bar.get_height() for bar in axes.patches], norms)
         blue, orange = axes.patches[0], axes.patches[-1]
-        assert same_color(blue.get_facecolor(), look.CLASSES[0])
-        assert same_color(orange.get_facecolor(), look.CLASSES[1])
+        assert same_color(blue.get_facecolor(), theme.CLASSES[0])
+        assert same_color(orange.get_facecolor(), theme.CLASSES[1])
         level = 1.5 * np.log(3)
         assert line(axes, "threshold")[1][0] == pytest.approx(level)
         assert words(axes, "norm") == [f"{norm:.1f}" for norm in norms if norm > level] != []
@@ -198,7 +198,7 @@ class TestRouters:
             ):
                 pixels = np.asarray(axes.images[0].get_array())
                 values = np.atleast_2d(one[name].values)
-                shades = look.ramp(np.clip(values / largest, 0, 1))
+                shades = theme.ramp(np.clip(values / largest, 0, 1))
                 np.testing.assert_array_equal(pixels[:, 0], shades[:, 0])
                 np.testing.assert_array_equal(pixels[:, 40], shades[:, 1])
                 np.testing.assert_array_equal(pixels[:, -1], shades[:, -1])
@@ -241,7 +241,7 @@ class TestAllPictures:
     def test_has_its_size_paper_head_and_caption(self, rendered):
         kind, page, pixels = rendered
         assert pixels.shape == (480, 1100, 4)
-        assert to_rgb(page.get_facecolor()) == to_rgb(look.PAPER)
+        assert to_rgb(page.get_facecolor()) == to_rgb(theme.PAPER)
         texts = [text.get_text().replace("\n", " ") for text in page.texts]
         assert captions.caption(ALL[kind]()) in texts
         assert {"1", "2"} <= set(texts)
@@ -250,7 +250,7 @@ class TestAllPictures:
         _, page, _ = rendered
         texts = [text for text in page.findobj(lambda artist: hasattr(artist, "get_fontsize")) if text.get_text()]
         assert len(texts) > 4
-        assert min(text.get_fontsize() for text in texts if text.get_visible()) >= look.SMALL_SIZE
+        assert min(text.get_fontsize() for text in texts if text.get_visible()) >= theme.SMALL_SIZE
 
     def test_everything_written_stays_on_the_page_and_apart(self, rendered):
         _, page, _ = rendered
@@ -305,7 +305,7 @@ class TestAllPictures:
             plots.picture(five().assign_attrs(paper="chen2022, figure 5"))
 
     def test_axes_must_be_as_many_as_panels(self):
-        page = look.figure()
+        page = theme.figure()
         for plot, data, count in (
             (plots.criteria, five(), 3),
             (plots.routers, three(), 5),
@@ -344,7 +344,7 @@ class TestCaptions:
 
 
 def test_every_criterion_has_a_name_and_a_style():
-    assert set(strokes.NAMES) == set(CRITERIA)
-    assert strokes.name_of("mine") == "mine"
-    assert strokes.style_of("mine", "random")[0] == look.REFERENCE
-    assert strokes.style_of("router-norm-change", "random")[2] != "-"
+    assert set(plot_helpers.NAMES) == set(CRITERIA)
+    assert plot_helpers.name_of("mine") == "mine"
+    assert plot_helpers.style_of("mine", "random")[0] == theme.REFERENCE
+    assert plot_helpers.style_of("router-norm-change", "random")[2] != "-"

@@ -12,7 +12,7 @@ import torch
 from moe_lab.config import ConfigError
 from moe_lab.pruning import BranchStart, FineTuned, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, fine_tune
 from moe_lab.pruning import theory as told
-from moe_lab.pruning.starts import important_experts
+from moe_lab.pruning.initialization import important_experts
 
 CLOSE = PlantedStart(others_norm=0.4)  # norms up to .8, as appendix C wants
 

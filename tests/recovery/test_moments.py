@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from moe_lab.config import ConfigError
-from moe_lab.recovery import Inputs, MixtureTask, Samples, Spectral, figures, recover, train
+from moe_lab.recovery import Inputs, MixtureTask, Samples
 from moe_lab.recovery.activations import ACTIVATIONS
-from moe_lab.recovery.gate_figures import GATES_ALONE, gate_cells
+from moe_lab.recovery.gridlock import Spectral, figures, recover, train
+from moe_lab.recovery.gridlock.gate_figures import GATES_ALONE, gate_cells
+from moe_lab.recovery.gridlock.run import Run
 from moe_lab.recovery.moments import gate_by_moments, nearer_to_second
-from moe_lab.recovery.run import Run
 
 LINEAR = ACTIVATIONS["identity"]
 

@@ -12,9 +12,10 @@ from tensorly.decomposition import parafac, symmetric_parafac_power_iteration
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from moe_lab.recovery import Activation, MixtureTask, Spectral, transforms
+from moe_lab.recovery import Activation, MixtureTask, transforms
 from moe_lab.recovery import tensor as tensors
-from moe_lab.recovery.spectral import find_regressors
+from moe_lab.recovery.gridlock import Spectral
+from moe_lab.recovery.gridlock.spectral import find_regressors
 from tests.recovery import oracle
 
 EACH_LAW = pytest.mark.parametrize("share", [None, 0.3], ids=["one Gaussian", "two"])

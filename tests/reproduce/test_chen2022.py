@@ -11,9 +11,8 @@ import pytest
 import xarray as xr
 
 from moe_lab.files import netcdf
-from moe_lab.reproduce import chen2022_measures as measures
-from moe_lab.reproduce.chen2022 import CLAIMS
-from moe_lab.reproduce.chen2022_figures import matching_centers, second_signal
+from moe_lab.reproduce.chen2022 import CLAIMS, measures
+from moe_lab.reproduce.chen2022.figures import matching_centers, second_signal
 from moe_lab.reproduce.claim import VERDICTS, Claim, Measurement, imported
 from moe_lab.specialization.published import published
 
@@ -104,7 +103,7 @@ def test_published_single_experts_fail_as_published() -> None:
 
 
 def test_dispatch_rules_tell_the_published_tables_apart() -> None:
-    from moe_lab.reproduce.chen2022_tables import _entropy_of
+    from moe_lab.reproduce.chen2022.tables import _entropy_of
 
     divided, mixed = claim_of("table4/one-cluster-or-nothing"), claim_of("table6/clusters-mixed")
     for place, verdicts in (("table 4", ("agrees", "differs")), ("table 5", ("agrees", "differs"))):

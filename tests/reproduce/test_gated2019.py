@@ -13,7 +13,7 @@ import xarray as xr
 from moe_lab.files import netcdf
 from moe_lab.reproduce.claim import Claim, Erratum, Measurement, imported
 from moe_lab.reproduce.gated2019 import CLAIMS, ERRATA
-from moe_lab.reproduce.gated2019_measures import landscape, log_descent
+from moe_lab.reproduce.gated2019.measures import landscape, log_descent
 from moe_lab.reproduce.report import checked, png
 
 TINY: Mapping[str, Mapping[str, Any]] = {

@@ -12,8 +12,9 @@ import pytest
 import xarray as xr
 
 from moe_lab.files import from_netcdf, netcdf
-from moe_lab.reproduce import pmoe2023, pmoe2023_measures
+from moe_lab.reproduce import pmoe2023
 from moe_lab.reproduce.claim import Claim, imported
+from moe_lab.reproduce.pmoe2023 import measures as pmoe2023_measures
 from moe_lab.reproduce.report import checked
 from moe_lab.reproduce.runner import Done, Order, joined, pieces
 

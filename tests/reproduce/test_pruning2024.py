@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from moe_lab.pruning.starts import BranchStart
+from moe_lab.pruning.initialization import BranchStart
 from moe_lab.reproduce.claim import Claim, Erratum, Measurement, imported
 from moe_lab.reproduce.pruning2024 import CLAIMS, ERRATA
-from moe_lab.reproduce.pruning2024_criteria import tolerated
-from moe_lab.reproduce.pruning2024_measures import V_MOE
+from moe_lab.reproduce.pruning2024.criteria import tolerated
+from moe_lab.reproduce.pruning2024.measures import V_MOE
 from moe_lab.reproduce.report import checked
 
 START = BranchStart(tasks=2, steps=5)

@@ -12,8 +12,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import same_color, to_rgb
 from matplotlib.figure import Figure
 
-from moe_lab import look
-from moe_lab.specialization import captions, figures, plots, strokes
+from moe_lab import theme
+from moe_lab.specialization import captions, figures, plot_helpers, plots
 from moe_lab.specialization.published import published
 
 MIXTURES = ["moe-cubic", "moe-linear"]
@@ -131,7 +131,7 @@ def render(page: Figure) -> np.ndarray:
 
 def drawn(kind: str, data: xr.Dataset) -> list[Axes]:
     """The axes after drawing onto Axes of one's own."""
-    page = look.figure()
+    page = theme.figure()
     axes = page.subplots(2, 2) if PANELS[kind] == 4 else page.subplots(1, PANELS[kind])
     assert plots.PLOTS[kind](data, axes) is None
     render(page)
@@ -202,7 +202,7 @@ class TestComparison:
     def test_cubic_is_ink_and_linear_grey_and_shapes_differ(self):
         left, _ = drawn("table 3", three())
         marks = [line for line in left.get_lines() if line.get_gid() == "trials"][::4]
-        assert [same_color(mark.get_markeredgecolor(), look.INK) for mark in marks] == [True, False, True, False]
+        assert [same_color(mark.get_markeredgecolor(), theme.INK) for mark in marks] == [True, False, True, False]
         assert len({mark.get_marker() for mark in marks}) == 4
 
     def test_entropy_runs_from_0_to_log_k(self):
@@ -252,7 +252,7 @@ class TestDispatchTable:
         places = dict(zip((label.get_text() for label in axes.get_yticklabels()), axes.get_yticks(), strict=True))
         cell = next(patch for patch in axes.patches if patch.get_xy()[0] == 5.02 and patch.get_xy()[1] > 3)
         assert cell.get_y() < places["cluster 1"] < cell.get_y() + cell.get_height()
-        assert same_color(cell.get_facecolor(), tuple(look.ramp(1.0) / 255))
+        assert same_color(cell.get_facecolor(), tuple(theme.ramp(1.0) / 255))
 
     def test_idle_experts_are_grey(self):
         (axes,) = drawn("table 4", four())
@@ -276,7 +276,7 @@ class TestSingleExperts:
         first, second = drawn("table 7", seven())
         assert not any("theorem" in word for word in words(first))
         assert "87.5 %, theorem 4.1" in words(second)
-        assert [line.get_xdata()[0] for line in second.get_lines() if same_color(line.get_color(), look.FAILURE)] == [
+        assert [line.get_xdata()[0] for line in second.get_lines() if same_color(line.get_color(), theme.FAILURE)] == [
             0.875
         ]
 
@@ -331,7 +331,7 @@ class TestThroughTime:
     def test_another_trial(self):
         data = products()
         both = xr.concat([data, 0.5 * data], "trial", data_vars="all")
-        page = look.figure()
+        page = theme.figure()
         plots.inner_products(both, page.subplots(2, 2), trial=1)
         assert page.axes[0].get_ylim()[1] == pytest.approx(3.15)  # of all trials
         np.testing.assert_allclose(lines(page.axes[0], "largest")[0][1][-1], 1.5)
@@ -360,14 +360,14 @@ class TestMap:
             (image,) = axes.images
             pixels = np.asarray(image.get_array())
             assert pixels.shape[:2] == (22, 22)
-            assert same_color(pixels[5, 2], look.CLASSES_TINT[0])
-            assert same_color(pixels[5, 20], look.CLASSES_TINT[1])
+            assert same_color(pixels[5, 2], theme.CLASSES_TINT[0])
+            assert same_color(pixels[5, 20], theme.CLASSES_TINT[1])
             assert image.origin == "lower"
 
     def test_one_answer_everywhere_has_no_boundary(self):
         data = one()
         data["region"] = data["region"] * 0 + 1
-        page = look.figure()
+        page = theme.figure()
         plots.tsne(data, page.subplots(1, 2))
         render(page)
 
@@ -384,7 +384,7 @@ class TestAllPictures:
         kind, page, pixels = rendered
         data = ALL[kind]()
         assert pixels.shape == (640 if kind == "figure 4" else 480, 1100, 4)
-        assert to_rgb(page.get_facecolor()) == to_rgb(look.PAPER)
+        assert to_rgb(page.get_facecolor()) == to_rgb(theme.PAPER)
         texts = [text.get_text().replace("\n", " ") for text in page.texts]
         assert captions.caption(data) in texts
         assert "1" in texts
@@ -393,7 +393,7 @@ class TestAllPictures:
         _, page, _ = rendered
         texts = [text for text in page.findobj(lambda artist: hasattr(artist, "get_fontsize")) if text.get_text()]
         assert len(texts) > 4
-        assert min(text.get_fontsize() for text in texts if text.get_visible()) >= look.SMALL_SIZE
+        assert min(text.get_fontsize() for text in texts if text.get_visible()) >= theme.SMALL_SIZE
 
     def test_everything_written_stays_on_the_page_and_apart(self, rendered):
         _, page, pixels = rendered
@@ -435,7 +435,7 @@ class TestAllPictures:
             plots.picture(three().assign_attrs(figure="figure 7"))
 
     def test_axes_must_be_as_many_as_panels(self):
-        page = look.figure()
+        page = theme.figure()
         with pytest.raises(ValueError, match="axes must be 2 Axes: got got=1"):
             plots.table3(three(), page.add_subplot())
 
@@ -495,8 +495,8 @@ class TestCaptions:
 
 
 def test_names_of_models():
-    assert strokes.name_of("single-linear-512") == "single linear (512)"
-    assert strokes.name_of("moe-relu") == "relu mixture"
-    assert strokes.floor(np.array([0.52, 0.99])) == 0.5
-    assert strokes.floor(np.array([0.97])) == 0.9
-    assert strokes.floor(np.array([np.nan])) == 0
+    assert plot_helpers.name_of("single-linear-512") == "single linear (512)"
+    assert plot_helpers.name_of("moe-relu") == "relu mixture"
+    assert plot_helpers.floor(np.array([0.52, 0.99])) == 0.5
+    assert plot_helpers.floor(np.array([0.97])) == 0.9
+    assert plot_helpers.floor(np.array([np.nan])) == 0

@@ -6,22 +6,22 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from moe_lab_widgets.lab import Lab, Story, given, pick
-    from moe_lab_widgets.picture import Picture, Strip
+    from moe_lab_widgets.drawing.picture import Picture, Strip
+    from moe_lab_widgets.engine.lab import Lab, Story, given, pick
 
 _HOMES = {
-    "Lab": "lab",
-    "Story": "lab",
-    "pick": "lab",
-    "given": "lab",
-    "Picture": "picture",
-    "Strip": "picture",
-    "RouterAlignmentLab": "router_alignment",
-    "PhaseTransitionLab": "phase_transition",
-    "SpecializationLab": "specialization",
-    "PruningLab": "pruning",
-    "GridlockLab": "gridlock",
-    "LandscapeLab": "landscape",
+    "Lab": "engine.lab",
+    "Story": "engine.lab",
+    "pick": "engine.lab",
+    "given": "engine.lab",
+    "Picture": "drawing.picture",
+    "Strip": "drawing.picture",
+    "RouterAlignmentLab": "router_alignment.lab",
+    "PhaseTransitionLab": "phase_transition.lab",
+    "SpecializationLab": "specialization.lab",
+    "PruningLab": "pruning.lab",
+    "GridlockLab": "gridlock.lab",
+    "LandscapeLab": "landscape.lab",
 }
 
 __all__ = ["Lab", "Picture", "Story", "Strip", "given", "pick"]

@@ -1,0 +1,218 @@
+"""Draws the Datasets of `figures`: one function a figure, onto an Axes or an array of them.
+
+They draw and return nothing; they never run a method. A small mark or thin line is a trial, a thick bar or line the
+median of the trials, an open star what the paper publishes. What starts from moments is in ink, what it is compared
+with in grey. `picture` sets any of them on a page of its own, with heads and a sentence below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from moe_lab import theme
+from moe_lab.recovery.gridlock import plot_helpers
+from moe_lab.recovery.gridlock.captions import caption, kind_of
+from moe_lab.recovery.gridlock.layout import cells_of, page_height, panels_of
+from moe_lab.recovery.gridlock.published import PLACES, published
+from moe_lab.recovery.gridlock.stuck_plots import stuck, stuck_map
+
+_MOST = 10.0  # errors above are drawn at the edge, as a triangle
+
+
+def fits(data: xr.Dataset, axes: Any) -> None:
+    """Tables 1 and 2: regressor fit and gating fit, measured beside published.
+
+    Args:
+      data: what `figures.table1` or `table2` returned.
+      axes: two Axes, for the regressor fit and the gating fit.
+    """
+    across = "gating" if "gating" in data.dims else "first_share"
+    place = str(data.attrs.get("figure", ""))
+    theirs = published(place) if place in PLACES else None
+    labels = data[across].values
+    words = [f"{label}\ngates" if across == "gating" else f"p = {label}" for label in labels]
+    for panel, name in zip(plot_helpers.panels(axes, 2), ("regressor_fit", "gating_fit"), strict=True):
+        _cosine_axis(panel, _floor(data[name].values))
+        _columns(panel, data[name], [{across: label} for label in labels], words, {})
+        _edge(panel, data[name].values)
+        for place_of, label in enumerate(labels):
+            if theirs is not None and label in theirs[across].values:
+                here = theirs.sel({across: label})
+                plot_helpers.star(panel, place_of - 0.4, float(here[name]), float(here[f"{name}_std"]))
+        panel.set_ylabel("regressor fit, smallest |cos|" if name == "regressor_fit" else "gating fit, smallest |cos|")
+
+
+def gates(data: xr.Dataset, axes: Any) -> None:
+    """Theorem 3: the gate's angle from moments and EM, for each n with estimated and with the true regressors.
+
+    Args:
+      data: what `figures.gates_by_moments` returned.
+      axes: an Axes for each kind of gates.
+    """
+    points = cells_of(data, ("samples", "regressors"))
+    words = [f"{plot_helpers.words_of({'samples': point['samples']})}\n{point['regressors']}" for point in points]
+    panels = plot_helpers.panels(axes, data.sizes["gating"])
+    fit = data["gating_fit"]
+    angles = fit.copy(data=np.degrees(np.arccos(fit.values.clip(0, 1))))
+    high = 1.05 * float(np.nanmax(angles))
+    for panel, gating in zip(panels, data["gating"].values, strict=True):
+        theme.plain(panel)
+        panel.set_ylim(0, high)
+        _columns(panel, angles.sel(gating=gating), points, words, {"spectral": "gates-em"})
+        panel.set_title(f"{gating} gates", loc="left", size=theme.TEXT_SIZE, color=theme.INK, weight="bold")
+        panel.set_xlabel("regressors that the gates are found with")
+    panels[0].set_ylabel("angle to the true gate, degrees")
+
+
+def _columns(
+    panel: Axes, values: xr.DataArray, points: list[dict[str, Any]], words: list[str], drawn_as: Mapping[str, str]
+) -> None:
+    """A group of columns for each point, in it one for each method: all trials and their median.
+
+    Args:
+      drawn_as: the name in `strokes` of a method that is not drawn under its own.
+    """
+    panel.set_xlim(-0.5, len(points) - 0.4)
+    panel.set_xticks(range(len(points)), words)
+    panel.tick_params(axis="x", length=0)
+    for border in range(1, len(points)):
+        panel.axvline(border - 0.5, color=theme.RULE, linewidth=0.8, zorder=0)
+    methods, ends = [str(name) for name in values["method"].values], []
+    for number, method in enumerate(methods):
+        stroke, end = drawn_as.get(method, method), float("nan")
+        style = plot_helpers.style_of(stroke)
+        aside = 0.8 * ((number + 1) / (len(methods) + 1) - 0.5) + 0.05
+        for place, point in enumerate(points):
+            end = plot_helpers.measured(panel, place + aside, values.sel({**point, "method": method}).values, style)
+        ends.append((end, plot_helpers.name_of(stroke), style.colour))
+    plot_helpers.names(panel, ends)
+
+
+def curves(data: xr.Dataset, axes: Any) -> None:
+    """Figures 3 (b, c), 4 and 5: the error through EM, an Axes a cell; the dotted line is EM from the truth."""
+    points = cells_of(data)
+    bounds = plot_helpers.decades(np.clip(data["error"].values, None, _MOST))
+    for number, (point, panel) in enumerate(zip(points, plot_helpers.panels(axes, len(points)), strict=True)):
+        theme.plain(panel)
+        panel.set_yscale("log")
+        panel.set_ylim(*bounds)
+        panel.set_xlim(0, int(data["iteration"].max()))
+        panel.set_title(
+            plot_helpers.words_of(point, ", "), loc="left", size=theme.TEXT_SIZE, color=theme.INK, weight="bold"
+        )
+        panel.set_xlabel("iteration of EM")
+        if number == 0:
+            panel.set_ylabel("error E(A, W)")
+        best = float(data["best_error"].sel(point).median())
+        panel.axhline(best, color=theme.FAILURE, linewidth=1.2, linestyle=(0, (5, 3)), zorder=1, gid="best")
+        ends = []
+        for method in map(str, data["method"].values):
+            style = plot_helpers.style_of(method)
+            shown = data["error"].sel({**point, "method": method})
+            end = plot_helpers.trials(panel, shown, "iteration", style)
+            ends.append((min(end, _MOST), plot_helpers.name_of(method), style.colour))
+        plot_helpers.plain_numbers(panel)
+        if number == len(points) - 1 or (len(points) == 4 and number == 1):
+            plot_helpers.names(panel, [*ends, (best, "EM from the truth", theme.FAILURE)])
+
+
+def figure3(data: xr.Dataset, axes: Any) -> None:
+    """Figure 3: the gating fit through EM of the gates alone, then `curves`; one Axes more than there are k."""
+    panels = plot_helpers.panels(axes, 1 + data.sizes["k"])
+    first = panels[0]
+    gates = data["gates_alone"]
+    _cosine_axis(first, 0.0)
+    first.set_xlim(0, int(gates["gate_iteration"].max()))
+    first.set_title("k = 2", loc="left", size=theme.TEXT_SIZE, color=theme.INK, weight="bold")
+    first.set_xlabel("iteration of EM of the gates")
+    first.set_ylabel("gating fit")
+    for method in map(str, gates["gate_method"].values):
+        style = plot_helpers.style_of("spectral+em" if method == "spectral" else method)
+        plot_helpers.trials(first, gates.sel(gate_method=method), "gate_iteration", style)
+    note: dict[str, Any] = {"size": theme.SMALL_SIZE, "transform": first.transAxes, "ha": "right"}
+    first.text(0.98, 0.16, "Newton's M-step: solid", color=theme.INK, weight="bold", **note)
+    first.text(0.98, 0.08, "gradient M-step: dashed", color=theme.REFERENCE, weight="bold", **note)
+    curves(data, panels[1:])
+
+
+def figure6(data: xr.Dataset, axes: Axes) -> None:
+    """Figure 6: the test error of every division and method, on one Axes; an empty row is one without a start."""
+    theme.plain(axes)
+    names = [str(name) for name in data["method"].values]
+    values = data["test_error"].transpose("method", "trial").values
+    top = 1.15 * float(np.nanmax(np.nanquantile(values, 0.5, axis=1, method="higher")))  # no median lies beyond
+    axes.set_xlim(0, top)
+    axes.set_ylim(-len(names) + 0.4, 0.6)
+    axes.set_yticks(-np.arange(len(names)), [plot_helpers.name_of(name) for name in names])
+    axes.tick_params(axis="y", length=0)
+    for row, (name, errors) in enumerate(zip(names, values, strict=True)):
+        style = plot_helpers.style_of(name)
+        middle = plot_helpers.measured(axes, -row, np.minimum(errors, top), style, vertical=False)
+        beyond = int((errors > top).sum())
+        lost = int(np.isnan(errors).sum())
+        if beyond:
+            axes.plot([top], [-row], marker=">", markersize=7, color=style.colour, clip_on=False, gid="beyond")
+        words = f"{np.nanmedian(errors):.3f}" if np.isfinite(middle) else ""
+        words += f"  ({beyond} beyond)" if beyond else ""
+        words += f"  ({lost} without a start)" if lost else ""
+        place: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "size": theme.SMALL_SIZE}
+        axes.text(1.02, -row, words, color=theme.INK, clip_on=False, gid="median", **place)
+    axes.set_xlabel("mean squared error on test rows, target scaled to (−1, 1)")
+
+
+PLOTS: dict[str, Callable[..., None]] = {
+    "tables": fits,
+    "theorem 3": gates,
+    "stuck": stuck,
+    "stuck map": stuck_map,
+    "figure 3": figure3,
+    "figure 4": curves,
+    "figure 6": figure6,
+}
+
+
+def picture(data: xr.Dataset, scale: float = 1.0) -> Figure:
+    """The plot of a Dataset on a page of its own, with its heads, and its caption below.
+
+    Args:
+      data: what a function of `figures` returned.
+      scale: 1 for 100 dots per inch, 1.5 for a projector.
+
+    Raises:
+      ValueError: the Dataset is not one of theirs.
+    """
+    kind = kind_of(data)
+    page = theme.figure(1100, page_height(data, kind), scale)
+    panels = panels_of(data, kind, page)
+    PLOTS[kind](data, panels[0] if kind == "figure 6" else panels)
+    theme.caption(page, caption(data))
+    return page
+
+
+# --- pieces ----------------------------------------------------------------------------------------------------------
+
+
+def _floor(values: np.ndarray, step: float = 0.05) -> float:
+    """A round number below nearly all values, between .5 and .95."""
+    finite = values[np.isfinite(values)]
+    return float(np.clip(np.floor(np.quantile(finite, 0.01) / step) * step, 0.5, 0.95)) if finite.size else 0.0
+
+
+def _cosine_axis(axes: Axes, low: float) -> None:
+    theme.plain(axes)
+    axes.set_ylim(low, 1 + 0.02 * (1 - low))
+    axes.axhline(1, color=theme.RULE, linewidth=0.8, zorder=0)
+
+
+def _edge(axes: Axes, values: np.ndarray) -> None:
+    """Says how many values lie below the axis."""
+    below = int((values < axes.get_ylim()[0]).sum())
+    if below:
+        style: dict[str, Any] = {"size": theme.SMALL_SIZE, "color": theme.MUTED, "transform": axes.transAxes}
+        axes.text(0.02, 0.015, f"▽ {below} trials lie below", ha="left", va="bottom", **style)

@@ -1,0 +1,233 @@
+"""Which method on which task each table and figure of gridlock2019 runs, and the sweep that fills its Dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import xarray as xr
+
+from moe_lab.config import require
+from moe_lab.grid import Point, checked_axes
+from moe_lab.origins import call_of, origin
+from moe_lab.recovery.data import MixtureTask
+from moe_lab.recovery.gridlock.run import BY_MOMENTS, JointEM, Method, Run, Spectral
+from moe_lab.sweep import sweep
+from moe_lab.training import Measure
+from moe_lab.trials import choose_device, choose_dtype
+
+METHODS = (
+    "orth-als",
+    "spectral",
+    "spectral-gradient",
+    *BY_MOMENTS,
+    "spectral+em",
+    "joint-em",
+    "joint-em-gradient",
+    "em-from-truth",
+)
+"""What the tables and figures compare, by name; `method_of` makes each."""
+FROM_TRUTH = "em-from-truth"
+IN_WORDS = {
+    "orth-als": "full T3, Orth-ALS (the authors')",
+    "spectral": "spectral, then EM of the gates",
+    "spectral+em": "spectral, then EM of everything",
+    "joint-em": "joint EM",
+    "joint-em-gradient": "joint EM, gradient M-step, R = 1",
+    "spectral-gradient": "spectral, then gradient EM of the gates",
+    "moments": "spectral, then the gate by moments (k=2)",
+    "centred-moments": "spectral, then the gate by centred moments (k=2)",
+    FROM_TRUTH: "EM from the true parameters",
+}
+_OF_TASK = {
+    "k": "experts",
+    "gating": "gating",
+    "first_share": "first_share",
+    "activation": "activation",
+    "noise": "noise",
+}
+_OF_SWEEP = ("store", "jobs")
+_TAKEN = ("model", "task", "samples", "trials", "first_trial", "seed", "record_every")
+_MEANINGS = {
+    "k": "k, experts",
+    "gating": "gates orthogonal to all regressors, or random",
+    "first_share": "p, share of the inputs' first Gaussian",
+    "activation": "g, activation",
+    "noise": "sigma, standard deviation of the noise",
+    "samples": "n, samples",
+    "regressors": "regressors that the gates are found with: estimated, or the true ones",
+    "method": "method",
+}
+
+
+def method_of(name: str, iterations: int | None = None) -> Method:
+    """The method behind a name of `METHODS`.
+
+    - "orth-als": Orth-ALS on the full T3 of plain P3(y), then EM of the gates: algorithms 1 and 2 as they are printed.
+    - "spectral": power iterations on the whitened T3 of 4 tanh(P3(y)/4), then EM of the gates.
+    - "spectral+em": the same, then EM of regressors and gates together.
+    - "spectral-gradient": as "spectral", the gates by gradient EM with step 4.
+    - "moments": as "spectral", the gate of two experts by the moment of theorem 3; "centred-moments" with half of its
+      variance (`moments.gate_by_moments`).
+    - "joint-em": EM of everything from random parameters, with a Newton M-step.
+    - "joint-em-gradient": the same with one gradient step as M-step, and gates kept within R = 1.
+    - "em-from-truth": joint EM that begins where no method can, to show what the samples allow.
+
+    Args:
+      iterations: of EM in all, from wherever it starts; None for the method's own: 5 of the gates, 10 more of
+        everything, 250 of joint EM.
+
+    Raises:
+      ValueError: there is no such method.
+    """
+    require(name in METHODS, f"a method must be one of {', '.join(METHODS)}", method=name)
+    joint: dict[str, Any] = {} if iterations is None else {"iterations": iterations}
+    if name == "joint-em-gradient":
+        return JointEM(**joint, gate_step="gradient", gate_rate=1.0, radius=1.0)
+    if name in ("joint-em", FROM_TRUTH):
+        return JointEM(**joint)
+    gates = Spectral().gate_iterations
+    if name == "spectral+em":
+        after = {} if iterations is None else {"joint_iterations": max(0, iterations - gates)}
+        return Spectral(gate_iterations=gates if iterations is None else min(gates, iterations), **after)
+    kind: dict[str, Any] = {"orth-als": {"decomposition": "orth-als", "robust": False}}.get(name, {})
+    kind |= {"gate_step": "gradient"} if name == "spectral-gradient" else {}
+    kind |= {"gate_step": name} if name in BY_MOMENTS else {}
+    return Spectral(gate_iterations=gates if iterations is None else iterations, joint_iterations=0, **kind)
+
+
+def run_of(
+    point: Point,
+    *,
+    trials: int,
+    seed: int,
+    task: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    iterations: Mapping[str, int] | int | None = None,
+) -> Run:
+    """The Run of a grid point such as {"k": 3, "method": "joint-em"}.
+
+    Args:
+      task: parameters of `MixtureTask` that the point does not name.
+      settings: parameters of `Run` that the point does not name, such as samples.
+      iterations: of EM, for all methods or by the method's name; see `method_of`.
+
+    Raises:
+      ValueError: a wrong value or combination.
+    """
+    count = iterations.get(point["method"]) if isinstance(iterations, Mapping) else iterations
+    named = {_OF_TASK[name]: value for name, value in point.items() if name in _OF_TASK}
+    sized = {"samples": point["samples"]} if "samples" in point else {}
+    return Run(
+        model=method_of(point["method"], count),
+        task=MixtureTask(**{**task, **named}),
+        trials=trials,
+        seed=seed,
+        **{**settings, **sized},
+    )
+
+
+@dataclass
+class Figure:
+    """One table or figure being made: what its caller set, and what it is called in the paper.
+
+    Args:
+      place: "table 2", say.
+      name: of the function that makes it.
+      trials, seed: of every cell.
+      task: parameters of `MixtureTask` for all cells.
+      samples: n, where it is no axis.
+      more: other parameters of `Run` (device, precision), and store and jobs of `moe_lab.sweep.sweep`.
+      iterations: see `run_of`.
+
+    Raises:
+      ValueError: a setting that the figure itself decides.
+    """
+
+    place: str
+    name: str
+    trials: int
+    seed: int
+    task: Mapping[str, Any]
+    samples: int | None
+    more: Mapping[str, Any]
+    iterations: Mapping[str, int] | int | None = None
+    settings: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        taken = [name for name in self.more if name in _TAKEN]
+        require(not taken, "a figure sets these itself", settings=taken)
+        given = {name: value for name, value in self.more.items() if name not in _OF_SWEEP and value is not None}
+        self.settings = {"device": "auto", **({} if self.samples is None else {"samples": self.samples}), **given}
+
+    def how(self) -> dict[str, Any]:
+        """What every cell needs besides its point."""
+        return {"task": dict(self.task), "settings": self.settings, "iterations": self.iterations}
+
+    def fill(
+        self,
+        cell: Callable[..., Any],
+        axes: Mapping[str, Sequence[Any]],
+        measures: Mapping[str, Measure],
+        arguments: Mapping[str, Any],
+        coords: Mapping[str, Any] | None = None,
+        **extra: Any,
+    ) -> xr.Dataset:
+        """Checks every cell, runs them all, and labels what came out.
+
+        Args:
+          cell: for `moe_lab.sweep`: (points, trials=, seed=, task=, settings=, iterations=, **extra) -> values.
+          axes: the values of each axis; the last is "method".
+          measures: what a cell gives, with the axes after the trial.
+          arguments: of the figure's function, for its call.
+          coords: labels of those axes.
+          extra: more arguments of the cell.
+
+        Returns:
+          The measures over (axes..., trial, ...).
+        """
+        checked = checked_axes(axes)
+        points: list[Point] = [{}]
+        for name, values in checked.items():
+            points = [{**point, name: value} for point in points for value in values]
+        runs = [run_of(point, trials=self.trials, seed=self.seed, **self.how()) for point in points]
+        device = choose_device(self.settings["device"])
+        choose_dtype(self.settings.get("precision", "float64"), device)
+        *_, found = sweep(
+            partial(cell, **self.how(), **extra),
+            checked,
+            trials=self.trials,
+            seed=self.seed,
+            batch=1,
+            measures=measures,
+            meanings=_MEANINGS,
+            coords=coords,
+            **{name: value for name, value in self.more.items() if name in _OF_SWEEP},
+        )
+        found = found[list(measures)]
+        records = [{"point": point, **run.record()} for point, run in zip(points, runs, strict=True)]
+        found.attrs = attrs_of(self.place, self.name, arguments, self.more, records, self.seed, self.settings["device"])
+        return found
+
+
+def attrs_of(
+    place: str,
+    name: str,
+    arguments: Mapping[str, Any],
+    more: Mapping[str, Any],
+    records: Sequence[Mapping[str, Any]],
+    seed: int,
+    device: str,
+) -> dict[str, Any]:
+    """How to make a Dataset again."""
+    rest = {name: value for name, value in more.items() if name not in _OF_SWEEP}
+    return origin(
+        figure=place,
+        call=call_of(name, {**arguments, **rest}),
+        config=list(records),
+        seed=seed,
+        device=device,
+        paper=f"gridlock2019, {place}",
+    )

@@ -1,0 +1,263 @@
+"""Figures 2 to 4 of gated2019, each one call that returns a labelled Dataset, and two that the paper only speaks of.
+
+`plots` draws them. A Dataset says in `.attrs["call"]` how to make it again. The setting is that of section 4
+(`PAPER_TASK`: d=10, k=2, sigma=.05, orthonormal regressors, a gate orthogonal to them) unless parameters of
+`MixtureTask` say otherwise; those of `LossRun` (batch, samples, device, precision) can be given too. Both losses begin
+at the same parameters and see the same batches.
+
+What replicates: L4 recovers from every start with the recipes of `run.RECIPES`, and L_log comes as near as with
+the true regressors, within .003. What does not as such: the plateau near epoch 200.
+
+Why l2 is stuck from about half of all starts: with the identity, E[y|x] = <a_1 + a_2, x>/2 + tanh(<w, x>/2)
+<a_1 - a_2, x>/2 is nearly symmetric in w and a_1 - a_2. In the other valley the gate points along a_1* - a_2*, and
+a_1 - a_2 along the true gate. It has no minimum: its floor falls, though hardly, as the gate goes to 0 and a_1 - a_2 to
+infinity, towards .0014 beyond the truth's loss of .41 (the descents end at .0025).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from moe_lab.config import require
+from moe_lab.origins import call_of, origin
+from moe_lab.recovery.data import MixtureTask
+from moe_lab.recovery.landscape.gru import CONVENTIONS, GRU, gap_by_sharpness
+from moe_lab.recovery.landscape.run import PAPER_TASK, RECIPES, L2Loss, L4Loss, LogLoss, LossRun
+from moe_lab.recovery.landscape.stuck import stuck_at, where_l2_ended
+from moe_lab.recovery.landscape.surface import Plane, surface
+from moe_lab.recovery.landscape.training import descend_run
+from moe_lab.training import collect
+
+_TAKEN = ("model", "task", "trials", "first_trial", "seed", "record_every")
+_LOSSES = ("L4", "l2")
+
+
+def l4_against_l2(trials: int = 5, seed: int = 0, steps: int | None = None, every: int = 10, **more: Any) -> xr.Dataset:
+    """Figure 2 (a): the regressors' error while L4 and l2 are descended from the same starts. With 40 trials: how many
+    starts l2 leaves behind.
+
+    Args:
+      trials: starts, each with data of its own.
+      seed: of all streams.
+      steps: of both descents (none: the recipe's 1200).
+      every: steps from one value to the next.
+      more: other parameters of `MixtureTask` and `LossRun`.
+
+    Returns:
+      regressor_error(loss, step, trial); stuck and still_falling(loss, trial), see `stuck_at`; and for l2 at its end
+      excess(trial), its loss beyond that of the true parameters on 50,000 fresh samples, and for two experts
+      gate_to_gate and gate_to_regressors(trial), |cos| of the gate to the true gate and to a_1* - a_2*.
+
+    Raises:
+      ValueError: a wrong value or combination, before anything is descended.
+    """
+    changes = {} if steps is None else {"steps": steps}
+    models: dict[str, L4Loss | L2Loss] = {"L4": RECIPES["fresh"].model.replace(**changes), "l2": L2Loss(**changes)}
+    runs = [_run(model, trials, seed, every, more) for model in models.values()]
+    found = [collect(descend_run(run)) for run in runs]
+    errors = xr.concat([one["regressor_error"] for one in found], dim="loss").assign_coords(loss=list(models))
+    data = errors.to_dataset()
+    stuck, falling = zip(*(stuck_at(one["regressor_error"].values) for one in found), strict=True)
+    data["stuck"] = ("loss", "trial"), np.stack(stuck), {"long_name": "error over .05 that has stopped to fall"}
+    data["still_falling"] = ("loss", "trial"), np.stack(falling), {"long_name": "error over .05 that still falls"}
+    data["diverged"] = ("loss", "trial"), np.stack([one["diverged"].values for one in found])
+    data = data.merge(where_l2_ended(runs[1], found[1].isel(step=-1)))
+    arguments = {"trials": trials, "seed": seed, "steps": steps, "every": every}
+    return data.assign_attrs(_attrs("figure 2 (a)", "l4_against_l2", arguments, more, runs))
+
+
+def gates_given_regressors(
+    trials: int = 5, seed: int = 0, steps: int = 60, every: int = 1, regressor_steps: int = 1200, **more: Any
+) -> xr.Dataset:
+    """Figure 2 (b): the gate's error while L_log is descended, with regressors from L4, from l2, and the true ones.
+
+    Args:
+      trials, seed, more: as for `l4_against_l2`.
+      steps: of L_log, which begins at the same random gates whatever the regressors.
+      every: steps from one value to the next.
+      regressor_steps: of L4 and of l2 before.
+
+    Returns:
+      gating_error(regressors, step, trial), and regressor_error(regressors, trial).
+
+    Raises:
+      ValueError: a wrong value or combination, before anything is descended.
+    """
+    first = {"steps": regressor_steps}
+    before = {"L4": RECIPES["fresh"].model.replace(**first), "l2": L2Loss(**first), "true": None}
+    runs = [_run(LogLoss(regressors=model, steps=steps), trials, seed, every, more) for model in before.values()]
+    found = [_second_stage(collect(descend_run(run)), run) for run in runs]
+    data = xr.concat([one[["gating_error"]] for one in found], dim="regressors")
+    last = xr.concat([one["regressor_error"].isel(step=-1, drop=True) for one in found], dim="regressors")
+    data = data.assign(regressor_error=last).assign_coords(regressors=list(before))
+    data["regressors"].attrs = {"long_name": "where the regressors come from"}
+    arguments = {"trials": trials, "seed": seed, "steps": steps, "every": every, "regressor_steps": regressor_steps}
+    return data.assign_attrs(_attrs("figure 2 (b)", "gates_given_regressors", arguments, more, runs))
+
+
+def random_gates(
+    trials: int = 5, seed: int = 0, steps: int = 60, every: int = 10, regressor_steps: int = 1200, **more: Any
+) -> xr.Dataset:
+    """Figure 3: both errors where the true gate is random on the sphere, which theorem 1 does not allow.
+
+    Args:
+      trials, seed, more: as for `l4_against_l2`.
+      steps: of L_log.
+      every: steps from one value of L4 to the next; L_log has ten times as many.
+      regressor_steps: of L4.
+
+    Returns:
+      regressor_error(step, trial) on L4, and gating_error(gate_step, trial) on L_log with L4's regressors.
+
+    Raises:
+      ValueError: a wrong value or combination, before anything is descended.
+    """
+    more = {"gating": "random"} | more
+    first = RECIPES["fresh"].model.replace(steps=regressor_steps)
+    runs = [_run(first, trials, seed, every, more),
+            _run(LogLoss(regressors=first, steps=steps), trials, seed, max(1, every // 10), more)]  # fmt: skip
+    data = collect(descend_run(runs[0]))[["regressor_error"]]
+    gates = _second_stage(collect(descend_run(runs[1])), runs[1])["gating_error"].rename(step="gate_step")
+    arguments = {"trials": trials, "seed": seed, "steps": steps, "every": every, "regressor_steps": regressor_steps}
+    return data.assign(gating_error=gates).assign_attrs(_attrs("figure 3", "random_gates", arguments, more, runs))
+
+
+def small_batches(
+    trials: int = 5, seed: int = 0, batches: int | Sequence[int] = 128, steps: int | None = None, every: int = 100,
+    **more: Any,
+) -> xr.Dataset:  # fmt: skip
+    """Figure 4: the regressors' error on L4 with batches of 128, d=5, learning rate .001.
+
+    Args:
+      trials, seed, more: as for `l4_against_l2`.
+      batches: one batch size or several, all with the same recipe.
+      steps: none for the recipe's 12,000.
+      every: steps from one value to the next.
+
+    Returns:
+      regressor_error(batch, step, trial).
+
+    Raises:
+      ValueError: a wrong value or combination, before anything is descended.
+    """
+    sizes = tuple(int(size) for size in np.atleast_1d(np.asarray(batches)))
+    require(len(set(sizes)) == len(sizes) > 0, "batches must be different batch sizes, at least one", batches=sizes)
+    model = RECIPES["small"].model.replace(**({} if steps is None else {"steps": steps}))
+    fixed = {"dimension": 5} | more
+    runs = [_run(model, trials, seed, every, fixed | {"batch": size}) for size in sizes]
+    data = xr.concat([collect(descend_run(run))[["regressor_error"]] for run in runs], dim="batch")
+    data = data.assign_coords(batch=("batch", list(sizes), {"units": "samples", "long_name": "samples in a batch"}))
+    arguments = {"trials": trials, "seed": seed, "batches": sizes, "steps": steps, "every": every}
+    return data.assign_attrs(_attrs("figure 4", "small_batches", arguments, more, runs))
+
+
+def loss_surface(
+    loss: str = "l2", plane: Plane = "solutions", trial: int = 0, seed: int = 0, *, resolution: int = 41,
+    samples: int = 8192, steps: int | None = None, every: int = 10, **more: Any,
+) -> xr.Dataset:  # fmt: skip
+    """A loss over a plane of parameters, and the path that a descent takes, as seen in that plane.
+
+    Args:
+      loss: "L4" or "l2".
+      plane: "solutions" holds the start, the true parameters next to the end, and the end (or, where that is they, the
+        next solution); "path" the two directions that the path takes most; "regressor" the first row of A along a_1*
+        and a_2*, everything else as it ended.
+      trial, seed, more: which start, as for `l4_against_l2`.
+      resolution: points along each side.
+      samples: that the surface is computed from, of no batch.
+      steps: of the descent (none: 1200).
+      every: steps from one point of the path to the next.
+
+    Returns:
+      surface(v, u), path_u, path_v and off(step), how far the path is from the plane, and mark_u, mark_v, mark_off
+      (mark) of start, end and solutions.
+
+    Raises:
+      ValueError: a wrong value or combination; L4's solutions are known for orthonormal regressors only.
+    """
+    require(loss in _LOSSES, "loss must be 'L4' or 'l2'", loss=loss)
+    changes = {} if steps is None else {"steps": steps}
+    model = L4Loss(**changes) if loss == "L4" else L2Loss(**changes)
+    run = _run(model, 1, seed, every, more, first_trial=trial)
+    data = surface(run, plane, resolution, samples)
+    arguments = {"loss": loss, "plane": plane, "trial": trial, "seed": seed, "resolution": resolution}
+    arguments |= {"samples": samples, "steps": steps, "every": every}
+    return data.assign_attrs(_attrs("loss surface", "loss_surface", arguments, more, [run]))
+
+
+def gate_sharpness(
+    sharpness: Sequence[float] = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, math.inf), cells: int = 5, seed: int = 0, *,
+    units: int = 8, inputs: int = 6, samples: int = 4096,
+) -> xr.Dataset:  # fmt: skip
+    """Section 2: how far a GRU cell is from the mixture of eq. 5, for soft and for binary gates, in both conventions.
+
+    Args:
+      sharpness: beta in sigma(beta * score); infinity is a binary gate.
+      cells: random cells.
+      seed: of the first.
+      units, inputs: m and d of each cell.
+      samples: of x ~ N(0, I) and h uniform in (-1, 1).
+
+    Returns:
+      median and largest(convention, sharpness, cell): the median and the maximum, over samples, of the largest gap
+      among the units.
+
+    Raises:
+      ValueError: a wrong value.
+    """
+    betas = tuple(float(beta) for beta in sharpness)
+    require(len(betas) > 0 and cells >= 1, "sharpness must have a value, and cells be at least 1", sharpness=betas)
+    gaps = np.stack([
+        np.stack([gap_by_sharpness(GRU.random(units, inputs, seed=seed + cell, convention=name), betas, samples, seed)
+                  for cell in range(cells)], axis=1)
+        for name in CONVENTIONS
+    ])  # fmt: skip
+    dims = ("convention", "sharpness", "cell")
+    data = xr.Dataset(
+        {"median": (dims, np.median(gaps, axis=3), {"long_name": "median over samples of the largest gap of a unit"}),
+         "largest": (dims, gaps.max(axis=3), {"long_name": "largest gap of a unit in any sample"})},
+        {"convention": list(CONVENTIONS), "sharpness": list(betas), "cell": np.arange(cells)},
+    )  # fmt: skip
+    arguments = {"sharpness": betas, "cells": cells, "seed": seed, "units": units, "inputs": inputs, "samples": samples}
+    attrs = _attrs("section 2", "gate_sharpness", arguments, {}, [])
+    return data.assign_attrs(attrs | {"seed": seed, "device": "cpu", "call": attrs["call"].replace("inf", "math.inf")})
+
+
+# --- pieces ----------------------------------------------------------------------------------------------------------
+
+
+def _run(
+    model: L4Loss | L2Loss | LogLoss, trials: int, seed: int, every: int, more: Mapping[str, Any], first_trial: int = 0
+) -> LossRun:
+    taken = [name for name in more if name in _TAKEN]
+    require(not taken, "a figure sets these itself", settings=taken)
+    of_task = {name: value for name, value in more.items() if name in MixtureTask.model_fields}
+    settings = {name: value for name, value in more.items() if name not in of_task}
+    fixed: dict[str, Any] = {"trials": trials, "first_trial": first_trial, "seed": seed, "record_every": every}
+    return LossRun(model=model, task=PAPER_TASK.replace(**of_task), **fixed, **settings)
+
+
+def _second_stage(data: xr.Dataset, run: LossRun) -> xr.Dataset:
+    """The steps of L_log alone, counted from 0."""
+    before = sum(stage.steps for stage in run.stages[:-1])
+    last = data.sel(step=slice(before, None))
+    return last.assign_coords(step=("step", last["step"].values - before, data["step"].attrs))
+
+
+def _attrs(
+    place: str, name: str, arguments: Mapping[str, Any], more: Mapping[str, Any], runs: Sequence[LossRun]
+) -> dict[str, Any]:
+    """How to make a Dataset again."""
+    return origin(
+        figure=place,
+        call=call_of(name, {**arguments, **more}),
+        config=[run.record() for run in runs],
+        seed=runs[0].seed if runs else 0,
+        device=runs[0].device if runs else "cpu",
+        paper=f"gated2019, {place}",
+    )

@@ -1,0 +1,260 @@
+"""Gradient descent on the losses of gated2019 as a stream of Snapshots."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from moe_lab.origins import origin_of
+from moe_lab.recovery import measures
+from moe_lab.recovery.data import MixtureTask, Parameters, Samples
+from moe_lab.recovery.em import State
+from moe_lab.recovery.gridlock.run import JointEM, Run
+from moe_lab.recovery.gridlock.training import random_start
+from moe_lab.recovery.landscape import losses
+from moe_lab.recovery.landscape.losses import Loss
+from moe_lab.recovery.landscape.run import Descent, L2Loss, L4Loss, LogLoss, LossRun
+from moe_lab.recovery.tensor import oriented
+from moe_lab.recovery.transforms import transforms
+from moe_lab.training import Measure, Snapshot
+from moe_lab.trials import choose_device, choose_dtype, stream, threads_for
+
+MEASURES = {
+    "loss": Measure((), "", "the loss at these parameters, on the batch that comes next"),
+    "slope": Measure((), "", "length of its gradient on that batch, before clipping"),
+    "regressor_error": Measure((), "", "1 - smallest |cos| of a regressor to its true one, experts matched (E_reg)"),
+    "gating_error": Measure((), "", "1 - smallest |cos| of a gate to its true one, in the gauge w_k = 0 (E_gating)"),
+    "rows": Measure(("expert", "input"), "", "what moves: A; for L4 its pseudo-inverse holds the regressors"),
+    "regressors": Measure(("expert", "input"), "", "estimated regressors, in the order of the experts' estimates"),
+    "gates": Measure(("expert", "input"), "", "estimated gates"),
+    "stage": Measure((), "", "0 while the first loss is descended, 1 while the second is"),
+}
+_NUMBERS = 2**17  # drawn at a time for each trial
+_FOR_SIGNS = 8192  # samples that settle the signs of L4's regressors
+
+
+def descend(model: Descent, task: MixtureTask, **settings: Any) -> Iterator[Snapshot]:
+    """Descends a loss and yields Snapshots: before the first step, every `record_every` steps, and the end.
+
+    >>> from moe_lab.recovery import MixtureTask
+    >>> from moe_lab.recovery.landscape.training import L4Loss, descend
+    >>> for snapshot in descend(L4Loss(), MixtureTask(noise=0.05), trials=5, seed=0):
+    ...     error = snapshot["regressor_error"]  # (trial,)
+
+    Args:
+      model: L4Loss, L2Loss, or LogLoss, which may have one of the others find its regressors first.
+      settings: the other parameters of `LossRun`.
+
+    Raises:
+      ConfigError: a wrong value or combination, at once and not at the first Snapshot.
+      InvalidActivationError: L4 has no transforms for this activation.
+      ValueError, RuntimeError: an unknown or absent device.
+    """
+    return descend_run(LossRun(model=model, task=task, **settings))
+
+
+def descend_run(run: LossRun) -> Iterator[Snapshot]:
+    """`descend` for a LossRun that is made already."""
+    device = choose_device(run.device)
+    choose_dtype(run.precision, device)
+    if any(isinstance(stage, L4Loss) for stage in run.stages):
+        transforms(run.task.g, run.task.noise)
+    return _snapshots(run, device)
+
+
+def _snapshots(run: LossRun, device: torch.device) -> Iterator[Snapshot]:
+    descents = _Descents(run, device)
+    places = descents.places()
+    with threads_for(0, device):  # not across a yield: the consumer keeps its own threads
+        place = next(places, None)
+    while place is not None:
+        yield descents.snapshot(place)
+        with threads_for(0, device):
+            place = next(places, None)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the descents are."""
+
+    step: int
+    stage: int
+    state: State
+    loss: Tensor
+    slope: Tensor
+    ended: bool
+
+
+class _Descents:
+    """All trials of a run on their way."""
+
+    def __init__(self, run: LossRun, device: torch.device) -> None:
+        self.run, self.device = run, device
+        self.dtype = choose_dtype(run.precision, device)
+        truth = run.task.parameters(run.trial_numbers, run.seed)
+        self.truth = Parameters(*(part.to(device, self.dtype) for part in (truth.regressors, truth.gates)))
+        self.steps = np.zeros(run.trials, dtype=np.int64)
+        self.diverged = np.zeros(run.trials, dtype=bool)
+
+    def places(self) -> Iterator[_Place]:
+        run, done = self.run, 0
+        state = start = start_of(run, self.truth.regressors)
+        for stage, model in enumerate(run.stages):
+            last = stage == len(run.stages) - 1
+            if isinstance(model, LogLoss):
+                state = State(self._regressors(state.regressors, stage), start.gates)
+            evaluate = self._loss(model)
+            batches = draw_batches(run, f"stage {stage}", self.device, self.dtype)
+            for step in range(model.steps + 1):
+                loss = evaluate(state, *(() if _blind(model) else next(batches)))
+                slope = _length(loss.slope)
+                lost = ~torch.isfinite(loss.value + slope).cpu().numpy()
+                self.diverged |= lost
+                ended = last and (step == model.steps or bool(self.diverged.all()))
+                handed_over = step == model.steps and not last  # the next stage tells of the same parameters
+                if ended or ((step % run.record_every == 0 or step == 0) and not handed_over):
+                    yield _Place(done + step, stage, state, loss.value, slope, ended)
+                if ended:
+                    return
+                if step < model.steps:
+                    state = moved(model, state, loss, slope, step)
+                    self.steps += ~self.diverged
+            done += model.steps
+
+    def _loss(self, model: Descent) -> Callable[..., Loss]:
+        """The loss as a function of the state and a batch."""
+        task = self.run.task
+        if isinstance(model, L2Loss):
+            return lambda state, x, y: losses.l2(state, x, y, task.g)
+        if isinstance(model, LogLoss):
+            return lambda state, x, y: losses.l_log(state, x, y, task.g, task.noise)
+        weights = model.weights
+        if model.population:
+            shares = losses.shares_of(self.truth.gates)
+            return lambda state: _of_rows(
+                state, *losses.l4_population(state.regressors, self.truth.regressors, shares, weights)
+            )
+        polynomials = transforms(task.g, task.noise)
+        return lambda state, x, y: _of_rows(state, *losses.l4(state.regressors, x, y, polynomials, weights))
+
+    def _regressors(self, rows: Tensor, stage: int) -> Tensor:
+        """What the second stage takes for the regressors: the true ones, those of l2, or those that L4's A means."""
+        if stage == 0:
+            return self.truth.regressors
+        if not isinstance(self.run.stages[0], L4Loss):
+            return rows
+        run = self.run
+        where: Any = {"device": self.device, "dtype": self.dtype}
+        drawn = run.task.draw(_FOR_SIGNS, trials=run.trial_numbers, seed=run.seed, split="signs", **where)
+        return oriented(losses.read(rows), drawn.inputs, drawn.y, transforms(run.task.g, run.task.noise))
+
+    def snapshot(self, place: _Place) -> Snapshot:
+        run = self.run
+        on_l4 = isinstance(run.stages[place.stage], L4Loss)
+        self.diverged |= ~torch.isfinite(_length(place.state)).cpu().numpy()
+        broken = torch.as_tensor(self.diverged, device=self.device)[:, None, None]
+        stand_in = State(self.truth.regressors, self.truth.gates)  # measured where diverged, then struck out
+        rows, gates = (torch.where(broken, true, part) for true, part in zip(stand_in, place.state, strict=True))
+        regressors = losses.read(rows) if on_l4 else rows
+        gating = measures.gating_fit(gates, regressors, self.truth)
+        values: dict[str, Tensor | np.ndarray] = {
+            "loss": place.loss,
+            "slope": place.slope,
+            "regressor_error": 1 - measures.regressor_fit(regressors, self.truth.regressors),
+            "gating_error": np.full(run.trials, np.nan) if on_l4 else 1 - gating,
+            "rows": rows,
+            "regressors": regressors,
+            "gates": gates,
+            "stage": np.full(run.trials, float(place.stage)),
+        }
+        arrays = {name: _array(value) for name, value in values.items()}
+        for value in arrays.values():
+            value[self.diverged] = np.nan
+        return Snapshot(
+            step=place.step,
+            values=arrays,
+            measures=MEASURES,
+            steps=self.steps.copy(),
+            finished=self.diverged | place.ended,
+            diverged=self.diverged.copy(),
+            coords={"expert": np.arange(1, run.task.experts + 1), "input": np.arange(1, run.task.dimension + 1)},
+            origin=origin_of(run, self.device, paper="gated2019, section 3"),
+        )
+
+
+def start_of(run: LossRun, like: Tensor) -> State:
+    """Where the descents of a run begin, whatever the loss: where joint EM of the same trials does."""
+    task = run.task
+    trials: Any = {"trials": run.trials, "first_trial": run.first_trial, "seed": run.seed}
+    joint = Run(model=JointEM(), task=task, samples=task.dimension * task.experts, **trials)
+    return random_start(joint, like)
+
+
+def _blind(model: Descent) -> bool:
+    """Whether a descent sees no samples."""
+    return isinstance(model, L4Loss) and model.population
+
+
+def _of_rows(state: State, value: Tensor, slope: Tensor) -> Loss:
+    return Loss(value, State(slope, torch.zeros_like(state.gates)))
+
+
+def _length(state: State) -> Tensor:
+    """(T,) the length of all numbers together."""
+    return (state.regressors.square().sum((1, 2)) + state.gates.square().sum((1, 2))).sqrt()
+
+
+def _array(value: Tensor | np.ndarray) -> np.ndarray:
+    return np.array(value.cpu().numpy() if isinstance(value, Tensor) else value, dtype=float)
+
+
+def moved(model: Descent, state: State, loss: Loss, slope: Tensor, step: int) -> State:
+    """One step: rate * gradient, the gradient shortened to `clip`; L_log's gates go back into their ball.
+
+    Args:
+      slope: (T,) the gradient's length.
+      step: steps done before, for the cosine.
+    """
+    rate = model.rate * (0.5 + 0.5 * math.cos(math.pi * step / model.steps) if model.cosine else 1.0)
+    scale = torch.full_like(slope, rate)
+    if model.clip is not None:
+        scale = scale * (model.clip / slope.clamp(min=model.clip))
+    rows, gates = (now - scale[:, None, None] * by for now, by in zip(state, loss.slope, strict=True))
+    return State(rows, losses.projected(gates, model.radius) if isinstance(model, LogLoss) else gates)
+
+
+def draw_batches(
+    run: LossRun, purpose: str, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """x and y of one batch after another, without end.
+
+    Fresh batches are cut from draws of a fixed size, so that neither the number of trials nor of steps matters. A
+    fixed set is gone through in an order of its own in each epoch; a last part smaller than a batch waits for another.
+    """
+    size, trials = run.batch, run.trial_numbers
+
+    def drawn(count: int, split: str) -> Samples:
+        return run.task.draw(count, trials=trials, seed=run.seed, split=split, device=device, dtype=dtype)
+
+    if run.samples is None:
+        at_once = max(1, _NUMBERS // (size * run.task.dimension))
+        for block in range(2**62):
+            samples = drawn(at_once * size, f"{purpose}/block {block}")
+            yield from zip(samples.x.split(size, 1), samples.y.split(size, 1), strict=True)
+    samples, count = drawn(run.samples or size, "train"), run.samples or size
+    if size == count:
+        while True:
+            yield samples.x, samples.y
+    for epoch in range(2**62):
+        orders = [stream(run.seed, trial, f"{purpose}/epoch {epoch}").permutation(count) for trial in trials]
+        order = torch.as_tensor(np.stack(orders), device=device)
+        for begin in range(0, count - size + 1, size):
+            part = order[:, begin : begin + size]
+            index = part[..., None].expand(-1, -1, samples.x.shape[2])
+            yield samples.x.gather(1, index), samples.y.gather(1, part)

@@ -1,0 +1,206 @@
+"""The claims of chen2022's figures 1, 3, 4 and 5.
+
+They show curves and points without numbers, so that what is seen agrees in kind at most; thresholds are round numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from moe_lab.reproduce.chen2022.mixtures import FIGURES, HIGH_ENTROPY, PICTURE, Read, claim
+from moe_lab.reproduce.claim import Claim, Measurement, Rule, at_least, at_most
+
+_MEASURES = "moe_lab.reproduce.chen2022.measures"
+_CURVES = "the paper shows curves, not numbers"
+
+FIGURE_1 = Measurement(
+    "chen2022/figure1",
+    f"{_MEASURES}:figure_1",
+    quick={"trials": 12, "shown": 800},
+    full={"trials": 40, "shown": 1600},
+    seconds=(8, 20),
+    device=True,
+    picture=PICTURE,
+    sees="Linear experts share clusters and get some samples wrong; each of four cubic ones gets a cluster of its own.",
+)
+FIGURE_3 = Measurement(
+    "chen2022/figure3",
+    f"{FIGURES}:entropy_through_time",
+    quick={"settings": (1, 2), "samples": 4000, "trials": 3, "every": 50},
+    full={"settings": (1, 2), "samples": 16000, "trials": 10, "every": 10},
+    seconds=(5, 75),
+    split=("settings", "setting"),
+    device=True,
+    picture=PICTURE,
+    sees="The entropy of cubic experts falls to nearly 0 within 150 steps; that of linear ones stays high.",
+)
+
+
+def _products(activation: str, figure: int, seconds: tuple[float, float], sees: str) -> Measurement:
+    return Measurement(
+        f"chen2022/figure{figure}",
+        f"{FIGURES}:inner_products",
+        quick={"activation": activation, "setting": 1, "samples": 4000, "trials": 5, "every": 20},
+        full={"activation": activation, "setting": 1, "samples": 16000, "trials": 5, "every": 20},
+        seconds=seconds,
+        device=True,
+        picture=PICTURE,
+        sees=sees,
+    )
+
+
+FIGURE_4 = _products(
+    "cubic",
+    4,
+    (4, 13),
+    "Each cubic expert picks up one label signal and no center, its router the right center.",
+)
+FIGURE_5 = _products("linear", 5, (2, 7), "Linear experts learn several signals and centers, routers signals as well.")
+
+
+def _entropy_left(model: str) -> Read:
+    def read(data: xr.Dataset) -> xr.DataArray:
+        entropy = data["dispatch_entropy"].sel(model=model)
+        return entropy.isel(step=-1) / entropy.isel(step=0)
+
+    return read
+
+
+def _last(data: xr.Dataset, name: str) -> np.ndarray:
+    """(trial, expert, cluster) the products at the end."""
+    return np.asarray(data[name].isel(step=-1).transpose("trial", "expert", "cluster").values)
+
+
+def second_signal(data: xr.Dataset) -> np.ndarray:
+    """(trial,) the second largest product with a label signal over the largest, median of the experts."""
+    ordered = np.sort(_last(data, "expert_feature"), axis=-1)
+    return np.asarray(np.median(ordered[..., -2] / ordered[..., -1], axis=-1))
+
+
+def _largest_ratio(one: str, other: str) -> Read:
+    """(trial,) the largest |product| of one kind over the largest of another."""
+    return lambda data: np.abs(_last(data, one)).max((1, 2)) / np.abs(_last(data, other)).max((1, 2))
+
+
+def matching_centers(data: xr.Dataset) -> np.ndarray:
+    """(trial,) of the routers that point to a center (with a quarter of the largest product), the share that point to
+    the center whose label signal their expert has learned."""
+    centers, signals = _last(data, "router_center"), _last(data, "expert_feature")
+    pointing = centers.max(-1) > 0.25 * centers.max((1, 2))[:, None]
+    match = centers.argmax(-1) == signals.argmax(-1)
+    return np.asarray((match & pointing).sum(-1) / pointing.sum(-1))
+
+
+CLAIMS: tuple[Claim, ...] = (
+    claim(
+        "figure1/nonlinear-divides",
+        "figure 1",
+        "Four nonlinear experts recover the four clusters: the dispatch entropy is low",
+        "each expert has a cluster",
+        FIGURE_1,
+        lambda data: data["trial_entropy"].sel(model="moe-cubic"),
+        Rule(None, in_kind=at_most(0.5), of="median"),  # two clusters that share an expert: .5 log 2 = .35
+        "the paper shows one training; in ours two experts share a cluster in about a quarter of the trials",
+    ),
+    claim(
+        "figure1/linear-does-not",
+        "figure 1",
+        "Four linear experts do not recover the clusters: the dispatch entropy is high",
+        "neither router nor experts are diversified",
+        FIGURE_1,
+        lambda data: data["trial_entropy"].sel(model="moe-linear"),
+        Rule(None, in_kind=at_least(HIGH_ENTROPY), of="median"),
+        "the paper shows one training",
+    ),
+    claim(
+        "figure3/nonlinear-falls",
+        "figure 3",
+        "The entropy of nonlinear mixtures falls significantly: measured is the share of log 4 that is left",
+        "significantly decreases",
+        FIGURE_3,
+        _entropy_left("moe-cubic"),
+        Rule(None, in_kind=at_most(0.25), of="median"),
+        _CURVES,
+    ),
+    claim(
+        "figure3/linear-stays",
+        "figure 3",
+        "The entropy of linear mixtures remains large: measured is the share of log 4 that is left",
+        "remains large",
+        FIGURE_3,
+        _entropy_left("moe-linear"),
+        Rule(None, in_kind=at_least(0.5)),
+        _CURVES,
+    ),
+    claim(
+        "figure4/one-signal-each",
+        "figure 4, top left",
+        "Each nonlinear expert picks up one label signal: the second largest product is a small part of the largest",
+        "each expert picks up one feature signal",
+        FIGURE_4,
+        second_signal,
+        Rule(None, in_kind=at_most(1 / 3), of="median"),
+        _CURVES,
+    ),
+    claim(
+        "figure4/no-centers",
+        "figure 4, top right",
+        "Nonlinear experts almost do not learn centers: largest product with a center over that with a signal",
+        "almost do not learn center signals",
+        FIGURE_4,
+        _largest_ratio("expert_center", "expert_feature"),
+        Rule(None, in_kind=at_most(0.1), of="median"),
+        _CURVES,
+    ),
+    claim(
+        "figure4/corresponding-center",
+        "figure 4, bottom right",
+        "The router picks up the center that belongs to the signal of its expert: share of the routers in use",
+        "the router picks up the corresponding center signal",
+        FIGURE_4,
+        matching_centers,
+        Rule(None, in_kind=at_least(0.9), of="median"),
+        _CURVES,
+    ),
+    claim(
+        "figure4/router-signals-small",
+        "figure 4, bottom left",
+        "The router's products with label signals remain small: the largest over that with a center",
+        "remain small",
+        FIGURE_4,
+        _largest_ratio("router_feature", "router_center"),
+        Rule(None, in_kind=at_most(0.5), of="median"),
+        _CURVES,
+    ),
+    claim(
+        "figure5/several-signals",
+        "figure 5, top left",
+        "Linear experts learn several label signals: the second largest product is a good part of the largest",
+        "an expert does not learn a specific feature signal",
+        FIGURE_5,
+        second_signal,
+        Rule(None, in_kind=at_least(1 / 3)),
+        _CURVES,
+    ),
+    claim(
+        "figure5/centers-too",
+        "figure 5, top right",
+        "Linear experts learn centers too: largest product with a center over that with a signal",
+        "learns multiple feature and center signals",
+        FIGURE_5,
+        _largest_ratio("expert_center", "expert_feature"),
+        Rule(None, in_kind=at_least(1 / 3)),
+        _CURVES,
+    ),
+    claim(
+        "figure5/router-signals-large",
+        "figure 5, bottom",
+        "With linear experts the router's products with signals can be larger than with centers: their ratio",
+        "can be even larger",
+        FIGURE_5,
+        _largest_ratio("router_feature", "router_center"),
+        Rule(None, in_kind=at_least(1), of="highest"),
+        _CURVES,
+    ),
+)

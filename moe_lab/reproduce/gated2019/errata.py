@@ -1,0 +1,131 @@
+"""The misprints of gated2019, and steps that it does not tell, each with a check where numbers can tell."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from moe_lab.findings import Finding, judged
+from moe_lab.recovery.em import State, posterior
+from moe_lab.recovery.landscape import losses
+from moe_lab.recovery.landscape.gru import GRU, gap_by_sharpness
+from moe_lab.recovery.landscape.run import PAPER_TASK
+from moe_lab.recovery.printed import printed
+from moe_lab.recovery.transforms import polynomial, quadrature, transforms
+from moe_lab.reproduce.claim import Erratum
+
+_SIGMA = 0.5
+
+
+def _found(what: str, right: float, wrong: float, sentence: str, tolerance: float = 1e-8) -> Finding:
+    """Holds where the correction leaves nothing and the printed form leaves something."""
+    true = bool(abs(right) < tolerance < 1e-4 < abs(wrong))
+    numbers = {"corrected": float(right), "printed": float(wrong)}
+    return Finding(what, judged(True, true), f"{sentence}: {right:.2g} as corrected, {wrong:.2g} as printed", numbers)
+
+
+def relu() -> Finding:
+    """Example 2's system leaves moments of Q4; without sigma^2 in the column of beta it does not."""
+    [theirs] = [one.polynomial for one in printed("relu", _SIGMA) if one.name == "Q4"]
+    s, variance = math.sqrt(2 / math.pi), _SIGMA**2
+    system = np.array([[1.5 + 1.5 * variance, s, 0.5], [3 * s * (1 + variance / 2), 1, s / 2], [3, s, 0]])
+    wanted = -np.array([s * (4 + 6 * variance), 6 + 6 * variance, s * (12 + 6 * variance)])
+    alpha, beta, gamma = np.linalg.solve(system, wanted).tolist()
+    mine = polynomial("relu", _SIGMA, (gamma, beta, alpha, 1.0))
+    right, wrong = (max(map(abs, one.residuals)) for one in (mine, theirs))
+    return _found("example 2", right, wrong, "largest E[S4 He_j] that is left")
+
+
+def constant() -> Finding:
+    """Q4's constant makes its mean 0 for y ~ N(0, 1 + sigma^2)."""
+    variance = 1 + _SIGMA**2
+    rest = 3 * variance**2 - 6 * variance * variance
+    right, wrong = rest + 3 * variance**2, rest + 3 + 3 * _SIGMA**4 - 6 * _SIGMA**2
+    return _found("section 3.1, Q4", right, wrong, "E[Q4(y)] for linear experts")
+
+
+def fourth_power() -> Finding:
+    """E[Y^4 | Z] = g^4 + 6 g^2 sigma^2 + 3 sigma^4."""
+    nodes, weights = quadrature()
+    g = 0.7
+    said = g**4 + 6 * g**2 * _SIGMA**2
+    moment = float(weights @ (g + _SIGMA * nodes) ** 4)
+    right, wrong = said + 3 * _SIGMA**4 - moment, said + _SIGMA**4 - moment
+    return _found("appendix B, S4", right, wrong, "said less the fourth moment at g = .7")
+
+
+def gate_sign() -> Finding:
+    """Eq. 4 is eq. 3 in every coordinate where z = sigma(-w x)."""
+    x, w, first, second = 0.8, 1.5, 2.0, -1.0
+
+    def mean(z: float) -> float:
+        return (1 - z) * first + z * second
+
+    gate = 1 / (1 + math.exp(-w * x))
+    eq3 = gate * first + (1 - gate) * second
+    return _found("eq. 4", mean(1 - gate) - eq3, mean(gate) - eq3, "eq. 4 less eq. 3 at a point")
+
+
+def gradient() -> Finding:
+    """L_log's gradient by w_1 is -E[(posterior - prior) x]; eq. 14 has lost the x."""
+    task = PAPER_TASK
+    drawn = task.draw(500, trials=[0], seed=1)
+    gates = 0.5 * drawn.truth.gates
+    by_hand = gates.clone().requires_grad_()
+    _, _, likelihood = posterior(State(drawn.truth.regressors, by_hand), drawn.x, drawn.y, task.g, task.noise)
+    (slope,) = torch.autograd.grad(-likelihood.sum(), by_hand)
+    mine = losses.l_log(State(drawn.truth.regressors, gates), drawn.x, drawn.y, task.g, task.noise).slope.gates
+    after, prior, _ = posterior(State(drawn.truth.regressors, gates), drawn.x, drawn.y, task.g, task.noise)
+    right = float((mine - slope)[0, 0].abs().max())
+    wrong = float(((prior - after)[0, 0].mean() - slope[0, 0]).abs().max())
+    return _found("eq. 14", right, wrong, "distance to the gradient by autograd")
+
+
+def reset_gate() -> Finding:
+    """With binary gates eq. 5 is torch's cell, not the one of section 2."""
+    gaps = [
+        float(gap_by_sharpness(GRU.random(6, 4, seed=1, convention=name), (math.inf,), 512, 1).max())
+        for name in ("torch", "paper")
+    ]
+    return _found("eq. 5", gaps[0], gaps[1], "largest gap of cell and mixture, reset after and before the product")
+
+
+def shift() -> Finding:
+    """sigma enters Q4 through beta and gamma: beta0 - 6 sigma^2, gamma0 - 3 alpha sigma^2, c not at all."""
+    still, moved = (transforms("relu", sigma).q4 for sigma in (0.0, _SIGMA))
+    gamma, beta, alpha, _ = still.coefficients
+    first, second = moved.coefficients[:2]
+    gaps = (second - beta + 6 * _SIGMA**2, first - gamma + 3 * alpha * _SIGMA**2, moved.strength - still.strength)
+    right = max(map(abs, gaps))
+    return _found("appendix B", right, moved.coefficients[1] - beta, "distance to that, and to no dependence on sigma")
+
+
+def _erratum(name: str, where: str, said: str, instead: str, evidence: str, check: str = "") -> Erratum:
+    return Erratum(f"gated2019/{name}", where, said, instead, evidence, f"{__name__}:{check}" if check else "")
+
+
+ERRATA: tuple[Erratum, ...] = (
+    _erratum("example2-beta-column", "appendix B, example 2", "sqrt(2/pi) + sigma^2, 1 + sigma^2, sqrt(2/pi) + sigma^2",
+             "sqrt(2/pi), 1, sqrt(2/pi)", "E[Y^2|Z] = g^2 + sigma^2 adds a constant, which no He_j with j > 0 sees",
+             "relu"),
+    _erratum("q4-constant", "section 3.1", "3 + 3 sigma^4 - 6 sigma^2", "3 (1 + sigma^2)^2",
+             "the mean of Q4(y) is 0 only with it; no centred moment depends on it", "constant"),
+    _erratum("s4-sigma4", "appendix B, S4(Z)", "sigma^4", "3 sigma^4", "the fourth moment of a normal",
+             "fourth_power"),
+    _erratum("eq4-sign", "eq. 4", "z_i(x) = sigma(w_i x)", "z_i(x) = sigma(-w_i x)", "else it is not eq. 3",
+             "gate_sign"),
+    _erratum("eq14-x", "appendix D.3, eq. 14", "-E[posterior - prior]", "-E[(posterior - prior) x]",
+             "as two lines before, and in D.4", "gradient"),
+    _erratum("eq5-reset", "section 2, eq. 5", "exact for W (r * h)", "exact for r * (W h), as in torch",
+             "unit i of W (r * h) holds the resets of all units", "reset_gate"),
+    _erratum("sigma-in-q4", "appendix B", "nothing about how Q4 depends on sigma",
+             "beta = beta0 - 6 sigma^2, gamma = gamma0 - 3 alpha sigma^2, c not", "solved at sigma = 0 and .5",
+             "shift"),
+    _erratum("example1-name", "appendix B, example 1", "S3(y) = y^4 - 6 y^2 (1 + sigma^2)", "Q4(y) is that",
+             "S3 is a name of the other paper"),
+    _erratum("weights", "section 4", "nothing about mu, lambda, delta, rate and clipping",
+             "mu = .01, lambda = 1, delta = 1, rate .02 along a cosine, gradients cut at 2",
+             "with delta = .01 all of 20 descents stall, without clipping all on finite samples diverged"),
+)  # fmt: skip

@@ -1,0 +1,201 @@
+"""What the theorems of gridlock2019 claim, measured: labelled Datasets that `gridlock2019` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from moe_lab.recovery.activations import ACTIVATIONS
+from moe_lab.recovery.data import MixtureTask, Samples
+from moe_lab.recovery.em import Moments, State, gate_gradient, gate_newton, posterior
+from moe_lab.recovery.landscape.losses import shares_of
+from moe_lab.recovery.moments import nearer_to_second
+from moe_lab.recovery.printed import printed
+from moe_lab.recovery.transforms import gaussian_moments, transforms
+from moe_lab.trials import stream
+
+_NEWTON = 3  # steps of an M-step, which leave nothing to maximise
+_AT_REST = 1e-6  # as near to the fixed point rounding hides a contraction
+
+
+def stein_conditions(
+    activations: Sequence[str] = tuple(ACTIVATIONS), noise: Sequence[float] = (0.0, 0.1, 0.5)
+) -> xr.Dataset:
+    """Conditions 1 and 2 of both papers (gridlock2019, appendix C; gated2019, appendix B).
+
+    Returns:
+      residual and strength(polynomial, activation, noise): the largest |E[S He_j]| that should vanish, and |c|.
+    """
+    names, found = ("P2", "P3", "Q4"), np.zeros((2, 3, len(activations), len(noise)))
+    for place in np.ndindex(found.shape[2:]):
+        solved = transforms(activations[place[0]], noise[place[1]])
+        for row, one in enumerate((solved.p2, solved.p3, solved.q4)):
+            found[(slice(None), row, *place)] = max(map(abs, one.residuals)), abs(one.strength)
+    dims = ("polynomial", "activation", "noise")
+    coords = {"polynomial": list(names), "activation": list(activations), "noise": list(noise)}
+    return xr.Dataset({"residual": (dims, found[0]), "strength": (dims, found[1])}, coords)
+
+
+def third_moment(
+    activations: Sequence[str] = ("identity", "relu", "sigmoid"), trials: int = 8, seed: int = 0, *,
+    samples: int = 200_000, directions: int = 8, experts: int = 3, noise: float = 0.1,
+) -> xr.Dataset:  # fmt: skip
+    """T3(u, u, u) along random u among regressors and gates, against c sum_i E[p_i] <a_i, u>^3 (theorem 1, eq. 3).
+
+    Returns:
+      z(label, activation, trial, direction): (measured - said) / standard error, for T3 of P3(y) and of y itself,
+      whose c would be E[g He_3].
+    """
+    return _moments(("P3(y)", "y"), 3, activations, trials, seed, samples, directions, experts, noise)
+
+
+def fourth_moment(
+    activations: Sequence[str] = ("identity", "relu", "sigmoid"), trials: int = 8, seed: int = 0, *,
+    samples: int = 200_000, directions: int = 8, experts: int = 3, noise: float = 0.05,
+) -> xr.Dataset:  # fmt: skip
+    """The same for T4 of Q4(y) (gated2019, lemma 1)."""
+    return _moments(("Q4(y)", "y"), 4, activations, trials, seed, samples, directions, experts, noise)
+
+
+def _moments(
+    labels: tuple[str, str], order: int, activations: Sequence[str], trials: int, seed: int, samples: int,
+    directions: int, experts: int, noise: float,
+) -> xr.Dataset:  # fmt: skip
+    z = np.zeros((2, len(activations), trials, directions))
+    for row, g in enumerate(activations):
+        task = MixtureTask(experts=experts, dimension=10, noise=noise, activation=g, gating="orthogonal")
+        solved = transforms(g, noise)
+        right = solved.p3 if order == 3 else solved.q4
+        strength = {labels[0]: right.strength, labels[1]: float(gaussian_moments(task.g)[1, order])}
+        for trial in range(trials):
+            drawn = task.draw(samples, trials=[trial], seed=seed)
+            along = _directions(drawn, directions, seed, trial)
+            score = drawn.inputs.hermite(along, order)[0]  # (N, m)
+            cosines = (drawn.truth.regressors @ along.mT)[0] ** order
+            tensor = (shares_of(drawn.truth.gates)[0][:, None] * cosines).sum(0)
+            for column, (label, of) in enumerate(((labels[0], right(drawn.y)), (labels[1], drawn.y))):
+                values = score * of[0][:, None]
+                error = values.std(0) / samples**0.5
+                z[column, row, trial] = ((values.mean(0) - strength[label] * tensor) / error).numpy()
+    dims = ("label", "activation", "trial", "direction")
+    coords = {"label": list(labels), "activation": list(activations), "trial": np.arange(trials)}
+    return xr.Dataset({"z": (dims, z, {"long_name": "(measured - said) / standard error"})}, coords)
+
+
+def _directions(drawn: Samples, count: int, seed: int, trial: int) -> Tensor:
+    """(1, count, d) random unit vectors in the span of all regressors and gates."""
+    basis = torch.cat((drawn.truth.regressors, drawn.truth.gates[:, :-1]), dim=1)
+    mixed = torch.as_tensor(stream(seed, trial, "directions").standard_normal((1, count, basis.shape[1]))) @ basis
+    return mixed / torch.linalg.vector_norm(mixed, dim=2, keepdim=True)
+
+
+def gates_from_anywhere(
+    noise: Sequence[float] = (0.05, 0.1, 0.5), trials: int = 8, seed: int = 0, *, experts: int = 3,
+    samples: int = 20_000, iterations: int = 25, rate: float = 4.0,
+) -> xr.Dataset:  # fmt: skip
+    """EM of the gates with the true regressors from two random starts (theorem 2), by M-steps and by gradients (5).
+
+    Args:
+      experts, samples: k and n, with d=10 and gates orthogonal to all regressors.
+      iterations: of EM; of gradient EM four times as many.
+      rate: of gradient EM.
+
+    Returns:
+      contraction, apart and error(step, noise, trial): the largest ratio of an iteration's distance to where EM ends
+      to that of the iteration before; how far apart the two ends are; and how far the end is from the true gates, all
+      in the norm of theorem 2, the largest |w_i|.
+    """
+    values = np.zeros((3, 2, len(noise), trials))
+    for place, sigma in enumerate(noise):
+        task = MixtureTask(experts=experts, dimension=10, noise=sigma, gating="orthogonal")
+        drawn = task.draw(samples, trials=range(trials), seed=seed)
+        for row, (count, by) in enumerate(((iterations, None), (4 * iterations, rate))):
+            paths = [_gates(drawn, task, _start(drawn, seed, name), count, by) for name in ("first", "second")]
+            distance = _largest(paths[0] - paths[0][-1])
+            values[0, row, place] = _worst_ratio(distance)
+            values[1, row, place] = _largest(paths[0][-1:] - paths[1][-1:])[0]
+            values[2, row, place] = _largest(paths[0][-1:] - drawn.truth.gates.numpy())[0]
+    dims = ("step", "noise", "trial")
+    coords = {"step": ["EM", "gradient EM"], "noise": list(noise), "trial": np.arange(trials)}
+    return xr.Dataset({name: (dims, one) for name, one in zip(("contraction", "apart", "error"), values, strict=True)},
+                      coords)  # fmt: skip
+
+
+def _start(drawn: Samples, seed: int, name: str) -> Tensor:
+    """Gates at random in the unit ball, w_k = 0."""
+    truth = drawn.truth.gates
+    draws = [stream(seed, trial, f"start/{name}") for trial in range(len(truth))]
+    start = torch.as_tensor(np.stack([draw.standard_normal(truth.shape[1:]) for draw in draws]))
+    radius = torch.as_tensor(np.stack([draw.random(truth.shape[1]) for draw in draws]))
+    start = start / torch.linalg.vector_norm(start, dim=2, keepdim=True) * radius[..., None] ** (1 / truth.shape[2])
+    start[:, -1] = 0
+    return start
+
+
+def _gates(drawn: Samples, task: MixtureTask, gates: Tensor, iterations: int, rate: float | None) -> np.ndarray:
+    """(iteration, T, k, d) the gates on their way."""
+    moments, path = Moments.of(drawn.x, drawn.y), [gates]
+    for _ in range(iterations):
+        after, _, _ = posterior(State(drawn.truth.regressors, gates), drawn.x, drawn.y, task.g, task.noise)
+        if rate is None:
+            gates = gate_newton(gates, after, moments, steps=_NEWTON)
+        else:
+            gates = gate_gradient(gates, after, moments, rate)
+        path.append(gates)
+    return torch.stack(path).numpy()
+
+
+def _largest(gap: np.ndarray) -> np.ndarray:
+    """(iteration, T) max_i |w_i|."""
+    return np.linalg.norm(gap, axis=3).max(2)
+
+
+def _worst_ratio(distance: np.ndarray) -> np.ndarray:
+    """(T,) the largest ratio of a distance to the one before, until it rests."""
+    before, now = distance[:-1], distance[1:]
+    return np.where(before > _AT_REST, now / np.maximum(before, _AT_REST), 0.0).max(0)
+
+
+def gate_moment(
+    noise: Sequence[float] = (0.1, 0.5), trials: int = 8, seed: int = 0, *, samples: int = 200_000
+) -> xr.Dataset:
+    """Theorem 3: the moment of 1{Ratio <= 1/2} with x, against alpha w, with the true regressors (k=2, d=10).
+
+    Returns:
+      cosine(noise, trial) of the moment and the true gate, with its sign; ratio(noise, trial) of its part along the
+      gate to the alpha of theorem 3, which is averaged over the same x.
+    """
+    values = np.zeros((2, len(noise), trials))
+    normal = torch.distributions.Normal(0.0, 1.0)
+    for place, sigma in enumerate(noise):
+        task = MixtureTask(experts=2, dimension=10, noise=sigma, gating="orthogonal")
+        for trial in range(trials):
+            drawn = task.draw(samples, trials=[trial], seed=seed)
+            w, (first, second) = drawn.truth.gates[0, 0], drawn.truth.regressors[0]
+            x = drawn.x[0]
+            moment = nearer_to_second(drawn.truth.regressors, drawn.x, drawn.y, task.g)[0] @ x / samples
+            gate = torch.sigmoid(x @ w)
+            slope = gate * (1 - gate) * (1 - 2 * normal.cdf((x @ (first - second)).abs() / (2 * sigma)))
+            values[:, place, trial] = float(moment @ w / moment.norm() / w.norm()), float(moment @ w / slope.mean())
+    dims = ("noise", "trial")
+    return xr.Dataset({"cosine": (dims, values[0]), "ratio": (dims, values[1])},
+                      {"noise": list(noise), "trial": np.arange(trials)})  # fmt: skip
+
+
+def printed_forms(activation: str = "identity", noise: Sequence[float] = (0.1, 0.5)) -> xr.Dataset:
+    """What both papers print for an activation's polynomials, see `moe_lab.recovery.printed`.
+
+    Returns:
+      left(form, noise): the largest |E[S He_j]| that should vanish, as a part of c; forms such as "gridlock2019: P3".
+    """
+    rows: dict[str, list[float]] = {}
+    for sigma in noise:
+        for one in printed(activation, sigma):
+            left = max(map(abs, one.polynomial.residuals)) / abs(one.polynomial.strength)
+            rows.setdefault(f"{one.where.split(',')[0]}: {one.name}", []).append(left)
+    return xr.Dataset({"left": (("form", "noise"), np.array(list(rows.values())))},
+                      {"form": list(rows), "noise": list(noise)})  # fmt: skip

@@ -1,0 +1,263 @@
+"""What the claims of pmoe2023 read beyond the room's figures: cells of figures, routers alone, bounds, hyperplanes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+from torch.utils.flop_counter import FlopCounterMode
+
+from moe_lab.patch_routing import CNN, JointMoE, PatternTask, SeparateMoE, figures, theory, train
+from moe_lab.patch_routing import model as models
+from moe_lab.patch_routing.grid_points import make_task
+from moe_lab.patch_routing.separability import linear_separability
+from moe_lab.training import final
+
+Cell = tuple[str, int, int, int]
+"""Kind of model, N, k and l; k is read for joint training only, l not for the CNN."""
+
+LEANING = {"distractors": 4, "gap": 0.7, "delta_d": 0.5, "noise": 0.0}
+"""Patterns whose distractors lean further to a class, by .7, than o_1 is from o_2, 1 - delta_d = .5: each of them is
+routed before o, so that l* = 5 is needed and not only sufficient."""
+
+
+def name_of(cell: Cell) -> str:
+    """A cell in words, as the coordinate `cell` has it."""
+    kind, samples, experts, kept = cell
+    own = {"joint": f", k={experts}, l={kept}", "separate": f", l={kept}", "cnn": ""}[kind]
+    return f"{kind}, N={samples}{own}"
+
+
+def cells(
+    source: str,
+    cells: Sequence[Cell],
+    trials: int,
+    seed: int = 0,
+    *,
+    root: str | None = None,
+    device: str = "auto",
+    **settings: Any,
+) -> xr.Dataset:
+    """Single cells of figures 4, 6, 7 and 9, trained as the figures train them, and how long they took.
+
+    Args:
+      source: "digits", "mnist" (with root) or "patterns".
+      cells: the models and numbers of samples; cells of one trial share its data, as far as they need it.
+      trials, seed, device: as for the figures.
+      root: a folder of MNIST IDX files.
+      settings: other parameters of `moe_lab.patch_routing.Run`.
+
+    Returns:
+      test_accuracy, epochs and operations (cell, trial), and largest_gate (cell, trial, class), NaN for the CNN. Epochs
+      are those until zero training error (at most 150), operations the multiplications of table 1 in them over B d.
+    """
+    parts = []
+    for cell in cells:
+        kind, samples, experts, kept = cell
+        how: dict[str, Any] = {
+            "batch_size": figures.RECIPES[source].batch_size,
+            "learning_rate": figures.RECIPES[source].learning_rate,
+        }
+        model: models.Model = (
+            JointMoE(experts=experts, patches_per_expert=kept, **how)
+            if kind == "joint"
+            else SeparateMoE(patches_per_expert=kept, **how)
+            if kind == "separate"
+            else CNN(**how)
+        )
+        task = make_task(source, root=root)
+        run = {"samples": samples, "trials": trials, "seed": seed, "device": device, "measure": "last", **settings}
+        end = final(train(model, task, **run))
+        steps = end.steps.astype(float)
+        sizes = theory.Sizes(patches=task.patches, patches_per_expert=kept, experts=experts)
+        step = theory.operations(kind, sizes, batch_size=1, neurons=model.neurons, dimension=1).per_iteration  # type: ignore[arg-type]
+        gates = end["largest_gate"] if "largest_gate" in end.values else np.full((trials, task.classes), np.nan)
+        parts.append(
+            xr.Dataset(
+                {
+                    "test_accuracy": ("trial", end["test_accuracy"]),
+                    "epochs": ("trial", steps / np.ceil(samples / model.batch_size)),
+                    "operations": ("trial", steps * step),
+                    "largest_gate": (("trial", "class"), gates),
+                },
+                {"cell": name_of(cell), "class": [f"o{number + 1}" for number in range(task.classes)]},
+            )
+        )
+    return xr.concat(parts, "cell", coords="minimal", compat="override", join="exact")
+
+
+def accuracy_by_knob(
+    knob: str,
+    values: Sequence[float],
+    samples: int,
+    trials: int,
+    seed: int = 0,
+    *,
+    task: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    **settings: Any,
+) -> xr.Dataset:
+    """Test accuracy of the three models on patterns of which one property changes, all else kept.
+
+    Args:
+      knob: a parameter of PatternTask, such as "patches" or "delta_d".
+      values: its values.
+      samples, trials, seed, device: as for figure 4.
+      task: other parameters of PatternTask.
+      settings: other parameters of figure 4, such as epochs.
+
+    Returns:
+      test_accuracy(knob, model, trial).
+    """
+    found = [
+        figures.sample_complexity(
+            task=PatternTask(**{**(task or {}), knob: value}),
+            samples=(samples,),
+            trials=trials,
+            seed=seed,
+            device=device,
+            **settings,
+        )["test_accuracy"].sel(samples=samples, drop=True)
+        for value in values
+    ]
+    return xr.concat(found, xr.Variable(knob, list(values))).to_dataset(name="test_accuracy")
+
+
+def separate_routers(
+    patches_per_expert: Sequence[int],
+    samples: Sequence[int],
+    trials: int,
+    seed: int = 0,
+    *,
+    classes: int = 2,
+    device: str = "auto",
+) -> xr.Dataset:
+    """Figure 8 on patterns whose distractors lean as far as `LEANING` says, for lemma 4.1 and appendix M.1."""
+    task = PatternTask(**LEANING, classes=classes, pattern_sets=256)
+    given: dict[str, Any] = {"patches_per_expert": patches_per_expert, "samples": samples}
+    return figures.separate_routers(task=task, trials=trials, seed=seed, device=device, **given)
+
+
+def kept_background(samples: int, trials: int, seed: int = 0, *, device: str = "auto") -> xr.Dataset:
+    """How many patches of each role separately trained routers keep at l = l*, on the patterns of `LEANING`.
+
+    Returns:
+      kept(trial, expert, role), the mean number in a test sample, and accuracy of the routers as coverage(trial).
+    """
+    task = PatternTask(**LEANING)
+    model = SeparateMoE(patches_per_expert=task.l_star)
+    run: dict[str, Any] = {"samples": samples, "trials": trials, "seed": seed, "device": device}
+    end = final(train(model, task, epochs=1, measure="last", **run))
+    return xr.Dataset(
+        {
+            "kept": (("trial", "expert", "role"), end["expert_load"]),
+            "coverage": ("trial", end["coverage"].min(axis=1)),
+        },
+        {"role": list(end.coords["role"])},
+    )
+
+
+def router_gradient(samples: Sequence[int], trials: int, seed: int = 0) -> xr.Dataset:
+    """The gradient of the routers' loss over N samples against its expectation (o_1 - o_2)/2 (lemma E.1).
+
+    Returns:
+      error(samples, trial), the norm of the difference; cosine(samples, trial) between both; power(trial), the slope
+      of log error against log N.
+    """
+    task, most = PatternTask(), max(samples)
+    o_1, o_2 = task.class_patterns()
+    expected = (o_1 - o_2) / 2
+    error, cosine = np.empty((2, len(samples), trials))
+    for trial in range(trials):
+        drawn = task.draw(most, trials=[trial], seed=seed, dtype=torch.float64)
+        sums = drawn.patches().sum(2)
+        for row, count in enumerate(samples):
+            counted = torch.ones(1, count, dtype=torch.float64)
+            found = models.router_direction(sums[:, :count], drawn.labels[:, :count], counted, 2)[0, 0]
+            error[row, trial] = float((found - expected).norm())
+            cosine[row, trial] = float(torch.cosine_similarity(found, expected, dim=0))
+    power = np.polyfit(np.log(samples), np.log(error), 1)[0]
+    curves = {"error": (("samples", "trial"), error), "cosine": (("samples", "trial"), cosine)}
+    return xr.Dataset({**curves, "power": ("trial", power)}, {"samples": list(samples)})
+
+
+def hyperplanes(pattern_sets: Sequence[int], samples: int, trials: int, seed: int = 0) -> xr.Dataset:
+    """Lemma K.1: the test accuracy of the best hyperplane found, with l* = 7, d = 32 and p pattern sets.
+
+    Returns:
+      test_accuracy(pattern_sets, trial).
+    """
+    found = [
+        [
+            linear_separability(
+                PatternTask(pattern_sets=count, distractors=6, noise=0.0),
+                samples=samples,
+                test_samples=1000,
+                trial=trial,
+                seed=seed,
+            ).test_accuracy
+            for trial in range(trials)
+        ]
+        for count in pattern_sets
+    ]
+    return xr.Dataset({"test_accuracy": (("pattern_sets", "trial"), found)}, {"pattern_sets": list(pattern_sets)})
+
+
+def bounds(patches: int, patches_per_expert: int, experts: int, neurons: int) -> xr.Dataset:
+    """What follows from theorems 4.2, 4.3 and 4.5 and from table 1 at given sizes; nothing is random.
+
+    Returns:
+      advantage(quantity, kind), the CNN's bound over the mixture's; error_power(symbol), how the error that N samples
+      allow grows with k and l in joint training; total(kind) and whole(kind), the CNN's operations until error eps over
+      the mixture's, as table 1 counts them and with the routers' counted too; delta(delta_d) of eq. 9 without
+      irrelevant patterns.
+    """
+    sizes = theory.Sizes(patches=patches, patches_per_expert=patches_per_expert, experts=experts)
+    kinds: tuple[theory.Kind, ...] = ("separate", "joint")
+    quantities: tuple[theory.Quantity, ...] = ("samples", "neurons")
+    cost = {
+        kind: theory.operations(kind, sizes, batch_size=1, neurons=neurons, dimension=1) for kind in (*kinds, "cnn")
+    }
+    whole = {kind: one.per_iteration * one.iterations for kind, one in cost.items()}
+
+    def power(**change: int) -> float:
+        """d log eps / d log of the changed size, at fixed N: -(d log N / d log size) / (d log N / d log eps)."""
+        smaller = theory.sample_complexity("joint", sizes)
+        by_size = np.log2(theory.sample_complexity("joint", sizes.replace(**change)) / smaller)
+        by_error = np.log2(theory.sample_complexity("joint", sizes.replace(error=2 * sizes.error)) / smaller)
+        return float(-by_size / by_error)
+
+    overlaps = [-0.8, 0.0, 0.8]
+    return xr.Dataset(
+        {
+            "advantage": (
+                ("quantity", "kind"),
+                [[theory.advantage(one, kind, sizes) for kind in kinds] for one in quantities],
+            ),
+            "error_power": ("symbol", [power(experts=2 * experts), power(patches_per_expert=2 * patches_per_expert)]),
+            "total": ("kind", [cost["cnn"].total / cost[kind].total for kind in kinds]),
+            "whole": ("kind", [whole["cnn"] / whole[kind] for kind in kinds]),
+            "delta": ("delta_d", [theory.delta(overlap, 0.0) for overlap in overlaps]),
+        },
+        {"quantity": list(quantities), "kind": list(kinds), "symbol": ["k", "l"], "delta_d": overlaps},
+    )
+
+
+def step_operations(patches: int, patches_per_expert: int, neurons: int) -> xr.Dataset:
+    """The operations of one real step of separate training and of the CNN, counted as they are carried out.
+
+    Returns:
+      operations(kind), multiplications and additions of the matrix products of forward and backward pass.
+    """
+    counted = []
+    for experts, kept in ((2, patches_per_expert), (1, patches)):
+        share, batch, dimension = neurons // experts, 20, 64
+        weights, seen = torch.randn(1, experts, share, dimension), torch.randn(1, experts, kept, batch, dimension)
+        rules = models.FixedRules(torch.randn(1, neurons, 1) / kept, None, torch.ones(1, 1, 1))
+        with FlopCounterMode(display=False) as counter:
+            models.fixed_step(weights, seen, torch.arange(batch)[None] % 2, rules)
+        counted.append(float(counter.get_total_flops()))
+    return xr.Dataset({"operations": ("kind", counted)}, {"kind": ["separate", "cnn"]})

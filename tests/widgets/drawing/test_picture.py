@@ -1,0 +1,153 @@
+"""A live picture: what stands still is drawn once, what moves is drawn each frame, and the file is the same picture."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from moe_lab import theme
+from moe_lab_widgets.drawing.picture import Picture, Strip, encode
+
+
+def _decode(png: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(png)))
+
+
+class Moving(Picture):
+    """A line that the record moves, beside still things."""
+
+    def __init__(self, scale: float = 1.0) -> None:
+        super().__init__(scale=scale)
+        theme.header(self.figure, 14, 1, "A line", "that moves")
+        self.axes = theme.axes(self.figure, 60, 100, 280, 290)
+        self.axes.set(xlim=(0, 10), ylim=(0, 1), xlabel="step")
+        self.line = self.live(self.axes.plot([], [], color=theme.INK, linewidth=3)[0])
+        self.strip = self.live(Strip(400, 120, zoom=3))
+        self.backgrounds = 0
+
+    def update(self, record: float) -> None:
+        self.line.set_data([0, 10], [record, record])
+        self.strip.set_pixels(np.concatenate([theme.tile("signal", 0, 12), theme.tile("signal", 1, 12)], axis=1))
+
+    def _pixels(self) -> Any:
+        self.backgrounds += self._background is None
+        return super()._pixels()
+
+
+@pytest.mark.parametrize("channels", [3, 4])
+def test_encode_is_a_lossless_png(channels: int) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (37, 53, channels), dtype=np.uint8)
+    np.testing.assert_array_equal(_decode(encode(pixels)), pixels[..., :3])
+
+
+def test_a_frame_by_blitting_equals_a_full_drawing() -> None:
+    fast, slow = Moving(), Moving()
+    for record in (0.2, 0.9, 0.5):
+        fast.draw(record)
+        slow.invalidate()
+        slow.draw(record)
+        np.testing.assert_array_equal(_decode(fast.image.value), _decode(slow.image.value))
+    assert (fast.backgrounds, slow.backgrounds) == (1, 3)
+
+
+def test_what_moved_away_leaves_no_trace() -> None:
+    picture = Moving()
+    frames = []
+    for record in (0.2, 0.9, 0.2):
+        picture.draw(record)
+        frames.append(picture.image.value)
+    assert frames[0] == frames[2] != frames[1]
+
+
+def test_limits_redraw_the_background_only_when_they_differ() -> None:
+    picture = Moving()
+    picture.draw(0.5)
+    picture.limits(picture.axes, x=(0, 10), y=(0, 1))
+    picture.draw(0.5)
+    assert picture.backgrounds == 1
+    picture.limits(picture.axes, x=(0, 20))
+    picture.draw(0.5)
+    assert picture.backgrounds == 2 and picture.axes.get_xlim() == (0, 20)
+
+
+def test_a_strip_shows_its_pixels_as_they_are() -> None:
+    picture = Moving()
+    picture.draw(0.5)
+    shown = _decode(picture.image.value)[120 : 120 + 36, 400 : 400 + 72]
+    tiles = np.concatenate([theme.tile("signal", 0, 12), theme.tile("signal", 1, 12)], axis=1)[..., :3]
+    np.testing.assert_array_equal(shown, tiles.repeat(3, axis=0).repeat(3, axis=1))
+
+
+@pytest.mark.parametrize(("scale", "size"), [(1.0, (448, 1100, 3)), (1.5, (672, 1650, 3))])
+def test_size_is_fixed(scale: float, size: tuple[int, int, int]) -> None:
+    picture = Moving(scale)
+    picture.draw(0.5)
+    assert _decode(picture.image.value).shape == size
+    assert picture.image.width == str(size[1])
+    assert _decode(picture.png("A sentence.")).shape == (round(480 * scale), size[1], 3)
+
+
+def test_the_file_holds_the_same_picture_and_the_caption() -> None:
+    picture = Moving()
+    picture.draw(0.5)
+    whole, plain = _decode(picture.png("Step 5: the line stands at 0.5.")), _decode(picture.png(""))
+    np.testing.assert_array_equal(whole[:447], _decode(picture.image.value)[:447])
+    assert (whole[450:] != plain[450:]).any(-1).sum() > 200
+    before = picture.image.value
+    picture.draw(0.5)
+    assert picture.image.value == before, "the caption must not stay in the live picture"
+
+
+def test_a_failing_update_leaves_the_last_good_picture() -> None:
+    picture = Moving()
+    picture.draw(0.5)
+    before = picture.image.value
+    with pytest.raises((TypeError, ValueError)):
+        picture.draw("not a number")  # type: ignore[arg-type]
+    assert picture.image.value == before
+    picture.draw(0.5)
+    assert picture.image.value == before
+
+
+def test_still_removes_an_artist() -> None:
+    picture = Moving()
+    picture.draw(0.5)
+    with_line = picture.image.value
+    picture.still(picture.line)
+    picture.draw(0.5)
+    assert picture.image.value != with_line
+
+
+def test_no_pyplot() -> None:
+    assert Moving().figure.canvas.manager is None
+    assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
+
+
+def test_a_frame_is_cheap() -> None:
+    picture = Moving()
+    picture.draw(0.1)
+    begun = time.thread_time()
+    for record in np.linspace(0, 1, 20):
+        picture.draw(record)
+    assert (time.thread_time() - begun) / 20 < 0.040, (
+        "blitting has stopped working: a full drawing costs 40 ms and more"
+    )
+
+
+def test_close_frees_the_figure() -> None:
+    import gc
+    import weakref
+
+    picture = Moving()
+    picture.draw(0.5)
+    gone = weakref.ref(picture.figure)
+    picture.close()
+    del picture
+    gc.collect()
+    assert gone() is None

@@ -1,0 +1,580 @@
+"""A Lab as a student uses it: knobs in any order, at any time, and the machinery never dies."""
+
+from __future__ import annotations
+
+import gc
+import json
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ipywidgets
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+from moe_lab_widgets import Lab, given, pick
+from tests.widgets.engine.tiny import Blobs, TinyLab, train
+
+FAST = "as fast as it trains"
+
+
+@pytest.fixture
+def lab() -> Iterator[TinyLab]:
+    """A Lab at full speed whose first run has ended."""
+    made = TinyLab()
+    made.controls.speed.value = FAST
+    made.wait(30)
+    yield made
+    made.close()
+
+
+def _threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "moe-lab run"]
+
+
+def _widgets() -> int:
+    """How many widgets the kernel holds."""
+    from ipywidgets.widgets import widget
+
+    return len(widget._instances if hasattr(widget, "_instances") else ipywidgets.Widget.widgets)  # ipywidgets 8, or 7
+
+
+def _until(holds: Any, seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)
+
+
+def _restart(lab: TinyLab, **values: Any) -> None:
+    """Sets values and waits for the first frame of their run."""
+    before = lab.record
+    lab.set(**values)
+    _until(lambda: lab.record is not before)
+
+
+def _expected(lab: TinyLab) -> dict[str, np.ndarray]:
+    """The last values of the same run, trained here without a Lab."""
+    return dict(list(train(given(Blobs, lab.values), seed=lab.values["seed"]))[-1].values)
+
+
+def _check_state(lab: TinyLab) -> None:
+    """After a finished run: records, picture and texts belong to the values that the sliders show."""
+    assert lab.finished and lab.error is None
+    values = lab.values
+    for name, widget in lab.controls.knobs.items():
+        expected = values[name]
+        assert widget.value == (expected if isinstance(expected, str) else pytest.approx(expected))
+    assert [record.step for record in lab.records] == list(range(values["epochs"] + 1))
+    assert lab.record is lab.records[-1] is lab.picture.last
+    for name, expected in _expected(lab).items():
+        np.testing.assert_array_equal(lab.record[name], expected)
+    assert lab.picture.panels[0].get_xlim() == (0, values["epochs"])
+    assert lab.caption(lab.record) in lab.controls.caption.value
+    assert "ended" in lab.controls.status.value and f"step {values['epochs']}" in lab.controls.status.value
+    assert lab.controls.message.value == ""
+    assert lab.controls.time.value == 1 and lab.controls.time.step == pytest.approx(1 / values["epochs"])
+
+
+# ---- declaration ----
+
+
+def test_sliders_come_from_the_declared_knobs(lab: TinyLab) -> None:
+    slider = lab.controls.knobs["samples"]
+    assert isinstance(slider, ipywidgets.IntSlider)
+    assert (slider.min, slider.max, slider.step, slider.value) == (10, 200, 10, 80)
+    assert slider.description == "N, training samples"
+    gap = lab.controls.knobs["gap"]
+    assert isinstance(gap, ipywidgets.FloatSlider) and gap.value == 2.0  # the Lab's own default, not the Config's
+    assert isinstance(lab.controls.knobs["trouble"], ipywidgets.Dropdown)
+
+
+def test_starting_values_and_unknown_names() -> None:
+    made = TinyLab(gap=5.5, samples=40, seed=3, playing=False)
+    try:
+        assert made.controls.knobs["gap"].value == 5.5 and made.controls.knobs["gap"].max == 5.5
+        assert (made.values["samples"], made.values["seed"]) == (40, 3)
+    finally:
+        made.close()
+    with pytest.raises(ValueError, match="TinyLab has no knob 'gapp': it has samples, gap"):
+        TinyLab(gapp=1)
+    with pytest.raises(ValueError, match=r"a picked knob must be one of Blobs's .* got 'noise'"):
+        pick(Blobs, "noise")
+    assert [knob.name for knob in pick(Blobs, "epochs", gap=3.0)] == ["epochs", "gap"]
+
+
+def test_a_lab_must_say_what_it_runs() -> None:
+    class Empty(Lab):
+        pass
+
+    with pytest.raises(NotImplementedError, match=r"Empty must write make_picture\(values\)"):
+        Empty()
+
+
+# ---- knobs ----
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("samples", 120), ("gap", 0.3), ("learning_rate", 4.9), ("epochs", 20), ("seed", 5)]
+)
+def test_every_knob_restarts_the_run_with_its_value(lab: TinyLab, name: str, value: float) -> None:
+    before = lab.picture.image.value
+    widget = lab.controls.seed if name == "seed" else lab.controls.knobs[name]
+    widget.value = value
+    assert lab.wait(30)
+    assert lab.values[name] == value
+    _check_state(lab)
+    assert lab.picture.image.value != before
+
+
+def test_a_value_that_comes_back_rounded_does_not_restart(lab: TinyLab) -> None:
+    records = lab.records
+    lab.controls.knobs["gap"].value = 2.0000000000000004
+    lab.wait(30)
+    assert lab.records[0] is records[0]
+
+
+def test_fifty_random_moves(lab: TinyLab) -> None:
+    random = np.random.default_rng(0)
+    names = ("samples", "gap", "learning_rate", "epochs")
+    for _ in range(50):
+        name = names[random.integers(len(names))]
+        widget = lab.controls.knobs[name]
+        steps = round((widget.max - widget.min) / widget.step)
+        value = widget.min + widget.step * int(random.integers(steps + 1))
+        if name == "samples":
+            value = min(value, 140)
+        widget.value = value
+        time.sleep(float(random.choice([0, 0.001, 0.03])))
+    assert lab.wait(30)
+    _check_state(lab)
+    assert len(_threads()) == 1
+
+
+def test_a_drag_while_training_ends_on_its_last_value(lab: TinyLab) -> None:
+    _restart(lab, delay=5.0, epochs=200)
+    _until(lambda: len(lab.records) > 3)
+    starts = []
+    start = lab.start
+    lab.start = lambda values: (starts.append(values["gap"]), start(values))[1]  # type: ignore[method-assign]
+    for step in range(12):
+        lab.controls.knobs["gap"].value = 0.5 + 0.1 * step
+        time.sleep(0.02)
+    _until(lambda: starts and starts[-1] == pytest.approx(1.6))
+    lab.set(delay=0.0, epochs=30)
+    assert lab.wait(30)
+    assert lab.values["gap"] == pytest.approx(1.6) and len(starts) <= 13
+    _check_state(lab)
+
+
+def test_knobs_set_from_many_threads(lab: TinyLab) -> None:
+    def move(offset: int) -> None:
+        for i in range(20):
+            lab.controls.knobs["gap"].value = round(0.1 * ((i * 7 + offset) % 40), 1)
+
+    movers = [threading.Thread(target=move, args=(i,)) for i in range(4)]
+    for mover in movers:
+        mover.start()
+    for mover in movers:
+        mover.join()
+    lab.set(gap=1.5)
+    assert lab.wait(30)
+    _check_state(lab)
+
+
+def test_set_moves_several_knobs_and_starts_one_run(lab: TinyLab) -> None:
+    lab.set(gap=1.0, samples=40, seed=2)
+    lab.wait(30)
+    assert (lab.values["gap"], lab.values["samples"], lab.values["seed"]) == (1.0, 40, 2)
+    _check_state(lab)
+    with pytest.raises(ValueError, match=r"samples \(N\) must be a finite number: got samples='many'"):
+        lab.set(samples="many")
+
+
+# ---- errors ----
+
+
+def test_a_wrong_combination_is_said_and_the_picture_stays(lab: TinyLab) -> None:
+    before, caption = lab.picture.image.value, lab.controls.caption.value
+    lab.controls.knobs["samples"].value = 190
+    with pytest.raises(ValueError, match="must be a multiple of 4: got N=190"):
+        lab.wait(30)
+    assert "samples (N) must be a multiple of 4: got N=190" in lab.controls.message.value
+    assert "role='alert'" in lab.controls.message.value
+    assert lab.picture.image.value == before and lab.controls.caption.value == caption
+    with pytest.raises(ValueError):  # it stays until the next run
+        lab.wait()
+    lab.controls.knobs["samples"].value = 100
+    assert lab.wait(30)
+    _check_state(lab)
+
+
+def test_a_crash_in_the_middle_is_said_and_forgotten_after_the_next_move(lab: TinyLab) -> None:
+    lab.set(trouble="error")
+    with pytest.raises(OSError, match="the disk is on fire"):
+        lab.wait(30)
+    assert "the disk is on fire" in lab.controls.message.value
+    assert lab.record.step == 4 and isinstance(lab.error, OSError)
+    lab.set(trouble="nothing")
+    assert lab.wait(30)
+    _check_state(lab)
+
+
+def test_an_error_while_drawing_or_captioning_is_said(lab: TinyLab) -> None:
+    lab.caption = lambda record: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+    lab.reset()
+    with pytest.raises(ZeroDivisionError):
+        lab.wait(30)
+    assert "ZeroDivisionError" in lab.controls.message.value
+    del lab.caption
+    lab.reset()
+    lab.wait(30)
+    _check_state(lab)
+
+
+def test_divergence_is_said_in_words(lab: TinyLab) -> None:
+    lab.set(trouble="divergence")
+    lab.wait(30)
+    assert "The loss became infinite in trials 2, 4" in lab.controls.message.value
+    lab.set(trouble="nothing")
+    lab.wait(30)
+    assert lab.controls.message.value == ""
+
+
+def test_texts_are_escaped(lab: TinyLab) -> None:
+    lab.controls.warn("a < b & <script>")
+    assert "a &lt; b &amp; &lt;script&gt;" in lab.controls.message.value
+
+
+# ---- play, step, reset ----
+
+
+def test_pause_step_play(lab: TinyLab) -> None:
+    _restart(lab, delay=5.0)
+    _until(lambda: len(lab.records) > 2)
+    lab.controls.play.click()
+    lab.wait(30)
+    assert not lab.playing and not lab.finished and lab.controls.play.description == "Play"
+    assert "held" in lab.controls.status.value
+    held = len(lab.records)
+    time.sleep(0.05)
+    assert len(lab.records) == held
+    lab.controls.step.click()
+    lab.wait(30)
+    assert len(lab.records) == held + 1 and lab.picture.last is lab.records[-1]
+    for _ in range(3):
+        lab.controls.step.click()
+    lab.wait(30)
+    assert len(lab.records) == held + 4
+    lab.controls.play.click()
+    assert lab.wait(30) and lab.finished
+    _check_state(lab)
+
+
+def test_a_held_lab_shows_where_a_new_run_starts(lab: TinyLab) -> None:
+    lab.pause()
+    lab.controls.knobs["gap"].value = 1.0
+    lab.wait(30)
+    assert [record.step for record in lab.records] == [0] and lab.picture.last is lab.records[0]
+    lab.play()
+    lab.wait(30)
+    _check_state(lab)
+
+
+def test_reset_and_play_after_the_end_start_again(lab: TinyLab) -> None:
+    first = lab.records[0]
+    lab.controls.reset.click()
+    lab.wait(30)
+    assert lab.records[0] is not first
+    first = lab.records[0]
+    assert lab.controls.play.description == "Play"
+    lab.controls.play.click()
+    lab.wait(30)
+    assert lab.records[0] is not first and lab.playing
+    _check_state(lab)
+
+
+def test_pace_makes_a_fast_run_slow_enough_to_follow() -> None:
+    made = TinyLab(epochs=10)
+    try:
+        begun = time.monotonic()
+        made.controls.speed.value = "easy to follow"
+        made.wait(30)
+        assert 0.4 < time.monotonic() - begun < 20
+    finally:
+        made.close()
+
+
+# ---- time ----
+
+
+def test_scrub_back_and_forth(lab: TinyLab) -> None:
+    live = lab.picture.image.value
+    lab.controls.time.value = 7 / 40
+    lab.wait(30)
+    assert lab.record is lab.records[7] and "Step 7:" in lab.controls.caption.value
+    assert "an earlier record on show" in lab.controls.status.value
+    earlier = lab.picture.image.value
+    assert earlier != live
+    lab.controls.time.value = 1.0
+    lab.wait(30)
+    assert lab.picture.image.value == live and "an earlier" not in lab.controls.status.value
+    lab.scrub(7)
+    lab.wait(30)
+    assert lab.picture.image.value == earlier and lab.controls.time.value == 7 / 40
+
+
+def test_scrubbing_does_not_disturb_the_run(lab: TinyLab) -> None:
+    _restart(lab, delay=5.0, epochs=100)
+    _until(lambda: len(lab.records) > 10)
+    lab.scrub(4)
+    _until(lambda: lab.record is lab.records[4])
+    place, seen = lab.controls.time.value, len(lab.records)
+    _until(lambda: len(lab.records) > seen + 10)
+    assert lab.record is lab.records[4] and lab.controls.time.value == place
+    lab.scrub(None)
+    lab.wait(30)
+    _check_state(lab)
+
+
+def test_a_new_run_follows_live_again(lab: TinyLab) -> None:
+    lab.scrub(3)
+    lab.wait(30)
+    lab.controls.knobs["gap"].value = 1.1
+    lab.wait(30)
+    _check_state(lab)
+
+
+def test_a_long_run_keeps_a_bounded_even_record() -> None:
+    class Short(TinyLab):
+        most_records = 8
+
+    made = Short(epochs=100)
+    try:
+        made.controls.speed.value = FAST
+        made.wait(30)
+        steps = [record.step for record in made.records]
+        assert len(steps) <= 9 and steps[0] == 0 and steps[-1] == 100
+        made.scrub(1)
+        made.wait(30)
+        assert made.record.step == steps[1]
+    finally:
+        made.close()
+
+
+# ---- pin, stories, code ----
+
+
+def test_pin_keeps_the_curves_and_unpin_takes_them_away(lab: TinyLab) -> None:
+    plain = lab.picture.image.value
+    lab.controls.pin.value = True
+    lab.set(gap=0.0)
+    lab.wait(30)
+    kept = lab.picture.pinned[0].get_ydata()
+    assert len(kept) == 41 and kept[-1] < lab.record["loss"].mean()
+    lab.controls.pin.value = False
+    lab.set(gap=2.0)
+    lab.wait(30)
+    assert lab.picture.pinned == [] and lab.picture.image.value == plain
+    lab.pin()
+    assert lab.controls.pin.value is True
+    lab.unpin()
+
+
+def test_a_story_sets_its_values_and_says_what_to_see(lab: TinyLab) -> None:
+    lab.set(samples=40)
+    lab.controls.story.value = "On top of each other"
+    lab.wait(30)
+    assert (lab.values["gap"], lab.values["epochs"], lab.values["samples"]) == (0.0, 60, 80)
+    assert "stays near 50 %" in lab.controls.see.value
+    _check_state(lab)
+    lab.controls.knobs["gap"].value = 1.0
+    lab.wait(30)
+    assert lab.controls.story.value == "(my own settings)" and "stays near 50 %" in lab.controls.see.value
+    lab.controls.story.value = "On top of each other"
+    lab.wait(30)
+    assert lab.values["gap"] == 0.0
+
+
+def test_the_code_makes_the_same_run(lab: TinyLab) -> None:
+    lab.set(gap=1.3, seed=4)
+    lab.wait(30)
+    code = lab.code(lab.values)
+    assert "gap=1.3" in lab.controls.code.value
+    last = list(eval(code, {"train": train, "Blobs": Blobs}))[-1]
+    np.testing.assert_array_equal(last["loss"], lab.record["loss"])
+    assert lab.controls.code.layout.display == "none"
+    lab.controls.code_shown.value = True
+    assert lab.controls.code.layout.display == ""
+
+
+# ---- files ----
+
+
+def test_save_picture_and_data(lab: TinyLab, tmp_path: Path) -> None:
+    lab.controls.file.value = str(tmp_path / "mine")
+    lab.controls.save_picture.click()
+    lab.controls.save_data.click()
+    assert (tmp_path / "mine.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert "mine.nc" in lab.controls.status.value
+    with xr.open_dataset(tmp_path / "mine.nc") as data:
+        assert data.accuracy.dims == ("step", "trial") and data.sizes["step"] == 41
+        np.testing.assert_array_equal(data.loss[-1], lab.record["loss"])
+        assert data.attrs["seed"] == 0
+    assert json.loads(lab.save_data(tmp_path / "mine.json").read_text())["dims"]["step"] == 41
+    assert lab.save_picture(tmp_path / "other.v2").name == "other.v2.png"
+
+
+def test_an_unwritable_folder_is_said_and_the_lab_goes_on(lab: TinyLab, tmp_path: Path) -> None:
+    lab.controls.file.value = str(tmp_path / "nowhere" / "mine")
+    for button in (lab.controls.save_picture, lab.controls.save_data):
+        button.click()
+        assert "the folder of a file to save must exist" in lab.controls.message.value
+        with pytest.raises(FileNotFoundError):
+            lab.wait()
+    lab.controls.file.value = str(tmp_path / "mine")
+    lab.controls.save_picture.click()
+    assert lab.controls.message.value == "" and lab.wait()
+    lab.controls.knobs["gap"].value = 1.0
+    lab.wait(30)
+    _check_state(lab)
+
+
+# ---- the end ----
+
+
+def test_close_leaves_no_thread_no_widget_and_no_memory() -> None:
+    gc.collect()
+    before, threads = _widgets(), len(_threads())
+    made = TinyLab(delay=5.0)
+    _until(lambda: len(made.records) > 2)
+    made.pin()
+    gone = [weakref.ref(part) for part in (made, made.picture, made.picture.figure, made._runner)]
+    made.close()
+    made.close()
+    made.set(gap=1.0)  # harmless
+    made = None  # type: ignore[assignment]
+    gc.collect()
+    assert len(_threads()) == threads
+    assert _widgets() == before
+    assert [ref() for ref in gone] == [None] * 4
+
+
+def test_the_worker_uses_one_torch_thread_and_leaves_ours_alone() -> None:
+    seen: list[int] = []
+
+    class Asking(TinyLab):
+        def start(self, values: dict[str, Any]) -> Any:
+            seen.append(torch.get_num_threads())
+            return super().start(values)
+
+    torch.set_num_threads(2)
+    try:
+        made = Asking(epochs=10)
+        made.wait(30)
+        made.close()
+        assert seen == [1] and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+
+
+def test_closing_a_run_that_takes_long_does_not_wait_for_it() -> None:
+    made = TinyLab(delay=50.0, epochs=200)
+    _until(lambda: len(made.records) > 1)
+    begun = time.monotonic()
+    made._runner.close(patience=0.0)
+    assert time.monotonic() - begun < 5, "the run takes ten seconds"
+    _until(lambda: not made._runner._thread.is_alive())  # type: ignore[union-attr]
+    made.close()
+
+
+def test_a_lecture_hall_gets_a_larger_picture() -> None:
+    made = TinyLab(projector=True, epochs=10)
+    try:
+        made.wait(30)
+        assert made.picture.image.width == "1650" and made.picture.figure.dpi == 150
+    finally:
+        made.close()
+
+
+# ---- without a thread ----
+
+
+def test_headless_trains_in_the_cell_and_errors_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOE_LAB_HEADLESS", "1")
+    threads = len(_threads())
+    made = TinyLab()
+    try:
+        _check_state(made)
+        assert len(_threads()) == threads
+        made.controls.knobs["gap"].value = 3.0
+        _check_state(made)
+        with pytest.raises(ValueError, match="must be a multiple of 4"):
+            made.controls.knobs["samples"].value = 190
+        with pytest.raises(OSError, match="on fire"):
+            made.set(samples=80, trouble="error")
+        made.set(trouble="nothing")
+        _check_state(made)
+        made.scrub(3)
+        assert made.record.step == 3
+    finally:
+        made.close()
+    with pytest.raises(ValueError, match="must be a multiple of 4"):
+        TinyLab(samples=190)
+
+
+def test_headless_runs_have_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Brief(TinyLab):
+        budget = 0.3
+
+    monkeypatch.setenv("MOE_LAB_HEADLESS", "1")
+    begun = time.monotonic()
+    made = Brief(epochs=200, delay=20.0)
+    try:
+        assert time.monotonic() - begun < 20
+        assert not made.finished and 1 <= len(made.records) < 100 and made.picture.last is made.records[-1]
+    finally:
+        made.close()
+
+
+def test_colab_trains_in_the_callback(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+    import types
+
+    monkeypatch.setitem(sys.modules, "google.colab", types.ModuleType("google.colab"))
+    threads = len(_threads())
+    made = TinyLab()
+    try:
+        assert len(_threads()) == threads
+        _check_state(made)
+        made.controls.knobs["samples"].value = 190  # shown, not raised: nobody would catch it there
+        assert "must be a multiple of 4" in made.controls.message.value
+        made.controls.knobs["samples"].value = 60
+        _check_state(made)
+    finally:
+        made.close()
+
+
+# ---- cost ----
+
+
+def test_drawing_takes_a_quarter_of_the_time_at_most(lab: TinyLab) -> None:
+    spent = 0.0
+    draw = lab.picture.draw
+
+    def timed(record: Any) -> None:
+        nonlocal spent
+        begun = time.thread_time()
+        draw(record)
+        spent += time.thread_time() - begun
+
+    lab.picture.draw = timed  # type: ignore[method-assign]
+    lab.set(epochs=200, samples=140, delay=2.0)
+    begun = time.monotonic()
+    lab.wait(30)
+    assert spent < 0.35 * (time.monotonic() - begun)  # a quarter, and the frames that must come: first and last

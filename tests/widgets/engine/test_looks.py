@@ -1,0 +1,202 @@
+"""Knobs that only change how a run is looked at: they draw again and do not train again, unless the Lab has more."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from moe_lab.config import Knob
+from moe_lab.training import Snapshot
+from moe_lab_widgets import Story
+from tests.widgets.engine.tiny import TinyLab, TinyPicture
+
+ZOOM = Knob("zoom", "z", "how near", 1, 1, 9, "", (1, 9, 1), None)
+EXTRA = Knob("extra", "", "records to add at the end", 0, 0, 9, "", (0, 9, 1), None)
+
+
+class LookingPicture(TinyPicture):
+    def __init__(self, values: dict[str, Any], scale: float = 1.0) -> None:
+        super().__init__(values, scale)
+        self.seen: list[dict[str, Any]] = []
+        self.zoom, self.drawn = 0, [0]
+
+    def look(self, values: dict[str, Any]) -> None:
+        self.seen.append(values)
+        self.zoom = values["zoom"]
+
+    def update(self, record: Snapshot) -> None:
+        super().update(record)
+        self.drawn.append(self.zoom)
+        self.lines[0][0].set_linewidth(self.zoom)
+
+
+class LookingLab(TinyLab):
+    knobs = (*TinyLab.knobs, ZOOM, EXTRA)
+    looks: ClassVar[Sequence[str]] = ("zoom", "extra")
+    stories = (Story("Near", {"zoom": 9}, "Only the look changes."), Story("Apart", {"gap": 4.0}, "It trains again."))
+
+    def __init__(self, **values: Any) -> None:
+        self.begun: list[str] = []
+        self.given = 0
+        super().__init__(**values)
+
+    def start(self, values: dict[str, Any]) -> Iterator[Snapshot]:
+        self.begun.append(threading.current_thread().name)
+        self.given = 0
+        return super().start(values)
+
+    def more(self, record: Snapshot) -> Iterator[Snapshot] | None:
+        return self._added(record) if self.given < self.values["extra"] else None
+
+    def _added(self, record: Snapshot) -> Iterator[Snapshot]:
+        while self.given < self.values["extra"]:
+            self.given += 1
+            self.begun.append("more")
+            yield record
+
+    def make_picture(self, values: dict[str, Any]) -> LookingPicture:
+        return LookingPicture(values, scale=self.scale)
+
+    def code(self, values: dict[str, Any]) -> str:
+        return f"{super().code(values)}  # zoom={values['zoom']}"
+
+
+Make = Callable[..., LookingLab]
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    made: list[LookingLab] = []
+
+    def make(**values: Any) -> LookingLab:
+        lab = LookingLab(**{"epochs": 10, **values})
+        lab.controls.speed.value = "as fast as it trains"
+        made.append(lab)
+        return lab
+
+    yield make
+    for lab in made:
+        lab.close()
+
+
+def _done(lab: LookingLab) -> LookingLab:
+    assert lab.wait(60)
+    return lab
+
+
+def _moved(lab: LookingLab, name: str, value: Any) -> LookingLab:
+    lab.controls.knobs[name].value = value
+    return _done(lab)
+
+
+def test_a_look_draws_the_record_at_hand_and_trains_nothing(make: Make) -> None:
+    lab = _done(make())
+    before, records, begun = lab.picture.image.value, lab.records, list(lab.begun)
+    _moved(lab, "zoom", 5)
+    assert lab.begun == begun and lab.finished
+    assert all(one is other for one, other in zip(lab.records, records, strict=True))
+    assert lab.picture.drawn[-1] == 5 and lab.picture.image.value != before
+    assert lab.values["zoom"] == 5
+    assert "# zoom=5" in lab.controls.code.value
+    assert lab.picture.seen[-1] == {"zoom": 5, "extra": 0}, "the picture hears of looks only"
+
+
+def test_a_scrubbed_picture_stays_where_it_is(make: Make) -> None:
+    lab = _done(make())
+    lab.scrub(3)
+    _done(lab)
+    _moved(lab, "zoom", 4)
+    assert lab.record is lab.records[3] and lab.picture.drawn[-1] == 4
+
+
+def test_every_other_knob_starts_the_run_again_with_the_look_that_is_on(make: Make) -> None:
+    lab = _done(make())
+    _moved(lab, "zoom", 3)
+    begun = len(lab.begun)
+    _moved(lab, "gap", 3.0)
+    assert len(lab.begun) == begun + 1 and lab.picture.zoom == 3
+    lab.set(zoom=2, gap=1.0)
+    assert len(_done(lab).begun) == begun + 2 and lab.picture.zoom == 2
+    lab.set(zoom=7, gap=1.0)  # gap is there already
+    assert len(_done(lab).begun) == begun + 2 and lab.picture.zoom == 7
+    lab.set(gap=1.0)
+    assert len(_done(lab).begun) == begun + 3, "asked for by name, it runs again, as ever"
+
+
+def test_a_story_that_changes_looks_alone_trains_nothing(make: Make) -> None:
+    lab = _done(make(epochs=40))
+    begun = len(lab.begun)
+    lab.controls.story.value = "Near"
+    assert len(_done(lab).begun) == begun and lab.picture.zoom == 9
+    lab.controls.story.value = "Apart"
+    assert len(_done(lab).begun) == begun + 1 and lab.picture.zoom == 1
+
+
+def test_an_ended_run_goes_on_where_a_look_asks_for_more(make: Make) -> None:
+    lab = _done(make())
+    records = len(lab.records)
+    _moved(lab, "extra", 3)
+    assert lab.begun[-3:] == ["more"] * 3 and lab.begun.count("more") == 3
+    assert len(lab.records) == records + 3 and lab.finished
+    _moved(lab, "extra", 2)
+    assert lab.begun.count("more") == 3, "there is nothing more to do"
+    assert lab.controls.play.description == "Play"
+
+
+def test_a_look_while_it_trains_does_not_disturb_the_run(make: Make) -> None:
+    lab = make(delay=5.0, epochs=30)
+    while len(lab.records) < 5:
+        time.sleep(0.005)
+    lab.controls.knobs["zoom"].value = 6
+    _done(lab)
+    assert len(lab.begun) == 1 or lab.begun[0] == lab.begun[-1]
+    assert lab.records[-1].step == 30 and lab.picture.drawn[-1] == 6
+    steps = [record.step for record in lab.records]
+    np.testing.assert_array_equal(steps, np.arange(31))
+
+
+def test_a_look_at_a_held_run_is_drawn(make: Make) -> None:
+    lab = make(playing=False)
+    _done(lab)
+    assert len(lab.records) == 1
+    _moved(lab, "zoom", 8)
+    assert lab.picture.drawn[-1] == 8 and len(lab.records) == 1
+
+
+def test_a_look_at_a_run_that_failed_tries_it_again(make: Make) -> None:
+    lab = make(trouble="error")
+    with pytest.raises(OSError, match="on fire"):
+        lab.wait(20)
+    begun = len(lab.begun)
+    lab.controls.knobs["zoom"].value = 2
+    with pytest.raises(OSError, match="on fire"):
+        lab.wait(20)
+    assert len(lab.begun) == begun + 1
+
+
+def test_a_file_that_cannot_be_written_is_no_reason_to_train_again(make: Make) -> None:
+    lab = _done(make())
+    lab.controls.file.value = "/nowhere/at/all"
+    lab.controls.save_picture.click()
+    assert lab.error is not None
+    begun = len(lab.begun)
+    lab.controls.knobs["zoom"].value = 2
+    with pytest.raises(FileNotFoundError):
+        lab.wait(20)
+    assert len(lab.begun) == begun and lab.picture.drawn[-1] == 2
+
+
+def test_headless_a_look_is_drawn_inside_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOE_LAB_HEADLESS", "1")
+    lab = LookingLab(epochs=5)
+    try:
+        begun = len(lab.begun)
+        lab.set(zoom=4, extra=2)
+        assert lab.begun[begun:] == ["more", "more"] and lab.picture.drawn[-1] == 4
+    finally:
+        lab.close()

@@ -1,0 +1,320 @@
+"""What the gridlock Lab's picture and captions say is what the records hold."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from moe_lab import theme
+from moe_lab.recovery import MixtureTask
+from moe_lab.recovery.gridlock import train
+from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, WINDOW
+from moe_lab.training import Snapshot
+from moe_lab_widgets import GridlockLab
+from moe_lab_widgets.gridlock import settings as of
+from moe_lab_widgets.gridlock.panels.curves import short, ticks
+from moe_lab_widgets.gridlock.panels.regressors import told
+from moe_lab_widgets.gridlock.record import METHODS, Curves, Frame, Past, side_by_side
+from moe_lab_widgets.specialization.panels.curves import median
+from tests.widgets.gridlock.small import AFTER, POWER, SMALL, Make, done, make, pixels, shown
+from tests.widgets.labs import making
+
+__all__ = ["make"]
+
+
+@pytest.fixture(scope="module")
+def ended() -> Iterator[GridlockLab]:
+    """One run that has ended, for tests that only look at it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(of, "POWER_ITERATIONS", POWER)
+        patch.setattr(of, "EVERYTHING_ITERATIONS", AFTER)
+        patch.setattr(GridlockLab, "fast_frames", 1.0)
+        with making(GridlockLab, SMALL) as make:
+            yield done(make())
+
+
+# ---- panel 1 ----
+
+
+@pytest.mark.parametrize("values", [{}, {"experts": 2}, {"experts": 8, "dimension": 12, "samples": 5000}])
+def test_the_matrices_hold_the_shown_trial_s_cosines(make: Make, values: dict[str, Any]) -> None:
+    lab = done(make(**values, shown=2))
+    record, panel, k = lab.record, lab.picture.matrices, lab.values["experts"]
+    for method in METHODS:
+        shot, side = record.of(method), panel.sides[method]
+        matrix = shot["cosines"][1].T  # (estimate, true)
+        np.testing.assert_allclose(record.cosines(method)[1], matrix)
+        own = [float(end) for end in side.ends[:k]]
+        np.testing.assert_allclose(own, np.diagonal(matrix), atol=0.0101)
+        assert float(side.ends[k]) == pytest.approx(shot["gate_cosines"][1].min(), abs=0.0101)
+        good = [*(np.diagonal(matrix) >= FOUND), shot["gate_cosines"][1].min() >= FOUND]
+        assert len(side.ticks.get_xdata()) == sum(good) and len(side.crosses.get_xdata()) == k + 1 - sum(good)
+        top, bottom, left, right = panel._grid.edges(k - 1, 0)
+        cell = side.table.pixels[top + 2 : bottom - 2, left + 2 : right - 2]
+        np.testing.assert_allclose(cell[0, 0].astype(int), theme.ramp(max(matrix[k - 1, 0], 0.04)).astype(int), atol=3)
+
+
+def test_what_has_not_been_looked_for_has_neither_a_mark_nor_a_number(ended: GridlockLab) -> None:
+    lab = ended
+    lab.scrub(POWER)  # the first component is found
+    shown(lab)
+    side = lab.picture.matrices.sides["spectral"]
+    assert side.ends.count("–") == 3, "two regressors, and the gates"
+    assert len(side.ticks.get_xdata()) + len(side.crosses.get_xdata()) == 1
+    assert lab.record.seeking and (lab.record.gate_cosines("spectral") == 0).all()
+    lab.scrub(None)
+    shown(lab)
+
+
+def test_no_cosine_is_rounded_up_to_the_threshold(make: Make) -> None:
+    lab = done(make())
+    lab.record.joint["cosines"][0, 0, 0] = FOUND - 0.001
+    lab.picture.draw(lab.record)
+    assert lab.picture.matrices.sides["joint"].ends[0] == "0.94"
+    assert not lab.record.found("joint")[0, 0]
+
+
+def test_where_a_method_is_in_words(ended: GridlockLab) -> None:
+    lab = ended
+    records, power = lab.records, 3 * POWER
+    assert told(records[0], "joint", 0) == "waits for its samples"
+    assert told(records[2], "spectral", 0).startswith(f"power iteration 2 of {power}: ")
+    assert told(records[-1], "spectral", 0).startswith(f"EM iteration {of.GATE_ITERATIONS + AFTER}: ")
+    assert told(records[-1], "joint", 0).startswith("EM iteration 24: ")
+
+
+# ---- panel 2 ----
+
+
+def test_the_curves_are_the_records(make: Make) -> None:
+    lab = done(make(trials=3))
+    record, panel = lab.record, lab.picture.errors
+    for method in METHODS:
+        first = 3 * POWER if method == "spectral" else 0
+        shots = [shot for shot in getattr(record.past, method) if shot.step >= first]
+        errors = np.array([shot["error"] for shot in shots])
+        steps = np.array([shot.step for shot in shots]) - first
+        x, y = panel.thick[method].get_data()
+        np.testing.assert_allclose(x, np.log10(1 + steps) / np.log10(1 + panel._longest))
+        low, high = of.error_limits(lab.values)
+        expected = np.clip(np.log(np.median(errors, axis=1) / low) / np.log(high / low), 0, 1)
+        np.testing.assert_allclose(y, expected)
+        assert len(panel.thin[method].get_segments()) == 3
+    np.testing.assert_allclose(panel.best.get_ydata(), panel._y(np.median(record.best())), atol=1e-12)
+    assert panel.words == [
+        [str(int(which.sum())) for which in (record.whole(m), record.stuck(m), record.falling(m))] for m in METHODS
+    ]
+
+
+def test_em_from_the_truth_is_what_no_method_beats(make: Make) -> None:
+    record = done(make(samples=3000, experts=2, iterations=40)).record
+    for method in METHODS:
+        if record.whole(method).all():
+            assert (record.errors(method)[1][-1] > 0.97 * record.best()).all()
+    assert record.counts[2] == of.BEST_ITERATIONS + 1
+
+
+def _frame(errors: np.ndarray, fit: float) -> Frame:
+    """A frame of joint EM alone, with these errors (an iteration, trial) and one fit of all regressors."""
+    task = MixtureTask(experts=2, dimension=4)
+    like = next(train(of.models({"third": "y", "iterations": 1})[1], task, samples=50, trials=errors.shape[1]))
+
+    def shot(step: int, error: np.ndarray) -> Snapshot:
+        values = {**like.values, "error": error, "regressor_fit": np.full_like(error, fit)}
+        return dataclasses.replace(like, step=step, values=values)
+
+    shots = [shot(step, error) for step, error in enumerate(errors)]
+    return Frame(len(errors), (1, len(errors), 0), Past(20, len(errors), [shots[0]], shots))
+
+
+def test_stuck_is_less_than_two_hundredths_in_twenty_iterations_short_of_the_truth() -> None:
+    """The room's one rule: 1 - .9985^20 is 3 %, 1 - .9992^20 is 1.6 %."""
+    assert (WINDOW, GAIN) == (20, 0.02)
+    steps = np.arange(31)
+    errors = np.stack((np.full(31, 4.0), 4 * 0.9985**steps, 4 * 0.9992**steps, 4 * 1.01**steps), axis=1)
+    assert _frame(errors, 0.5).stuck("joint").tolist() == [True, False, True, True]
+    assert _frame(errors, 0.5).falling("joint").tolist() == [False, True, False, False]
+    assert not _frame(errors, 0.96).stuck("joint").any(), "who has found everything is not stuck"
+    assert not _frame(errors, 0.96).falling("joint").any()
+    early = _frame(errors[:20], 0.5)
+    assert not early.stuck("joint").any() and early.falling("joint").all(), "20 iterations must be there to compare"
+    assert not early.falling("spectral").any() and not early.converged("spectral").any(), "EM has not begun"
+
+
+def test_marks_are_crosses_for_stuck_and_open_triangles_for_falling(make: Make) -> None:
+    lab = done(make(trials=3))
+    record, panel = lab.record, lab.picture.errors
+    for shot in record.past.joint:
+        shot["regressor_fit"][:] = 0.5
+        shot["error"][:] = (2.0, 2.0 * 0.9**shot.step + 0.5, 3.0)
+    lab.picture.draw(record)
+    assert len(panel.stuck["joint"].get_ydata()) == 2 and panel.stuck["joint"].get_color() == theme.FAILURE
+    np.testing.assert_allclose(panel.falling["joint"].get_ydata(), panel._y(record.errors("joint")[1][-1][1:2]))
+    assert panel.falling["joint"].get_markerfacecolor() == theme.PAPER
+    assert "stuck: " in lab.caption(record) and "against 2 of 3 trials (" in lab.caption(record)
+
+
+def test_ticks_and_numbers() -> None:
+    assert ticks(0.3, 11) == [0.5, 1.0, 2.0, 5.0, 10.0]
+    assert short(0.9376) == "0.94" and short(5.13) == "5.1" and short(float("nan")) == "–"
+
+
+def test_limits_stay_while_it_runs_and_follow_the_knobs(make: Make) -> None:
+    lab = shown(make(playing=False))
+    before = (lab.picture.errors._low, lab.picture.errors._high)
+    lab.play()
+    done(lab)
+    assert (lab.picture.errors._low, lab.picture.errors._high) == before
+    lab.set(experts=4)
+    done(lab)
+    assert (lab.picture.errors._low, lab.picture.errors._high) == of.error_limits(lab.values) != before
+
+
+# ---- panel 3 ----
+
+
+def test_a_component_s_curve_is_that_of_the_estimate_that_moves(ended: GridlockLab) -> None:
+    lab = ended
+    past = lab.record.past
+    curves = past.components(0)
+    assert [len(curve) for curve in curves] == [POWER] * 3
+    for component, curve in enumerate(curves[:-1]):  # at the last iteration of all, all are refined
+        end = past.spectral[POWER * (component + 1)]["cosines"][0]
+        later = past.spectral[POWER * (component + 1) + 1]["cosines"][0]
+        assert np.isclose(end.max(0), curve[-1]).any(), "it is there at its end"
+        assert np.isclose(later.max(0), curve[-1]).any(), "and stays while the next one moves"
+    segments = lab.picture.stages.regressors.get_segments()
+    assert len(segments) == 6, "three components, then three estimates through EM"
+    np.testing.assert_allclose(segments[0][:, 1], curves[0])
+
+
+def test_columns_may_change_places_between_iterations() -> None:
+    first, second, moved = np.array([0.9, 0.1]), np.array([0.3, 0.6]), np.array([0.2, 0.8])
+    curves = Curves()
+    zero = np.zeros(2)
+    for columns in ((zero, first), (first, second), (moved, first)):
+        curves.add(np.stack(columns, axis=1))
+    assert curves.curves == [[0.9], [0.6, 0.8]]
+
+
+def test_counts_at_the_end_of_each_stage(ended: GridlockLab) -> None:
+    lab = ended
+    past, words = lab.record.past, lab.picture.stages.words
+    ends = (3 * POWER, 3 * POWER + of.GATE_ITERATIONS, 3 * POWER + of.GATE_ITERATIONS + AFTER)
+    at = {shot.step: shot for shot in past.spectral}
+    regressors = [int((np.diagonal(at[end]["cosines"][0]) >= FOUND).sum()) for end in ends]
+    gates = [int((at[end]["gate_cosines"][0] >= FOUND).sum()) for end in ends[1:]]
+    assert words == [[f"{one} of 3" for one in regressors], ["–", *(f"{one} of 2" for one in gates)]]
+    np.testing.assert_allclose(lab.picture.stages.places(np.array([0, *ends])), lab.picture.stages.EDGES)
+
+
+# ---- captions, stories, time, pins, sizes ----
+
+
+def test_captions_tell_start_run_and_end(ended: GridlockLab) -> None:
+    lab = ended
+    captions = [lab.caption(record) for record in lab.records]
+    assert captions[0].startswith("Start: T₃ is whitened to 3 × 3 × 3 numbers, and nothing is found yet")
+    assert captions[3].startswith(f"Power iteration 3 of {3 * POWER}: ")
+    found = [int(lab.record.found(method)[0].sum()) for method in METHODS]
+    errors = [short(float(np.median(lab.record.of(method)["error"]))) for method in METHODS]
+    assert captions[-1].startswith(
+        f"Iteration 24 of 24: spectral + EM found {found[0]} of 3 (error {errors[0]}), joint EM {found[1]} of 3 "
+        f"({errors[1]}); stuck: "
+    )
+    assert captions[-1] in lab.controls.caption.value
+
+
+def test_every_story_starts_and_says_what_to_see(make: Make) -> None:
+    names = [story.name for story in GridlockLab.stories]
+    assert len(names) == len(set(names)) >= 5
+    lab = make()
+    lab.pause()
+    for story in GridlockLab.stories:
+        lab.controls.story.value = story.name
+        assert lab.wait(60)
+        assert lab.error is None
+        defaults = {knob.name: knob.default for knob in of.KNOBS}
+        assert lab.values == {**defaults, **story.values}, "a story names its seed, for its numbers are that seed's"
+        assert story.what_to_see in html.unescape(lab.controls.see.value)
+
+
+def test_the_first_frame_does_not_wait_for_joint_em() -> None:
+    lab = GridlockLab(**SMALL, playing=False)
+    try:
+        assert lab.wait(60)
+        assert len(lab.records) == 1 and lab.record.joint is None and not lab.record.ended
+        lab.step()
+        assert lab.wait(60)
+        assert lab.record.joint is not None and lab.record.joint.step == 0
+        assert lab.records[0].joint is None, "an earlier record is as it was"
+    finally:
+        lab.close()
+
+
+def test_a_method_that_has_ended_stays_while_the_other_goes_on(ended: GridlockLab) -> None:
+    past = ended.records[-1].past
+    new = Past(past.power, past.total)
+    frames = list(side_by_side(iter(past.spectral), lambda: iter(past.joint[:3]), lambda: iter(past.best), new))
+    steps = [shot.step for shot in past.spectral]
+    assert [frame.spectral.step for frame in frames][: len(steps)] == steps
+    assert all(frame.spectral is past.spectral[-1] for frame in frames[len(steps) :]), "EM from the truth goes on"
+    assert all(frame.joint is past.joint[2] for frame in frames[3:])
+    assert not frames[-1].ended
+    assert [frame.counts[2] for frame in frames if frame.seeking] == [0] * (past.power + 1)
+
+
+def test_scrubbing_shows_an_earlier_record_as_it_was(ended: GridlockLab) -> None:
+    lab = ended
+    first, last, now = lab.records[3], lab.records[-1], pixels(lab)
+    lab.scrub(3)
+    shown(lab)
+    assert lab.record is first
+    assert len(lab.picture.errors.thick["joint"].get_xdata()) == 3
+    assert [len(one) for one in lab.picture.stages.regressors.get_segments()] == [3]
+    assert not np.array_equal(pixels(lab), now)
+    lab.scrub(None)
+    shown(lab)
+    assert lab.record is last
+    np.testing.assert_array_equal(pixels(lab), now)
+
+
+def test_pinned_medians_stay_until_they_are_taken_away(make: Make) -> None:
+    lab = done(make())
+    plain = pixels(lab)
+    lab.pin()
+    shown(lab)
+    assert not np.array_equal(pixels(lab), plain)
+    kept = lab.picture.errors.pins[1]
+    np.testing.assert_array_equal(kept[2], median(lab.record.errors("joint")[1]))
+    lab.set(samples=1000)
+    done(lab)
+    assert len(lab.picture.errors.shown_pins) == 3
+    np.testing.assert_allclose(lab.picture.errors.shown_pins[1].get_ydata(), lab.picture.errors._y(kept[2]))
+    lab.set(samples=600)
+    done(lab)
+    lab.unpin()
+    shown(lab)
+    np.testing.assert_array_equal(pixels(lab), plain)
+
+
+def test_failure_and_expert_2_are_never_in_one_picture(make: Make) -> None:
+    lab = done(make(experts=4))
+    colours = {tuple(colour) for colour in pixels(lab).reshape(-1, 3)}
+    assert tuple(theme.rgba(theme.FAILURE)[:3]) in colours
+    for style in theme.EXPERTS:
+        assert tuple(theme.rgba(style.colour)[:3]) not in colours
+
+
+def test_a_projector_gets_a_larger_picture(make: Make, tmp_path: Path) -> None:
+    lab = done(make(projector=True))
+    assert pixels(lab).shape[:2] == (672, 1650)
+    saved = np.asarray(Image.open(lab.save_picture(tmp_path / "picture.png")))
+    assert saved.shape[:2] == (720, 1650)

@@ -1,0 +1,68 @@
+"""What the landscape Lab's stories say is what their runs end with."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from moe_lab.recovery.landscape.run import LossRun
+from moe_lab.recovery.landscape.training import descend_run
+from moe_lab.training import Snapshot
+from moe_lab_widgets.landscape import settings as of
+from moe_lab_widgets.landscape.record import METHODS, Past, side_by_side
+from moe_lab_widgets.landscape.stories import STORIES
+
+DEFAULTS = {knob.name: knob.default for knob in of.KNOBS} | {"seed": 0}
+SAID: dict[str, tuple[Any, ...]] = {
+    # for L4 and l2: (found, stuck, still falling), and the medians that the sentence names
+    "The right weights (μ = .01, λ = 1, δ = 1)": ((5, 0, 0), (3, 2, 0), "0.00036", None),
+    "ℓ₂ gets stuck": ((5, 0, 0), (0, 5, 0), "0.00022", "0.55"),
+    "δ too small": ((0, 5, 0), (3, 2, 0), "0.10", None),
+    "δ too large": ((0, 5, 0), (3, 2, 0), "0.45", None),
+    "Small batches (B = 64)": ((5, 0, 0), (3, 1, 1), "0.0020", None),
+    "Small batches, small steps (figure 4)": ((0, 1, 4), (5, 0, 0), "0.14", None),
+    "Gates that are not orthogonal": ((5, 0, 0), (3, 2, 0), "0.00038", None),
+    "Three experts": ((5, 0, 0), (0, 4, 1), "0.00093", "0.59"),
+}
+
+
+def test_every_story_is_checked_and_names_its_seed() -> None:
+    assert list(SAID) == [story.name for story in STORIES]
+    assert all("seed" in story.values for story in STORIES)
+
+
+def test_stories_can_be_told_by_the_sliders() -> None:
+    knobs = {knob.name: knob for knob in of.KNOBS}
+    for story in STORIES:
+        for name, value in story.values.items():
+            if name != "seed" and knobs[name].slider:
+                low, high, step = knobs[name].slider or (0, 0, 1)
+                assert low <= value <= high
+                assert abs((value - low) / step - round((value - low) / step)) < 1e-9
+
+
+@cache
+def _snapshots(run: LossRun) -> list[Snapshot]:
+    """Stories that differ in L4 alone have one descent of l2."""
+    return list(descend_run(run))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(SAID))
+def test_the_numbers_that_a_story_names_are_those_of_its_run(name: str) -> None:
+    story = next(story for story in STORIES if story.name == name)
+    *counts, first, second = SAID[name]
+    l4, l2 = of.runs({**DEFAULTS, **story.values})
+    both = iter(_snapshots(l4)), lambda: iter(_snapshots(l2))
+    *_, last = side_by_side(*both, Past({"L4": l4, "l2": l2}))
+    assert last.trials == 5
+    for method, count, said in zip(METHODS, counts, (first, second), strict=True):
+        verdicts = last.found(method), *last.verdicts(method)
+        assert tuple(int(which.sum()) for which in verdicts) == count, method
+        if said is not None:
+            assert said in story.what_to_see
+            error = float(np.median(last.errors(method)[1][-1]))
+            assert error == pytest.approx(float(said), rel=0.06, abs=0.005 if error > 0.05 else 5e-6)

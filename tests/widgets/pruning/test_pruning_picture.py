@@ -1,0 +1,353 @@
+"""What the pruning Lab's picture and captions say is what the records hold."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from moe_lab import theme
+from moe_lab_widgets import PruningLab
+from moe_lab_widgets.drawing.board import Board
+from moe_lab_widgets.pruning.panels.bars import NOTABLE, Bars
+from moe_lab_widgets.pruning.panels.blocks import BLOCKS, Blocks, short
+from moe_lab_widgets.pruning.record import outcome
+from moe_lab_widgets.pruning.settings import NAMES, OFFERED
+from tests.widgets.labs import move, pixels
+from tests.widgets.pruning.small import SMALL, Make, done, make, view_of
+
+__all__ = ["make"]
+
+
+def _at(lab: PruningLab, x: float, y: float) -> tuple[int, ...]:
+    """The colour at a place of the live picture."""
+    return tuple(int(one) for one in pixels(lab)[round(y), round(x)])
+
+
+def _colour(name: str) -> tuple[int, ...]:
+    return tuple(int(one) for one in theme.rgba(name)[:3])
+
+
+def _show(lab: PruningLab, **looks: Any) -> PruningLab:
+    lab.set(**looks)
+    return done(lab)
+
+
+# ---- panel 1 ----
+
+
+@pytest.mark.parametrize("values", [{}, {"shown": 2}, {"experts": 20, "patterns": 160}, {"important": 1}])
+def test_bars_are_the_changes_of_the_trial_on_show(make: Make, values: dict[str, Any]) -> None:
+    lab = done(make(**values))
+    bars, trial = lab.picture.bars, lab.values["shown"] - 1
+    change = lab.record.shot["norm_change"][trial]
+    np.testing.assert_allclose(bars.heights, change / bars._most * (Bars.ZERO - Bars.TOP), atol=1e-9)
+    written = [float(word) for word in bars.board.words if re.fullmatch(r"\d\.\d", word)]
+    np.testing.assert_allclose(written, change[change >= NOTABLE], atol=0.051)
+    kept = lab.record.pruned.kept["router-norm-change"][lab.picture.view.count(len(change) // 2), trial].numpy()
+    np.testing.assert_array_equal(bars.kept, kept)
+    half = len(change) // 2
+    for expert in range(len(change)):  # every bar's cap is there, however low, in its class's colour or grey
+        expected = _colour(theme.CLASSES[expert // half] if kept[expert] else theme.REFERENCE)
+        assert _at(lab, bars._x(expert), bars.ZERO - bars.heights[expert] - 1) == expected
+        chip = _at(lab, bars._x(expert) - min(bars._slot - 2, 21) / 2 + 2, Bars.CHIPS + 2)
+        assert chip == (_colour(theme.CLASSES[expert // half]) if kept[expert] else _colour(theme.PAPER))
+
+
+def test_bars_grow_while_it_trains_and_nothing_is_pruned_yet(make: Make) -> None:
+    lab = done(make())
+    heights = []
+    for index in (0, 10, 20):
+        lab.scrub(index)
+        lab.wait(20)
+        assert lab.record.step == index and lab.picture.bars.kept is None
+        heights.append(lab.picture.bars.heights.max())
+        assert "in training: nothing is pruned yet" in lab.picture.curves.board.words
+        x, y = lab.picture.curves.chosen.get_data()
+        assert list(x) == [0] and 0 <= y[0] <= 1
+        assert lab.picture.blocks.shares[1:] == (1.0, 1.0)
+    assert 0 == heights[0] < heights[1] < heights[2]
+
+
+def test_a_change_beyond_the_axis_ends_at_its_edge_with_a_mark(make: Make) -> None:
+    lab = done(make())
+    lab.record.shot.values["norm_change"][0, 3] = 12.0
+    lab.picture.draw(lab.record)
+    assert lab.picture.bars.heights[3] == Bars.ZERO - Bars.TOP
+    assert "▲12.0" in lab.picture.bars.board.words
+
+
+def test_the_lower_bars_are_the_criterion_s_scores(make: Make) -> None:
+    lab = done(make(rho=0.5))
+    for criterion in OFFERED:
+        _show(lab, criterion=criterion)
+        scores = lab.record.pruned.scores[criterion][0]
+        shown = lab.picture.bars.scored
+        assert shown is not None and shown.min() >= 0 and shown.max() == pytest.approx(1)
+        np.testing.assert_array_equal(np.argsort(shown), np.argsort(scores))
+        for side in (slice(0, 4), slice(4, 8)):
+            kept = lab.picture.bars.kept[side]
+            assert kept.sum() == 2 and shown[side][kept].min() >= shown[side][~kept].max()
+
+
+def test_carriers_have_their_tile_and_a_cross_where_their_class_is_lost(make: Make) -> None:
+    lab = done(make(criterion="reversed-norm-change", rho=0.75))
+    lost = lab.record.lost(view_of(lab.values), 0)
+    assert lost, "the test needs a class that is lost"
+    colours = {tuple(colour) for colour in pixels(lab)[300:318, :556].reshape(-1, 3)}
+    assert _colour(theme.FAILURE) in colours
+    assert lab.picture.bars.board.words.count("✖") == sum(len(experts) for _, experts in lost)
+    _show(lab, criterion="router-norm-change")
+    colours = {tuple(colour) for colour in pixels(lab)[300:318, :556].reshape(-1, 3)}
+    assert _colour(theme.FAILURE) not in colours and _colour(theme.CLASSES[0]) in colours
+
+
+def test_the_theory_s_line_is_named_where_no_bar_stands(make: Make) -> None:
+    lab = done(make(experts=20, patterns=200, top=3))
+    bars, line = lab.picture.bars, f"1.5 log l = {1.5 * np.log(3):.2f}"
+    assert f"theory: {line}" in bars.board.words
+    lab.record.shot.values["norm_change"][0, ::3] = 4.0
+    lab.picture.draw(lab.record)
+    assert f"theory: {line}" not in bars.board.words
+    assert any(word.endswith(f"dashed: {line}") for word in bars.board.words)
+
+
+# ---- panels 2 and 3 ----
+
+
+@pytest.mark.parametrize("fine_tune", [False, True])
+def test_the_curves_are_medians_over_the_trials(make: Make, fine_tune: bool) -> None:
+    lab = done(make(trials=3, criterion="router-magnitude", fine_tune=fine_tune, steps=15, rho=0.5))
+    curves, pruned = lab.picture.curves, lab.record.pruned
+    values = {name: one[1] for name, one in pruned.after(lab.picture.view, lab.record.known).items()}
+    values = values if fine_tune else pruned.plain
+    for name in OFFERED:
+        line = curves.chosen if name == "router-magnitude" else curves.others[name]
+        x, y = line.get_data()
+        np.testing.assert_allclose(x, [0, 0.25, 0.5, 0.75])
+        np.testing.assert_allclose(y, np.median(values[name], axis=1))
+    assert len(curves.others["router-magnitude"].get_xdata()) == 0, "the chosen one is drawn once"
+    before = curves.before.get_ydata()
+    assert len(before) == (4 if fine_tune else 0)
+    if fine_tune:
+        np.testing.assert_allclose(before, np.median(pruned.plain["router-magnitude"], axis=1))
+    assert list(curves.rule.get_xdata()) == [0.5, 0.5]
+    ends = {round(float(part[0][0]), 3): sorted((part[0][1], part[1][1])) for part in curves.ranges.get_segments()}
+    for name, place in (("router-magnitude", 0.482), ("random", 0.518)):
+        spread = values[name][2].min(), values[name][2].max()
+        if spread[1] - spread[0] > 0.004:
+            np.testing.assert_allclose(ends[place], np.maximum(spread, curves.LOW))
+    assert any("fine-tuned 20 steps" in word for word in curves.board.words) == fine_tune
+
+
+def test_every_line_is_named_at_its_end_and_no_name_lies_on_another(make: Make) -> None:
+    lab = done(make())
+    heights = [height for height, _ in lab.picture.curves.names]
+    assert sorted(name for _, name in lab.picture.curves.names) == sorted(NAMES.values())
+    assert np.abs(np.diff(sorted(heights))).min() > 14
+    assert len(lab.picture.curves.leaders.get_segments()) == len(OFFERED)
+    assert all(lab.picture.curves.TOP - 2 <= height <= lab.picture.curves.TOP + 306 for height in heights)
+
+
+def test_between_two_values_rho_is_the_lower_one(make: Make) -> None:
+    lab = done(make(rho=0.5))
+    left = list(lab.picture.curves.rule.get_xdata())
+    _show(lab, rho=0.7)
+    assert list(lab.picture.curves.rule.get_xdata()) == left, "2 of 4 go, and not 3"
+    assert "ρ = 0.7: 2 of 4 in each half" in lab.picture.curves.board.words
+
+
+@pytest.mark.parametrize("values", [{}, {"routing": "token-choice", "top": 2}])
+def test_the_blocks_are_shares(make: Make, values: dict[str, Any]) -> None:
+    lab = done(make(rho=0.75, criterion="importance-score", **values))
+    found = outcome(lab.record, view_of(lab.values))
+    blocks = lab.picture.blocks
+    expected = np.median(found.plain), found.memory, found.operations
+    np.testing.assert_allclose(blocks.shares, expected)
+    step = Blocks.SIZE + Blocks.GAP
+    for top, share in zip(Blocks.TOPS, blocks.shares, strict=True):
+        inked = 0
+        for block in range(BLOCKS):
+            row, column = divmod(block, BLOCKS // 2)
+            colour = _at(lab, Blocks.LEFT + column * step + 1, top + 46 + row * step + 5)
+            inked += colour == _colour(theme.INK)
+        assert abs(inked / BLOCKS - share) <= 1 / BLOCKS
+        assert short(share) in blocks.board.words
+    assert ("routers stay" in blocks.board.words) == bool(values)
+
+
+def test_short_is_never_all_or_nothing_of_what_is_not() -> None:
+    assert short(1.0) == "100 %" and short(0.997) == "99.7 %" and short(0.004) == "0.4 %" and short(0.0) == "0 %"
+    assert short(0.235) == "24 %" and short(float("nan")) == "–"
+
+
+def test_limits_stay_while_it_trains_and_whatever_is_looked_at(make: Make) -> None:
+    lab = make()
+    axes, most = lab.picture.curves.axes, []
+    before = axes.get_xlim(), axes.get_ylim()
+    for looks in ({}, {"rho": 0.1, "criterion": "random"}, {"fine_tune": True}):
+        _show(lab, **looks)
+        most.append(lab.picture.bars._most)
+        assert (axes.get_xlim(), axes.get_ylim()) == before
+    assert set(most) == {5.5}
+    _show(lab, steps=120)
+    assert lab.picture.bars._most == 8.0, "longer steps: eta_r T = 12"
+
+
+def test_no_words_leave_their_panel(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    spans: list[tuple[float, float, float, str]] = []
+    write = Board.write
+
+    def measured(board: Board, x: float, y: float, words: str, ha: str = "left", **style: Any) -> float:
+        wide = write(board, x, y, words, ha, **style)
+        left = x - wide * {"left": 0, "center": 0.5, "right": 1}[ha]
+        spans.append((left - board.left, left + wide - board.left, board.sheet.shape[1] / board.scale, words))
+        return wide
+
+    monkeypatch.setattr(Board, "write", measured)
+    lab = done(make(trials=10, fine_tune=True, loss="hinge", rho=0.95))
+    lab.record.shot.values["norm_change"][9, ::2] = 4.0
+    lab.pin()
+    for criterion in OFFERED:
+        for rho in (0.0, 0.95):
+            lab.picture.look({"rho": rho, "criterion": criterion, "fine_tune": True, "tuning_steps": 200, "shown": 10})
+            lab.picture.draw(lab.record)
+    assert len(spans) > 100 and any("dashed:" in words for *_, words in spans)
+    for left, right, wide, words in spans:
+        assert left >= 0 and right <= wide, words
+
+
+# ---- boards ----
+
+
+def test_a_board_draws_boxes_and_words_where_it_is_told() -> None:
+    board = Board(100, 50, 80, 40, 1.0)
+    board.box(110, 60, 120, 70, theme.INK)
+    rows, columns = np.nonzero(board.sheet[..., 3])
+    assert (rows.min(), rows.max(), columns.min(), columns.max()) == (10, 19, 10, 19)
+    board.clear()
+    board.box(0, 0, 500, 51, theme.INK)
+    assert (board.sheet[0, :, 3] == 255).all() and not board.sheet[1:, :, 3].any(), "cut at the edge"
+    board.clear()
+    board.box(110, 60, 110.2, 60.2, theme.INK)
+    assert (board.sheet[..., 3] > 0).sum() == 1, "never nothing"
+    board.clear()
+    wide = board.write(140, 70, "8", "center", bold=True)
+    rows, columns = np.nonzero(board.sheet[..., 3] > 100)
+    assert abs(rows.mean() - 20) < 2.5 and abs(columns.mean() - 40) < 1.5 and 4 < wide < 12
+    assert board.words == ["8"]
+    board.clear()
+    board.write(90, 40, "outside", colour=theme.INK)
+    assert board.words == ["outside"] and board.sheet.shape == (40, 80, 4)
+
+
+def test_words_share_a_base_line() -> None:
+    bottoms = []
+    for words in ("a", "b", "ab"):
+        board = Board(0, 0, 60, 30, 1.0)
+        board.write(10, 15, words)
+        bottoms.append(np.nonzero((board.sheet[..., 3] > 100).any(1))[0].max())
+    assert len(set(bottoms)) == 1
+
+
+# ---- captions ----
+
+
+def test_captions_tell_start_training_and_pruning(make: Make) -> None:
+    lab = done(make(trials=3))
+    captions = [lab.caption(record) for record in lab.records]
+    assert captions[0].startswith("Step 0: the checkpoint, whose routers have not moved; accuracy ")
+    grown = int((lab.records[20].changes(0) >= 1.5 * np.log(5)).sum())
+    assert f"Step 20 of 30: in trial 1 {grown or 0} of 8 routers have grown by 1.5 log l = 2.41" in captions[20]
+    found = outcome(lab.record, view_of(lab.values))
+    assert captions[-1].startswith(f"6 of 8 experts pruned by norm change: accuracy {short(np.median(found.plain))}")
+    chance = lab.record.pruned.plain["random"][3]
+    assert f"(random: {short(np.median(chance))}, worst {short(chance.min())})" in captions[-1]
+    assert "memory and FLOPs fall to 25 %." in captions[-1]
+    assert captions[-1] in lab.controls.caption.value
+    _show(lab, rho=0.0)
+    assert lab.caption(lab.record).startswith("Nothing is pruned: all 8 experts, accuracy ")
+    _show(lab, rho=0.5, criterion="random")
+    assert "pruned by random" in lab.caption(lab.record) and "(random" not in lab.caption(lab.record)
+    _show(lab, fine_tune=True)
+    found = outcome(lab.record, view_of(lab.values))
+    tuned = f"after 20 steps of fine-tuning {short(np.median(found.tuned))}, worst {short(found.tuned.min())}"
+    assert tuned in lab.caption(lab.record)
+    _show(lab, rho=0.0)
+    assert "0 of 8 experts pruned" in lab.caption(lab.record) and "memory" not in lab.caption(lab.record)
+
+
+def test_a_failure_is_said_with_its_experts(make: Make) -> None:
+    lab = done(make(criterion="reversed-norm-change", rho=0.75))
+    (first, ones), (second, twos) = lab.record.lost(view_of(lab.values), 0)
+    assert (first, second) == (0, 1)
+    said = lab.caption(lab.record)
+    for experts, pattern in ((ones, "o₁"), (twos, "o₂")):
+        numbers = " and ".join(str(expert + 1) for expert in experts)
+        assert re.search(rf"experts? {numbers}, which (alone carries|carry) {pattern}", said)
+    assert said.count("In trial 1 reversed removed") == 1
+    lab.record.shot.values["proficiency"][0, :4] = 0
+    assert "In trial 1 no expert that votes + carries o₁, against the assumption." in lab.caption(lab.record)
+
+
+def test_routers_that_stay_cost_memory_and_the_caption_says_both(make: Make) -> None:
+    lab = done(make(routing="token-choice", top=2, rho=0.75))
+    found = outcome(lab.record, view_of(lab.values))
+    assert f"memory falls to {short(found.memory)}, FLOPs to {short(found.operations)}." in lab.caption(lab.record)
+    assert found.memory > 0.25
+
+
+# ---- stories, time, pins, sizes ----
+
+
+def test_scrubbing_shows_an_earlier_record_as_it_was(make: Make) -> None:
+    lab = done(make(fine_tune=True))
+    now = pixels(lab)
+    known = [record.known for record in lab.records]
+    index = known.index(len(OFFERED))  # the first ten steps of fine-tuning
+    lab.scrub(index)
+    lab.wait(20)
+    assert "after 10 steps of fine-tuning" in lab.caption(lab.record)
+    assert not np.array_equal(pixels(lab), now)
+    lab.scrub(None)
+    lab.wait(20)
+    np.testing.assert_array_equal(pixels(lab), now)
+
+
+def test_a_pinned_curve_stays_until_it_is_taken_away(make: Make) -> None:
+    lab = done(make())
+    plain = pixels(lab)
+    lab.pin()
+    lab.wait(20)
+    kept = lab.picture.curves.pins[0][1].copy()
+    np.testing.assert_array_equal(kept, np.median(lab.record.pruned.plain["router-norm-change"], axis=1))
+    _show(lab, criterion="random")
+    shown = lab.picture.curves.shown_pins[0].get_ydata()
+    np.testing.assert_array_equal(shown, kept)
+    move(lab, "top", 3)
+    done(lab)
+    assert len(lab.picture.curves.shown_pins) == 1
+    lab.set(criterion="router-norm-change", top=SMALL.get("top", 5))
+    done(lab)
+    lab.unpin()
+    lab.wait(20)
+    np.testing.assert_array_equal(pixels(lab), plain)
+
+
+def test_a_projector_gets_a_larger_picture(make: Make, tmp_path: Path) -> None:
+    lab = done(make(projector=True))
+    assert pixels(lab).shape[:2] == (672, 1650)
+    saved = np.asarray(Image.open(lab.save_picture(tmp_path / "picture.png")))
+    assert saved.shape[:2] == (720, 1650)
+
+
+def test_failure_is_only_where_something_failed_and_no_expert_wears_its_colour(make: Make) -> None:
+    lab = done(make(rho=0.5))
+    colours = {tuple(colour) for colour in pixels(lab).reshape(-1, 3)}
+    assert _colour(theme.FAILURE) not in colours
+    for style in theme.EXPERTS:
+        assert _colour(style.colour) not in colours

@@ -1,0 +1,166 @@
+"""The numbers that the pruning Lab's stories name are those of their own runs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from moe_lab.pruning import FineTuned, fine_tune
+from moe_lab_widgets import PruningLab
+from moe_lab_widgets.engine.lab import Story
+from moe_lab_widgets.pruning.record import Frame, Outcome, outcome
+from moe_lab_widgets.pruning.settings import run_of
+from moe_lab_widgets.pruning.stories import STORIES
+from tests.widgets.pruning.small import DEFAULTS, Make, frames, make, view_of
+
+__all__ = ["make"]
+BY_NAME: dict[str, Story] = {story.name: story for story in STORIES}
+# For every story: its words for the medians of the accuracy before pruning, after it, and after fine-tuning; None where
+# it does not name them.
+SAID: dict[str, tuple[str | None, str | None, str | None]] = {
+    "The quiet experts": (None, "100 %", None),
+    "Magnitude misleads": (None, "50 %", None),
+    "Token counts mislead": (None, "53 %", None),
+    "Large but quiet: when magnitude is right": (None, "100 %", None),
+    "Fine-tuning rescues": ("66 %", "69 %", "100 %"),
+    "Fine-tuning rescues under the true hinge": ("100 %", "58 %", "100 %"),
+    "Pruned one too many": (None, None, None),
+    "Tokens choose": (None, None, None),
+    "Pruning heals": (None, None, None),
+    "A random start, and the assumption fails": (None, None, None),
+    "Pre-trained branches": (None, "100 %", None),
+    "One token an expert (l = 1)": (None, None, None),
+}
+_RUNS: dict[str, tuple[Frame, Outcome | None]] = {}
+
+
+def _told(name: str, **changes: Any) -> tuple[Frame, Outcome | None]:
+    """The last record of a story, and what comes out of it."""
+    if changes or name not in _RUNS:
+        records, values = frames(**{**BY_NAME[name].values, **changes})
+        found = records[-1], outcome(records[-1], view_of(values))
+        if changes:
+            return found
+        _RUNS[name] = found
+    return _RUNS[name]
+
+
+def _number(said: str) -> float:
+    return float(said.split()[0]) / 100
+
+
+def test_every_story_is_checked() -> None:
+    assert list(SAID) == list(BY_NAME)
+
+
+@pytest.mark.parametrize("name", [name for name, said in SAID.items() if any(said)])
+def test_the_medians_that_a_story_names_are_those_of_its_run(name: str) -> None:
+    """Float32 runs part ways on other machines, hence the tolerances."""
+    record, found = _told(name)
+    assert found is not None and record.run.trials == 8
+    for said, values in zip(SAID[name], (found.whole, found.plain, found.tuned), strict=True):
+        if said is not None:
+            assert said in BY_NAME[name].what_to_see
+            assert np.median(values) == pytest.approx(_number(said), abs=0.005 if said == "100 %" else 0.06)
+
+
+def test_every_story_runs_and_says_what_to_see(make: Make) -> None:
+    assert len(BY_NAME) == len(STORIES) >= 8
+    lab = make()
+    lab.pause()
+    for story in PruningLab.stories:
+        lab.controls.story.value = story.name
+        assert lab.wait(60)
+        assert lab.error is None
+        assert lab.values == {**DEFAULTS, **story.values}, "a story names its seed, for its numbers are that seed's"
+        assert story.what_to_see[:20] in lab.controls.see.value
+
+
+def test_the_quiet_experts_are_the_sixteen_whose_routers_stay() -> None:
+    record, found = _told("The quiet experts")
+    assert found is not None and record.shot is not None
+    change = record.shot["norm_change"]
+    assert ((change > record.threshold).sum(1) == 4).all() and round(record.threshold, 2) == 2.41
+    assert np.sort(change[0])[-4:] == pytest.approx([3.8] * 4, abs=0.1)
+    assert np.abs(np.sort(change, axis=1)[:, :16]).max() < 0.1
+    assert found.memory == pytest.approx(0.2) == found.operations
+    assert np.median(found.chance) == pytest.approx(0.54, abs=0.06)
+
+
+def test_magnitude_is_right_where_the_others_routers_are_short() -> None:
+    record, _ = _told("Large but quiet: when magnitude is right")
+    assert record.pruned is not None
+    assert (record.pruned.plain["router-magnitude"] > 0.99).all(), "at every rho"
+    long = _told("Magnitude misleads")[0]
+    assert long.shot is not None
+    norms, kept = long.shot["router_norm"], long.kept(view_of({**DEFAULTS, "criterion": "router-magnitude"}), 0)
+    assert kept is not None and norms[0][kept].min() > 10
+
+
+def test_fine_tuning_rescues_on_another_seed_too() -> None:
+    values = {**DEFAULTS, **BY_NAME["Fine-tuning rescues"].values, "seed": 2}
+    tuned: FineTuned = fine_tune(run_of(values))
+    kept = tuned.kept("router-norm-change", values["rho"])
+    assert float(tuned.accuracy(kept).mean()) < 0.9
+    assert float(tuned.accuracy(kept, values["tuning_steps"]).min()) > 0.99
+
+
+def test_one_too_many_takes_the_last_carriers_and_fine_tuning_cannot_bring_them_back() -> None:
+    record, _ = _told("Pruned one too many")
+    values = {**DEFAULTS, **BY_NAME["Pruned one too many"].values}
+    view, pruned = view_of(values), record.pruned
+    assert pruned is not None
+    trial = pruned.plain["neuron-magnitude"][:, 1]
+    assert trial[3] > 0.99 and trial[4] == pytest.approx(0.48, abs=0.05)
+    assert [side for side, _ in record.lost(view, 1)] == [0, 1]
+    assert record.lost(view_of({**values, "rho": 0.3}), 1) == []
+    assert pruned.after(view, pruned.known)["neuron-magnitude"][1][4, 1] < 0.6
+
+
+def test_tokens_choose_one_expert_of_each_class_and_routers_stay() -> None:
+    record, found = _told("Tokens choose")
+    assert found is not None and record.shot is not None
+    largest = np.sort(record.shot["norm_change"], axis=1)
+    assert np.median(largest[:, -2:]) == pytest.approx(4, abs=0.5) and largest[:, -3].max() < 1
+    said = re.findall(r"(\d+) %", BY_NAME["Tokens choose"].what_to_see)
+    assert [found.memory, found.operations] == pytest.approx([int(one) / 100 for one in said], abs=0.02)
+    assert all(record.carriers(trial).sum() == 2 for trial in range(8))
+
+
+def test_pruning_heals_a_trial_that_others_had_drowned() -> None:
+    _, found = _told("Pruning heals")
+    assert found is not None
+    worst = int(np.argmin(found.whole))
+    assert found.whole[worst] == pytest.approx(0.56, abs=0.06) and found.plain[worst] > 0.99
+
+
+def test_the_random_start_leaves_a_class_without_a_carrier() -> None:
+    record, found = _told("A random start, and the assumption fails")
+    assert found is not None and record.shot is not None and record.pruned is not None
+    without = [trial for trial in range(8) if not record.carriers(trial)[:10].any()]
+    assert without == [0, 7]
+    grown = (record.shot["norm_change"] > record.threshold).sum(1)
+    assert grown.min() == 1 and grown.max() == 6
+    assert found.whole[7] == pytest.approx(0.56, abs=0.05)
+    assert record.pruned.plain["router-norm-change"][:7, 0].min() > 0.95
+    assert record.pruned.plain["router-norm-change"][7, 0] < 0.95
+    others = record.pruned.plain["router-norm-change"][:, [1, 2, 3, 4, 5, 6]]
+    assert others.min() > 0.99, "100 % at every rho"
+
+
+def test_pretrained_specialists_routers_grow_and_are_the_longest() -> None:
+    record, _ = _told("Pre-trained branches")
+    assert record.pruned is not None
+    for name in ("router-norm-change", "router-magnitude"):
+        assert np.median(record.pruned.plain[name], axis=1).min() > 0.99
+
+
+def test_with_one_token_the_neurons_still_tell() -> None:
+    record, found = _told("One token an expert (l = 1)")
+    assert found is None and record.pruned is not None and record.shot is not None
+    assert not record.shot["norm_change"].any()
+    assert "router-norm-change" in record.pruned.undefined
+    assert np.median(record.pruned.plain["neuron-magnitude-change"][8]) > 0.99

@@ -1,0 +1,93 @@
+"""The numbers that the specialisation Lab's stories name are those of their own runs."""
+
+from __future__ import annotations
+
+import functools
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from moe_lab.specialization import Run, train_run
+from moe_lab.training import Snapshot, final
+from moe_lab_widgets.specialization.record import Frame, side_by_side
+from moe_lab_widgets.specialization.settings import KNOBS, runs
+from moe_lab_widgets.specialization.stories import STORIES
+
+DEFAULTS: dict[str, Any] = {knob.name: knob.default for knob in KNOBS}
+# For every story: its words for the medians of (accuracy, entropy) under study, and of the same beside it.
+SAID = {
+    "Experts divide the clusters": ("100 %", "0.00", "97.5 %", "1.05"),
+    "Linear experts share everything": ("97.5 %", "1.05", None, None),
+    "One expert alone (M = 1)": ("75.9 %", None, "76.1 %", None),
+    "Too few experts (M = 2)": ("84.4 %", "0.96", "92.7 %", None),
+    "Not one to spare (M = K = 4)": (None, None, None, None),
+    "Twice the clusters (K = 8, M = 16)": (None, "0.01", "95.4 %", "1.30"),
+    "The router never learns (η_r = 0)": ("63.4 %", None, "76.0 %", None),
+    "Drowned in noise (σ_p = 4)": ("88.5 %", "0.56", "82.2 %", "1.18"),
+    "Late collapse (σ_p = 2, γ up to 3, 800 steps)": (None, None, None, None),
+    "ReLU experts are nearly linear": ("97.7 %", "0.83", "97.5 %", "1.05"),
+    "Balancing the load (λ = .05)": (None, "0.02", "99.1 %", "0.44"),
+    "A router without noise (r = 0)": ("100 %", "0.00", None, None),
+}
+
+
+def _runs(name: str) -> tuple[Run, Run]:
+    return runs({**DEFAULTS, **next(story.values for story in STORIES if story.name == name)})
+
+
+@functools.cache
+def _end(run: Run) -> Snapshot:
+    """The last record. Those on the way do not change it, and several stories compare with the same run."""
+    return final(train_run(run))
+
+
+def _bare(name: str) -> list[Run]:
+    """The two runs of a story without records on the way."""
+    return [run.replace(measure="last", record_every=10**6) for run in _runs(name)]
+
+
+def _frames(name: str) -> list[Frame]:
+    study, reference = _runs(name)
+    both = (study.model.activation, reference.model.activation)
+    return list(side_by_side(train_run(study), lambda: train_run(reference), both, study.last_step))
+
+
+def test_every_story_is_checked() -> None:
+    assert list(SAID) == [story.name for story in STORIES]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, said in SAID.items() if any(said)])
+def test_the_medians_that_a_story_names_are_those_of_its_run(name: str) -> None:
+    """Float32 runs part ways on other machines, hence the tolerances."""
+    sentence = next(story.what_to_see for story in STORIES if story.name == name)
+    assert all(run.trials == 6 for run in _bare(name))
+    measures = [(run, measure) for run in _bare(name) for measure in ("accuracy", "entropy")]
+    for said, (run, measure) in zip(SAID[name], measures, strict=True):
+        if said is not None:
+            assert said in sentence
+            accuracy = measure == "accuracy"
+            middle = float(np.median(_end(run)["test_accuracy" if accuracy else "dispatch_entropy"]))
+            told = float(said.split()[0]) / (100 if accuracy else 1)
+            assert middle == pytest.approx(told, abs=0.015 if accuracy else 0.15), (said, middle)
+
+
+@pytest.mark.slow
+def test_trials_that_have_divided_the_clusters_lose_them_again_in_the_late_collapse() -> None:
+    frames = _frames("Late collapse (σ_p = 2, γ up to 3, 800 steps)")
+    at = {frame.step: frame for frame in frames}
+    assert np.median(at[150].study["test_accuracy"]) > 0.99 and np.median(at[150].study["dispatch_entropy"]) < 0.05
+    assert np.median(at[300].study["test_accuracy"]) > 0.99, "at step 300 it is still so"
+    assert frames[-1].collapsed("study").sum() >= 3
+    assert not frames[-1].collapsed("reference").any()
+    own = np.array([frame.study["test_accuracy"][0] for frame in frames if frame.step >= 300])
+    assert max(before - after for before, after in pairwise(own)) > 0.1, "trial 1 falls all at once"
+
+
+@pytest.mark.slow
+def test_with_as_many_experts_as_clusters_half_of_the_trials_find_a_cluster_each() -> None:
+    run, _ = _bare("Not one to spare (M = K = 4)")
+    entropy = _end(run)["dispatch_entropy"]
+    assert 1 <= (entropy < 0.05).sum() <= 5, "some do and some do not"

@@ -1,0 +1,1 @@
+"""The panels of the landscape Lab's picture."""

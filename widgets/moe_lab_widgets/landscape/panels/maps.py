@@ -1,0 +1,153 @@
+"""The first panel of the landscape Lab's picture: both losses from above, with the paths that they are descended by."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from moe_lab import theme
+from moe_lab_widgets.drawing.cells import stamp, write
+from moe_lab_widgets.drawing.picture import Strip
+from moe_lab_widgets.drawing.scene import Panel, Scene
+from moe_lab_widgets.landscape.planes import Plane
+from moe_lab_widgets.landscape.record import METHODS, Frame
+
+NAMES = {"L4": "L₄", "l2": "ℓ₂, squared error"}
+COLOURS = {"L4": theme.INK, "l2": theme.MUTED}
+LEVELS = 16
+DARKEST = 0.62
+"""Of the ramp: a path in ink must be seen everywhere."""
+EDGE = 238
+"""Pixels of a map's side."""
+
+
+def shades(values: NDArray[np.float64], pixels: int) -> NDArray[np.uint8]:
+    """A loss as (pixels, pixels, 4) bands of the ramp, darker where it is larger, the second direction upwards.
+
+    Levels are even in the root of what the loss has beyond its least value, so that flat valleys show.
+    """
+    root = np.sqrt(np.clip(values - values.min(), 0, None))
+    root = root / (root.max() or 1.0)
+    at = np.linspace(0, len(root) - 1, pixels)
+    low = np.minimum(at.astype(int), len(root) - 2)
+    part = (at - low)[:, None]
+    tall = root[low] * (1 - part) + root[low + 1] * part
+    fine = (tall[:, low].T * (1 - part) + tall[:, low + 1].T * part).T
+    band = np.minimum((fine * LEVELS).astype(int), LEVELS - 1)
+    colours = theme.ramp(np.linspace(0, DARKEST, LEVELS))
+    image = colours[band]
+    edges = np.zeros(band.shape, dtype=bool)
+    edges[1:] |= band[1:] != band[:-1]
+    edges[:, 1:] |= band[:, 1:] != band[:, :-1]
+    image[edges, :3] = (0.75 * image[edges, :3].astype(float) + 0.25 * theme.rgba(theme.MUTED)[:3]).astype(np.uint8)
+    return np.ascontiguousarray(image[::-1])
+
+
+class Maps(Panel):
+    """Each loss on the plane of its minima (see `landscape_planes`), with the shown trial's path from start to now."""
+
+    LEFTS: ClassVar[dict[str, int]] = {"L4": 34, "l2": 300}
+    TOP = 106
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene, (0, 552))
+        theme.header(scene.figure, 14, 1, "Two losses, from the same start")
+        self.axes, self.path, self.halo, self.head, self.start = {}, {}, {}, {}, {}
+        self.true, self.false, self.told, self.maps = {}, {}, {}, {}
+        self.words: dict[str, str] = {}
+        self.planes: dict[str, Plane | None] = dict.fromkeys(METHODS)
+        edge: dict[str, Any] = {"linestyle": "none", "markeredgecolor": theme.INK, "clip_on": False}
+        for method, left in self.LEFTS.items():
+            axes = theme.axes(scene.figure, left, self.TOP, EDGE, EDGE, xlim=(-1, 1), ylim=(-1, 1))
+            axes.set_axis_off()
+            self.axes[method] = axes
+            common: dict[str, Any] = {"solid_capstyle": "round"}
+            self.halo[method] = self._line(axes, color=theme.PAPER, linewidth=4.6, zorder=3, **common)
+            self.path[method] = self._line(axes, color=theme.INK, linewidth=2.2, zorder=4, **common)
+            self.true[method] = self._line(axes, marker="*", markersize=17, color="#E0B000", zorder=5, **edge)
+            self.false[method] = self._line(axes, marker="X", markersize=11, color=theme.FAILURE, zorder=5,
+                                            **{**edge, "markeredgecolor": theme.PAPER})  # fmt: skip
+            self.start[method] = self._line(axes, marker="o", markersize=8, color=theme.PAPER, zorder=6, **edge)
+            self.head[method] = self._line(axes, marker="o", markersize=9, color=theme.INK, zorder=7,
+                                           **{**edge, "markeredgecolor": theme.PAPER})  # fmt: skip
+            self.told[method] = scene.live(Strip(left, self.TOP + EDGE + 30))
+            self.maps[method] = scene.live(Strip(left, self.TOP, zorder=1))  # under the paths
+
+    def _line(self, axes: Any, **style: Any) -> Line2D:
+        (line,) = axes.plot([], [], **style)
+        return self.scene.live(line)
+
+    def set(self, experts: int, trials: int, shown: int) -> None:
+        """What stands beside the maps."""
+        if not self.renew(experts, trials, shown):
+            return
+        self.write(
+            26, 50, f"trial {shown + 1} of {trials}; darker: larger loss" if trials > 1 else "darker: larger loss"
+        )
+        self.write(26, 66, "★ true solution   ○ start   ● now")
+        if experts == 2:
+            self.write(300, 66, "✗ gate and a₁ − a₂ exchanged", color=theme.FAILURE)
+        for method, left in self.LEFTS.items():
+            self.write(left, 92, NAMES[method], color=COLOURS[method], size=theme.TEXT_SIZE, weight="bold")
+            self.write(left + EDGE / 2, self.TOP + EDGE + 12, "towards one true solution →", ha="center")
+            other = "another" if method == "L4" or experts > 2 else "the exchange"
+            self.write(left - 12, self.TOP + EDGE / 2, f"towards {other} →", rotation=90, ha="center")
+        self.write(34, 408, "A map is a plane; a path may pass over or under it.")
+
+    def update(self, record: Frame, shown: int) -> None:
+        for method in METHODS:
+            self._lay(method, record.past.plane(method, shown) if record.of(method) is not None else None)
+            self._update(record, method, shown)
+
+    def _lay(self, method: str, plane: Plane | None) -> None:
+        """Lays a map under the path."""
+        if plane is self.planes[method]:
+            return
+        self.planes[method] = plane
+        pixels = round(EDGE * self.scene.scale)
+        self.maps[method].set_pixels(None if plane is None else shades(plane.values, pixels))
+
+    def _update(self, record: Frame, method: str, shown: int) -> None:
+        plane, shot = self.planes[method], record.of(method)
+        parts = (self.path, self.halo, self.head, self.start, self.true, self.false)
+        if plane is None or shot is None:
+            for lines in parts:
+                lines[method].set_data([], [])
+            self._tell(method, "waits for its samples")
+            return
+        points = record.path(method, shown)
+        seen = plane.seen(points)
+        places = seen[:, :2] / plane.half
+        inside = np.clip(places, -1, 1)
+        for line in (self.path[method], self.halo[method]):
+            line.set_data(inside[:, 0], inside[:, 1])
+        self.start[method].set_data(inside[:1, 0], inside[:1, 1])
+        self.head[method].set_data(inside[-1:, 0], inside[-1:, 1])
+        self.head[method].set_marker(_marker(places[-1]) if len(places) else "o")
+        for lines, at in ((self.true, plane.true), (self.false, plane.false)):
+            lines[method].set_data(at[:, 0] / plane.half, at[:, 1] / plane.half)
+        error = float(shot["regressor_error"][shown])
+        apart = f"{seen[-1, 2]:.2f}" if len(seen) else "–"
+        said = f"{error:.2g}" if np.isfinite(error) else "–"
+        self._tell(method, f"error {said}; {apart} off the plane")
+
+    def _tell(self, method: str, words: str) -> None:
+        if self.words.get(method) == words:
+            return
+        self.words[method] = words
+        scale = self.scene.scale
+        pixels = np.zeros((round(20 * scale), round(EDGE * scale), 4), dtype=np.uint8)
+        ink = stamp(words, theme.SMALL_SIZE, theme.BASE_DPI * scale)
+        write(pixels, ink, COLOURS[method], (10 * scale, EDGE / 2 * scale))
+        self.told[method].set_pixels(pixels)
+
+
+def _marker(place: NDArray[np.float64]) -> str:
+    """A disc, or a triangle that points to where the place is outside the map."""
+    if np.abs(place).max() <= 1:
+        return "o"
+    axis = int(np.argmax(np.abs(place)))
+    return ("<", ">")[int(place[0] > 0)] if axis == 0 else ("v", "^")[int(place[1] > 0)]

@@ -1,0 +1,51 @@
+"""The landscape Lab's picture: two losses from above, the error through time, and a GRU cell as a mixture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from moe_lab_widgets.drawing.scene import Scene
+from moe_lab_widgets.landscape.panels.curves import Errors
+from moe_lab_widgets.landscape.panels.gru import Gates
+from moe_lab_widgets.landscape.panels.maps import Maps
+from moe_lab_widgets.landscape.record import Frame
+
+
+class LandscapePicture(Scene):
+    """See the module's text.
+
+    Attributes:
+      wanted: the trial whose paths are on show, counted from 0; the last one where there are fewer.
+      sharpness: of the GRU cell's gates.
+    """
+
+    def __init__(self, scale: float = 1.0) -> None:
+        super().__init__(scale)
+        self.wanted, self.sharpness = 0, 1.0
+        self.maps, self.errors, self.gates = Maps(self), Errors(self), Gates(self)
+        self._seed = 0
+
+    def shown(self, trials: int) -> int:
+        """The trial on show, of so many, counted from 0."""
+        return min(self.wanted, trials - 1)
+
+    def look(self, values: dict[str, Any]) -> None:
+        self.wanted, self.sharpness = values["shown"] - 1, values["sharpness"]
+
+    def begin(self, values: dict[str, Any]) -> None:
+        self._seed = values["seed"]
+        self.errors.set(values["trials"], values["steps"])
+
+    def update(self, record: Frame) -> None:
+        shown = self.shown(record.trials)  # another may be asked for in the middle of a run
+        self.maps.set(record.past.runs["L4"].task.experts, record.trials, shown)
+        self.maps.update(record, shown)
+        self.errors.update(record)
+        self.gates.set(self._seed, self.sharpness)
+
+    def pin(self, records: Sequence[Frame]) -> None:
+        self.errors.keep(records[-1])
+
+    def unpin(self) -> None:
+        self.errors.unpin()

@@ -1,0 +1,196 @@
+"""Planes of parameters that are known before a descent begins, and the two losses on them.
+
+A plane must stand still while the path is drawn, so that it cannot be made of where the path ends. Both planes are
+spanned by what the losses have minima at.
+
+L4: A = 0, and two assignments of the true regressors to the rows of A, with the signs that the start has. In population
+and for orthonormal regressors <a_i, a_m*> never changes its sign, so that one of the two is where a descent for two
+experts ends.
+
+l2, two experts: y's mean is <a_1 + a_2, x>/2 + tanh(<w, x>/2) <a_1 - a_2, x>/2, nearly symmetric in w and a_1 - a_2.
+The plane has the true parameters along one axis, and along the other those with the directions of the two exchanged,
+where there is another valley. It has no minimum: its floor falls, though hardly, as w shrinks and a_1 - a_2 grows; the
+cross stands where both have the lengths of the true ones. The middle is "both
+experts are the mean, the gate is open". More experts: two true assignments and the same middle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from moe_lab.config import require
+from moe_lab.recovery.data import MixtureTask, Parameters
+from moe_lab.recovery.em import State
+from moe_lab.recovery.landscape import losses
+from moe_lab.recovery.landscape.run import L2Loss, L4Loss, LossRun
+from moe_lab.recovery.landscape.training import start_of
+
+SIDE = 29
+"""Points along each side at which a loss is computed."""
+SAMPLES = 1024
+"""On which l2 is computed: of no batch."""
+_AT_ONCE = 64
+_MARGIN = 1.3
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Plane:
+    """A plane with a loss on it.
+
+    Attributes:
+      origin, first, second: (m,) a point of the plane and two orthonormal directions in it.
+      half: the plane is shown from -half to half along both.
+      true: (j, 2) where the loss has its true minima, in units of the directions.
+      false: (j, 2) in the other valleys, if they are known.
+      values: (SIDE, SIDE) the loss; rows go along the second direction, upwards.
+    """
+
+    origin: Array
+    first: Array
+    second: Array
+    half: float
+    true: Array
+    false: Array
+    values: Array
+
+    def seen(self, points: Array) -> Array:
+        """(n, 3) coordinates of points (n, m) in the plane, and their distance from it."""
+        apart = points - self.origin
+        inside = apart @ np.stack((self.first, self.second), axis=1)
+        squares = np.clip((apart**2).sum(1) - (inside**2).sum(1), 0, None)
+        return np.column_stack((inside, np.sqrt(squares)))
+
+
+def flat(loss: str, rows: Array, gates: Array) -> Array:
+    """What a loss moves, (n, m): for L4 A (n, k, d), for l2 also the gates but the last, which is 0."""
+    moved = rows if loss == "L4" else np.concatenate((rows, gates[:, :-1]), axis=1)
+    return moved.reshape(len(moved), -1)
+
+
+def plane(run: LossRun, trial: int) -> Plane:
+    """The plane of one trial of a run, which is kept for the next run that has the same.
+
+    Learning rates, batches and steps do not change it.
+    """
+    assert isinstance(run.model, (L4Loss, L2Loss))
+    return _plane(run.model.replace(steps=1, rate=0.1), run.task, run.seed, trial)
+
+
+@lru_cache(maxsize=32)
+def _plane(model: L4Loss | L2Loss, task: MixtureTask, seed: int, trial: int) -> Plane:
+    run = LossRun(model=model, task=task, seed=seed, trials=1, first_trial=trial)
+    truth = task.parameters([trial], seed)
+    start = start_of(run, truth.regressors)
+    rows, regressors, gates = (part[0].numpy() for part in (start.regressors, truth.regressors, truth.gates))
+    if isinstance(model, L4Loss):
+        length, nothing = lengths(truth, model.weights), np.zeros(regressors.size)
+        collapsed = not (length > 0).all()
+        every = _assigned(rows, regressors if collapsed else length[0, :, None] * regressors)
+        points = [one.ravel() for one in every]
+        return _spanned(run, nothing, points, [], flat("L4", rows[None], rows[None])[0], not collapsed)
+    first = start.gates[0].numpy()
+    middle = np.concatenate((np.tile(regressors.mean(0), (len(regressors), 1)), np.zeros_like(gates[:-1])))
+    begin = flat("l2", rows[None], first[None])[0]
+    order = linear_sum_assignment(-(rows @ regressors.T))[1]
+    orders = [order, np.roll(order, 1)]
+    points = [np.concatenate((regressors[o], (gates[o] - gates[o[-1]])[:-1])).ravel() for o in orders]
+    if task.experts > 2:
+        return _spanned(run, middle.ravel(), points, [], begin)
+    return _spanned(run, middle.ravel(), points[:1], [_exchanged(regressors, gates)], begin)
+
+
+def lengths(truth: Parameters, weights: losses.Weights) -> Array:
+    """(T, k) how long L4's best rows are for each expert, as in `losses.minimiser`; 0 where delta is too large for it.
+
+    Raises:
+      ValueError: L4 has no least value.
+    """
+    p = losses.shares_of(truth.gates).numpy()
+    rule = "lambda p must be greater than mu for every expert's share p, or L4 falls without end"
+    least = float(p.min())
+    require(weights.penalty * least > weights.mu, rule, **{"lambda": weights.penalty, "mu": weights.mu, "p": least})
+    top, bottom = 2 * weights.penalty * p - weights.ridge / 2, 2 * p * (weights.penalty * p - weights.mu)
+    return np.asarray(np.sqrt(np.clip(top, 0, None) / bottom))
+
+
+def _assigned(rows: Array, targets: Array) -> list[Array]:
+    """Two assignments of the targets to rows, each signed as its product with the row: the nearest, and another."""
+    product = rows @ targets.T
+    nearest = linear_sum_assignment(-np.abs(product))[1]
+    places = np.arange(len(rows))
+    found = []
+    for order in (nearest, np.roll(nearest, 1)):
+        found.append(np.where(product[places, order] < 0, -1.0, 1.0)[:, None] * targets[order])
+    return found
+
+
+def _exchanged(regressors: Array, gates: Array) -> Array:
+    """Gate along a_1 - a_2 and a_1 - a_2 along the gate, with the lengths that the true ones have."""
+    apart, gate = regressors[0] - regressors[1], gates[0] - gates[1]
+    wide, long = np.linalg.norm(apart), np.linalg.norm(gate)
+    half = gate * (wide / long) / 2
+    middle = regressors.mean(0)
+    return np.stack((middle + half, middle - half, apart * (long / wide))).ravel()
+
+
+def _spanned(
+    run: LossRun, origin: Array, true: list[Array], false: list[Array], start: Array, known: bool = True
+) -> Plane:
+    """The plane through the origin and two points; each minimum is shown with its mirror image, which is one too.
+
+    Args:
+      known: whether `true` are minima, to be marked.
+    """
+    axes = [one - origin for one in (*true, *false)][:2]
+    first = axes[0] / np.linalg.norm(axes[0])
+    second = axes[1] - (axes[1] @ first) * first
+    second = second / np.linalg.norm(second)
+    both = np.stack((first, second), axis=1)
+    mirrored = isinstance(run.model, L4Loss) or run.task.experts == 2
+    marks = []
+    for points in (true, false):
+        at = np.array([(one - origin) @ both for one in points]).reshape(-1, 2)
+        marks.append(np.concatenate((at, -at)) if mirrored else at)
+    reach = np.abs(np.concatenate((*marks, ((start - origin) @ both)[None])))
+    half = float(_MARGIN * reach.max())
+    ticks = np.linspace(-half, half, SIDE)
+    grid = origin + ticks[None, :, None] * first + ticks[:, None, None] * second
+    values = _evaluated(run, grid.reshape(SIDE * SIDE, -1, run.task.dimension))
+    return Plane(origin, first, second, half, marks[0] if known else marks[0][:0], marks[1], values.reshape(SIDE, SIDE))
+
+
+def _samples(run: LossRun) -> tuple[torch.Tensor, torch.Tensor]:
+    drawn = run.task.draw(SAMPLES, trials=run.trial_numbers, seed=run.seed, split="surface")
+    return drawn.x, drawn.y
+
+
+def _evaluated(run: LossRun, points: Array) -> Array:
+    """The loss at many parameters (n, rows, d): of L4 eq. 8, which has no samples."""
+    if isinstance(run.model, L4Loss):
+        truth = run.task.parameters(run.trial_numbers, run.seed)
+        each = torch.as_tensor(points)
+        regressors, shares = (
+            one.expand(len(each), *one.shape[1:]) for one in (truth.regressors, losses.shares_of(truth.gates))
+        )
+        return losses.l4_population(each, regressors, shares, run.model.weights)[0].numpy()
+    x, y = _samples(run)
+    return _l2(run, points, x, y)
+
+
+def _l2(run: LossRun, points: Array, x: torch.Tensor, y: torch.Tensor) -> Array:
+    """l2 at many parameters: the values that `losses.l2` has, without its slopes."""
+    k, values = run.task.experts, []
+    for part in torch.as_tensor(points).split(_AT_ONCE):
+        gates = torch.cat((part[:, k:], torch.zeros_like(part[:, :1])), dim=1)
+        state = State(part[:, :k], gates)
+        prior = (state.gates @ x.mT).softmax(1)
+        predicted = (prior * run.task.g(state.regressors @ x.mT)).sum(1)
+        values.append((predicted - y).square().mean(1))
+    return torch.cat(values).numpy()

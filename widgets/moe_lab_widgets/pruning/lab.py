@@ -1,0 +1,199 @@
+"""PruningLab: experts whose routers did not grow in training can go; other criteria take the wrong ones, live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import xarray as xr
+
+from moe_lab.training import Snapshot, collect
+from moe_lab_widgets.engine.lab import Lab
+from moe_lab_widgets.pruning import settings as of
+from moe_lab_widgets.pruning.panels.blocks import short
+from moe_lab_widgets.pruning.picture import PruningPicture
+from moe_lab_widgets.pruning.prune import View
+from moe_lab_widgets.pruning.record import Frame, Outcome, further, live, outcome
+from moe_lab_widgets.pruning.stories import STORIES
+from moe_lab_widgets.specialization.panels.curves import median
+
+
+class PruningLab(Lab):
+    """The layer of pruning2024 trained from a checkpoint, pruned by a criterion, and fine-tuned again (algorithm 1).
+
+    Rho, the criterion, fine-tuning and the trial on show are looks: they start no training.
+    """
+
+    title = "Expert pruning"
+    knobs = of.KNOBS
+    stories = STORIES
+    looks = of.LOOKS
+    up_to: ClassVar[Mapping[str, str]] = {"shown": "trials"}
+
+    def __init__(self, **values: Any) -> None:
+        start, routing = values.get("start", of.PLANTED), values.get("routing", of.EXPERTS_CHOOSE)
+        known = start in of.BATCHES and routing in (of.EXPERTS_CHOOSE, of.TOKENS_CHOOSE)
+        super().__init__(**({**of.recipe(start, routing), **values} if known else values))
+        self._offer()
+
+    def start(self, values: dict[str, Any]) -> Iterator[Frame]:
+        return live(of.run_of(values), self._view)
+
+    def more(self, record: Frame) -> Iterator[Frame] | None:
+        lacks = record.pruned is not None and record.pruned.lacks(self._view())
+        return further(record, self._view) if lacks else None
+
+    def _view(self) -> View:
+        values = self.values
+        return View(**{name: values[name] for name in of.LOOKS})
+
+    def make_picture(self, values: dict[str, Any]) -> PruningPicture:
+        return PruningPicture(values, scale=self.scale)
+
+    def code(self, values: dict[str, Any]) -> str:
+        return of.code(values)
+
+    def parts(self, record: Frame) -> dict[str, Snapshot]:
+        return {} if record.shot is None else {"run": record.shot}
+
+    def data(self, records: Sequence[Frame]) -> xr.Dataset:
+        """The training, and the accuracies after pruning by every criterion, with fine-tuning as far as it is known."""
+        shots = {id(record.shot): record.shot for record in records if record.shot is not None}
+        if not shots:
+            raise ValueError("there is nothing to save yet: the branches are still being pre-trained")
+        dataset, last = collect(shots.values()), records[-1]
+        if last.pruned is None:
+            return dataset
+        plain, view = last.pruned.plain, self._view()
+        after = last.pruned.after(view, last.known)
+        names, nothing = list(plain), np.full(next(iter(plain.values())).shape, np.nan)
+        axes = ("criterion", "rho", "trial")
+        tuned = np.stack([after[name][1] if name in after else nothing for name in names])
+        kept = np.stack([one.numpy() for one in last.pruned.kept.values()])
+        made: dict[str, Any] = {
+            "pruned_accuracy": (axes, np.stack(list(plain.values())), _about("test accuracy after pruning")),
+            "tuned_accuracy": (axes, tuned, _about("test accuracy after fine-tuning what is left")),
+            "kept": ((*axes, "expert"), kept, _about("whether the expert stays")),
+        }
+        shares = np.arange(last.pruned.half) / last.pruned.half
+        dataset = dataset.assign(made).assign_coords(criterion=names, rho=shares)
+        steps = min((one for one, _ in after.values()), default=0)
+        return dataset.assign_attrs(code=self.code(self.values), tuning_steps=steps)
+
+    # ---- knobs that depend on others ----
+
+    def _knob_moved(self, name: str) -> None:
+        if name in ("start", "routing") and not self._own.active:
+            values, new = self.values, self.controls.knobs[name].value
+            if new != values[name]:
+                changes = self._recipe(values, {name: new})
+                self._touched = True
+                self.set(**{name: new}, **changes)
+                return
+        super()._knob_moved(name)
+        self._offer()
+
+    @staticmethod
+    def _recipe(values: Mapping[str, Any], moved: Mapping[str, Any]) -> dict[str, Any]:
+        """What else moves with the checkpoint or the routing: knobs that still stand where the old one had them."""
+        old = of.recipe(values["start"], values["routing"])
+        both = {**values, **moved}
+        new = of.recipe(both["start"], both["routing"])
+        return {name: new[name] for name in new if values[name] == old[name] and new[name] != old[name]}
+
+    def _move(self, values: Mapping[str, Any]) -> None:
+        super()._move(values)
+        self._offer()
+
+    def _offer(self) -> None:
+        """Greys out the sliders that change nothing."""
+        knobs = self.controls.knobs
+        for name in ("important", "others_norm", "others_neurons"):
+            knobs[name].disabled = knobs["start"].value != of.PLANTED
+
+    # ---- words ----
+
+    def trouble(self, record: Frame) -> str:
+        said = super().trouble(record)
+        if record.pruned is not None:
+            said = f"{said} {record.pruned.undefined.get(self.picture.view.criterion, '')}".strip()
+        return said[:1].upper() + said[1:]
+
+    def progress(self, record: Frame) -> str:
+        if record.shot is None:
+            return "pre-training the branches"
+        if record.pruned is not None and record.known and self.picture.view.fine_tune:
+            return f"trained {record.total} steps, pruned, fine-tuning"
+        return f"step {record.step} of {record.total}"
+
+    def caption(self, record: Frame) -> str:
+        view = self.picture.view
+        trial = record.trial(view.shown)
+        if record.shot is None:
+            return "Branches are pre-trained, each on a task of its own, and then put side by side."
+        if record.pruned is None:
+            return self._training(record, trial)
+        found = outcome(record, view)
+        name = of.NAMES[view.criterion]
+        if found is None:
+            return f"Step {record.step} of {record.total}: no router has moved, so {name} cannot order the experts."
+        return f"{self._pruning(record, found, name)}{self._failure(record, view, trial, name)}"
+
+    @staticmethod
+    def _training(record: Frame, trial: int) -> str:
+        grown = int((record.changes(trial) >= record.threshold).sum())
+        middle = "–" if record.accuracy is None else short(float(median(record.accuracy[None])[0]))
+        if record.step == 0:
+            return f"Step 0: the checkpoint, whose routers have not moved; accuracy {middle}."
+        said = f"{grown} of {record.run.model.experts} routers have" if grown != 1 else "1 router has"
+        line = f"1.5 log l = {record.threshold:.2f}"
+        return f"Step {record.step} of {record.total}: in trial {trial + 1} {said} grown by {line}; accuracy {middle}."
+
+    @staticmethod
+    def _pruning(record: Frame, found: Outcome, name: str) -> str:
+        """What was pruned, and what that did."""
+        experts = record.run.model.experts
+
+        def middle(values: np.ndarray) -> str:
+            return short(float(median(values[None])[0]))
+
+        def worst(values: np.ndarray) -> str:
+            return short(float(np.nanmin(values))) if np.isfinite(values).any() else "–"
+
+        if found.left == experts and not found.steps:
+            return f"Nothing is pruned: all {experts} experts, accuracy {middle(found.whole)}."
+        said = f"{experts - found.left} of {experts} experts pruned by {name}: accuracy {middle(found.plain)}"
+        if found.steps:
+            said += f", after {found.steps} steps of fine-tuning {middle(found.tuned)}, worst {worst(found.tuned)}"
+        elif name != "random":
+            said += f" (random: {middle(found.chance)}, worst {worst(found.chance)})"
+        else:
+            said += f", worst {worst(found.plain)}"
+        whole = float(median(found.whole[None])[0])
+        if whole < 0.985 or float(median(found.plain[None])[0]) > whole + 0.005:
+            said += f"; before pruning {short(whole)}, worst {worst(found.whole)}"
+        memory, work = short(found.memory), short(found.operations)
+        costs = f"memory and FLOPs fall to {memory}" if memory == work else f"memory falls to {memory}, FLOPs to {work}"
+        return f"{said}; {costs}." if found.left < experts else f"{said}."
+
+    @staticmethod
+    def _failure(record: Frame, view: View, trial: int, name: str) -> str:
+        """Why it failed in the trial on show, where that can be told."""
+        said, half, gone = "", record.run.model.experts // 2, []
+        for side, experts in record.lost(view, trial):
+            numbers = " and ".join(str(one + 1) for one in experts)
+            who = f"expert {numbers}, which alone carries" if len(experts) == 1 else f"experts {numbers}, which carry"
+            gone.append(f"{who} {('o₁', 'o₂')[side]}")
+        if gone:
+            said = f" In trial {trial + 1} {name} removed {', and '.join(gone)}."
+        carriers = record.carriers(trial)
+        for side, mine in enumerate((carriers[:half], carriers[half:])):
+            if not mine.any():
+                vote, pattern = (("+", "o₁"), ("−", "o₂"))[side]
+                said += f" In trial {trial + 1} no expert that votes {vote} carries {pattern}, against the assumption."
+        return said
+
+
+def _about(meaning: str) -> dict[str, str]:
+    return {"units": "", "long_name": meaning}

@@ -1,0 +1,81 @@
+"""The third panel of the pruning Lab's picture: accuracy, memory and operations at the present rho, as blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from moe_lab import theme
+from moe_lab_widgets.drawing.board import Board
+from moe_lab_widgets.drawing.scene import Panel, Scene
+from moe_lab_widgets.pruning.prune import View
+from moe_lab_widgets.pruning.record import Frame, outcome
+from moe_lab_widgets.specialization.panels.curves import median
+
+BLOCKS = 20
+"""Each stands for 5 %."""
+
+
+def short(share: float) -> str:
+    """A share in whole percents, and never 100 % or 0 % of what is not all or nothing."""
+    if not np.isfinite(share):
+        return "–"
+    percent = 100 * share
+    return f"{percent:.0f} %" if percent in (0, 100) or 0.5 <= percent < 99.5 else f"{percent:.1f} %"
+
+
+class Blocks(Panel):
+    """Attributes:
+    shares: what the blocks show: accuracy, memory, operations; NaN for what is not known.
+    """
+
+    LEFT, TOPS = 958, (66, 186, 306)
+    SIZE, GAP = 11, 2
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene, (938, 1100))
+        theme.header(scene.figure, 944, 3, "What is left")
+        self.board = scene.live(Board(938, 40, 162, 408, scene.scale))
+        self.shares = (np.nan, np.nan, np.nan)
+
+    def update(self, record: Frame, view: View) -> None:
+        found = outcome(record, view)
+        self.board.clear()
+        experts = record.run.model.experts
+        if found is None:
+            accuracy = np.full(1, np.nan) if record.accuracy is None else record.accuracy
+            undefined = record.pruned is not None
+            self.shares = (np.nan if undefined else self._middle(accuracy), 1.0, 1.0)
+            if undefined:
+                self.shares = (np.nan, np.nan, np.nan)
+            notes: tuple[str, ...] = ("not pruned", f"all {experts} experts", "in training")
+            if undefined:
+                notes = ("no order of experts", "nothing is pruned", "")
+        else:
+            worst = float(np.nanmin(found.tuned)) if np.isfinite(found.tuned).any() else np.nan
+            self.shares = (self._middle(found.tuned), found.memory, found.operations)
+            notes = (
+                f"worst trial {short(worst)}",
+                f"{found.left} of {experts} experts",
+                "routers stay" if record.run.model.routing == "token-choice" else "routers go too",
+            )
+        titles = ("accuracy", "memory", "FLOPs per input")
+        for top, title, share, note in zip(self.TOPS, titles, self.shares, notes, strict=True):
+            self._group(top, title, share, note)
+
+    @staticmethod
+    def _middle(values: np.ndarray) -> float:
+        return float(median(values[None])[0])
+
+    def _group(self, top: float, title: str, share: float, note: str) -> None:
+        """A title, a number, two rows of blocks, and a note."""
+        board, step = self.board, self.SIZE + self.GAP
+        board.write(self.LEFT, top, title, colour=theme.MUTED, size=theme.TEXT_SIZE)
+        board.write(self.LEFT, top + 26, short(share), bold=True, size=19)
+        for block in range(BLOCKS):
+            row, column = divmod(block, BLOCKS // 2)
+            left, upper = self.LEFT + column * step, top + 46 + row * step
+            board.box(left, upper, left + self.SIZE, upper + self.SIZE, theme.BACKGROUND)
+            filled = float(np.clip(np.nan_to_num(share) * BLOCKS - block, 0, 1))
+            if filled > 0.1:
+                board.box(left, upper, left + self.SIZE * filled, upper + self.SIZE, theme.INK)
+        board.write(self.LEFT, top + 46 + 2 * step + 10, note, colour=theme.MUTED)

@@ -1,0 +1,184 @@
+"""The second panel of the pruning Lab's picture: accuracy against the share of experts pruned, for every criterion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.collections import LineCollection
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from moe_lab import theme
+from moe_lab_widgets.drawing.board import Board
+from moe_lab_widgets.drawing.scene import Panel, Scene
+from moe_lab_widgets.pruning.prune import View
+from moe_lab_widgets.pruning.record import Frame
+from moe_lab_widgets.pruning.settings import NAMES, REVERSED
+from moe_lab_widgets.specialization.panels.curves import median
+
+MARKERS = {
+    "router-norm-change": "o",
+    "random": "X",
+    "importance-score": "^",
+    "router-magnitude": "s",
+    "neuron-magnitude": "D",
+    "neuron-magnitude-change": "v",
+    "router-difference-norm": "P",
+    REVERSED: "<",
+}
+DASHES: dict[str, tuple[float, ...]] = {
+    "router-norm-change": (4, 1.5),
+    "random": (1, 1),
+    "importance-score": (5, 1, 1, 1),
+    "router-magnitude": (4, 1.5),
+    "neuron-magnitude": (2.5, 1),
+    "neuron-magnitude-change": (1, 1),
+    "router-difference-norm": (4, 1.5),
+    REVERSED: (1, 1),
+}
+
+
+class Curves(Panel):
+    """The chosen criterion in ink, the others grey and dashed with their names at the ends, and a line at rho.
+
+    Attributes:
+      names: (height in pixels, name) of every label, as they are written.
+    """
+
+    LEFT, TOP, WIDTH, HEIGHT = 612, 94, 190, 306
+    LOW, HIGH = 0.4, 1.02
+    LABELS = 822
+    BOARD_TOP = 40
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene, (556, 938))
+        theme.header(scene.figure, 566, 2, "Accuracy after pruning")
+        self.axes = axes = theme.axes(scene.figure, self.LEFT, self.TOP, self.WIDTH, self.HEIGHT, xlim=(-0.02, 0.97))
+        axes.set_ylim(self.LOW, self.HIGH)
+        axes.set_yticks([0.5, 0.75, 1.0], ["50 %", "75 %", "100 %"])
+        axes.set_xticks([0, 0.2, 0.4, 0.6, 0.8], ["0", "0.2", "0.4", "0.6", "0.8"])
+        axes.set_xlabel("ρ, share of experts pruned")
+        axes.axhline(0.5, color=theme.RULE, linewidth=0.8, zorder=0.5)
+        axes.text(0.0, 0.41, "50 %: guessing", color=theme.MUTED, size=theme.SMALL_SIZE)
+        self.others = {name: scene.live(self._grey(name)) for name in NAMES}
+        ink: dict[str, Any] = {"color": theme.INK, "clip_on": False}
+        (self.rule,) = axes.plot([], [], color=theme.INK, linewidth=1, zorder=2.2)
+        (self.before,) = axes.plot([], [], linewidth=1.6, linestyle=":", marker="o", markersize=4, zorder=4, **ink)
+        (self.chosen,) = axes.plot([], [], linewidth=2.8, marker="o", markersize=7, zorder=5, **ink)
+        self.ranges = LineCollection([], linewidths=5, colors=[theme.INK, theme.REFERENCE], alpha=0.45, zorder=3)
+        self.leaders = LineCollection([], linewidths=0.7, colors=theme.REFERENCE, clip_on=False, zorder=1)
+        for collection in (self.ranges, self.leaders):
+            axes.add_collection(collection, autolim=False)
+            scene.live(collection)
+        for line in (self.rule, self.before, self.chosen):
+            scene.live(line)
+        self.board = scene.live(Board(556, self.BOARD_TOP, 382, 448 - self.BOARD_TOP, scene.scale))
+        self.names: list[tuple[float, str]] = []
+        self.pins: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+        self.shown_pins: list[Artist] = []
+
+    def _grey(self, name: str) -> Line2D:
+        (line,) = self.axes.plot([], [], color=theme.REFERENCE, marker=MARKERS[name], markersize=4.5, linewidth=1.5)
+        line.set_dashes(DASHES[name])
+        line.set_zorder(2.5)
+        line.set_clip_on(False)
+        return line
+
+    def update(self, record: Frame, view: View) -> None:
+        board, pruned = self.board, record.pruned
+        board.clear()
+        self.names = []
+        for line in (*self.others.values(), self.chosen, self.before, self.rule):
+            line.set_data([], [])
+        self.ranges.set_segments([])
+        self.leaders.set_segments([])
+        if pruned is None:
+            self._in_training(record)
+            return
+        shares = np.arange(pruned.half) / pruned.half
+        after = pruned.after(view, record.known) if view.fine_tune else {}
+        shown = {name: after.get(name, (0, plain))[1] for name, plain in pruned.plain.items()}
+        middles = {name: median(values) for name, values in shown.items()}
+        for name, values in middles.items():
+            (self.chosen if name == view.criterion else self.others[name]).set_data(shares, values)
+        if view.criterion in after:
+            self.before.set_data(shares, median(pruned.plain[view.criterion]))
+        gone = view.count(pruned.half)
+        self._at_rho(shown, view, gone, gone / pruned.half)
+        self._label(middles, float(shares[-1]), view)
+        self._say(record, view, after[view.criterion][0] if view.criterion in after else 0)
+
+    def _in_training(self, record: Frame) -> None:
+        """The accuracy of the unpruned layer alone, at rho = 0."""
+        if record.accuracy is not None:
+            self.chosen.set_data([0], median(record.accuracy[None]))
+        self.board.write(578, 47, "in training: nothing is pruned yet", colour=theme.MUTED)
+
+    def _at_rho(self, shown: dict[str, NDArray[np.float64]], view: View, gone: int, share: float) -> None:
+        """The line at rho, and how far the trials lie apart there, by the chosen criterion and by lot."""
+        self.rule.set_data([share, share], [self.LOW, self.HIGH])
+        segments, colours = [], []
+        for name, place, colour in ((view.criterion, -0.018, theme.INK), ("random", 0.018, theme.REFERENCE)):
+            values = shown[name][gone] if name in shown else np.array([np.nan])
+            if np.isfinite(values).any() and not (name == "random" and view.criterion == "random" and place > 0):
+                low, high = (max(float(one), self.LOW) for one in (np.nanmin(values), np.nanmax(values)))
+                if high - low > 0.004:
+                    segments.append([(share + place, low), (share + place, high)])
+                    colours.append(colour)
+        self.ranges.set_segments(segments)
+        self.ranges.set_color(colours)
+        x = self.LEFT + (share + 0.02) / 0.99 * self.WIDTH
+        whole = f"ρ = {view.rho:g}: {gone} of {len(next(iter(shown.values())))} in each half"
+        self.board.write(min(max(x, self.LEFT + 70), 812), self.TOP - 11, whole, "center", bold=True)
+
+    def _label(self, middles: dict[str, NDArray[np.float64]], end: float, view: View) -> None:
+        """Names at the ends of the lines, pushed apart, each with a thin line that leads to its curve."""
+        ends = {name: float(values[-1]) for name, values in middles.items() if np.isfinite(values[-1])}
+        order = sorted(ends, key=lambda name: (ends[name], name == view.criterion))
+        tall = self.HIGH - self.LOW
+        gap, high = 16 * tall / self.HEIGHT, self.HIGH - 0.02
+        places = theme.spread([ends[name] for name in order], gap, self.LOW + 0.02, high)
+        x = (self.LABELS - 4 - self.LEFT) / self.WIDTH * 0.99 - 0.02
+        leaders = []
+        for name, place in zip(order, places, strict=True):
+            y = self.TOP + (self.HIGH - place) / tall * self.HEIGHT
+            mine = name == view.criterion
+            colour = theme.INK if mine else theme.MUTED
+            self.board.write(self.LABELS, y, NAMES[name], colour=colour, bold=mine)
+            self.names.append((float(y), NAMES[name]))
+            leaders.append([(end + 0.01, ends[name]), (x, float(place))])
+        self.leaders.set_segments(leaders)
+
+    def _say(self, record: Frame, view: View, steps: int) -> None:
+        """What exactly is shown."""
+        several = record.run.trials > 1
+        trials = f"median of {record.run.trials} trials, bars: range" if several else "the one trial"
+        if not view.fine_tune:
+            words = "no fine-tuning after pruning"
+        elif steps == 0:
+            words = "fine-tuning what is left ..."
+        else:
+            whose = "chosen line" if record.run.model.coupled else "all"
+            words = f"{whose} fine-tuned {steps} steps; dotted: without"
+        self.board.write(578, 47, words, colour=theme.MUTED)
+        self.board.write(578, 63, f"{trials}{'; thin: pinned' * bool(self.pins)}", colour=theme.MUTED)
+
+    # ---- pins ----
+
+    def keep(self, records: Sequence[Frame]) -> None:
+        """Keeps the chosen curve as it is on show."""
+        self.unpin()
+        x, y = (np.array(one, dtype=float) for one in self.chosen.get_data())
+        self.pins.append((x, y))
+        (line,) = self.axes.plot(x, y, color=theme.INK, linewidth=1.1, marker="o", markersize=3, zorder=1.5)
+        self.prop(line)
+        self.shown_pins.append(line)
+
+    def unpin(self) -> None:
+        """Takes the kept curve away."""
+        for artist in self.shown_pins:
+            self.drop(artist)
+        self.pins, self.shown_pins = [], []

@@ -1,0 +1,48 @@
+"""The pruning Lab's picture: whose routers grew, what pruning does to the accuracy, and what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from moe_lab_widgets.drawing.scene import Scene
+from moe_lab_widgets.pruning.panels.bars import Bars
+from moe_lab_widgets.pruning.panels.blocks import Blocks
+from moe_lab_widgets.pruning.panels.curves import Curves
+from moe_lab_widgets.pruning.prune import View
+from moe_lab_widgets.pruning.record import Frame
+from moe_lab_widgets.pruning.settings import LOOKS, longest_change, run_of
+
+
+class PruningPicture(Scene):
+    """See the module's text.
+
+    Attributes:
+      view: how the run is looked at.
+    """
+
+    def __init__(self, values: dict[str, Any], scale: float = 1.0) -> None:
+        super().__init__(scale)
+        self.bars, self.curves, self.blocks = Bars(self), Curves(self), Blocks(self)
+        self.view = View(**{name: values[name] for name in LOOKS})
+
+    def look(self, values: dict[str, Any]) -> None:
+        self.view = View(**values)
+
+    def begin(self, values: dict[str, Any]) -> None:
+        run = run_of(values)
+        self.bars.set(run.model.experts, longest_change(run), 1.5 * float(np.log(run.model.top)), run.trials)
+
+    def update(self, record: Frame) -> None:
+        view = self.view  # one for all panels, whatever a slider does meanwhile
+        self.bars.update(record, view)
+        self.curves.update(record, view)
+        self.blocks.update(record, view)
+
+    def pin(self, records: Sequence[Frame]) -> None:
+        self.curves.keep(records)
+
+    def unpin(self) -> None:
+        self.curves.unpin()

@@ -1,0 +1,182 @@
+"""What one frame of the pruning Lab shows: a layer in training, then what pruning and fine-tuning make of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moe_lab.pruning import BranchStart, FineTuned, Run
+from moe_lab.pruning.measures import MEASURES, look
+from moe_lab.pruning.training import Training
+from moe_lab.training import Snapshot
+from moe_lab_widgets.pruning.prune import Pruned, View
+from moe_lab_widgets.pruning.settings import record_every
+
+LOOKS_AT_TEST = 11
+"""How often in a training the accuracy is measured."""
+CARRIES = 0.5
+"""The proficiency from which an expert is said to carry its class's pattern."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One record of the Lab.
+
+    Attributes:
+      run: what is trained.
+      step: training steps done.
+      shot: norms of the routers (trial, expert) and, at the end of training, all measures; None while branches are
+        pre-trained.
+      accuracy: (trial,) of the unpruned layer when it was last measured.
+      pruned: the trained layer and what pruning makes of it, once training has ended. All later records share it.
+      known: how many of its results of fine-tuning there were at this record.
+    """
+
+    run: Run
+    step: int
+    shot: Snapshot | None = None
+    accuracy: NDArray[np.float64] | None = None
+    pruned: Pruned | None = None
+    known: int = 0
+
+    @property
+    def total(self) -> int:
+        """Training steps in all."""
+        return self.run.steps
+
+    @property
+    def threshold(self) -> float:
+        """1.5 log l, which the change of an important router's norm exceeds (lemma 4.1)."""
+        return 1.5 * float(np.log(self.run.model.top))
+
+    def trial(self, shown: int) -> int:
+        """The place of the trial on show, which is the last one where there are fewer."""
+        return min(shown, self.run.trials) - 1
+
+    def changes(self, trial: int) -> NDArray[np.float64]:
+        """(expert,) Delta."""
+        if self.shot is None:
+            return np.zeros(self.run.model.experts)
+        return np.asarray(self.shot["norm_change"][trial])
+
+    def carriers(self, trial: int) -> NDArray[np.bool_]:
+        """(expert,) who carries its class's pattern: at the end of training it keeps most of its occurrences."""
+        if self.pruned is None or self.shot is None:
+            return np.zeros(self.run.model.experts, dtype=bool)
+        return np.asarray(np.nan_to_num(self.shot["proficiency"][trial]) >= CARRIES)
+
+    def kept(self, view: View, trial: int) -> NDArray[np.bool_] | None:
+        """(expert,) who stays; None while nothing is pruned, or when the criterion is undefined."""
+        if self.pruned is None or view.criterion not in self.pruned.kept:
+            return None
+        chosen = self.pruned.kept[view.criterion][view.count(self.pruned.half), trial]
+        return np.asarray(chosen.numpy())
+
+    def lost(self, view: View, trial: int) -> list[tuple[int, NDArray[np.int64]]]:
+        """The classes whose every carrier is pruned, 0 for + and 1 for -, each with the carriers' numbers from 0."""
+        kept, carriers = self.kept(view, trial), self.carriers(trial)
+        if kept is None:
+            return []
+        half, found = len(kept) // 2, []
+        for side, mine in enumerate((slice(0, half), slice(half, None))):
+            if carriers[mine].any() and not (carriers & kept)[mine].any():
+                found.append((side, np.flatnonzero(carriers[mine]) + side * half))
+        return found
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is left at the present rho, by the present criterion.
+
+    Attributes:
+      left: experts that stay.
+      whole: (trial,) accuracy of the unpruned layer.
+      plain: (trial,) accuracy after pruning.
+      steps: of fine-tuning what is left; 0 when none is on show.
+      tuned: (trial,) accuracy after them; `plain` when there are none.
+      chance: (trial,) accuracy when the experts that go are drawn by lot, fine-tuned as the others where that is known.
+      memory, operations: shares of the unpruned layer's.
+    """
+
+    left: int
+    whole: NDArray[np.float64]
+    plain: NDArray[np.float64]
+    steps: int
+    tuned: NDArray[np.float64]
+    chance: NDArray[np.float64]
+    memory: float
+    operations: float
+
+
+def outcome(record: Frame, view: View) -> Outcome | None:
+    """What comes out; None while nothing is pruned, or when the criterion is undefined."""
+    pruned = record.pruned
+    if pruned is None or view.criterion not in pruned.kept:
+        return None
+    gone = view.count(pruned.half)
+    plain, steps = pruned.plain[view.criterion][gone], 0
+    tuned, chance = plain, pruned.plain["random"][gone]
+    if view.fine_tune:
+        after = pruned.after(view, record.known)
+        if view.criterion in after and np.isfinite(after[view.criterion][1][gone]).any():
+            steps, tuned = after[view.criterion][0], after[view.criterion][1][gone]
+        if "random" in after:
+            chance = after["random"][1][gone]
+    return Outcome(
+        left=2 * (pruned.half - gone),
+        whole=pruned.plain[view.criterion][0],
+        plain=plain,
+        steps=steps,
+        tuned=tuned,
+        chance=chance,
+        memory=pruned.parameters(gone),
+        operations=pruned.operations(view.criterion, gone),
+    )
+
+
+def live(run: Run, view: Callable[[], View]) -> Iterator[Frame]:
+    """A training, record by record, and what is made of it afterwards.
+
+    Args:
+      view: what is looked at just now; asked for again before each piece of fine-tuning.
+    """
+    if isinstance(run.start, BranchStart):
+        yield Frame(run, 0)  # what follows takes a moment
+    every = record_every(run)
+    training = Training(run.replace(measure="last", record_every=every))
+    before = np.linalg.norm(training.before.own_routers.numpy(), axis=2)
+    test = run.task.draw(run.test_samples, trials=run.trial_numbers, seed=run.seed, split="test")
+    between, due, accuracy = run.steps / (LOOKS_AT_TEST - 1), 0.0, np.full(run.trials, np.nan)
+    shot: Snapshot | None = None
+    for shot in training.snapshots():
+        values = dict(shot.values)
+        if values:  # the last one has them all
+            accuracy = values["test_accuracy"]
+        else:
+            weights = training.after
+            norms = np.linalg.norm(weights.own_routers.numpy(), axis=2).astype(float)
+            norms[shot.diverged] = np.nan
+            values = {"router_norm": norms, "norm_change": norms - before}
+            if shot.step >= due:
+                due += between
+                accuracy = look(weights, test, run.model, run.task).accuracy().numpy().astype(float)
+                values["test_accuracy"] = accuracy = np.where(shot.diverged, np.nan, accuracy)
+        shot = dataclasses.replace(shot, values=values, measures={name: MEASURES[name] for name in values})
+        yield Frame(run, shot.step, shot, accuracy)
+    assert shot is not None
+    pruned = Pruned(FineTuned.of(training, run))
+    first = Frame(run, shot.step, shot, accuracy, pruned)
+    yield first
+    yield from further(first, view)
+
+
+def further(record: Frame, view: Callable[[], View]) -> Iterator[Frame]:
+    """The records of fine-tuning what the view still lacks."""
+    pruned = record.pruned
+    if pruned is not None:
+        for _ in pruned.work(view):
+            yield dataclasses.replace(record, known=pruned.known)

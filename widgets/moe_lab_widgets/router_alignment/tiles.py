@@ -1,0 +1,176 @@
+"""Patches as pixels: for each expert a row of tiles, bright and framed where the expert keeps the patch, else faded."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moe_lab import theme
+from moe_lab.patch_routing.data import ROLES
+
+_FADED = 0.8  # how far a patch that an expert does not keep goes towards paper
+_LARGEST = 34  # screen pixels of a tile at 100 dpi
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the tiles of one class stand, in device pixels.
+
+    Attributes:
+      patches, experts: how many.
+      lines: rows of tiles that an expert takes.
+      across: tiles in a line.
+      pitch: from one tile to the next, to the right (may be a fraction).
+      line: from one line to the next.
+      band: from one expert to the next.
+      cell: side of a tile with its frame.
+    """
+
+    patches: int
+    experts: int
+    lines: int
+    across: int
+    pitch: float
+    line: int
+    band: float
+    cell: int
+
+    @property
+    def width(self) -> int:
+        return math.ceil(self.pitch * (self.across - 1)) + self.cell
+
+    @property
+    def height(self) -> int:
+        return math.ceil(self.band * (self.experts - 1)) + self.lines * self.line
+
+    def corner(self, expert: int, patch: int) -> tuple[int, int]:
+        """(left, top) of a tile."""
+        return (
+            round(self.pitch * (patch % self.across)),
+            round(self.band * expert) + self.line * (patch // self.across) + (self.line - self.cell) // 2,
+        )
+
+    def middle(self, expert: int) -> float:
+        """The height at which an expert's head stands."""
+        return round(self.band * expert) + (self.lines * self.line - 1) / 2
+
+
+def arrange(patches: int, experts: int, width: float, height: float, scale: float = 1.0) -> Layout:
+    """The largest tiles that fit: n patches for each of k experts in width x height pixels at 100 dpi.
+
+    A second line for each expert is taken only where it makes tiles clearly larger.
+    """
+    width, height = width * scale, height * scale
+    best: Layout | None = None
+    for lines in range(1, 5):
+        across = math.ceil(patches / lines)
+        band = min(height / experts, (lines * _LARGEST + 6) * scale)
+        gap = 1 if width / across < 12 else 2
+        line = int((band - 2 * scale) // lines)
+        cell = int(min(width / across - gap, line - 1, (_LARGEST - 2) * scale))
+        pitch = min(width / across, 1.6 * cell + 4 * scale)
+        layout = Layout(patches, experts, lines, across, pitch, line, band, max(cell, 3))
+        if best is None or layout.cell > 1.25 * best.cell:
+            best = layout
+    assert best is not None
+    return best
+
+
+def enlarge(images: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """(..., h, w) images as (..., size, size): a whole multiple on a margin where one nearly fits, else smoothed."""
+    h, w = images.shape[-2:]
+    times = size // max(h, w)
+    if times >= 1 and times * h >= 0.75 * size:
+        wide = images.repeat(times, axis=-2).repeat(times, axis=-1)
+        before = (size - times * h) // 2
+        after = size - times * h - before
+        return np.pad(wide, [(0, 0)] * (images.ndim - 2) + [(before, after)] * 2)
+
+    def weights(count: int) -> NDArray[np.float64]:
+        """Linear interpolation from `count` pixels to `size`; the mean of those that meet where it shrinks."""
+        centres = (np.arange(size) + 0.5) * count / size - 0.5
+        reach = max(1.0, count / size)
+        share = np.maximum(0, 1 - np.abs(centres[:, None] - np.arange(count)) / reach)
+        return share / share.sum(1, keepdims=True)
+
+    return weights(h) @ images @ weights(w).T
+
+
+class Tiles:
+    """The patches of one class's example, ready to be laid out for any choice of the experts.
+
+    Args:
+      layout: where they go.
+      faces: (n, cell, cell, 4) uint8, every patch as it looks.
+      signal: the place of the class's own pattern.
+      side: the class.
+    """
+
+    def __init__(self, layout: Layout, faces: NDArray[np.uint8], signal: int, side: int) -> None:
+        self.layout, self.signal, self.side = layout, signal, side
+        self.kept = np.stack([_framed(faces, theme.expert(s).colour) for s in range(layout.experts)])
+        self.left = theme.faded(faces, _FADED)
+        tint = theme.rgba(theme.CLASSES_TINT[side])[:3].astype(float) / theme.rgba(theme.PAPER)[:3]
+        own = theme.faded(faces[signal], 0.6)
+        strong = theme.faded(theme.rgba(theme.CLASSES_TINT[side]), 0.45, theme.CLASSES_PALE[side])
+        shade = np.minimum(own[..., :3] * tint, strong[:3])
+        own[..., :3] = shade.round().astype(np.uint8)
+        self.left[signal] = own
+        self._corners = np.array([[layout.corner(s, j) for j in range(layout.patches)] for s in range(layout.experts)])
+        self._ground = self._column(strong)
+
+    def _column(self, colour: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Paper with the tinted column of o."""
+        layout = self.layout
+        ground = np.broadcast_to(theme.rgba(theme.PAPER), (layout.height, layout.width, 4)).copy()
+        if layout.lines == 1:
+            left, top = layout.corner(0, self.signal)
+            ground[top:, left : left + layout.cell] = colour
+        else:
+            for s in range(layout.experts):
+                left, top = layout.corner(s, self.signal)
+                ground[max(top - 1, 0) : top + layout.cell + 1, max(left - 1, 0) : left + layout.cell + 1] = colour
+        return ground
+
+    def pixels(self, kept: NDArray[np.bool_]) -> NDArray[np.uint8]:
+        """(height, width, 4) uint8 for a choice (experts, n)."""
+        image, cell = self._ground.copy(), self.layout.cell
+        for s, row in enumerate(kept):
+            for j, keeps in enumerate(row):
+                left, top = self._corners[s, j]
+                image[top : top + cell, left : left + cell] = self.kept[s, j] if keeps else self.left[j]
+        return image
+
+
+def _framed(faces: NDArray[np.uint8], colour: str) -> NDArray[np.uint8]:
+    framed, cell = faces.copy(), faces.shape[1]
+    wide = 1 if cell < 12 else 2 if cell < 36 else 3
+    for edge in (np.s_[:, :wide], np.s_[:, -wide:], np.s_[:, :, :wide], np.s_[:, :, -wide:]):
+        framed[edge] = theme.rgba(colour)
+    return framed
+
+
+def digit_faces(patches: NDArray[np.float64], cell: int, mean: NDArray[np.float64], norm: float) -> NDArray[np.uint8]:
+    """Images from prepared patches (n, pixels): the mean image that was taken away comes back, and ink is dark."""
+    side = math.isqrt(patches.shape[-1])
+    ink = np.clip(patches * norm + mean, 0, 1).reshape(-1, side, side)
+    ink = np.clip(enlarge(ink, cell), 0, 1)[..., None]
+    colours = theme.rgba(theme.PAPER)[:3] * (1 - ink) + theme.rgba(theme.INK)[:3] * ink
+    opaque = np.full_like(ink, 255)
+    return np.concatenate([colours, opaque], axis=-1).round().astype(np.uint8)
+
+
+def pattern_faces(
+    roles: NDArray[np.int64], sides: NDArray[np.int64], cell: int, noise: float = 0.0
+) -> NDArray[np.uint8]:
+    """Tiles from what the patches are (n,): role and side; grain stands for the noise."""
+    faces = np.stack(
+        [theme.tile(ROLES[role], max(int(side), 0), cell) for role, side in zip(roles, sides, strict=True)]
+    )
+    if noise:
+        grain = np.random.default_rng(0).standard_normal((*faces.shape[:3], 1)) * 255 * 0.16 * min(noise, 2.0)
+        faces = np.concatenate([np.clip(faces[..., :3] + grain, 0, 255), faces[..., 3:]], axis=-1).astype(np.uint8)
+    return faces

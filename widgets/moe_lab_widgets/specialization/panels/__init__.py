@@ -1,0 +1,1 @@
+"""The panels of the specialisation Lab's picture."""
