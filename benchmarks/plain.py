@@ -45,7 +45,7 @@ def train_separate(task: PatternTask | DigitTask, model: SeparateMoE, *, samples
     """
     n, classes, kept, batch = task.patches, task.classes, model.patches_per_expert, model.batch_size
     drawn = {
-        split: task.draw(count, trials=[trial], seed=seed, split=split)
+        split: task.sample(count, trials=[trial], seed=seed, split=split)
         for split, count in (("train", samples), ("test", 1000))
     }
     x = {split: part.patches()[0] for split, part in drawn.items()}

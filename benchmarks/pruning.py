@@ -74,7 +74,7 @@ class Given:
 
     def __init__(self, run: Run, trials: range) -> None:
         self.learner = learner(run, trials)
-        self.samples = SampleStream(run.task, trials=trials, seed=SEED).draw(run.batch)
+        self.samples = SampleStream(run.task, trials=trials, seed=SEED).sample(run.batch)
         self.room = torch.empty(len(trials) * run.task.patterns * run.batch)
 
     def __call__(self) -> None:
@@ -106,7 +106,7 @@ class Dense:
         weights = start_weights(run, [0], CPU, torch.float32)
         routers, neurons = weights.routers[0] @ self.patterns, self.patterns.T @ weights.neurons[0]
         self.at = plain.Plain(routers, neurons, weights.signs)
-        samples = SampleStream(run.task, trials=[0], seed=SEED).draw(run.batch)
+        samples = SampleStream(run.task, trials=[0], seed=SEED).sample(run.batch)
         self.tokens, self.labels = self.patterns[samples.tokens[0]], samples.labels[0]
 
     def __call__(self) -> None:

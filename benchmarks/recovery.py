@@ -18,7 +18,7 @@ from moe_lab.recovery import MixtureTask, measures
 from moe_lab.recovery.data import Samples
 from moe_lab.recovery.em import State
 from moe_lab.recovery.gridlock import JointEM, Run, Spectral
-from moe_lab.recovery.gridlock.training import draw_samples, power_starts, random_start, recover, states
+from moe_lab.recovery.gridlock.training import power_starts, random_start, recover, samples_of, states
 
 SEED = 0
 TABLE_2 = Run(model=Spectral(joint_iterations=0), task=MixtureTask(), samples=2000, trials=20, seed=SEED, device="cpu")
@@ -43,7 +43,7 @@ def run() -> list[Result]:
 
 def spectral(rounds: int = 9) -> list[Result]:
     """Table 2's spectral method: 20 trials of k=2 d=10 n=2000, power iterations and 5 EM steps of the gates."""
-    samples = draw_samples(TABLE_2)
+    samples = samples_of(TABLE_2)
     rivals: dict[str, Callable[[], Any]] = {
         "spectral": lambda: end(TABLE_2, samples),
         "loop": lambda: spectral_loop(TABLE_2, samples, plain.power),
@@ -69,7 +69,7 @@ def spectral(rounds: int = 9) -> list[Result]:
 
 def joint(rounds: int = 5) -> list[Result]:
     """Figure 3's joint EM: 10 trials of k=3 d=10 n=8000, 30 iterations."""
-    samples = draw_samples(FIGURE_3)
+    samples = samples_of(FIGURE_3)
     rivals: dict[str, Callable[[], Any]] = {
         "joint": lambda: end(FIGURE_3, samples),
         "loop": lambda: joint_loop(FIGURE_3, samples),
@@ -145,7 +145,7 @@ def large() -> None:
         seed=SEED,
         device="cpu",
     )
-    samples = draw_samples(of)
+    samples = samples_of(of)
     begin = time.process_time()
     state = end(of, samples)
     seconds = time.process_time() - begin

@@ -74,7 +74,7 @@ def learner(
     run = Run(
         model=model, task=TASK, samples=SAMPLES, trials=trials, seed=SEED, signal_basis=signal_basis, device=device
     )
-    drawn = TASK.draw(SAMPLES, trials=range(trials), seed=SEED, device=device)
+    drawn = TASK.sample(SAMPLES, trials=range(trials), seed=SEED, device=device)
     return SwitchLearner(run, model, range(trials), drawn, drawn.only(0, 1))
 
 
@@ -88,7 +88,7 @@ class PlainLoop:
 
     def __init__(self, outputs: plain.Outputs, device: str = "cpu") -> None:
         self.outputs, self.model, self.device = outputs, SwitchMoE(), device
-        samples = TASK.draw(SAMPLES, trials=[0], seed=SEED, device=device)
+        samples = TASK.sample(SAMPLES, trials=[0], seed=SEED, device=device)
         patches = samples.patches()[0]
         self.data = plain.Data(patches, samples.labels[0].float())
         filters = learner(self.model).state.experts[0].to(device)

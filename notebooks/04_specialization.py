@@ -74,7 +74,7 @@ small = {"filters": 8, "initial_scale": 8e-4}  # experts of 8 filters that start
 
 # %%
 task = ClusterTask()  # setting 3 of the paper
-drawn = task.draw(3, trials=[0], seed=SEED)
+drawn = task.sample(3, trials=[0], seed=SEED)
 products = drawn.patches()[0] @ drawn.signals[0].T  # (sample, patch, signal)
 columns = [f"{letter}{k}" for letter in "vc" for k in (1, 2, 3, 4)]
 samples = [f"{i}: y = {label:+d}" for i, label in enumerate(drawn.labels[0].tolist(), 1)]

@@ -76,7 +76,7 @@ pd.set_option("display.precision", 3, "display.max_colwidth", 90)
 
 # %%
 task = TokenTask()
-drawn = task.draw(3, trials=[0], seed=SEED)
+drawn = task.sample(3, trials=[0], seed=SEED)
 rows = [f"y = {label:+d}" for label in drawn.labels[0].int().tolist()]
 place = [f"token {int((row <= 1).nonzero()[0]) + 1} of 100 decides" for row in drawn.tokens[0]]
 pd.DataFrame(drawn.tokens[0, :, :16].numpy(), rows).assign(where=place)

@@ -71,7 +71,7 @@ torch.set_num_threads(1)  # these models are small: more threads only wait for e
 
 # %%
 task = MixtureTask()
-drawn = task.draw(5, trials=[0], seed=SEED)
+drawn = task.sample(5, trials=[0], seed=SEED)
 products = drawn.x[0] @ drawn.truth.regressors[0].T
 columns = ["<a_1, x>", "<a_2, x>", "y", "expert (hidden)"]
 rows = torch.column_stack((products, drawn.y[0], drawn.experts[0] + 1)).numpy()
@@ -345,7 +345,7 @@ pd.DataFrame(rows).T.rename_axis("n").round(3)
 # which has no mean. The share of expert 1 is 1/2. How far from it are mean and share in the typical one of 100 trials?
 
 # %%
-many = task.draw(10_000, trials=range(100), seed=SEED)
+many = task.sample(10_000, trials=range(100), seed=SEED)
 a_1, a_2 = many.truth.regressors[:, 0, :, None], many.truth.regressors[:, 1, :, None]
 ratio = (many.y - (many.x @ a_2)[..., 0]) / (many.x @ (a_1 - a_2))[..., 0]
 small = ratio <= 0.5

@@ -180,7 +180,7 @@ pd.DataFrame(rows).T.infer_objects().round(4)
 
 # %%
 weights = L4Loss().weights
-samples = PAPER_TASK.draw(200_000, trials=[0], seed=SEED)
+samples = PAPER_TASK.sample(200_000, trials=[0], seed=SEED)
 polynomials = transforms("identity", PAPER_TASK.noise)
 shares = losses.shares_of(samples.truth.gates)
 generator = torch.Generator().manual_seed(SEED)

@@ -109,9 +109,9 @@ def test_the_tiny_model_gives_a_third():
 
 def test_l_star_agrees_with_the_task():
     task = PatternTask(distractors=3)
-    drawn = task.draw(20, trials=[0], seed=0, dtype=torch.float64)
+    drawn = task.sample(20, trials=[0], seed=0, dtype=torch.float64)
     irrelevant = drawn.patches()[0][drawn.roles[0] != 0].unflatten(0, (20, -1)).numpy()
-    clean = PatternTask(distractors=3, noise=0).draw(20, trials=[0], seed=0, dtype=torch.float64)
+    clean = PatternTask(distractors=3, noise=0).sample(20, trials=[0], seed=0, dtype=torch.float64)
     patterns = clean.patches()[0][clean.roles[0] != 0].unflatten(0, (20, -1)).numpy()
     o_1, o_2 = task.class_patterns().numpy()
     assert transitions.l_star(patterns, o_1, o_2, task.gap / 2) == task.l_star == 4
@@ -135,7 +135,7 @@ def test_the_bound_on_error_share_is_reached_by_the_tight_classifier():
 def test_one_training_step_agrees_with_the_exercises():
     """Outputs, step and entropy of the engine, sample by sample, against the solutions of notebook 04."""
     model, task = SwitchMoE(experts=3, filters=2, router_noise=0.5, learning_rate=0.3), ClusterTask()
-    samples = task.draw(40, trials=[0], seed=0, dtype=torch.float64)
+    samples = task.sample(40, trials=[0], seed=0, dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
     weights, routers, noise = (
         torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -176,7 +176,7 @@ def test_pruning_agrees_with_the_exercises(fine_tuned, rho):
         pruning.pruned_output(after.T[tokens], table[tokens], signs, kept[0].numpy(), 3)
         for tokens in fine_tuned.test.tokens[0].numpy()
     ]
-    seen = fine_tuned.look(fine_tuned.pruned(kept))
+    seen = fine_tuned.evaluate(fine_tuned.pruned(kept))
     np.testing.assert_allclose(seen.output[0].numpy(), outputs, atol=1e-10)
 
 
@@ -216,7 +216,7 @@ class TestVerdict:
 
 
 def test_the_recovery_exercises_agree_with_the_engine():
-    drawn = MixtureTask(dimension=4).draw(30, trials=[0], seed=0)
+    drawn = MixtureTask(dimension=4).sample(30, trials=[0], seed=0)
     x, y, (regressors, gates) = drawn.x[0].numpy(), drawn.y[0].numpy(), vars(drawn.truth).values()
     state = em.State(1.5 * regressors, gates)
     after = em.posterior(state, drawn.x, drawn.y, activation_of("identity"), 0.1)[0]

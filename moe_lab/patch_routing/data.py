@@ -228,7 +228,7 @@ class PatternTask(Config):
         inside[:, c:] = outside
         return inside
 
-    def draw(
+    def sample(
         self,
         samples: int,
         *,
@@ -244,11 +244,11 @@ class PatternTask(Config):
           ValueError: samples is not a positive multiple of the number of classes.
         """
         check_balance(samples, self.classes)
-        drawn = [self._draw_trial(samples, trial, seed, split) for trial in trials]
+        drawn = [self._sample_trial(samples, trial, seed, split) for trial in trials]
         bank = np.stack([patches for patches, _ in drawn])
         return stack(bank, [one for _, one in drawn], torch.device(device), dtype)
 
-    def _draw_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[np.ndarray, Drawn]:
+    def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[np.ndarray, Drawn]:
         n, d, c, count = self.patches, self.dimension, self.classes, self.distractors
         labels = np.arange(samples) % c
         places = random_places(seed, trial, split, samples, n)

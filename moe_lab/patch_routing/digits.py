@@ -93,7 +93,7 @@ class DigitTask(Config):
         unit = torch.as_tensor(means / np.linalg.norm(means, axis=1, keepdims=True))
         return unit.expand(len(trials), -1, -1)
 
-    def draw(
+    def sample(
         self,
         samples: int,
         *,
@@ -109,7 +109,7 @@ class DigitTask(Config):
           ValueError: samples is not a positive multiple of the number of classes.
         """
         check_balance(samples, self.classes)
-        drawn = [self._draw_trial(samples, trial, seed, split) for trial in trials]
+        drawn = [self._sample_trial(samples, trial, seed, split) for trial in trials]
         pixels = _images(self.source, self.root, self.download).pixels
         if not self.noise:
             return stack(pixels[None], drawn, torch.device(device), dtype)
@@ -120,7 +120,7 @@ class DigitTask(Config):
             one.index = np.arange(one.index.size).reshape(one.index.shape)
         return stack(np.stack(banks), drawn, torch.device(device), dtype)
 
-    def _draw_trial(self, samples: int, trial: int, seed: int, split: Split) -> Drawn:
+    def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> Drawn:
         images = _images(self.source, self.root, self.download)
         pool = self._pool(split)
         labels = np.arange(samples) % self.classes

@@ -130,7 +130,7 @@ class Learner(ABC):
             total += torch.where(counted, loss.value, 0.0).sum(-1)
         return wrong / self.counts, total / self.counts
 
-    def examine(self) -> dict[str, Tensor]:
+    def evaluate(self) -> dict[str, Tensor]:
         """Test accuracy and routing measures of every row, over all test samples."""
         experts, _ = self.sizes
         rows, count = len(self.group), self.test.labels.shape[1]

@@ -24,7 +24,7 @@ from moe_lab.patch_routing.grid_points import run_of
 from moe_lab.patch_routing.model import JointMoE, SeparateMoE
 from moe_lab.patch_routing.phase import SUCCESS, call_of
 from moe_lab.patch_routing.run import Run, Task
-from moe_lab.patch_routing.training import draw_samples, train_batch
+from moe_lab.patch_routing.training import samples_of, train_batch
 from moe_lab.training import Snapshot
 from moe_lab.trials import choose_device
 
@@ -190,7 +190,7 @@ def _fill(filling: _Map, look: int) -> Iterator[PhaseRecord]:
     data: list[tuple[Samples, Samples]] = []  # a trial each
     for job in _jobs(list(filling.runs), filling.run.trials, look):
         while len(data) < job.first + job.trials:  # drawn when first needed: the first cells need not wait for all
-            data.append(draw_samples([filling.run.replace(first_trial=len(data), trials=1)]))
+            data.append(samples_of([filling.run.replace(first_trial=len(data), trials=1)]))
             yield filling.record(job.cells)
         own = data[job.first : job.first + job.trials]
         shared = isinstance(filling.run.task, DigitTask) and not filling.run.task.noise

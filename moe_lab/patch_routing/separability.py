@@ -42,8 +42,8 @@ def linear_separability(
     Raises:
       ValueError: samples is not a positive multiple of the number of classes.
     """
-    train = task.draw(samples, trials=[trial], seed=seed, split="train", dtype=torch.float64)
-    test = task.draw(test_samples, trials=[trial], seed=seed, split="test", dtype=torch.float64)
+    train = task.sample(samples, trials=[trial], seed=seed, split="train", dtype=torch.float64)
+    test = task.sample(test_samples, trials=[trial], seed=seed, split="test", dtype=torch.float64)
     whole = _best_linear(train.patches()[0].flatten(1), test.patches()[0].flatten(1), train.labels[0], test.labels[0])
     summed = _best_linear(train.patches()[0].sum(1), test.patches()[0].sum(1), train.labels[0], test.labels[0])
     return max(whole, summed, key=lambda found: found[0])[1]

@@ -264,7 +264,7 @@ def l_star(
     References: pmoe2023, section 4.2.
     """
     require(0 < share <= 1, "share must be greater than 0 and at most 1", share=share)
-    drawn = task.draw(samples, trials=[trial], seed=seed, dtype=torch.float64)
+    drawn = task.sample(samples, trials=[trial], seed=seed, dtype=torch.float64)
     patterns = task.signals([trial], seed)[0]
     if threshold is None:
         gap = task.gap if isinstance(task, PatternTask) else 0.0

@@ -62,7 +62,7 @@ def train_batch(runs: Sequence[Run], drawn: tuple[Samples, Samples] | None = Non
     learning_rate; all else must be the same.
 
     Args:
-      drawn: what `draw_samples(runs)` gives, where many batches train on the same data.
+      drawn: what `samples_of(runs)` gives, where many batches train on the same data.
 
     Raises:
       ValueError: no runs, or runs that differ in something else; see `train` for the rest.
@@ -73,17 +73,17 @@ def train_batch(runs: Sequence[Run], drawn: tuple[Samples, Samples] | None = Non
         rule = "runs of one batch may differ in samples, trials, patches_per_expert, experts and learning_rate only"
         require(what_is_shared(run) == first, rule, first=runs[0].code(), other=run.code())
     choose_dtype(runs[0].precision, choose_device(runs[0].device))
-    return _Training(runs, draw_samples(runs) if drawn is None else drawn).snapshots()
+    return _Training(runs, samples_of(runs) if drawn is None else drawn).snapshots()
 
 
-def draw_samples(runs: Sequence[Run]) -> tuple[Samples, Samples]:
+def samples_of(runs: Sequence[Run]) -> tuple[Samples, Samples]:
     """The training samples (as many as the largest N needs) and the test samples of all trials of the runs."""
     run, (rows, trials) = runs[0], _rows(runs)
     device = choose_device(run.device)
     draw: dict[str, Any] = {"trials": trials, "seed": run.seed, "device": device}
     draw["dtype"] = choose_dtype(run.precision, device)
-    train = run.task.draw(int(rows.samples.max()), split="train", **draw)
-    return train, run.task.draw(run.test_samples, split="test", **draw)
+    train = run.task.sample(int(rows.samples.max()), split="train", **draw)
+    return train, run.task.sample(run.test_samples, split="test", **draw)
 
 
 class _Training:
@@ -197,7 +197,7 @@ class _Training:
         """Test measures of the chosen resident rows."""
         learner = self.learner if chosen.all() else self.learner.only(np.flatnonzero(chosen))
         rows = self.resident[chosen]
-        for name, value in learner.examine().items():
+        for name, value in learner.evaluate().items():
             self._set(name, rows, value)
         kept = learner.example_kept() if self.run.measure == "every" else None
         if kept is not None:

@@ -14,7 +14,7 @@ from moe_lab.config import require
 from moe_lab.pruning.criteria import Criterion, Scores, Statistics, count, scores_of
 from moe_lab.pruning.data import Samples
 from moe_lab.pruning.learner import Learner, group_size
-from moe_lab.pruning.measures import Look, look
+from moe_lab.pruning.measures import Evaluation, evaluate
 from moe_lab.pruning.model import Weights
 from moe_lab.pruning.run import Run
 from moe_lab.pruning.select import Kept, kept_experts, pruned
@@ -50,7 +50,7 @@ class FineTuned:
     after: Weights
     diverged: Tensor
     validation_samples: int = 200
-    _later: dict[int, Look] = field(default_factory=dict, repr=False, compare=False)
+    _later: dict[int, Evaluation] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, training: Training, run: Run | None = None) -> FineTuned:
@@ -61,7 +61,9 @@ class FineTuned:
         """Samples of the trials: of "test", "validation" or any other split."""
         run, device = self.run, choose_device(self.run.device)
         dtype = choose_dtype(run.precision, device)
-        return run.task.draw(samples, trials=run.trial_numbers, seed=run.seed, split=split, device=device, dtype=dtype)
+        return run.task.sample(
+            samples, trials=run.trial_numbers, seed=run.seed, split=split, device=device, dtype=dtype
+        )
 
     @cached_property
     def test(self) -> Samples:
@@ -69,9 +71,9 @@ class FineTuned:
         return self.samples("test", self.run.test_samples)
 
     @cached_property
-    def seen(self) -> Look:
+    def evaluation(self) -> Evaluation:
         """What the fine-tuned, unpruned layer makes of the test samples."""
-        return self.look(self.after)
+        return self.evaluate(self.after)
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -81,10 +83,10 @@ class FineTuned:
         with threads_for(0, samples.labels.device):
             return count(self.after, samples, run.model, run.task, trials=run.trial_numbers, seed=run.seed)
 
-    def look(self, weights: Weights) -> Look:
+    def evaluate(self, weights: Weights) -> Evaluation:
         """What weights, pruned or not, make of the test samples."""
         with threads_for(0, weights.routers.device):
-            return look(weights, self.test, self.run.model, self.run.task)
+            return evaluate(weights, self.test, self.run.model, self.run.task)
 
     # Pruning ---------------------------------------------------------------------------------------------------------
 
@@ -125,10 +127,10 @@ class FineTuned:
         rule, shape = "kept must say for each expert of each trial whether it stays", tuple(self.after.experts.shape)
         require(kept.shape == shape, rule, kept=tuple(kept.shape), experts=shape)
         if steps and self.run.model.coupled:
-            seen = self.look(self.tuned(kept, steps))
+            seen = self.evaluate(self.tuned(kept, steps))
             votes = seen.votes
         else:
-            seen = self.tuned_whole(steps) if steps else self.seen
+            seen = self.tuned_whole(steps) if steps else self.evaluation
             votes = seen.votes * kept[:, :, None]
         right = (votes.sum(1) * seen.labels > 0).to(votes.dtype).mean(1)
         broken = self.diverged.to(right.device) | ~torch.isfinite(votes).flatten(1).all(1)
@@ -153,7 +155,7 @@ class FineTuned:
         """
         return self._trained(self.pruned(kept), steps)
 
-    def tuned_whole(self, steps: int) -> Look:
+    def tuned_whole(self, steps: int) -> Evaluation:
         """What the unpruned layer makes of the test samples after so many further steps.
 
         Where experts choose and the gradient is that of 1 - y f, no expert knows of the others, so that the experts of
@@ -166,7 +168,7 @@ class FineTuned:
         model = self.run.model
         require(not model.coupled, rule, routing=model.routing, loss=model.loss)
         if steps not in self._later:
-            self._later[steps] = self.look(self._trained(self.after, steps))
+            self._later[steps] = self.evaluate(self._trained(self.after, steps))
         return self._later[steps]
 
     def _trained(self, weights: Weights, steps: int) -> Weights:

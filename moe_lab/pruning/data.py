@@ -109,7 +109,7 @@ class TokenTask(Config):
             bases.append((basis * np.sign(np.diag(triangle))).T)
         return torch.as_tensor(np.stack(bases))
 
-    def draw(
+    def sample(
         self,
         samples: int,
         *,
@@ -124,7 +124,7 @@ class TokenTask(Config):
         Raises:
           ValueError: samples is less than 1, or there is no trial.
         """
-        return SampleStream(self, trials=trials, seed=seed, split=split, device=device, dtype=dtype).draw(samples)
+        return SampleStream(self, trials=trials, seed=seed, split=split, device=device, dtype=dtype).sample(samples)
 
 
 class SampleStream:
@@ -155,21 +155,21 @@ class SampleStream:
         self._irrelevant, self._specific = task.irrelevant, np.array(task.specific)
         self._upto = None if task.zipf == 0 else task.frequencies.cumsum()
 
-    def draw(self, samples: int) -> Samples:
+    def sample(self, samples: int) -> Samples:
         """The next samples of every trial.
 
         Raises:
           ValueError: samples is less than 1.
         """
         require(samples >= 1, "samples (N) must be at least 1", N=samples)
-        drawn = [self._draw(one, samples) for one in self._streams]
+        drawn = [self._sample(one, samples) for one in self._streams]
         tokens = torch.as_tensor(np.stack([tokens for tokens, _ in drawn]), device=self._device)
         labels = torch.as_tensor(np.stack([labels for _, labels in drawn]), device=self._device, dtype=self._dtype)
         if len(self._places) > len(drawn):
             tokens, labels = tokens[self._places], labels[self._places]
         return Samples(tokens, labels, self.task.patterns)
 
-    def _draw(self, one: np.random.Generator, samples: int) -> tuple[np.ndarray, np.ndarray]:
+    def _sample(self, one: np.random.Generator, samples: int) -> tuple[np.ndarray, np.ndarray]:
         """(N, n) tokens and (N,) labels of one trial; every sample takes n + 1 numbers of the stream."""
         n, rows = self.task.tokens, np.arange(samples)
         uniform = one.random((samples, n + 1))

@@ -59,7 +59,7 @@ class Learner:
         """Takes some steps on fresh samples."""
         while steps:
             portion = min(steps, self._portion)
-            drawn = self._samples.draw(portion * self.batch)
+            drawn = self._samples.sample(portion * self.batch)
             counts, labels = drawn.counts(self._scratch("counts", drawn.labels, self._numbers)), drawn.labels
             for begin in range(0, portion * self.batch, self.batch):
                 end = begin + self.batch

@@ -34,7 +34,7 @@ _AT_ONCE = 2**21
 """Numbers of a block of samples that are in hand at a time on a CPU: more leaves the cache."""
 
 
-class Look(NamedTuple):
+class Evaluation(NamedTuple):
     """What a layer makes of samples.
 
     Attributes:
@@ -58,7 +58,7 @@ class Look(NamedTuple):
         return (self.labels * self.output > 0).to(self.labels.dtype).mean(1)
 
 
-def look(weights: Weights, samples: Samples, model: TokenMoE, task: TokenTask) -> Look:
+def evaluate(weights: Weights, samples: Samples, model: TokenMoE, task: TokenTask) -> Evaluation:
     """Every expert's vote on every sample, and its gates on the task's patterns; block by block."""
     wide = model.width(task.tokens, task.patterns) if model.routing == "expert-choice" else task.patterns
     each = max(1, weights.trials * weights.neurons.shape[1] * wide)
@@ -71,11 +71,11 @@ def look(weights: Weights, samples: Samples, model: TokenMoE, task: TokenTask) -
         plus, minus = (routed.gate_of(pattern) for pattern in task.specific)
         parts.append((weights.signs[:, None] * routed.outputs(sums), plus, minus))
     votes, plus, minus = (torch.cat(part, dim=2) for part in zip(*parts, strict=True))
-    return Look(votes, plus, minus, samples.labels)
+    return Evaluation(votes, plus, minus, samples.labels)
 
 
-def examine(
-    weights: Weights, before: Float[Tensor, "T k d"], seen: Look, model: TokenMoE, task: TokenTask
+def measure(
+    weights: Weights, before: Float[Tensor, "T k d"], seen: Evaluation, model: TokenMoE, task: TokenTask
 ) -> dict[str, Tensor]:
     """All measures of weights but the training loss.
 

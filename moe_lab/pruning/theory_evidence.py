@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 
 from moe_lab.config import require
 from moe_lab.pruning.checkpoints import FineTuned
-from moe_lab.pruning.measures import Look, examine
+from moe_lab.pruning.measures import Evaluation, measure
 from moe_lab.pruning.model import Weights
 from moe_lab.pruning.run import Run
 
@@ -116,7 +116,7 @@ def evidence(tuned: FineTuned, trial: int = 0) -> Evidence:
     """
     one = single(tuned, trial)
     run, half = one.run, one.run.model.experts // 2
-    first, last = one.look(one.before), one.seen
+    first, last = one.evaluate(one.before), one.evaluation
     routers = one.before.routers[0].double().cpu().numpy()
     own = routers[np.arange(2 * half), np.repeat(run.task.specific, half)]
     classes = [int((first.labels == sign).sum()) for sign in (1, -1)]
@@ -152,6 +152,6 @@ def own_components(weights: Weights, run: Run) -> Float[np.ndarray, "k m"]:
     return np.asarray(own.double().cpu().numpy())
 
 
-def _measures(weights: Weights, before: Weights, seen: Look, run: Run) -> dict[str, np.ndarray]:
-    measured = examine(weights, before.routers, seen, run.model, run.task)
+def _measures(weights: Weights, before: Weights, seen: Evaluation, run: Run) -> dict[str, np.ndarray]:
+    measured = measure(weights, before.routers, seen, run.model, run.task)
     return {name: value[0].double().cpu().numpy() for name, value in measured.items() if value.ndim == 2}

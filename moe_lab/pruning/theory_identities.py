@@ -54,7 +54,7 @@ def printed_proficiency(tuned: FineTuned, trial: int = 0) -> Float[np.ndarray, "
     """
     one = single(tuned, trial)
     run, half = one.run, one.run.model.experts // 2
-    first, last = one.look(one.before), one.seen
+    first, last = one.evaluate(one.before), one.evaluation
     shares = []
     for name, sign in (("plus", 1), ("minus", -1)):
         where = (last.labels == sign)[:, None]

@@ -11,7 +11,7 @@ from torch import Tensor
 from moe_lab.origins import origin_of
 from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.learner import Learner, group_size, start_weights
-from moe_lab.pruning.measures import MEASURES, examine, look
+from moe_lab.pruning.measures import MEASURES, evaluate, measure
 from moe_lab.pruning.model import TokenMoE, Weights
 from moe_lab.pruning.run import Run
 from moe_lab.training import Snapshot
@@ -67,7 +67,7 @@ class Training:
             self._groups = [self._learner(numbers[begin : begin + size]) for begin in range(0, len(numbers), size)]
             self._before = [group.weights.clone() for group in self._groups]
         self._tests = [
-            run.task.draw(
+            run.task.sample(
                 run.test_samples,
                 trials=group.trials,
                 seed=run.seed,
@@ -124,7 +124,7 @@ class Training:
     def _measure(self) -> None:
         model, task = self.run.model, self.run.task
         measured = [
-            examine(group.weights, before.routers, look(group.weights, test, model, task), model, task)
+            measure(group.weights, before.routers, evaluate(group.weights, test, model, task), model, task)
             for group, before, test in zip(self._groups, self._before, self._tests, strict=True)
         ]
         values = {name: self._joined([part[name] for part in measured]) for name in measured[0]}

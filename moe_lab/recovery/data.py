@@ -167,7 +167,7 @@ class MixtureTask(Config):
         gates[-1] = 0
         return regressors, gates
 
-    def draw(
+    def sample(
         self,
         samples: int,
         *,
@@ -186,7 +186,7 @@ class MixtureTask(Config):
         require(len(trials) >= 1, "trials must name at least one trial", trials=list(trials))
         parameters = self.parameters(trials, seed)
         each = zip(trials, parameters.regressors.numpy(), parameters.gates.numpy(), strict=True)
-        drawn = [self._draw(samples, trial, seed, split, *truth) for trial, *truth in each]
+        drawn = [self._sample(samples, trial, seed, split, *truth) for trial, *truth in each]
         x, y, experts, means = (np.stack(part) for part in zip(*drawn, strict=True))
 
         def tensor(values: np.ndarray | Tensor) -> Tensor:
@@ -201,7 +201,7 @@ class MixtureTask(Config):
             Parameters(tensor(parameters.regressors), tensor(parameters.gates)),
         )
 
-    def _draw(
+    def _sample(
         self, samples: int, trial: int, seed: int, split: str, regressors: np.ndarray, gates: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """x, y, z and the components' means of one trial; each part has its own stream."""

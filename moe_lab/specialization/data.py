@@ -138,7 +138,7 @@ class ClusterTask(Config):
     def _data_trial(self, trial: int) -> int:
         return 0 if self.one_data_set else trial
 
-    def draw(
+    def sample(
         self,
         samples: int,
         *,
@@ -155,7 +155,7 @@ class ClusterTask(Config):
         """
         require(samples >= 1, "samples (N) must be at least 1", N=samples)
         require(len(trials) >= 1, "trials must name at least one trial", trials=list(trials))
-        drawn = [self._draw_trial(samples, trial, seed, split) for trial in trials]
+        drawn = [self._sample_trial(samples, trial, seed, split) for trial in trials]
 
         def stacked(name: str) -> Tensor:
             values = np.stack([one[name] for one in drawn])
@@ -163,7 +163,7 @@ class ClusterTask(Config):
 
         return Samples(**{field.name: stacked(field.name) for field in fields(Samples)})
 
-    def _draw_trial(self, samples: int, trial: int, seed: int, split: Split) -> dict[str, np.ndarray]:
+    def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> dict[str, np.ndarray]:
         """One trial's samples. Each part has its own stream, so that a shorter draw is a prefix of a longer one."""
         k, p, d = self.clusters, self.patches, self.dimension
 

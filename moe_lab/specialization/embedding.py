@@ -12,7 +12,7 @@ import xarray as xr
 from moe_lab.config import require
 from moe_lab.specialization.data import Samples
 from moe_lab.specialization.measures import dispatch_entropy
-from moe_lab.specialization.predictions import Answers, Trained, trained
+from moe_lab.specialization.predictions import Predictions, Trained, trained
 from moe_lab.specialization.recipes import Figure, run_of
 from moe_lab.specialization.run import Run
 
@@ -59,7 +59,7 @@ def dispatch_table(
     clusters = shown.clusters[0].cpu().numpy()
     counts = {
         "initial_dispatch": (noise[0].argmax(0), "in the first step: zero routers and router noise"),
-        "final_dispatch": (model.answer(shown, model.last_noise("train")).expert[0], "after training"),
+        "final_dispatch": (model.predict(shown, model.last_noise("train")).expert[0], "after training"),
     }
     data = xr.Dataset(
         coords={"cluster": np.arange(1, run.task.clusters + 1), "expert": np.arange(1, noise.shape[1] + 1)}
@@ -135,7 +135,7 @@ def tsne(
     base = models[0].samples("test")  # both models have the same samples
     scale = models[0].run.task.scale
     xy = embed(base, stretch, scale, perplexity, seed)
-    answers = [model.answer(base, model.last_noise("test")) for model in models]
+    answers = [model.predict(base, model.last_noise("test")) for model in models]
     places = np.linspace(-1.05, 1.05, resolution)
     data = xr.Dataset(
         {
@@ -186,7 +186,7 @@ def regions(xy: np.ndarray, outputs: np.ndarray, places: np.ndarray, neighbours:
     return np.asarray(nearest.predict(np.column_stack((across.ravel(), up.ravel())))).reshape(across.shape)
 
 
-def _answered(answers: list[Answers], models: list[Trained]) -> dict[str, Any]:
+def _answered(answers: list[Predictions], models: list[Trained]) -> dict[str, Any]:
     experts = np.stack([one.expert[0].cpu().numpy() + 1 for one in answers])
     signs = np.stack([np.where(one.output[0].cpu().numpy() > 0, 1, -1) for one in answers])
     found: dict[str, Any] = {

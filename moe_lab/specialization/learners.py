@@ -41,12 +41,12 @@ def block_size(run: Run, samples: int) -> tuple[int, int]:
     return max(1, room // samples), -(-samples // blocks)
 
 
-def draw_samples(run: Run, trials: Sequence[int], split: Split) -> Samples:
+def samples_of(run: Run, trials: Sequence[int], split: Split) -> Samples:
     """The samples that some trials of a run train on, or are tested on."""
     device = choose_device(run.device)
     dtype = choose_dtype(run.precision, device)
     count = run.samples if split == "train" else run.test_samples
-    return run.task.draw(count, trials=trials, seed=run.seed, split=split, device=device, dtype=dtype)
+    return run.task.sample(count, trials=trials, seed=run.seed, split=split, device=device, dtype=dtype)
 
 
 class Learner(ABC, Generic[AnyModel]):
@@ -96,7 +96,7 @@ class Learner(ABC, Generic[AnyModel]):
         """Takes some training steps."""
 
     @abstractmethod
-    def examine(self) -> dict[str, Tensor]:
+    def evaluate(self) -> dict[str, Tensor]:
         """All measures on the test samples and of the weights, for every trial."""
 
     @abstractmethod
@@ -172,7 +172,7 @@ class SwitchLearner(Learner[models.SwitchMoE]):
             gates = sent.at(scores.softmax(1) if self.model.objective == "paper" else noisy)
             yield block, (outputs, sent, gates * sent.at(outputs))
 
-    def examine(self) -> dict[str, Tensor]:
+    def evaluate(self) -> dict[str, Tensor]:
         counts = Counts(len(self.trials), self.model.experts, self.run.task.clusters, self.like)
         for block, (outputs, sent, winner) in self._answers("test"):
             counts.add(outputs, sent, winner, block.inputs.labels, block.inputs.clusters)
@@ -226,7 +226,7 @@ class SingleLearner(Learner[models.SingleExpert]):
             self.steps += 1
 
     @torch.no_grad()
-    def examine(self) -> dict[str, Tensor]:
+    def evaluate(self) -> dict[str, Tensor]:
         counts = Counts(len(self.trials), 1, self.run.task.clusters, self.like)
         for block in self.test:
             outputs, inputs = block.every(self.weights), block.inputs

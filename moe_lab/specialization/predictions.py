@@ -14,12 +14,12 @@ from moe_lab.config import require
 from moe_lab.specialization import model as models
 from moe_lab.specialization.data import Samples, Split
 from moe_lab.specialization.experts import dispatch, experts_for, make_inputs
-from moe_lab.specialization.learners import SwitchLearner, draw_samples
+from moe_lab.specialization.learners import SwitchLearner, samples_of
 from moe_lab.specialization.run import Run
 from moe_lab.trials import choose_device, stream, threads_for
 
 
-class Answers(NamedTuple):
+class Predictions(NamedTuple):
     """What a mixture makes of samples.
 
     Attributes:
@@ -52,9 +52,9 @@ class Trained:
 
     def samples(self, split: Split) -> Samples:
         """The samples that it was trained or tested on."""
-        return draw_samples(self.run, self.trials, split)
+        return samples_of(self.run, self.trials, split)
 
-    def answer(self, samples: Samples, noise: Float[Tensor, "T M N"] | None = None) -> Answers:
+    def predict(self, samples: Samples, noise: Float[Tensor, "T M N"] | None = None) -> Predictions:
         """Where the router sends samples, with noise on its scores if any is given, and F(x).
 
         Args:
@@ -74,7 +74,7 @@ class Trained:
         sent = dispatch(noisy)
         gates = sent.at(scores.softmax(1) if model.objective == "paper" else noisy)
         outputs = experts_for(inputs, model.activation, signs).every(self.state.experts)
-        return Answers(sent.expert, gates * sent.at(outputs))
+        return Predictions(sent.expert, gates * sent.at(outputs))
 
     def first_noise(self) -> Float[Tensor, "T M N"]:
         """r of the first training step, on the training samples."""
@@ -104,11 +104,11 @@ def trained(run: Run) -> Trained:
     trials = list(range(run.first_trial, run.first_trial + run.trials))
     with threads_for(0, device):
         learner = SwitchLearner(
-            run, run.model, trials, draw_samples(run, trials, "train"), draw_samples(run, trials, "test")
+            run, run.model, trials, samples_of(run, trials, "train"), samples_of(run, trials, "test")
         )
         learner.advance(run.last_step)
         accuracy, loss = learner.training_error()
-        measured = learner.examine() | {"train_accuracy": accuracy, "train_loss": loss}
+        measured = learner.evaluate() | {"train_accuracy": accuracy, "train_loss": loss}
     values = {name: value.detach().cpu().numpy().astype(float) for name, value in measured.items()}
     for value in values.values():
         value[~np.isfinite(values["train_loss"])] = np.nan

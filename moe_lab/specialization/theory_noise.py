@@ -39,7 +39,7 @@ class UniformNoise:
     def density_bound(self) -> float:
         return 1 / (self.high - self.low)
 
-    def draw(self, generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    def sample(self, generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         return generator.uniform(self.low, self.high, shape)
 
 
@@ -56,7 +56,7 @@ class GaussianNoise:
     def density_bound(self) -> float:
         return float(1 / (self.sigma * np.sqrt(2 * np.pi)))
 
-    def draw(self, generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    def sample(self, generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         return generator.normal(0, self.sigma, shape)
 
 
@@ -114,7 +114,7 @@ def simulated_probabilities(
 ) -> Scores:
     """`routing_probabilities` by counting; the standard error is at most .5 / sqrt(draws)."""
     require(draws >= 1, "draws must be at least 1", draws=draws)
-    drawn = noise.draw(np.random.default_rng(seed), (draws, len(scores)))
+    drawn = noise.sample(np.random.default_rng(seed), (draws, len(scores)))
     return np.bincount((scores + drawn).argmax(axis=1), minlength=len(scores)) / draws
 
 

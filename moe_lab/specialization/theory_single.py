@@ -106,7 +106,7 @@ def appendix_b(f: PatchFunction, task: ClusterTask, *, samples: int = 500, trial
 
     Both are algebra and need no assumption. That the four are equally likely, which makes an eighth of it, does.
     """
-    found = symmetrised(f, task.draw(samples, trials=[trial], seed=seed, split="test", dtype=torch.float64))
+    found = symmetrised(f, task.sample(samples, trials=[trial], seed=seed, split="test", dtype=torch.float64))
     wrong, sums = found.wrong, found.largest_sum
     true = bool((wrong >= 1).all()) and sums <= _ROUNDING * max(found.scale, 1e-300)
     return Finding(
@@ -125,7 +125,7 @@ def theorem_4_1(f: PatchFunction, task: ClusterTask, *, samples: int = 500, tria
     Counted over all signs y and epsilon of every drawn sample; where alpha and gamma are drawn alike, also over the
     exchange of the two clusters. All these are equally likely, and the bound then holds without any sampling error.
     """
-    drawn = task.draw(samples, trials=[trial], seed=seed, split="test", dtype=torch.float64)
+    drawn = task.sample(samples, trials=[trial], seed=seed, split="test", dtype=torch.float64)
     met = task.feature == task.feature_noise
     opposed = four_configurations(drawn)
     agreeing = [_agreeing(part) for part in opposed]

@@ -11,7 +11,7 @@ from torch import Tensor
 from moe_lab.origins import origin_of
 from moe_lab.specialization import model as models
 from moe_lab.specialization.data import ClusterTask
-from moe_lab.specialization.learners import Learner, SingleLearner, SwitchLearner, block_size, draw_samples
+from moe_lab.specialization.learners import Learner, SingleLearner, SwitchLearner, block_size, samples_of
 from moe_lab.specialization.measures import MEASURES
 from moe_lab.specialization.run import Run
 from moe_lab.training import Snapshot
@@ -58,7 +58,7 @@ class _Training:
 
     def _learner(self, trials: list[int]) -> Learner[Any]:
         run = self.run
-        data = draw_samples(run, trials, "train"), draw_samples(run, trials, "test")
+        data = samples_of(run, trials, "train"), samples_of(run, trials, "test")
         if isinstance(run.model, models.SwitchMoE):
             return SwitchLearner(run, run.model, trials, *data)
         return SingleLearner(run, run.model, trials, *data)
@@ -98,7 +98,7 @@ class _Training:
         return np.concatenate([part.detach().cpu().numpy() for part in parts]).astype(float)
 
     def _measure(self) -> None:
-        measured = [group.examine() for group in self.groups]
+        measured = [group.evaluate() for group in self.groups]
         values = {name: self._joined([part[name] for part in measured]) for name in measured[0]}
         if self.step == 0 or self.finished.all():
             accuracy, loss = zip(*(group.training_error() for group in self.groups), strict=True)

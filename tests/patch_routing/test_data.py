@@ -18,7 +18,7 @@ FAST = settings(max_examples=60, deadline=None)
 
 
 def drawn(task: PatternTask, samples: int = 240, trials: tuple[int, ...] = (0, 1), **more: Any) -> Samples:
-    return task.draw(samples, trials=trials, seed=3, **{"dtype": torch.float64, **more})
+    return task.sample(samples, trials=trials, seed=3, **{"dtype": torch.float64, **more})
 
 
 def patches_of(samples: Samples, role: int) -> tuple[np.ndarray, np.ndarray]:
@@ -214,7 +214,7 @@ def test_trials_and_seeds_differ() -> None:
     task = PatternTask()
     samples = drawn(task, trials=(0, 1))
     assert not torch.equal(samples.patches()[0], samples.patches()[1])
-    other = task.draw(240, trials=(0,), seed=4, dtype=torch.float64)
+    other = task.sample(240, trials=(0,), seed=4, dtype=torch.float64)
     assert not torch.equal(samples.patches()[0], other.patches()[0])
 
 

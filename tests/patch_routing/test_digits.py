@@ -29,7 +29,7 @@ def mnist_task(request: pytest.FixtureRequest) -> DigitTask:
 
 
 def drawn(task: DigitTask, samples: int = 120, trials: tuple[int, ...] = (0, 1), **more: Any) -> Samples:
-    return task.draw(samples, trials=trials, seed=3, **{"dtype": torch.float64, **more})
+    return task.sample(samples, trials=trials, seed=3, **{"dtype": torch.float64, **more})
 
 
 def images_of(task: DigitTask) -> tuple[np.ndarray, np.ndarray]:

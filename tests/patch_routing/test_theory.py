@@ -199,7 +199,7 @@ def test_l_star_counted_in_samples_is_that_of_the_task(distractors: int, geometr
 
 def test_l_star_equals_a_loop_over_the_definition() -> None:
     task = PatternTask(noise=1.0, distractors=3)
-    drawn = task.draw(60, trials=[2], seed=1, dtype=torch.float64)
+    drawn = task.sample(60, trials=[2], seed=1, dtype=torch.float64)
     o_1, o_2 = task.class_patterns().numpy()
     most = 0
     for patches, signal in zip(drawn.patches()[0].numpy(), drawn.signal[0].tolist(), strict=True):
@@ -247,7 +247,7 @@ def test_the_hyperplane_is_the_one_of_the_argument() -> None:
     o_1, o_2 = task.class_patterns().numpy()
     rows = np.vstack([task.set_centres(0, 0), o_1, o_2])
     h = np.linalg.lstsq(rows, np.r_[np.zeros(16), 1.0, -1.0], rcond=None)[0]
-    drawn = task.draw(2000, trials=[0], seed=0, split="test", dtype=torch.float64)
+    drawn = task.sample(2000, trials=[0], seed=0, split="test", dtype=torch.float64)
     values = drawn.patches()[0].numpy().sum(axis=1) @ h
     np.testing.assert_array_equal(values < 0, drawn.labels[0].numpy() == 1)
 

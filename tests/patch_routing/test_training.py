@@ -30,7 +30,7 @@ EACH = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 def by_oracle(model: models.Model, task: PatternTask, *, samples: int, epochs: int, test: int, seed: int, trial: int):
     """Algorithms 1 and 2 for one trial; shares only the drawn numbers with moe_lab. Returns test accuracy and loss."""
     drawn = {
-        split: task.draw(count, trials=[trial], seed=seed, split=split, dtype=torch.float64)
+        split: task.sample(count, trials=[trial], seed=seed, split=split, dtype=torch.float64)
         for split, count in (("train", samples), ("test", test))
     }
     x = {split: part.patches()[0] for split, part in drawn.items()}
@@ -110,11 +110,11 @@ def test_routing_measures_are_what_they_say(model):
         assert set(snapshot.values) & {"coverage", "alignment", "gate_matrix"} == set()
         return
     snapshot = next(train(model, TASK, **FAST, precision="float64"))
-    test = TASK.draw(60, trials=[1], seed=11, split="test", dtype=torch.float64)
+    test = TASK.sample(60, trials=[1], seed=11, split="test", dtype=torch.float64)
     k = model.experts if model.name == "joint" else 2
     routers = torch.as_tensor(models.initial_routers(1, 11, k, TASK.patches, TASK.dimension))
     if model.name == "separate":
-        data = TASK.draw(40, trials=[1], seed=11, dtype=torch.float64)
+        data = TASK.sample(40, trials=[1], seed=11, dtype=torch.float64)
         routers = torch.stack(routers_by_sgd(list(routers), data.patches()[0], data.labels[0].tolist(), model, 1 / 6))
     received, largest, gate_sum, load = np.zeros((k, 2)), np.zeros((k, 2)), np.zeros((k, 2)), np.zeros((k, 3))
     for sample, label, place, roles in zip(
@@ -143,7 +143,7 @@ def test_routing_measures_are_what_they_say(model):
 @EACH
 def test_examples_are_the_first_test_sample_of_each_class(model):
     first, *_, last = train(model, TASK, **FAST)
-    test = TASK.draw(2, trials=[0, 1, 2], seed=11, split="test")
+    test = TASK.sample(2, trials=[0, 1, 2], seed=11, split="test")
     assert np.array_equal(first["example_patches"], test.patches().numpy())
     assert np.array_equal(first["example_roles"], test.roles.numpy())
     assert np.array_equal(first["example_sides"], test.sides.numpy())

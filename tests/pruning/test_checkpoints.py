@@ -63,8 +63,8 @@ def test_accuracy_is_that_of_the_layer_that_is_really_pruned(tuned, name):
     one = tuned[name]
     for seed in range(4):
         kept = kept_by_chance(seed)
-        assert torch.equal(one.accuracy(kept), one.look(one.pruned(kept)).accuracy())
-    assert torch.equal(one.accuracy(torch.ones_like(kept)), one.seen.accuracy())
+        assert torch.equal(one.accuracy(kept), one.evaluate(one.pruned(kept)).accuracy())
+    assert torch.equal(one.accuracy(torch.ones_like(kept)), one.evaluation.accuracy())
 
 
 @EACH
@@ -101,7 +101,7 @@ def test_what_is_asked_again_is_not_computed_again(tuned, monkeypatch):
     one = tuned["expert-choice"]
     kept = kept_by_chance(0)
     first = one.accuracy(kept), one.accuracy(kept, 4), one.statistics
-    monkeypatch.setattr("moe_lab.pruning.checkpoints.look", None)
+    monkeypatch.setattr("moe_lab.pruning.checkpoints.evaluate", None)
     monkeypatch.setattr("moe_lab.pruning.checkpoints.Learner", None)
     monkeypatch.setattr("moe_lab.pruning.checkpoints.count", None)
     assert torch.equal(one.accuracy(kept), first[0]) and torch.equal(one.accuracy(kept, 4), first[1])
@@ -111,7 +111,7 @@ def test_what_is_asked_again_is_not_computed_again(tuned, monkeypatch):
 def test_fine_tune_measures_what_train_measures(tuned):
     for name in MODELS:
         last = final(Training(run_of(name)).snapshots())
-        np.testing.assert_array_equal(tuned[name].seen.accuracy(), last["test_accuracy"])
+        np.testing.assert_array_equal(tuned[name].evaluation.accuracy(), last["test_accuracy"])
         np.testing.assert_allclose(tuned[name].scores("router-norm-change"), last["norm_change"], rtol=1e-9, atol=1e-12)
 
 
@@ -144,7 +144,7 @@ def oracle_tuned(one: FineTuned, kept: Tensor, steps: int, trial: int) -> oracle
         smaller.signs,
         smaller.experts[trial].tolist(),
     )
-    data = TASK.draw(steps * run.batch, trials=[trial], seed=run.seed, split="post", dtype=torch.float64)
+    data = TASK.sample(steps * run.batch, trials=[trial], seed=run.seed, split="post", dtype=torch.float64)
     for step in range(steps):
         now = slice(step * run.batch, (step + 1) * run.batch)
         x, y = oracle.tokens_of(data.tokens[0, now], patterns), data.labels[0, now]
@@ -163,7 +163,7 @@ def test_fine_tuning_the_pruned_layer_is_the_papers(tuned, name):
         wanted, patterns = oracle_tuned(one, kept, 5, trial), TASK.vectors([trial], 2)[0]
         torch.testing.assert_close(found.routers[trial] @ patterns, wanted.routers, rtol=1e-9, atol=1e-9)
         torch.testing.assert_close(found.neurons[trial].mT @ patterns, wanted.neurons, rtol=1e-9, atol=1e-9)
-    accuracy = one.look(found).accuracy()
+    accuracy = one.evaluate(found).accuracy()
     assert torch.equal(one.accuracy(kept, 5), accuracy)
     assert float((found.own_routers - one.pruned(kept).own_routers).abs().max()) > 1e-3, "nothing moved"
 
@@ -193,8 +193,8 @@ def test_experts_that_choose_are_fine_tuned_apart(tuned):
         torch.testing.assert_close(alone.routers, wanted.routers, rtol=1e-12, atol=1e-13)
         torch.testing.assert_close(alone.neurons, wanted.neurons, rtol=1e-12, atol=1e-13)
         votes = one.tuned_whole(6).votes * kept[..., None]
-        torch.testing.assert_close(one.look(alone).output, votes.sum(1), rtol=1e-10, atol=1e-11)
-        assert torch.equal(one.accuracy(kept, 6), one.look(alone).accuracy())
+        torch.testing.assert_close(one.evaluate(alone).output, votes.sum(1), rtol=1e-10, atol=1e-11)
+        assert torch.equal(one.accuracy(kept, 6), one.evaluate(alone).accuracy())
 
 
 @COUPLED

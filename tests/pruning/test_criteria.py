@@ -190,7 +190,7 @@ def test_statistics_are_counted_token_by_token(routing, top, experts):
     routers = torch.randn(2, experts, 14, generator=draw, dtype=torch.float64)
     routers[0, 3] = routers[0, 1]  # ties go to the lower number
     weights = Weights.unpruned(routers, torch.zeros(2, experts, 14, 2, dtype=torch.float64))
-    samples = task.draw(40, trials=[0, 1], seed=0, dtype=torch.float64)
+    samples = task.sample(40, trials=[0, 1], seed=0, dtype=torch.float64)
     found = count(weights, samples, model, task, trials=[0, 1], seed=5)
     for name, wanted in zip(
         ("received", "top1", "confidence"), counted_by_hand(weights, samples, routing, top), strict=True
@@ -210,7 +210,7 @@ def test_an_expert_that_gets_nothing_has_no_confidence():
     routers = torch.zeros(1, 4, 4)
     routers[:, 2] = 1
     weights = Weights.unpruned(routers, torch.zeros(1, 4, 4, 1))
-    found = count(weights, task.draw(10, trials=[0], seed=0), model, task, trials=[0], seed=0)
+    found = count(weights, task.sample(10, trials=[0], seed=0), model, task, trials=[0], seed=0)
     assert found.received.tolist() == found.top1.tolist() == found.confidence.tolist() == [[0, 0, 1, 0]]
 
 
@@ -221,7 +221,7 @@ def test_statistics_of_many_samples_are_the_mean_of_each_ones():
     routers = torch.randn(1, 64, 9, generator=draw, dtype=torch.float64)
     weights = Weights.unpruned(routers, torch.zeros(1, 64, 9, 1, dtype=torch.float64))
     given: dict[str, Any] = {"trials": [0], "seed": 0}
-    samples = task.draw(80, **given, dtype=torch.float64)
+    samples = task.sample(80, **given, dtype=torch.float64)
     whole = count(weights, samples, model, task, **given)
     parts = [count(weights, samples.only(i, i + 1), model, task, **given) for i in range(80)]
     for value in (lambda one: one.received, lambda one: one.top1, lambda one: one.top1 * one.confidence):

@@ -22,7 +22,7 @@ UNLIKELY = 1e-4
 
 
 def drawn(task: TokenTask, samples: int = 200, trials: tuple[int, ...] = (0, 1), **more: Any) -> Samples:
-    return task.draw(samples, trials=trials, seed=3, **{"dtype": torch.float64, **more})
+    return task.sample(samples, trials=trials, seed=3, **{"dtype": torch.float64, **more})
 
 
 def check_definition(task: TokenTask, samples: Samples) -> None:
@@ -151,9 +151,9 @@ def test_a_short_draw_is_the_beginning_of_a_longer_one(zipf):
 def test_portions_of_a_stream_are_one_long_draw(cut, zipf):
     task = TokenTask(patterns=20, tokens=7, zipf=zipf)
     named: dict[str, Any] = {"trials": [2, 5], "seed": 3, "split": "post"}
-    stream, whole = SampleStream(task, **named), task.draw(12, **named)
+    stream, whole = SampleStream(task, **named), task.sample(12, **named)
     for begin, end in pairwise(np.cumsum([0, *cut]).tolist()):
-        assert same(stream.draw(end - begin), whole.only(begin, end))
+        assert same(stream.sample(end - begin), whole.only(begin, end))
 
 
 def test_a_trial_draws_the_same_alone_and_among_others():
@@ -167,14 +167,14 @@ def test_a_trial_named_twice_gets_its_samples_twice():
     task = TokenTask(patterns=20, tokens=7)
     stream, plain = (SampleStream(task, trials=trials, seed=3) for trials in ([4, 1, 4, 4], [4, 1]))
     for samples in (5, 3):
-        many, few = stream.draw(samples), plain.draw(samples)
+        many, few = stream.sample(samples), plain.sample(samples)
         assert torch.equal(many.tokens, few.tokens[[0, 1, 0, 0]]) and torch.equal(many.labels, few.labels[[0, 1, 0, 0]])
 
 
 def test_splits_trials_and_seeds_differ():
     task = TokenTask(patterns=20, tokens=7)
     draws = [drawn(task, trials=(trial,), split=split) for trial in (0, 1) for split in ("train", "test", "post")]
-    draws += [task.draw(200, trials=[0], seed=4)]
+    draws += [task.sample(200, trials=[0], seed=4)]
     for part in ("tokens", "labels"):
         assert len({getattr(one, part).numpy().tobytes() for one in draws}) == 7
 
@@ -206,8 +206,8 @@ def test_no_samples_are_no_draw(samples):
 
 def test_a_draw_needs_trials_that_exist():
     with pytest.raises(ValueError, match=r"^trials must name at least one trial: got trials=\[\]$"):
-        TokenTask().draw(5, trials=[], seed=0)
+        TokenTask().sample(5, trials=[], seed=0)
     with pytest.raises(ValueError, match=r"^seed and trial must be at least 0: got seed=0, trial=-1$"):
-        TokenTask().draw(5, trials=[-1], seed=0)
+        TokenTask().sample(5, trials=[-1], seed=0)
     with pytest.raises(ValueError, match=r"^seed and trial must be at least 0: got seed=-2, trial=0$"):
-        TokenTask().draw(5, trials=[0], seed=-2)
+        TokenTask().sample(5, trials=[0], seed=-2)

@@ -129,7 +129,7 @@ class TestCriteria:
         for name in names:
             np.testing.assert_array_equal(data.kept.sel(criterion=name, rho=0.5), tuned.kept(name, 0.5))
         np.testing.assert_allclose(data.norm_change, tuned.scores("router-norm-change"), atol=1e-6)
-        np.testing.assert_allclose(data.unpruned_accuracy, tuned.seen.accuracy())
+        np.testing.assert_allclose(data.unpruned_accuracy, tuned.evaluation.accuracy())
         np.testing.assert_array_equal(data.important, important_experts(START, 8, [0, 1, 2], 5))
 
     def test_what_remains_is_what_the_smaller_layer_holds(self, small):

@@ -61,7 +61,7 @@ class Case:
             scores = random_values(30 + seed, 2, 2, k // 2)
             stays = scores.argsort(-1) < kept
             self.weights = pruned(whole, stays.flatten(1), model.routing)
-        self.samples = task.draw(5 * batch, trials=TRIALS, seed=seed, dtype=dtype)
+        self.samples = task.sample(5 * batch, trials=TRIALS, seed=seed, dtype=dtype)
         self.patterns = task.vectors(TRIALS, seed)
 
     def portion(self, number: int) -> tuple[Tensor, Tensor]:

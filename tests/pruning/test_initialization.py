@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, Weights, initialization
 from moe_lab.pruning.learner import start_weights
-from moe_lab.pruning.measures import look
+from moe_lab.pruning.measures import evaluate
 from moe_lab.pruning.model import route
 from tests.pruning import oracle
 
@@ -122,8 +122,8 @@ def test_others_never_see_the_task_and_important_ones_always_do():
     """
     weights = begun(PLANTED)
     important = torch.as_tensor(initialization.important_experts(PLANTED, 10, TRIALS, seed=3))
-    samples = TASK.draw(300, trials=TRIALS, seed=3, split="test", dtype=torch.float64)
-    seen = look(weights, samples, MODEL, TASK)
+    samples = TASK.sample(300, trials=TRIALS, seed=3, split="test", dtype=torch.float64)
+    seen = evaluate(weights, samples, MODEL, TASK)
     half = torch.arange(10) < 5
     for sign, gates in ((1, seen.plus), (-1, seen.minus)):
         mine = (samples.labels == sign)[:, None].expand_as(gates)
@@ -185,7 +185,7 @@ def pretrained() -> Weights:
 def own_gate(weights: Weights, model: TokenMoE, pair: int) -> torch.Tensor:
     """(T, k) share of samples in which an expert gets its own pattern of a task with a gate of at least 1/l."""
     task = TASK.replace(pair=pair)
-    samples = task.draw(200, trials=TRIALS, seed=9, dtype=torch.float64)
+    samples = task.sample(200, trials=TRIALS, seed=9, dtype=torch.float64)
     routed = route(weights, samples.counts(), model)
     half = model.experts // 2
     shares = []
@@ -229,7 +229,7 @@ def test_each_branch_is_trained_by_the_papers_algorithm(routing, top):
         routers, neurons = first.routers[2, members] @ patterns, first.neurons[2, members].mT @ patterns
         mixture = oracle.Mixture(routers, neurons, first.signs[members], list(range(len(members))))
         own = task.replace(pair=number, tokens=start.tokens_for(model))
-        samples = own.draw(20, trials=[2], seed=3, split=f"pretrain {number}", dtype=torch.float64)
+        samples = own.sample(20, trials=[2], seed=3, split=f"pretrain {number}", dtype=torch.float64)
         for step in range(4):
             now = slice(5 * step, 5 * step + 5)
             x, labels = oracle.tokens_of(samples.tokens[0, now], patterns), samples.labels[0, now]

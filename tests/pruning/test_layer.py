@@ -11,7 +11,7 @@ from torch import Tensor
 
 from moe_lab.pruning import PlantedStart, Run, TokenMoE, TokenTask, Weights, fine_tune
 from moe_lab.pruning.layer import Layer, counted_operations, inference_seconds, operations
-from moe_lab.pruning.measures import look
+from moe_lab.pruning.measures import evaluate
 from moe_lab.pruning.select import pruned
 from tests.pruning import oracle
 
@@ -41,10 +41,10 @@ def some(plus: int, minus: int, seed: int = 1) -> Tensor:
 @EACH_ROUTING
 @pytest.mark.parametrize("counts", [(4, 4), (2, 3), (1, 1)])
 def test_the_layer_is_the_pattern_form_and_the_oracle(routing, counts):
-    model, samples = make(routing), TASK.draw(40, trials=[0, 1], seed=0, dtype=torch.float64)
+    model, samples = make(routing), TASK.sample(40, trials=[0, 1], seed=0, dtype=torch.float64)
     weights = pruned(whole(), some(*counts), routing)
     vectors = TASK.vectors([0, 1], seed=0)
-    wanted = look(weights, samples, model, TASK).output
+    wanted = evaluate(weights, samples, model, TASK).output
     for trial in range(2):
         layer = Layer(weights, trial, vectors[trial], model)
         tokens = vectors[trial][samples.tokens[trial]]
@@ -87,7 +87,7 @@ def test_gradients_flow_as_in_the_pattern_form(routing):
     """Routers and neurons learn; the head is fixed."""
     model, weights, vectors = make(routing), whole(), TASK.vectors([0, 1], seed=0)
     layer = Layer(weights, 0, vectors[0], model)
-    layer(vectors[0][TASK.draw(9, trials=[0], seed=0).tokens[0]]).sum().backward()
+    layer(vectors[0][TASK.sample(9, trials=[0], seed=0).tokens[0]]).sum().backward()
     for name, parameter in layer.named_parameters():
         assert parameter.grad is not None and parameter.grad.abs().max() > 0, name
     assert {name for name, _ in layer.named_parameters()} == {"routers", "hidden"}
@@ -132,7 +132,7 @@ def test_operations_by_hand():
 @EACH_ROUTING
 def test_who_receives_how_many_tokens(routing):
     """Token by token; an unpruned layer of token-choice hands out n l of a sample, a pruned one loses some."""
-    model, samples = make(routing), TASK.draw(20, trials=[0, 1], seed=0, dtype=torch.float64)
+    model, samples = make(routing), TASK.sample(20, trials=[0, 1], seed=0, dtype=torch.float64)
     vectors = TASK.vectors([0, 1], seed=0)
     tokens = vectors[0][samples.tokens[0]]
     for counts in ((4, 4), (1, 2)):

@@ -49,7 +49,7 @@ def test_lemma_4_1_and_4_2_in_numbers(live):
     important, change = live_important(live), live.scores("router-norm-change")
     assert change[important].min() > 1.5 * math.log(5)
     assert change[~important].abs().max() <= 0.1
-    seen, half = live.seen, 10
+    seen, half = live.evaluation, 10
     for sign, gates, group in ((1, seen.plus[:, :half], slice(0, half)), (-1, seen.minus[:, half:], slice(half, None))):
         mine = (seen.labels == sign)[:, None]
         shares = ((gates >= 0.2) & mine).sum(2) / mine.sum(2)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from moe_lab.pruning import Samples, TokenMoE, TokenTask, Weights, measures
-from moe_lab.pruning.measures import MEASURES, Look, examine, look
+from moe_lab.pruning.measures import MEASURES, Evaluation, evaluate, measure
 from moe_lab.pruning.select import pruned
 
 EACH_ROUTING = pytest.mark.parametrize("routing", ["expert-choice", "token-choice"])
@@ -90,8 +90,8 @@ def test_every_measure_by_hand(routing, top, experts, kept):
     if kept is not None:
         stays = torch.rand(2, 2, experts // 2, generator=torch.Generator().manual_seed(2)).argsort(2) < kept
         weights, start = (pruned(one, stays.flatten(1), routing) for one in (weights, start))
-    samples = TASK.draw(50, trials=[0, 1], seed=3, dtype=torch.float64)
-    found = examine(weights, start.own_routers, look(weights, samples, model, TASK), model, TASK)
+    samples = TASK.sample(50, trials=[0, 1], seed=3, dtype=torch.float64)
+    found = measure(weights, start.own_routers, evaluate(weights, samples, model, TASK), model, TASK)
     assert set(found) == set(MEASURES) - {"train_loss"}
     for trial in range(2):
         for name, wanted in by_hand(weights, start.own_routers, samples, model, TASK, trial).items():
@@ -108,8 +108,8 @@ def test_proficiency_counts_a_gate_of_exactly_one_in_l(routing, top):
     for dtype in (torch.float32, torch.float64):
         weights = Weights.unpruned(torch.full((1, 12, 8), 0.7, dtype=dtype), torch.ones(1, 12, 8, 1, dtype=dtype))
         task = TokenTask(patterns=8, tokens=top + 1)
-        samples = task.draw(30, trials=[0], seed=0, dtype=dtype)
-        found = examine(weights, weights.routers, look(weights, samples, model, task), model, task)
+        samples = task.sample(30, trials=[0], seed=0, dtype=dtype)
+        found = measure(weights, weights.routers, evaluate(weights, samples, model, task), model, task)
         served = [1.0 if routing == "expert-choice" or s < top else 0.0 for s in range(12)]  # ties: the lowest number
         assert found["proficiency"][0].tolist() == served
         for name in ("gate", "least_gate"):
@@ -119,8 +119,8 @@ def test_proficiency_counts_a_gate_of_exactly_one_in_l(routing, top):
 def test_a_class_without_samples_has_no_proficiency():
     """One test sample holds one of the two patterns; experts of the other class have nothing to be measured on."""
     model, weights = TokenMoE(experts=4, neurons=3, top=2), random_layer(4, 11, 3)
-    samples = TASK.draw(1, trials=[0, 1], seed=3, dtype=torch.float64)
-    found = examine(weights, weights.routers, look(weights, samples, model, TASK), model, TASK)
+    samples = TASK.sample(1, trials=[0, 1], seed=3, dtype=torch.float64)
+    found = measure(weights, weights.routers, evaluate(weights, samples, model, TASK), model, TASK)
     for trial in range(2):
         absent = slice(2, 4) if samples.labels[trial, 0] > 0 else slice(0, 2)
         assert found["proficiency"][trial, absent].isnan().all() and found["gate"][trial, absent].isnan().all()
@@ -132,7 +132,7 @@ def test_a_sample_that_nobody_answers_is_not_right():
     """y f = 0 is no right sign."""
     votes = torch.tensor([[[0.0, 1.0, -2.0], [0.0, -1.0, 1.0]]])
     nothing = torch.zeros_like(votes)
-    seen = Look(votes, nothing, nothing, torch.tensor([[1.0, 1.0, -1.0]]))
+    seen = Evaluation(votes, nothing, nothing, torch.tensor([[1.0, 1.0, -1.0]]))
     assert seen.output.tolist() == [[0, 0, -1]] and seen.accuracy().tolist() == pytest.approx([1 / 3])
 
 
@@ -140,8 +140,8 @@ def test_a_sample_that_nobody_answers_is_not_right():
 def test_looking_block_by_block_is_looking_at_once(routing, monkeypatch):
     """More than one block of 16, the last one shorter."""
     model, weights = TokenMoE(experts=4, neurons=3, top=2, routing=routing), random_layer(4, 11, 3)
-    samples = TASK.draw(50, trials=[0, 1], seed=3, dtype=torch.float64)
-    whole = look(weights, samples, model, TASK)
+    samples = TASK.sample(50, trials=[0, 1], seed=3, dtype=torch.float64)
+    whole = evaluate(weights, samples, model, TASK)
     monkeypatch.setattr(measures, "_AT_ONCE", 1)
-    for one, other in zip(whole, look(weights, samples, model, TASK), strict=True):
+    for one, other in zip(whole, evaluate(weights, samples, model, TASK), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-13, atol=1e-14)

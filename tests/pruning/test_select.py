@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from moe_lab.pruning import TokenMoE, TokenTask, Weights
-from moe_lab.pruning.measures import look
+from moe_lab.pruning.measures import evaluate
 from moe_lab.pruning.select import kept_experts, pruned, pruned_counts
 
 EACH_ROUTING = pytest.mark.parametrize("routing", ["expert-choice", "token-choice"])
@@ -133,9 +133,9 @@ def some(plus: int, minus: int, trials: int = 3, seed: int = 1, sizes: tuple[int
 def test_the_smaller_layer_votes_as_the_whole_one_with_the_others_silenced(routing, counts):
     """In both routings the experts that stay receive the same tokens with the same gates as before."""
     model, weights, kept = make(routing), whole(), some(*counts)
-    samples = TASK.draw(60, trials=range(3), seed=0, dtype=torch.float64)
+    samples = TASK.sample(60, trials=range(3), seed=0, dtype=torch.float64)
     smaller = pruned(weights, kept, routing)
-    before, after = look(weights, samples, model, TASK), look(smaller, samples, model, TASK)
+    before, after = evaluate(weights, samples, model, TASK), evaluate(smaller, samples, model, TASK)
     for name in ("votes", "plus", "minus"):
         wanted = getattr(before, name)[kept].view(3, sum(counts), 60)
         torch.testing.assert_close(getattr(after, name), wanted, rtol=1e-12, atol=1e-13)

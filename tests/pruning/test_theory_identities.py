@@ -53,7 +53,7 @@ def test_one_fine_tuning_serves_every_pruning() -> None:
     tuned = tuned_with(TokenMoE(experts=8, top=3), start=PlantedStart(favourites=4, others_norm=2.0), steps=10)
     for criterion in ("random", "router-magnitude"):
         kept = tuned.kept(criterion, 0.5)
-        apart = tuned.look(tuned.tuned(kept, 15)).accuracy()
+        apart = tuned.evaluate(tuned.tuned(kept, 15)).accuracy()
         np.testing.assert_array_equal(tuned.accuracy(kept, 15).numpy(), apart.numpy())
 
 

@@ -75,7 +75,7 @@ def test_a_training_is_the_papers_algorithm(name):
         routers, neurons = weights.routers[trial] @ patterns, weights.neurons[trial].mT @ patterns
         mixture = start = oracle.Mixture(routers, neurons, signs, list(range(6)))
         data = {
-            split: TASK.draw(count, trials=[trial], seed=11, split=split, dtype=torch.float64)
+            split: TASK.sample(count, trials=[trial], seed=11, split=split, dtype=torch.float64)
             for split, count in (("train", 48), ("test", 60))
         }
         x = {split: oracle.tokens_of(part.tokens[0], patterns) for split, part in data.items()}

@@ -38,7 +38,7 @@ def test_orthogonal_gates_and_orthonormal_regressors():
 @pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
 def test_y_is_the_chosen_experts_answer_and_noise(activation):
     task = MixtureTask(experts=3, dimension=5, noise=0.3, activation=activation)
-    drawn = task.draw(20_000, **DRAW)
+    drawn = task.sample(20_000, **DRAW)
     assert len(drawn) == 20_000 and drawn.x.shape == (3, 20_000, 5)
     for trial in range(3):
         x, a = drawn.x[trial].numpy(), drawn.truth.regressors[trial].numpy()[drawn.experts[trial].numpy()]
@@ -51,7 +51,7 @@ def test_y_is_the_chosen_experts_answer_and_noise(activation):
 def test_experts_are_drawn_by_the_gate(share):
     """1{z = i} - softmax_i(<w, x>) has mean 0, alone and times x: within 5 standard errors."""
     task = MixtureTask(experts=4, dimension=5, gate_norm=2.0, first_share=share)
-    drawn = task.draw(30_000, **DRAW)
+    drawn = task.sample(30_000, **DRAW)
     for trial in range(3):
         x, w = drawn.x[trial].numpy(), drawn.truth.gates[trial].numpy()
         powers = np.exp(x @ w.T)
@@ -64,7 +64,7 @@ def test_experts_are_drawn_by_the_gate(share):
 
 
 def test_gaussian_inputs():
-    drawn = MixtureTask(dimension=4).draw(40_000, **DRAW)
+    drawn = MixtureTask(dimension=4).sample(40_000, **DRAW)
     assert drawn.inputs.gaussian and not drawn.inputs.means.any() and (drawn.inputs.shares == 1).all()
     assert abs(drawn.x.mean(1)).max() < 0.03
     covariance = drawn.x.mT @ drawn.x / 40_000
@@ -73,7 +73,7 @@ def test_gaussian_inputs():
 
 
 def test_inputs_from_two_gaussians():
-    drawn = MixtureTask(dimension=4, first_share=0.3).draw(40_000, **DRAW)
+    drawn = MixtureTask(dimension=4, first_share=0.3).sample(40_000, **DRAW)
     inputs = drawn.inputs
     assert not inputs.gaussian and inputs.means.shape == (3, 2, 4)
     torch.testing.assert_close(inputs.means.norm(dim=2), torch.ones(3, 2, dtype=torch.float64))
@@ -86,7 +86,7 @@ def test_inputs_from_two_gaussians():
 
 
 def test_responsibilities_are_bayes_rule():
-    inputs = MixtureTask(dimension=3, first_share=0.8).draw(20, **DRAW).inputs
+    inputs = MixtureTask(dimension=3, first_share=0.8).sample(20, **DRAW).inputs
     for trial in range(3):
         for point, found in zip(inputs.x[trial], inputs.responsibilities()[trial], strict=True):
             parts = [
@@ -100,7 +100,7 @@ def test_responsibilities_are_bayes_rule():
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 def test_score_functions_are_derivatives_of_the_density(order, share):
     """(-1)^m p^(m) / p along a direction, which is |a|^m S_m at the unit vector; directions of any length."""
-    inputs = MixtureTask(dimension=5, first_share=share).draw(6, trials=range(2), seed=1).inputs
+    inputs = MixtureTask(dimension=5, first_share=share).sample(6, trials=range(2), seed=1).inputs
     directions = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     found = inputs.hermite(directions, order)
     assert found.shape == (2, 6, 3)
@@ -126,7 +126,7 @@ def test_score_functions_of_three_components():
 
 @pytest.mark.parametrize("order", [0, 5, -1])
 def test_there_are_four_orders(order):
-    inputs = MixtureTask(dimension=3).draw(2, **DRAW).inputs
+    inputs = MixtureTask(dimension=3).sample(2, **DRAW).inputs
     with pytest.raises(ValueError, match=rf"^order of a score function must be 1, 2, 3 or 4: got order={order}$"):
         inputs.hermite(torch.ones(3, 1, 3, dtype=torch.float64), order)
 
@@ -137,7 +137,7 @@ def test_there_are_four_orders(order):
 @pytest.mark.parametrize("share", [None, 0.5])
 def test_samples_are_the_first_of_any_longer_draw(share):
     task = MixtureTask(experts=3, dimension=5, first_share=share)
-    few, many = task.draw(30, trials=[1, 4], seed=2), task.draw(90, trials=[0, 1, 4], seed=2)
+    few, many = task.sample(30, trials=[1, 4], seed=2), task.sample(90, trials=[0, 1, 4], seed=2)
     torch.testing.assert_close(few.x, many.x[1:, :30], rtol=0, atol=0)
     assert (few.y == many.y[1:, :30]).all() and (few.experts == many.experts[1:, :30]).all()
     assert (few.truth.gates == many.truth.gates[1:]).all() and (few.inputs.means == many.inputs.means[1:]).all()
@@ -145,17 +145,17 @@ def test_samples_are_the_first_of_any_longer_draw(share):
 
 def test_splits_trials_and_seeds_differ_and_share_what_they_should():
     task = MixtureTask(first_share=0.5)
-    train, test = task.draw(30, **DRAW), task.draw(30, **DRAW, split="test")
+    train, test = task.sample(30, **DRAW), task.sample(30, **DRAW, split="test")
     assert (train.x != test.x).all() and (train.y != test.y).all()
     assert (train.truth.regressors == test.truth.regressors).all() and (train.inputs.means == test.inputs.means).all()
-    other = task.draw(30, trials=range(3), seed=6)
+    other = task.sample(30, trials=range(3), seed=6)
     assert (train.x != other.x).all() and (train.truth.gates[:, 0] != other.truth.gates[:, 0]).all()
     assert (train.x[0] != train.x[1]).all()
 
 
 def test_a_changed_setting_leaves_the_other_draws_alone():
     """Noise scales, R scales: the same samples, but for what they change."""
-    one, two = (MixtureTask(noise=noise).draw(50, **DRAW) for noise in (0.1, 0.4))
+    one, two = (MixtureTask(noise=noise).sample(50, **DRAW) for noise in (0.1, 0.4))
     answer = (one.x * one.truth.regressors.gather(1, one.experts[..., None].expand(-1, -1, 10))).sum(2)
     assert (one.x == two.x).all() and (one.experts == two.experts).all()
     torch.testing.assert_close(4 * (one.y - answer), two.y - answer)
@@ -165,7 +165,7 @@ def test_a_changed_setting_leaves_the_other_draws_alone():
 
 def test_float32_is_the_cast_of_float64():
     task = MixtureTask(first_share=0.5)
-    double, single = (task.draw(40, **DRAW, dtype=dtype) for dtype in (torch.float64, torch.float32))
+    double, single = (task.sample(40, **DRAW, dtype=dtype) for dtype in (torch.float64, torch.float32))
     assert single.x.dtype == single.y.dtype == single.truth.gates.dtype == single.inputs.shares.dtype == torch.float32
     assert (double.x.float() == single.x).all() and (double.y.float() == single.y).all()
     assert (double.experts == single.experts).all()

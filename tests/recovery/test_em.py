@@ -21,7 +21,7 @@ TRIALS = 2
 
 def case(k: int = 3, d: int = 4, samples: int = 120, activation: str = "identity", noise: float = 0.3) -> Samples:
     task = MixtureTask(experts=k, dimension=d, activation=activation, noise=noise)
-    return task.draw(samples, trials=range(TRIALS), seed=7)
+    return task.sample(samples, trials=range(TRIALS), seed=7)
 
 
 def somewhere(k: int, d: int, seed: int = 0) -> State:

@@ -26,12 +26,12 @@ def cosines(samples: Samples, g: str = "identity", **given: bool) -> np.ndarray:
 
 @functools.cache
 def many(samples: int = 50_000, **task) -> Samples:
-    return MixtureTask(**{"gating": "orthogonal", **task}).draw(samples, trials=range(4), seed=5)
+    return MixtureTask(**{"gating": "orthogonal", **task}).sample(samples, trials=range(4), seed=5)
 
 
 class TestTheMoment:
     def test_it_is_minus_theorem_3s(self):
-        data = MixtureTask().draw(500, trials=range(3), seed=1)
+        data = MixtureTask().sample(500, trials=range(3), seed=1)
         for t in range(3):
             x, y, (a_1, a_2) = data.x[t].numpy(), data.y[t].numpy(), data.truth.regressors[t].numpy()
             ratio = (y - x @ a_2) / (x @ (a_1 - a_2))
@@ -86,7 +86,7 @@ class TestTheMoment:
         assert max(worst["orthogonal", 0.1], worst["orthogonal", 0.5]) < 6
 
     def test_k_is_two(self):
-        data = MixtureTask(experts=3).draw(50, trials=[0], seed=0)
+        data = MixtureTask(experts=3).sample(50, trials=[0], seed=0)
         with pytest.raises(ValueError, match=r"^gates by moments \(theorem 3\) need experts \(k\) = 2: got k=3$"):
             gate_by_moments(data.truth.regressors, data.inputs, data.y, LINEAR)
         with pytest.raises(ConfigError, match=r"need experts \(k\) = 2: got gate_step='moments', k=3$"):
@@ -133,7 +133,7 @@ class TestFigure:
     def test_true_regressors_are_the_true_ones(self):
         how = {"task": {"experts": 2}, "settings": {"samples": 300}, "iterations": None}
         (found,) = gate_cells([{"method": "moments", "regressors": "true"}], trials=2, seed=4, **how)
-        data = MixtureTask().draw(300, trials=range(2), seed=4)
+        data = MixtureTask().sample(300, trials=range(2), seed=4)
         np.testing.assert_allclose(found["gating_fit"][0], np.abs(cosines(data)), rtol=1e-9)
 
     def test_tables_take_it_and_curves_do_not(self):

@@ -47,7 +47,7 @@ def worst_cosine(found: Tensor, truth: Tensor) -> float:
 @EACH_LAW
 def test_moments_are_the_brute_force_ones(share):
     """Entry by entry, sample by sample; T3 contracted with any directions, on three sides and on two."""
-    inputs = MixtureTask(experts=2, dimension=4, first_share=share).draw(9, trials=range(2), seed=0).inputs
+    inputs = MixtureTask(experts=2, dimension=4, first_share=share).sample(9, trials=range(2), seed=0).inputs
     weights, whiten, along = random_values(1, 2, 9), random_values(2, 2, 4, 3), random_values(3, 2, 2, 4)
     second, third = tensors.second_moment(inputs, weights), tensors.third_moment(inputs, weights, whiten)
     two_sides = tensors.third_moment_along(inputs, weights, along)
@@ -68,7 +68,7 @@ def test_moments_are_the_regressors_alone(activation, gating):
     """Theorem 1: T2 = c2 sum p_i a_i a_i^T and T3 = c3 sum p_i a_i^(x)3, up to sampling noise, for x ~ N(0, I)."""
     k = 2 if gating == "random" else 3  # beyond k = 2, gates must be orthogonal to the regressors
     task = MixtureTask(experts=k, dimension=4, activation=activation, gating=gating, gate_norm=2)
-    blocks = [task.draw(25_000, trials=[0], seed=0, split=f"block {i}") for i in range(16)]
+    blocks = [task.sample(25_000, trials=[0], seed=0, split=f"block {i}") for i in range(16)]
     found = transforms(activation, task.noise)
     identity = torch.eye(4, dtype=torch.float64)[None]
     two = torch.cat([tensors.second_moment(one.inputs, found.p2(one.y)) for one in blocks])
@@ -97,7 +97,7 @@ class Largest(TorchDispatchMode):
 
 def test_no_whole_third_moment():
     """d=200: T3 would have 8,000,000 numbers. The largest here are n x k^2 and d x d."""
-    inputs = MixtureTask(experts=5, dimension=200).draw(1000, trials=[0], seed=0).inputs
+    inputs = MixtureTask(experts=5, dimension=200).sample(1000, trials=[0], seed=0).inputs
     y, starts = random_values(0, 1, 1000), random_values(1, 1, 20, 5)
     with Largest() as largest:
         *_, last = find_regressors(inputs, y, 5, transforms("identity", 0.1), Spectral(), starts, watch=False)
@@ -220,7 +220,7 @@ def test_tails_are_cut_softly():
 @pytest.mark.parametrize("activation", ["identity", "relu", "tanh"])
 def test_signs_come_from_the_third_moment(activation):
     task = MixtureTask(activation=activation, gating="orthogonal")
-    drawn = task.draw(30_000, trials=range(4), seed=0)
+    drawn = task.sample(30_000, trials=range(4), seed=0)
     flips = torch.tensor([[1.0, -1], [-1, 1], [-1, -1], [1, 1]], dtype=torch.float64)[..., None]
     found = tensors.oriented(drawn.truth.regressors * flips, drawn.inputs, drawn.y, transforms(task.g, task.noise))
     torch.testing.assert_close(found, drawn.truth.regressors)
@@ -228,7 +228,7 @@ def test_signs_come_from_the_third_moment(activation):
 
 def test_a_negative_strength_turns_nothing():
     """-g has the opposite c3 for even powers of its own; regressors of y = -relu(<a, x>) come with their own sign."""
-    drawn = MixtureTask(activation="relu", gating="orthogonal").draw(20_000, trials=range(2), seed=0)
+    drawn = MixtureTask(activation="relu", gating="orthogonal").sample(20_000, trials=range(2), seed=0)
     falling = transforms(Activation("falling", lambda z: -torch.relu(z), (0.0,)), 0.1)
     assert falling.p3.strength == pytest.approx(-transforms("relu", 0.1).p3.strength, abs=1e-9)
     starts = random_values(0, 2, 20, 2)
@@ -251,7 +251,7 @@ def test_a_negative_strength_turns_nothing():
 )
 def test_regressors_are_found(method, share):
     task = MixtureTask(experts=3, dimension=6, gating="orthogonal", first_share=share)
-    drawn = task.draw(30_000, trials=range(2), seed=0)
+    drawn = task.sample(30_000, trials=range(2), seed=0)
     power = method.decomposition == "power"
     starts = random_values(1, 2, 10 if power else 10 * 3, 3 if power else 6)
     found = list(find_regressors(drawn.inputs, drawn.y, 3, transforms("identity", 0.1), method, starts))
@@ -264,7 +264,7 @@ def test_regressors_are_found(method, share):
 
 def test_plain_y_has_the_gate_in_its_third_moment():
     """Without P3, what is found is not the regressors (eq. 3)."""
-    drawn = MixtureTask(gate_norm=3).draw(40_000, trials=range(4), seed=0)
+    drawn = MixtureTask(gate_norm=3).sample(40_000, trials=range(4), seed=0)
     starts = random_values(1, 4, 20, 2)
     given = drawn.inputs, drawn.y, 2, transforms("identity", 0.1)
     *_, right = find_regressors(*given, Spectral(robust=False), starts, watch=False)
@@ -275,7 +275,7 @@ def test_plain_y_has_the_gate_in_its_third_moment():
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
 def test_data_must_be_finite(broken):
-    drawn = MixtureTask().draw(50, trials=range(2), seed=0)
+    drawn = MixtureTask().sample(50, trials=range(2), seed=0)
     y, x = drawn.y.clone(), drawn.x.clone()
     y[1, 3], x[0, 2, 1] = broken, broken
     for inputs, values in ((drawn.inputs, y), (replace(drawn.inputs, x=x), drawn.y)):
@@ -287,6 +287,6 @@ def test_data_must_be_finite(broken):
 
 @pytest.mark.parametrize("k", [0, 11])
 def test_k_is_at_most_d(k):
-    drawn = MixtureTask().draw(50, trials=range(2), seed=0)
+    drawn = MixtureTask().sample(50, trials=range(2), seed=0)
     with pytest.raises(ValueError, match=rf"^experts \(k\) must be between 1 and dimension \(d\): got k={k}, d=10$"):
         tensors.check_samples(drawn.inputs, drawn.y, k)

@@ -19,7 +19,7 @@ MANY = 20_000
 
 
 def drawn(task: ClusterTask, samples: int = 200, trials: tuple[int, ...] = (0, 1), **more: Any) -> Samples:
-    return task.draw(samples, trials=trials, seed=3, **{"dtype": torch.float64, **more})
+    return task.sample(samples, trials=trials, seed=3, **{"dtype": torch.float64, **more})
 
 
 def parts(samples: Samples) -> list[torch.Tensor]:
@@ -246,7 +246,7 @@ def test_training_and_test_samples_share_the_signals_and_nothing_else():
 
 
 def test_trials_and_seeds_differ():
-    samples, other = drawn(ClusterTask()), ClusterTask().draw(200, trials=(0,), seed=4, dtype=torch.float64)
+    samples, other = drawn(ClusterTask()), ClusterTask().sample(200, trials=(0,), seed=4, dtype=torch.float64)
     for part in [samples.signals, *parts(samples)]:
         assert not torch.equal(part[0], part[1])
     assert not torch.equal(samples.signals[0], other.signals[0]) and not torch.equal(samples.noise[0], other.noise[0])

@@ -36,7 +36,7 @@ class TestAnswers:
         run = run_of(objective, activation)
         last, model = final(train_run(run)), trained(run)
         test = model.samples("test")
-        answers = model.answer(test, model.last_noise("test"))
+        answers = model.predict(test, model.last_noise("test"))
         right = (torch.sign(answers.output) == test.labels).double().mean(1)
         np.testing.assert_allclose(right, last["test_accuracy"])
         counts = torch.zeros(3, 4, 8, dtype=torch.float64)
@@ -54,7 +54,7 @@ class TestAnswers:
         model = trained(run)
         test = model.samples("test")
         filters, routers = model.state.experts[0], model.state.routers[0]
-        answers = model.answer(test)
+        answers = model.predict(test)
         for sample in range(20):
             patches = test.patches()[0, sample]
             scores = (patches @ routers.T).sum(0)
@@ -70,10 +70,10 @@ class TestAnswers:
 
     def test_other_samples_of_the_same_trials(self):
         model = trained(run_of("paper", "cubic"))
-        shown = model.run.task.draw(40, trials=[0, 1, 2], seed=99)
-        assert model.answer(shown).output.shape == (3, 40)
+        shown = model.run.task.sample(40, trials=[0, 1, 2], seed=99)
+        assert model.predict(shown).output.shape == (3, 40)
         with pytest.raises(ValueError, match="drawn for the trials of the run: got trials=3, drawn=2"):
-            model.answer(model.run.task.draw(40, trials=[0, 1], seed=99))
+            model.predict(model.run.task.sample(40, trials=[0, 1], seed=99))
 
     def test_diverged_trials_measure_nan(self):
         task = ClusterTask(scale=1e6, feature=(1e3, 1e3))
@@ -91,7 +91,7 @@ class TestDispatchTable:
         assert data.final_dispatch.dims == data.initial_dispatch.dims == ("cluster", "expert")
         assert float(data.final_dispatch.sum()) == float(data.initial_dispatch.sum()) == 400
         assert data.initial_dispatch.sum("expert").equals(data.final_dispatch.sum("expert"))  # the same samples
-        clusters = ClusterTask.setting(1).draw(400, trials=[0], seed=3).clusters[0]
+        clusters = ClusterTask.setting(1).sample(400, trials=[0], seed=3).clusters[0]
         np.testing.assert_array_equal(data.final_dispatch.sum("expert"), np.bincount(clusters))
 
     def test_first_step_is_decided_by_its_noise_alone(self):
@@ -158,7 +158,7 @@ class TestFigure1:
             )
 
     def test_samples_and_ranges_are_the_captions(self, one):
-        drawn = ClusterTask(**RANGES).draw(80, trials=[1], seed=3, split="test")
+        drawn = ClusterTask(**RANGES).sample(80, trials=[1], seed=3, split="test")
         np.testing.assert_array_equal(one.cluster, drawn.clusters[0] + 1)
         np.testing.assert_array_equal(one.label, drawn.labels[0])
         task = json.loads(one.attrs["config"])[0]["task"]
@@ -200,7 +200,7 @@ class TestPieces:
                 return rows[:, :2]
 
         monkeypatch.setattr("sklearn.manifold.TSNE", Plane)
-        drawn = ClusterTask(scale=10.0).draw(30, trials=[0], seed=0, dtype=torch.float64)
+        drawn = ClusterTask(scale=10.0).sample(30, trials=[0], seed=0, dtype=torch.float64)
         xy = embed(drawn, 3.0, 10.0, 5.0, 3)
         (rows,) = seen
         parts = rows.reshape(30, 4, 50)

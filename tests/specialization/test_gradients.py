@@ -63,7 +63,7 @@ class Case:
     def __init__(
         self, model: SwitchMoE, task: ClusterTask, samples: int = 48, *, noise: str = "values", dtype=torch.float64
     ) -> None:
-        self.model, self.samples = model, task.draw(samples, trials=(0, 1), seed=5, dtype=dtype)
+        self.model, self.samples = model, task.sample(samples, trials=(0, 1), seed=5, dtype=dtype)
         biases, experts, d = model.biases, model.experts, task.dimension
         filters = 0.2 * random_values(1, 2, experts, model.filters, d + biases)
         routers = 0.3 * random_values(2, 2, experts, d + biases)
@@ -80,7 +80,7 @@ class Case:
         self.rules = oracle.Rules(
             model.activation, model.objective, model.learning_rate, model.router_learning_rate, model.load_balancing
         )
-        self.exact = task.draw(samples, trials=(0, 1), seed=5, dtype=torch.float64)
+        self.exact = task.sample(samples, trials=(0, 1), seed=5, dtype=torch.float64)
 
     def blocks(self, bind: Form, sizes: Sequence[int]) -> list[forms.Experts]:
         ends = torch.tensor([0, *sizes]).cumsum(0).tolist()
@@ -330,7 +330,7 @@ def test_the_single_expert_is_adams(activation, patches, biases, monkeypatch):
     model = SingleExpert(filters=6, activation=activation, learning_rate=0.02, weight_decay=0.01, biases=biases)
     task = small(patches, scale=2)
     run = Run(model=model, task=task, samples=260, trials=2, precision="float64", device="cpu")
-    samples = task.draw(260, trials=(0, 1), seed=0, dtype=torch.float64)
+    samples = task.sample(260, trials=(0, 1), seed=0, dtype=torch.float64)
     monkeypatch.setattr(learners, "_NUMBERS_AT_ONCE", 1)  # blocks of 256 samples
     learner = learners.SingleLearner(run, model, (0, 1), samples, samples.only(0, 10))
     assert len(learner.train) == 2

@@ -138,12 +138,12 @@ def test_a_learners_measures_by_brute_force(activation, objective):
     model = make(experts=4, filters=4, activation=activation, initial_scale=0.1, learning_rate=0.05)
     run = Run(model=model, task=TASK, **SETTINGS)
     data = [
-        TASK.draw(n, trials=range(2), seed=7, split=split, dtype=torch.float64)
+        TASK.sample(n, trials=range(2), seed=7, split=split, dtype=torch.float64)
         for n, split in ((60, "train"), (90, "test"))
     ]
     learner = learners.SwitchLearner(run, model, range(2), *data)
     learner.advance(15)
-    found = learner.examine()
+    found = learner.evaluate()
     rules = oracle.Rules(activation, objective, 1, 1)
     test = data[1]
     for t in range(2):
@@ -183,7 +183,7 @@ def test_every_measure_is_recorded_with_its_axes_and_adds_up():
         assert value.shape == (2, *(sizes[dim] for dim in MEASURES[name].dims)), name
         assert last.measures[name] == MEASURES[name] and MEASURES[name].meaning
     assert last["dispatch"].sum((1, 2)).tolist() == [90, 90]
-    test = TASK.draw(90, trials=range(2), seed=7, split="test")
+    test = TASK.sample(90, trials=range(2), seed=7, split="test")
     for t in range(2):
         assert last["dispatch"][t].sum(1).tolist() == torch.bincount(test.clusters[t], minlength=3).tolist()
     np.testing.assert_allclose(last["expert_load"].sum(1), 1)

@@ -159,13 +159,13 @@ def test_there_are_four_settings(number):
 
 def test_bad_draws():
     with pytest.raises(ValueError, match=r"^samples \(N\) must be at least 1: got N=0$"):
-        ClusterTask().draw(0, trials=[0], seed=0)
+        ClusterTask().sample(0, trials=[0], seed=0)
     with pytest.raises(ValueError, match=r"^seed and trial must be at least 0: got seed=0, trial=-1$"):
-        ClusterTask().draw(5, trials=[-1], seed=0)
+        ClusterTask().sample(5, trials=[-1], seed=0)
 
 
 def test_no_signal_basis_where_there_is_none():
-    samples = ClusterTask().draw(5, trials=[0], seed=0)
+    samples = ClusterTask().sample(5, trials=[0], seed=0)
     for activation, biases in (("tanh", False), ("relu", True)):
         sentence = rf"^signal_basis needs .*: got activation='{activation}', biases={biases}$"
         with pytest.raises(ValueError, match=sentence):

@@ -95,11 +95,11 @@ def test_tight_classifier_is_right_on_exactly_seven_eighths(clusters: int) -> No
 def test_tight_classifier_on_drawn_samples(patches: int, clusters: int, ranges: tuple[float, float]) -> None:
     task = CONSTANT.replace(patches=patches, clusters=clusters, feature=ranges, feature_noise=ranges)
     f = tight_classifier(signals_of(task))
-    drawn = task.draw(4000, trials=[0], seed=0, dtype=torch.float64)
+    drawn = task.sample(4000, trials=[0], seed=0, dtype=torch.float64)
     assert additive_accuracy(f, drawn) == pytest.approx(7 / 8, abs=5 * np.sqrt(7 / 64 / 4000))
     found = theorem_4_1(f, task)
     assert found.holds and found["test error"] == 1 / 8
-    assert additive_accuracy(f, task.draw(500, trials=[0], seed=0)) > 0.8  # float32 samples
+    assert additive_accuracy(f, task.sample(500, trials=[0], seed=0)) > 0.8  # float32 samples
 
 
 def test_tight_classifier_reads_directions_only() -> None:
@@ -115,7 +115,7 @@ def test_tight_classifier_reads_directions_only() -> None:
 
 def test_four_configurations_are_those_of_the_proof() -> None:
     task = ClusterTask(patches=4)
-    drawn = task.draw(6, trials=[0, 1], seed=3, dtype=torch.float64)
+    drawn = task.sample(6, trials=[0, 1], seed=3, dtype=torch.float64)
     t, i = 1, 4
     y, k, other = (int(part[t, i]) for part in (drawn.labels, drawn.clusters, drawn.others))
     alpha, beta, gamma = drawn.strengths[t, i].abs()
@@ -177,7 +177,7 @@ def test_a_function_of_the_wrong_shape_is_refused() -> None:
 
 
 def test_wrong_counts_ties_within_rounding() -> None:
-    found = symmetrised(lambda patches: torch.zeros(len(patches)), CONSTANT.draw(5, trials=[0], seed=0))
+    found = symmetrised(lambda patches: torch.zeros(len(patches)), CONSTANT.sample(5, trials=[0], seed=0))
     assert bool((found.wrong == 4).all())
     nudged = replace(found, margins=torch.tensor([[[1.0, 1e-12, -1.0, 0.5]]]))
     assert float(nudged.wrong) == 2

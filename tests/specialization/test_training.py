@@ -45,12 +45,12 @@ class Noise:
         self.model, self.seed, self.trial = model, seed, trial
         self.training = stream(seed, trial, "router noise")
 
-    def draw(self, draws: np.random.Generator, samples: int) -> torch.Tensor:
+    def sample(self, draws: np.random.Generator, samples: int) -> torch.Tensor:
         drawn = draws.random((self.model.experts, samples), dtype=np.float32)
         return torch.as_tensor(drawn).double().T * self.model.router_noise
 
     def measuring(self, split: str, samples: int) -> torch.Tensor:
-        drawn = self.draw(stream(self.seed, self.trial, f"{split} noise"), samples)
+        drawn = self.sample(stream(self.seed, self.trial, f"{split} noise"), samples)
         return drawn if self.model.objective == "authors" else torch.zeros_like(drawn)
 
 
@@ -64,7 +64,7 @@ def test_a_training_is_the_papers_algorithm(activation, objective):
     snapshots = list(train(model, TASK, **FAST, precision="float64", record_every=1))
     assert snapshots[-1].steps.tolist() == [8] * 3
     for trial in range(3):
-        data = TASK.draw(80, trials=[trial], seed=11, dtype=torch.float64)
+        data = TASK.sample(80, trials=[trial], seed=11, dtype=torch.float64)
         patches, labels = data.patches()[0], data.labels[0].double()
         filters = torch.as_tensor(models.initial_experts(trial, 11, model, 16))
         biases = filters[..., -1] if objective == "authors" else None
@@ -73,11 +73,11 @@ def test_a_training_is_the_papers_algorithm(activation, objective):
         for snapshot in snapshots:
             if snapshot.step in (0, 8):  # as it is now
                 if snapshot.step:
-                    mixture, *_ = oracle.step(patches, labels, noise.draw(noise.training, 80), mixture, rules)
+                    mixture, *_ = oracle.step(patches, labels, noise.sample(noise.training, 80), mixture, rules)
                 value, margins = oracle.loss(patches, labels, noise.measuring("train", 80), mixture, rules)
                 loss = float(value)
             else:  # as it was when the step began
-                mixture, loss, margins = oracle.step(patches, labels, noise.draw(noise.training, 80), mixture, rules)
+                mixture, loss, margins = oracle.step(patches, labels, noise.sample(noise.training, 80), mixture, rules)
             assert snapshot["train_loss"][trial] == pytest.approx(loss, rel=1e-9)
             assert snapshot["train_accuracy"][trial] == pytest.approx(float((margins > 0).double().mean()))
             products = mixture.router @ data.signals[0].T
@@ -85,7 +85,7 @@ def test_a_training_is_the_papers_algorithm(activation, objective):
             np.testing.assert_allclose(snapshot["router_center"][trial], products[:, 3:], rtol=1e-6, atol=1e-10)
             largest = (mixture.filters @ data.signals[0].T).abs().amax(1)
             np.testing.assert_allclose(snapshot["expert_feature"][trial], largest[:, :3], rtol=1e-6)
-        test = TASK.draw(60, trials=[trial], seed=11, split="test", dtype=torch.float64)
+        test = TASK.sample(60, trials=[trial], seed=11, split="test", dtype=torch.float64)
         labels = test.labels[0].double()
         _, margins = oracle.loss(test.patches()[0], labels, noise.measuring("test", 60), mixture, rules)
         assert snapshots[-1]["test_accuracy"][trial] == pytest.approx(float((margins > 0).double().mean()))

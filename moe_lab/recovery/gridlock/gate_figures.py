@@ -15,7 +15,7 @@ from moe_lab.recovery.em import State
 from moe_lab.recovery.gridlock.grid_points import FITS, fit_cells, fits
 from moe_lab.recovery.gridlock.recipes import Figure, run_of
 from moe_lab.recovery.gridlock.run import BY_MOMENTS
-from moe_lab.recovery.gridlock.training import after_regressors, draw_samples, random_start
+from moe_lab.recovery.gridlock.training import after_regressors, random_start, samples_of
 from moe_lab.trials import threads_for
 
 GATES_ALONE = (*BY_MOMENTS, "spectral")
@@ -83,7 +83,7 @@ def gate_cells(points: list[Point], *, trials: int, seed: int, **how: Any) -> It
             yield {name: values[name] for name in _MEASURES}
         return
     run = run_of(point, trials=trials, seed=seed, **how)
-    samples = draw_samples(run)
+    samples = samples_of(run)
     with threads_for(0, samples.x.device):
         start = State(samples.truth.regressors, random_start(run, samples.x).gates)
         *_, (_, _, state) = after_regressors(run, samples, start)

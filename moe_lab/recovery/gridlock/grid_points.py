@@ -15,7 +15,7 @@ from moe_lab.recovery.data import Parameters, Samples
 from moe_lab.recovery.em import State, em
 from moe_lab.recovery.gridlock.recipes import FROM_TRUTH, run_of
 from moe_lab.recovery.gridlock.run import JointEM, Run, Spectral
-from moe_lab.recovery.gridlock.training import draw_samples, random_start, states
+from moe_lab.recovery.gridlock.training import random_start, samples_of, states
 from moe_lab.recovery.tensor import RankError
 from moe_lab.training import Measure
 from moe_lab.trials import threads_for
@@ -84,7 +84,7 @@ def _length(run: Run, every: bool) -> int:
 
 
 def _curves(run: Run, point: Point, every: bool) -> dict[str, np.ndarray]:
-    samples = draw_samples(run)
+    samples = samples_of(run)
     found: list[dict[str, np.ndarray]] = []
     state = None
     with threads_for(0, samples.x.device):
@@ -179,7 +179,7 @@ def _verdicts(run: Run, window: int, gain: float) -> Iterator[dict[str, np.ndarr
     Raises:
       RankError: a trial's T2 has no k directions, before anything is yielded.
     """
-    samples = draw_samples(run)
+    samples = samples_of(run)
     with threads_for(0, samples.x.device):
         now, left = _start(run, samples)
     before, done = fits(now, samples.truth)["error"], 0

@@ -61,7 +61,7 @@ def train_run(run: Run) -> Iterator[Snapshot]:
 
 
 def _snapshots(run: Run, device: torch.device) -> Iterator[Snapshot]:
-    samples = draw_samples(run)
+    samples = samples_of(run)
     steps = states(run, samples)
     with threads_for(0, device):  # not across a yield: the consumer keeps its own threads
         following = next(steps, None)
@@ -75,16 +75,16 @@ def _snapshots(run: Run, device: torch.device) -> Iterator[Snapshot]:
             yield snapshot
 
 
-def draw_samples(run: Run) -> Samples:
+def samples_of(run: Run) -> Samples:
     """The samples of a run."""
     device = choose_device(run.device)
     dtype = choose_dtype(run.precision, device)
-    return run.task.draw(run.samples, trials=run.trial_numbers, seed=run.seed, device=device, dtype=dtype)
+    return run.task.sample(run.samples, trials=run.trial_numbers, seed=run.seed, device=device, dtype=dtype)
 
 
 def recover(run: Run) -> tuple[Samples, State]:
     """Recovers to the end, without looks on the way: the samples, with the truth that they hold, and the estimates."""
-    samples = draw_samples(run)
+    samples = samples_of(run)
     with threads_for(0, samples.x.device):
         *_, (_, _, state) = states(run, samples, watch=False)
     return samples, state

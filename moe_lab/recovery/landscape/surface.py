@@ -153,7 +153,7 @@ def _sides(points: np.ndarray, resolution: int) -> tuple[np.ndarray, np.ndarray]
 def _evaluated(run: LossRun, points: Float[np.ndarray, "G m d"], samples: int) -> Float[np.ndarray, " G"]:
     """The loss at many parameters, on the same samples."""
     task, k = run.task, run.task.experts
-    drawn = task.draw(samples, trials=run.trial_numbers, seed=run.seed, split="surface")
+    drawn = task.sample(samples, trials=run.trial_numbers, seed=run.seed, split="surface")
     every, values = torch.as_tensor(points), []
     for part in every.split(_AT_ONCE):
         x, y = drawn.x.expand(len(part), -1, -1), drawn.y.expand(len(part), -1)

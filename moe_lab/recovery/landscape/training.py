@@ -110,7 +110,7 @@ class _Descents:
             if isinstance(model, LogLoss):
                 state = State(self._regressors(state.regressors, stage), start.gates)
             evaluate = self._loss(model)
-            batches = draw_batches(run, f"stage {stage}", self.device, self.dtype)
+            batches = sample_batches(run, f"stage {stage}", self.device, self.dtype)
             for step in range(model.steps + 1):
                 loss = evaluate(state, *(() if _blind(model) else next(batches)))
                 slope = _length(loss.slope)
@@ -151,7 +151,7 @@ class _Descents:
             return rows
         run = self.run
         where: Any = {"device": self.device, "dtype": self.dtype}
-        drawn = run.task.draw(_FOR_SIGNS, trials=run.trial_numbers, seed=run.seed, split="signs", **where)
+        drawn = run.task.sample(_FOR_SIGNS, trials=run.trial_numbers, seed=run.seed, split="signs", **where)
         return oriented(losses.read(rows), drawn.inputs, drawn.y, transforms(run.task.g, run.task.noise))
 
     def snapshot(self, place: _Place) -> Snapshot:
@@ -229,7 +229,7 @@ def moved(model: Descent, state: State, loss: Loss, slope: Tensor, step: int) ->
     return State(rows, losses.projected(gates, model.radius) if isinstance(model, LogLoss) else gates)
 
 
-def draw_batches(
+def sample_batches(
     run: LossRun, purpose: str, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """x and y of one batch after another, without end.
@@ -240,7 +240,7 @@ def draw_batches(
     size, trials = run.batch, run.trial_numbers
 
     def drawn(count: int, split: str) -> Samples:
-        return run.task.draw(count, trials=trials, seed=run.seed, split=split, device=device, dtype=dtype)
+        return run.task.sample(count, trials=trials, seed=run.seed, split=split, device=device, dtype=dtype)
 
     if run.samples is None:
         at_once = max(1, _NUMBERS // (size * run.task.dimension))

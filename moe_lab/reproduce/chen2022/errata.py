@@ -99,7 +99,7 @@ def initial_scale() -> Finding:
 def positive_outputs() -> Finding:
     """Eq. 3.1 has no output weights: an expert of ReLUs is never negative, whatever its filters and the sample."""
     task = ClusterTask.setting(3)
-    samples = task.draw(200, trials=[0], seed=0, split="test")
+    samples = task.sample(200, trials=[0], seed=0, split="test")
     filters = torch.as_tensor(stream(0, 0, "filters").standard_normal((1, 8, 16, task.dimension)), dtype=torch.float32)
     lowest = {}
     for name, signs in (

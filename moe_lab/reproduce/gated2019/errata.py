@@ -71,7 +71,7 @@ def gate_sign() -> Finding:
 def gradient() -> Finding:
     """L_log's gradient by w_1 is -E[(posterior - prior) x]; eq. 14 has lost the x."""
     task = PAPER_TASK
-    drawn = task.draw(500, trials=[0], seed=1)
+    drawn = task.sample(500, trials=[0], seed=1)
     gates = 0.5 * drawn.truth.gates
     by_hand = gates.clone().requires_grad_()
     _, _, likelihood = posterior(State(drawn.truth.regressors, by_hand), drawn.x, drawn.y, task.g, task.noise)

@@ -38,7 +38,7 @@ def eq7_and_eq8(
         for column, k in enumerate(experts):
             task = MixtureTask(experts=k, dimension=10, noise=noise, gating=kind)
             for trial in range(trials):
-                drawn = task.draw(samples, trials=[trial], seed=seed)
+                drawn = task.sample(samples, trials=[trial], seed=seed)
                 mixed = torch.as_tensor(stream(seed, trial, "rows").standard_normal((1, k, 2 * k - 1)))
                 basis = torch.cat((drawn.truth.regressors, drawn.truth.gates[:, :-1]), dim=1)
                 rows = mixed @ basis / k**0.5  # along gates too, where eq. 7 could be another thing
@@ -116,7 +116,7 @@ def log_descent(
     task = PAPER_TASK.replace(experts=3)
     for column, count in enumerate(samples):
         for trial in range(trials):
-            drawn = task.draw(count, trials=[trial], seed=seed)
+            drawn = task.sample(count, trials=[trial], seed=seed)
             truth, g = drawn.truth, task.g
             gates = torch.as_tensor(stream(seed, trial, "start").standard_normal(truth.gates.shape)) / 10**0.5
             gates[:, -1] = 0

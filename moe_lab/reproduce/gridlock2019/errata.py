@@ -86,7 +86,7 @@ def rate() -> Finding:
 def no_orthogonality() -> Finding:
     """For two experts with odd g a gate is 1/2 plus an odd function, which cancels over x and -x, whatever w is."""
     task = MixtureTask(experts=2, dimension=6, noise=_SIGMA)
-    drawn = task.draw(2000, trials=[0], seed=1)
+    drawn = task.sample(2000, trials=[0], seed=1)
     x = torch.cat((drawn.x[0], -drawn.x[0]))
     rows, w = drawn.truth.regressors[0], drawn.truth.gates[0, 0]
     cubic = (x @ rows.mT) ** 3 - 3 * (x @ rows.mT)

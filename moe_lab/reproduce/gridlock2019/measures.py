@@ -72,7 +72,7 @@ def _moments(
         right = solved.p3 if order == 3 else solved.q4
         strength = {labels[0]: right.strength, labels[1]: float(gaussian_moments(task.g)[1, order])}
         for trial in range(trials):
-            drawn = task.draw(samples, trials=[trial], seed=seed)
+            drawn = task.sample(samples, trials=[trial], seed=seed)
             along = _directions(drawn, directions, seed, trial)
             score = drawn.inputs.hermite(along, order)[0]  # (N, m)
             cosines = (drawn.truth.regressors @ along.mT)[0] ** order
@@ -112,7 +112,7 @@ def gates_from_anywhere(
     values = np.zeros((3, 2, len(noise), trials))
     for place, sigma in enumerate(noise):
         task = MixtureTask(experts=experts, dimension=10, noise=sigma, gating="orthogonal")
-        drawn = task.draw(samples, trials=range(trials), seed=seed)
+        drawn = task.sample(samples, trials=range(trials), seed=seed)
         for row, (count, by) in enumerate(((iterations, None), (4 * iterations, rate))):
             paths = [_gates(drawn, task, _start(drawn, seed, name), count, by) for name in ("first", "second")]
             distance = _largest(paths[0] - paths[0][-1])
@@ -174,7 +174,7 @@ def gate_moment(
     for place, sigma in enumerate(noise):
         task = MixtureTask(experts=2, dimension=10, noise=sigma, gating="orthogonal")
         for trial in range(trials):
-            drawn = task.draw(samples, trials=[trial], seed=seed)
+            drawn = task.sample(samples, trials=[trial], seed=seed)
             w, (first, second) = drawn.truth.gates[0, 0], drawn.truth.regressors[0]
             x = drawn.x[0]
             moment = nearer_to_second(drawn.truth.regressors, drawn.x, drawn.y, task.g)[0] @ x / samples

@@ -85,7 +85,7 @@ def hyperplane_of_few_sets() -> Finding:
     task = PatternTask(pattern_sets=16, distractors=6, noise=0.0)
     rows = np.vstack([task.set_centres(0, 0), task.class_patterns().numpy()])
     h = np.linalg.lstsq(rows, np.r_[np.zeros(16), 1.0, -1.0], rcond=None)[0]
-    drawn = task.draw(500, trials=[0], seed=0, dtype=torch.float64)
+    drawn = task.sample(500, trials=[0], seed=0, dtype=torch.float64)
     values = drawn.patches()[0].numpy().sum(axis=1) @ h
     right = float(((values < 0) == (drawn.labels[0].numpy() == 1)).mean())
     sentence = f"with l* = {task.l_star}, p = 16 and d = 32 one hyperplane is right about {right:.1%} of the samples"

@@ -172,7 +172,7 @@ def router_gradient(samples: Sequence[int], trials: int, seed: int = 0) -> xr.Da
     expected = (o_1 - o_2) / 2
     error, cosine = np.empty((2, len(samples), trials))
     for trial in range(trials):
-        drawn = task.draw(most, trials=[trial], seed=seed, dtype=torch.float64)
+        drawn = task.sample(most, trials=[trial], seed=seed, dtype=torch.float64)
         sums = drawn.patches().sum(2)
         for row, count in enumerate(samples):
             counted = torch.ones(1, count, dtype=torch.float64)

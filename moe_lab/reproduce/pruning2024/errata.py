@@ -50,7 +50,7 @@ def frequency() -> Finding:
     sentence = (
         f"With n = 100 and d = 200 it occurs in {often:.0%} of the samples, {often * task.patterns:.0f} times 1/d."
     )
-    drawn = task.draw(2000, trials=[0], seed=0).counts()[0, int(task.irrelevant[0])]
+    drawn = task.sample(2000, trials=[0], seed=0).counts()[0, int(task.irrelevant[0])]
     counted = float((drawn > 0).double().mean())
     true = often > 10 / task.patterns and abs(counted - often) < 0.05
     return Finding("section 4.2", judged(True, true), f"{sentence} Counted: {counted:.0%}.", {"often": often})

@@ -93,7 +93,7 @@ def gradients(trials: int = 10, seed: int = 0) -> xr.Dataset:
         tokens that are drawn from 20 patterns and a layer of 4 experts with l = 5 and large random weights.
     """
     task, model, numbers = TokenTask(patterns=20, tokens=12), TokenMoE(experts=4, neurons=6), range(trials)
-    samples = task.draw(1, trials=numbers, seed=seed, dtype=torch.float64)
+    samples = task.sample(1, trials=numbers, seed=seed, dtype=torch.float64)
     bases = task.vectors(numbers, seed)
     drawn = random_weights(RandomStart(router_scale=1, neuron_scale=1), model, task.patterns, numbers, seed)
     gaps = [

@@ -27,7 +27,7 @@ QUIET = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarnin
 
 
 def planted(samples: int = 3000, **given) -> tuple[np.ndarray, np.ndarray, Samples]:
-    drawn = MixtureTask(**{"dimension": 5, **given}).draw(samples, trials=[0], seed=2)
+    drawn = MixtureTask(**{"dimension": 5, **given}).sample(samples, trials=[0], seed=2)
     return drawn.x[0].numpy(), drawn.y[0].numpy(), drawn
 
 

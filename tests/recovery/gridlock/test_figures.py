@@ -89,9 +89,7 @@ class TestTables:
     def test_goes_on_from_a_store_and_shares_the_work(self, two: xr.Dataset, tmp_path, monkeypatch) -> None:
         part = figures.table2(**SMALL, methods="spectral", store=tmp_path)
         made = []
-        monkeypatch.setattr(
-            grid_points, "draw_samples", lambda run: made.append(run.model) or training.draw_samples(run)
-        )
+        monkeypatch.setattr(grid_points, "samples_of", lambda run: made.append(run.model) or training.samples_of(run))
         whole = figures.table2(**SMALL, methods=("spectral", "spectral+em"), store=tmp_path)
         assert made == [Spectral()] * 2  # the others were there
         assert whole.sel({"method": ["spectral"]}).regressor_fit.identical(part.regressor_fit)
@@ -140,7 +138,7 @@ class TestCurves:
 
     def test_the_best_error_is_that_of_em_from_the_truth(self) -> None:
         data = figures.figure4((200, 4000), 3, 7, "joint-em", 2, 4, noise=0.2, iterations=6)
-        samples = MixtureTask(experts=2, dimension=4, noise=0.2).draw(200, trials=range(3), seed=7)
+        samples = MixtureTask(experts=2, dimension=4, noise=0.2).sample(200, trials=range(3), seed=7)
         start = training.State(samples.truth.regressors, samples.truth.gates)
         *_, last = em(start, samples.x, samples.y, MixtureTask().g, 0.2, iterations=6, move_regressors=True)
         expected = grid_points.fits(last.state, samples.truth)["error"]
@@ -170,7 +168,7 @@ class TestCurves:
         np.testing.assert_allclose(values["error"][0, good, -1], grid_points.fits(state, truth)["error"][0], rtol=1e-9)
 
     def test_diverged_trials_are_nan(self) -> None:
-        samples = MixtureTask().draw(50, trials=[0, 1], seed=0)
+        samples = MixtureTask().sample(50, trials=[0, 1], seed=0)
         state = training.State(samples.truth.regressors.clone(), samples.truth.gates.clone())
         state.regressors[1, 0, 0] = torch.nan
         values = grid_points.fits(state, samples.truth)
@@ -239,7 +237,7 @@ class TestAskedWrongly:
     )
     def test_is_one_sentence_before_anything_runs(self, call, says: str, monkeypatch) -> None:
         drawn: list[Run] = []
-        monkeypatch.setattr(grid_points, "draw_samples", drawn.append)
+        monkeypatch.setattr(grid_points, "samples_of", drawn.append)
         with pytest.raises(ValueError, match=says) as error:
             call()
         assert "\n" not in str(error.value)

@@ -62,7 +62,7 @@ def test_a_prediction_is_the_mixtures_mean() -> None:
 def test_a_planted_mixture_is_predicted_by_what_starts_from_moments() -> None:
     """Data that are a mixture indeed: unit regressors suffice, and the error is that of the noise and of the gate."""
     task = MixtureTask(experts=2, dimension=4, noise=0.1)
-    drawn = task.draw(4000, trials=[0], seed=1)
+    drawn = task.sample(4000, trials=[0], seed=1)
     split = real.Split(0, drawn.x[:, :3000], drawn.y[:, :3000], drawn.x[:, 3000:], drawn.y[:, 3000:])
     ideal = real.predicted(State(drawn.truth.regressors, drawn.truth.gates), split.test_x)
     least = float((ideal - split.test_y).square().mean())

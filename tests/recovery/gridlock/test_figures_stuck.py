@@ -89,7 +89,7 @@ def test_a_trial_without_a_spectral_start_costs_no_other(stuck: xr.Dataset) -> N
 def test_resumes(stuck: xr.Dataset, tmp_path, monkeypatch) -> None:
     figures.stuck_rate(**STUCK, **SHORT, methods="joint-em", store=tmp_path)
     made = []
-    monkeypatch.setattr(grid_points, "draw_samples", lambda run: made.append(run.model) or training.draw_samples(run))
+    monkeypatch.setattr(grid_points, "samples_of", lambda run: made.append(run.model) or training.samples_of(run))
     whole = figures.stuck_rate(**STUCK, **SHORT, store=tmp_path)
     assert [type(model) for model in made] == [Spectral]
     xr.testing.assert_allclose(whole, stuck, rtol=1e-6)

@@ -17,7 +17,7 @@ from tests.recovery import oracle
 @pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
 @pytest.mark.parametrize("along", [False, True], ids=["everything", "lengths"])
 def test_no_step_lowers_the_objective(activation, along):
-    drawn = MixtureTask(experts=3, dimension=4, activation=activation, noise=0.2).draw(200, trials=range(3), seed=0)
+    drawn = MixtureTask(experts=3, dimension=4, activation=activation, noise=0.2).sample(200, trials=range(3), seed=0)
     generator = torch.Generator().manual_seed(0)
     a, w = torch.randn(2, 3, 3, 4, generator=generator, dtype=torch.float64)
     w[:, -1] = 0
@@ -37,7 +37,7 @@ def test_no_step_lowers_the_objective(activation, along):
 
 def test_sigma_is_the_maximum_likelihoods():
     """Without a prior to speak of, at rest: sigma^2 = mean sum_i p_i (y - <a_i, x>)^2, and no slope in sigma."""
-    drawn = MixtureTask(dimension=3, noise=0.4).draw(800, trials=[0], seed=0)
+    drawn = MixtureTask(dimension=3, noise=0.4).sample(800, trials=[0], seed=0)
     start = State(drawn.truth.regressors, drawn.truth.gates)
     steps = fitting(start, torch.ones(1, dtype=torch.float64), drawn.x, drawn.y, ACTIVATIONS["identity"], prior=1e-9)
     best, count, rested = converged(steps, 500, 1e-13)

@@ -99,11 +99,11 @@ def test_models_and_tasks_of_this_room_only(model, task, sentence):
 
 def test_bad_draws():
     with pytest.raises(ValueError, match=r"^samples \(n\) must be at least 1: got n=0$"):
-        MixtureTask().draw(0, trials=[0], seed=0)
+        MixtureTask().sample(0, trials=[0], seed=0)
     with pytest.raises(ValueError, match=r"^trials must name at least one trial: got trials=\[\]$"):
-        MixtureTask().draw(5, trials=[], seed=0)
+        MixtureTask().sample(5, trials=[], seed=0)
     with pytest.raises(ValueError, match=r"^seed and trial must be at least 0: got seed=0, trial=-1$"):
-        MixtureTask().draw(5, trials=[-1], seed=0)
+        MixtureTask().sample(5, trials=[-1], seed=0)
 
 
 @pytest.mark.skipif(torch.backends.mps.is_available(), reason="this machine has an MPS device")

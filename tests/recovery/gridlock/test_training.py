@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from moe_lab import recovery
-from moe_lab.recovery import MixtureTask, measures
+from moe_lab.recovery import MixtureTask, gridlock, measures
 from moe_lab.recovery.em import posterior
 from moe_lab.recovery.gridlock import JointEM, Run, Spectral, train, train_run, training
 from moe_lab.training import collect, final
@@ -93,7 +93,7 @@ def test_phases_come_one_after_the_other(name):
 
 def test_a_phase_moves_its_part_alone():
     run = Run(model=MODELS["spectral"], task=TASK, **FAST)
-    states = list(training.states(run, training.draw_samples(run)))
+    states = list(training.states(run, training.samples_of(run)))
     begin, found = states[0][2], states[8][2]
     assert not begin.regressors.any() and found.regressors.norm(dim=2).allclose(torch.ones(()).double())
     for _, phase, state in states:
@@ -111,7 +111,7 @@ def test_without_em_the_run_ends_with_the_moments():
 def test_recover_is_the_end_of_the_run():
     for model in MODELS.values():
         run = Run(model=model, task=TASK, **FAST)
-        samples = training.draw_samples(run)
+        samples = training.samples_of(run)
         *_, (_, _, watched) = training.states(run, samples)
         for one, two in zip(watched, training.recover(run)[1], strict=True):
             torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-9)
@@ -165,14 +165,14 @@ def test_a_trial_that_breaks_says_so_and_leaves_the_others_alone(monkeypatch):
     """Gradient EM with a wild step does not break; so one trial's labels are made infinite."""
     run = Run(model=JointEM(iterations=4), task=TASK, **FAST)
     whole = final(train_run(run))
-    draw = training.draw_samples
+    draw = training.samples_of
 
     def broken(run):
         samples = draw(run)
         samples.y[1, 0] = torch.inf
         return samples
 
-    monkeypatch.setattr(training, "draw_samples", broken)
+    monkeypatch.setattr(training, "samples_of", broken)
     last = final(train_run(run))
     assert last.diverged.tolist() == [False, True, False] and last.finished.all()
     for name, value in last.values.items():
@@ -194,7 +194,7 @@ def test_single_precision_stays_close():
 def test_a_result_says_how_to_make_it_again(model):
     given = {**FAST, "first_trial": 2, "record_every": 3, "precision": "float64"}
     found = collect(train(model, TASK, **given))
-    names = {name: getattr(recovery, name) for name in recovery.__all__}
+    names = {name: getattr(room, name) for room in (recovery, gridlock) for name in room.__all__}
     again = collect(eval(found.attrs["call"], names))
     for name in found:
         np.testing.assert_allclose(again[name], found[name], rtol=1e-9, atol=1e-12)

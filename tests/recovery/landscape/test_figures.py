@@ -130,7 +130,7 @@ class TestSurface:
         rows[0] -= truth.T @ truth @ rows[0]
         u, v = float(data.u[3]), float(data.v[1])
         rows[0] += u * truth[0] + v * truth[1]
-        drawn = task.draw(200, trials=[0], seed=0, split="surface")
+        drawn = task.sample(200, trials=[0], seed=0, split="surface")
         wanted = losses.l4(
             torch.as_tensor(rows[None]), drawn.x, drawn.y, transforms("identity", 0.05), L4Loss().weights
         )[0]

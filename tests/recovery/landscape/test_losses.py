@@ -20,7 +20,7 @@ EACH_G = pytest.mark.parametrize("g", list(ACTIVATIONS))
 
 def some(g: str = "identity", experts: int = 3, samples: int = 60, **more):
     task = MixtureTask(experts=experts, dimension=6, activation=g, noise=0.2, **more)
-    return task, task.draw(samples, trials=[0, 4], seed=3)
+    return task, task.sample(samples, trials=[0, 4], seed=3)
 
 
 def rows(experts: int = 3, seed: int = 0) -> Tensor:
@@ -105,7 +105,7 @@ def difference(task: MixtureTask, at: Tensor, samples: int = 100_000, trials: in
     wanted, _ = losses.l4_population(at, truth.regressors, shares, weights)
     one, found = transforms(task.g, task.noise), []
     for part in range(trials):
-        drawn = task.draw(samples, trials=[0], seed=1, split=f"part {part}")
+        drawn = task.sample(samples, trials=[0], seed=1, split=f"part {part}")
         found.append(float(losses.l4(at, drawn.x, drawn.y, one, weights)[0]))
     gaps = np.array(found) - float(wanted)
     return float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(trials))
@@ -184,7 +184,7 @@ class TestPopulation:
         task = MixtureTask(dimension=6, noise=0.05, gating="orthogonal")
         truth, one = task.parameters([0], 1), transforms(task.g, task.noise)
         at, weights = truth.regressors, Weights(0.0, 1.0, 0.0)
-        drawn = task.draw(256_000, trials=[0], seed=1)
+        drawn = task.sample(256_000, trials=[0], seed=1)
         terms = one.q2(drawn.y)[:, None] * ((at @ drawn.x.mT).square() - 1) / one.p2.strength
         expected = float(terms.var(2).sum()) / 64
 

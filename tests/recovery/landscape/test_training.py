@@ -13,7 +13,7 @@ from moe_lab.config import ConfigError
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.run import PAPER_TASK, RECIPES, L2Loss, L4Loss, LogLoss, LossRun
-from moe_lab.recovery.landscape.training import descend, draw_batches
+from moe_lab.recovery.landscape.training import descend, sample_batches
 from moe_lab.recovery.transforms import InvalidActivationError
 from moe_lab.training import collect, final
 
@@ -78,7 +78,7 @@ class TestWhatIsYielded:
 
     def test_the_loss_is_that_of_the_batch_that_comes_next(self):
         run = LossRun(model=L2Loss(steps=2), task=TASK, **(SMALL | {"record_every": 1}))
-        batches = draw_batches(run, "stage 0")
+        batches = sample_batches(run, "stage 0")
         for snapshot, (x, y) in zip(descend(run.model, TASK, **(SMALL | {"record_every": 1})), batches, strict=False):
             rows, gates = (torch.as_tensor(snapshot[name]) for name in ("rows", "gates"))
             wanted = losses.l2(losses.State(rows, gates), x, y, TASK.g).value
@@ -88,8 +88,8 @@ class TestWhatIsYielded:
 class TestBatches:
     def test_a_fixed_set_is_gone_through_once_an_epoch(self):
         run = LossRun(model=L4Loss(), task=TASK, batch=50, samples=200, trials=2)
-        whole = TASK.draw(200, trials=[0, 1], seed=0)
-        batches = draw_batches(run, "here")
+        whole = TASK.sample(200, trials=[0, 1], seed=0)
+        batches = sample_batches(run, "here")
         for _ in range(2):
             epoch = torch.cat([next(batches)[1] for _ in range(4)], dim=1)
             torch.testing.assert_close(epoch.sort(1).values, whole.y.sort(1).values)
@@ -97,7 +97,7 @@ class TestBatches:
 
     def test_fresh_batches_never_come_again(self):
         run = LossRun(model=L4Loss(), task=TASK.replace(dimension=100), batch=1000, trials=1)
-        batches = draw_batches(run, "here")
+        batches = sample_batches(run, "here")
         seen = torch.cat([next(batches)[1] for _ in range(4)], dim=1)  # of four draws
         assert len(seen.unique()) == 4000
 
@@ -105,7 +105,7 @@ class TestBatches:
         task = TASK.replace(noise=1e-9)
         run = LossRun(model=L4Loss(), task=task, batch=30, samples=90, trials=2)
         truth = task.parameters([0, 1], 0).regressors
-        x, y = next(draw_batches(run, "here"))
+        x, y = next(sample_batches(run, "here"))
         assert ((x @ truth.mT) - y[..., None]).abs().amin(2).max() < 1e-7
 
 

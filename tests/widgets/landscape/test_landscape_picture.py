@@ -104,7 +104,7 @@ def test_l2_s_other_valley_has_no_minimum() -> None:
 def test_l2_s_map_is_the_loss_of_the_library() -> None:
     run = _run(L2Loss())
     seen = plane(run, 0)
-    drawn = run.task.draw(SAMPLES, trials=[0], seed=5, split="surface")
+    drawn = run.task.sample(SAMPLES, trials=[0], seed=5, split="surface")
     ticks = np.linspace(-seen.half, seen.half, SIDE)
     for row, column in ((0, 3), (14, 20), (28, 28)):
         point = torch.as_tensor(seen.origin + ticks[column] * seen.first + ticks[row] * seen.second).reshape(1, 3, -1)

@@ -168,7 +168,7 @@ def test_records_of_a_training_are_those_of_the_library() -> None:
     torch.testing.assert_close(last.pruned.tuned.after.neurons, tuned.after.neurons, rtol=0, atol=0)
     change = tuned.after.routers.norm(dim=2) - tuned.before.routers.norm(dim=2)
     np.testing.assert_allclose(last.shot["norm_change"], change.numpy(), atol=1e-5)
-    np.testing.assert_allclose(last.accuracy, tuned.seen.accuracy().numpy(), atol=1e-6)
+    np.testing.assert_allclose(last.accuracy, tuned.evaluation.accuracy().numpy(), atol=1e-6)
     assert {record.known for record in records} == {0, len(OFFERED), 2 * len(OFFERED)}
     measured = [record.step for record in records if record.shot is not None and "test_accuracy" in record.shot.values]
     assert len(set(measured)) == 11

@@ -233,7 +233,7 @@ def test_both_models_train_on_the_same_samples() -> None:
     assert study.replace(model=reference.model) == reference
     assert study.model.replace(activation="linear") == reference.model
     for split in ("train", "test"):
-        drawn = [run.task.draw(20, trials=[0, 1], seed=run.seed, split=split).patches() for run in (study, reference)]
+        drawn = [run.task.sample(20, trials=[0, 1], seed=run.seed, split=split).patches() for run in (study, reference)]
         np.testing.assert_array_equal(*drawn)
 
 

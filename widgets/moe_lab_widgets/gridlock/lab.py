@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from moe_lab.recovery.em import State, em
 from moe_lab.recovery.gridlock import Run
 from moe_lab.recovery.gridlock.grid_points import FOUND
-from moe_lab.recovery.gridlock.training import draw_samples, train_run
+from moe_lab.recovery.gridlock.training import samples_of, train_run
 from moe_lab.recovery.measures import parameter_error
 from moe_lab.training import Snapshot, collect
 from moe_lab_widgets.engine.lab import Lab, model_axis
@@ -115,7 +115,7 @@ def records_of(values: Mapping[str, Any], spectral: Run, joint: Run) -> Iterator
 
 def from_the_truth(run: Run, iterations: int) -> Iterator[NDArray[np.float64]]:
     """(trial,) errors of EM that begins at the true parameters: what the samples allow and no method can beat."""
-    samples = draw_samples(run)
+    samples = samples_of(run)
     start = State(samples.truth.regressors, samples.truth.gates)
     x, y, task = samples.x, samples.y, run.task
     for progress in em(start, x, y, task.g, task.noise, iterations=iterations, move_regressors=True):

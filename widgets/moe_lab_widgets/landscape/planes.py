@@ -167,7 +167,7 @@ def _spanned(
 
 
 def _samples(run: LossRun) -> tuple[torch.Tensor, torch.Tensor]:
-    drawn = run.task.draw(SAMPLES, trials=run.trial_numbers, seed=run.seed, split="surface")
+    drawn = run.task.sample(SAMPLES, trials=run.trial_numbers, seed=run.seed, split="surface")
     return drawn.x, drawn.y
 
 

@@ -21,7 +21,7 @@ from moe_lab.pruning import FineTuned, Weights
 from moe_lab.pruning.criteria import UndefinedCriterionError
 from moe_lab.pruning.layer import operations
 from moe_lab.pruning.learner import Learner, group_size
-from moe_lab.pruning.measures import Look
+from moe_lab.pruning.measures import Evaluation
 from moe_lab.pruning.select import pruned_counts
 from moe_lab_widgets.pruning.settings import CHUNK, OFFERED
 
@@ -69,11 +69,13 @@ class Tuner:
         return Weights.joined([group.weights for group in self._groups])
 
 
-def accuracies(look: Look, kept: Bool[Tensor, "M T k"], diverged: Bool[Tensor, " T"]) -> Float[NDArray[Any], "M T"]:
+def accuracies(
+    evaluation: Evaluation, kept: Bool[Tensor, "M T k"], diverged: Bool[Tensor, " T"]
+) -> Float[NDArray[Any], "M T"]:
     """(M, T) accuracy of M choices of experts, from the votes of all: as `FineTuned.accuracy` gives one at a time."""
-    votes = look.votes
+    votes = evaluation.votes
     output = kept.movedim(0, 1).to(votes.dtype) @ votes  # (T, M, N)
-    right = (look.labels[:, None] * output > 0).to(votes.dtype).mean(2).mT
+    right = (evaluation.labels[:, None] * output > 0).to(votes.dtype).mean(2).mT
     broken = diverged | ~torch.isfinite(votes).flatten(1).all(1)
     return np.asarray(right.masked_fill(broken, torch.nan).cpu().numpy(), dtype=float)
 
@@ -115,13 +117,13 @@ class Pruned:
                 continue
             self.scores[name] = scores.numpy().astype(float)
             self.kept[name] = kept_at_every_rho(scores)
-        self.plain = self._all(tuned.seen)
+        self.plain = self._all(tuned.evaluation)
         self._tuners: dict[tuple[str, int], Tuner] = {}
         self._results: dict[tuple[str, int, int], tuple[int, NDArray[np.float64]]] = {}
 
-    def _all(self, look: Look) -> dict[str, NDArray[np.float64]]:
+    def _all(self, evaluation: Evaluation) -> dict[str, NDArray[np.float64]]:
         names = list(self.kept)
-        every = accuracies(look, torch.cat([self.kept[name] for name in names]), self.tuned.diverged)
+        every = accuracies(evaluation, torch.cat([self.kept[name] for name in names]), self.tuned.diverged)
         return dict(zip(names, every.reshape(len(names), self.half, -1), strict=True))
 
     @property
@@ -186,12 +188,12 @@ class Pruned:
             start = self.tuned.pruned(self.kept[criterion][gone]) if self.coupled else self.tuned.after
             self._tuners[key] = Tuner(self.tuned, start)
         tuner = self._tuners[key]
-        look = self.tuned.look(tuner.advance(CHUNK))
+        evaluation = self.tuned.evaluate(tuner.advance(CHUNK))
         if self.coupled:
-            whole = torch.ones((1, *look.votes.shape[:2]), dtype=torch.bool)
-            made = {criterion: accuracies(look, whole, self.tuned.diverged)[0]}
+            whole = torch.ones((1, *evaluation.votes.shape[:2]), dtype=torch.bool)
+            made = {criterion: accuracies(evaluation, whole, self.tuned.diverged)[0]}
         else:
-            made = self._all(look)
+            made = self._all(evaluation)
         for name, values in made.items():
             self._results[name, gone, tuner.steps] = len(self._results), values
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moe_lab.pruning import BranchStart, FineTuned, Run
-from moe_lab.pruning.measures import MEASURES, look
+from moe_lab.pruning.measures import MEASURES, evaluate
 from moe_lab.pruning.training import Training
 from moe_lab.training import Snapshot
 from moe_lab_widgets.pruning.prune import Pruned, View
@@ -149,7 +149,7 @@ def live(run: Run, view: Callable[[], View]) -> Iterator[Frame]:
     every = record_every(run)
     training = Training(run.replace(measure="last", record_every=every))
     before = np.linalg.norm(training.before.own_routers.numpy(), axis=2)
-    test = run.task.draw(run.test_samples, trials=run.trial_numbers, seed=run.seed, split="test")
+    test = run.task.sample(run.test_samples, trials=run.trial_numbers, seed=run.seed, split="test")
     between, due, accuracy = run.steps / (LOOKS_AT_TEST - 1), 0.0, np.full(run.trials, np.nan)
     shot: Snapshot | None = None
     for shot in training.snapshots():
@@ -163,7 +163,7 @@ def live(run: Run, view: Callable[[], View]) -> Iterator[Frame]:
             values = {"router_norm": norms, "norm_change": norms - before}
             if shot.step >= due:
                 due += between
-                accuracy = look(weights, test, run.model, run.task).accuracy().numpy().astype(float)
+                accuracy = evaluate(weights, test, run.model, run.task).accuracy().numpy().astype(float)
                 values["test_accuracy"] = accuracy = np.where(shot.diverged, np.nan, accuracy)
         shot = dataclasses.replace(shot, values=values, measures={name: MEASURES[name] for name in values})
         yield Frame(run, shot.step, shot, accuracy)

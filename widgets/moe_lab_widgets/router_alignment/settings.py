@@ -150,5 +150,8 @@ class Drawn:
         key = (run.task, run.trials, run.seed, count)
         if split not in self._kept or self._kept[split][0] != key:
             trials = list(range(run.first_trial, run.first_trial + run.trials))
-            self._kept[split] = key, run.task.draw(count, trials=trials, seed=run.seed, split=split, device=run.device)
+            self._kept[split] = (
+                key,
+                run.task.sample(count, trials=trials, seed=run.seed, split=split, device=run.device),
+            )
         return self._kept[split][1]
