@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from moe_lab.config import require
@@ -118,23 +118,22 @@ class FineTuned:
     def accuracy(self, kept: Kept, steps: int = 0) -> Float[Tensor, " T"]:
         """Test accuracy of the pruned layer, after so many steps of fine-tuning it (0: none). NaN where diverged.
 
-        Without fine-tuning a pruned layer's output is the sum of the votes of the experts that stay, in both routings,
-        so that nothing has to be routed again.
-
         Raises:
           ValueError: kept is of another shape; steps is negative; as for `select.pruned`.
         """
         rule, shape = "kept must say for each expert of each trial whether it stays", tuple(self.after.experts.shape)
         require(kept.shape == shape, rule, kept=tuple(kept.shape), experts=shape)
         if steps and self.run.model.coupled:
-            seen = self.evaluate(self.tuned(kept, steps))
-            votes = seen.votes
+            evaluation = self.evaluate(self.tuned(kept, steps))
+            kept = torch.ones_like(evaluation.votes[..., 0], dtype=torch.bool)
         else:
-            seen = self.tuned_whole(steps) if steps else self.evaluation
-            votes = seen.votes * kept[:, :, None]
-        right = (votes.sum(1) * seen.labels > 0).to(votes.dtype).mean(1)
-        broken = self.diverged.to(right.device) | ~torch.isfinite(votes).flatten(1).all(1)
-        return right.masked_fill(broken, torch.nan)
+            evaluation = self.tuned_whole(steps) if steps else self.evaluation
+        return self.accuracies_of(evaluation, kept[None])[0]
+
+    def accuracies_of(self, evaluation: Evaluation, kept: Bool[Tensor, "M T k"]) -> Float[Tensor, "M T"]:
+        """Test accuracy of M pruned layers from the votes of all experts of a layer. NaN where diverged."""
+        accuracies = evaluation.accuracies(kept.to(evaluation.votes.device))
+        return accuracies.masked_fill(self.diverged.to(accuracies.device), torch.nan)
 
     def accuracies(
         self, criteria: Iterable[str | Criterion], shares: Iterable[float], steps: int = 0
@@ -173,17 +172,18 @@ class FineTuned:
 
     def _trained(self, weights: Weights, steps: int) -> Weights:
         require(isinstance(steps, int) and steps >= 0, "fine-tuning steps must be a whole number >= 0", steps=steps)
-        run, device = self.run, weights.routers.device
-        size = group_size(run.model, run.task, run.batch, device)
         parts = []
-        with threads_for(0, device):
-            for begin in range(0, weights.trials, size):
-                places: Sequence[int] = range(begin, min(begin + size, weights.trials))
-                part = weights.of(torch.tensor(places, device=device))
-                trials = [run.trial_numbers[place] for place in places]
-                learner = Learner(
-                    part, run.model, run.task, trials=trials, seed=run.seed, batch=run.batch, split="post"
-                )
+        with threads_for(0, weights.routers.device):
+            for learner in self.learners(weights):
                 learner.advance(steps)
-                parts.append(part)
+                parts.append(learner.weights)
         return Weights.joined(parts)
+
+    def learners(self, weights: Weights) -> Iterator[Learner]:
+        """Fine-tuning of a copy of a layer, pruned or not, in groups of trials."""
+        run, device = self.run, weights.routers.device
+        size, numbers = group_size(run.model, run.task, run.batch, device), run.trial_numbers
+        for begin in range(0, weights.trials, size):
+            trials = numbers[begin : begin + size]
+            part = weights.of(torch.arange(begin, begin + len(trials), device=device))
+            yield Learner(part, run.model, run.task, trials=trials, seed=run.seed, batch=run.batch, split="post")

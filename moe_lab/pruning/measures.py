@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from moe_lab.pruning.data import Samples, TokenTask
@@ -56,6 +56,16 @@ class Evaluation(NamedTuple):
     def accuracy(self) -> Float[Tensor, " T"]:
         """Share of samples with y f > 0."""
         return (self.labels * self.output > 0).to(self.labels.dtype).mean(1)
+
+    def accuracies(self, kept: Bool[Tensor, "M T k"]) -> Float[Tensor, "M T"]:
+        """Accuracy of M layers that keep some of the experts; NaN in trials with a vote that is infinite or NaN.
+
+        A pruned layer's output is the sum of the votes of the experts that stay, in both routings, so that nothing has
+        to be routed again.
+        """
+        output = kept.movedim(0, 1).to(self.votes.dtype) @ self.votes  # (T, M, N)
+        right = (self.labels[:, None] * output > 0).to(self.votes.dtype).mean(2).mT
+        return right.masked_fill(~torch.isfinite(self.votes).flatten(1).all(1), torch.nan)
 
 
 def evaluate(weights: Weights, samples: Samples, model: TokenMoE, task: TokenTask) -> Evaluation:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from moe_lab.config import require
 from moe_lab.pruning.criteria import Scores
 from moe_lab.pruning.model import Routing, Weights
-from moe_lab.routing import top_mask
 
 Kept = Bool[Tensor, "T k"]
 _SLACK = 1e-9  # so that .3 of 10 is 3, which floating point does not quite say
@@ -52,11 +51,32 @@ def kept_experts(scores: Scores, signs: Float[Tensor, " k"], prune: float | tupl
         counts = prune
     else:
         counts = pruned_counts(prune, sizes)
-    kept = torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)
-    for vote, size, lost in zip((1, -1), sizes, counts, strict=True):
+    left = torch.where(signs > 0, sizes[0] - counts[0], sizes[1] - counts[1])
+    return ranks_by_sign(scores, signs) < left
+
+
+def kept_by_count(scores: Scores, signs: Float[Tensor, " k"]) -> Bool[Tensor, "R T k"]:
+    """Marks the experts that stay when 0, 1, ... R - 1 of each group go, as `kept_experts` does for one of them.
+
+    Returns:
+      One mark per expert, for as many counts as the smaller group has experts.
+    """
+    smallest = min(int((signs > 0).sum()), int((signs < 0).sum()))
+    sizes = torch.where(signs > 0, (signs > 0).sum(), (signs < 0).sum())
+    left = sizes - torch.arange(smallest, device=scores.device)[:, None]
+    return ranks_by_sign(scores, signs) < left[:, None]
+
+
+def ranks_by_sign(scores: Scores, signs: Float[Tensor, " k"]) -> Int[Tensor, "T k"]:
+    """Ranks the experts within the + and within the - group, from 0 for the largest score.
+
+    Among equal scores the lower number ranks first; NaN ranks last.
+    """
+    ranks = torch.empty_like(scores, dtype=torch.long)
+    for vote in (1, -1):
         mine = torch.nonzero(signs == vote)[:, 0]
-        kept[:, mine] = top_mask(scores[:, mine], size - lost)
-    return kept
+        ranks[:, mine] = (-scores[:, mine]).argsort(dim=1, stable=True).argsort(dim=1)
+    return ranks
 
 
 def pruned(weights: Weights, kept: Kept, routing: Routing) -> Weights:

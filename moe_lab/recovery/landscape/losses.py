@@ -178,6 +178,13 @@ def l2(state: State, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g: Acti
     return Loss(residual.square().mean((1, 2)), State(regressors, _fixed(gates)))
 
 
+def l2_value(state: State, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g: Activation) -> Float[Tensor, " T"]:
+    """The value of `l2`, without its gradient."""
+    prior = (state.gates @ x.mT).softmax(1)
+    predicted = (prior * g(state.regressors @ x.mT)).sum(1)
+    return (predicted - y).square().mean(1)
+
+
 def _with_slope(g: Activation, u: Tensor) -> tuple[Tensor, Tensor]:
     """g(u) and g'(u), elementwise."""
     if g.linear:

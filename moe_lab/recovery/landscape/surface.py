@@ -11,8 +11,8 @@ import xarray as xr
 from jaxtyping import Float
 
 from moe_lab.config import require
-from moe_lab.recovery.em import State
 from moe_lab.recovery.landscape import losses
+from moe_lab.recovery.landscape.planes import coordinates, l2_values, orthonormal
 from moe_lab.recovery.landscape.run import L4Loss, LossRun
 from moe_lab.recovery.landscape.training import descend_run
 from moe_lab.recovery.transforms import transforms
@@ -68,21 +68,19 @@ def surface(run: LossRun, plane: str, resolution: int, samples: int) -> xr.Datas
             marks["other solution"] = other
         first, second = other - origin, path[0] - origin
         words = f"towards the {'other solution' if arrived else 'end'}", "towards the start"
-    first = first / np.linalg.norm(first)
-    second = second - (second @ first) * first
-    second = second / np.linalg.norm(second)
-    seen = np.stack([_seen(one, origin, first, second) for one in path])
-    marked = np.stack([_seen(one, origin, first, second) for one in marks.values()])
-    u, v = _sides(np.concatenate((seen, marked))[:, :2], resolution)
+    first, second = orthonormal(first, second)
+    inside = coordinates(path, origin, first, second)
+    marked = coordinates(np.stack(list(marks.values())), origin, first, second)
+    u, v = _sides(np.concatenate((inside, marked))[:, :2], resolution)
     points = origin + u[None, :, None] * first + v[:, None, None] * second
     values = _evaluated(run, points.reshape(-1, *shape), samples).reshape(resolution, resolution)
     about = {"long_name": f"{run.model.name} on {samples} samples"}
     return xr.Dataset(
         {
             "surface": (("v", "u"), values, about),
-            "path_u": ("step", seen[:, 0]),
-            "path_v": ("step", seen[:, 1]),
-            "off": ("step", seen[:, 2], {"long_name": "distance of the path from the plane"}),
+            "path_u": ("step", inside[:, 0]),
+            "path_v": ("step", inside[:, 1]),
+            "off": ("step", inside[:, 2], {"long_name": "distance of the path from the plane"}),
             "mark_u": ("mark", marked[:, 0]),
             "mark_v": ("mark", marked[:, 1]),
             "mark_off": ("mark", marked[:, 2]),
@@ -136,13 +134,6 @@ def _along_regressors(
     return origin.ravel(), first, second, true
 
 
-def _seen(point: np.ndarray, origin: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Coordinates in the plane, and the distance from it."""
-    apart = point - origin
-    inside = np.array([apart @ first, apart @ second])
-    return np.append(inside, np.sqrt(max(0.0, apart @ apart - inside @ inside)))
-
-
 def _sides(points: np.ndarray, resolution: int) -> tuple[np.ndarray, np.ndarray]:
     """A square that holds all points with a margin."""
     low, high = points.min(0), points.max(0)
@@ -152,14 +143,12 @@ def _sides(points: np.ndarray, resolution: int) -> tuple[np.ndarray, np.ndarray]
 
 def _evaluated(run: LossRun, points: Float[np.ndarray, "G m d"], samples: int) -> Float[np.ndarray, " G"]:
     """The loss at many parameters, on the same samples."""
-    task, k = run.task, run.task.experts
-    drawn = task.sample(samples, trials=run.trial_numbers, seed=run.seed, split="surface")
-    every, values = torch.as_tensor(points), []
-    for part in every.split(_AT_ONCE):
-        x, y = drawn.x.expand(len(part), -1, -1), drawn.y.expand(len(part), -1)
-        if isinstance(run.model, L4Loss):
-            values.append(losses.l4(part, x, y, transforms(task.g, task.noise), run.model.weights)[0])
-        else:
-            gates = torch.cat((part[:, k:], torch.zeros_like(part[:, :1])), dim=1)
-            values.append(losses.l2(State(part[:, :k], gates), x, y, task.g).value)
+    task = run.task
+    data = task.sample(samples, trials=run.trial_numbers, seed=run.seed, split="surface")
+    if not isinstance(run.model, L4Loss):
+        return l2_values(points, data.x, data.y, task.g)
+    values = []
+    for part in torch.as_tensor(points).split(_AT_ONCE):
+        x, y = data.x.expand(len(part), -1, -1), data.y.expand(len(part), -1)
+        values.append(losses.l4(part, x, y, transforms(task.g, task.noise), run.model.weights)[0])
     return torch.cat(values).numpy()

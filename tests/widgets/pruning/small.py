@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from moe_lab_widgets import PruningLab
-from moe_lab_widgets.pruning.prune import View
-from moe_lab_widgets.pruning.record import Frame, live
+from moe_lab_widgets.pruning.record import Frame, View, live
 from moe_lab_widgets.pruning.settings import KNOBS, LOOKS, recipe, run_of
 from tests.widgets.labs import ended, making
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from moe_lab.recovery.landscape.planes import Plane, flat, lengths, plane
 from moe_lab.recovery.landscape.run import L4Loss, LossRun
 from moe_lab.recovery.landscape.stuck import STUCK_ERROR, stuck_at
 from moe_lab.training import Snapshot
-from moe_lab_widgets.landscape.planes import Plane, flat, lengths, plane
 
 METHODS = ("L4", "l2")
 

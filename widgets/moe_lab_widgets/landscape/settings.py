@@ -8,9 +8,9 @@ from typing import Any
 
 from moe_lab.config import Knob
 from moe_lab.recovery import MixtureTask
+from moe_lab.recovery.landscape.planes import lengths
 from moe_lab.recovery.landscape.run import PAPER_TASK, L2Loss, L4Loss, LossRun
 from moe_lab_widgets.engine.lab import given, pick
-from moe_lab_widgets.landscape.planes import lengths
 
 # ---- what makes the run live: a whole one takes 4 to 5 seconds of one CPU core, and one record .05 ----
 

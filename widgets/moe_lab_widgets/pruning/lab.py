@@ -13,8 +13,7 @@ from moe_lab_widgets.engine.lab import Lab
 from moe_lab_widgets.pruning import settings as of
 from moe_lab_widgets.pruning.panels.blocks import short
 from moe_lab_widgets.pruning.picture import PruningPicture
-from moe_lab_widgets.pruning.prune import View
-from moe_lab_widgets.pruning.record import Frame, Outcome, further, live, outcome
+from moe_lab_widgets.pruning.record import Frame, Outcome, View, further, live, outcome
 from moe_lab_widgets.pruning.stories import STORIES
 from moe_lab_widgets.specialization.panels.curves import median
 

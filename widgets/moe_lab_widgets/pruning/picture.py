@@ -11,8 +11,7 @@ from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.pruning.panels.bars import Bars
 from moe_lab_widgets.pruning.panels.blocks import Blocks
 from moe_lab_widgets.pruning.panels.curves import Curves
-from moe_lab_widgets.pruning.prune import View
-from moe_lab_widgets.pruning.record import Frame
+from moe_lab_widgets.pruning.record import Frame, View
 from moe_lab_widgets.pruning.settings import LOOKS, longest_change, run_of
 
 

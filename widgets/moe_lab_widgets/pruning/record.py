@@ -10,16 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moe_lab.pruning import BranchStart, FineTuned, Run
+from moe_lab.pruning.live import Choice, Pruned
 from moe_lab.pruning.measures import MEASURES, evaluate
 from moe_lab.pruning.training import Training
 from moe_lab.training import Snapshot
-from moe_lab_widgets.pruning.prune import Pruned, View
-from moe_lab_widgets.pruning.settings import record_every
+from moe_lab_widgets.pruning.settings import CHUNK, OFFERED, record_every
 
 LOOKS_AT_TEST = 11
 """How often in a training the accuracy is measured."""
 CARRIES = 0.5
 """The proficiency from which an expert is said to carry its class's pattern."""
+
+
+@dataclass(frozen=True)
+class View(Choice):
+    """What is looked at: the values of the Lab's `looks`."""
+
+    shown: int
 
 
 @dataclass(frozen=True)
@@ -168,7 +175,7 @@ def live(run: Run, view: Callable[[], View]) -> Iterator[Frame]:
         shot = dataclasses.replace(shot, values=values, measures={name: MEASURES[name] for name in values})
         yield Frame(run, shot.step, shot, accuracy)
     assert shot is not None
-    pruned = Pruned(FineTuned.of(training, run))
+    pruned = Pruned(FineTuned.of(training, run), OFFERED, CHUNK)
     first = Frame(run, shot.step, shot, accuracy, pruned)
     yield first
     yield from further(first, view)

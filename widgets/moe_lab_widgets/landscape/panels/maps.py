@@ -9,10 +9,10 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from moe_lab import theme
+from moe_lab.recovery.landscape.planes import Plane
 from moe_lab_widgets.drawing.cells import stamp, write
 from moe_lab_widgets.drawing.picture import Strip
 from moe_lab_widgets.drawing.scene import Panel, Scene
-from moe_lab_widgets.landscape.planes import Plane
 from moe_lab_widgets.landscape.record import METHODS, Frame
 
 NAMES = {"L4": "L₄", "l2": "ℓ₂, squared error"}
@@ -47,7 +47,7 @@ def shades(values: NDArray[np.float64], pixels: int) -> NDArray[np.uint8]:
 
 
 class Maps(Panel):
-    """Each loss on the plane of its minima (see `landscape_planes`), with the shown trial's path from start to now."""
+    """Each loss on the plane of its minima (see `planes`), with the shown trial's path from start to now."""
 
     LEFTS: ClassVar[dict[str, int]] = {"L4": 34, "l2": 300}
     TOP = 106
@@ -119,7 +119,7 @@ class Maps(Panel):
             self._tell(method, "waits for its samples")
             return
         points = record.path(method, shown)
-        seen = plane.seen(points)
+        seen = plane.coordinates(points)
         places = seen[:, :2] / plane.half
         inside = np.clip(places, -1, 1)
         for line in (self.path[method], self.halo[method]):

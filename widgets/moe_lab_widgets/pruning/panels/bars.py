@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from moe_lab import theme
 from moe_lab_widgets.drawing.board import Board
 from moe_lab_widgets.drawing.scene import Panel, Scene
-from moe_lab_widgets.pruning.prune import View
-from moe_lab_widgets.pruning.record import Frame
+from moe_lab_widgets.pruning.record import Frame, View
 from moe_lab_widgets.pruning.settings import SCORES
 
 GREY = theme.REFERENCE

@@ -7,8 +7,7 @@ import numpy as np
 from moe_lab import theme
 from moe_lab_widgets.drawing.board import Board
 from moe_lab_widgets.drawing.scene import Panel, Scene
-from moe_lab_widgets.pruning.prune import View
-from moe_lab_widgets.pruning.record import Frame, outcome
+from moe_lab_widgets.pruning.record import Frame, View, outcome
 from moe_lab_widgets.specialization.panels.curves import median
 
 BLOCKS = 20

@@ -1,7 +1,7 @@
-"""Planes of parameters that are known before a descent begins, and the two losses on them.
+"""Planes of parameters that are known before a descent begins, and the losses L4 and l2 on them.
 
-A plane must stand still while the path is drawn, so that it cannot be made of where the path ends. Both planes are
-spanned by what the losses have minima at.
+A plane that is shown while a descent goes on cannot depend on where it ends. Both planes are spanned by the minima of
+their losses.
 
 L4: A = 0, and two assignments of the true regressors to the rows of A, with the signs that the start has. In population
 and for orthonormal regressors <a_i, a_m*> never changes its sign, so that one of the two is where a descent for two
@@ -21,10 +21,13 @@ from functools import lru_cache
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
+from torch import Tensor
 
 from moe_lab.config import require
+from moe_lab.recovery.activations import Activation
 from moe_lab.recovery.data import MixtureTask, Parameters
 from moe_lab.recovery.em import State
 from moe_lab.recovery.landscape import losses
@@ -34,8 +37,8 @@ from moe_lab.recovery.landscape.training import start_of
 SIDE = 29
 """Points along each side at which a loss is computed."""
 SAMPLES = 1024
-"""On which l2 is computed: of no batch."""
-_AT_ONCE = 64
+"""Samples on which l2 is computed; they belong to no batch."""
+_AT_ONCE = 64  # points of the plane
 _MARGIN = 1.3
 Array = NDArray[np.float64]
 
@@ -60,25 +63,34 @@ class Plane:
     false: Array
     values: Array
 
-    def seen(self, points: Array) -> Array:
+    def coordinates(self, points: Array) -> Array:
         """(n, 3) coordinates of points (n, m) in the plane, and their distance from it."""
-        apart = points - self.origin
-        inside = apart @ np.stack((self.first, self.second), axis=1)
-        squares = np.clip((apart**2).sum(1) - (inside**2).sum(1), 0, None)
-        return np.column_stack((inside, np.sqrt(squares)))
+        return coordinates(points, self.origin, self.first, self.second)
+
+
+def coordinates(points: Array, origin: Array, first: Array, second: Array) -> Array:
+    """(n, 3) coordinates of points (n, m) along two orthonormal directions, and their distance from that plane."""
+    apart = points - origin
+    inside = apart @ np.stack((first, second), axis=1)
+    squares = np.clip((apart**2).sum(1) - (inside**2).sum(1), 0, None)
+    return np.column_stack((inside, np.sqrt(squares)))
+
+
+def orthonormal(first: Array, second: Array) -> tuple[Array, Array]:
+    """The unit vector along the first direction, and that along the part of the second which is orthogonal to it."""
+    first = first / np.linalg.norm(first)
+    second = second - (second @ first) * first
+    return first, second / np.linalg.norm(second)
 
 
 def flat(loss: str, rows: Array, gates: Array) -> Array:
-    """What a loss moves, (n, m): for L4 A (n, k, d), for l2 also the gates but the last, which is 0."""
+    """The parameters that a loss moves, (n, m): for L4 A (n, k, d), for l2 also the gates but the last, which is 0."""
     moved = rows if loss == "L4" else np.concatenate((rows, gates[:, :-1]), axis=1)
     return moved.reshape(len(moved), -1)
 
 
 def plane(run: LossRun, trial: int) -> Plane:
-    """The plane of one trial of a run, which is kept for the next run that has the same.
-
-    Learning rates, batches and steps do not change it.
-    """
+    """The plane of one trial of a run, cached: learning rates, batches and steps do not change it."""
     assert isinstance(run.model, (L4Loss, L2Loss))
     return _plane(run.model.replace(steps=1, rate=0.1), run.task, run.seed, trial)
 
@@ -93,7 +105,7 @@ def _plane(model: L4Loss | L2Loss, task: MixtureTask, seed: int, trial: int) -> 
         length, nothing = lengths(truth, model.weights), np.zeros(regressors.size)
         collapsed = not (length > 0).all()
         every = _assigned(rows, regressors if collapsed else length[0, :, None] * regressors)
-        points = [one.ravel() for one in every]
+        points = [rows.ravel() for rows in every]
         return _spanned(run, nothing, points, [], flat("L4", rows[None], rows[None])[0], not collapsed)
     first = start.gates[0].numpy()
     middle = np.concatenate((np.tile(regressors.mean(0), (len(regressors), 1)), np.zeros_like(gates[:-1])))
@@ -107,7 +119,7 @@ def _plane(model: L4Loss | L2Loss, task: MixtureTask, seed: int, trial: int) -> 
 
 
 def lengths(truth: Parameters, weights: losses.Weights) -> Array:
-    """(T, k) how long L4's best rows are for each expert, as in `losses.minimiser`; 0 where delta is too large for it.
+    """(T, k) lengths of the rows of L4's minimiser, as in `losses.minimiser`; 0 where delta is too large for one.
 
     Raises:
       ValueError: L4 has no least value.
@@ -148,27 +160,18 @@ def _spanned(
     Args:
       known: whether `true` are minima, to be marked.
     """
-    axes = [one - origin for one in (*true, *false)][:2]
-    first = axes[0] / np.linalg.norm(axes[0])
-    second = axes[1] - (axes[1] @ first) * first
-    second = second / np.linalg.norm(second)
-    both = np.stack((first, second), axis=1)
+    first, second = orthonormal(*[point - origin for point in (*true, *false)][:2])
     mirrored = isinstance(run.model, L4Loss) or run.task.experts == 2
     marks = []
     for points in (true, false):
-        at = np.array([(one - origin) @ both for one in points]).reshape(-1, 2)
+        at = coordinates(np.array(points).reshape(-1, len(origin)), origin, first, second)[:, :2]
         marks.append(np.concatenate((at, -at)) if mirrored else at)
-    reach = np.abs(np.concatenate((*marks, ((start - origin) @ both)[None])))
+    reach = np.abs(np.concatenate((*marks, coordinates(start[None], origin, first, second)[:, :2])))
     half = float(_MARGIN * reach.max())
     ticks = np.linspace(-half, half, SIDE)
     grid = origin + ticks[None, :, None] * first + ticks[:, None, None] * second
     values = _evaluated(run, grid.reshape(SIDE * SIDE, -1, run.task.dimension))
     return Plane(origin, first, second, half, marks[0] if known else marks[0][:0], marks[1], values.reshape(SIDE, SIDE))
-
-
-def _samples(run: LossRun) -> tuple[torch.Tensor, torch.Tensor]:
-    drawn = run.task.sample(SAMPLES, trials=run.trial_numbers, seed=run.seed, split="surface")
-    return drawn.x, drawn.y
 
 
 def _evaluated(run: LossRun, points: Array) -> Array:
@@ -177,20 +180,18 @@ def _evaluated(run: LossRun, points: Array) -> Array:
         truth = run.task.parameters(run.trial_numbers, run.seed)
         each = torch.as_tensor(points)
         regressors, shares = (
-            one.expand(len(each), *one.shape[1:]) for one in (truth.regressors, losses.shares_of(truth.gates))
+            part.expand(len(each), *part.shape[1:]) for part in (truth.regressors, losses.shares_of(truth.gates))
         )
         return losses.l4_population(each, regressors, shares, run.model.weights)[0].numpy()
-    x, y = _samples(run)
-    return _l2(run, points, x, y)
+    data = run.task.sample(SAMPLES, trials=run.trial_numbers, seed=run.seed, split="surface")
+    return l2_values(points, data.x, data.y, run.task.g)
 
 
-def _l2(run: LossRun, points: Array, x: torch.Tensor, y: torch.Tensor) -> Array:
-    """l2 at many parameters: the values that `losses.l2` has, without its slopes."""
-    k, values = run.task.experts, []
+def l2_values(points: Array, x: Float[Tensor, "1 N d"], y: Float[Tensor, "1 N"], g: Activation) -> Array:
+    """l2 at many parameters (n, 2k - 1, d), k regressors and all gates but the last, on the same samples."""
+    k, values = (points.shape[1] + 1) // 2, []
     for part in torch.as_tensor(points).split(_AT_ONCE):
         gates = torch.cat((part[:, k:], torch.zeros_like(part[:, :1])), dim=1)
-        state = State(part[:, :k], gates)
-        prior = (state.gates @ x.mT).softmax(1)
-        predicted = (prior * run.task.g(state.regressors @ x.mT)).sum(1)
-        values.append((predicted - y).square().mean(1))
+        count = len(part)
+        values.append(losses.l2_value(State(part[:, :k], gates), x.expand(count, -1, -1), y.expand(count, -1), g))
     return torch.cat(values).numpy()

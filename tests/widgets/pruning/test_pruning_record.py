@@ -1,0 +1,61 @@
+"""Records of the pruning Lab are the library's training and pruning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from moe_lab.pruning import fine_tune
+from moe_lab_widgets.pruning.record import Frame, live, outcome
+from moe_lab_widgets.pruning.settings import NAMES, OFFERED, SCORES, run_of
+from tests.widgets.pruning.small import DEFAULTS, SMALL, frames, view_of
+
+
+def test_every_criterion_has_a_name_and_says_what_it_scores() -> None:
+    assert set(NAMES) == set(SCORES) == set(OFFERED)
+    assert len(set(NAMES.values())) == len(NAMES)
+
+
+def test_records_of_a_training_are_those_of_the_library() -> None:
+    records, values = frames(**SMALL, fine_tune=True)
+    tuned = fine_tune(run_of(values))
+    assert [record.step for record in records[:31]] == list(range(31))
+    assert records[0].shot is not None and not records[0].shot["norm_change"].any()
+    last = records[-1]
+    assert last.pruned is not None and last.shot is not None
+    torch.testing.assert_close(last.pruned.tuned.after.neurons, tuned.after.neurons, rtol=0, atol=0)
+    change = tuned.after.routers.norm(dim=2) - tuned.before.routers.norm(dim=2)
+    np.testing.assert_allclose(last.shot["norm_change"], change.numpy(), atol=1e-5)
+    np.testing.assert_allclose(last.accuracy, tuned.evaluation.accuracy().numpy(), atol=1e-6)
+    assert {record.known for record in records} == {0, len(OFFERED), 2 * len(OFFERED)}
+    measured = [record.step for record in records if record.shot is not None and "test_accuracy" in record.shot.values]
+    assert len(set(measured)) == 11
+
+
+def test_a_pretrained_run_shows_itself_before_it_has_pretrained() -> None:
+    values = {**DEFAULTS, **SMALL, "start": "pre-trained", "trials": 1, "steps": 5}
+    run: Iterator[Frame] = live(run_of(values), lambda: view_of(values))
+    first, second = next(run), next(run)
+    assert first.shot is None and outcome(first, view_of(values)) is None and not first.changes(0).any()
+    assert second.shot is not None and second.step == 0
+
+
+def test_lost_are_the_classes_whose_every_carrier_is_pruned() -> None:
+    record = frames(**SMALL)[0][-1]
+    assert record.pruned is not None and record.shot is not None
+    record.shot.values["proficiency"][0] = [1, 0, 1, 0, 0, 0, 0, 0.6]
+    kept = record.pruned.kept["random"]
+    kept[2, 0] = torch.tensor([False, True, False, True, True, True, False, False])
+    view = view_of({**DEFAULTS, **SMALL, "criterion": "random", "rho": 0.5})
+    lost = record.lost(view, 0)
+    assert [(side, experts.tolist()) for side, experts in lost] == [(0, [0, 2]), (1, [7])]
+    kept[2, 0] = torch.tensor([True, True, False, False, False, False, True, True])
+    assert record.lost(view, 0) == []
+    np.testing.assert_array_equal(np.flatnonzero(record.carriers(0)), [0, 2, 7])
+
+
+def test_the_trial_on_show_is_one_that_there_is() -> None:
+    record = frames(**SMALL)[0][0]
+    assert [record.trial(shown) for shown in (1, 2, 9)] == [0, 1, 1]
