@@ -113,10 +113,10 @@ class TestFigure:
     def test_theorem_3_on_a_fresh_seed(self):
         """What the package promises; the seed was used for nothing else."""
         data = figures.gates_by_moments(gating="random", trials=20, seed=33)
-        assert data.gating_fit.dims == ("gating", "samples", "regressors", "method", "trial")
+        assert data.gating_fit.dims == ("gating", "samples", "regressors", "algorithm", "trial")
         mean = data.gating_fit.mean("trial").squeeze("gating")
         few, plenty = mean.sel(samples=2000, regressors="true"), mean.sel(samples=20000)
-        at = {name: float(few.sel({"method": name})) for name in GATES_ALONE}
+        at = {name: float(few.sel(algorithm=name)) for name in GATES_ALONE}
         assert 0.955 < at["moments"] < 0.98
         assert at["moments"] + 0.008 < at["centred-moments"] < at["spectral"]
         assert at["spectral"] > 0.984
@@ -132,13 +132,13 @@ class TestFigure:
 
     def test_true_regressors_are_the_true_ones(self):
         how = {"task": {"experts": 2}, "settings": {"samples": 300}, "iterations": None}
-        (found,) = gate_cells([{"method": "moments", "regressors": "true"}], trials=2, seed=4, **how)
+        (found,) = gate_cells([{"algorithm": "moments", "regressors": "true"}], trials=2, seed=4, **how)
         data = MixtureTask().sample(300, trials=range(2), seed=4)
         np.testing.assert_allclose(found["gating_fit"][0], np.abs(cosines(data)), rtol=1e-9)
 
     def test_tables_take_it_and_curves_do_not(self):
         data = figures.table2(2, 3, "random", ("moments", "spectral"), 300)
-        assert (data.gating_fit.sel({"method": "moments"}) != data.gating_fit.sel({"method": "spectral"})).all()
+        assert (data.gating_fit.sel(algorithm="moments") != data.gating_fit.sel(algorithm="spectral")).all()
         with pytest.raises(ValueError, match=r"moments take one step and have no curve.*got methods="):
             figures.figure3(methods="moments")
 

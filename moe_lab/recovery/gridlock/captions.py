@@ -56,8 +56,8 @@ def verdict_counts(data: xr.Dataset) -> dict[str, int]:
 
 def _fits(data: xr.Dataset) -> str:
     parts = []
-    for method in map(str, data["method"].values):
-        one = data.sel({"method": method}).mean("trial")
+    for method in map(str, data["algorithm"].values):
+        one = data.sel(algorithm=method).mean("trial")
         regressors, gates = (_range(one[name].values) for name in ("regressor_fit", "gating_fit"))
         parts.append(f"{name_of(method)} {regressors} and {gates}")
     return f"Mean fits of regressors and gates over {counted(data.sizes['trial'])}: {'; '.join(parts)}."
@@ -68,8 +68,8 @@ def _gates(data: xr.Dataset) -> str:
     for samples in data["samples"].values:
         one = mean.sel(samples=samples)
         told = [
-            f"{name_of('gates-em' if m == 'spectral' else str(m))} {_range(one.sel({'method': m}).values)}"
-            for m in data["method"].values
+            f"{name_of('gates-em' if m == 'spectral' else str(m))} {_range(one.sel(algorithm=m).values)}"
+            for m in data["algorithm"].values
         ]
         parts.append(f"n = {samples:,}: {', '.join(told)}")
     return f"Mean gating fit over {counted(data.sizes['trial'])}, with no EM of the regressors. {'; '.join(parts)}."
@@ -77,11 +77,11 @@ def _gates(data: xr.Dataset) -> str:
 
 def _stuck(data: xr.Dataset) -> str:
     parts = []
-    for method in map(str, data["method"].values):
-        counts = verdict_counts(data.sel({"method": method}))
+    for method in map(str, data["algorithm"].values):
+        counts = verdict_counts(data.sel(algorithm=method))
         told = [f"{counts[word]} {word}" for word in VERDICT_ORDER if counts[word]]
         parts.append(f"{name_of(method)}: {_listed(told)}")
-    total = int(np.prod([size for name, size in data["stuck"].sizes.items() if name != "method"]))
+    total = int(np.prod([size for name, size in data["stuck"].sizes.items() if name != "algorithm"]))
     rule = (
         f"the error fell by less than {100 * float(data.attrs['gain']):g} % in {int(data.attrs['window'])} iterations"
     )
@@ -95,8 +95,8 @@ def reached(data: xr.Dataset) -> xr.DataArray:
 
 def _curves(data: xr.Dataset) -> str:
     there = reached(data)
-    total = int(np.prod([size for name, size in there.sizes.items() if name != "method"]))
-    parts = [f"{name_of(str(name))} {int(there.sel({'method': name}).sum())}" for name in data["method"].values]
+    total = int(np.prod([size for name, size in there.sizes.items() if name != "algorithm"]))
+    parts = [f"{name_of(str(name))} {int(there.sel(algorithm=name).sum())}" for name in data["algorithm"].values]
     best = _range(data["best_error"].median("trial").values, "{:.2g}")
     return (
         f"After {int(data['iteration'][-1])} iterations, of {total} trials each: {', '.join(parts)} reach the error "
@@ -107,10 +107,10 @@ def _curves(data: xr.Dataset) -> str:
 def _real(data: xr.Dataset) -> str:
     medians = data["test_error"].median("trial")
     parts = [
-        f"{name_of(str(name))} {float(medians.sel({'method': name})):.3f}"
-        if medians.sel({"method": name}).notnull()
+        f"{name_of(str(name))} {float(medians.sel(algorithm=name)):.3f}"
+        if medians.sel(algorithm=name).notnull()
         else f"{name_of(str(name))} has no start"
-        for name in data["method"].values
+        for name in data["algorithm"].values
     ]
     source = str(data.attrs.get("source", "")).capitalize()
     return f"{source}, medians of {data.sizes['trial']} divisions: {', '.join(parts)}."

@@ -1,9 +1,9 @@
 """Tables 1 and 2, figures 3 to 6 and theorem 3 of gridlock2019, and who is stuck: each one call, a labelled Dataset.
 
 `plots` draws it beside `published.published`. A Dataset says in `.attrs["call"]` how to make it again. Methods are
-named as in `recipes.method_of`; select one by `data.sel({"method": "spectral"})`, because `sel` has an argument of that
-name. Any other parameter of `Run` (device, precision) can be given too, and store and jobs of `moe_lab.sweep.sweep`, to
-go on after a kill and to share the work among processes.
+named as in `recipes.method_of` and lie on the axis `algorithm`: `data.sel(algorithm="spectral")`. Any other parameter
+of `Run` (device, precision) can be passed too, as can store and jobs of `moe_lab.sweep.sweep`, to resume after a kill
+and to run in several processes.
 
 What replicates and what does not, measured on fresh seeds, is in each function's docstring and in
 `published.REPLICATION`.
@@ -76,15 +76,15 @@ def table2(
       more: other parameters of `Run`, store and jobs.
 
     Returns:
-      regressor_fit, gating_fit and error over (gating, method, trial).
+      regressor_fit, gating_fit and error over (gating, algorithm, trial).
 
     Raises:
       ValueError: a wrong value or combination, before anything runs.
     """
     task = {"experts": 2, "dimension": 10, "noise": noise}
     figure = Figure("table 2", "table2", trials, seed, task, samples, more)
-    axes = {"gating": listed(gating), "method": listed(methods)}
-    arguments = {"trials": trials, "seed": seed, "gating": axes["gating"], "methods": axes["method"]}
+    axes = {"gating": listed(gating), "algorithm": listed(methods)}
+    arguments = {"trials": trials, "seed": seed, "gating": axes["gating"], "methods": axes["algorithm"]}
     return figure.fill(fit_cells, axes, FITS, arguments | {"samples": samples, "noise": noise})
 
 
@@ -111,15 +111,15 @@ def table1(
       trials, seed, methods, samples, noise, more: as for `table2`.
 
     Returns:
-      regressor_fit, gating_fit and error over (first_share, method, trial).
+      regressor_fit, gating_fit and error over (first_share, algorithm, trial).
 
     Raises:
       ValueError: a wrong value or combination, before anything runs.
     """
     task = {"experts": 2, "dimension": 10, "noise": noise, "gating": "random"}
     figure = Figure("table 1", "table1", trials, seed, task, samples, more)
-    axes = {"first_share": listed(first_share), "method": listed(methods)}
-    arguments = {"trials": trials, "seed": seed, "first_share": axes["first_share"], "methods": axes["method"]}
+    axes = {"first_share": listed(first_share), "algorithm": listed(methods)}
+    arguments = {"trials": trials, "seed": seed, "first_share": axes["first_share"], "methods": axes["algorithm"]}
     return figure.fill(fit_cells, axes, FITS, arguments | {"samples": samples, "noise": noise})
 
 
@@ -151,15 +151,22 @@ def figure3(
       gate_iterations: of (a).
 
     Returns:
-      regressor_fit, gating_fit and error over (k, method, iteration, trial); best_error(k, trial), the error of EM from
-      the true parameters, about the least that these samples allow; gates_alone(gate_method, gate_iteration, trial),
-      the gating fit of (a), with Newton's ("spectral") and with gradient M-steps.
+      regressor_fit, gating_fit and error over (k, algorithm, iteration, trial); best_error(k, trial), the error of EM
+      from the true parameters, about the least that these samples allow; gates_alone(gate_algorithm, gate_iteration,
+      trial), the gating fit of (a), with Newton's ("spectral") and with gradient M-steps.
 
     Raises:
       ValueError: a wrong value or combination, before anything runs.
     """
-    axes = {"k": listed(k), "method": listed(methods)}
-    arguments = {"k": axes["k"], "trials": trials, "seed": seed, "methods": axes["method"], "samples": samples, "d": d}
+    axes = {"k": listed(k), "algorithm": listed(methods)}
+    arguments = {
+        "k": axes["k"],
+        "trials": trials,
+        "seed": seed,
+        "methods": axes["algorithm"],
+        "samples": samples,
+        "d": d,
+    }
     arguments |= {"noise": noise, "iterations": iterations, "gate_iterations": gate_iterations}
     require(gate_iterations >= 1, "gate_iterations must be at least 1", gate_iterations=gate_iterations)
     task = {"dimension": d, "noise": noise}
@@ -171,11 +178,11 @@ def figure3(
 def _gates_alone(trials: int, seed: int, iterations: int, more: dict[str, Any]) -> xr.DataArray:
     """Panel (a) of figure 3."""
     figure = Figure("figure 3", "figure3", trials, seed, {"experts": 2, "dimension": 10}, 2000, more, iterations)
-    axes = {"method": ("spectral", "spectral-gradient")}
+    axes = {"algorithm": ("spectral", "spectral-gradient")}
     coords = {"iteration": np.arange(iterations + 1)}
     found = figure.fill(curve_cells, axes, _CURVES, {}, coords)["gating_fit"]
-    found = found.transpose("method", "iteration", "trial")
-    return found.rename(method="gate_method", iteration="gate_iteration")
+    found = found.transpose("algorithm", "iteration", "trial")
+    return found.rename(algorithm="gate_algorithm", iteration="gate_iteration")
 
 
 def figure4(
@@ -201,13 +208,20 @@ def figure4(
       k, d, noise: of the task.
 
     Returns:
-      regressor_fit, gating_fit and error over (samples, method, iteration, trial), and best_error(samples, trial).
+      regressor_fit, gating_fit and error over (samples, algorithm, iteration, trial), and best_error(samples, trial).
 
     Raises:
       ValueError: a wrong value or combination, before anything runs.
     """
-    axes = {"samples": listed(samples), "method": listed(methods)}
-    arguments = {"samples": axes["samples"], "trials": trials, "seed": seed, "methods": axes["method"], "k": k, "d": d}
+    axes = {"samples": listed(samples), "algorithm": listed(methods)}
+    arguments = {
+        "samples": axes["samples"],
+        "trials": trials,
+        "seed": seed,
+        "methods": axes["algorithm"],
+        "k": k,
+        "d": d,
+    }
     arguments |= {"noise": noise, "iterations": iterations}
     task = {"experts": k, "dimension": d, "noise": noise}
     figure = Figure("figure 4", "figure4", trials, seed, task, None, more, iterations)
@@ -242,15 +256,15 @@ def figure5(
       samples, k, d: of the task.
 
     Returns:
-      regressor_fit, gating_fit and error over (activation, noise, method, iteration, trial), and
+      regressor_fit, gating_fit and error over (activation, noise, algorithm, iteration, trial), and
       best_error(activation, noise, trial). A trial whose T2 has fewer than k directions has no spectral start: NaN.
 
     Raises:
       ValueError: a wrong value or combination, before anything runs.
     """
-    axes = {"activation": listed(activation), "noise": listed(noise), "method": listed(methods)}
+    axes = {"activation": listed(activation), "noise": listed(noise), "algorithm": listed(methods)}
     arguments = {"activation": axes["activation"], "noise": axes["noise"], "trials": trials, "seed": seed}
-    arguments |= {"methods": axes["method"], "samples": samples, "k": k, "d": d, "iterations": iterations}
+    arguments |= {"methods": axes["algorithm"], "samples": samples, "k": k, "d": d, "iterations": iterations}
     task = {"experts": k, "dimension": d}
     figure = Figure("figure 5", "figure5", trials, seed, task, samples, more, iterations)
     return _with_best(figure, axes, iterations, arguments)
@@ -262,12 +276,12 @@ def _with_best(
     """Curves of the methods, and the error of EM from the truth after as many iterations."""
     require(iterations >= 1, "iterations must be at least 1", iterations=iterations)
     rule = "em-from-truth is always computed, as best_error: leave it out of methods"
-    require(FROM_TRUTH not in axes["method"], rule, methods=axes["method"])
+    require(FROM_TRUTH not in axes["algorithm"], rule, methods=axes["algorithm"])
     rule = "gates by moments take one step and have no curve: leave them out of methods"
-    require(not set(BY_MOMENTS) & set(axes["method"]), rule, methods=axes["method"])
+    require(not set(BY_MOMENTS) & set(axes["algorithm"]), rule, methods=axes["algorithm"])
     coords = {"iteration": np.arange(iterations + 1)}
     dims = (*axes, "iteration", "trial")
     found = figure.fill(curve_cells, axes, _CURVES, arguments, coords).transpose(*dims)
-    best = figure.fill(fit_cells, {**axes, "method": (FROM_TRUTH,)}, FITS, arguments)["error"]
-    best = best.squeeze("method", drop=True).assign_attrs(long_name="E(A, W) of EM from the true parameters")
+    best = figure.fill(fit_cells, {**axes, "algorithm": (FROM_TRUTH,)}, FITS, arguments)["error"]
+    best = best.squeeze("algorithm", drop=True).assign_attrs(long_name="E(A, W) of EM from the true parameters")
     return found.assign(best_error=best)

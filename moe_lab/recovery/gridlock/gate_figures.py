@@ -55,7 +55,7 @@ def gates_by_moments(
       more: other parameters of `Run`, store and jobs.
 
     Returns:
-      gating_fit and regressor_fit over (gating, samples, regressors, method, trial).
+      gating_fit and regressor_fit over (gating, samples, regressors, algorithm, trial).
 
     Raises:
       ValueError: a wrong value or combination, before anything runs.
@@ -65,7 +65,7 @@ def gates_by_moments(
     require(set(sources) <= {"estimated", "true"}, "regressors must be among estimated, true", regressors=sources)
     task = {"experts": 2, "dimension": 10, "noise": noise, "first_share": first_share}
     figure = Figure("theorem 3", "gates_by_moments", trials, seed, task, None, more)
-    axes = {"gating": listed(gating), "samples": listed(samples), "regressors": sources, "method": names}
+    axes = {"gating": listed(gating), "samples": listed(samples), "regressors": sources, "algorithm": names}
     arguments = {"samples": axes["samples"], "gating": axes["gating"], "trials": trials, "seed": seed}
     arguments |= {"methods": names, "regressors": sources, "noise": noise, "first_share": first_share}
     return figure.fill(gate_cells, axes, _MEASURES, arguments)

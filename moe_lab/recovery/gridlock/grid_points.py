@@ -99,7 +99,7 @@ def _curves(run: Run, point: Point, every: bool) -> dict[str, np.ndarray]:
 
 def _path(run: Run, samples: Samples, point: Point) -> Iterator[tuple[int, State]]:
     """(phase, state): phase 0 while regressors are sought, 1 from the state that EM starts with."""
-    if point["method"] == FROM_TRUTH:
+    if point["algorithm"] == FROM_TRUTH:
         assert isinstance(run.model, JointEM)
         truth = State(samples.truth.regressors, samples.truth.gates)
         task = run.task

@@ -22,7 +22,7 @@ _HEADS = {
     "figure 4": ("The error through EM",),
     "figure 6": ("How well mixtures predict real data",),
 }
-_NOT_CELLS = ("method", "iteration", "trial", "gate_method", "gate_iteration")
+_NOT_CELLS = ("algorithm", "iteration", "trial", "gate_algorithm", "gate_iteration")
 _MAP_ROW = 58  # pixels for a row of the map of who is stuck
 _NAMES = 148  # pixels at the right for the names of lines
 
@@ -68,8 +68,8 @@ def _places(data: xr.Dataset, kind: str) -> list[tuple[float, float, float, floa
         each = (1100 - 76) / data.sizes["gating"]
         return [(76 + number * (each + 10), 106.0, each - _NAMES, 272.0) for number in range(data.sizes["gating"])]
     if kind == "stuck map":
-        each, tall = (1100 - 76 - 20) / data.sizes["method"], _MAP_ROW * data.sizes["k"]
-        return [(76 + number * each, 106.0, each - 40, tall) for number in range(data.sizes["method"])]
+        each, tall = (1100 - 76 - 20) / data.sizes["algorithm"], _MAP_ROW * data.sizes["k"]
+        return [(76 + number * each, 106.0, each - 40, tall) for number in range(data.sizes["algorithm"])]
     count = len(cells_of(data))
     if kind == "figure 4" and count == 4:
         wide = (1100 - 76 - 60 - _NAMES) / 2

@@ -83,13 +83,13 @@ def _columns(
     panel.tick_params(axis="x", length=0)
     for border in range(1, len(points)):
         panel.axvline(border - 0.5, color=theme.RULE, linewidth=0.8, zorder=0)
-    methods, ends = [str(name) for name in values["method"].values], []
+    methods, ends = [str(name) for name in values["algorithm"].values], []
     for number, method in enumerate(methods):
         stroke, end = drawn_as.get(method, method), float("nan")
         style = plot_helpers.style_of(stroke)
         aside = 0.8 * ((number + 1) / (len(methods) + 1) - 0.5) + 0.05
         for place, point in enumerate(points):
-            end = plot_helpers.measured(panel, place + aside, values.sel({**point, "method": method}).values, style)
+            end = plot_helpers.measured(panel, place + aside, values.sel({**point, "algorithm": method}).values, style)
         ends.append((end, plot_helpers.name_of(stroke), style.colour))
     plot_helpers.names(panel, ends)
 
@@ -112,9 +112,9 @@ def curves(data: xr.Dataset, axes: Any) -> None:
         best = float(data["best_error"].sel(point).median())
         panel.axhline(best, color=theme.FAILURE, linewidth=1.2, linestyle=(0, (5, 3)), zorder=1, gid="best")
         ends = []
-        for method in map(str, data["method"].values):
+        for method in map(str, data["algorithm"].values):
             style = plot_helpers.style_of(method)
-            shown = data["error"].sel({**point, "method": method})
+            shown = data["error"].sel({**point, "algorithm": method})
             end = plot_helpers.trials(panel, shown, "iteration", style)
             ends.append((min(end, _MOST), plot_helpers.name_of(method), style.colour))
         plot_helpers.plain_numbers(panel)
@@ -132,9 +132,9 @@ def figure3(data: xr.Dataset, axes: Any) -> None:
     first.set_title("k = 2", loc="left", size=theme.TEXT_SIZE, color=theme.INK, weight="bold")
     first.set_xlabel("iteration of EM of the gates")
     first.set_ylabel("gating fit")
-    for method in map(str, gates["gate_method"].values):
+    for method in map(str, gates["gate_algorithm"].values):
         style = plot_helpers.style_of("spectral+em" if method == "spectral" else method)
-        plot_helpers.trials(first, gates.sel(gate_method=method), "gate_iteration", style)
+        plot_helpers.trials(first, gates.sel(gate_algorithm=method), "gate_iteration", style)
     note: dict[str, Any] = {"size": theme.SMALL_SIZE, "transform": first.transAxes, "ha": "right"}
     first.text(0.98, 0.16, "Newton's M-step: solid", color=theme.INK, weight="bold", **note)
     first.text(0.98, 0.08, "gradient M-step: dashed", color=theme.REFERENCE, weight="bold", **note)
@@ -144,8 +144,8 @@ def figure3(data: xr.Dataset, axes: Any) -> None:
 def figure6(data: xr.Dataset, axes: Axes) -> None:
     """Figure 6: the test error of every division and method, on one Axes; an empty row is one without a start."""
     theme.plain(axes)
-    names = [str(name) for name in data["method"].values]
-    values = data["test_error"].transpose("method", "trial").values
+    names = [str(name) for name in data["algorithm"].values]
+    values = data["test_error"].transpose("algorithm", "trial").values
     top = 1.15 * float(np.nanmax(np.nanquantile(values, 0.5, axis=1, method="higher")))  # no median lies beyond
     axes.set_xlim(0, top)
     axes.set_ylim(-len(names) + 0.4, 0.6)

@@ -86,14 +86,14 @@ def figure6(
       download: fetch airfoil or concrete, if it is not in the cache.
 
     Returns:
-      test_error(method, trial), the mean squared error; NaN where T2 has fewer than k positive eigenvalues.
+      test_error(algorithm, trial), the mean squared error; NaN where T2 has fewer than k positive eigenvalues.
 
     Raises:
       ValueError: a wrong value or combination, before anything is trained.
       FileNotFoundError: the file is not there.
       RuntimeError: the download failed.
     """
-    names = tuple(checked_axes({"method": listed(methods)})["method"])
+    names = tuple(checked_axes({"algorithm": listed(methods)})["algorithm"])
     require(all(name in PREDICTORS for name in names), f"methods must be among {', '.join(PREDICTORS)}", methods=names)
     require(trials >= 1, "trials must be at least 1", trials=trials)
     require(iterations >= 1, "iterations must be at least 1", iterations=iterations)
@@ -114,8 +114,8 @@ def figure6(
                 values[place, number] = _error(name, split, task, iterations, seed)
     about = {"long_name": "mean squared error on test rows, target scaled to (-1, 1)"}
     found = xr.Dataset(
-        {"test_error": (("method", "trial"), values, about)},
-        coords={"method": list(names), "trial": np.arange(trials)},
+        {"test_error": (("algorithm", "trial"), values, about)},
+        coords={"algorithm": list(names), "trial": np.arange(trials)},
     )
     arguments: dict[str, Any] = {
         "source": source,

@@ -58,7 +58,7 @@ _MEANINGS = {
     "noise": "sigma, standard deviation of the noise",
     "samples": "n, samples",
     "regressors": "regressors that the gates are found with: estimated, or the true ones",
-    "method": "method",
+    "algorithm": "algorithm",
 }
 
 
@@ -107,7 +107,7 @@ def run_of(
     settings: Mapping[str, Any],
     iterations: Mapping[str, int] | int | None = None,
 ) -> Run:
-    """The Run of a grid point such as {"k": 3, "method": "joint-em"}.
+    """The Run of a grid point such as {"k": 3, "algorithm": "joint-em"}.
 
     Args:
       task: parameters of `MixtureTask` that the point does not name.
@@ -117,11 +117,11 @@ def run_of(
     Raises:
       ValueError: a wrong value or combination.
     """
-    count = iterations.get(point["method"]) if isinstance(iterations, Mapping) else iterations
+    count = iterations.get(point["algorithm"]) if isinstance(iterations, Mapping) else iterations
     named = {_OF_TASK[name]: value for name, value in point.items() if name in _OF_TASK}
     sized = {"samples": point["samples"]} if "samples" in point else {}
     return Run(
-        model=method_of(point["method"], count),
+        model=method_of(point["algorithm"], count),
         task=MixtureTask(**{**task, **named}),
         trials=trials,
         seed=seed,
@@ -179,7 +179,7 @@ class Figure:
 
         Args:
           cell: for `moe_lab.sweep`: (points, trials=, seed=, task=, settings=, iterations=, **extra) -> values.
-          axes: the values of each axis; the last is "method".
+          axes: the values of each axis; the last is "algorithm".
           measures: what a cell gives, with the axes after the trial.
           arguments: of the figure's function, for its call.
           coords: labels of those axes.

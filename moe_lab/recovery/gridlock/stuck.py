@@ -54,7 +54,7 @@ def stuck_rate(
       window, gain: the test of convergence.
 
     Returns:
-      stuck, converged, regressor_fit, gating_fit and error over (method, k, samples, trial).
+      stuck, converged, regressor_fit, gating_fit and error over (algorithm, k, samples, trial).
 
     Raises:
       ValueError: a wrong value or combination, before anything runs.
@@ -70,12 +70,12 @@ def stuck_rate(
     gates = Spectral().gate_iterations
     iterations = {name: joint_iterations for name in possible} | {"spectral+em": gates + spectral_iterations}
     figure = Figure("section 4.3", "stuck_rate", trials, seed, task, None, more, iterations)
-    axes = {"k": listed(k), "samples": listed(samples), "method": names}
+    axes = {"k": listed(k), "samples": listed(samples), "algorithm": names}
     arguments = {"k": axes["k"], "d": d, "samples": axes["samples"], "trials": trials, "seed": seed, "methods": names}
     arguments |= {**counts, "noise": noise, "regressors": regressors, "window": window, "gain": gain}
     found = figure.fill(stuck_cells, axes, VERDICTS, arguments, window=window, gain=gain)
     found.attrs |= {"window": window, "gain": gain}
-    return found.transpose("method", "k", "samples", "trial")
+    return found.transpose("algorithm", "k", "samples", "trial")
 
 
 def verdict(data: xr.Dataset) -> xr.DataArray:

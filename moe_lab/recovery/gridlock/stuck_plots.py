@@ -20,7 +20,7 @@ def stuck(data: xr.Dataset, axes: Any) -> None:
     """Who is stuck: every trial's error, and how many were found, are still moving or are stuck; two Axes."""
     left, right = plot_helpers.panels(axes, 2)
     points = cells_of(data, ("k", "samples"))
-    methods = [str(name) for name in data["method"].values]
+    methods = [str(name) for name in data["algorithm"].values]
     theme.plain(left)
     left.set_yscale("log")
     left.set_xlim(-0.5, len(points) - 0.5)
@@ -34,7 +34,7 @@ def stuck(data: xr.Dataset, axes: Any) -> None:
         style, end = plot_helpers.style_of(method), float("nan")
         aside = 0.7 * ((number + 0.5) / len(methods) - 0.5)
         for place, point in enumerate(points):
-            one = data.sel({**point, "method": method})
+            one = data.sel({**point, "algorithm": method})
             end = plot_helpers.measured(left, place + aside, one["error"].values, style)
             bad = one["error"].values[one["stuck"].values > 0]
             cross: dict[str, Any] = {"marker": "x", "markersize": 8, "color": theme.FAILURE, "linestyle": "none"}
@@ -53,7 +53,7 @@ def _verdict_bars(data: xr.Dataset, panel: Axes, points: list[dict[str, Any]], m
     inks = {"found": "white", "still moving": theme.INK, "stuck": "white", "diverged": "white"}
     for point in points:
         for method in methods:
-            counts, start = verdict_counts(data.sel({**point, "method": method})), 0
+            counts, start = verdict_counts(data.sel({**point, "algorithm": method})), 0
             for word in VERDICT_ORDER:
                 wide = counts[word]
                 if wide:
@@ -76,7 +76,7 @@ def _verdict_bars(data: xr.Dataset, panel: Axes, points: list[dict[str, Any]], m
 
 def stuck_map(data: xr.Dataset, axes: Any) -> None:
     """Who is stuck over experts and samples: an Axes a method; shade and number are trials found, below who is not."""
-    names = [str(name) for name in data["method"].values]
+    names = [str(name) for name in data["algorithm"].values]
     rows, columns, total = data["k"].values, data["samples"].values, data.sizes["trial"]
     for number, (method, panel) in enumerate(zip(names, plot_helpers.panels(axes, len(names)), strict=True)):
         theme.plain(panel)
@@ -91,7 +91,7 @@ def stuck_map(data: xr.Dataset, axes: Any) -> None:
             panel.set_ylabel("k, experts")
         for row, k in enumerate(rows):
             for column, samples in enumerate(columns):
-                counts = verdict_counts(data.sel({"method": method, "k": k, "samples": samples}))
+                counts = verdict_counts(data.sel({"algorithm": method, "k": k, "samples": samples}))
                 _map_cell(panel, column, row, counts, total)
 
 

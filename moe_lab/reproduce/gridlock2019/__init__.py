@@ -66,7 +66,7 @@ def _cell(place: str, axis: str, at: float | str, name: str) -> Claim:
     setting = f"inputs of which a share p={at:g} is from the first Gaussian" if axis == "first_share" else f"{at} gates"
 
     def read(data: xr.Dataset) -> xr.DataArray:
-        return data[name].sel({axis: at, "method": "orth-als"})
+        return data[name].sel({axis: at, "algorithm": "orth-als"})
 
     return Claim(
         f"gridlock2019/{short}/{where.replace(' = ', '')}-{name.replace('_', '-')}",
@@ -92,7 +92,7 @@ def _row(name: str) -> Claim:
     value, spread = float(theirs[name].mean()), float(theirs[f"{name}_std"].mean())
 
     def read(data: xr.Dataset) -> xr.DataArray:
-        return data[name].sel({"method": "orth-als"}).mean("first_share")
+        return data[name].sel(algorithm="orth-als").mean("first_share")
 
     return Claim(
         f"gridlock2019/table1/all-p-{name.replace('_', '-')}",
@@ -107,7 +107,7 @@ def _row(name: str) -> Claim:
 
 def _with_em(place: str, measurement: Measurement, axis: str) -> Claim:
     def read(data: xr.Dataset) -> xr.DataArray:
-        return data["regressor_fit"].sel({"method": "spectral+em"}).min(axis)
+        return data["regressor_fit"].sel(algorithm="spectral+em").min(axis)
 
     return Claim(
         f"gridlock2019/{place.replace(' ', '')}/spectral-em",
@@ -122,12 +122,12 @@ def _with_em(place: str, measurement: Measurement, axis: str) -> Claim:
 
 
 def _same_in_both(data: xr.Dataset) -> xr.DataArray:
-    fit = data["regressor_fit"].sel({"method": "orth-als"})
+    fit = data["regressor_fit"].sel(algorithm="orth-als")
     return fit.sel(gating="orthogonal") - fit.sel(gating="random")
 
 
 def _least_of_both(data: xr.Dataset) -> np.ndarray:
-    fits = data[["regressor_fit", "gating_fit"]].sel({"method": "orth-als"}).to_dataarray()
+    fits = data[["regressor_fit", "gating_fit"]].sel(algorithm="orth-als").to_dataarray()
     return np.atleast_1d(fits.mean("trial").values.min())
 
 

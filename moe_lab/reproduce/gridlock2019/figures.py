@@ -86,7 +86,7 @@ Read = Callable[[xr.Dataset], xr.DataArray]
 
 def _end(data: xr.Dataset, method: str, **at: object) -> xr.DataArray:
     """The error where a method ended."""
-    return data["error"].sel({"method": method, **at}).isel(iteration=-1)
+    return data["error"].sel({"algorithm": method, **at}).isel(iteration=-1)
 
 
 def _ours_smaller(method: str = _OURS, **at: object) -> Read:
@@ -101,20 +101,20 @@ def _short(method: str, **at: object) -> Read:
 
 def _iterations(data: xr.Dataset) -> np.ndarray:
     """(k, trial) after how many iterations the error of EM from the spectral start stays by that of EM from truth."""
-    error = data["error"].sel({"method": _OURS}).transpose("iteration", "k", "trial").values
+    error = data["error"].sel(algorithm=_OURS).transpose("iteration", "k", "trial").values
     far = ~(error <= _REACHED * data["best_error"].transpose("k", "trial").values)
     return np.where(far.any(0), len(far) - far[::-1].argmax(0), 0)
 
 
 def _gate_iterations(data: xr.Dataset) -> np.ndarray:
     """(trial,) after how many iterations of EM the gating fit stays within .01 of where it ends."""
-    fit = data["gates_alone"].sel(gate_method="spectral").transpose("gate_iteration", "trial").values
+    fit = data["gates_alone"].sel(gate_algorithm="spectral").transpose("gate_iteration", "trial").values
     far = np.abs(fit - fit[-1]) > 0.01
     return np.where(far.any(0), len(far) - far[::-1].argmax(0), 0)
 
 
 def _found(data: xr.Dataset, method: str) -> xr.DataArray:
-    return (data["regressor_fit"].sel({"method": method}) >= FOUND).astype(float)
+    return (data["regressor_fit"].sel(algorithm=method) >= FOUND).astype(float)
 
 
 def _advantage(identity: str, where: str, words: str, measurement: Measurement, read: Read, why: str) -> Claim:
@@ -205,7 +205,7 @@ _OTHER_FIGURES = (
         "Joint EM often gets stuck: converged without the regressors after 250 iterations",
         Published(_OFTEN, relation="share of trials, at least: 'often'"),
         STUCK,
-        lambda data: data["stuck"].sel({"method": _JOINT}),
+        lambda data: data["stuck"].sel(algorithm=_JOINT),
         Rule(None, at_least(_OFTEN)),
         "It does at k = 8, d = 16, n = 6000 and sigma = .1, not at the paper's k = 3 and 4",
     ),
@@ -228,7 +228,7 @@ def _real(measurement: Measurement, method: str, words: str, why: str) -> Claim:
 
     def read(data: xr.Dataset) -> xr.DataArray:
         error = data["test_error"]
-        return (error.sel({"method": method}) < _CLEARLY * error.sel({"method": "joint-em"})).astype(float)
+        return (error.sel(algorithm=method) < _CLEARLY * error.sel(algorithm="joint-em")).astype(float)
 
     agrees = None if source == "diabetes" else at_least(0.75)
     return Claim(

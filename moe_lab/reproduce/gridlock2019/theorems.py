@@ -169,7 +169,7 @@ CLAIMS: tuple[Claim, ...] = (
         "One moment finds the direction of the gate of two experts (true regressors, n = 20,000, sign turned)",
         Published(1.0, relation="cosine, in the limit"),
         BY_MOMENTS,
-        lambda data: data["gating_fit"].sel({"method": "moments", "regressors": "true", "gating": "orthogonal"})
+        lambda data: data["gating_fit"].sel({"algorithm": "moments", "regressors": "true", "gating": "orthogonal"})
         .sel(samples=20000),
         Rule(at_least(0.99)),
     ),

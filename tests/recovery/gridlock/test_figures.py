@@ -40,9 +40,9 @@ def two() -> xr.Dataset:
 class TestTables:
     def test_axes_and_coordinates(self, two: xr.Dataset) -> None:
         assert set(two.data_vars) == {"regressor_fit", "gating_fit", "error"}
-        assert two.regressor_fit.dims == two.gating_fit.dims == ("gating", "method", "trial")
+        assert two.regressor_fit.dims == two.gating_fit.dims == ("gating", "algorithm", "trial")
         assert two.gating.values.tolist() == ["orthogonal", "random"]
-        assert two.method.values.tolist() == ["orth-als", "spectral", "spectral+em"]
+        assert two.algorithm.values.tolist() == ["orth-als", "spectral", "spectral+em"]
         assert two.trial.values.tolist() == [0, 1, 2]
         assert two.notnull().all().to_array().all()
 
@@ -56,7 +56,7 @@ class TestTables:
     )
     def test_values_are_those_of_train(self, two: xr.Dataset, name: str, model: Spectral) -> None:
         *_, last = training.train(model, MixtureTask(gating="orthogonal"), **SMALL)
-        here = two.sel({"gating": "orthogonal", "method": name})
+        here = two.sel({"gating": "orthogonal", "algorithm": name})
         for measure in ("regressor_fit", "gating_fit", "error"):
             np.testing.assert_allclose(here[measure], last[measure], rtol=1e-9)
 
@@ -65,7 +65,7 @@ class TestTables:
         assert (two.attrs["figure"], two.attrs["paper"]) == ("table 2", "gridlock2019, table 2")
         assert (two.attrs["seed"], two.attrs["device"]) == (7, "cpu")
         runs = json.loads(two.attrs["config"])
-        assert runs[0]["point"] == {"gating": "orthogonal", "method": "orth-als"}
+        assert runs[0]["point"] == {"gating": "orthogonal", "algorithm": "orth-als"}
         assert (runs[0]["model"]["decomposition"], runs[0]["task"]["gating"], runs[0]["samples"]) == (
             "orth-als",
             "orthogonal",
@@ -75,13 +75,13 @@ class TestTables:
     def test_another_seed_is_another_result_and_fewer_trials_are_the_first_ones(self, two: xr.Dataset) -> None:
         other = figures.table2(2, 8, "random", "spectral", 400)
         same = figures.table2(2, 7, "random", "spectral", 400)
-        there = two.regressor_fit.sel({"gating": ["random"], "method": ["spectral"]})[..., :2]
+        there = two.regressor_fit.sel({"gating": ["random"], "algorithm": ["spectral"]})[..., :2]
         assert not np.allclose(other.regressor_fit, there)
         np.testing.assert_allclose(same.regressor_fit, there, rtol=1e-9)
 
     def test_table_1_has_inputs_of_two_gaussians(self) -> None:
         one = figures.table1(2, 7, (0.1, 0.5), "spectral+em", 400)
-        assert one.gating_fit.dims == ("first_share", "method", "trial")
+        assert one.gating_fit.dims == ("first_share", "algorithm", "trial")
         assert one.first_share.values.tolist() == [0.1, 0.5]
         assert [run["task"]["first_share"] for run in json.loads(one.attrs["config"])] == [0.1, 0.5]
         same(again(one), one)
@@ -92,8 +92,8 @@ class TestTables:
         monkeypatch.setattr(grid_points, "samples_of", lambda run: made.append(run.model) or training.samples_of(run))
         whole = figures.table2(**SMALL, methods=("spectral", "spectral+em"), store=tmp_path)
         assert made == [Spectral()] * 2  # the others were there
-        assert whole.sel({"method": ["spectral"]}).regressor_fit.identical(part.regressor_fit)
-        xr.testing.assert_allclose(whole.regressor_fit, two.regressor_fit.isel(method=[1, 2]), rtol=1e-9)
+        assert whole.sel(algorithm=["spectral"]).regressor_fit.identical(part.regressor_fit)
+        xr.testing.assert_allclose(whole.regressor_fit, two.regressor_fit.isel(algorithm=[1, 2]), rtol=1e-9)
 
     def test_can_be_saved_and_read(self, two: xr.Dataset, tmp_path) -> None:
         two.to_netcdf(tmp_path / "two.nc", engine="h5netcdf")
@@ -105,33 +105,33 @@ class TestTables:
         """What the package promises (published: .93 and .90, gates .96); the seed was used for nothing else."""
         data = figures.table2(16, 31)
         fit, gates = data.regressor_fit.mean("trial"), data.gating_fit.mean("trial")
-        assert (fit.sel({"method": "orth-als"}) >= 0.89).all()
-        assert (fit.sel({"method": "spectral"}) >= 0.97).all()
-        assert (fit.sel({"method": "orth-als"}) < fit.sel({"method": "spectral"}) - 0.02).all()
-        assert (data.regressor_fit.sel({"method": "spectral+em"}) >= 0.999).all()
-        assert (gates.sel({"method": "orth-als"}) >= 0.90).all()
-        assert (gates.sel({"method": ["spectral", "spectral+em"]}) >= 0.98).all()
+        assert (fit.sel(algorithm="orth-als") >= 0.89).all()
+        assert (fit.sel(algorithm="spectral") >= 0.97).all()
+        assert (fit.sel(algorithm="orth-als") < fit.sel(algorithm="spectral") - 0.02).all()
+        assert (data.regressor_fit.sel(algorithm="spectral+em") >= 0.999).all()
+        assert (gates.sel(algorithm="orth-als") >= 0.90).all()
+        assert (gates.sel(algorithm=["spectral", "spectral+em"]) >= 0.98).all()
         mean = figures.table1(8, 31, methods=("spectral", "spectral+em")).mean("trial")
         assert (mean.regressor_fit >= 0.94).all()
-        assert (mean.gating_fit.sel({"method": "spectral+em"}) >= 0.98).all()
+        assert (mean.gating_fit.sel(algorithm="spectral+em") >= 0.98).all()
 
 
 class TestCurves:
     def test_figure_3(self) -> None:
         data = figures.figure3((2, 3), 2, 7, ("spectral+em", "joint-em"), 300, 5, iterations=8, gate_iterations=3)
-        assert data.error.dims == ("k", "method", "iteration", "trial")
+        assert data.error.dims == ("k", "algorithm", "iteration", "trial")
         assert data.iteration.values.tolist() == list(range(9))
         assert data.best_error.dims == ("k", "trial")
-        assert data.gates_alone.dims == ("gate_method", "gate_iteration", "trial")
+        assert data.gates_alone.dims == ("gate_algorithm", "gate_iteration", "trial")
         same(again(data), data)
         task = MixtureTask(experts=3, dimension=5, noise=0.5)
         fixed = {"samples": 300, "trials": 2, "seed": 7}
         joint = list(training.train(JointEM(iterations=8), task, **fixed))
-        np.testing.assert_allclose(data.error.sel({"k": 3, "method": "joint-em"}), [s["error"] for s in joint])
+        np.testing.assert_allclose(data.error.sel({"k": 3, "algorithm": "joint-em"}), [s["error"] for s in joint])
         spectral = list(training.train(Spectral(joint_iterations=3), task, **fixed))
         starts_at = [int(s["phase"][0]) for s in spectral].index(1) - 1
         np.testing.assert_allclose(
-            data.gating_fit.sel({"k": 3, "method": "spectral+em"}), [s["gating_fit"] for s in spectral[starts_at:]]
+            data.gating_fit.sel({"k": 3, "algorithm": "spectral+em"}), [s["gating_fit"] for s in spectral[starts_at:]]
         )
         gates = list(training.train(Spectral(gate_iterations=3, joint_iterations=0), MixtureTask(), trials=2, seed=7))
         np.testing.assert_allclose(data.gates_alone[0], [s["gating_fit"] for s in gates[-4:]])
@@ -148,13 +148,13 @@ class TestCurves:
 
     def test_figure_5_has_every_activation_and_noise(self) -> None:
         data = figures.figure5("relu", (0.1, 0.5), 2, 7, ("spectral", "joint-em"), 600, 2, 4, iterations=3)
-        assert data.error.dims == ("activation", "noise", "method", "iteration", "trial")
+        assert data.error.dims == ("activation", "noise", "algorithm", "iteration", "trial")
         assert [run["task"]["noise"] for run in json.loads(data.attrs["config"])] == [0.1, 0.1, 0.5, 0.5]
         same(again(data), data)
 
     def test_a_trial_without_a_whitener_is_nan_and_the_others_stay(self, monkeypatch) -> None:
         """With few samples and weak sigmoids T2 may have no k positive eigenvalues."""
-        point = {"method": "spectral+em"}
+        point = {"algorithm": "spectral+em"}
         how = {"task": {"activation": "sigmoid", "experts": 3, "dimension": 4}, "settings": {"samples": 60}}
         run = run_of(point, trials=12, seed=7, **how, iterations=4)
         with pytest.raises(RankError):
@@ -186,7 +186,7 @@ class TestMethods:
     @pytest.mark.parametrize("name", METHODS)
     def test_every_method_runs(self, name: str) -> None:
         (values,) = grid_points.fit_cells(
-            [{"method": name}], trials=1, seed=1, task={}, settings={"samples": 200}, iterations=3
+            [{"algorithm": name}], trials=1, seed=1, task={}, settings={"samples": 200}, iterations=3
         )
         assert values["error"].shape == (1, 1) and np.isfinite(values["error"]).all()
 
@@ -212,7 +212,7 @@ class TestAskedWrongly:
             (lambda: figures.table2(seed=-1), "seed.* must be at least 0"),
             (lambda: figures.table2(gating="curved"), "gating.*got gating='curved'"),
             (lambda: figures.table2(methods="magic"), "a method must be one of orth-als, .*got method='magic'"),
-            (lambda: figures.table2(methods=()), "axis method must have at least one value"),
+            (lambda: figures.table2(methods=()), "axis algorithm must have at least one value"),
             (lambda: figures.table2(methods=("spectral", "spectral")), "axis method must differ"),
             (lambda: figures.table2(samples=10), "samples .n. must be at least dimension .d. times experts .k."),
             (lambda: figures.table2(noise=0.0), "noise .sigma. must be greater than 0"),

@@ -74,9 +74,9 @@ def test_a_planted_mixture_is_predicted_by_what_starts_from_moments() -> None:
 
 def test_figure_6_of_the_embedded_data() -> None:
     data = figures.figure6(trials=2, seed=31, iterations=15)
-    assert data.test_error.dims == ("method", "trial")
-    assert data.method.values.tolist() == list(real.PREDICTORS)
-    mean = {str(name): float(data.test_error.sel({"method": name}).mean()) for name in data.method.values}
+    assert data.test_error.dims == ("algorithm", "trial")
+    assert data.algorithm.values.tolist() == list(real.PREDICTORS)
+    mean = {str(name): float(data.test_error.sel(algorithm=name).mean()) for name in data.algorithm.values}
     assert mean["ridge"] < mean["variance"] < mean["spectral"]  # unit regressors do not fit what they were not made for
     assert mean["spectral-scaled"] < mean["spectral"]
     assert data.attrs["figure"] == "figure 6" and json.loads(data.attrs["data"])["rows"] == 442
@@ -106,7 +106,7 @@ def test_airfoil_does_not_replicate() -> None:
     data = figures.figure6(
         "airfoil", REAL, 2, seed=31, methods=("ridge", "joint-em", "spectral", "spectral+em"), iterations=60
     )
-    mean = {str(name): float(data.test_error.sel({"method": name}).mean()) for name in data.method.values}
+    mean = {str(name): float(data.test_error.sel(algorithm=name).mean()) for name in data.algorithm.values}
     assert mean["spectral"] > 2 * mean["ridge"]
     assert mean["joint-em"] < mean["ridge"] and mean["spectral+em"] < mean["ridge"]
     assert abs(mean["spectral+em"] - mean["joint-em"]) < 0.15 * mean["joint-em"]
@@ -126,7 +126,7 @@ def test_a_division_without_a_start_is_nan(monkeypatch: pytest.MonkeyPatch) -> N
     [
         (lambda: figures.figure6("stocks"), "source must be one of diabetes, airfoil, concrete: got source='stocks'"),
         (lambda: figures.figure6(methods="lasso"), "methods must be among variance, ridge"),
-        (lambda: figures.figure6(methods=()), "axis method must have at least one value"),
+        (lambda: figures.figure6(methods=()), "axis algorithm must have at least one value"),
         (lambda: figures.figure6(trials=0), "trials must be at least 1"),
         (lambda: figures.figure6(iterations=0), "iterations must be at least 1"),
         (lambda: figures.figure6(k=11), "dimension .d. must be at least experts .k."),

@@ -22,8 +22,8 @@ def stuck() -> xr.Dataset:
 def test_axes_and_call(stuck: xr.Dataset) -> None:
     assert set(stuck.data_vars) == {"stuck", "converged", "regressor_fit", "gating_fit", "error"}
     for name in stuck.data_vars:
-        assert stuck[name].dims == ("method", "k", "samples", "trial")
-    assert stuck.method.values.tolist() == ["spectral+em", "joint-em"]
+        assert stuck[name].dims == ("algorithm", "k", "samples", "trial")
+    assert stuck.algorithm.values.tolist() == ["spectral+em", "joint-em"]
     again = eval(stuck.attrs["call"], {"stuck_rate": figures.stuck_rate})
     xr.testing.assert_allclose(again, stuck, rtol=1e-9)
     assert again.attrs == stuck.attrs
@@ -39,7 +39,7 @@ def test_a_trial_is_stuck_by_the_rule(stuck: xr.Dataset, name: str, model, last:
     task = MixtureTask(experts=3, dimension=5, regressors="orthonormal")
     snapshots = list(training.train(model, task, samples=300, trials=4, seed=7))
     end, before = snapshots[-1], snapshots[-1 - 5]
-    here = stuck.sel({"method": name}).squeeze()
+    here = stuck.sel(algorithm=name).squeeze()
     np.testing.assert_allclose(here.error, end["error"], rtol=1e-6)
     np.testing.assert_allclose(here.regressor_fit, end["regressor_fit"], rtol=1e-6)
     converged = [(b - e) / b < 0.02 for b, e in zip(before["error"], end["error"], strict=True)]
@@ -49,7 +49,7 @@ def test_a_trial_is_stuck_by_the_rule(stuck: xr.Dataset, name: str, model, last:
 
 
 def test_verdicts(stuck: xr.Dataset) -> None:
-    made = stuck.isel(method=[0], k=[0], samples=[0]).copy(deep=True)
+    made = stuck.isel(algorithm=[0], k=[0], samples=[0]).copy(deep=True)
     made["regressor_fit"][:] = [0.99, 0.5, 0.5, np.nan]
     made["stuck"][:] = [0.0, 1.0, 0.0, np.nan]
     assert figures.verdict(made).values.ravel().tolist() == ["found", "stuck", "still moving", "diverged"]
@@ -100,5 +100,5 @@ def test_joint_em_is_stuck_where_the_spectral_start_is_not() -> None:
     """The claim, with 4 trials of the 20: joint EM finds one in ten, EM from the spectral start nearly all."""
     data = figures.stuck_rate(trials=4, seed=31, joint_iterations=125)
     found = (data.regressor_fit >= figures.FOUND).mean("trial").squeeze()
-    assert found.sel({"method": "spectral+em"}) >= 0.75
-    assert found.sel({"method": "joint-em"}) <= 0.5
+    assert found.sel(algorithm="spectral+em") >= 0.75
+    assert found.sel(algorithm="joint-em") <= 0.5

@@ -28,15 +28,15 @@ def table(place: str = "table 2") -> xr.Dataset:
     across, labels = ("gating", ["orthogonal", "random"]) if place == "table 2" else ("first_share", [0.1, 0.5])
     level = np.array([0.91, 0.97, 0.999])[:, None] + np.array([-0.01, 0.0, 0.001])
     values = np.stack([level, level - 0.004])
-    dims = (across, "method", "trial")
-    coords = {across: labels, "method": SPECTRAL}
+    dims = (across, "algorithm", "trial")
+    coords = {across: labels, "algorithm": SPECTRAL}
     data = {"regressor_fit": (dims, values), "gating_fit": (dims, values - 0.005), "error": (dims, 1 - values)}
     return xr.Dataset(data, coords, attrs(place))
 
 
 def stuck() -> xr.Dataset:
     """4 trials: spectral + EM has found 3 and one moves; of joint EM 2 are stuck, 1 was found, 1 diverged."""
-    dims, coords = ("method", "k", "samples", "trial"), {"method": ["spectral+em", "joint-em"], "k": [8]}
+    dims, coords = ("algorithm", "k", "samples", "trial"), {"algorithm": ["spectral+em", "joint-em"], "k": [8]}
     fit = np.array([[0.99, 0.99, 0.98, 0.5], [0.3, 0.4, 0.97, np.nan]])[:, None, None]
     bad = np.array([[0, 0, 0, 0], [1, 1, 0, np.nan]], dtype=float)[:, None, None]
     error = np.array([[0.7, 0.8, 0.9, 3.0], [5.0, 4.0, 0.8, np.nan]])[:, None, None]
@@ -46,7 +46,7 @@ def stuck() -> xr.Dataset:
 
 def stuck_map() -> xr.Dataset:
     """Of 4 trials k=3 is always found; of k=8, joint EM finds none at n=2000, where 3 are stuck, and 2 at n=6000."""
-    dims, coords = ("method", "k", "samples", "trial"), {"method": ["spectral+em", "joint-em"], "k": [3, 8]}
+    dims, coords = ("algorithm", "k", "samples", "trial"), {"algorithm": ["spectral+em", "joint-em"], "k": [3, 8]}
     fit, bad = np.full((2, 2, 2, 4), 0.99), np.zeros((2, 2, 2, 4))
     fit[1, 1, 0], bad[1, 1, 0, :3] = 0.4, 1
     fit[1, 1, 1, :2] = [np.nan, 0.4]
@@ -55,12 +55,12 @@ def stuck_map() -> xr.Dataset:
 
 
 def gates() -> xr.Dataset:
-    dims = ("gating", "samples", "regressors", "method", "trial")
+    dims = ("gating", "samples", "regressors", "algorithm", "trial")
     fit = 1 - np.array([0.03, 0.02, 0.01])[:, None] * np.array([0.9, 1.0, 1.2])
     values = np.broadcast_to(np.stack([fit - 0.01, fit]), (2, 2, 2, 3, 3))
     config = json.dumps([{"task": {"noise": 0.1, "first_share": None}}])
     coords = {"gating": ["orthogonal", "random"], "samples": [2000, 20000], "regressors": ["estimated", "true"]}
-    coords["method"] = ["moments", "centred-moments", "spectral"]
+    coords["algorithm"] = ["moments", "centred-moments", "spectral"]
     return xr.Dataset({"gating_fit": (dims, values)}, coords, attrs("theorem 3", config=config))
 
 
@@ -77,15 +77,15 @@ def curves(place: str = "figure 4") -> xr.Dataset:
     values = np.broadcast_to(one, (*shape, *one.shape)).copy()
     best = np.full((*shape, 3), 0.3)
     data = xr.Dataset(
-        {"error": ((*axes, "method", "iteration", "trial"), values), "best_error": ((*axes, "trial"), best)},
-        {**axes, "method": METHODS, "iteration": np.arange(11)},
+        {"error": ((*axes, "algorithm", "iteration", "trial"), values), "best_error": ((*axes, "trial"), best)},
+        {**axes, "algorithm": METHODS, "iteration": np.arange(11)},
         attrs(place),
     )
     if place == "figure 3":
         gates = np.linspace(0.2, 1, 4)[None, :, None] * np.ones((2, 1, 3))
-        dims = ("gate_method", "gate_iteration", "trial")
+        dims = ("gate_algorithm", "gate_iteration", "trial")
         data["gates_alone"] = dims, gates
-        data = data.assign_coords(gate_method=["spectral", "spectral-gradient"], gate_iteration=np.arange(4))
+        data = data.assign_coords(gate_algorithm=["spectral", "spectral-gradient"], gate_iteration=np.arange(4))
     return data
 
 
@@ -94,7 +94,7 @@ def real() -> xr.Dataset:
     values = np.array([[0.2, 0.21, 0.22], [0.06, 0.07, 0.08], [0.3, 0.4, 9.0], [0.05, 0.06, np.nan]])
     data = json.dumps({"rows": 442, "features": ["age"]})
     more = attrs("figure 6", source="diabetes", data=data)
-    return xr.Dataset({"test_error": (("method", "trial"), values)}, {"method": names}, more)
+    return xr.Dataset({"test_error": (("algorithm", "trial"), values)}, {"algorithm": names}, more)
 
 
 ALL = {
@@ -140,7 +140,7 @@ def test_tables_show_every_trial_every_median_and_what_is_published(place: str) 
     across = str(data.regressor_fit.dims[0])
     theirs = published(place)
     for axes, name in zip(drawn(data, 2), ("regressor_fit", "gating_fit"), strict=True):
-        cells = data[name].stack(cell=("method", across)).transpose("cell", "trial").values
+        cells = data[name].stack(cell=("algorithm", across)).transpose("cell", "trial").values
         marks, bars = lines(axes, "trials"), lines(axes, "median")
         assert len(marks) == len(bars) == len(cells) == 6
         for mark, bar, values in zip(marks, bars, cells, strict=True):
@@ -187,7 +187,7 @@ def test_many_sizes_are_a_map_of_what_became_of_the_trials() -> None:
 def test_gates_are_angles_of_every_trial() -> None:
     data = gates()
     for axes, gating in zip(drawn(data, 2), data.gating.values, strict=True):
-        fit = data.gating_fit.sel(gating=gating).stack(cell=("method", "samples", "regressors"))
+        fit = data.gating_fit.sel(gating=gating).stack(cell=("algorithm", "samples", "regressors"))
         marks, bars = lines(axes, "trials"), lines(axes, "median")
         assert len(marks) == len(bars) == 12
         for mark, bar, values in zip(marks, bars, fit.transpose("cell", "trial").values, strict=True):
@@ -205,7 +205,7 @@ def test_curves_are_all_trials_their_medians_and_the_least_error(place: str, cou
         thin, thick = lines(axes, "trials"), lines(axes, "median")
         assert (len(thin), len(thick)) == (12, 4)
         for line, method in zip(thick, METHODS, strict=True):
-            expected = data.error.sel({**point, "method": method}).median("trial")
+            expected = data.error.sel({**point, "algorithm": method}).median("trial")
             np.testing.assert_allclose(line, [data.iteration, expected])
         (best,) = lines(axes, "best")
         assert (best[1] == 0.3).all()
@@ -228,8 +228,8 @@ def test_figure_6_says_medians_and_what_lies_beyond() -> None:
 
 
 def test_a_median_of_figure_6_stands_where_it_is_written_though_half_the_errors_lie_beyond() -> None:
-    values = {"test_error": (("method", "trial"), np.array([[0.1, 0.2, 0.3, 9.0], [0.01, 0.02, 0.03, 0.04]]))}
-    (axes,) = drawn(xr.Dataset(values, {"method": ["spectral", "ridge"]}, real().attrs), 1)
+    values = {"test_error": (("algorithm", "trial"), np.array([[0.1, 0.2, 0.3, 9.0], [0.01, 0.02, 0.03, 0.04]]))}
+    (axes,) = drawn(xr.Dataset(values, {"algorithm": ["spectral", "ridge"]}, real().attrs), 1)
     np.testing.assert_allclose([bar[0, 0] for bar in lines(axes, "median")], [0.25, 0.025])
 
 
