@@ -1,6 +1,6 @@
-"""The course: what its notebooks are, and how they travel with the package to a folder where they can be edited.
+"""Copies the notebooks of the course from the package to a folder where they can be edited.
 
-A file that was edited stays as it is. When the package brings a newer version of it, the newer one is put beside it.
+A file that was edited stays as it is. When the package has a newer version of it, the newer one is put beside it.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,76 +16,6 @@ from moe_lab.files import write_whole
 
 # What each file was when it was copied, to tell an edited file from one that is only old.
 RECORD = ".moe_lab_course.json"
-
-WAYS: Mapping[str, tuple[str, ...]] = {
-    "one lecture": ("00", "01", "02"),
-    "one day": ("00", "01", "02", "03", "04", "05"),
-    "one term": ("00", "01", "02", "03", "04", "05", "06", "07"),
-}
-"""Ways through the course: the numbers of notebooks, each after those that it needs."""
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """A notebook of the course, as its own head tells it.
-
-    Attributes:
-      name: of its file, without the suffix: "02_router_alignment".
-      title: "Router alignment".
-      minutes: at the keyboard, exercises included.
-      after: the numbers of the notebooks that it needs: ("00", "01").
-      can: what its reader can do afterwards, in Markdown.
-      will: the same in a few words, from the map of the course in notebook 00.
-    """
-
-    name: str
-    title: str
-    minutes: int
-    after: tuple[str, ...]
-    can: tuple[str, ...]
-    will: str
-
-    @property
-    def number(self) -> str:
-        return self.name[:2]
-
-
-def lessons(folder: Path | None = None) -> tuple[Lesson, ...]:
-    """The notebooks of a folder, in their order; the package's own when None.
-
-    Raises:
-      ValueError: a notebook lacks a line of its head, or its row in the map of notebook 00.
-      FileNotFoundError: there are no notebooks.
-    """
-    folder = notebooks_folder() if folder is None else folder
-    paths = sorted(folder.glob("[0-9][0-9]_*.py"))
-    if not paths:
-        raise FileNotFoundError(f"a course must have notebooks: found none in {folder}")
-    course_map = paths[0].read_text(encoding="utf-8")
-    return tuple(_lesson(path, course_map) for path in paths)
-
-
-def _lesson(path: Path, course_map: str) -> Lesson:
-    """What the first Markdown cell of a notebook's .py twin says."""
-    cell = path.read_text(encoding="utf-8").split("# %% [markdown]\n", 1)[1].split("\n\n", 1)[0]
-    head = re.sub(r"^# ?", "", cell, flags=re.M)
-    number = path.name[:2]
-    title = _found(rf"# {number} · (.+)", head, path, "a title")
-    minutes = _found(r"\*\*(\d+) minutes", head, path, "its minutes")
-    needs = _found(r"\*\*\d+ minutes · (.+)\*\*", head, path, "what it needs")
-    goals = _found(r"\*\*After this notebook you can\*\*\n((?:.+\n?)+)", head, path, "its goals")
-    will = _found(rf"^# \| {number} {re.escape(title)} \| {minutes} \| (.+) \|$", course_map, path, "a row in the map")
-    can = [" ".join(goal.split()).rstrip(",.") for goal in goals.removeprefix("- ").split("\n- ")]
-    return Lesson(path.stem, title, int(minutes), tuple(re.findall(r"\b\d\d\b", needs)), tuple(can), will)
-
-
-def _found(pattern: str, text: str, path: Path, what: str) -> str:
-    match = re.search(pattern, text, flags=re.M)
-    if match is None:
-        raise ValueError(
-            f"a notebook's head and the map in notebook 00 must agree: {path.name} has no line with {what}"
-        )
-    return match[1].strip()
 
 
 @dataclass

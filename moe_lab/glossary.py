@@ -16,11 +16,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from moe_lab.config import Config, Knob
+from moe_lab.registry import ROOMS
 
 if TYPE_CHECKING:
     import pandas as pd
-
-ROOMS = ("patch_routing", "specialization", "pruning", "recovery")
 
 TERMS = (
     ("l*", "moe_lab.patch_routing.data:PatternTask.l_star"),
@@ -111,7 +110,7 @@ def table() -> pd.DataFrame:
 
 def _modules(room: str) -> Iterator[ModuleType]:
     package = importlib.import_module(f"moe_lab.{room}")
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         yield importlib.import_module(module.name)
 
 

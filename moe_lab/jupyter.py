@@ -7,9 +7,11 @@ import os
 import socket
 from pathlib import Path
 
+from moe_lab.registry import NOTEBOOKS
+
 # What the Labs need to show, beyond the library itself.
 NEEDED = {"jupyterlab": "JupyterLab", "ipykernel": "a Python kernel", "ipywidgets": "the sliders"}
-FIRST_NOTEBOOK = "00_start_here.ipynb"
+FIRST_NOTEBOOK = f"{NOTEBOOKS[0].stem}.ipynb"
 # Turns off JupyterLab's question about news, which its own option for news does not.
 CONFIG = Path(__file__).resolve().parent / "jupyter_config"
 

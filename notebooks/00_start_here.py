@@ -163,7 +163,8 @@ exercises.check_mean_accuracy(mean_accuracy)
 
 # %% [markdown]
 # ## The course
-#
+
+# %% [markdown] tags=["course"]
 # | notebook | minutes | you will |
 # | --- | --- | --- |
 # | 00 Start here | 10 | see it move |
@@ -174,5 +175,6 @@ exercises.check_mean_accuracy(mean_accuracy)
 # | 05 Pruning | 45 | find the experts that matter, and throw the others away |
 # | 06 Recovery | 45 | read the experts off a tensor, then the router, and see when EM needs that |
 # | 07 Landscapes | 40 | replace the squared error by two losses that lead every start home |
-#
+
+# %% [markdown]
 # Take them in this order. Every notebook asks for a prediction first: write it down, it is worth the minute.

@@ -72,10 +72,10 @@ if "google.colab" in sys.modules:
 # %%
 import pandas as pd
 
-from moe_lab import course, glossary
+from moe_lab import glossary
 from moe_lab.course_picture import course_map
 
-course_map(course.lessons())
+course_map()
 
 # %% [markdown]
 # *What to see.* Every arrow leads from the last notebook that another one needs. 00 and 01 come first; after them the four

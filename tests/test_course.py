@@ -1,4 +1,4 @@
-"""The course is what its notebooks say, and copying it never loses what a reader wrote."""
+"""Copying the course never loses what a reader wrote, and the map shows every notebook."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 import moe_lab
 from moe_lab import course
 from moe_lab.course_picture import course_map
+from moe_lab.registry import NOTEBOOKS
 
 
 @pytest.fixture
@@ -96,53 +97,6 @@ def test_without_notebooks_there_is_nothing_to_copy(monkeypatch, tmp_path):
         course.copy_course(tmp_path / "mine")
 
 
-HEAD = """\
-# %% [markdown]
-# # 07 · Any title
-#
-# **25 minutes · no GPU · after notebooks 00 and 03**
-#
-# What it is about, on
-# two lines.
-#
-# **After this notebook you can**
-# - do one thing
-#   and more of it,
-# - do another.
-
-# %% [markdown] tags=["badges"]
-# | 07 Any title | 25 | see it |
-"""
-
-
-class TestLessons:
-    def test_reads_a_head_and_its_row_in_the_map(self, tmp_path):
-        (tmp_path / "07_any.py").write_text(HEAD)
-        lesson = course.Lesson(
-            "07_any", "Any title", 25, ("00", "03"), ("do one thing and more of it", "do another"), "see it"
-        )
-        assert course.lessons(tmp_path) == (lesson,)
-        assert lesson.number == "07"
-
-    @pytest.mark.parametrize(
-        ("line", "what"),
-        [
-            ("# # 07 · Any title", "a title"),
-            ("**25 minutes", "its minutes"),
-            ("**After this notebook you can**", "its goals"),
-            ("| 07 Any title | 25 |", "a row in the map"),
-        ],
-    )
-    def test_a_head_that_lacks_something_is_a_sentence(self, tmp_path, line, what):
-        (tmp_path / "07_any.py").write_text(HEAD.replace(line, "# gone"))
-        with pytest.raises(ValueError, match=f"must agree: 07_any.py has no line with {what}"):
-            course.lessons(tmp_path)
-
-    def test_without_notebooks_there_is_no_course(self, tmp_path):
-        with pytest.raises(FileNotFoundError, match="a course must have notebooks: found none in"):
-            course.lessons(tmp_path)
-
-
 def test_the_guide_travels_with_the_notebooks(tmp_path):
     copied = course.copy_course(tmp_path / "mine").new
     assert {"index.ipynb", "instructors_guide.md", "00_start_here.ipynb"} <= set(copied)
@@ -150,11 +104,10 @@ def test_the_guide_travels_with_the_notebooks(tmp_path):
 
 
 def test_the_map_draws_every_notebook_apart_and_an_arrow_to_each_but_the_first():
-    lessons = course.lessons()
-    page = course_map(lessons).axes[0]
+    page = course_map().axes[0]
     boxes = [patch.get_window_extent() for patch in page.patches]
-    assert len(boxes) == len(lessons)
+    assert len(boxes) == len(NOTEBOOKS)
     assert not [1 for one, other in itertools.combinations(boxes, 2) if one.overlaps(other)]
     said = [text.get_text() for text in page.texts]
-    assert all(f"{one.number}  {one.title}" in said and f"{one.minutes} minutes" in said for one in lessons)
-    assert sum(line.get_marker() == ">" for line in page.lines) == len(lessons) - 1
+    assert all(f"{one.number}  {one.title}" in said and f"{one.minutes} minutes" in said for one in NOTEBOOKS)
+    assert sum(line.get_marker() == ">" for line in page.lines) == len(NOTEBOOKS) - 1

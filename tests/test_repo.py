@@ -60,7 +60,7 @@ class TestName:
         assert set.union(*found.values()) == {badges.repository(ROOT)}
 
     def test_readme_opens_every_notebook(self):
-        table = badges.table(ROOT, badges.repository(ROOT))
+        table = badges.table(badges.repository(ROOT))
         assert table.count("https://colab.research.google.com/github/") == len(PAIRS) == table.count("mybinder.org/v2/")
         assert table in (ROOT / "README.md").read_text(), "`make badges` writes the table"
 

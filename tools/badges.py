@@ -13,7 +13,8 @@ from pathlib import Path
 import jupytext
 from nbformat import NotebookNode
 
-from tools.course_map import map_table, ways_table
+from moe_lab.registry import INDEX, NOTEBOOKS
+from tools.course_map import course_table, map_table, ways_table
 from tools.guide import stamp_guide
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,13 +58,13 @@ def badges(repo: str, notebook: str) -> str:
     )
 
 
-def table(root: Path, repo: str) -> str:
+def table(repo: str) -> str:
     """The README's table of notebooks: title and badges."""
     rows = ["| notebook | Colab | Binder |", "| --- | --- | --- |"]
-    for path in sorted((root / "notebooks").glob("*.py"), key=lambda path: (path.stem != "index", path.stem)):
-        title = re.search(r"^# # (.+)$", path.read_text(), re.M)
-        colab, binder = badges(repo, f"{path.stem}.ipynb").splitlines()
-        rows.append(f"| [{title[1] if title else path.stem}](notebooks/{path.stem}.ipynb) | {colab} | {binder} |")
+    titles = dict([INDEX, *((notebook.stem, notebook.heading) for notebook in NOTEBOOKS)])
+    for stem, title in titles.items():
+        colab, binder = badges(repo, f"{stem}.ipynb").splitlines()
+        rows.append(f"| [{title}](notebooks/{stem}.ipynb) | {colab} | {binder} |")
     return "\n".join(rows)
 
 
@@ -71,7 +72,7 @@ def stamp_readme(root: Path, repo: str) -> None:
     """Writes the table into the README, between its two marks."""
     path = root / "README.md"
     start, rest = path.read_text().split(MARK, 1)
-    path.write_text(f"{start}{MARK}\n{table(root, repo)}\n{END}{rest.split(END, 1)[1]}")
+    path.write_text(f"{start}{MARK}\n{table(repo)}\n{END}{rest.split(END, 1)[1]}")
 
 
 def setup_cell(repo: str) -> str:
@@ -80,7 +81,7 @@ def setup_cell(repo: str) -> str:
 
 
 def stamp(notebook: NotebookNode, repo: str, name: str) -> None:
-    """Writes a notebook's badges (below its title) and its set-up cell (before any other code), and `index`'s tables.
+    """Writes a notebook's badges below its title, its set-up cell before any other code, and the tables of the course.
 
     Args:
       notebook: changed in place.
@@ -99,7 +100,7 @@ def stamp(notebook: NotebookNode, repo: str, name: str) -> None:
         after = next((i for i, cell in enumerate(cells) if "badges" in cell.metadata.get("tags", [])), 0)
         cells.insert(after + 1, make(text, tag))
     for cell in cells:
-        for tag, write in (("map", map_table), ("ways", ways_table)):
+        for tag, write in (("map", map_table), ("ways", ways_table), ("course", course_table)):
             if tag in cell.metadata.get("tags", []):
                 cell.source = write()
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from moe_lab.config import require
-from moe_lab.reproduce import PAPERS, claims, errata
+from moe_lab.registry import PAPERS
+from moe_lab.reproduce import claims, errata
 from tools.markdown import WIDE, table
 
 UNMEASURED = "not measured"
@@ -26,10 +27,10 @@ def claims_page(results: Path | None) -> str:
     """
     found = None if results is None else records(results)
     parts = [f"{WIDE}\n# Claims\n\n{_opening(found)}"]
-    for key, title in PAPERS.items():
+    for key, paper in PAPERS.items():
         if not any(claim.paper == key for claim in claims()):
             continue
-        parts.append(f"## {title}\n\n{_claims(key, found)}")
+        parts.append(f"## {paper.citation}\n\n{_claims(key, found)}")
         misprints = [one for one in errata() if one.paper == key]
         if misprints:
             rows = [(one.where, one.printed, one.instead, one.evidence) for one in misprints]

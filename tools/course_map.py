@@ -1,34 +1,35 @@
-"""The map of the course as Markdown, for the notebook `index`, from what each notebook's head says."""
+"""The tables of the course as Markdown, for the notebooks `index` and 00, from the registry."""
 
 from __future__ import annotations
 
-from moe_lab.course import WAYS, Lesson, lessons
+from moe_lab.registry import NOTEBOOKS, WAYS, Notebook
 
 
 def map_table() -> str:
-    """A row for each notebook: link, minutes, what it needs, what one will do."""
+    """The table of `index`: link, minutes, what each notebook needs, and what its reader will do."""
     rows = ["| notebook | minutes | after | you will |", "| --- | --- | --- | --- |"]
-    for one in lessons():
-        link = f"[{one.number} {one.title}]({one.name}.ipynb)"
-        rows.append(f"| {link} | {one.minutes} | {', '.join(one.after) or 'nothing'} | {one.will} |")
+    for notebook in NOTEBOOKS:
+        link = f"[{notebook.number} {notebook.title}]({notebook.stem}.ipynb)"
+        rows.append(f"| {link} | {notebook.minutes} | {', '.join(notebook.after) or 'nothing'} | {notebook.will} |")
+    return "\n".join(rows)
+
+
+def course_table() -> str:
+    """The table of notebook 00: title, minutes, and what the reader will do."""
+    rows = ["| notebook | minutes | you will |", "| --- | --- | --- |"]
+    rows += [f"| {each.number} {each.title} | {each.minutes} | {each.will} |" for each in NOTEBOOKS]
     return "\n".join(rows)
 
 
 def ways_table() -> str:
-    """A row for each way through the course: notebooks and minutes at the keyboard."""
-    known = {one.number: one for one in lessons()}
+    """The table of the ways through the course: notebooks, and minutes at the keyboard."""
+    known = {notebook.number: notebook for notebook in NOTEBOOKS}
     rows = ["| you have | take, in this order | minutes at the keyboard |", "| --- | --- | --- |"]
-    rows += [
-        f"| {way} | {', '.join(_link(known[number]) for number in numbers)} | {minutes(numbers)} |"
-        for way, numbers in WAYS.items()
-    ]
+    for way, numbers in WAYS.items():
+        minutes = sum(known[number].minutes for number in numbers)
+        rows.append(f"| {way} | {', '.join(_link(known[number]) for number in numbers)} | {minutes} |")
     return "\n".join(rows)
 
 
-def minutes(numbers: tuple[str, ...]) -> int:
-    """The minutes of these notebooks together."""
-    return sum(one.minutes for one in lessons() if one.number in numbers)
-
-
-def _link(lesson: Lesson) -> str:
-    return f"[{lesson.number}]({lesson.name}.ipynb)"
+def _link(notebook: Notebook) -> str:
+    return f"[{notebook.number}]({notebook.stem}.ipynb)"

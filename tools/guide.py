@@ -13,17 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import moe_lab_widgets
+from moe_lab import registry
 from moe_lab.config import require
 
 GUIDE = Path("notebooks") / "instructors_guide.md"
-LABS = (
-    "RouterAlignmentLab",
-    "PhaseTransitionLab",
-    "SpecializationLab",
-    "PruningLab",
-    "GridlockLab",
-    "LandscapeLab",
-)
+LABS = tuple(lab.name for lab in registry.LABS)
 _MARK = re.compile(r"^( *)<!-- (story|other stories): (.+?) -->\n(?:\1>.*\n)*", flags=re.M)
 
 

@@ -19,7 +19,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from moe_lab import glossary
-from moe_lab.course import lessons
+from moe_lab.registry import INDEX, NOTEBOOKS
 from tools.badges import ROOT, badges, repository
 from tools.claims_page import claims_page
 from tools.guide import GUIDE
@@ -82,7 +82,7 @@ def lay_out(root: Path, folder: Path, results: Path | None) -> None:
     folder.mkdir(parents=True)
     for name, text in pages.items():
         (folder / name).write_text(text, encoding="utf-8")
-    titles = {"index": "The course at a glance", **{one.name: one.title for one in lessons(root / "notebooks")}}
+    titles = dict([INDEX, *((notebook.stem, notebook.title) for notebook in NOTEBOOKS)])
     for name, title in titles.items():
         stored = nbformat.read(root / "notebooks" / f"{name}.ipynb", as_version=4)
         page = notebook_page(stored, f"{name}.ipynb", title)

@@ -7,19 +7,8 @@ from collections.abc import Sequence
 from functools import cache
 
 from moe_lab.config import require
+from moe_lab.registry import PAPERS
 from moe_lab.reproduce.claim import Claim, Erratum, Measurement
-
-PAPERS = {
-    "pmoe2023": "Chowdhury et al., ICML 2023: Patch-level Routing in Mixture-of-Experts is Provably Sample-efficient "
-    "for Convolutional Neural Networks",
-    "chen2022": "Chen et al., NeurIPS 2022: Towards Understanding the Mixture-of-Experts Layer in Deep Learning",
-    "pruning2024": "Chowdhury et al., ICML 2024: A Provably Effective Method for Pruning Experts in Fine-tuned Sparse "
-    "Mixture-of-Experts",
-    "gridlock2019": "Makkuva et al., ICML 2019: Breaking the gridlock in Mixture-of-Experts: Consistent and Efficient "
-    "Algorithms",
-    "gated2019": "Makkuva et al., 2019: Learning in Gated Neural Networks",
-}
-"""The five papers by key. `moe_lab.reproduce.KEY` has each one's CLAIMS and ERRATA."""
 
 
 @cache

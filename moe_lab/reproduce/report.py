@@ -14,8 +14,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from moe_lab import __version__
 from moe_lab.findings import Finding
+from moe_lab.registry import PAPERS
 from moe_lab.reproduce.claim import Erratum, Measurement, imported
-from moe_lab.reproduce.ledger import PAPERS, errata
+from moe_lab.reproduce.ledger import errata
 from moe_lab.reproduce.runner import Order
 from moe_lab.reproduce.verdicts import Row, tally
 
@@ -56,7 +57,7 @@ def _command(names: Sequence[str], order: Order) -> str:
 def _paper(key: str, rows: Sequence[Row], data: Mapping[str, xr.Dataset]) -> dict[str, Any]:
     return {
         "key": key,
-        "title": PAPERS[key],
+        "title": PAPERS[key].citation,
         "tally": tally(rows),
         "rows": rows,
         "parts": _parts(rows, data),

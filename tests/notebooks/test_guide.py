@@ -7,47 +7,44 @@ from pathlib import Path
 
 import pytest
 
-from moe_lab import course
+from moe_lab.registry import NOTEBOOKS
 from moe_lab_widgets import PhaseTransitionLab
 from tests.notebooks.test_notebooks import checked
-from tests.solutions import alignment, pruning, recovery, routing, specialization, start, transitions
+from tests.solutions.every import MODULES
 from tools import guide
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / guide.GUIDE).read_text(encoding="utf-8")
-LESSONS = course.lessons(ROOT / "notebooks")
 SECTIONS = dict(re.findall(r"^## (\d\d) · (.+?)(?=^## |\Z)", TEXT, flags=re.M | re.S))
-ROOMS = (start, routing, alignment, transitions, specialization, pruning, recovery)
 NUMBER = re.compile(r"\d+(?:\.\d+)? ?%|\d*\.\d+")
 
 
 def test_has_a_section_for_every_notebook():
-    assert list(SECTIONS) == [lesson.number for lesson in LESSONS]
-    assert all(SECTIONS[one.number].startswith(f"{one.title}\n") for one in LESSONS)
+    assert list(SECTIONS) == [notebook.number for notebook in NOTEBOOKS]
+    assert all(SECTIONS[one.number].startswith(f"{one.title}\n") for one in NOTEBOOKS)
 
 
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)
 class TestEverySection:
-    def test_has_its_parts(self, lesson):
+    def test_has_its_parts(self, notebook):
         parts = ["**Timing:**", "**Talking points**", "**Misconceptions**", "**Ask, then ", "**Exercises:**"]
-        places = [SECTIONS[lesson.number].find(part) for part in parts]
+        places = [SECTIONS[notebook.number].find(part) for part in parts]
         assert -1 not in places and places == sorted(places)
 
-    def test_timing_adds_up_to_the_notebook(self, lesson):
-        (line,) = re.findall(r"\*\*Timing:\*\* (.+?)\n\n", SECTIONS[lesson.number], flags=re.S)
-        assert sum(int(part) for part in re.findall(r" (\d+)[,.]", line)) == lesson.minutes
+    def test_timing_adds_up_to_the_notebook(self, notebook):
+        (line,) = re.findall(r"\*\*Timing:\*\* (.+?)\n\n", SECTIONS[notebook.number], flags=re.S)
+        assert sum(int(part) for part in re.findall(r" (\d+)[,.]", line)) == notebook.minutes
 
-    def test_names_its_exercises_and_where_they_are_solved(self, lesson):
-        said = SECTIONS[lesson.number].split("**Exercises:**")[1]
+    def test_names_its_exercises_and_where_they_are_solved(self, notebook):
+        said = SECTIONS[notebook.number].split("**Exercises:**")[1]
         named, place = re.findall(r"`(\w+)`", said), re.findall(r"`tests/solutions/(\w+)\.py`", said)
-        assert named == checked(ROOT / "notebooks" / f"{lesson.name}.py")
-        (room,) = (room for room in ROOMS if room.__name__.endswith(f".{place[0]}"))
-        assert len(place) == 1 and set(named) <= set(room.WRONG)
+        assert named == checked(ROOT / "notebooks" / f"{notebook.stem}.py")
+        assert place == [notebook.exercises] and set(named) <= set(MODULES[notebook.exercises].WRONG)
 
-    def test_its_own_numbers_are_the_notebooks(self, lesson):
-        own = re.sub(r"^ *(>|<!--).*$", "", SECTIONS[lesson.number], flags=re.M)
-        notebook = (ROOT / "notebooks" / f"{lesson.name}.py").read_text(encoding="utf-8")
-        assert [number for number in NUMBER.findall(own) if number not in notebook] == []
+    def test_its_own_numbers_are_the_notebooks(self, notebook):
+        own = re.sub(r"^ *(>|<!--).*$", "", SECTIONS[notebook.number], flags=re.M)
+        text = (ROOT / "notebooks" / f"{notebook.stem}.py").read_text(encoding="utf-8")
+        assert [number for number in NUMBER.findall(own) if number not in text] == []
 
 
 def test_every_story_is_written_out_once_as_its_lab_tells_it():

@@ -12,14 +12,13 @@ from pathlib import Path
 import jupytext
 import pytest
 
-from moe_lab import course, exercises
-from tests.solutions import alignment, pruning, recovery, routing, specialization, start, transitions
+from moe_lab import exercises
+from moe_lab.registry import NOTEBOOKS as COURSE
+from tests.solutions.every import SOLUTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.py"))
+NOTEBOOKS = [ROOT / "notebooks" / f"{notebook.stem}.py" for notebook in COURSE]
 INDEX = ROOT / "notebooks" / "index.py"
-ROOMS = (start, routing, alignment, transitions, specialization, pruning, recovery)
-SOLUTIONS = {name: getattr(room, name) for room in ROOMS for name in room.WRONG}
 
 
 @functools.cache
@@ -100,30 +99,11 @@ def test_every_check_is_asked_once():
     assert sorted(asked) == sorted(every)
 
 
-def test_lessons_are_what_the_heads_say():
-    """The map in notebook 00 has a row with the title and minutes of every head, or `lessons` refuses."""
-    lessons = course.lessons(ROOT / "notebooks")
-    assert [lesson.name for lesson in lessons] == [path.stem for path in NOTEBOOKS]
-    for lesson, path in zip(lessons, NOTEBOOKS, strict=True):
-        head = cells(path, "markdown")[0]
-        assert head.startswith(f"# {lesson.number} · {lesson.title}\n\n**{lesson.minutes} minutes · no GPU")
-        assert len(lesson.can) >= 3 and all(goal in " ".join(head.split()) for goal in lesson.can)
-        assert all(number in head for number in lesson.after)
-
-
-def test_every_way_through_the_course_comes_after_what_it_needs():
-    after = {lesson.number: lesson.after for lesson in course.lessons(ROOT / "notebooks")}
-    for numbers in course.WAYS.values():
-        for place, number in enumerate(numbers):
-            assert set(after[number]) <= set(numbers[:place])
-    assert set(course.WAYS["one term"]) == set(after)
-
-
 def test_the_index_links_every_notebook_and_trains_nothing():
     text, code = "\n".join(cells(INDEX, "markdown")), "\n".join(cells(INDEX, "code")[1:])
-    for lesson in course.lessons(ROOT / "notebooks"):
-        row = f"| [{lesson.number} {lesson.title}]({lesson.name}.ipynb) | {lesson.minutes} |"
-        assert row in text and f"| {lesson.will} |" in text
+    for notebook in COURSE:
+        row = f"| [{notebook.number} {notebook.title}]({notebook.stem}.ipynb) | {notebook.minutes} |"
+        assert row in text and f"| {notebook.will} |" in text
     assert "| 85 |" in text, "minutes of one lecture: 10, 30 and 45"
     assert "(instructors_guide.md)" in text
     assert "glossary.table()" in code and "course_map(" in code

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from moe_lab.findings import Finding
+from moe_lab.registry import PAPERS
 from moe_lab.reproduce import ledger
 from moe_lab.reproduce.claim import Claim, Erratum, Measurement, imported
 from moe_lab.reproduce.runner import Order, pieces
@@ -21,8 +22,8 @@ MEASUREMENTS = ledger.measurements(CLAIMS)
 
 def test_there_are_claims_of_every_paper() -> None:
     assert len(CLAIMS) >= 60
-    assert set(Counter(claim.paper for claim in CLAIMS)) == set(ledger.PAPERS)
-    assert {one.paper for one in ERRATA} == set(ledger.PAPERS)
+    assert set(Counter(claim.paper for claim in CLAIMS)) == set(PAPERS)
+    assert {one.paper for one in ERRATA} == set(PAPERS)
 
 
 def test_ids_are_unique_and_well_formed() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from moe_lab.registry import LABS
+
 if TYPE_CHECKING:
     from moe_lab_widgets.drawing.picture import Picture, Strip
     from moe_lab_widgets.engine.lab import Lab, Story, given, pick
@@ -16,12 +18,7 @@ _HOMES = {
     "given": "engine.lab",
     "Picture": "drawing.picture",
     "Strip": "drawing.picture",
-    "RouterAlignmentLab": "router_alignment.lab",
-    "PhaseTransitionLab": "phase_transition.lab",
-    "SpecializationLab": "specialization.lab",
-    "PruningLab": "pruning.lab",
-    "GridlockLab": "gridlock.lab",
-    "LandscapeLab": "landscape.lab",
+    **{lab.name: f"{lab.folder}.lab" for lab in LABS},
 }
 
 __all__ = ["Lab", "Picture", "Story", "Strip", "given", "pick"]

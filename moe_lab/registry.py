@@ -1,0 +1,216 @@
+"""The papers, the Labs and the notebooks of the course, each declared once. Every other list of them reads these.
+
+Labs, rooms and claims are named by strings, because the library imports no widget and a list must load nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper that the library reproduces.
+
+    Attributes:
+      key: "chen2022"; the package `moe_lab.reproduce.KEY` holds its CLAIMS and ERRATA.
+      authors: "Chen et al."
+      venue: conference and year: "NeurIPS 2022".
+      title: as published.
+      room: the package of its models and figures, below `moe_lab`: "recovery.gridlock".
+    """
+
+    key: str
+    authors: str
+    venue: str
+    title: str
+    room: str
+
+    @property
+    def citation(self) -> str:
+        """Authors, venue and title."""
+        return f"{self.authors}, {self.venue}: {self.title}"
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """A notebook of the course.
+
+    Attributes:
+      stem: its file name without the suffix: "02_router_alignment".
+      title: "Router alignment".
+      minutes: at the keyboard, exercises included.
+      after: the numbers of the notebooks that it needs: ("00", "01").
+      will: what its reader will do, in a few words that follow "you will".
+      exercises: the module of `moe_lab.exercises` that checks its exercises.
+    """
+
+    stem: str
+    title: str
+    minutes: int
+    after: tuple[str, ...]
+    will: str
+    exercises: str
+
+    @property
+    def number(self) -> str:
+        """The first two digits of its name."""
+        return self.stem[:2]
+
+    @property
+    def heading(self) -> str:
+        """Number and title, as at its top."""
+        return f"{self.number} · {self.title}"
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A live widget.
+
+    Attributes:
+      name: its class: "RouterAlignmentLab".
+      folder: its package, below `moe_lab_widgets`, whose module `lab` has the class.
+      paper: the key of the paper that it shows.
+      notebook: the number of the notebook that introduces it.
+    """
+
+    name: str
+    folder: str
+    paper: str
+    notebook: str
+
+
+PAPERS: Mapping[str, Paper] = {
+    paper.key: paper
+    for paper in (
+        Paper(
+            key="pmoe2023",
+            authors="Chowdhury et al.",
+            venue="ICML 2023",
+            title="Patch-level Routing in Mixture-of-Experts is Provably Sample-efficient for Convolutional Neural "
+            "Networks",
+            room="patch_routing",
+        ),
+        Paper(
+            key="chen2022",
+            authors="Chen et al.",
+            venue="NeurIPS 2022",
+            title="Towards Understanding the Mixture-of-Experts Layer in Deep Learning",
+            room="specialization",
+        ),
+        Paper(
+            key="pruning2024",
+            authors="Chowdhury et al.",
+            venue="ICML 2024",
+            title="A Provably Effective Method for Pruning Experts in Fine-tuned Sparse Mixture-of-Experts",
+            room="pruning",
+        ),
+        Paper(
+            key="gridlock2019",
+            authors="Makkuva et al.",
+            venue="ICML 2019",
+            title="Breaking the gridlock in Mixture-of-Experts: Consistent and Efficient Algorithms",
+            room="recovery.gridlock",
+        ),
+        Paper(
+            key="gated2019",
+            authors="Makkuva et al.",
+            venue="2019",
+            title="Learning in Gated Neural Networks",
+            room="recovery.landscape",
+        ),
+    )
+}
+"""The papers by key, in the order of the course."""
+
+ROOMS: tuple[str, ...] = tuple(dict.fromkeys(paper.room.split(".")[0] for paper in PAPERS.values()))
+"""The folders of `moe_lab` that hold the papers' models and figures; two papers share `recovery`."""
+
+NOTEBOOKS = (
+    Notebook(
+        stem="00_start_here",
+        title="Start here",
+        minutes=10,
+        after=(),
+        will="see it move",
+        exercises="start",
+    ),
+    Notebook(
+        stem="01_routing_by_hand",
+        title="Routing by hand",
+        minutes=30,
+        after=("00",),
+        will="route four patches on paper, three ways",
+        exercises="routing",
+    ),
+    Notebook(
+        stem="02_router_alignment",
+        title="Router alignment",
+        minutes=45,
+        after=("00", "01"),
+        will="see why routers turn, measure it, and break it",
+        exercises="alignment",
+    ),
+    Notebook(
+        stem="03_phase_transitions",
+        title="Phase transitions",
+        minutes=45,
+        after=("02",),
+        will="find out how many samples it takes, and which of the paper's claims hold",
+        exercises="transitions",
+    ),
+    Notebook(
+        stem="04_specialization",
+        title="Specialisation",
+        minutes=45,
+        after=("00", "01"),
+        will="see experts divide the clusters among them, and measure how well",
+        exercises="specialization",
+    ),
+    Notebook(
+        stem="05_pruning",
+        title="Pruning",
+        minutes=45,
+        after=("00", "01"),
+        will="find the experts that matter, and throw the others away",
+        exercises="pruning",
+    ),
+    Notebook(
+        stem="06_recovery",
+        title="Recovery",
+        minutes=45,
+        after=("00", "01"),
+        will="read the experts off a tensor, then the router, and see when EM needs that",
+        exercises="recovery",
+    ),
+    Notebook(
+        stem="07_landscapes",
+        title="Landscapes",
+        minutes=40,
+        after=("00", "01", "06"),
+        will="replace the squared error by two losses that lead every start home",
+        exercises="recovery",
+    ),
+)
+"""The notebooks in their order."""
+
+INDEX = ("index", "The course at a glance")
+"""Stem and title of the notebook that maps the course."""
+
+WAYS: Mapping[str, tuple[str, ...]] = {
+    "one lecture": ("00", "01", "02"),
+    "one day": ("00", "01", "02", "03", "04", "05"),
+    "one term": tuple(notebook.number for notebook in NOTEBOOKS),
+}
+"""Ways through the course: numbers of notebooks, each after those that it needs."""
+
+LABS = (
+    Lab("RouterAlignmentLab", folder="router_alignment", paper="pmoe2023", notebook="02"),
+    Lab("PhaseTransitionLab", folder="phase_transition", paper="pmoe2023", notebook="03"),
+    Lab("SpecializationLab", folder="specialization", paper="chen2022", notebook="04"),
+    Lab("PruningLab", folder="pruning", paper="pruning2024", notebook="05"),
+    Lab("GridlockLab", folder="gridlock", paper="gridlock2019", notebook="06"),
+    Lab("LandscapeLab", folder="landscape", paper="gated2019", notebook="07"),
+)
+"""The Labs in the order of their notebooks."""

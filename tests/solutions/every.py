@@ -1,0 +1,17 @@
+"""The solutions of all exercises, and the modules that hold them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from moe_lab.registry import NOTEBOOKS
+
+MODULES: dict[str, ModuleType] = {
+    notebook.exercises: importlib.import_module(f"tests.solutions.{notebook.exercises}") for notebook in NOTEBOOKS
+}
+SOLUTIONS: dict[str, Callable[..., Any]] = {
+    name: getattr(module, name) for module in MODULES.values() for name in module.WRONG
+}
