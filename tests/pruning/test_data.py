@@ -193,21 +193,3 @@ def test_precision_is_that_of_labels_and_counts():
     single, double = (drawn(TokenTask(), 5, dtype=dtype) for dtype in (torch.float32, torch.float64))
     assert single.labels.dtype == single.counts().dtype == torch.float32
     assert torch.equal(single.counts().double(), double.counts())
-
-
-# --- wrong input ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("samples", [0, -1])
-def test_no_samples_are_no_draw(samples):
-    with pytest.raises(ValueError, match=rf"^samples \(N\) must be at least 1: got N={samples}$"):
-        drawn(TokenTask(), samples)
-
-
-def test_a_draw_needs_trials_that_exist():
-    with pytest.raises(ValueError, match=r"^trials must name at least one trial: got trials=\[\]$"):
-        TokenTask().sample(5, trials=[], seed=0)
-    with pytest.raises(ValueError, match=r"^seed and trial must be at least 0: got seed=0, trial=-1$"):
-        TokenTask().sample(5, trials=[-1], seed=0)
-    with pytest.raises(ValueError, match=r"^seed and trial must be at least 0: got seed=-2, trial=0$"):
-        TokenTask().sample(5, trials=[0], seed=-2)
