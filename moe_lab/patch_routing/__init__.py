@@ -1,4 +1,4 @@
-"""Patch-level routing (pmoe2023): experts that choose their patches, and how routers learn which ones matter."""
+"""Patch-level routing (pmoe2023): expert-choice routing of patches, and how routers learn which patches matter."""
 
 from moe_lab.patch_routing.data import PatternTask, Samples
 from moe_lab.patch_routing.digits import DigitTask

@@ -1,7 +1,7 @@
-"""Samples of n patches of which one decides the label (pmoe2023, section 4.2, section 5.1 and appendix M).
+"""Samples of n patches, one of which determines the label (pmoe2023, section 4.2, section 5.1 and appendix M).
 
-A sample holds exactly one class-discriminative pattern, o_1 or o_2 (o_1 ... o_c with c classes), at a random place; the
-other patches are class-irrelevant. Class 0 has o_1 and y=+1; class 1 has o_2 and y=-1.
+Each sample contains exactly one class-discriminative pattern, o_1 or o_2 (o_1 ... o_c for c classes), at a random
+position; the other patches are class-irrelevant. Class 0 has o_1 and y=+1; class 1 has o_2 and y=-1.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ Split = Literal["train", "test"]
 
 @dataclass(frozen=True)
 class Samples:
-    """Drawn samples of many trials. Patches live in a bank; a sample is n row numbers of its trial's bank.
+    """Samples of many trials. Patches are stored in a bank; a sample is n row numbers of its trial's bank.
 
     Attributes:
-      bank: (banks, rows, d) patches; banks is 1 where all trials share one (digits), else the number of trials.
+      bank: (banks, rows, d) patches; banks is 1 if all trials share one (digits), else the number of trials.
       index: (trials, N, n) rows of the bank.
-      labels: (trials, N) class 0 ... c-1, in turn, so that every even prefix is balanced.
-      signal: (trials, N) the place of the class-discriminative patch.
+      labels: (trials, N) classes 0 ... c-1 in rotation, so that the first i c samples are balanced for every i.
+      signal: (trials, N) the position of the class-discriminative patch.
       roles: (trials, N, n) 0 signal, 1 distractor, 2 background.
-      sides: (trials, N, n) the class that a distractor imitates (its own for the signal), -1 for background.
+      sides: (trials, N, n) the class that a distractor imitates (for the signal, its own class), -1 for background.
     """
 
     bank: Float[Tensor, "banks rows d"]
@@ -48,7 +48,7 @@ class Samples:
 
     @cached_property
     def rows(self) -> Int[Tensor, "trials N n"]:
-        """Like `index`, but counting rows through all banks laid end to end."""
+        """Like `index`, but as rows of all banks concatenated (`flat`)."""
         banks, rows, _ = self.bank.shape
         if banks == 1:
             return self.index
@@ -57,17 +57,17 @@ class Samples:
 
     @property
     def flat(self) -> Float[Tensor, "all_rows d"]:
-        """All banks end to end."""
+        """All banks, concatenated."""
         return self.bank.flatten(0, 1)
 
     def patches(self) -> Float[Tensor, "trials N n d"]:
-        """The samples themselves. Needs trials * N * n * d numbers of memory."""
+        """Returns the patches of every sample. Allocates trials * N * n * d numbers."""
         return torch.nn.functional.embedding(self.rows, self.flat)
 
 
 @dataclass
-class Drawn:
-    """One trial's samples on the host, before they are stacked and moved."""
+class SampleIndices:
+    """The samples of one trial as NumPy arrays, with the meaning that they have in `Samples`."""
 
     index: np.ndarray
     labels: np.ndarray
@@ -76,9 +76,11 @@ class Drawn:
     sides: np.ndarray
 
 
-def stack(bank: np.ndarray, drawn: Sequence[Drawn], device: torch.device, dtype: torch.dtype) -> Samples:
+def stack(bank: np.ndarray, trials: Sequence[SampleIndices], device: torch.device, dtype: torch.dtype) -> Samples:
+    """Stacks the samples of several trials and moves them to a device."""
+
     def integers(name: str) -> Tensor:
-        stacked = np.stack([getattr(one, name) for one in drawn])
+        stacked = np.stack([getattr(trial, name) for trial in trials])
         return torch.as_tensor(stacked, device=device, dtype=torch.int32 if name == "index" else torch.int64)
 
     return Samples(
@@ -87,26 +89,27 @@ def stack(bank: np.ndarray, drawn: Sequence[Drawn], device: torch.device, dtype:
     )
 
 
-def random_places(seed: int, trial: int, split: Split, samples: int, patches: int) -> np.ndarray:
-    """(N, n) a random order of the places of each sample; column 0 is where the signal goes."""
+def random_positions(seed: int, trial: int, split: Split, samples: int, patches: int) -> np.ndarray:
+    """(N, n) a random permutation of each sample's patch positions; column 0 is the position of the signal."""
     return stream(seed, trial, f"{split}/places").random((samples, patches)).argsort(axis=1, kind="stable")
 
 
 def _uniform_choice(seed: int, trial: int, purpose: str, shape: tuple[int, ...], count: int) -> np.ndarray:
-    """Whole numbers 0 ... count-1; element by element, so that a shorter draw is a prefix of a longer one."""
+    """Uniform integers 0 ... count-1, one random number each, so that fewer samples are a prefix of more samples."""
     return np.minimum((stream(seed, trial, purpose).random(shape) * count).astype(np.int64), count - 1)
 
 
 class PatternTask(Config):
-    """Synthetic patches with every quantity of the paper's data model under control (pmoe2023, section 4.2).
+    """Synthetic patches, with a parameter for every quantity of the paper's data model (pmoe2023, section 4.2).
 
     The class-discriminative patterns are unit vectors with pairwise inner product delta_d. Class-irrelevant patterns
     come from p sets, each a small ball, with |<o_i, q>| <= delta_r. Half of the sets imitate a class: for those,
-    <o_i - o_j, q> = gap for their class i and every other j. A sample holds `distractors` patches that imitate one
-    class (drawn at random, whatever the label) and n - 1 - distractors neutral ones, so that l* = distractors + 1.
+    <o_i - o_j, q> = gap for their class i and every other j. A sample contains `distractors` patches that imitate one
+    class (chosen at random, independently of the label) and n - 1 - distractors neutral ones, so that
+    l* = distractors + 1.
 
     Raises:
-      ConfigError: a value is out of bounds, or the geometry asked for does not exist.
+      ConfigError: a value is out of bounds, or no patterns have the requested geometry.
     """
 
     patches: int = knob(16, symbol="n", meaning="patches in a sample", ge=2, le=1024, slider=(4, 64, 1))
@@ -135,25 +138,25 @@ class PatternTask(Config):
         n, c = self.patches, self.classes
         require(
             self.distractors <= n - 1,
-            "distractors must be at most patches (n) - 1, because one patch is the class pattern",
+            "distractors must be at most patches (n) - 1, because one patch is the class-discriminative one",
             distractors=self.distractors,
             n=n,
         )
         require(
             self.dimension >= c + 2,
-            "dimension (d) must be at least classes (c) + 2, to leave room for irrelevant patterns",
+            "dimension (d) must be at least classes (c) + 2, so that class-irrelevant patterns exist",
             d=self.dimension,
             c=c,
         )
         require(
             self.delta_d > -1 / (c - 1) or c == 2,
-            "delta_d must be greater than -1/(classes - 1), or no such patterns exist",
+            "delta_d must be greater than -1/(classes - 1), so that such class patterns exist",
             delta_d=self.delta_d,
             c=c,
         )
         require(
             self.gap * (c - 1) / c <= self.delta_r + 1e-12 or self.distractors == 0,
-            f"gap must be at most {_ratio(c)} delta_r, because a distractor overlaps class patterns by delta_r only",
+            f"gap must be at most {_ratio(c)} delta_r, because a distractor overlaps class patterns by at most delta_r",
             gap=self.gap,
             delta_r=self.delta_r,
         )
@@ -166,7 +169,7 @@ class PatternTask(Config):
         )
         require(
             self.pattern_sets > c or self.distractors == 0,
-            "pattern_sets (p) must be greater than classes (c), one set or more for each side and one neutral",
+            "pattern_sets (p) must be greater than classes (c), so that every class has a set and one set is neutral",
             p=self.pattern_sets,
             c=c,
         )
@@ -174,7 +177,7 @@ class PatternTask(Config):
 
     @property
     def _gap_norm(self) -> float:
-        """The norm of a distractor's component that separates the classes; A in o +/- A e_2 for two classes."""
+        """The norm of the component of a distractor that separates the classes; for two classes, A in o +/- A e_2."""
         return self.gap * float(np.sqrt((self.classes - 1) / (self.classes * (1 - self.delta_d))))
 
     @property
@@ -184,11 +187,11 @@ class PatternTask(Config):
 
     @property
     def delta(self) -> float:
-        """delta = 1 / (1 - max(delta_d^2, delta_r^2)) (eq. 9). It also grows as delta_d -> -1, against the text."""
+        """delta = 1 / (1 - max(delta_d^2, delta_r^2)) (eq. 9). Contrary to the text it also grows as delta_d -> -1."""
         return 1 / (1 - max(self.delta_d**2, self.delta_r**2))
 
     def class_patterns(self) -> Float[Tensor, "classes d"]:
-        """o_1 ... o_c in float64: unit vectors with <o_i, o_j> = delta_d, the symmetric root of their Gram matrix."""
+        """o_1 ... o_c in float64: unit vectors with <o_i, o_j> = delta_d, the symmetric root of the Gram matrix."""
         c = self.classes
         gram = np.full((c, c), self.delta_d) + (1 - self.delta_d) * np.eye(c)
         values, vectors = np.linalg.eigh(gram)
@@ -196,37 +199,38 @@ class PatternTask(Config):
         return torch.as_tensor(np.pad(root, ((0, 0), (0, self.dimension - c))))
 
     def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials classes d"]:
-        """The class patterns of every trial (here the same), unit vectors in float64."""
+        """The class patterns of each trial (the same in all trials), unit vectors in float64."""
         return self.class_patterns().expand(len(trials), -1, -1)
 
     def side_of_sets(self) -> np.ndarray:
-        """(p,) the class that each pattern set imitates, or -1 for the neutral sets."""
+        """(p,) the class that each pattern set imitates, -1 for neutral sets."""
         sides = np.full(self.pattern_sets, -1)
         if self.distractors and self.gap > 0:
-            each = max(1, self.pattern_sets // (2 * self.classes))
-            sides[: each * self.classes] = np.repeat(np.arange(self.classes), each)
+            sets_per_class = max(1, self.pattern_sets // (2 * self.classes))
+            sides[: sets_per_class * self.classes] = np.repeat(np.arange(self.classes), sets_per_class)
         return sides
 
     def set_centres(self, trial: int, seed: int) -> np.ndarray:
         """(p, d) the centres of the pattern sets of one trial, unit vectors in float64."""
         p, c = self.pattern_sets, self.classes
         sides = self.side_of_sets()
-        leaning = sides >= 0
-        lean = np.where(leaning[:, None], self.gap * (np.eye(c)[np.maximum(sides, 0)] - 1 / c), 0.0)
-        # The part common to all classes stays within delta_r, and leaves the vector at most .95 of its length.
-        room = np.sqrt((1 + (c - 1) * self.delta_d) / c)
-        used = np.where(leaning, self._gap_norm, 0.0)
-        largest = np.minimum(
-            np.maximum(self.delta_r - np.abs(lean).max(axis=1), 0.0),
-            room * np.sqrt(0.9025 - np.minimum(used, 0.9) ** 2),
+        imitates = sides >= 0
+        own = np.where(imitates[:, None], self.gap * (np.eye(c)[np.maximum(sides, 0)] - 1 / c), 0.0)
+        # The overlap common to all classes is such that no overlap exceeds delta_r, and that the component in the span
+        # of the class patterns has length at most .95.
+        common_per_length = np.sqrt((1 + (c - 1) * self.delta_d) / c)
+        own_norm = np.where(imitates, self._gap_norm, 0.0)
+        largest_common = np.minimum(
+            np.maximum(self.delta_r - np.abs(own).max(axis=1), 0.0),
+            common_per_length * np.sqrt(0.9025 - np.minimum(own_norm, 0.9) ** 2),
         )
-        products = lean + (largest * stream(seed, trial, "patterns/common").uniform(-1, 1, p))[:, None]
+        overlaps = own + (largest_common * stream(seed, trial, "patterns/common").uniform(-1, 1, p))[:, None]
         classes = self.class_patterns().numpy()
-        inside = products @ np.linalg.solve(classes @ classes.T, classes)
+        centres = overlaps @ np.linalg.solve(classes @ classes.T, classes)
         outside = stream(seed, trial, "patterns/outside").standard_normal((p, self.dimension - c))
-        outside *= np.sqrt(1 - (inside**2).sum(axis=1, keepdims=True)) / np.linalg.norm(outside, axis=1, keepdims=True)
-        inside[:, c:] = outside
-        return inside
+        outside *= np.sqrt(1 - (centres**2).sum(axis=1, keepdims=True)) / np.linalg.norm(outside, axis=1, keepdims=True)
+        centres[:, c:] = outside
+        return centres
 
     def sample(
         self,
@@ -238,32 +242,20 @@ class PatternTask(Config):
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> Samples:
-        """Draws N samples for each of the trials; those of trial i do not depend on the other trials.
+        """Generates N samples per trial; the samples of one trial do not depend on the other trials.
 
         Raises:
           ValueError: samples is not a positive multiple of the number of classes.
         """
         check_balance(samples, self.classes)
-        drawn = [self._sample_trial(samples, trial, seed, split) for trial in trials]
-        bank = np.stack([patches for patches, _ in drawn])
-        return stack(bank, [one for _, one in drawn], torch.device(device), dtype)
+        banks, indices = zip(*(self._sample_trial(samples, trial, seed, split) for trial in trials), strict=True)
+        return stack(np.stack(banks), indices, torch.device(device), dtype)
 
-    def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[np.ndarray, Drawn]:
-        n, d, c, count = self.patches, self.dimension, self.classes, self.distractors
+    def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[np.ndarray, SampleIndices]:
+        """Generates the patches of one trial, (N n, d), and their arrangement in samples."""
+        n, d, c = self.patches, self.dimension, self.classes
         labels = np.arange(samples) % c
-        places = random_places(seed, trial, split, samples, n)
-        sample_side = _uniform_choice(seed, trial, f"{split}/side", (samples,), c)
-
-        set_sides = self.side_of_sets()
-        neutral = np.flatnonzero(set_sides < 0)
-        sets = neutral[_uniform_choice(seed, trial, f"{split}/sets", (samples, n), len(neutral))]
-        roles, sides = np.full((samples, n), BACKGROUND), np.full((samples, n), -1)
-        if count and (set_sides >= 0).any():
-            each = int((set_sides == 0).sum())
-            picked = _uniform_choice(seed, trial, f"{split}/distractors", (samples, count), each)
-            sets[:, 1 : count + 1] = sample_side[:, None] * each + picked
-            roles[:, 1 : count + 1], sides[:, 1 : count + 1] = DISTRACTOR, sample_side[:, None]
-        roles[:, 0], sides[:, 0] = SIGNAL, labels
+        sets, roles, sides = self._pattern_sets_of(labels, trial, seed, split)
 
         patches = self.set_centres(trial, seed)[sets]
         patches[..., c:] = self._inside_ball(patches[..., c:], stream(seed, trial, f"{split}/ball"))
@@ -271,32 +263,60 @@ class PatternTask(Config):
         if self.noise:
             patches += stream(seed, trial, f"{split}/noise").standard_normal(patches.shape) * (self.noise / np.sqrt(d))
 
-        order = places.argsort(axis=1, kind="stable")  # slot that goes to each place
+        positions = random_positions(seed, trial, split, samples, n)
+        order = positions.argsort(axis=1, kind="stable")  # inverse permutation: the patch at each position
         return (
             patches.reshape(samples * n, d),
-            Drawn(
+            SampleIndices(
                 index=np.arange(0, samples * n, n)[:, None] + order,
                 labels=labels,
-                signal=places[:, 0],
+                signal=positions[:, 0],
                 roles=np.take_along_axis(roles, order, axis=1),
                 sides=np.take_along_axis(sides, order, axis=1),
             ),
         )
 
+    def _pattern_sets_of(
+        self, labels: np.ndarray, trial: int, seed: int, split: Split
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Chooses each patch's pattern set before shuffling: signal (its set is unused), distractors, background.
+
+        Returns:
+          sets, roles, sides: each (N, n).
+        """
+        shape, distractors = (len(labels), self.patches), slice(1, self.distractors + 1)
+        set_sides = self.side_of_sets()
+        neutral = np.flatnonzero(set_sides < 0)
+        sets = neutral[_uniform_choice(seed, trial, f"{split}/sets", shape, len(neutral))]
+        roles, sides = np.full(shape, BACKGROUND), np.full(shape, -1)
+        if self.distractors and (set_sides >= 0).any():
+            sets_per_class = int((set_sides == 0).sum())
+            side = _uniform_choice(seed, trial, f"{split}/side", (len(labels),), self.classes)[:, None]
+            chosen = _uniform_choice(
+                seed, trial, f"{split}/distractors", (len(labels), self.distractors), sets_per_class
+            )
+            sets[:, distractors] = side * sets_per_class + chosen
+            roles[:, distractors], sides[:, distractors] = DISTRACTOR, side
+        roles[:, 0], sides[:, 0] = SIGNAL, labels
+        return sets, roles, sides
+
     def _inside_ball(self, outside: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        """Moves patterns in their set's ball, of diameter sqrt((1 - delta_r^2) / (d p^2)); norms and overlaps stay."""
+        """Moves patterns within the ball of their set, of diameter sqrt((1 - delta_r^2) / (d p^2)).
+
+        Norms and the overlaps with the class patterns do not change.
+        """
         radius = 0.5 * np.sqrt((1 - self.delta_r**2) / (self.dimension * self.pattern_sets**2))
         moved = generator.uniform(-1, 1, outside.shape)
         moved *= radius / np.sqrt(outside.shape[-1])
         moved += outside
-        shorter = np.einsum("...d,...d->...", outside, outside) / np.einsum("...d,...d->...", moved, moved)
-        moved *= np.sqrt(shorter)[..., None]
+        shrinkage = np.einsum("...d,...d->...", outside, outside) / np.einsum("...d,...d->...", moved, moved)
+        moved *= np.sqrt(shrinkage)[..., None]
         return moved
 
 
 def check_balance(samples: int, classes: int, *, name: str = "samples", symbol: str = "N") -> None:
-    """Raises a ValueError unless every class can get the same number of samples."""
-    rule = f"{name} ({symbol}) must be a positive multiple of classes ({classes}), so that classes balance"
+    """Raises a ValueError unless samples can be divided equally among the classes."""
+    rule = f"{name} ({symbol}) must be a positive multiple of classes ({classes}), so that classes are balanced"
     require(samples >= classes and samples % classes == 0, rule, **{symbol: samples})
 
 

@@ -17,28 +17,37 @@ from torch import Tensor
 from moe_lab.config import Config, knob, require
 from moe_lab.datasets import digits as embedded_digits
 from moe_lab.datasets import mnist
-from moe_lab.patch_routing.data import BACKGROUND, SIGNAL, Drawn, Samples, Split, check_balance, random_places, stack
+from moe_lab.patch_routing.data import (
+    BACKGROUND,
+    SIGNAL,
+    SampleIndices,
+    Samples,
+    Split,
+    check_balance,
+    random_positions,
+    stack,
+)
 from moe_lab.trials import stream
 
-_TEST_EVERY = 4  # every fourth image of a digit is a test image, where there is no official division
+_TEST_EVERY = 4  # without an official split, every fourth image of a digit is a test image
 
 
 class DigitTask(Config):
-    """Samples of n handwritten digits of which one decides the label (pmoe2023, section 5.1, figure 3).
+    """Samples of n handwritten digits, one of which determines the label (pmoe2023, section 5.1, figure 3).
 
-    Each patch is a whole image. The digits named in `digits` are o_1 and o_2 (o_1 ... o_c with more than two); all
-    others are class-irrelevant. Every fourth image of each digit is kept for testing (MNIST keeps its official division
-    where both pairs of files are there), so a test sample never shows a training image.
+    Each patch is a whole image. The digits listed in `digits` are o_1 and o_2 (o_1 ... o_c with more than two); all
+    others are class-irrelevant. Every fourth image of each digit is held out for testing (MNIST uses its official split
+    if both pairs of files are present), so that no test sample contains a training image.
 
-    The pair (6, 7) of the embedded digits was picked by scanning all 45 pairs: a good example, not an average one.
+    The pair (6, 7) of the embedded digits was selected by scanning all 45 pairs: a good example, not an average one.
 
     Args:
       source: "digits", scikit-learn's 8x8 digits (embedded), or "mnist".
       root: a folder of MNIST IDX files, plain or gzipped.
-      download: fetch MNIST into the cache (hash-checked) when no root is given.
+      download: whether to download MNIST into the cache (hash-checked) if no root is given.
 
     Raises:
-      ConfigError: a value is out of bounds, or source="mnist" says neither where its files are nor to download them.
+      ConfigError: a value is out of bounds, or source="mnist" is given neither a root nor download=True.
     """
 
     source: Literal["digits", "mnist"] = knob(
@@ -78,16 +87,16 @@ class DigitTask(Config):
 
     @property
     def learning_rate(self) -> float:
-        """The step size that was measured to work: 5 for the centred 8x8 digits, 2 for MNIST."""
+        """The step size found to work in experiments: 5 for the centred 8x8 digits, 2 for MNIST."""
         return 5.0 if self.source == "digits" else 2.0
 
     @property
     def dimension(self) -> int:
-        """d: pixels of an image."""
+        """d, the number of pixels of an image."""
         return _images(self.source, self.root, self.download).pixels.shape[1]
 
     def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials classes d"]:
-        """The mean training image of each class digit, the same in every trial, as unit vectors in float64."""
+        """The mean training image of each class's digit, the same in all trials, unit vectors in float64."""
         images, train = _images(self.source, self.root, self.download), self._pool("train")
         means = np.stack([images.pixels[train[images.labels[train] == digit]].mean(axis=0) for digit in self.digits])
         unit = torch.as_tensor(means / np.linalg.norm(means, axis=1, keepdims=True))
@@ -103,59 +112,61 @@ class DigitTask(Config):
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> Samples:
-        """Draws N samples for each of the trials; those of trial i do not depend on the other trials.
+        """Generates N samples per trial; the samples of one trial do not depend on the other trials.
 
         Raises:
           ValueError: samples is not a positive multiple of the number of classes.
         """
         check_balance(samples, self.classes)
-        drawn = [self._sample_trial(samples, trial, seed, split) for trial in trials]
+        indices = [self._sample_trial(samples, trial, seed, split) for trial in trials]
         pixels = _images(self.source, self.root, self.download).pixels
         if not self.noise:
-            return stack(pixels[None], drawn, torch.device(device), dtype)
-        banks = []  # noise is of the sample, not of the image: every patch becomes a row of its own
-        for trial, one in zip(trials, drawn, strict=True):
-            noise = stream(seed, trial, f"{split}/noise").standard_normal((one.index.size, pixels.shape[1]))
-            banks.append(pixels[one.index.ravel()] + noise * (self.noise / np.sqrt(pixels.shape[1])))
-            one.index = np.arange(one.index.size).reshape(one.index.shape)
-        return stack(np.stack(banks), drawn, torch.device(device), dtype)
+            return stack(pixels[None], indices, torch.device(device), dtype)
+        banks = []  # each patch has its own noise, even where two show the same image, and so needs its own row
+        for trial, sampled in zip(trials, indices, strict=True):
+            noise = stream(seed, trial, f"{split}/noise").standard_normal((sampled.index.size, pixels.shape[1]))
+            banks.append(pixels[sampled.index.ravel()] + noise * (self.noise / np.sqrt(pixels.shape[1])))
+            sampled.index = np.arange(sampled.index.size).reshape(sampled.index.shape)
+        return stack(np.stack(banks), indices, torch.device(device), dtype)
 
-    def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> Drawn:
+    def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> SampleIndices:
+        """Chooses the images of one trial's samples and their positions."""
         images = _images(self.source, self.root, self.download)
         pool = self._pool(split)
         labels = np.arange(samples) % self.classes
-        places = random_places(seed, trial, split, samples, self.patches)
-        chosen = stream(seed, trial, f"{split}/images").random((samples, self.patches))
+        uniform = stream(seed, trial, f"{split}/images").random((samples, self.patches))
 
         irrelevant = pool[~np.isin(images.labels[pool], self.digits)]
-        shown = sorted(set(images.labels[pool].tolist()))
-        rule = f"the {split} images must show every digit of the task and one other"
-        require(len(irrelevant) > 0 and set(self.digits) <= set(shown), rule, digits=self.digits, shown=shown)
-        index = irrelevant[(chosen * len(irrelevant)).astype(np.int64)]
+        available = sorted(set(images.labels[pool].tolist()))
+        rule = f"the {split} images must include every digit of the task and at least one other"
+        complete = len(irrelevant) > 0 and set(self.digits) <= set(available)
+        require(complete, rule, digits=self.digits, available=available)
+        index = irrelevant[(uniform * len(irrelevant)).astype(np.int64)]
         for label, digit in enumerate(self.digits):
-            own = pool[images.labels[pool] == digit]
+            relevant = pool[images.labels[pool] == digit]
             rows = labels == label
-            index[rows, 0] = own[(chosen[rows, 0] * len(own)).astype(np.int64)]
+            index[rows, 0] = relevant[(uniform[rows, 0] * len(relevant)).astype(np.int64)]
         roles, sides = np.full(index.shape, BACKGROUND), np.full(index.shape, -1)
         roles[:, 0], sides[:, 0] = SIGNAL, labels
-        order = places.argsort(axis=1, kind="stable")
-        return Drawn(
+        positions = random_positions(seed, trial, split, samples, self.patches)
+        order = positions.argsort(axis=1, kind="stable")
+        return SampleIndices(
             index=np.take_along_axis(index, order, axis=1),
             labels=labels,
-            signal=places[:, 0],
+            signal=positions[:, 0],
             roles=np.take_along_axis(roles, order, axis=1),
             sides=np.take_along_axis(sides, order, axis=1),
         )
 
     def _pool(self, split: Split) -> np.ndarray:
-        """The images that training or test samples may show."""
+        """The images that may occur in training or in test samples."""
         is_test = _images(self.source, self.root, self.download).is_test
         return np.flatnonzero(is_test if split == "test" else ~is_test)
 
 
 @dataclass(frozen=True)
 class _Images:
-    """Prepared images: (count, d) pixels of unit norm, their digits, and which are for testing."""
+    """Preprocessed images: (images, d) pixels of unit norm, their digits, and which are test images."""
 
     pixels: np.ndarray
     labels: np.ndarray
@@ -164,7 +175,7 @@ class _Images:
 
 @lru_cache(maxsize=4)
 def _images(source: str, root: Path | None, download: bool) -> _Images:
-    """Loads and prepares the images once. 8x8 digits are centred first: without it the separate router fails."""
+    """Loads and preprocesses the images once. The 8x8 digits are centred; otherwise the separate router fails."""
     if source == "digits":
         loaded = embedded_digits.load()
         pixels = loaded.images - loaded.images.mean(axis=0)

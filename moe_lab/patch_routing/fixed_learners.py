@@ -34,7 +34,7 @@ class _FixedLearner(Learner):
         self.weights = setting.tensor(initial).unflatten(1, (experts, neurons // experts))
         self.rules = models.FixedRules(
             outputs=initial_outputs(rows, setting, pooled),
-            kept=None if (pooled == most).all() else setting.tensor((np.arange(most) < pooled[:, None]).astype(float)),
+            valid=None if (pooled == most).all() else setting.tensor((np.arange(most) < pooled[:, None]).astype(float)),
             learning_rate=setting.tensor(rows.learning_rate)[:, None, None],
         )
 

@@ -1,7 +1,7 @@
-"""What pmoe2023 proves, as numbers: delta, l*, theorems 4.2, 4.3 and 4.5, table 1, and lemma K.1 tried out.
+"""The theoretical results of pmoe2023 as numbers: delta, l*, theorems 4.2, 4.3 and 4.5, table 1, and lemma K.1.
 
-The bounds are sufficient conditions up to constants that the paper does not give. Their values mean nothing alone: only
-how they grow, and the ratio of two of them, can be read.
+The bounds are sufficient conditions up to constants that the paper does not state. A single value has no meaning; only
+the growth of a bound and the ratio of two bounds can be interpreted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from moe_lab.config import Config, knob, require
-from moe_lab.patch_routing.data import PatternTask
+from moe_lab.patch_routing.data import SIGNAL, PatternTask
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.separability import Separability, linear_separability
 
@@ -43,14 +43,14 @@ Kind = Literal["separate", "joint", "cnn"]
 Quantity = Literal["samples", "neurons", "batch", "iterations"]
 Task = PatternTask | DigitTask
 
-# Powers of each symbol in the bounds. What all models share:
+# Exponent of each symbol in the bounds. Common to all models:
 _SHARED = {
     "samples": {"p": 12, "delta": 6, "eps": -16},
     "neurons": {"p": 12, "delta": 6, "eps": -16},
     "batch": {"p": 6, "delta": 3, "eps": -8},
     "iterations": {"p": 6, "delta": 3, "eps": -8},
 }
-# What theorems 4.2 (separate), 4.5 (joint) and 4.3 (cnn) add:
+# Added by theorems 4.2 (separate), 4.5 (joint) and 4.3 (cnn):
 _OWN = {
     "separate": {"samples": {"l": 8}, "neurons": {"l": 10}, "batch": {"l": 4}, "iterations": {"l": 4}},
     "joint": {
@@ -61,7 +61,7 @@ _OWN = {
     },
     "cnn": {"samples": {"n": 8}, "neurons": {"n": 10}, "batch": {"n": 4}, "iterations": {"n": 4}},
 }
-# The power of c that appendix M adds for c > 2 classes; it says nothing of the CNN:
+# Exponent of c that appendix M adds for c > 2 classes; it does not treat the CNN:
 _CLASSES = {
     "separate": {"samples": 12, "neurons": 11, "batch": 6, "iterations": 6},
     "joint": {"samples": 8, "neurons": 8, "batch": 4, "iterations": 4},
@@ -69,7 +69,7 @@ _CLASSES = {
 
 
 class Sizes(Config):
-    """What the bounds depend on.
+    """The quantities on which the bounds depend.
 
     Raises:
       ConfigError: a value is out of bounds, or l > n.
@@ -84,7 +84,7 @@ class Sizes(Config):
     classes: int = knob(2, symbol="c", meaning="classes", ge=2, slider=(2, 10, 1))
 
     @model_validator(mode="after")
-    def _experts_find_patches(self) -> Self:
+    def _patches_suffice(self) -> Self:
         require(
             self.patches_per_expert <= self.patches,
             "patches_per_expert (l) must be at most patches (n)",
@@ -94,25 +94,25 @@ class Sizes(Config):
         return self
 
     def by_symbol(self) -> dict[str, float]:
-        """The values by the paper's symbols, as floats: their powers leave the range of whole numbers."""
-        return {known.symbol: float(getattr(self, name)) for name, known in self.knobs().items()}
+        """The values by the paper's symbols, as floats because their powers overflow integers."""
+        return {declared.symbol: float(getattr(self, name)) for name, declared in self.knobs().items()}
 
 
 def delta(delta_d: float | Sequence[float], delta_r: float) -> float:
-    """How close the patterns are: delta = 1 / (1 - max(delta_d^2, delta_r^2)).
+    """Computes the closeness of the patterns, delta = 1 / (1 - max(delta_d^2, delta_r^2)).
 
-    The text says that delta falls as o_1 and o_2 move apart. That holds for delta_d > 0 only: being a function of
-    delta_d^2, delta also grows as delta_d -> -1, where o_1 and o_2 are as far apart as can be.
+    The paper's text states that delta falls as o_1 and o_2 move apart. That holds for delta_d > 0 only: as a function
+    of delta_d^2, delta also grows as delta_d -> -1, where o_1 and o_2 are as far apart as possible.
 
     >>> delta(0.0, 0.6), delta(0.9, 0.0) == delta(-0.9, 0.0)
     (1.5625, True)
 
     Args:
-      delta_d: <o_1, o_2>; with more than two classes, that of every pair.
-      delta_r: the bound of |<o_i, q>| over irrelevant patterns q.
+      delta_d: <o_1, o_2>; with more than two classes, the inner products of all pairs.
+      delta_r: upper bound of |<o_i, q>| over class-irrelevant patterns q.
 
     Raises:
-      ValueError: a value is not between -1 and 1.
+      ValueError: a delta_d is not in (-1, 1), or delta_r not in [0, 1).
 
     References: pmoe2023, eq. 9 and appendix M.
     """
@@ -124,22 +124,22 @@ def delta(delta_d: float | Sequence[float], delta_r: float) -> float:
 
 
 def bound(quantity: Quantity, kind: Kind, sizes: Sizes) -> float:
-    """A bound of theorem 4.2 (separate), 4.5 (joint) or 4.3 (CNN), up to a constant; appendix M's for c > 2.
+    """Computes a bound of theorem 4.2 (separate), 4.5 (joint) or 4.3 (CNN), up to a constant; appendix M for c > 2.
 
     Args:
       quantity: "samples" (N), "neurons" (m), "batch" (B) or "iterations" (T). N = B T.
-      kind: which model.
+      kind: the model.
       sizes: n, l, k, p, delta, eps, c.
 
     Raises:
-      ValueError: a CNN with more than two classes, of which appendix M says nothing.
+      ValueError: a CNN with more than two classes, which appendix M does not treat.
     """
     values = sizes.by_symbol()
     return float(np.prod([values[symbol] ** power for symbol, power in _powers(quantity, kind, sizes.classes).items()]))
 
 
 def sample_complexity(kind: Kind, sizes: Sizes) -> float:
-    """N, the training samples that suffice for error eps, up to a constant (theorems 4.2, 4.3, 4.5).
+    """Computes N, the number of training samples sufficient for error eps, up to a constant (theorems 4.2, 4.3, 4.5).
 
     >>> sizes = Sizes(patches=16, patches_per_expert=4)
     >>> sample_complexity("cnn", sizes) / sample_complexity("separate", sizes) == (16 / 4) ** 8
@@ -149,35 +149,37 @@ def sample_complexity(kind: Kind, sizes: Sizes) -> float:
 
 
 def model_complexity(kind: Kind, sizes: Sizes) -> float:
-    """m, the neurons that suffice for error eps, up to a constant (theorems 4.2, 4.3, 4.5)."""
+    """Computes m, the number of neurons sufficient for error eps, up to a constant (theorems 4.2, 4.3, 4.5)."""
     return bound("neurons", kind, sizes)
 
 
 def advantage(quantity: Quantity, kind: Kind, sizes: Sizes) -> float:
-    """The CNN's bound over that of a mixture: how many times less the mixture needs, as far as the bounds tell.
+    """Computes the ratio of the CNN's bound to that of a mixture.
 
     N_C/N_S = (n/l)^8, M_C/M_S = (n/l)^10, N_C/N_J = n^8 / (k^4 l^6).
 
     Departs from the paper: its text after theorem 4.5 gives M_C/M_J = n^10 / (k^3 l^6), but M_J of the theorem itself
-    holds n^2, so that the ratio is n^8 / (k^3 l^6).
+    contains n^2, so that the ratio is n^8 / (k^3 l^6).
     """
     return bound(quantity, "cnn", sizes) / bound(quantity, kind, sizes)
 
 
 def formula(quantity: Quantity, kind: Kind, classes: int = 2) -> str:
-    """A bound in words that a page can show.
+    """Formats a bound as text.
 
     >>> formula("samples", "joint")
     'k^4 l^6 p^12 delta^6 / eps^16'
     """
     powers = _powers(quantity, kind, classes)
-    above = " ".join(f"{symbol}^{power}" for symbol, power in powers.items() if power > 0)
-    below = " ".join(f"{symbol}^{-power}" for symbol, power in powers.items() if power < 0)
-    return f"{above} / {below}"
+    numerator = " ".join(f"{symbol}^{power}" for symbol, power in powers.items() if power > 0)
+    denominator = " ".join(f"{symbol}^{-power}" for symbol, power in powers.items() if power < 0)
+    return f"{numerator} / {denominator}"
 
 
 def _powers(quantity: Quantity, kind: Kind, classes: int) -> dict[str, int]:
-    require(quantity in _SHARED and kind in _OWN, "there is no such bound", quantity=quantity, kind=kind)
+    known = quantity in _SHARED and kind in _OWN
+    rule = f"quantity must be one of {', '.join(_SHARED)}, and kind one of {', '.join(_OWN)}"
+    require(known, rule, quantity=quantity, kind=kind)
     powers = {**_OWN[kind][quantity], **_SHARED[quantity]}
     if classes > 2:
         require(kind != "cnn", "there is no bound for a CNN with more than two classes (c)", c=classes)
@@ -187,7 +189,7 @@ def _powers(quantity: Quantity, kind: Kind, classes: int) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Operations:
-    """Multiplications of one training step, up to constants, and how many steps reach error eps (table 1)."""
+    """Multiplications per training step, up to constants, and the number of steps to reach error eps (table 1)."""
 
     experts: float
     router_forward: float
@@ -200,25 +202,25 @@ class Operations:
 
     @property
     def total(self) -> float:
-        """Table 1's first row counts the experts alone, the largest term once m l > k n."""
+        """The first row of table 1, which counts only the experts, the largest term if m l > k n."""
         return self.experts * self.iterations
 
 
 def operations(kind: Kind, sizes: Sizes, *, batch_size: int, neurons: int, dimension: int) -> Operations:
-    """Table 1: B m l d for the experts, B k n d and B k l^2 d for jointly trained routers, B m n d for a CNN.
+    """Computes table 1: B m l d for the experts, B k n d and B k l^2 d for jointly trained routers, B m n d for a CNN.
 
-    The iterations are those of the theorems with p and delta left out, as in the table. A separately trained router is
-    frozen while the experts train, so that a step does not count it.
+    The iterations are those of the theorems without p and delta, as in the table. A separately trained router is
+    frozen while the experts are trained and therefore not counted.
 
     Args:
       sizes: n, l, k and eps.
-      batch_size: B, samples in a step.
-      neurons: m, in all experts together.
+      batch_size: B, samples per step.
+      neurons: m, the number of neurons of all experts together.
       dimension: d, numbers in a patch.
 
     References: pmoe2023, table 1 and appendix N.
     """
-    plain = sizes.replace(pattern_sets=1, delta=1.0)
+    without_p_and_delta = sizes.replace(pattern_sets=1, delta=1.0)
     n, l, k = float(sizes.patches), float(sizes.patches_per_expert), float(sizes.experts)  # noqa: E741 - the paper's l
     width = float(batch_size) * dimension
     joint = kind == "joint"
@@ -226,14 +228,14 @@ def operations(kind: Kind, sizes: Sizes, *, batch_size: int, neurons: int, dimen
         experts=width * neurons * (n if kind == "cnn" else l),
         router_forward=width * k * n if joint else 0.0,
         router_backward=width * k * l**2 if joint else 0.0,
-        iterations=bound("iterations", kind, plain),
+        iterations=bound("iterations", kind, without_p_and_delta),
     )
 
 
 def closer(
     patches: Float[Tensor, "*rows d"], class_patterns: Float[Tensor, "c d"], threshold: float
 ) -> Bool[Tensor, "*rows c"]:
-    """Which class pattern, if any, each patch is delta'-closer to: <o_i - o_j, q> > delta' for every other j.
+    """Returns the class pattern, if any, that each patch is delta'-closer to: <o_i - o_j, q> > delta' for all j != i.
 
     Args:
       patches: q.
@@ -241,36 +243,36 @@ def closer(
       threshold: delta' of section 4.2.
     """
     products = patches @ class_patterns.T.to(patches.dtype)
-    best = products.topk(2, dim=-1)
-    leads = (best.values[..., 0] - best.values[..., 1]) > threshold
-    winner = torch.nn.functional.one_hot(best.indices[..., 0], len(class_patterns)).bool()
-    return winner & leads.unsqueeze(-1)
+    largest_two = products.topk(2, dim=-1)
+    is_closer = (largest_two.values[..., 0] - largest_two.values[..., 1]) > threshold
+    closest = torch.nn.functional.one_hot(largest_two.indices[..., 0], len(class_patterns)).bool()
+    return closest & is_closer.unsqueeze(-1)
 
 
 def l_star(
     task: Task, *, samples: int = 500, trial: int = 0, seed: int = 0, threshold: float | None = None, share: float = 1.0
 ) -> int:
-    """l* counted in drawn samples: 1 + the most irrelevant patches of a sample that are closer to one class.
+    """Estimates l* from samples: 1 + the largest number of irrelevant patches of a sample that are closer to one class.
 
-    On a PatternTask without noise it equals `task.l_star`. Noise moves patches across the threshold, so that the
-    count grows with it (and, for share=1, with the number of samples).
+    For a PatternTask without noise it equals `task.l_star`. Noise moves patches across the threshold, so that the
+    estimate grows with the noise (and, for share=1, with the number of samples).
 
     Args:
-      samples: how many to draw.
-      threshold: delta'. The paper says Theta(1 - delta_d) only; None takes half the gap of a PatternTask (between
+      samples: number of samples to generate.
+      threshold: delta'. The paper specifies only Theta(1 - delta_d). None uses half the gap of a PatternTask (between
         neutral patterns, at 0, and distractors, at the gap), else half of 1 - delta_d.
-      share: the share of samples that the count must cover; 1 for the definition.
+      share: the share of samples in which the number is not exceeded; 1 for the definition.
 
     References: pmoe2023, section 4.2.
     """
     require(0 < share <= 1, "share must be greater than 0 and at most 1", share=share)
-    drawn = task.sample(samples, trials=[trial], seed=seed, dtype=torch.float64)
+    sampled = task.sample(samples, trials=[trial], seed=seed, dtype=torch.float64)
     patterns = task.signals([trial], seed)[0]
     if threshold is None:
         gap = task.gap if isinstance(task, PatternTask) else 0.0
         overlap = float((patterns @ patterns.T).fill_diagonal_(-1).max())
         threshold = gap / 2 if gap > 0 else (1 - overlap) / 2
-    irrelevant = drawn.roles[0] != 0
-    counts = (closer(drawn.patches()[0], patterns, threshold) & irrelevant.unsqueeze(-1)).sum(dim=1).amax(dim=-1)
-    ordered = counts.sort().values
-    return 1 + int(ordered[int(np.ceil(share * samples)) - 1])
+    irrelevant = sampled.roles[0] != SIGNAL
+    counts = (closer(sampled.patches()[0], patterns, threshold) & irrelevant.unsqueeze(-1)).sum(dim=1).amax(dim=-1)
+    ascending = counts.sort().values
+    return 1 + int(ascending[int(np.ceil(share * samples)) - 1])
