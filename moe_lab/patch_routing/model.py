@@ -293,31 +293,8 @@ def train_routers(
 ) -> Float[Tensor, "T c d"]:
     """Separate router training in closed form: E epochs of N/B steps along a constant direction.
 
-    w_1 += eta E (N/B) mean_i(y_i sum_j x_i^(j)), and w_2 the negative. Equal to the SGD that `train_routers_by_sgd`
-    runs step by step (tested), because the loss is linear and every epoch sees each sample once.
+    w_1 += eta E (N/B) mean_i(y_i sum_j x_i^(j)), and w_2 the negative. Equal to SGD step by step
+    (algorithm 1, step 2), because the loss is linear and every epoch uses each sample once.
     """
     steps = (epochs * samples / batch_size).to(routers.dtype)
     return routers + learning_rate * steps[:, None, None] * direction
-
-
-def train_routers_by_sgd(
-    routers: Float[Tensor, "T c d"],
-    patch_sums: Float[Tensor, "T N d"],
-    labels: Int[Tensor, "T N"],
-    *,
-    epochs: int,
-    batch_size: int,
-    learning_rate: float,
-    order: Int[Tensor, "epochs N"] | None = None,
-) -> Float[Tensor, "T c d"]:
-    """Algorithm 1, step 2, as written: mini-batch SGD on eq. 6. For two classes; kept to check the closed form by."""
-    count = patch_sums.shape[1]
-    require(routers.shape[1] == 2, "the step-by-step router training is for two classes", c=routers.shape[1])
-    require(count % batch_size == 0, "samples (N) must be divisible by batch_size (B)", N=count, B=batch_size)
-    signed = (1 - 2 * labels)[..., None] * patch_sums
-    for epoch in range(epochs):
-        shuffled = signed if order is None else signed[:, order[epoch]]
-        for batch in shuffled.split(batch_size, dim=1):
-            gradient = -batch.mean(dim=1)
-            routers = routers - learning_rate * torch.stack((gradient, -gradient), dim=1)
-    return routers

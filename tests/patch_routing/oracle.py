@@ -101,3 +101,29 @@ def router_loss(first: Tensor, second: Tensor, samples: Tensor, signs: list[int]
     """Eq. 6: -mean_i y_i <w_1 - w_2, sum_j x_i^(j)>."""
     terms = [sign * torch.dot(first - second, sample.sum(0)) for sample, sign in zip(samples, signs, strict=True)]
     return -torch.stack(terms).mean()
+
+
+def train_routers(
+    routers: Tensor,
+    patch_sums: Tensor,
+    labels: Tensor,
+    *,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    order: Tensor | None = None,
+) -> Tensor:
+    """Algorithm 1, step 2, as written: mini-batch SGD on eq. 6, for two classes.
+
+    Args:
+      routers: (T, 2, d).
+      patch_sums: (T, N, d), with N a multiple of the batch size; labels: (T, N).
+      order: (epochs, N) of the samples; as they are if None.
+    """
+    signed = (1 - 2 * labels)[..., None] * patch_sums
+    for epoch in range(epochs):
+        shuffled = signed if order is None else signed[:, order[epoch]]
+        for batch in shuffled.split(batch_size, dim=1):
+            gradient = -batch.mean(dim=1)
+            routers = routers - learning_rate * torch.stack((gradient, -gradient), dim=1)
+    return routers

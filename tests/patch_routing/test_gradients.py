@@ -261,8 +261,8 @@ def test_closed_form_router_training_is_step_by_step_sgd():
     direction = models.router_direction(sums, labels, torch.ones(3, 40).double(), 2)
     settings = {"epochs": 7, "batch_size": 8, "learning_rate": 0.3}
     closed = models.train_routers(routers, direction, samples=torch.tensor([40, 40, 40]), **settings)
-    by_sgd = models.train_routers_by_sgd(routers, sums, labels, order=order, **settings)
-    unshuffled = models.train_routers_by_sgd(routers, sums, labels, **settings)
+    by_sgd = oracle.train_routers(routers, sums, labels, order=order, **settings)
+    unshuffled = oracle.train_routers(routers, sums, labels, **settings)
     assert apart(closed, by_sgd, routers) < 1e-9
     assert apart(closed, unshuffled, routers) < 1e-9
 
@@ -287,11 +287,3 @@ def test_padding_does_not_move_the_routers():
     padded = models.router_direction(sums, labels, counted, 2)
     alone = models.router_direction(sums[:, :12], labels[:, :12], torch.ones(1, 12).double(), 2)
     torch.testing.assert_close(padded, alone, rtol=1e-12, atol=1e-12)
-
-
-def test_step_by_step_router_training_says_what_it_cannot_do():
-    sums, labels = torch.zeros(1, 10, 3), torch.zeros(1, 10, dtype=torch.int64)
-    with pytest.raises(ValueError, match=r"samples \(N\) must be divisible by batch_size \(B\): got N=10, B=3"):
-        models.train_routers_by_sgd(torch.zeros(1, 2, 3), sums, labels, epochs=1, batch_size=3, learning_rate=1.0)
-    with pytest.raises(ValueError, match="for two classes: got c=4"):
-        models.train_routers_by_sgd(torch.zeros(1, 4, 3), sums, labels, epochs=1, batch_size=5, learning_rate=1.0)
