@@ -18,7 +18,9 @@ from moe_lab.recovery import MixtureTask, measures
 from moe_lab.recovery.data import Samples
 from moe_lab.recovery.em import State
 from moe_lab.recovery.gridlock import JointEM, Run, Spectral
-from moe_lab.recovery.gridlock.training import power_starts, random_start, recover, samples_of, states
+from moe_lab.recovery.gridlock.spectral import power_starts
+from moe_lab.recovery.gridlock.training import recover, samples_of, states
+from moe_lab.recovery.initialization import random_state
 
 SEED = 0
 TABLE_2 = Run(model=Spectral(joint_iterations=0), task=MixtureTask(), samples=2000, trials=20, seed=SEED, device="cpu")
@@ -92,7 +94,8 @@ def end(of: Run, samples: Samples) -> State:
 def spectral_loop(of: Run, samples: Samples, method: plain.Power) -> State:
     """The same by a loop over trials."""
     assert isinstance(of.model, Spectral)
-    starts, begin, model, sigma = power_starts(of, samples.x), random_start(of, samples.x), of.model, of.task.noise
+    model, sigma, drawn = of.model, of.task.noise, (of.task, of.trial_numbers, of.seed, samples.x)
+    starts, begin = power_starts(model, *drawn), random_state(*drawn)
     found = []
     for x, y, start, gates in zip(samples.x, samples.y, starts, begin.gates, strict=True):
         a = plain.regressors(x, y, sigma, start, model.power_iterations, method)
@@ -103,7 +106,8 @@ def spectral_loop(of: Run, samples: Samples, method: plain.Power) -> State:
 def joint_loop(of: Run, samples: Samples) -> State:
     """The same by a loop over trials."""
     assert isinstance(of.model, JointEM)
-    begin, given = random_start(of, samples.x), {"iterations": of.model.iterations, "move_regressors": True}
+    begin = random_state(of.task, of.trial_numbers, of.seed, samples.x)
+    given = {"iterations": of.model.iterations, "move_regressors": True}
     each = zip(*begin, samples.x, samples.y, strict=True)
     found = [plain.em(a, w, x, y, of.task.noise, **given) for a, w, x, y in each]
     return State(*(torch.stack(part) for part in zip(*found, strict=True)))

@@ -9,10 +9,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Self, get_args, get_origin
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
+
+Precision = Literal["float32", "float64"]
 
 
 class ConfigError(ValueError):
@@ -126,19 +128,46 @@ class Config(BaseModel):
 
 
 class RunConfig(Config):
-    """Everything that a room's `train` needs to know: a model, a task, and settings, which each room declares."""
+    """Everything that a room's `train` needs to know: a model, a task, and settings, to which each room adds its own.
+
+    Attributes:
+      function: the name of the function that performs the run.
+    """
 
     model: Config
     task: Config
+    trials: int = knob(5, meaning="independent trials", ge=1, le=10**6, slider=(1, 20, 1))
+    first_trial: int = knob(0, meaning="number of the first trial", ge=0, le=2**31)
+    seed: int = knob(0, symbol="seed", meaning="seed of all random streams", ge=0, le=2**63, slider=(0, 99, 1))
+    record_every: int = knob(10, meaning="steps from one Snapshot to the next", ge=1, le=10**9)
+    device: str = knob("auto", meaning="where to compute: auto, cpu, cuda, cuda:N or mps")
+    precision: Precision = knob("float32", meaning="float32 or float64")
+
+    function: ClassVar[str] = "train"
+
+    @property
+    def trial_numbers(self) -> list[int]:
+        """The numbers of the trials, which name their random streams."""
+        return list(range(self.first_trial, self.first_trial + self.trials))
 
     def code(self) -> str:
-        """The call of `train` that makes this run."""
-        given = [
+        """The call of `function` that performs this run."""
+        return f"{self.function}({', '.join([self.model.code(), self.task.code(), *self._settings()])})"
+
+    def constructor_code(self) -> str:
+        """The Python expression that makes this RunConfig."""
+        given = [f"model={self.model.code()}", f"task={self.task.code()}", *self._settings()]
+        return f"{type(self).__name__}({', '.join(given)})"
+
+    def _settings(self) -> list[str]:
+        """Code of the settings that differ from the defaults: the room's own first."""
+        shared, fields = RunConfig.model_fields, type(self).model_fields
+        names = [*(name for name in fields if name not in shared), *shared]
+        return [
             f"{name}={_code(getattr(self, name))}"
-            for name, field in type(self).model_fields.items()
-            if name not in ("model", "task") and getattr(self, name) != field.default
+            for name in names
+            if name not in ("model", "task") and getattr(self, name) != fields[name].default
         ]
-        return f"train({', '.join([self.model.code(), self.task.code(), *given])})"
 
     def record(self) -> dict[str, Any]:
         """The run as plain values for files; `kind` names the class of its model, of its task and of any other part."""

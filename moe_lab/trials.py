@@ -10,13 +10,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
 
 import numpy as np
 import torch
 
+from moe_lab.config import Precision
+
 DeviceName = str
-Precision = Literal["float32", "float64"]
 
 
 def stream(seed: int, trial: int, purpose: str) -> np.random.Generator:

@@ -10,7 +10,6 @@ from moe_lab.config import RunConfig, knob, require
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.data import PatternTask, check_balance
 from moe_lab.patch_routing.digits import DigitTask
-from moe_lab.trials import Precision
 
 Task = PatternTask | DigitTask
 
@@ -26,14 +25,9 @@ class Run(RunConfig):
     task: PatternTask | DigitTask
     samples: int = knob(200, symbol="N", meaning="training samples", ge=2, le=10**7, slider=(20, 1000, 20))
     trials: int = knob(5, symbol="T", meaning="independent trials", ge=1, le=10**6, slider=(1, 20, 1))
-    first_trial: int = knob(0, meaning="number of the first trial", ge=0, le=2**31)
-    seed: int = knob(0, symbol="seed", meaning="seed of all random streams", ge=0, le=2**63, slider=(0, 99, 1))
     epochs: int = knob(150, symbol="E", meaning="most passes over the data", ge=1, le=10**6)
     test_samples: int = knob(1000, symbol="N_test", meaning="test samples", ge=2, le=10**7)
-    record_every: int = knob(10, meaning="steps from one Snapshot to the next", ge=1, le=10**9)
     measure: Literal["every", "last"] = knob("every", meaning="which Snapshots are measured on test samples")
-    device: str = knob("auto", meaning="where to compute: auto, cpu, cuda, cuda:N or mps")
-    precision: Precision = knob("float32", meaning="float32 or float64")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

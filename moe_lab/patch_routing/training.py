@@ -252,7 +252,7 @@ class _Training:
 
 def _rows(runs: Sequence[Run]) -> tuple[Rows, list[int]]:
     """The rows of a batch, and the trials whose data they use."""
-    per_row = [(run, trial) for run in runs for trial in range(run.first_trial, run.first_trial + run.trials)]
+    per_row = [(run, trial) for run in runs for trial in run.trial_numbers]
     trials = sorted({trial for _, trial in per_row})
     place = {trial: position for position, trial in enumerate(trials)}
     classes = runs[0].task.classes

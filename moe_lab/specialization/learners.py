@@ -1,4 +1,4 @@
-"""A model bound to its data and weights: take steps, answer test samples. A learner holds a few trials.
+"""A model bound to its data and weights: takes steps and evaluates test samples. A learner holds a few trials.
 
 Small groups of trials go many steps at a time, and a step goes block by block through the samples, so that what a step
 touches stays in the processor's cache; on a GPU there is one group and one block of everything.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -49,11 +49,68 @@ def samples_of(run: Run, trials: Sequence[int], split: Split) -> Samples:
     return run.task.sample(count, trials=trials, seed=run.seed, split=split, device=device, dtype=dtype)
 
 
+def router_noise(
+    model: models.SwitchMoE, streams: Sequence[np.random.Generator], samples: int, like: Tensor
+) -> Float[Tensor, "T M N"]:
+    """Samples r for every sample and expert: uniform on [0, router_noise].
+
+    Args:
+      streams: one per trial.
+      like: a tensor of the device and precision to use.
+    """
+    shape = (len(streams), model.experts, samples)
+    if not model.router_noise:
+        return like.new_zeros(shape)
+    values = np.empty(shape, dtype=np.float32)
+    for random, into in zip(streams, values, strict=True):
+        random.random(dtype=np.float32, out=into)
+    noise = torch.as_tensor(values, device=like.device, dtype=like.dtype)
+    return noise if model.router_noise == 1 else noise.mul_(model.router_noise)
+
+
+def evaluation_noise(
+    run: Run, model: models.SwitchMoE, trials: Sequence[int], split: Split, samples: int, like: Tensor
+) -> Float[Tensor, "T M N"] | None:
+    """The router noise of evaluations: none, but in the authors' code; the same at every evaluation."""
+    if model.objective == "paper":
+        return None
+    return router_noise(model, [stream(run.seed, trial, f"{split} noise") for trial in trials], samples, like)
+
+
+class Routed(NamedTuple):
+    """What a mixture computes on samples.
+
+    Attributes:
+      outputs: of every expert.
+      sent: where each sample goes.
+      output: F(x), the output of the chosen expert with its gate.
+    """
+
+    outputs: Float[Tensor, "T M N"]
+    sent: Dispatch
+    output: Float[Tensor, "T N"]
+
+
+def routed(
+    model: models.SwitchMoE, state: models.State, experts: Experts, noise: Float[Tensor, "T M N"] | None
+) -> Routed:
+    """Sends samples to experts, with noise on the router's scores if any is given.
+
+    Args:
+      experts: bound to the samples.
+    """
+    scores = state.routers @ experts.inputs.totals.mT
+    noisy = scores if noise is None else scores + noise
+    sent, outputs = dispatch(noisy), experts.every(state.experts)
+    gates = sent.at(scores.softmax(1) if model.objective == "paper" else noisy)
+    return Routed(outputs, sent, gates * sent.at(outputs))
+
+
 class Learner(ABC, Generic[AnyModel]):
     """Some trials of one model.
 
     Attributes:
-      loss, right: (T,) mean loss and right answers of the last step, before it moved.
+      loss, right: (T,) mean loss and correct predictions of the last step, before it moved.
       steps: (T,) steps taken.
       active: (T,) False where the trial has stopped for good.
     """
@@ -109,33 +166,17 @@ class SwitchLearner(Learner[models.SwitchMoE]):
 
     def __init__(self, run: Run, model: models.SwitchMoE, trials: Sequence[int], train: Samples, test: Samples) -> None:
         super().__init__(run, model, trials, train, test)
-        drawn = [models.initial_experts(trial, run.seed, model, run.task.dimension) for trial in trials]
-        experts = self.tensor(np.stack(drawn))
+        experts = self.tensor(
+            np.stack([models.initial_experts(trial, run.seed, model, run.task.dimension) for trial in trials])
+        )
         self.state = models.State(experts, experts.new_zeros(len(trials), model.experts, experts.shape[-1]))
         self._best = torch.full_like(self.loss, torch.inf)
         self._streams = [stream(run.seed, trial, "router noise") for trial in trials]
         self._replay: Replay | None = None
 
-    def _draw(self, streams: Sequence[np.random.Generator], samples: int) -> Float[Tensor, "T M N"]:
-        """r for every sample and expert: uniform on [0, router_noise]."""
-        shape = (self.model.experts, samples)
-        if not self.model.router_noise:
-            return self.like.new_zeros(len(self.trials), *shape)
-        drawn = np.empty((len(self.trials), *shape), dtype=np.float32)
-        for one, into in zip(streams, drawn, strict=True):
-            one.random(dtype=np.float32, out=into)
-        noise = self.tensor(drawn)
-        return noise if self.model.router_noise == 1 else noise.mul_(self.model.router_noise)
-
-    def _noise_for(self, split: Split, samples: int) -> Float[Tensor, "T M N"] | None:
-        """The router noise that measuring has: none, but in the authors' code; the same however often it is asked."""
-        if self.model.objective == "paper":
-            return None
-        return self._draw([stream(self.run.seed, trial, f"{split} noise") for trial in self.trials], samples)
-
     def advance(self, steps: int) -> None:
         for _ in range(steps):
-            noise = self._draw(self._streams, self.run.samples)
+            noise = router_noise(self.model, self._streams, self.run.samples, self.like)
             if self._replay is None:
                 self._replay = Replay(self._step, self._moving, (noise,))
             self._replay(noise)
@@ -160,22 +201,20 @@ class SwitchLearner(Learner[models.SwitchMoE]):
         for kept, value in zip(self._moving, new, strict=True):
             kept.copy_(value)
 
-    def _answers(self, split: Split) -> Iterator[tuple[Experts, tuple[Tensor, Dispatch, Tensor]]]:
-        """Block by block: every expert's outputs, where each sample goes, and the model's output there."""
+    def _routed(self, split: Split) -> Iterator[tuple[Experts, Routed]]:
+        """Evaluates the model block by block."""
         blocks = self.train if split == "train" else self.test
-        noise, begin = self._noise_for(split, sum(block.inputs.samples for block in blocks)), 0
+        samples, begin = sum(block.inputs.samples for block in blocks), 0
+        noise = evaluation_noise(self.run, self.model, self.trials, split, samples, self.like)
         for block in blocks:
-            scores = self.state.routers @ block.inputs.totals.mT
-            noisy = scores if noise is None else scores + noise[..., begin : begin + block.inputs.samples]
-            begin += block.inputs.samples
-            sent, outputs = dispatch(noisy), block.every(self.state.experts)
-            gates = sent.at(scores.softmax(1) if self.model.objective == "paper" else noisy)
-            yield block, (outputs, sent, gates * sent.at(outputs))
+            end = begin + block.inputs.samples
+            yield block, routed(self.model, self.state, block, None if noise is None else noise[..., begin:end])
+            begin = end
 
     def evaluate(self) -> dict[str, Tensor]:
         counts = Counts(len(self.trials), self.model.experts, self.run.task.clusters, self.like)
-        for block, (outputs, sent, winner) in self._answers("test"):
-            counts.add(outputs, sent, winner, block.inputs.labels, block.inputs.clusters)
+        for block, (outputs, sent, output) in self._routed("test"):
+            counts.add(outputs, sent, output, block.inputs.labels, block.inputs.clusters)
         d = self.run.task.dimension
         feature, center = largest_products(self.state.experts[..., :d], self.signals)
         routers = self.state.routers[..., :d] @ self.signals.mT
@@ -189,8 +228,8 @@ class SwitchLearner(Learner[models.SwitchMoE]):
 
     def training_error(self) -> tuple[Tensor, Tensor]:
         right, loss = torch.zeros_like(self.loss), torch.zeros_like(self.loss)
-        for block, (_, _, winner) in self._answers("train"):
-            margin = block.inputs.labels * winner
+        for block, (_, _, output) in self._routed("train"):
+            margin = block.inputs.labels * output
             right += (margin > 0).sum(1)
             loss += (softplus(-margin) if self.model.objective == "paper" else models.authors_loss(margin)).sum(1)
         return right / self.run.samples, loss / self.run.samples
@@ -203,8 +242,8 @@ class SingleLearner(Learner[models.SingleExpert]):
         self, run: Run, model: models.SingleExpert, trials: Sequence[int], train: Samples, test: Samples
     ) -> None:
         super().__init__(run, model, trials, train, test)
-        drawn = [models.initial_single(trial, run.seed, model, run.task.dimension) for trial in trials]
-        self.weights = self.tensor(np.stack(drawn)).requires_grad_()
+        weights = [models.initial_single(trial, run.seed, model, run.task.dimension) for trial in trials]
+        self.weights = self.tensor(np.stack(weights)).requires_grad_()
         self.optimizer = torch.optim.Adam([self.weights], lr=model.rate, weight_decay=model.weight_decay)
 
     @torch.no_grad()

@@ -1,4 +1,4 @@
-"""A model trained to the end, and its answers to any samples: which expert it chooses and what that one says."""
+"""A mixture trained to the end, and its predictions for any samples: which expert it chooses, and its output."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from torch import Tensor
 from moe_lab.config import require
 from moe_lab.specialization import model as models
 from moe_lab.specialization.data import Samples, Split
-from moe_lab.specialization.experts import dispatch, experts_for, make_inputs
-from moe_lab.specialization.learners import SwitchLearner, samples_of
+from moe_lab.specialization.experts import experts_for, make_inputs
+from moe_lab.specialization.learners import SwitchLearner, evaluation_noise, routed, router_noise, samples_of
 from moe_lab.specialization.run import Run
 from moe_lab.trials import choose_device, stream, threads_for
 
 
 class Predictions(NamedTuple):
-    """What a mixture makes of samples.
+    """A mixture's predictions for samples.
 
     Attributes:
       expert: (T, N) the expert that each sample is sent to, from 0.
-      output: (T, N) F(x), whose sign is the answer.
+      output: (T, N) F(x), whose sign is the predicted label.
     """
 
     expert: Int[Tensor, "T N"]
@@ -48,14 +48,14 @@ class Trained:
 
     @property
     def trials(self) -> list[int]:
-        return list(range(self.run.first_trial, self.run.first_trial + self.run.trials))
+        return self.run.trial_numbers
 
     def samples(self, split: Split) -> Samples:
         """The samples that it was trained or tested on."""
         return samples_of(self.run, self.trials, split)
 
     def predict(self, samples: Samples, noise: Float[Tensor, "T M N"] | None = None) -> Predictions:
-        """Where the router sends samples, with noise on its scores if any is given, and F(x).
+        """Sends samples to experts, with noise on the router's scores if any is given, and computes F(x).
 
         Args:
           samples: of as many trials as the run has.
@@ -69,27 +69,18 @@ class Trained:
         model = self.model
         inputs = make_inputs(samples, model.activation, biases=model.biases)
         signs = torch.as_tensor(models.signs(model), device=inputs.totals.device, dtype=inputs.totals.dtype)
-        scores = self.state.routers @ inputs.totals.mT
-        noisy = scores if noise is None else scores + noise
-        sent = dispatch(noisy)
-        gates = sent.at(scores.softmax(1) if model.objective == "paper" else noisy)
-        outputs = experts_for(inputs, model.activation, signs).every(self.state.experts)
-        return Predictions(sent.expert, gates * sent.at(outputs))
+        _, sent, output = routed(model, self.state, experts_for(inputs, model.activation, signs), noise)
+        return Predictions(sent.expert, output)
 
     def first_noise(self) -> Float[Tensor, "T M N"]:
         """r of the first training step, on the training samples."""
-        return self._noise("router noise", self.run.samples)
+        streams = [stream(self.run.seed, trial, "router noise") for trial in self.trials]
+        return router_noise(self.model, streams, self.run.samples, self.state.routers)
 
     def last_noise(self, split: Split) -> Float[Tensor, "T M N"] | None:
-        """What `train_run` adds to the scores where it measures: nothing, but in the authors' objective."""
+        """The noise on the scores in the measures of `train_run`: none, but with the authors' objective."""
         count = self.run.samples if split == "train" else self.run.test_samples
-        return None if self.model.objective == "paper" else self._noise(f"{split} noise", count)
-
-    def _noise(self, purpose: str, samples: int) -> Float[Tensor, "T M N"]:
-        shape = (self.model.experts, samples)
-        drawn = [stream(self.run.seed, trial, purpose).random(shape, dtype=np.float32) for trial in self.trials]
-        like = self.state.routers
-        return torch.as_tensor(np.stack(drawn), device=like.device, dtype=like.dtype) * self.model.router_noise
+        return evaluation_noise(self.run, self.model, self.trials, split, count, self.state.routers)
 
 
 def trained(run: Run) -> Trained:
@@ -101,7 +92,7 @@ def trained(run: Run) -> Trained:
     require(isinstance(run.model, models.SwitchMoE), "only a mixture sends samples to experts", model=run.model.name)
     assert isinstance(run.model, models.SwitchMoE)
     device = choose_device(run.device)
-    trials = list(range(run.first_trial, run.first_trial + run.trials))
+    trials = run.trial_numbers
     with threads_for(0, device):
         learner = SwitchLearner(
             run, run.model, trials, samples_of(run, trials, "train"), samples_of(run, trials, "test")

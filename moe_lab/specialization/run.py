@@ -10,7 +10,6 @@ from moe_lab.config import RunConfig, knob
 from moe_lab.specialization.basis import rows_of
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.model import Model, SingleExpert, SwitchMoE
-from moe_lab.trials import Precision
 
 __all__ = ["ClusterTask", "Model", "Run"]
 
@@ -26,17 +25,12 @@ class Run(RunConfig):
     task: ClusterTask
     samples: int = knob(2000, symbol="n", meaning="training samples", ge=1, le=10**7, slider=(200, 16000, 200))
     trials: int = knob(5, symbol="T", meaning="independent trials", ge=1, le=10**6, slider=(1, 20, 1))
-    first_trial: int = knob(0, meaning="number of the first trial", ge=0, le=2**31)
-    seed: int = knob(0, symbol="seed", meaning="seed of all random streams", ge=0, le=2**63, slider=(0, 99, 1))
     steps: int | None = knob(
         None, meaning="training steps (none: where the model stops by default)", ge=1, le=10**7, slider=(50, 1000, 50)
     )
     test_samples: int = knob(2000, symbol="n_test", meaning="test samples", ge=1, le=10**7)
-    record_every: int = knob(10, meaning="steps from one Snapshot to the next", ge=1, le=10**9)
     measure: Literal["every", "last"] = knob("every", meaning="which Snapshots are measured on test samples")
     signal_basis: bool | None = knob(None, meaning="compute in the signal basis (none: wherever it can be)")
-    device: str = knob("auto", meaning="where to compute: auto, cpu, cuda, cuda:N or mps")
-    precision: Precision = knob("float32", meaning="float32 or float64")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

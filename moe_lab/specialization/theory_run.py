@@ -188,7 +188,7 @@ def lemma_5_2(snapshot: Snapshot, *, agree: float = 0.9) -> Finding:
       agree: smallest share of experts that counts as agreement.
     """
     run = run_of(snapshot)
-    predicted = predicted_clusters(run, range(run.first_trial, run.first_trial + run.trials))
+    predicted = predicted_clusters(run, run.trial_numbers)
     kept = ~snapshot.diverged
     best = (_measured(snapshot, "expert_accuracy").argmax(-1) == predicted)[kept]
     dispatch = _measured(snapshot, "dispatch")

@@ -48,7 +48,7 @@ class _Training:
 
     def __init__(self, run: Run) -> None:
         self.run, self.device = run, choose_device(run.device)
-        trials = list(range(run.first_trial, run.first_trial + run.trials))
+        trials = run.trial_numbers
         size = len(trials) if self.device.type != "cpu" else block_size(run, run.samples)[0]
         self.groups = [self._learner(trials[begin : begin + size]) for begin in range(0, len(trials), size)]
         self.finished, self.diverged = np.zeros(run.trials, dtype=bool), np.zeros(run.trials, dtype=bool)

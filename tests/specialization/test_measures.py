@@ -150,7 +150,11 @@ def test_a_learners_measures_by_brute_force(activation, objective):
         filters, router = learner.state.experts[t], learner.state.routers[t, :, :12]
         mixture = oracle.Mixture(filters[..., :12], filters[..., 12] if model.biases else None, router)
         h = oracle.scores(test.patches()[t], router)
-        noise = 0 if objective == "paper" else learner._noise_for("test", 90)[t].T
+        noise = (
+            0
+            if objective == "paper"
+            else learners.evaluation_noise(run, model, range(2), "test", 90, learner.like)[t].T
+        )
         sent = oracle.winners(h + noise)
         every = oracle.outputs(test.patches()[t], mixture, rules)
         gates = h.softmax(1) if objective == "paper" else h + noise

@@ -15,7 +15,8 @@ from moe_lab.recovery.em import State
 from moe_lab.recovery.gridlock.grid_points import FITS, fit_cells, fits
 from moe_lab.recovery.gridlock.recipes import Figure, run_of
 from moe_lab.recovery.gridlock.run import BY_MOMENTS
-from moe_lab.recovery.gridlock.training import after_regressors, random_start, samples_of
+from moe_lab.recovery.gridlock.training import after_regressors, samples_of
+from moe_lab.recovery.initialization import random_state
 from moe_lab.trials import threads_for
 
 GATES_ALONE = (*BY_MOMENTS, "spectral")
@@ -85,7 +86,8 @@ def gate_cells(points: list[Point], *, trials: int, seed: int, **how: Any) -> It
     run = run_of(point, trials=trials, seed=seed, **how)
     samples = samples_of(run)
     with threads_for(0, samples.x.device):
-        start = State(samples.truth.regressors, random_start(run, samples.x).gates)
+        gates = random_state(run.task, run.trial_numbers, run.seed, samples.x).gates
+        start = State(samples.truth.regressors, gates)
         *_, (_, _, state) = after_regressors(run, samples, start)
         found = fits(state, samples.truth)
     yield {name: found[name][None] for name in _MEASURES}

@@ -15,7 +15,8 @@ from moe_lab.recovery.data import Parameters, Samples
 from moe_lab.recovery.em import State, em
 from moe_lab.recovery.gridlock.recipes import FROM_TRUTH, run_of
 from moe_lab.recovery.gridlock.run import JointEM, Run, Spectral
-from moe_lab.recovery.gridlock.training import random_start, samples_of, states
+from moe_lab.recovery.gridlock.training import samples_of, states
+from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.tensor import RankError
 from moe_lab.training import Measure
 from moe_lab.trials import threads_for
@@ -207,7 +208,7 @@ def _verdicts(run: Run, window: int, gain: float) -> Iterator[dict[str, np.ndarr
 def _start(run: Run, samples: Samples) -> tuple[State, int]:
     """Where joint EM begins, and how many iterations of it there are."""
     if isinstance(run.model, JointEM):
-        return random_start(run, samples.x), run.model.iterations
+        return random_state(run.task, run.trial_numbers, run.seed, samples.x), run.model.iterations
     spectral: Spectral = run.model
     only = run.replace(model=spectral.replace(joint_iterations=0))
     *_, (_, _, state) = states(only, samples, watch=False)

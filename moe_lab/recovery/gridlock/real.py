@@ -20,9 +20,9 @@ from moe_lab.origins import listed
 from moe_lab.recovery.data import Inputs, MixtureTask
 from moe_lab.recovery.em import Moments, State, em, gate_newton, posterior
 from moe_lab.recovery.gridlock.recipes import attrs_of
-from moe_lab.recovery.gridlock.run import JointEM, Method, Run, Spectral
-from moe_lab.recovery.gridlock.spectral import find_regressors
-from moe_lab.recovery.gridlock.training import power_starts, random_start
+from moe_lab.recovery.gridlock.run import JointEM, Run, Spectral
+from moe_lab.recovery.gridlock.spectral import find_regressors, power_starts
+from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.tensor import RankError
 from moe_lab.recovery.transforms import transforms
 from moe_lab.trials import stream, threads_for
@@ -172,12 +172,8 @@ def _ridge(split: Split, task: MixtureTask, iterations: int, seed: int) -> Tenso
     return torch.as_tensor(fitted.predict(split.test_x[0].numpy()))[None]
 
 
-def _run(split: Split, task: MixtureTask, model: Method, seed: int) -> Run:
-    return Run(model=model, task=task, samples=split.y.shape[1], trials=1, first_trial=split.number, seed=seed)
-
-
 def _joint(split: Split, task: MixtureTask, iterations: int, seed: int) -> Tensor:
-    start = random_start(_run(split, task, JointEM(), seed), split.x)
+    start = random_state(task, [split.number], seed, split.x)
     return predicted(_moved(start, split, task, iterations), split.test_x)
 
 
@@ -195,9 +191,8 @@ def _moved(start: State, split: Split, task: MixtureTask, iterations: int, every
 
 def _begin(split: Split, task: MixtureTask, seed: int) -> State:
     """The spectral start: unit regressors, and gates of 0."""
-    run = _run(split, task, Spectral(), seed)
     inputs = Inputs(split.x, torch.zeros_like(split.x[:, :1]), torch.ones_like(split.y[:, :1]))
-    starts = power_starts(run, split.x)
+    starts = power_starts(Spectral(), task, [split.number], seed, split.x)
     polynomials = transforms(task.g, task.noise)
     steps = find_regressors(inputs, split.y, task.experts, polynomials, Spectral(), starts, watch=False)
     *_, found = steps

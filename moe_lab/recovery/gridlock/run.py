@@ -6,9 +6,8 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from moe_lab.config import Config, RunConfig, knob, require
+from moe_lab.config import Config, Precision, RunConfig, knob, require
 from moe_lab.recovery.data import MixtureTask
-from moe_lab.trials import Precision
 
 Decomposition = Literal["power", "orth-als"]
 GateStep = Literal["newton", "gradient"]
@@ -85,8 +84,6 @@ class Run(RunConfig):
     task: MixtureTask
     samples: int = knob(2000, symbol="n", meaning="samples", ge=1, le=10**7, slider=(500, 20000, 500))
     trials: int = knob(10, meaning="independent trials", ge=1, le=10**6, slider=(1, 20, 1))
-    first_trial: int = knob(0, meaning="number of the first trial", ge=0, le=2**31)
-    seed: int = knob(0, symbol="seed", meaning="seed of all random streams", ge=0, le=2**63, slider=(0, 99, 1))
     record_every: int = knob(1, meaning="iterations from one Snapshot to the next", ge=1, le=10**9)
     device: str = knob("auto", meaning="where to compute: auto, cpu, cuda or cuda:N")
     precision: Precision = knob("float64", meaning="float32 or float64")
@@ -100,7 +97,3 @@ class Run(RunConfig):
         rule = "gates by moments (gate_step) need experts (k) = 2"
         require(not moments or self.task.experts == 2, rule, gate_step=self.model.gate_step, k=self.task.experts)
         return self
-
-    @property
-    def trial_numbers(self) -> list[int]:
-        return list(range(self.first_trial, self.first_trial + self.trials))

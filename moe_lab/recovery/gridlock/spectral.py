@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,9 +12,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from moe_lab.recovery import tensor as tensors
-from moe_lab.recovery.data import Inputs
+from moe_lab.recovery.data import Inputs, MixtureTask
 from moe_lab.recovery.gridlock.run import Spectral
 from moe_lab.recovery.transforms import Polynomial, Transforms
+from moe_lab.trials import stream
 
 PLAIN = Polynomial((1.0,), 1.0, ())
 """y as it is: its third moment mixes regressors with gates in every way (gridlock2019, eq. 3)."""
@@ -34,6 +35,17 @@ class Found(NamedTuple):
     iteration: int
     regressors: Float[Tensor, "T k d"]
     values: Float[Tensor, "T k"] | None
+
+
+def power_starts(
+    method: Spectral, task: MixtureTask, trials: Sequence[int], seed: int, like: Tensor
+) -> Float[Tensor, "T L m"]:
+    """Samples the vectors that a decomposition starts with."""
+    k = task.experts
+    whitened = method.decomposition == "power"
+    shape = (method.starts(k) * (1 if whitened else k), k if whitened else task.dimension)
+    vectors = [stream(seed, trial, "start/decomposition").standard_normal(shape) for trial in trials]
+    return torch.as_tensor(np.stack(vectors), device=like.device, dtype=like.dtype)
 
 
 def find_regressors(

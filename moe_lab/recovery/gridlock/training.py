@@ -7,20 +7,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from moe_lab.origins import origin_of
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import MixtureTask, Samples
 from moe_lab.recovery.em import State, em, posterior
 from moe_lab.recovery.gridlock.run import BY_MOMENTS, JointEM, Method, Run, Spectral
-from moe_lab.recovery.gridlock.spectral import find_regressors
+from moe_lab.recovery.gridlock.spectral import find_regressors, power_starts
+from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.moments import gate_by_moments
 from moe_lab.recovery.printed import as_printed
 from moe_lab.recovery.transforms import transforms
 from moe_lab.training import Measure, Snapshot
-from moe_lab.trials import choose_device, choose_dtype, stream, threads_for
+from moe_lab.trials import choose_device, choose_dtype, threads_for
 
 PHASES = ("regressors", "gates", "everything")
 MEASURES = {
@@ -97,7 +96,7 @@ def states(run: Run, samples: Samples, watch: bool = True) -> Iterator[tuple[int
       watch: tell every power iteration, and not the last alone.
     """
     task, x, y = run.task, samples.x, samples.y
-    start = random_start(run, x)
+    start = random_state(task, run.trial_numbers, run.seed, x)
     if isinstance(run.model, JointEM):
         model = run.model
         moves = em(
@@ -115,7 +114,8 @@ def states(run: Run, samples: Samples, watch: bool = True) -> Iterator[tuple[int
     begin = torch.zeros_like(start.regressors)
     yield 0, 0, State(begin, start.gates)
     count, found = 0, begin
-    for step in find_regressors(samples.inputs, y, task.experts, polynomials, spectral, power_starts(run, x), watch):
+    starts = power_starts(spectral, task, run.trial_numbers, run.seed, x)
+    for step in find_regressors(samples.inputs, y, task.experts, polynomials, spectral, starts, watch):
         count, found = step.iteration, step.regressors
         yield count, 0, State(found, start.gates)
     yield from after_regressors(run, samples, State(found, start.gates), count)
@@ -149,31 +149,6 @@ def after_regressors(run: Run, samples: Samples, state: State, count: int = 0) -
             if progress.iteration:
                 yield count + progress.iteration, phase, state
         count += iterations
-
-
-def random_start(run: Run, like: Tensor) -> State:
-    """Regressors uniform on the sphere, gates uniform in the unit ball (algorithm 2, line 3), w_k = 0."""
-    k, d = run.task.experts, run.task.dimension
-    regressors, gates = np.empty((run.trials, k, d)), np.empty((run.trials, k, d))
-    for place, trial in enumerate(run.trial_numbers):
-        regressors[place] = stream(run.seed, trial, "start/regressors").standard_normal((k, d))
-        one = stream(run.seed, trial, "start/gates")
-        gates[place] = one.standard_normal((k, d))
-        radius = one.random((k, 1)) ** (1 / d)
-        gates[place] *= radius / np.linalg.norm(gates[place], axis=1, keepdims=True)
-    regressors /= np.linalg.norm(regressors, axis=2, keepdims=True)
-    gates[:, -1] = 0
-    return State(*(torch.as_tensor(part, device=like.device, dtype=like.dtype) for part in (regressors, gates)))
-
-
-def power_starts(run: Run, like: Tensor) -> Float[Tensor, "T L m"]:
-    """The vectors that a decomposition starts with."""
-    assert isinstance(run.model, Spectral)
-    k = run.task.experts
-    whitened = run.model.decomposition == "power"
-    shape = (run.model.starts(k) * (1 if whitened else k), k if whitened else run.task.dimension)
-    drawn = [stream(run.seed, trial, "start/decomposition").standard_normal(shape) for trial in run.trial_numbers]
-    return torch.as_tensor(np.stack(drawn), device=like.device, dtype=like.dtype)
 
 
 def _snapshot(

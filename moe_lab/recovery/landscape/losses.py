@@ -60,21 +60,6 @@ class Loss(NamedTuple):
     slope: State
 
 
-def hermite_projections(
-    u: Float[Tensor, "T d"], v: Float[Tensor, "T d"], x: Float[Tensor, "T N d"], c: float, c_second: float
-) -> tuple[Float[Tensor, "T N"], Float[Tensor, "T N"], Float[Tensor, "T N"]]:
-    """t1(u, v, x), t2(u, x) and t3(u, x) of section 3.1, term by term as printed.
-
-    Args:
-      c, c_second: c_{g,sigma} and c'_{g,sigma}, `transforms(g, sigma).q4.strength` and `.p2.strength`.
-    """
-    a, b = (x @ u[..., None])[..., 0], (x @ v[..., None])[..., 0]
-    uu, vv, uv = ((one * two).sum(1, keepdim=True) for one, two in ((u, u), (v, v), (u, v)))
-    t1 = a**2 * b**2 - uu * b**2 - 4 * a * b * uv - vv * a**2 + uu * vv + 2 * uv**2
-    t2 = a**4 - 6 * uu * a**2 + 3 * uu**2
-    return t1 / c, t2 / c, (a**2 - uu) / c_second
-
-
 def l4(
     rows: Float[Tensor, "T k d"],
     x: Float[Tensor, "T N d"],

@@ -30,9 +30,9 @@ from moe_lab.config import require
 from moe_lab.recovery.activations import Activation
 from moe_lab.recovery.data import MixtureTask, Parameters
 from moe_lab.recovery.em import State
+from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.run import L2Loss, L4Loss, LossRun
-from moe_lab.recovery.landscape.training import start_of
 
 SIDE = 29
 """Points along each side at which a loss is computed."""
@@ -99,7 +99,7 @@ def plane(run: LossRun, trial: int) -> Plane:
 def _plane(model: L4Loss | L2Loss, task: MixtureTask, seed: int, trial: int) -> Plane:
     run = LossRun(model=model, task=task, seed=seed, trials=1, first_trial=trial)
     truth = task.parameters([trial], seed)
-    start = start_of(run, truth.regressors)
+    start = random_state(task, [trial], seed, truth.regressors)
     rows, regressors, gates = (part[0].numpy() for part in (start.regressors, truth.regressors, truth.gates))
     if isinstance(model, L4Loss):
         length, nothing = lengths(truth, model.weights), np.zeros(regressors.size)

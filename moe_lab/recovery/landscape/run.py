@@ -6,10 +6,9 @@ from typing import ClassVar, NamedTuple, Self
 
 from pydantic import model_validator
 
-from moe_lab.config import Config, RunConfig, knob, require
+from moe_lab.config import Config, Precision, RunConfig, knob, require
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.landscape.losses import Weights
-from moe_lab.trials import Precision
 
 
 class L4Loss(Config):
@@ -97,12 +96,10 @@ class LossRun(RunConfig):
     task: MixtureTask
     batch: int = knob(1024, meaning="samples in a batch", ge=1, le=10**7, slider=(64, 4096, 64))
     samples: int | None = knob(None, symbol="n", meaning="samples that batches come from (none: fresh)", ge=1, le=10**8)
-    trials: int = knob(5, meaning="independent trials", ge=1, le=10**6, slider=(1, 20, 1))
-    first_trial: int = knob(0, meaning="number of the first trial", ge=0, le=2**31)
-    seed: int = knob(0, symbol="seed", meaning="seed of all random streams", ge=0, le=2**63, slider=(0, 99, 1))
-    record_every: int = knob(10, meaning="steps from one Snapshot to the next", ge=1, le=10**9)
     device: str = knob("cpu", meaning="where to compute: auto, cpu, cuda or cuda:N")
     precision: Precision = knob("float64", meaning="float32 or float64")
+
+    function: ClassVar[str] = "descend"
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -118,14 +115,6 @@ class LossRun(RunConfig):
         """The descents, one after the other."""
         first = self.model.regressors if isinstance(self.model, LogLoss) else None
         return [self.model] if first is None else [first, self.model]
-
-    @property
-    def trial_numbers(self) -> list[int]:
-        return list(range(self.first_trial, self.first_trial + self.trials))
-
-    def code(self) -> str:
-        """The call of `descend` that makes this run."""
-        return super().code().replace("train(", "descend(", 1)
 
 
 class Recipe(NamedTuple):

@@ -15,8 +15,7 @@ from moe_lab.origins import origin_of
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import MixtureTask, Parameters, Samples
 from moe_lab.recovery.em import State
-from moe_lab.recovery.gridlock.run import JointEM, Run
-from moe_lab.recovery.gridlock.training import random_start
+from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.losses import Loss
 from moe_lab.recovery.landscape.run import Descent, L2Loss, L4Loss, LogLoss, LossRun
@@ -104,7 +103,7 @@ class _Descents:
 
     def places(self) -> Iterator[_Place]:
         run, done = self.run, 0
-        state = start = start_of(run, self.truth.regressors)
+        state = start = random_state(run.task, run.trial_numbers, run.seed, self.truth.regressors)
         for stage, model in enumerate(run.stages):
             last = stage == len(run.stages) - 1
             if isinstance(model, LogLoss):
@@ -186,14 +185,6 @@ class _Descents:
             coords={"expert": np.arange(1, run.task.experts + 1), "input": np.arange(1, run.task.dimension + 1)},
             origin=origin_of(run, self.device, paper="gated2019, section 3"),
         )
-
-
-def start_of(run: LossRun, like: Tensor) -> State:
-    """Where the descents of a run begin, whatever the loss: where joint EM of the same trials does."""
-    task = run.task
-    trials: Any = {"trials": run.trials, "first_trial": run.first_trial, "seed": run.seed}
-    joint = Run(model=JointEM(), task=task, samples=task.dimension * task.experts, **trials)
-    return random_start(joint, like)
 
 
 def _blind(model: Descent) -> bool:

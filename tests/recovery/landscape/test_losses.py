@@ -13,6 +13,7 @@ from moe_lab.recovery.em import State
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.losses import Weights
 from moe_lab.recovery.measures import regressor_fit
+from tests.recovery import oracle
 
 WEIGHTS = Weights(mu=0.3, penalty=0.7, ridge=0.2)
 EACH_G = pytest.mark.parametrize("g", list(ACTIVATIONS))
@@ -33,7 +34,7 @@ def printed(at: Tensor, x: Tensor, y: Tensor, g: str) -> Tensor:
     q4, q2, k = one.q4(y), one.q2(y), at.shape[1]
     for i in range(k):
         for j in range(k):
-            t1, t2, t3 = losses.hermite_projections(at[:, i], at[:, j], x, one.q4.strength, one.p2.strength)
+            t1, t2, t3 = oracle.hermite_projections(at[:, i], at[:, j], x, one.q4.strength, one.p2.strength)
             if i != j:
                 total = total + (q4 * t1).mean(1)
             else:
@@ -130,7 +131,7 @@ def expected(task: MixtureTask, at: Tensor, points: int) -> float:
     total = WEIGHTS.ridge / 2 * at.square().sum()
     for i in range(task.experts):
         for j in range(task.experts):
-            t1, t2, t3 = losses.hermite_projections(at[:, i], at[:, j], x, one.q4.strength, one.p2.strength)
+            t1, t2, t3 = oracle.hermite_projections(at[:, i], at[:, j], x, one.q4.strength, one.p2.strength)
             if i != j:
                 total = total + (weight * q4 * t1).sum()
             else:

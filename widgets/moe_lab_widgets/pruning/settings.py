@@ -201,7 +201,6 @@ def longest_change(run: Run) -> float:
 def code(values: Mapping[str, Any]) -> str:
     """Python that runs as it is pasted: the training, the pruning, and the accuracies on show."""
     run = run_of(values)
-    settings = run.code().removeprefix("train(").removeprefix(f"{run.model.code()}, {run.task.code()}")[:-1]
     kind = type(run.start).__name__
     kinds = [] if run.start == PlantedStart() else [kind]
     lines = [f"from moe_lab.pruning import {', '.join([*kinds, 'Run', 'TokenMoE', 'TokenTask', 'fine_tune'])}"]
@@ -221,11 +220,11 @@ def code(values: Mapping[str, Any]) -> str:
         [
             *lines,
             "",
-            f"run = Run(model={run.model.code()}, task={run.task.code()}{settings})",
+            f"run = {run.constructor_code()}",
             "tuned = fine_tune(run)",
             f"kept = tuned.kept({criterion}, {values['rho']!r})",
             "accuracy = tuned.accuracy(kept)",
-            'print("before pruning", tuned.seen.accuracy(), "after", accuracy)',
+            'print("before pruning", tuned.evaluation.accuracy(), "after", accuracy)',
             *([f"accuracy = tuned.accuracy(kept, steps={steps})"] if steps else []),
             *(['print("and after fine-tuning", accuracy)'] if steps else []),
         ]

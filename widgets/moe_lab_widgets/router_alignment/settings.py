@@ -149,7 +149,7 @@ class Drawn:
     def _part(self, run: Run, split: Split, count: int) -> Samples:
         key = (run.task, run.trials, run.seed, count)
         if split not in self._kept or self._kept[split][0] != key:
-            trials = list(range(run.first_trial, run.first_trial + run.trials))
+            trials = run.trial_numbers
             self._kept[split] = (
                 key,
                 run.task.sample(count, trials=trials, seed=run.seed, split=split, device=run.device),
