@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,11 @@ def checked_axes(axes: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
     return grid
 
 
+def points_of(axes: Mapping[str, Sequence[Any]]) -> list[Point]:
+    """The grid points of some axes; the last axis changes fastest."""
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
 @dataclass
 class Table:
     """The grid and what is known of it; one row a grid point."""
@@ -54,7 +59,7 @@ class Table:
     values: dict[str, np.ndarray] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.points = [dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values())]
+        self.points = points_of(self.grid)
         self.done = np.zeros(len(self.points), dtype=bool)
         for name, measure in self.measures.items():  # where the shape is known, the first Dataset shows it
             if all(dim in self.coords for dim in measure.dims):

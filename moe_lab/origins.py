@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
@@ -57,12 +58,18 @@ def call_of(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def code(value: Any) -> str:
-    """A value as Python that makes it."""
+    """A value as Python that makes it. Infinite numbers and NaN are those of the module math."""
     if isinstance(value, Config):
         return value.code()
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key!r}: {code(item)}" for key, item in value.items()) + "}"
-    return repr(plain(value))
+    value = plain(value)
+    if isinstance(value, tuple):
+        items = ", ".join(code(item) for item in value)
+        return f"({items},)" if len(value) == 1 else f"({items})"
+    if isinstance(value, float) and not math.isfinite(value):
+        return {math.inf: "math.inf", -math.inf: "-math.inf"}.get(value, "math.nan")
+    return repr(value)
 
 
 def plain(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,12 @@ def test_a_call_is_python() -> None:
     assert said == "made(a=0.5, c=Settings(size=4), d=(2, 3), e='x', f={'g': Settings()})"
     got = eval(said, {"made": dict, "Settings": Settings})
     assert got == {"a": 0.5, "c": Settings(size=4), "d": (2, 3), "e": "x", "f": {"g": Settings()}}
+
+
+def test_infinite_numbers_are_code_too() -> None:
+    written = call_of("made", {"a": (1.0, np.inf, -math.inf), "b": math.nan, "c": (3,)})
+    assert written == "made(a=(1.0, math.inf, -math.inf), b=math.nan, c=(3,))"
+    assert eval(written, {"made": dict, "math": math})["a"] == (1.0, np.inf, -np.inf)
 
 
 def test_numpy_numbers_become_numbers() -> None:

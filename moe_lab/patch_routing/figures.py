@@ -20,6 +20,7 @@ import numpy as np
 import xarray as xr
 
 from moe_lab.config import require
+from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.model import CNN, JointMoE, Model, SeparateMoE
 from moe_lab.patch_routing.phase import phase_map, phase_map_stream
 from moe_lab.patch_routing.recipes import RECIPES, Figure
@@ -76,7 +77,7 @@ def sample_complexity(
       ValueError: an unknown source, no samples, an odd N or any other wrong value, before anything trains.
       FileNotFoundError: image files that are not there.
     """
-    figure = Figure(4, "sample_complexity", source, root, task, trials, seed, settings)
+    figure = Figure("figure 4", "sample_complexity", trials, seed, settings, task or make_task(source, root=root))
     separate = SeparateMoE(patches_per_expert=figure.recipe.separate_patches)
     usual: dict[str, Model] = {"joint": JointMoE(), "separate": separate, "cnn": CNN()}
     chosen = {name: figure.model(model) for name, model in (models or usual).items()}
@@ -110,7 +111,7 @@ def accuracy_by_experts(
     Raises:
       ValueError: a wrong value or combination, before anything trains.
     """
-    figure = Figure(6, "accuracy_by_experts", source, root, task, trials, seed, settings)
+    figure = Figure("figure 6", "accuracy_by_experts", trials, seed, settings, task or make_task(source, root=root))
     chosen = {"joint": figure.model(model or JointMoE())}
     changed = {"experts": tuple(experts), "samples": tuple(samples), "model": model}
     found = figure.fill(chosen, {"samples": samples, "experts": experts}, ("test_accuracy",), changed)
@@ -141,7 +142,7 @@ def accuracy_by_patches(
     Raises:
       ValueError: a wrong value or combination, before anything trains.
     """
-    figure = Figure(7, "accuracy_by_patches", source, root, task, trials, seed, settings)
+    figure = Figure("figure 7", "accuracy_by_patches", trials, seed, settings, task or make_task(source, root=root))
     chosen = {"joint": figure.model(model or JointMoE())}
     axes = {"samples": samples, "patches_per_expert": patches_per_expert}
     changed = {"patches_per_expert": tuple(patches_per_expert), "samples": tuple(samples), "model": model}
@@ -175,7 +176,7 @@ def separate_routers(
     Raises:
       ValueError: a wrong value or combination, before anything trains.
     """
-    figure = Figure(8, "separate_routers", source, root, task, trials, seed, settings)
+    figure = Figure("figure 8", "separate_routers", trials, seed, settings, task or make_task(source, root=root))
     chosen = {"separate": figure.model(model or SeparateMoE())}
     axes = {"patches_per_expert": patches_per_expert, "samples": samples}
     changed = {"patches_per_expert": tuple(patches_per_expert), "samples": tuple(samples), "model": model}
@@ -204,7 +205,7 @@ def joint_routers(
     Raises:
       ValueError: a wrong value or combination, before anything trains.
     """
-    figure = Figure(9, "joint_routers", source, root, task, trials, seed, settings)
+    figure = Figure("figure 9", "joint_routers", trials, seed, settings, task or make_task(source, root=root))
     chosen = {"joint": figure.model(model or JointMoE())}
     changed = {"samples": tuple(samples), "model": model}
     found = figure.fill(chosen, {"samples": samples}, ("largest_gate", "coverage"), changed)

@@ -102,6 +102,7 @@ def phase_map_stream(
             "call": call_of(base, chosen, patches_per_expert, samples, trials, seed, settings),
             "config": json.dumps([run.record() for run in runs[:1]]),
             "device": device_label(choose_device(device)),
+            "figure": "figure 5",
             "paper": "pmoe2023, figure 5",
         },
     )

@@ -11,9 +11,10 @@ import xarray as xr
 
 from moe_lab.config import require
 from moe_lab.grid import checked_axes
+from moe_lab.origins import listed
 from moe_lab.pruning.layer import Layer, counted_operations, inference_seconds, operations
 from moe_lab.pruning.model import TokenMoE
-from moe_lab.pruning.recipes import ROUTINGS, attrs, variable
+from moe_lab.pruning.recipes import RHO, ROUTINGS, Figure, variable
 from moe_lab.pruning.select import pruned_counts
 from moe_lab.trials import choose_device, stream, threads_for
 
@@ -64,63 +65,24 @@ def efficiency(
       ValueError: a wrong value, before anything is measured.
       RuntimeError: the device is not there.
     """
-    several = [routings] if isinstance(routings, str) else list(routings)
+    names = listed(routings)
     shares = [0.0, *(float(share) for share in np.atleast_1d(rho) if share != 0)]
-    axes = checked_axes({"routing": several, "rho": shares})
-    for routing in several:
-        require(routing in ROUTINGS, "routing must be 'expert-choice' or 'token-choice'", routing=routing)
-    rules = {"dimension": dimension, "tokens": tokens, "samples": samples, "repeats": repeats}
-    for name, value in rules.items():
-        require(isinstance(value, int) and value >= 1, f"{name} must be a whole number, at least 1", **{name: value})
-    models = [
-        TokenMoE(
-            experts=experts,
-            neurons=neurons,
-            routing=routing,
-            top=kept_tokens if routing == "expert-choice" else picked_experts,
-        )
-        for routing in several
-    ]
-    rule = "kept_tokens (l) must be at most tokens (n)"
-    require("expert-choice" not in several or kept_tokens <= tokens, rule, l=kept_tokens, n=tokens)
+    axes = checked_axes({"routing": names, "rho": shares})
+    sizes = {"dimension": dimension, "tokens": tokens, "samples": samples, "repeats": repeats}
+    _check(names, kept_tokens, **sizes)
+    tops = {"expert-choice": kept_tokens, "token-choice": picked_experts}
+    models = [TokenMoE(experts=experts, neurons=neurons, routing=name, top=tops[name]) for name in names]
     kept = [experts - sum(pruned_counts(share, (experts // 2, experts // 2))) for share in axes["rho"]]
-    where = choose_device(device)
-    drawn = stream(seed, 0, "layer/tokens").standard_normal((samples, tokens, dimension))
-    batch = torch.as_tensor(drawn, dtype=torch.float32, device=where)
-    with threads_for(0, where):
-        found = [_measured(model, kept, batch, seed, repeats) for model in models]
-    across = ("routing", "rho")
-    data = xr.Dataset(
-        {
-            "operations": variable(across, _of(found, "operations"), "of a sample, by formula", "FLOP"),
-            "counted_operations": variable(across, _of(found, "counted"), "of a sample, by torch's counter", "FLOP"),
-            "parameters": variable(across, _of(found, "parameters"), "numbers in routers and neurons"),
-            "bytes": variable(across, _of(found, "bytes"), "memory of all that the layer holds", "byte"),
-            "seconds": variable((*across, "repeat"), _of(found, "seconds"), f"for a batch of {samples}", "s"),
-            "experts_kept": variable(("rho",), kept, "experts that stay"),
-            "pruned_share": variable(("rho",), 1 - np.array(kept) / experts, "share of experts that go"),
-        },
-        coords={**{name: (name, values) for name, values in axes.items()}, "repeat": np.arange(repeats)},
-    )
-    data["rho"].attrs = {"long_name": "share of each group of experts that is pruned, rounded down to whole experts"}
-    slope, straight = _lines(data)
-    data["slope"] = slope.assign_attrs(
-        long_name="change of the share of the unpruned layer's, per share of experts pruned"
-    )
-    data["r_squared"] = straight.assign_attrs(long_name="how straight the quantity falls; 1: exactly")
-    own = {
-        "experts": experts,
-        "neurons": neurons,
-        "dimension": dimension,
-        "tokens": tokens,
-        "kept_tokens": kept_tokens,
-        "picked_experts": picked_experts,
-        "samples": samples,
-        "repeats": repeats,
-        "device": device,
-    }
-    arguments = {"rho": tuple(axes["rho"]), "routings": tuple(several), "seed": seed, **own}
-    data.attrs = attrs("figure 6", "efficiency", arguments, own, seed, device)
+    data = _costs(models, kept, _batch(samples, tokens, dimension, seed, device), seed, repeats)
+    data = data.assign_coords(routing=list(names), rho=("rho", axes["rho"], {"long_name": RHO}))
+    data["experts_kept"] = variable(("rho",), kept, "experts that stay")
+    data["pruned_share"] = variable(("rho",), 1 - np.array(kept) / experts, "share of experts that are pruned")
+    data["slope"], data["r_squared"] = _lines(data)
+    layer = {"experts": experts, "neurons": neurons, "dimension": dimension, "tokens": tokens}
+    layer |= {"kept_tokens": kept_tokens, "picked_experts": picked_experts}
+    own = {**layer, "samples": samples, "repeats": repeats, "device": device}
+    arguments = {"rho": axes["rho"], "routings": names, "seed": seed, **own}
+    data.attrs = Figure("figure 6", "efficiency", 1, seed, {}).attrs(arguments, [own], device)
     return data
 
 
@@ -128,6 +90,41 @@ def relative(data: xr.Dataset, quantity: str) -> xr.DataArray:
     """A quantity of `efficiency` as a share of the unpruned layer's, (routing, rho); of seconds the median."""
     values = data[quantity].median("repeat") if "repeat" in data[quantity].dims else data[quantity]
     return values / values.sel(rho=0.0, drop=True)
+
+
+def _check(routings: Sequence[str], kept_tokens: int, **counts: int) -> None:
+    """Checks what `TokenMoE` does not."""
+    for routing in routings:
+        require(routing in ROUTINGS, "routing must be 'expert-choice' or 'token-choice'", routing=routing)
+    for name, value in counts.items():
+        require(isinstance(value, int) and value >= 1, f"{name} must be a whole number, at least 1", **{name: value})
+    possible = "expert-choice" not in routings or kept_tokens <= counts["tokens"]
+    require(possible, "kept_tokens (l) must be at most tokens (n)", l=kept_tokens, n=counts["tokens"])
+
+
+def _batch(samples: int, tokens: int, dimension: int, seed: int, device: str) -> torch.Tensor:
+    """(samples, tokens, dimension) standard normal tokens."""
+    values = stream(seed, 0, "layer/tokens").standard_normal((samples, tokens, dimension))
+    return torch.as_tensor(values, dtype=torch.float32, device=choose_device(device))
+
+
+def _costs(models: Sequence[TokenMoE], kept: Sequence[int], batch: torch.Tensor, seed: int, repeats: int) -> xr.Dataset:
+    """What layers of each model with so many experts cost, over (routing, rho)."""
+    with threads_for(0, batch.device):
+        found = [_measured(model, kept, batch, seed, repeats) for model in models]
+    dims = ("routing", "rho")
+    meanings = {
+        "operations": (dims, "of a sample, by formula", "FLOP"),
+        "counted_operations": (dims, "of a sample, by torch's counter", "FLOP"),
+        "parameters": (dims, "numbers in routers and neurons", ""),
+        "bytes": (dims, "memory of all that the layer holds", "byte"),
+        "seconds": ((*dims, "repeat"), f"for a batch of {len(batch)}", "s"),
+    }
+    variables = {
+        name: variable(across, np.array([costs[name] for costs in found]), meaning, unit)
+        for name, (across, meaning, unit) in meanings.items()
+    }
+    return xr.Dataset(variables, coords={"repeat": np.arange(repeats)})
 
 
 def _measured(model: TokenMoE, kept: Sequence[int], batch: torch.Tensor, seed: int, repeats: int) -> dict[str, Any]:
@@ -140,7 +137,7 @@ def _measured(model: TokenMoE, kept: Sequence[int], batch: torch.Tensor, seed: i
             operations(model, experts=count, received=pairs, **sizes)
             for count, pairs in zip(kept, meetings, strict=True)
         ],
-        "counted": [counted_operations(layer, batch) for layer in layers],
+        "counted_operations": [counted_operations(layer, batch) for layer in layers],
         "parameters": [layer.parameter_count for layer in layers],
         "bytes": [layer.bytes for layer in layers],
         "seconds": inference_seconds(layers, batch, repeats),
@@ -159,9 +156,12 @@ def _lines(data: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
                 off = ((values - np.polyval(line, share)) ** 2).sum()
                 straight[row, column] = 1 - off / ((values - values.mean()) ** 2).sum()
     coords = {"quantity": list(QUANTITIES), "routing": data["routing"].values}
-    across = ("quantity", "routing")
-    return xr.DataArray(slope, coords, across), xr.DataArray(straight, coords, across)
-
-
-def _of(found: Sequence[dict[str, Any]], name: str) -> np.ndarray:
-    return np.array([one[name] for one in found])
+    about = (
+        "change of the share of the unpruned layer's, per share of experts pruned",
+        "how straight the quantity falls; 1: exactly",
+    )
+    first, second = (
+        xr.DataArray(values, coords, ("quantity", "routing"), attrs={"long_name": meaning})
+        for values, meaning in zip((slope, straight), about, strict=True)
+    )
+    return first, second

@@ -22,13 +22,14 @@ from torch import Tensor
 
 from moe_lab.config import require
 from moe_lab.grid import checked_axes
+from moe_lab.origins import listed
 from moe_lab.pruning import criteria as rules
 from moe_lab.pruning.checkpoints import FineTuned
 from moe_lab.pruning.costs import efficiency
 from moe_lab.pruning.initialization import BranchStart, PlantedStart, RandomStart, Start, important_experts
 from moe_lab.pruning.model import Weights
 from moe_lab.pruning.published import published
-from moe_lab.pruning.recipes import RECIPES, array, attrs_of, check_device, labels, run_of, trained, variable
+from moe_lab.pruning.recipes import RECIPES, RHO, Figure, array, check_device, labels, trained, variable
 from moe_lab.pruning.run import Run
 from moe_lab.pruning.select import Kept, pruned_counts
 
@@ -58,7 +59,6 @@ CRITERIA = (
 CURVE = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Values of rho for a curve: `criteria(rho=CURVE)`."""
 _MOVING = ("router-norm-change", "router-difference-norm")
-_OURS = ("start", "routing", "rho", "trials", "seed", "criteria", "fine_tuning_steps")
 
 
 def criteria(
@@ -99,42 +99,22 @@ def criteria(
         criteria that do not need it, and the rest of the figure can be had.
       ValueError: any other wrong value, before anything trains.
     """
-    names = _listed(CRITERIA if criteria is None else criteria)
+    names = listed(CRITERIA if criteria is None else criteria)
     axes = checked_axes({"criterion": names, "rho": [float(share) for share in np.atleast_1d(rho)]})
-    run = run_of("criteria", start, routing, trials=trials, seed=seed, more=more)
+    figure = Figure("figure 5", "criteria", trials, seed, more)
+    run = figure.run(start, routing)
     _check(run, axes["criterion"], axes["rho"], fine_tuning_steps)
     tuned, measured = trained(run)
-    kept = torch.stack([torch.stack([tuned.kept(name, share) for share in axes["rho"]]) for name in axes["criterion"]])
-    later = [0, fine_tuning_steps] if fine_tuning_steps else [0]
-    accuracy = np.stack([_accuracies(tuned, kept, steps) for steps in later], axis=2)
-    smaller = [tuned.pruned(one) for one in kept[0]]
-    across = ("criterion", "rho", "fine_tuned", "trial")
-    data = xr.Dataset(
-        {
-            "test_accuracy": variable(
-                across, accuracy, "share of test samples with the right sign, of the pruned layer"
-            ),
-            "unpruned_accuracy": variable(("trial",), measured["test_accuracy"], "the same of the unpruned layer"),
-            "norm_change": variable(
-                ("trial", "expert"), measured["norm_change"], "Delta_s, change of the router's length in fine-tuning"
-            ),
-            "kept": variable(("criterion", "rho", "trial", "expert"), array(kept), "experts that stay"),
-            **_sizes(smaller, tuned.after),
-        },
-        coords={
-            **{name: (name, values) for name, values in axes.items()},
-            "fine_tuned": ("fine_tuned", [steps > 0 for steps in later]),
-            **labels(run),
-        },
-    )
+    data = _pruned(tuned, axes, fine_tuning_steps).assign_coords(labels(run))
+    data["unpruned_accuracy"] = variable(("trial",), measured["test_accuracy"], "the same of the unpruned layer")
+    meaning = "Delta_s, change of the router's length in fine-tuning"
+    data["norm_change"] = variable(("trial", "expert"), measured["norm_change"], meaning)
     if isinstance(run.start, PlantedStart):
         planted = important_experts(run.start, run.model.experts, run.trial_numbers, run.seed)
         data["important"] = variable(("trial", "expert"), planted, "experts that were planted as important")
-    data["rho"].attrs = {"long_name": "share of each group of experts that is pruned, rounded down to whole experts"}
-    chosen = None if criteria is None else tuple(axes["criterion"])
-    asked = (start, routing, tuple(axes["rho"]), trials, seed, chosen, fine_tuning_steps)
-    data.attrs = attrs_of("figure 5", "criteria", {**dict(zip(_OURS, asked, strict=True)), **more}, run)
-    data.attrs["fine_tuning_steps"] = fine_tuning_steps
+    arguments: dict[str, Any] = {"start": start, "routing": routing, "rho": axes["rho"], "trials": trials, "seed": seed}
+    arguments |= {"criteria": None if criteria is None else names, "fine_tuning_steps": fine_tuning_steps}
+    data.attrs = figure.attrs(arguments, [run.record()], run.device, fine_tuning_steps=fine_tuning_steps)
     return data
 
 
@@ -176,7 +156,8 @@ def figure7(trials: int = 8, seed: int = 0, trial: int | None = None, **more: An
 def _routers(
     place: str, name: str, group: str, trials: int, seed: int, trial: int | None, more: Mapping[str, Any]
 ) -> xr.Dataset:
-    run = run_of(name, "random", "expert-choice", trials=trials, seed=seed, more=more)
+    figure = Figure(place, name, trials, seed, more)
+    run = figure.run("random", "expert-choice")
     check_device(run)
     require(run.model.top > 1, "top (l) must be at least 2, or no router moves", l=run.model.top)
     rule = "trial must be one of those that are trained"
@@ -221,7 +202,7 @@ def _routers(
             "role": ["large", "small"],
         },
     )
-    data.attrs = attrs_of(place, name, {"trials": trials, "seed": seed, "trial": trial, **more}, run)
+    data.attrs = figure.attrs({"trials": trials, "seed": seed, "trial": trial}, [run.record()], run.device)
     return data
 
 
@@ -244,17 +225,38 @@ def _check(run: Run, names: Sequence[str], shares: Sequence[float], steps: int) 
         )
 
 
+def _pruned(tuned: FineTuned, axes: Mapping[str, Sequence[Any]], fine_tuning_steps: int) -> xr.Dataset:
+    """Prunes the layer by each criterion to each rho, and measures it without and with fine-tuning afterwards."""
+    kept = torch.stack([torch.stack([tuned.kept(name, share) for share in axes["rho"]]) for name in axes["criterion"]])
+    steps = [0, fine_tuning_steps] if fine_tuning_steps else [0]
+    accuracy = np.stack([_accuracies(tuned, kept, count) for count in steps], axis=2)
+    smaller = [tuned.pruned(experts) for experts in kept[0]]
+    dims = ("criterion", "rho", "fine_tuned", "trial")
+    return xr.Dataset(
+        {
+            "test_accuracy": variable(dims, accuracy, "share of test samples with the right sign, of the pruned layer"),
+            "kept": variable(("criterion", "rho", "trial", "expert"), array(kept), "experts that stay"),
+            **_sizes(smaller, tuned.after),
+        },
+        coords={
+            "criterion": axes["criterion"],
+            "rho": ("rho", axes["rho"], {"long_name": RHO}),
+            "fine_tuned": [count > 0 for count in steps],
+        },
+    )
+
+
 def _accuracies(tuned: FineTuned, kept: Tensor, steps: int) -> Float[np.ndarray, "C R T"]:
     """Test accuracy for (C, R, T, k) kept experts; criteria that keep the same experts share one fine-tuning."""
     known: dict[bytes, np.ndarray] = {}
 
-    def accuracy(one: Kept) -> np.ndarray:
-        key = one.cpu().numpy().tobytes()
+    def accuracy(experts: Kept) -> np.ndarray:
+        key = experts.cpu().numpy().tobytes()
         if key not in known:
-            known[key] = array(tuned.accuracy(one, steps))
+            known[key] = array(tuned.accuracy(experts, steps))
         return known[key]
 
-    return np.array([[accuracy(one) for one in several] for several in kept])
+    return np.array([[accuracy(experts) for experts in of_criterion] for of_criterion in kept])
 
 
 def _sizes(smaller: Sequence[Weights], whole: Weights) -> dict[str, xr.Variable]:
@@ -265,7 +267,3 @@ def _sizes(smaller: Sequence[Weights], whole: Weights) -> dict[str, xr.Variable]
         "parameters": variable(("rho",), parameters, "numbers that the pruned layer holds"),
         "remaining_share": variable(("rho",), share, "parameters of the pruned layer, of those of the unpruned one"),
     }
-
-
-def _listed(values: str | Sequence[str]) -> list[str]:
-    return [values] if isinstance(values, str) else list(values)

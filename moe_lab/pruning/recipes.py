@@ -15,8 +15,8 @@ import numpy as np
 import xarray as xr
 from torch import Tensor
 
+from moe_lab import figure
 from moe_lab.config import Config, require
-from moe_lab.origins import call_of, origin
 from moe_lab.pruning.checkpoints import FineTuned
 from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.initialization import BranchStart, PlantedStart, RandomStart, Start
@@ -57,7 +57,19 @@ RECIPES: Mapping[tuple[str, str], Recipe] = MappingProxyType(
 """(start, routing) -> recipe."""
 STARTS = ("planted", "random", "pretrained")
 ROUTINGS = ("expert-choice", "token-choice")
-_TAKEN = ("model", "task", "record_every", "measure")
+RHO = "share of each group of experts that is pruned, rounded down to whole experts"
+"""What the axis rho is."""
+
+
+class Figure(figure.Figure):
+    """A figure of pruning2024."""
+
+    paper = "pruning2024"
+    taken = ("model", "task", "record_every", "measure")
+
+    def run(self, start: str | Start, routing: str) -> Run:
+        """The Run of a recipe with the caller's parameters; see `run_of`."""
+        return run_of(self.name, start, routing, trials=self.trials, seed=self.seed, more=self.more)
 
 
 def recipe_of(start: str | Start, routing: str) -> Recipe:
@@ -74,27 +86,22 @@ def recipe_of(start: str | Start, routing: str) -> Recipe:
     return found if isinstance(start, str) else Recipe(start, found.settings)
 
 
-def run_of(
-    place: str, start: str | Start, routing: str, *, trials: int, seed: int, more: Mapping[str, Any], **fixed: Any
-) -> Run:
-    """A recipe's Run with some parameters changed; each goes to the Config that has one of its name.
+def run_of(place: str, start: str | Start, routing: str, *, trials: int, seed: int, more: Mapping[str, Any]) -> Run:
+    """A recipe's Run with some parameters changed, each passed to the Config that has one of its name.
 
     Args:
-      place: the function that is asked, for its errors.
+      place: the function that was called, for its errors.
       more: parameters of `TokenMoE`, `TokenTask` and `Run`.
-      fixed: the same, below `more` and above the recipe.
 
     Raises:
       ValueError: a name that none of them has, or that the figure sets itself; any wrong value or combination.
     """
-    taken = [name for name in more if name in _TAKEN]
-    require(not taken, "a figure sets these itself", settings=taken)
     kinds: tuple[type[Config], ...] = (TokenMoE, TokenTask, Run)
-    known = [name for kind in kinds for name in kind.model_fields if name not in (*_TAKEN, "start", "routing")]
+    known = [name for kind in kinds for name in kind.model_fields if name not in (*Figure.taken, "start", "routing")]
     strange = [name for name in more if name not in known]
     require(not strange, f"{place} takes, besides its own, the parameters {', '.join(known)}", others=strange)
     recipe = recipe_of(start, routing)
-    given = {**recipe.settings, **fixed, **more}
+    given = {**recipe.settings, **more}
     model, task, how = ({name: given[name] for name in given if name in kind.model_fields} for kind in kinds)
     return Run(
         model=TokenMoE(**{**model, "routing": routing}),
@@ -125,32 +132,6 @@ def labels(run: Run) -> dict[str, Any]:
     group = np.where(experts <= run.model.experts // 2, "+", "-")
     about = {"long_name": "experts that vote + and -"}
     return {"trial": run.trial_numbers, "expert": experts, "group": ("expert", group, about)}
-
-
-def attrs(
-    place: str, name: str, arguments: Mapping[str, Any], config: Mapping[str, Any], seed: int, device: str
-) -> dict[str, Any]:
-    """How to make a Dataset again.
-
-    Args:
-      place: "figure 5", say.
-      name: of the function that makes it.
-      arguments: of that function; those that are None are left out.
-      config: all settings, as plain values.
-    """
-    return origin(
-        figure=place,
-        call=call_of(name, arguments),
-        config=[config],
-        seed=seed,
-        device=device,
-        paper=f"pruning2024, {place}",
-    )
-
-
-def attrs_of(place: str, name: str, arguments: Mapping[str, Any], run: Run) -> dict[str, Any]:
-    """`attrs` of what a single Run gives."""
-    return attrs(place, name, arguments, run.record(), run.seed, run.device)
 
 
 def array(values: Tensor) -> np.ndarray:

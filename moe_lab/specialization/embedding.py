@@ -73,7 +73,7 @@ def dispatch_table(
     data["dispatch_entropy"] = (), float(entropy), {"units": "nats", "long_name": "eq. 6.1 of final_dispatch"}
     data["test_accuracy"] = (), float(model.measures["test_accuracy"][0])
     arguments = {"kind": kind, "setting": setting, "seed": seed, "objective": objective, "samples": samples}
-    data.attrs = figure.attrs([(point, run)], {**arguments, "trial": trial})
+    data.attrs = figure.attrs_of([(point, run)], {**arguments, "trial": trial})
     return data
 
 
@@ -155,7 +155,7 @@ def tsne(
     arguments = {"seed": seed, "objective": objective, "samples": samples, "shown": shown, "trial": trial}
     arguments |= {"stretch": stretch, "perplexity": perplexity, "neighbours": neighbours, "resolution": resolution}
     figure.more = {name: value for name, value in more.items() if name != "test_samples"}
-    data.attrs = figure.attrs([(point, run) for _, run, point in made], arguments)
+    data.attrs = figure.attrs_of([(point, run) for _, run, point in made], arguments)
     return data
 
 
@@ -213,7 +213,7 @@ def _one(
     """One training of one model, checked."""
     refused = [key for key in more if key in ("store", "jobs")]
     require(not refused, "one training has no store and no jobs", settings=refused)
-    figure = Figure(place, name, 1, seed, objective, samples, more)
+    figure = Figure(place, name, 1, seed, more, objective, samples)
     point: dict[str, Any] = {"setting": setting, "model": model}
     how: dict[str, Any] = {"objective": objective, "changes": changes}
     run = run_of(point, trials=1, seed=seed, settings={**figure.settings, "first_trial": trial}, **how)

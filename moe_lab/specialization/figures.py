@@ -129,7 +129,7 @@ def single_experts(
     rule = f"activations must be among {', '.join(ACTIVATIONS)}"
     require(all(name in ACTIVATIONS for name in names), rule, activations=names)
     place = "table 7" if chosen == (3,) else "table 8" if 3 not in chosen else "tables 7 and 8"
-    figure = Figure(place, "single_experts", trials, seed, "paper", samples, more)
+    figure = Figure(place, "single_experts", trials, seed, more, samples=samples)
     task = {"feature": feature, "feature_noise": feature_noise}
     arguments = {"settings": chosen, "activations": names, **figure.own(objective=False), "filters": filters}
     arguments |= {"biases": biases, **task}
@@ -166,7 +166,7 @@ def load_balancing(
     Raises:
       ValueError: a wrong value or combination, before anything trains.
     """
-    figure = Figure("table 9", "load_balancing", trials, seed, objective, samples, more)
+    figure = Figure("table 9", "load_balancing", trials, seed, more, objective, samples)
     chosen = listed(settings)
     arguments = {"settings": chosen, **figure.own(), "strength": strength}
     axes = {"setting": chosen, "model": ["moe-linear", "moe-cubic"]}
@@ -199,9 +199,8 @@ def entropy_through_time(
     """
     names, chosen = listed(models), listed(settings)
     require(all(str(name).startswith("moe-") for name in names), "only mixtures have a dispatch entropy", models=names)
-    figure = Figure(
-        "figure 3", "entropy_through_time", trials, seed, objective, samples, _timed(more, objective), every
-    )
+    more = _timed(more, objective)
+    figure = Figure("figure 3", "entropy_through_time", trials, seed, more, objective, samples, every)
     arguments = {"settings": chosen, **figure.own(), "models": names, "every": every}
     return figure.fill({"setting": chosen, "model": names}, ("dispatch_entropy", "test_accuracy"), arguments)
 
@@ -233,7 +232,7 @@ def inner_products(
       ValueError: a wrong value or combination, before anything trains.
     """
     place = {"cubic": "figure 4", "linear": "figure 5"}.get(activation, "figures 4 and 5, another activation")
-    figure = Figure(place, "inner_products", trials, seed, objective, samples, _timed(more, objective), every)
+    figure = Figure(place, "inner_products", trials, seed, _timed(more, objective), objective, samples, every)
     arguments = {"activation": activation, "setting": setting, **figure.own(), "every": every}
     found = figure.fill({"setting": [setting], "model": [f"moe-{activation}"]}, _PRODUCTS, arguments)
     return found.transpose("setting", "model", "step", "trial", "expert", "cluster").squeeze(("setting", "model"))
@@ -255,7 +254,7 @@ def _table(
     models: str | Sequence[str],
     more: dict[str, Any],
 ) -> xr.Dataset:
-    figure = Figure(place, name, trials, seed, objective, samples, more)
+    figure = Figure(place, name, trials, seed, more, objective, samples)
     chosen = (1, 2) if settings is None else listed(settings)
     arguments = {"settings": settings and chosen, **figure.own(), "models": listed(models)}
     return figure.fill({"setting": chosen, "model": listed(models)}, _TABLE, arguments)

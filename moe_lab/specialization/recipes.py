@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from moe_lab import figure
 from moe_lab.config import require
-from moe_lab.grid import Point, checked_axes
-from moe_lab.origins import call_of, origin
+from moe_lab.grid import Point, checked_axes, points_of
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.measures import MEASURES
 from moe_lab.specialization.model import Model, SingleExpert, SwitchMoE
 from moe_lab.specialization.run import Run
 from moe_lab.specialization.training import train_run
-from moe_lab.sweep import sweep
 from moe_lab.training import Measure
 from moe_lab.trials import choose_device, choose_dtype
 
@@ -30,8 +29,6 @@ LINEAR_START = 8e-4
 """sigma_0 of linear experts under algorithm 1, what the authors' code comes to. From .01 they gain half a point of
 accuracy, and in setting 4 their entropy falls to .4 to .6 by step 500; the paper has 1.16."""
 _HEARTBEAT = 25  # steps between two signs of life
-_OF_SWEEP = ("store", "jobs")
-_TAKEN = ("model", "task", "samples", "trials", "first_trial", "seed", "measure", "record_every")
 _MEANINGS = {
     "setting": "setting of section 6.1 and appendix A.2",
     "model": "model",
@@ -140,36 +137,27 @@ def steps_recorded(run: Run) -> list[int]:
 
 
 @dataclass
-class Figure:
-    """One table or figure being made: what its caller set, and what it is called in the paper.
+class Figure(figure.Figure):
+    """A table or figure of chen2022.
 
     Args:
-      place: "table 3", say.
-      name: of the function that makes it.
-      trials, seed, objective, samples: of every training; the test samples are as many unless `more` says otherwise.
-      more: other parameters of `Run` (steps, test_samples, device, precision, signal_basis), and store and jobs of
-        `moe_lab.sweep.sweep`.
+      objective, samples: of every training; the test samples are as many unless `more` sets test_samples.
       every: record curves at every so many steps.
 
     Raises:
-      ValueError: an unknown objective, or a setting that the figure itself decides.
+      ValueError: an unknown objective, or a parameter that the figure sets itself.
     """
 
-    place: str
-    name: str
-    trials: int
-    seed: int
-    objective: str
-    samples: int
-    more: Mapping[str, Any]
+    paper = "chen2022"
+    objective: str = "paper"
+    samples: int = 16000
     every: int | None = None
     settings: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.objective in OBJECTIVES, "objective must be 'paper' or 'authors'", objective=self.objective)
-        taken = [name for name in self.more if name in _TAKEN]
-        require(not taken, "a figure sets these itself", settings=taken)
-        given = {name: value for name, value in self.more.items() if name not in _OF_SWEEP and value is not None}
+        given = {name: value for name, value in self.given.items() if value is not None}
         self.settings = {"samples": self.samples, "test_samples": self.samples, "measure": "last", **given}
         if self.every is not None:
             self.settings |= {"measure": "every", "record_every": self.every}
@@ -179,8 +167,7 @@ class Figure:
     ) -> list[tuple[Point, Run]]:
         """Every grid point with its Run, all checked."""
         how: dict[str, Any] = {"objective": self.objective, "changes": changes, "settings": self.settings}
-        points = [{"setting": s, "model": m} for s in axes["setting"] for m in axes["model"]]
-        return [(point, run_of(point, trials=self.trials, seed=self.seed, **how)) for point in points]
+        return [(point, run_of(point, trials=self.trials, seed=self.seed, **how)) for point in points_of(axes)]
 
     def fill(
         self,
@@ -189,7 +176,7 @@ class Figure:
         arguments: Mapping[str, Any],
         changes: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> xr.Dataset:
-        """Checks every training, does them all, and labels what came out.
+        """Checks every training, runs them all, and labels the results.
 
         Args:
           axes: the values of "setting" and "model".
@@ -205,26 +192,18 @@ class Figure:
         runs = self.runs(checked, changes)
         device = choose_device(self.settings.get("device", "auto"))
         choose_dtype(self.settings.get("precision", "float32"), device)
-        first = max((run for _, run in runs), key=lambda run: getattr(run.model, "experts", 0))
-        coords: dict[str, Any] = {"cluster": np.arange(1, first.task.clusters + 1)}
-        coords["expert"] = np.arange(1, getattr(first.model, "experts", 1) + 1)
         curves = self.every is not None
-        if curves:
-            coords["step"] = steps_recorded(max((run for _, run in runs), key=lambda run: run.last_step))
-        cell: dict[str, Any] = {"objective": self.objective, "changes": changes, "settings": self.settings}
-        *_, found = sweep(
-            functools.partial(train_cells, **cell, names=tuple(names)),
+        how: dict[str, Any] = {"objective": self.objective, "changes": changes, "settings": self.settings}
+        found = self.sweep(
+            functools.partial(train_cells, **how, names=tuple(names)),
             checked,
-            trials=self.trials,
-            seed=self.seed,
             batch=1,
             measures={name: _over_steps(MEASURES[name]) if curves else MEASURES[name] for name in names},
             meanings=_MEANINGS,
-            coords=coords,
-            **{name: value for name, value in self.more.items() if name in _OF_SWEEP},
+            coords=_labels([run for _, run in runs], curves),
         )
         found = found[list(names)].transpose("setting", "model", *(["step"] if curves else []), "trial", ...)
-        found.attrs = self.attrs(runs, arguments)
+        found.attrs = self.attrs_of(runs, arguments)
         return found
 
     def own(self, objective: bool = True) -> dict[str, Any]:
@@ -232,18 +211,19 @@ class Figure:
         how = {"objective": self.objective} if objective else {}
         return {"trials": self.trials, "seed": self.seed, **how, "samples": self.samples}
 
-    def attrs(self, runs: Sequence[tuple[Point, Run]], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """How to make the Dataset again."""
-        more = {name: value for name, value in self.more.items() if name not in _OF_SWEEP}
-        return origin(
-            figure=self.place,
-            call=call_of(self.name, {**arguments, **more}),
-            config=[{"point": point, **run.record()} for point, run in runs],
-            objective=self.objective,
-            seed=self.seed,
-            device=self.settings.get("device", "auto"),
-            paper=f"chen2022, {self.place}",
-        )
+    def attrs_of(self, runs: Sequence[tuple[Point, Run]], arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The attrs of the results of some Runs."""
+        config = [{"point": point, **run.record()} for point, run in runs]
+        return self.attrs(arguments, config, self.settings.get("device", "auto"), objective=self.objective)
+
+
+def _labels(runs: Sequence[Run], curves: bool) -> dict[str, Any]:
+    """The coordinates of clusters, experts and, for curves, steps: those of the largest Run."""
+    experts = max(getattr(run.model, "experts", 1) for run in runs)
+    labels = {"cluster": np.arange(1, runs[0].task.clusters + 1), "expert": np.arange(1, experts + 1)}
+    if curves:
+        labels["step"] = np.array(steps_recorded(max(runs, key=lambda run: run.last_step)))
+    return labels
 
 
 def _over_steps(measure: Measure) -> Measure:

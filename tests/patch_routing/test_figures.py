@@ -65,7 +65,7 @@ class TestSampleComplexity:
     def test_attrs_make_it_again(self):
         data = figures.sample_complexity(**SMALL, seed=4)
         assert again(data).identical(data)
-        assert (data.attrs["figure"], data.attrs["seed"], data.attrs["device"]) == (4, 4, "cpu")
+        assert (data.attrs["figure"], data.attrs["seed"], data.attrs["device"]) == ("figure 4", 4, "cpu")
         assert data.attrs["paper"] == "pmoe2023, figure 4"
         config = json.loads(data.attrs["config"])
         assert config["models"]["joint"] == {

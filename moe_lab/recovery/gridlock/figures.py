@@ -82,7 +82,7 @@ def table2(
       ValueError: a wrong value or combination, before anything runs.
     """
     task = {"experts": 2, "dimension": 10, "noise": noise}
-    figure = Figure("table 2", "table2", trials, seed, task, samples, more)
+    figure = Figure("table 2", "table2", trials, seed, more, task, samples)
     axes = {"gating": listed(gating), "algorithm": listed(methods)}
     arguments = {"trials": trials, "seed": seed, "gating": axes["gating"], "methods": axes["algorithm"]}
     return figure.fill(fit_cells, axes, FITS, arguments | {"samples": samples, "noise": noise})
@@ -117,7 +117,7 @@ def table1(
       ValueError: a wrong value or combination, before anything runs.
     """
     task = {"experts": 2, "dimension": 10, "noise": noise, "gating": "random"}
-    figure = Figure("table 1", "table1", trials, seed, task, samples, more)
+    figure = Figure("table 1", "table1", trials, seed, more, task, samples)
     axes = {"first_share": listed(first_share), "algorithm": listed(methods)}
     arguments = {"trials": trials, "seed": seed, "first_share": axes["first_share"], "methods": axes["algorithm"]}
     return figure.fill(fit_cells, axes, FITS, arguments | {"samples": samples, "noise": noise})
@@ -170,14 +170,14 @@ def figure3(
     arguments |= {"noise": noise, "iterations": iterations, "gate_iterations": gate_iterations}
     require(gate_iterations >= 1, "gate_iterations must be at least 1", gate_iterations=gate_iterations)
     task = {"dimension": d, "noise": noise}
-    figure = Figure("figure 3", "figure3", trials, seed, task, samples, more, iterations)
+    figure = Figure("figure 3", "figure3", trials, seed, more, task, samples, iterations)
     found = _with_best(figure, axes, iterations, arguments)
     return found.assign(gates_alone=_gates_alone(trials, seed, gate_iterations, more))
 
 
 def _gates_alone(trials: int, seed: int, iterations: int, more: dict[str, Any]) -> xr.DataArray:
     """Panel (a) of figure 3."""
-    figure = Figure("figure 3", "figure3", trials, seed, {"experts": 2, "dimension": 10}, 2000, more, iterations)
+    figure = Figure("figure 3", "figure3", trials, seed, more, {"experts": 2, "dimension": 10}, 2000, iterations)
     axes = {"algorithm": ("spectral", "spectral-gradient")}
     coords = {"iteration": np.arange(iterations + 1)}
     found = figure.fill(curve_cells, axes, _CURVES, {}, coords)["gating_fit"]
@@ -224,7 +224,7 @@ def figure4(
     }
     arguments |= {"noise": noise, "iterations": iterations}
     task = {"experts": k, "dimension": d, "noise": noise}
-    figure = Figure("figure 4", "figure4", trials, seed, task, None, more, iterations)
+    figure = Figure("figure 4", "figure4", trials, seed, more, task, iterations=iterations)
     return _with_best(figure, axes, iterations, arguments)
 
 
@@ -266,7 +266,7 @@ def figure5(
     arguments = {"activation": axes["activation"], "noise": axes["noise"], "trials": trials, "seed": seed}
     arguments |= {"methods": axes["algorithm"], "samples": samples, "k": k, "d": d, "iterations": iterations}
     task = {"experts": k, "dimension": d}
-    figure = Figure("figure 5", "figure5", trials, seed, task, samples, more, iterations)
+    figure = Figure("figure 5", "figure5", trials, seed, more, task, samples, iterations)
     return _with_best(figure, axes, iterations, arguments)
 
 

@@ -19,8 +19,8 @@ from moe_lab.grid import checked_axes
 from moe_lab.origins import listed
 from moe_lab.recovery.data import Inputs, MixtureTask
 from moe_lab.recovery.em import Moments, State, em, gate_newton, posterior
-from moe_lab.recovery.gridlock.recipes import attrs_of
-from moe_lab.recovery.gridlock.run import JointEM, Run, Spectral
+from moe_lab.recovery.gridlock.recipes import Figure
+from moe_lab.recovery.gridlock.run import JointEM, Method, Run, Spectral
 from moe_lab.recovery.gridlock.spectral import find_regressors, power_starts
 from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.tensor import RankError
@@ -124,8 +124,8 @@ def figure6(
         "seed": seed,
     }
     arguments |= {"methods": names, "k": k, "noise": noise, "iterations": iterations}
-    found.attrs = attrs_of("figure 6", "figure6", arguments, {}, [starts.record()], seed, "cpu")
-    found.attrs |= {"source": source, "data": json.dumps({"rows": rows, "features": list(data.features)})}
+    about_data = {"source": source, "data": json.dumps({"rows": rows, "features": list(data.features)})}
+    found.attrs = Figure("figure 6", "figure6", trials, seed, {}).attrs(arguments, [starts.record()], **about_data)
     return found
 
 

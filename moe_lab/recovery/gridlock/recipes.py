@@ -9,12 +9,11 @@ from typing import Any
 
 import xarray as xr
 
+from moe_lab import figure
 from moe_lab.config import require
-from moe_lab.grid import Point, checked_axes
-from moe_lab.origins import call_of, origin
+from moe_lab.grid import Point, checked_axes, points_of
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.gridlock.run import BY_MOMENTS, JointEM, Method, Run, Spectral
-from moe_lab.sweep import sweep
 from moe_lab.training import Measure
 from moe_lab.trials import choose_device, choose_dtype
 
@@ -48,8 +47,6 @@ _OF_TASK = {
     "activation": "activation",
     "noise": "noise",
 }
-_OF_SWEEP = ("store", "jobs")
-_TAKEN = ("model", "task", "samples", "trials", "first_trial", "seed", "record_every")
 _MEANINGS = {
     "k": "k, experts",
     "gating": "gates orthogonal to all regressors, or random",
@@ -130,104 +127,63 @@ def run_of(
 
 
 @dataclass
-class Figure:
-    """One table or figure being made: what its caller set, and what it is called in the paper.
+class Figure(figure.Figure):
+    """A table or figure of gridlock2019.
 
     Args:
-      place: "table 2", say.
-      name: of the function that makes it.
-      trials, seed: of every cell.
-      task: parameters of `MixtureTask` for all cells.
+      task: parameters of `MixtureTask` for all grid points.
       samples: n, where it is no axis.
-      more: other parameters of `Run` (device, precision), and store and jobs of `moe_lab.sweep.sweep`.
       iterations: see `run_of`.
 
     Raises:
-      ValueError: a setting that the figure itself decides.
+      ValueError: a parameter that the figure sets itself.
     """
 
-    place: str
-    name: str
-    trials: int
-    seed: int
-    task: Mapping[str, Any]
-    samples: int | None
-    more: Mapping[str, Any]
+    paper = "gridlock2019"
+    task: Mapping[str, Any] = field(default_factory=dict)
+    samples: int | None = None
     iterations: Mapping[str, int] | int | None = None
     settings: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        taken = [name for name in self.more if name in _TAKEN]
-        require(not taken, "a figure sets these itself", settings=taken)
-        given = {name: value for name, value in self.more.items() if name not in _OF_SWEEP and value is not None}
+        super().__post_init__()
+        given = {name: value for name, value in self.given.items() if value is not None}
         self.settings = {"device": "auto", **({} if self.samples is None else {"samples": self.samples}), **given}
 
     def how(self) -> dict[str, Any]:
-        """What every cell needs besides its point."""
+        """What every grid point needs besides its own values."""
         return {"task": dict(self.task), "settings": self.settings, "iterations": self.iterations}
 
     def fill(
         self,
-        cell: Callable[..., Any],
+        evaluate: Callable[..., Any],
         axes: Mapping[str, Sequence[Any]],
         measures: Mapping[str, Measure],
         arguments: Mapping[str, Any],
         coords: Mapping[str, Any] | None = None,
         **extra: Any,
     ) -> xr.Dataset:
-        """Checks every cell, runs them all, and labels what came out.
+        """Checks every grid point, runs them all, and labels the results.
 
         Args:
-          cell: for `moe_lab.sweep`: (points, trials=, seed=, task=, settings=, iterations=, **extra) -> values.
+          evaluate: for `moe_lab.sweep`: (points, trials=, seed=, task=, settings=, iterations=, **extra) -> values.
           axes: the values of each axis; the last is "algorithm".
-          measures: what a cell gives, with the axes after the trial.
+          measures: what a grid point yields, with the axes after the trial.
           arguments: of the figure's function, for its call.
           coords: labels of those axes.
-          extra: more arguments of the cell.
+          extra: more arguments of `evaluate`.
 
         Returns:
           The measures over (axes..., trial, ...).
         """
         checked = checked_axes(axes)
-        points: list[Point] = [{}]
-        for name, values in checked.items():
-            points = [{**point, name: value} for point in points for value in values]
+        points = points_of(checked)
         runs = [run_of(point, trials=self.trials, seed=self.seed, **self.how()) for point in points]
         device = choose_device(self.settings["device"])
         choose_dtype(self.settings.get("precision", "float64"), device)
-        *_, found = sweep(
-            partial(cell, **self.how(), **extra),
-            checked,
-            trials=self.trials,
-            seed=self.seed,
-            batch=1,
-            measures=measures,
-            meanings=_MEANINGS,
-            coords=coords,
-            **{name: value for name, value in self.more.items() if name in _OF_SWEEP},
-        )
+        evaluation = partial(evaluate, **self.how(), **extra)
+        found = self.sweep(evaluation, checked, batch=1, measures=measures, meanings=_MEANINGS, coords=coords)
         found = found[list(measures)]
         records = [{"point": point, **run.record()} for point, run in zip(points, runs, strict=True)]
-        found.attrs = attrs_of(self.place, self.name, arguments, self.more, records, self.seed, self.settings["device"])
+        found.attrs = self.attrs(arguments, records, self.settings["device"])
         return found
-
-
-def attrs_of(
-    place: str,
-    name: str,
-    arguments: Mapping[str, Any],
-    more: Mapping[str, Any],
-    records: Sequence[Mapping[str, Any]],
-    seed: int,
-    device: str,
-) -> dict[str, Any]:
-    """How to make a Dataset again."""
-    rest = {name: value for name, value in more.items() if name not in _OF_SWEEP}
-    return origin(
-        figure=place,
-        call=call_of(name, {**arguments, **rest}),
-        config=list(records),
-        seed=seed,
-        device=device,
-        paper=f"gridlock2019, {place}",
-    )

@@ -69,7 +69,7 @@ def stuck_rate(
     task = {"dimension": d, "noise": noise, "regressors": regressors}
     gates = Spectral().gate_iterations
     iterations = {name: joint_iterations for name in possible} | {"spectral+em": gates + spectral_iterations}
-    figure = Figure("section 4.3", "stuck_rate", trials, seed, task, None, more, iterations)
+    figure = Figure("section 4.3", "stuck_rate", trials, seed, more, task, iterations=iterations)
     axes = {"k": listed(k), "samples": listed(samples), "algorithm": names}
     arguments = {"k": axes["k"], "d": d, "samples": axes["samples"], "trials": trials, "seed": seed, "methods": names}
     arguments |= {**counts, "noise": noise, "regressors": regressors, "window": window, "gain": gain}

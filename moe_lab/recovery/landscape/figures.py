@@ -17,14 +17,15 @@ infinity, towards .0014 beyond the truth's loss of .41 (the descents end at .002
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from moe_lab import figure
 from moe_lab.config import require
-from moe_lab.origins import call_of, origin
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.landscape.gru import CONVENTIONS, GRU, gap_by_sharpness
 from moe_lab.recovery.landscape.run import PAPER_TASK, RECIPES, L2Loss, L4Loss, LogLoss, LossRun
@@ -33,8 +34,31 @@ from moe_lab.recovery.landscape.surface import Plane, surface
 from moe_lab.recovery.landscape.training import descend_run
 from moe_lab.training import collect
 
-_TAKEN = ("model", "task", "trials", "first_trial", "seed", "record_every")
 _LOSSES = ("L4", "l2")
+
+
+@dataclass
+class Figure(figure.Figure):
+    """A figure of gated2019.
+
+    Args:
+      every: steps from one recorded value to the next.
+    """
+
+    paper = "gated2019"
+    taken = ("model", "task", "trials", "first_trial", "seed", "record_every")
+    every: int = 10
+
+    def run(self, model: L4Loss | L2Loss | LogLoss, **changed: Any) -> LossRun:
+        """A model's run with the caller's parameters, each passed to the Config that has one of its name."""
+        settings = {"record_every": self.every, "trials": self.trials, "seed": self.seed, **self.more, **changed}
+        of_task = {name: settings.pop(name) for name in list(settings) if name in MixtureTask.model_fields}
+        return LossRun(model=model, task=PAPER_TASK.replace(**of_task), **settings)
+
+    def attrs_of(self, runs: Sequence[LossRun], **arguments: Any) -> dict[str, Any]:
+        """The attrs of the results of some runs."""
+        arguments = {"trials": self.trials, "seed": self.seed, **arguments}
+        return self.attrs(arguments, [run.record() for run in runs], runs[0].device)
 
 
 def l4_against_l2(trials: int = 5, seed: int = 0, steps: int | None = None, every: int = 10, **more: Any) -> xr.Dataset:
@@ -58,7 +82,8 @@ def l4_against_l2(trials: int = 5, seed: int = 0, steps: int | None = None, ever
     """
     changes = {} if steps is None else {"steps": steps}
     models: dict[str, L4Loss | L2Loss] = {"L4": RECIPES["fresh"].model.replace(**changes), "l2": L2Loss(**changes)}
-    runs = [_run(model, trials, seed, every, more) for model in models.values()]
+    figure = Figure("figure 2 (a)", "l4_against_l2", trials, seed, more, every)
+    runs = [figure.run(model) for model in models.values()]
     found = [collect(descend_run(run)) for run in runs]
     errors = xr.concat([one["regressor_error"] for one in found], dim="loss").assign_coords(loss=list(models))
     data = errors.to_dataset()
@@ -67,8 +92,7 @@ def l4_against_l2(trials: int = 5, seed: int = 0, steps: int | None = None, ever
     data["still_falling"] = ("loss", "trial"), np.stack(falling), {"long_name": "error over .05 that still falls"}
     data["diverged"] = ("loss", "trial"), np.stack([one["diverged"].values for one in found])
     data = data.merge(where_l2_ended(runs[1], found[1].isel(step=-1)))
-    arguments = {"trials": trials, "seed": seed, "steps": steps, "every": every}
-    return data.assign_attrs(_attrs("figure 2 (a)", "l4_against_l2", arguments, more, runs))
+    return data.assign_attrs(figure.attrs_of(runs, steps=steps, every=every))
 
 
 def gates_given_regressors(
@@ -88,16 +112,16 @@ def gates_given_regressors(
     Raises:
       ValueError: a wrong value or combination, before anything is descended.
     """
+    figure = Figure("figure 2 (b)", "gates_given_regressors", trials, seed, more, every)
     first = {"steps": regressor_steps}
     before = {"L4": RECIPES["fresh"].model.replace(**first), "l2": L2Loss(**first), "true": None}
-    runs = [_run(LogLoss(regressors=model, steps=steps), trials, seed, every, more) for model in before.values()]
+    runs = [figure.run(LogLoss(regressors=model, steps=steps)) for model in before.values()]
     found = [_second_stage(collect(descend_run(run)), run) for run in runs]
     data = xr.concat([one[["gating_error"]] for one in found], dim="regressors")
     last = xr.concat([one["regressor_error"].isel(step=-1, drop=True) for one in found], dim="regressors")
     data = data.assign(regressor_error=last).assign_coords(regressors=list(before))
     data["regressors"].attrs = {"long_name": "where the regressors come from"}
-    arguments = {"trials": trials, "seed": seed, "steps": steps, "every": every, "regressor_steps": regressor_steps}
-    return data.assign_attrs(_attrs("figure 2 (b)", "gates_given_regressors", arguments, more, runs))
+    return data.assign_attrs(figure.attrs_of(runs, steps=steps, every=every, regressor_steps=regressor_steps))
 
 
 def random_gates(
@@ -117,20 +141,24 @@ def random_gates(
     Raises:
       ValueError: a wrong value or combination, before anything is descended.
     """
-    more = {"gating": "random"} | more
+    figure = Figure("figure 3", "random_gates", trials, seed, {"gating": "random"} | more, every)
     first = RECIPES["fresh"].model.replace(steps=regressor_steps)
-    runs = [_run(first, trials, seed, every, more),
-            _run(LogLoss(regressors=first, steps=steps), trials, seed, max(1, every // 10), more)]  # fmt: skip
+    second = LogLoss(regressors=first, steps=steps)
+    runs = [figure.run(first), figure.run(second, record_every=max(1, every // 10))]
     data = collect(descend_run(runs[0]))[["regressor_error"]]
     gates = _second_stage(collect(descend_run(runs[1])), runs[1])["gating_error"].rename(step="gate_step")
-    arguments = {"trials": trials, "seed": seed, "steps": steps, "every": every, "regressor_steps": regressor_steps}
-    return data.assign(gating_error=gates).assign_attrs(_attrs("figure 3", "random_gates", arguments, more, runs))
+    attrs = figure.attrs_of(runs, steps=steps, every=every, regressor_steps=regressor_steps)
+    return data.assign(gating_error=gates).assign_attrs(attrs)
 
 
 def small_batches(
-    trials: int = 5, seed: int = 0, batches: int | Sequence[int] = 128, steps: int | None = None, every: int = 100,
+    trials: int = 5,
+    seed: int = 0,
+    batches: int | Sequence[int] = 128,
+    steps: int | None = None,
+    every: int = 100,
     **more: Any,
-) -> xr.Dataset:  # fmt: skip
+) -> xr.Dataset:
     """Figure 4: the regressors' error on L4 with batches of 128, d=5, learning rate .001.
 
     Args:
@@ -148,18 +176,25 @@ def small_batches(
     sizes = tuple(int(size) for size in np.atleast_1d(np.asarray(batches)))
     require(len(set(sizes)) == len(sizes) > 0, "batches must be different batch sizes, at least one", batches=sizes)
     model = RECIPES["small"].model.replace(**({} if steps is None else {"steps": steps}))
-    fixed = {"dimension": 5} | more
-    runs = [_run(model, trials, seed, every, fixed | {"batch": size}) for size in sizes]
+    figure = Figure("figure 4", "small_batches", trials, seed, more, every)
+    runs = [figure.run(model, **{"dimension": 5} | more, batch=size) for size in sizes]
     data = xr.concat([collect(descend_run(run))[["regressor_error"]] for run in runs], dim="batch")
     data = data.assign_coords(batch=("batch", list(sizes), {"units": "samples", "long_name": "samples in a batch"}))
-    arguments = {"trials": trials, "seed": seed, "batches": sizes, "steps": steps, "every": every}
-    return data.assign_attrs(_attrs("figure 4", "small_batches", arguments, more, runs))
+    return data.assign_attrs(figure.attrs_of(runs, batches=sizes, steps=steps, every=every))
 
 
 def loss_surface(
-    loss: str = "l2", plane: Plane = "solutions", trial: int = 0, seed: int = 0, *, resolution: int = 41,
-    samples: int = 8192, steps: int | None = None, every: int = 10, **more: Any,
-) -> xr.Dataset:  # fmt: skip
+    loss: str = "l2",
+    plane: Plane = "solutions",
+    trial: int = 0,
+    seed: int = 0,
+    *,
+    resolution: int = 41,
+    samples: int = 8192,
+    steps: int | None = None,
+    every: int = 10,
+    **more: Any,
+) -> xr.Dataset:
     """A loss over a plane of parameters, and the path that a descent takes, as seen in that plane.
 
     Args:
@@ -183,17 +218,23 @@ def loss_surface(
     require(loss in _LOSSES, "loss must be 'L4' or 'l2'", loss=loss)
     changes = {} if steps is None else {"steps": steps}
     model = L4Loss(**changes) if loss == "L4" else L2Loss(**changes)
-    run = _run(model, 1, seed, every, more, first_trial=trial)
+    figure = Figure("loss surface", "loss_surface", 1, seed, more, every)
+    run = figure.run(model, first_trial=trial)
     data = surface(run, plane, resolution, samples)
     arguments = {"loss": loss, "plane": plane, "trial": trial, "seed": seed, "resolution": resolution}
     arguments |= {"samples": samples, "steps": steps, "every": every}
-    return data.assign_attrs(_attrs("loss surface", "loss_surface", arguments, more, [run]))
+    return data.assign_attrs(figure.attrs(arguments, [run.record()], run.device))
 
 
 def gate_sharpness(
-    sharpness: Sequence[float] = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, math.inf), cells: int = 5, seed: int = 0, *,
-    units: int = 8, inputs: int = 6, samples: int = 4096,
-) -> xr.Dataset:  # fmt: skip
+    sharpness: Sequence[float] = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, math.inf),
+    cells: int = 5,
+    seed: int = 0,
+    *,
+    units: int = 8,
+    inputs: int = 6,
+    samples: int = 4096,
+) -> xr.Dataset:
     """Section 2: how far a GRU cell is from the mixture of eq. 5, for soft and for binary gates, in both conventions.
 
     Args:
@@ -212,34 +253,26 @@ def gate_sharpness(
     """
     betas = tuple(float(beta) for beta in sharpness)
     require(len(betas) > 0 and cells >= 1, "sharpness must have a value, and cells be at least 1", sharpness=betas)
-    gaps = np.stack([
-        np.stack([gap_by_sharpness(GRU.random(units, inputs, seed=seed + cell, convention=name), betas, samples, seed)
-                  for cell in range(cells)], axis=1)
-        for name in CONVENTIONS
-    ])  # fmt: skip
+
+    def gaps(convention: str) -> np.ndarray:  # (sharpness, cell, sample)
+        models = [GRU.random(units, inputs, seed=seed + cell, convention=convention) for cell in range(cells)]
+        return np.stack([gap_by_sharpness(model, betas, samples, seed) for model in models], axis=1)
+
+    found = np.stack([gaps(name) for name in CONVENTIONS])
     dims = ("convention", "sharpness", "cell")
     data = xr.Dataset(
-        {"median": (dims, np.median(gaps, axis=3), {"long_name": "median over samples of the largest gap of a unit"}),
-         "largest": (dims, gaps.max(axis=3), {"long_name": "largest gap of a unit in any sample"})},
+        {
+            "median": (
+                dims,
+                np.median(found, axis=3),
+                {"long_name": "median over samples of a unit's largest gap"},
+            ),
+            "largest": (dims, found.max(axis=3), {"long_name": "largest gap of a unit in any sample"}),
+        },
         {"convention": list(CONVENTIONS), "sharpness": list(betas), "cell": np.arange(cells)},
-    )  # fmt: skip
+    )
     arguments = {"sharpness": betas, "cells": cells, "seed": seed, "units": units, "inputs": inputs, "samples": samples}
-    attrs = _attrs("section 2", "gate_sharpness", arguments, {}, [])
-    return data.assign_attrs(attrs | {"seed": seed, "device": "cpu", "call": attrs["call"].replace("inf", "math.inf")})
-
-
-# --- pieces ----------------------------------------------------------------------------------------------------------
-
-
-def _run(
-    model: L4Loss | L2Loss | LogLoss, trials: int, seed: int, every: int, more: Mapping[str, Any], first_trial: int = 0
-) -> LossRun:
-    taken = [name for name in more if name in _TAKEN]
-    require(not taken, "a figure sets these itself", settings=taken)
-    of_task = {name: value for name, value in more.items() if name in MixtureTask.model_fields}
-    settings = {name: value for name, value in more.items() if name not in of_task}
-    fixed: dict[str, Any] = {"trials": trials, "first_trial": first_trial, "seed": seed, "record_every": every}
-    return LossRun(model=model, task=PAPER_TASK.replace(**of_task), **fixed, **settings)
+    return data.assign_attrs(Figure("section 2", "gate_sharpness", cells, seed, {}).attrs(arguments, []))
 
 
 def _second_stage(data: xr.Dataset, run: LossRun) -> xr.Dataset:
@@ -247,17 +280,3 @@ def _second_stage(data: xr.Dataset, run: LossRun) -> xr.Dataset:
     before = sum(stage.steps for stage in run.stages[:-1])
     last = data.sel(step=slice(before, None))
     return last.assign_coords(step=("step", last["step"].values - before, data["step"].attrs))
-
-
-def _attrs(
-    place: str, name: str, arguments: Mapping[str, Any], more: Mapping[str, Any], runs: Sequence[LossRun]
-) -> dict[str, Any]:
-    """How to make a Dataset again."""
-    return origin(
-        figure=place,
-        call=call_of(name, {**arguments, **more}),
-        config=[run.record() for run in runs],
-        seed=runs[0].seed if runs else 0,
-        device=runs[0].device if runs else "cpu",
-        paper=f"gated2019, {place}",
-    )

@@ -213,7 +213,7 @@ class TestAskedWrongly:
             (lambda: figures.table2(gating="curved"), "gating.*got gating='curved'"),
             (lambda: figures.table2(methods="magic"), "a method must be one of orth-als, .*got method='magic'"),
             (lambda: figures.table2(methods=()), "axis algorithm must have at least one value"),
-            (lambda: figures.table2(methods=("spectral", "spectral")), "axis method must differ"),
+            (lambda: figures.table2(methods=("spectral", "spectral")), "axis algorithm must differ"),
             (lambda: figures.table2(samples=10), "samples .n. must be at least dimension .d. times experts .k."),
             (lambda: figures.table2(noise=0.0), "noise .sigma. must be greater than 0"),
             (lambda: figures.table2(device="abacus"), "device must be"),

@@ -1,0 +1,86 @@
+"""A table or figure of a paper while it is computed: its settings, its sweep, and how to make the result again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import xarray as xr
+
+from moe_lab import sweep
+from moe_lab.config import require
+from moe_lab.origins import call_of, origin
+from moe_lab.store import Run
+
+_OF_SWEEP = ("store", "jobs")
+
+
+@dataclass
+class Figure:
+    """What every function of a room's `figures` needs. A room derives its own class, with its paper.
+
+    Args:
+      place: in the paper, such as "table 3".
+      name: of the function that makes it.
+      trials, seed: of every grid point.
+      more: the other parameters that its caller set: of the room's configs, and store and jobs of the sweep.
+
+    Attributes:
+      paper: its key.
+      taken: parameters that the figures of the paper set themselves.
+
+    Raises:
+      ValueError: a parameter that the figure sets itself.
+    """
+
+    paper: ClassVar[str]
+    taken: ClassVar[Sequence[str]] = (
+        "model",
+        "task",
+        "samples",
+        "trials",
+        "first_trial",
+        "seed",
+        "measure",
+        "record_every",
+    )
+    place: str
+    name: str
+    trials: int
+    seed: int
+    more: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        taken = [name for name in self.more if name in self.taken]
+        require(not taken, "a figure sets these itself", settings=taken)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The caller's parameters without store and jobs, on which no result depends."""
+        return {name: value for name, value in self.more.items() if name not in _OF_SWEEP}
+
+    def sweep(self, run: Run, axes: Mapping[str, Sequence[Any]], **how: Any) -> xr.Dataset:
+        """Runs every grid point with the figure's trials, seed, store and jobs; see `moe_lab.sweep.sweep`."""
+        of_sweep = {name: value for name, value in self.more.items() if name in _OF_SWEEP}
+        *_, finished = sweep.sweep(run, axes, trials=self.trials, seed=self.seed, **how, **of_sweep)
+        return finished
+
+    def attrs(self, arguments: Mapping[str, Any], config: Any, device: str = "cpu", **more: Any) -> dict[str, Any]:
+        """The attrs of the result, from which it can be made again.
+
+        Args:
+          arguments: of the figure's function, besides `more`.
+          config: all settings, as plain values.
+          device: where it was computed.
+          more: further attrs.
+        """
+        return origin(
+            figure=self.place,
+            call=call_of(self.name, {**arguments, **self.given}),
+            config=config,
+            seed=self.seed,
+            device=device,
+            paper=f"{self.paper}, {self.place}",
+            **more,
+        )
