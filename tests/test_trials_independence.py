@@ -1,0 +1,320 @@
+"""Trial i of every model is the same alone and among others, in groups, portions and blocks of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from moe_lab import patch_routing, pruning, specialization
+from moe_lab.config import Config
+from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, SeparateMoE
+from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, TokenMoE, TokenTask, fine_tune, learner, measures
+from moe_lab.pruning.criteria import CRITERIA
+from moe_lab.recovery import MixtureTask, em, gridlock
+from moe_lab.recovery.gridlock import JointEM, Spectral
+from moe_lab.recovery.landscape import L2Loss, L4Loss, LogLoss, descend
+from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, learners
+from moe_lab.training import Snapshot, final
+
+
+@dataclass(frozen=True)
+class Case:
+    """A training in float64, and the measure that must differ from trial to trial for a test of it to say something."""
+
+    train: Callable[..., Iterator[Snapshot]]
+    model: Config
+    task: Config
+    settings: dict[str, Any]
+    differs: str
+
+    def snapshots(self, **more: Any) -> list[Snapshot]:
+        return list(self.train(self.model, self.task, **{"precision": "float64", **self.settings, **more}))
+
+
+COMMON: dict[str, Any] = {"seed": 4, "device": "cpu"}
+PATCHES = {"epochs": 12, "samples": 40, "test_samples": 80, "record_every": 1, **COMMON}
+CLUSTERS = {"samples": 600, "test_samples": 290, "steps": 10, "record_every": 5, **COMMON}
+TOKENS = {"steps": 12, "batch": 8, "test_samples": 90, "record_every": 5, **COMMON}
+MIXTURES = {"samples": 400, "record_every": 3, **COMMON}
+DESCENTS = {"batch": 256, "record_every": 10, **COMMON}
+
+PATTERNS = PatternTask(patches=8, dimension=12, pattern_sets=24, distractors=2)
+DIGITS = DigitTask(patches=6)
+PATCH_TASKS = {
+    "patterns": PATTERNS,
+    "four classes": PATTERNS.replace(classes=4),
+    "digits": DIGITS,
+    "noisy digits": DIGITS.replace(noise=0.4),
+}
+PATCH_MODELS = {
+    "joint": JointMoE(neurons=12, experts=3, patches_per_expert=3, batch_size=10),
+    "separate": SeparateMoE(neurons=12, patches_per_expert=3, batch_size=10),
+    "cnn": CNN(neurons=12, batch_size=10),
+}
+CLUSTER_TASK = ClusterTask(clusters=3, dimension=12, patches=5)
+SWITCH = SwitchMoE(experts=4, filters=4, learning_rate=0.03)
+CLUSTER_MODELS = {
+    "paper": SWITCH,
+    "paper, general form": SWITCH.replace(activation="gelu"),
+    "paper, linear": SWITCH.replace(activation="linear"),
+    "paper, balanced": SWITCH.replace(load_balancing=0.05),
+    "authors": SwitchMoE.authors(experts=4, filters=4, learning_rate=0.03),
+    "single": SingleExpert(filters=4),
+}
+TOKEN_TASK = TokenTask(patterns=30, tokens=12, zipf=0.5)
+TOKEN_MODEL = TokenMoE(experts=8, neurons=4, top=3, learning_rate=0.3, router_learning_rate=0.2)
+TOKEN_MODELS = {
+    "expert-choice": TOKEN_MODEL,
+    "token-choice": TOKEN_MODEL.replace(top=2, routing="token-choice"),
+}
+STARTS = {
+    "planted": PlantedStart(others_norm=5.0),
+    "random": RandomStart(router_scale=0.1, neuron_scale=0.1),
+    "branches": BranchStart(tasks=2, steps=5, batch=6),
+}
+SHORT: dict[str, Any] = {"power_iterations": 8, "gate_iterations": 4, "joint_iterations": 4}
+MIXTURE_MODELS = {
+    "spectral": Spectral(**SHORT),
+    "plain moments, gradient": Spectral(**SHORT, robust=False, gate_step="gradient"),
+    "orth-als": Spectral(**SHORT, decomposition="orth-als", robust=False, restarts=4),
+    "joint": JointEM(iterations=15),
+    "joint, gradient": JointEM(iterations=15, gate_step="gradient", radius=1.0),
+}
+MIXTURE = MixtureTask(dimension=5, noise=0.3)
+MIXTURE_TASKS = {
+    "identity": MIXTURE,
+    "two Gaussians": MIXTURE.replace(first_share=0.4),
+    "relu": MixtureTask(dimension=5, activation="relu"),
+    "three experts": MixtureTask(dimension=5, experts=3, gating="orthogonal"),
+}
+LOSS_TASK = MixtureTask(experts=3, dimension=5, regressors="orthonormal", gating="orthogonal")
+LOSSES = {
+    "L4": L4Loss(steps=30),
+    "L4, population": L4Loss(steps=30, population=True),
+    "l2": L2Loss(steps=30),
+    "L_log": LogLoss(steps=30),
+    "L_log after L4": LogLoss(regressors=L4Loss(steps=20), steps=15),
+}
+
+OF_PATCHES = {
+    f"{name}, {task}": Case(patch_routing.train, model, PATCH_TASKS[task], PATCHES, "alignment")
+    for name, model in PATCH_MODELS.items()
+    for task in PATCH_TASKS
+}
+OF_CLUSTERS = {
+    name: Case(specialization.train, model, CLUSTER_TASK, CLUSTERS, "expert_feature")
+    for name, model in CLUSTER_MODELS.items()
+}
+OF_TOKENS = {
+    f"{name}, {start}": Case(pruning.train, model, TOKEN_TASK, TOKENS | {"start": STARTS[start]}, "router_norm")
+    for name, model in TOKEN_MODELS.items()
+    for start in STARTS
+}
+OF_MIXTURES = {
+    f"{name}, {task}": Case(gridlock.train, model, MIXTURE_TASKS[task], MIXTURES, "cosines")
+    for name, model in MIXTURE_MODELS.items()
+    for task in MIXTURE_TASKS
+}
+OF_LOSSES = {f"loss {name}": Case(descend, model, LOSS_TASK, DESCENTS, "rows") for name, model in LOSSES.items()}
+ALL = OF_PATCHES | OF_CLUSTERS | OF_TOKENS | OF_MIXTURES | OF_LOSSES
+
+
+def each(cases: dict[str, Case]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", cases.values(), ids=cases.keys())
+
+
+def compare(found: Snapshot, rows: slice, wanted: Snapshot, tolerance: float = 1e-9) -> None:
+    """The rows of one Snapshot against all of another. Rows with fewer experts are compared on those they have."""
+    assert found.steps[rows].tolist() == wanted.steps.tolist() and set(found.values) == set(wanted.values)
+    assert found.finished[rows].tolist() == wanted.finished.tolist()
+    for name, value in wanted.values.items():
+        same = found[name][rows]
+        if same.shape != value.shape:
+            axis = 1 + found.measures[name].dims.index("expert")
+            absent = same.take(range(value.shape[axis], same.shape[axis]), axis=axis)
+            assert not np.nan_to_num(absent).any(), name  # NaN, or 0 for the patches that no expert keeps
+            same = same.take(range(value.shape[axis]), axis=axis)
+        np.testing.assert_allclose(same, value, rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+@each(ALL)
+def test_a_trial_alone_is_the_trial_among_five(case: Case) -> None:
+    among, alone = case.snapshots(trials=5), case.snapshots(trials=1, first_trial=3)
+    tolerance = 1e-7 if case.train is gridlock.train else 1e-9
+    assert len(alone) == len(among) or case.train is patch_routing.train  # which stops once a trial has converged
+    for step, snapshot in enumerate(alone):
+        compare(among[min(step, len(among) - 1)], slice(3, 4), snapshot, tolerance)
+    if case.differs in among[-1].values:
+        assert np.ptp(among[-1][case.differs], axis=0).max() > 1e-6, "all trials are the same: the test says nothing"
+    else:
+        assert np.ptp(among[-1]["train_loss"]) > 0
+
+
+@each({**OF_CLUSTERS, **OF_TOKENS, **{name: OF_PATCHES[f"{name}, patterns"] for name in PATCH_MODELS}})
+def test_float32_stays_close_to_float64(case: Case) -> None:
+    """Paths part by rounding; what is measured agrees."""
+    how: dict[str, Any] = {"trials": 12 if case.train is patch_routing.train else 6, "record_every": 1000}
+    single, double = case.snapshots(**how, precision="float32")[-1], case.snapshots(**how)[-1]
+    assert abs(single["test_accuracy"] - double["test_accuracy"]).mean() < 0.02
+    assert (single.steps == double.steps).mean() > 0.7
+    close = {"expert_feature": (0.05, 0.01), "router_norm": (1e-3, 1e-3), "coverage": (0, 0.05)}
+    for name in close.keys() & single.values.keys():
+        rtol, atol = close[name]
+        np.testing.assert_allclose(single[name], double[name], rtol=rtol, atol=atol, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "case, name",
+    [
+        (OF_PATCHES["joint, patterns"], "alignment"),
+        (OF_CLUSTERS["paper"], "router_center"),
+        (OF_TOKENS["expert-choice, random"], "router_norm"),
+        (OF_MIXTURES["spectral, identity"], "cosines"),
+        (OF_LOSSES["loss l2"], "rows"),
+    ],
+    ids=["patches", "clusters", "tokens", "mixtures", "losses"],
+)
+def test_seeds_and_trials_differ(case: Case, name: str) -> None:
+    first, second = (case.snapshots(trials=6, seed=seed)[-1][name] for seed in (4, 5))
+    assert len({row.tobytes() for row in np.concatenate([first, second])}) == 12
+
+
+# --- groups, portions and blocks --------------------------------------------------------------------------------------
+
+HANDS = (1, 32_000, 64_000, 10**7)  # numbers at once: three blocks of samples, one trial a group, two, all
+
+
+@each(OF_CLUSTERS)
+def test_groups_and_blocks_of_samples_do_not_show(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learners, "_NUMBERS_AT_ONCE", HANDS[-1])
+    wanted = case.snapshots(trials=3)
+    for hand in HANDS[:-1]:
+        monkeypatch.setattr(learners, "_NUMBERS_AT_ONCE", hand)
+        for found, whole in zip(case.snapshots(trials=3), wanted, strict=True):
+            compare(found, slice(0, 3), whole)
+
+
+def test_these_sizes_cut_groups_and_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the test above would compare a thing with itself."""
+    run = specialization.Run(model=SWITCH, task=CLUSTER_TASK, trials=5, **CLUSTERS)
+    cuts = set()
+    for hand in HANDS:
+        monkeypatch.setattr(learners, "_NUMBERS_AT_ONCE", hand)
+        trials, size = learners.block_size(run, 600)
+        cuts.add((min(trials, 5), -(-600 // size)))
+    assert cuts == {(1, 3), (1, 1), (2, 1), (5, 1)}  # trials in a group, and their blocks
+
+
+@each(OF_TOKENS)
+def test_groups_of_trials_and_portions_of_samples_do_not_show(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = case.snapshots(trials=3, test_samples=40)
+    assert isinstance(case.model, TokenMoE)
+    wide = case.model.width(TOKEN_TASK.tokens, TOKEN_TASK.patterns) if case.model.routing == "expert-choice" else 4
+    for trials, samples in ((1, 3), (2, 1), (3, 30)):
+        monkeypatch.setattr(learner, "_NUMBERS_AT_ONCE", trials * 8 * wide * 8)
+        monkeypatch.setattr(learner, "_DRAWN_AT_ONCE", samples * trials * 15)
+        monkeypatch.setattr(measures, "_AT_ONCE", samples * 8 * wide)
+        assert learner.group_size(case.model, TOKEN_TASK, 8, torch.device("cpu")) == trials
+        for found, whole in zip(case.snapshots(trials=3, test_samples=40), wanted, strict=True):
+            compare(found, slice(0, 3), whole)
+
+
+@each({name: OF_MIXTURES[f"{name}, identity"] for name in MIXTURE_MODELS})
+def test_products_of_pairs_kept_or_not_do_not_show(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many trials together have no room for them."""
+    wanted = case.snapshots(trials=3)
+    monkeypatch.setattr(em, "_MOST_PAIRS", 10)
+    for found, whole in zip(case.snapshots(trials=3), wanted, strict=True):
+        compare(found, slice(0, 3), whole, 1e-7)
+
+
+def variants(model: Any) -> list[tuple[Any, int]]:
+    """Other settings that may share a batch with a model, and their N."""
+    changes: list[dict[str, Any]] = [{"learning_rate": 0.7}, {}]
+    if model.name != "cnn":
+        changes += [{"patches_per_expert": 1}, {"patches_per_expert": 6}, {"patches_per_expert": 4}]
+    if model.name == "joint":
+        changes += [{"experts": 6}, {"experts": 1, "patches_per_expert": 2}, {"experts": 4, "learning_rate": 9.0}]
+    return [(model.replace(**change), (20, 60, 44, 40)[i % 4]) for i, change in enumerate(changes)]
+
+
+@pytest.mark.parametrize("task", [PATTERNS, DIGITS], ids=["patterns", "digits"])
+@pytest.mark.parametrize("model", PATCH_MODELS.values(), ids=PATCH_MODELS.keys())
+def test_a_run_alone_is_the_run_in_a_batch_with_other_settings(model: Any, task: Any) -> None:
+    """Rows of one batch may differ in l, N, k and the learning rate."""
+    how = {**PATCHES, "epochs": 6, "record_every": 1000, "precision": "float64"}
+    mine = patch_routing.Run(model=model, task=task, first_trial=2, **how)
+    others = [mine.replace(model=other, samples=samples, trials=2, first_trial=0) for other, samples in variants(model)]
+    batch, begin = [*others[:2], mine, *others[2:]], 0
+    together = final(patch_routing.train_batch(batch))
+    for run in batch:
+        compare(together, slice(begin, begin + run.trials), final(patch_routing.train_batch([run])))
+        begin += run.trials
+    assert begin == together.trials
+
+
+@pytest.mark.parametrize("routing", TOKEN_MODELS)
+def test_a_trial_is_pruned_and_fine_tuned_the_same_alone(routing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores, statistics, which experts are kept and what accuracy is left, in groups of one and of five."""
+    how = {"model": TOKEN_MODELS[routing], "task": TOKEN_TASK, "start": STARTS["planted"], "precision": "float64"}
+    among = fine_tune(pruning.Run(trials=5, **how, **TOKENS))
+    monkeypatch.setattr(learner, "_NUMBERS_AT_ONCE", 1)
+    alone = fine_tune(pruning.Run(trials=1, first_trial=3, **how, **TOKENS))
+    close = {"rtol": 1e-9, "atol": 1e-12}
+    for criterion in CRITERIA:
+        torch.testing.assert_close(among.scores(criterion)[3:4], alone.scores(criterion), **close)
+        for share, steps in ((0.3, 0), (0.6, 4)):
+            kept, mine = among.kept(criterion, share), alone.kept(criterion, share)
+            assert torch.equal(kept[3:4], mine)
+            assert float(among.accuracy(kept, steps)[3]) == float(alone.accuracy(mine, steps)[0])
+            whole, single = among.tuned(kept, steps), alone.tuned(mine, steps)
+            torch.testing.assert_close(whole.neurons[3:4], single.neurons, **close)
+            torch.testing.assert_close(whole.routers[3:4], single.routers, **close)
+
+
+# --- the same draws for models that are compared ----------------------------------------------------------------------
+
+
+def first(case: Case, **changes: Any) -> Snapshot:
+    return next(case.train(case.model.replace(**changes), case.task, trials=2, precision="float64", **case.settings))
+
+
+def test_models_of_patches_start_from_the_same_data() -> None:
+    joint, separate, cnn = (first(OF_PATCHES[f"{name}, patterns"])["example_patches"] for name in PATCH_MODELS)
+    assert np.array_equal(joint, separate) and np.array_equal(joint, cnn)
+
+
+def test_mixtures_of_clusters_start_from_the_same_data_and_filters() -> None:
+    """Expert m and filter j are those of every larger mixture."""
+    case = OF_CLUSTERS["paper"]
+    cubic, linear, large, more = (
+        first(case, **change) for change in ({}, {"activation": "linear"}, {"experts": 7}, {"filters": 9})
+    )
+    np.testing.assert_array_equal(cubic["expert_feature"], linear["expert_feature"])
+    np.testing.assert_array_equal(cubic["dispatch"].sum(2), linear["dispatch"].sum(2))
+    np.testing.assert_array_equal(large["expert_feature"][:, :4], cubic["expert_feature"])
+    assert (more["expert_feature"] >= cubic["expert_feature"]).all()  # the first four filters, and five more
+
+
+@pytest.mark.parametrize("start", ["planted", "random"])
+def test_routings_and_losses_of_tokens_start_from_the_same_weights(start: str) -> None:
+    case = OF_TOKENS[f"expert-choice, {start}"]
+    wanted = first(case)
+    for other in (first(OF_TOKENS[f"token-choice, {start}"]), first(case, loss="hinge")):
+        np.testing.assert_array_equal(wanted["router_norm"], other["router_norm"])
+        np.testing.assert_array_equal(wanted["own_sum"], other["own_sum"])
+
+
+def test_many_patterns_do_not_fill_the_memory() -> None:
+    """Counts are as many numbers as there are patterns, whatever the number of tokens."""
+    task, model = TokenTask(patterns=20_000, tokens=2), TokenMoE(experts=2, neurons=1, top=1)
+    run = pruning.Run(model=model, task=task, start=RandomStart(), trials=1, batch=1, device="cpu")
+    weights = learner.start_weights(run, [0], torch.device("cpu"), torch.float32)
+    step = learner.Learner(weights, model, task, trials=[0], seed=0, batch=1)
+    step.advance(30)
+    assert sum(held.numel() for held in step._scratch._held.values()) < 10**6
