@@ -230,7 +230,7 @@ def test_mps_must_be_there():
 
 def test_nothing_can_be_changed_afterwards():
     with pytest.raises(
-        ConfigError, match=r"^a TokenMoE cannot be changed, make another with .replace\(top=\.\.\.\): got top=3"
+        ConfigError, match=r"^a TokenMoE is immutable; make a copy with .replace\(top=\.\.\.\): got top=3"
     ):
         TokenMoE().top = 3
 
