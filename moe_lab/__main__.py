@@ -1,4 +1,4 @@
-"""`python -m moe_lab` is `moe-lab`."""
+"""Runs the `moe-lab` command as `python -m moe_lab`."""
 
 from moe_lab.cli import main
 

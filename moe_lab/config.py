@@ -1,6 +1,6 @@
-"""A parameter's symbol, bounds and meaning, declared once.
+"""Configs: immutable sets of parameters, each with a symbol, bounds and a meaning, declared once with `knob`.
 
-Sliders, CLI help, the glossary and every error sentence read the declarations made here with `knob`.
+Sliders, CLI help, the glossary and error messages are generated from these declarations.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Precision = Literal["float32", "float64"]
 
 
 class ConfigError(ValueError):
-    """A Config was given values that break a rule. The message is a sentence a rule, with the values received."""
+    """A Config was given invalid values. The message has one sentence per violated rule, with the values received."""
 
 
 @dataclass(frozen=True)
@@ -69,30 +69,30 @@ def knob(
     """Declares a parameter of a `Config`.
 
     Args:
-      default: its value when none is given.
-      symbol: the paper's symbol, as "l".
-      meaning: a few words that follow the symbol on a slider.
+      default: the default value.
+      symbol: the paper's symbol, such as "l".
+      meaning: a few words, shown after the symbol on a slider.
       ge, le, gt, lt: bounds (>=, <=, >, <).
-      unit: what it is measured in; empty for counts and ratios.
-      slider: (low, high, step) to offer live, inside the bounds.
-      choices: the allowed values, where they are few.
+      unit: the unit of measurement; empty for counts and ratios.
+      slider: (low, high, step) of its slider, within the bounds.
+      choices: the allowed values, if they can be listed.
     """
     about: dict[str, Any] = {"symbol": symbol, "unit": unit, "slider": slider, "choices": choices}
     return Field(default, description=meaning, ge=ge, le=le, gt=gt, lt=lt, json_schema_extra={"knob": about})
 
 
 def require(holds: bool, rule: str, **received: Any) -> None:
-    """Raises a ValueError that states the rule and the values received, unless the rule holds."""
+    """Raises a ValueError with the rule and the values received unless the condition holds."""
     if not holds:
         values = ", ".join(f"{name}={value!r}" for name, value in received.items())
         raise ValueError(f"{rule}: got {values}")
 
 
 class Config(BaseModel):
-    """An immutable set of declared parameters, checked when it is made.
+    """An immutable set of declared parameters, validated on construction.
 
     Raises:
-      ConfigError: a value breaks its bounds, a name is unknown, or a cross-check fails.
+      ConfigError: a value is out of bounds, a name is unknown, or a cross-check fails.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
@@ -106,25 +106,25 @@ class Config(BaseModel):
 
     def __setattr__(self, name: str, value: Any) -> None:
         kind = type(self).__name__
-        raise ConfigError(f"a {kind} cannot be changed, make another with .replace({name}=...): got {name}={value!r}")
+        raise ConfigError(f"a {kind} is immutable; make a copy with .replace({name}=...): got {name}={value!r}")
 
     @classmethod
     def knobs(cls) -> dict[str, Knob]:
-        """The declared parameters by name, in the order of declaration."""
+        """Returns the declared parameters by name, in the order of declaration."""
         return {name: _knob_of(name, field) for name, field in cls.model_fields.items() if _about(field) is not None}
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some values changed, checked like a new one."""
+        """Returns a copy with some values changed, validated like a new Config."""
         return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})
 
     def code(self) -> str:
-        """The Python expression that makes this Config, naming only what differs from the defaults."""
-        given = (
+        """Returns a Python expression for this Config, with the parameters that differ from their defaults."""
+        arguments = (
             f"{name}={_code(value)}"
             for name, field in type(self).model_fields.items()
             if (value := getattr(self, name)) != field.default
         )
-        return f"{type(self).__name__}({', '.join(given)})"
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
 
 class RunConfig(Config):
@@ -177,7 +177,7 @@ class RunConfig(Config):
 
 
 def _code(value: Any) -> str:
-    """The value as a reader would type it: a path as text."""
+    """Returns the value as Python code, a path as a string."""
     if isinstance(value, Config):
         return value.code()
     return repr(str(value) if isinstance(value, PurePath) else value)
@@ -209,8 +209,9 @@ def _knob_of(name: str, field: Any) -> Knob:
 
 
 _WHOLE, _NUMBER = ("a whole number", "whole numbers"), ("a number", "numbers")
-_TRUTH, _SEQUENCE = ("True or False", "True or False"), ("a sequence of values", "sequences")
-_KINDS = {
+_BOOL, _SEQUENCE = ("True or False", "True or False"), ("a sequence of values", "sequences")
+# Singular and plural of the type that a pydantic error asks for:
+_TYPES = {
     "int_from_float": _WHOLE,
     "int_parsing": _WHOLE,
     "int_parsing_size": _WHOLE,
@@ -218,15 +219,15 @@ _KINDS = {
     "float_parsing": _NUMBER,
     "float_type": _NUMBER,
     "string_type": ("text", "texts"),
-    "bool_type": _TRUTH,
-    "bool_parsing": _TRUTH,
+    "bool_type": _BOOL,
+    "bool_parsing": _BOOL,
     "tuple_type": _SEQUENCE,
     "list_type": _SEQUENCE,
     "path_type": ("a path", "paths"),
     "string_unicode": ("text that can be written as Unicode", "texts that can be written as Unicode"),
 }
-_NO_TEXT = {bool: "bool_type", int: "int_type", float: "float_type"}
-_RULES = {
+_NOT_STRING = {bool: "bool_type", int: "int_type", float: "float_type"}
+_BOUNDS = {
     "greater_than_equal": ("at least", "ge"),
     "greater_than": ("greater than", "gt"),
     "less_than_equal": ("at most", "le"),
@@ -235,36 +236,43 @@ _RULES = {
 
 
 def _sentence(cls: type[Config], problem: ErrorDetails) -> str:
-    """One clear sentence for one pydantic problem: the rule and the value received."""
+    """Returns one sentence for a pydantic error: the rule and the value received."""
     kind, context = problem["type"], problem.get("ctx") or {}
     if kind == "value_error":
         return str(context.get("error", problem["msg"]))
     name = str(problem["loc"][0]) if problem["loc"] else cls.__name__
-    knobs = cls.knobs()
     if kind == "extra_forbidden":
         return f"{cls.__name__} has no parameter {name!r}: it takes {', '.join(cls.model_fields)}"
-    title = knobs[name].title if name in knobs else name
-    short = knobs[name].symbol if name in knobs and knobs[name].symbol else name
-    value = problem["input"]
+    declared = cls.knobs().get(name)
+    title, symbol = (declared.title, declared.symbol or name) if declared else (name, name)
     annotation = cls.model_fields[name].annotation if name in cls.model_fields else None
-    if kind == "string_unicode":  # pydantic reads text before it asks whether text is wanted
-        kind = next((_NO_TEXT[one] for one in (annotation, *get_args(annotation)) if one in _NO_TEXT), kind)
-    if kind in _RULES:
-        words, key = _RULES[kind]
-        rule = f"must be {words} {context[key]:g}"
-    elif kind == "finite_number" or (isinstance(value, float) and not math.isfinite(value)):
-        rule = "must be a finite number"
-    elif kind in _KINDS:
-        one, many = _KINDS[kind]
-        rule = f"must be {one}" if len(problem["loc"]) == 1 else f"must hold {many} only"
-    elif kind in ("literal_error", "enum"):
-        rule = f"must be one of {context['expected']}"
-    elif kind in ("model_type", "model_attributes_type"):
-        rule = "must be " + " or ".join(kind.__name__ for kind in get_args(annotation) or (annotation,) if kind)
-    elif kind in ("missing", "too_long") and get_origin(annotation) is tuple and Ellipsis not in get_args(annotation):
-        rule = f"must hold {len(get_args(annotation))} values"  # pydantic counts the places that are missing
-    elif kind == "missing":
+    if kind == "missing" and not _is_fixed_tuple(annotation):
         return f"{cls.__name__} needs {title}"
-    else:
-        rule = f"is not valid ({problem['msg']})"
-    return f"{title} {rule}: got {short}={value!r}"
+    return f"{title} {_rule(problem, annotation)}: got {symbol}={problem['input']!r}"
+
+
+def _rule(problem: ErrorDetails, annotation: Any) -> str:
+    """Returns the rule that a value with this annotation violates, such as "must be at least 1"."""
+    kind, value, context = problem["type"], problem["input"], problem.get("ctx") or {}
+    if kind == "string_unicode":  # pydantic reports the encoding even if the parameter is not a string
+        types = (annotation, *get_args(annotation))
+        kind = next((_NOT_STRING[accepted] for accepted in types if accepted in _NOT_STRING), kind)
+    if kind in _BOUNDS:
+        words, key = _BOUNDS[kind]
+        return f"must be {words} {context[key]:g}"
+    if kind == "finite_number" or (isinstance(value, float) and not math.isfinite(value)):
+        return "must be a finite number"
+    if kind in _TYPES:
+        singular, plural = _TYPES[kind]
+        return f"must be {singular}" if len(problem["loc"]) == 1 else f"must hold {plural} only"
+    if kind in ("literal_error", "enum"):
+        return f"must be one of {context['expected']}"
+    if kind in ("model_type", "model_attributes_type"):
+        return "must be " + " or ".join(accepted.__name__ for accepted in get_args(annotation) or (annotation,))
+    if kind in ("missing", "too_long") and _is_fixed_tuple(annotation):
+        return f"must hold {len(get_args(annotation))} values"
+    return f"is not valid ({problem['msg']})"
+
+
+def _is_fixed_tuple(annotation: Any) -> bool:
+    return get_origin(annotation) is tuple and Ellipsis not in get_args(annotation)

@@ -108,8 +108,8 @@ def test_the_mask_is_no_part_of_the_gradient() -> None:
         (5, r"count must be between 1 and the number of scores \(n\): got count=5, n=4"),
         (torch.tensor([1, 5]), "got count=5, n=4"),
         (torch.tensor([0, 3]), "got count=0, n=4"),
-        (torch.tensor([1, 2, 3]), r"one whole number, or one for each trial: got count=\(3,\), scores=\(2, 4\)"),
-        (torch.tensor([1.0, 2.0]), "one whole number, or one for each trial"),
+        (torch.tensor([1, 2, 3]), r"one whole number, or one per trial: got count=\(3,\), scores=\(2, 4\)"),
+        (torch.tensor([1.0, 2.0]), "one whole number, or one per trial"),
     ],
 )
 def test_wrong_counts_are_named(count: int | torch.Tensor, sentence: str) -> None:

@@ -20,7 +20,7 @@ from moe_lab.origins import listed
 from moe_lab.recovery.data import Inputs, MixtureTask
 from moe_lab.recovery.em import Moments, State, em, gate_newton, posterior
 from moe_lab.recovery.gridlock.recipes import Figure
-from moe_lab.recovery.gridlock.run import JointEM, Method, Run, Spectral
+from moe_lab.recovery.gridlock.run import JointEM, Run, Spectral
 from moe_lab.recovery.gridlock.spectral import find_regressors, power_starts
 from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.tensor import RankError
