@@ -1,8 +1,8 @@
-"""Figures 6 and 10 in kind: what pruning saves of one layer's operations, memory and inference time."""
+"""Operations, memory and inference time of one pruned layer, like figures 6 and 10 of pruning2024."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import xarray as xr
 
 from moe_lab.config import require
 from moe_lab.grid import checked_axes
+from moe_lab.origins import listed
 from moe_lab.pruning.layer import Layer, counted_operations, inference_seconds, operations
 from moe_lab.pruning.model import TokenMoE
 from moe_lab.pruning.recipes import ROUTINGS, attrs, variable
@@ -35,80 +36,38 @@ def efficiency(
     repeats: int = 7,
     device: str = "cpu",
 ) -> xr.Dataset:
-    """Figures 6 and 10 in kind: operations, memory and inference time of a pruned layer against rho, for both routings.
+    """Measures operations, memory and inference time of a pruned layer against rho, like figures 6 and 10.
 
-    The layers are untrained, for what they cost does not depend on what they know, and so large that their time goes
-    into products of matrices. Those of pruned experts are not there any more. With k l = n l', as by default, the two
-    routings of the unpruned layer bring equally many tokens to experts.
+    The layers are untrained, because their costs do not depend on their weights, and so large that matrix products
+    dominate their time. Pruned experts are removed from memory. With k l = n l', as by default, the unpruned layers of
+    both routings process equally many (token, expert) pairs.
 
-    Departs from the paper: one layer alone, where it has vision models, the rest of which pruning leaves as it is.
+    Departs from the paper: a single layer instead of whole vision models, most of which pruning leaves as it is.
 
     Args:
-      rho: the share of each group of experts that goes, one value or several; the unpruned layer is always measured.
+      rho: share of each group of experts that is pruned, one value or several; the unpruned layer is always measured.
       routings: "expert-choice", "token-choice" or both.
       seed: of the weights and samples.
       experts, neurons, dimension, tokens: k, m, d and n.
       kept_tokens: l of expert-choice.
       picked_experts: l of token-choice.
       samples: in a batch.
-      repeats: measurements of each time, the layers in turn.
+      repeats: how often each time is measured; the layers take turns.
       device: where to compute; one thread is used on a CPU.
 
     Returns:
-      over (routing, rho): operations of a sample by formula, counted_operations of a sample by torch's counter,
-      parameters and bytes; seconds(routing, rho, repeat) of a batch; experts_kept(rho) and pruned_share(rho); and over
-      (quantity, routing): slope, how fast a quantity's share of the unpruned layer's falls with pruned_share (-1: in
-      proportion), and r_squared of that straight line. Seconds are measured, and never quite the same again.
+      over (routing, rho): operations per sample by formula, counted_operations per sample by torch's counter,
+      parameters and bytes; seconds(routing, rho, repeat) per batch; experts_kept(rho) and pruned_share(rho); and over
+      (quantity, routing): slope, the change of a quantity (as a share of the unpruned layer's) per pruned_share (-1: in
+      proportion), and r_squared of that linear fit. Seconds are measured and vary from call to call.
 
     Raises:
-      ValueError: a wrong value, before anything is measured.
-      RuntimeError: the device is not there.
+      ValueError: a value is out of bounds, before anything is measured.
+      RuntimeError: the device is not present.
     """
-    several = [routings] if isinstance(routings, str) else list(routings)
     shares = [0.0, *(float(share) for share in np.atleast_1d(rho) if share != 0)]
-    axes = checked_axes({"routing": several, "rho": shares})
-    for routing in several:
-        require(routing in ROUTINGS, "routing must be 'expert-choice' or 'token-choice'", routing=routing)
-    rules = {"dimension": dimension, "tokens": tokens, "samples": samples, "repeats": repeats}
-    for name, value in rules.items():
-        require(isinstance(value, int) and value >= 1, f"{name} must be a whole number, at least 1", **{name: value})
-    models = [
-        TokenMoE(
-            experts=experts,
-            neurons=neurons,
-            routing=routing,
-            top=kept_tokens if routing == "expert-choice" else picked_experts,
-        )
-        for routing in several
-    ]
-    rule = "kept_tokens (l) must be at most tokens (n)"
-    require("expert-choice" not in several or kept_tokens <= tokens, rule, l=kept_tokens, n=tokens)
-    kept = [experts - sum(pruned_counts(share, (experts // 2, experts // 2))) for share in axes["rho"]]
-    where = choose_device(device)
-    drawn = stream(seed, 0, "layer/tokens").standard_normal((samples, tokens, dimension))
-    batch = torch.as_tensor(drawn, dtype=torch.float32, device=where)
-    with threads_for(0, where):
-        found = [_measured(model, kept, batch, seed, repeats) for model in models]
-    across = ("routing", "rho")
-    data = xr.Dataset(
-        {
-            "operations": variable(across, _of(found, "operations"), "of a sample, by formula", "FLOP"),
-            "counted_operations": variable(across, _of(found, "counted"), "of a sample, by torch's counter", "FLOP"),
-            "parameters": variable(across, _of(found, "parameters"), "numbers in routers and neurons"),
-            "bytes": variable(across, _of(found, "bytes"), "memory of all that the layer holds", "byte"),
-            "seconds": variable((*across, "repeat"), _of(found, "seconds"), f"for a batch of {samples}", "s"),
-            "experts_kept": variable(("rho",), kept, "experts that stay"),
-            "pruned_share": variable(("rho",), 1 - np.array(kept) / experts, "share of experts that go"),
-        },
-        coords={**{name: (name, values) for name, values in axes.items()}, "repeat": np.arange(repeats)},
-    )
-    data["rho"].attrs = {"long_name": "share of each group of experts that is pruned, rounded down to whole experts"}
-    slope, straight = _lines(data)
-    data["slope"] = slope.assign_attrs(
-        long_name="change of the share of the unpruned layer's, per share of experts pruned"
-    )
-    data["r_squared"] = straight.assign_attrs(long_name="how straight the quantity falls; 1: exactly")
-    own = {
+    axes = checked_axes({"routing": listed(routings), "rho": shares})
+    sizes = {
         "experts": experts,
         "neurons": neurons,
         "dimension": dimension,
@@ -117,51 +76,101 @@ def efficiency(
         "picked_experts": picked_experts,
         "samples": samples,
         "repeats": repeats,
-        "device": device,
     }
-    arguments = {"rho": tuple(axes["rho"]), "routings": tuple(several), "seed": seed, **own}
+    models = _models(axes["routing"], sizes)
+    kept = [experts - sum(pruned_counts(share, (experts // 2, experts // 2))) for share in axes["rho"]]
+    torch_device = choose_device(device)
+    values = stream(seed, 0, "layer/tokens").standard_normal((samples, tokens, dimension))
+    batch = torch.as_tensor(values, dtype=torch.float32, device=torch_device)
+    with threads_for(0, torch_device):
+        costs = [_costs(model, kept, batch, seed, repeats) for model in models]
+    data = _dataset(costs, axes, np.array(kept), sizes)
+    own = {**sizes, "device": device}
+    arguments = {"rho": tuple(axes["rho"]), "routings": tuple(axes["routing"]), "seed": seed, **own}
     data.attrs = attrs("figure 6", "efficiency", arguments, own, seed, device)
     return data
 
 
-def relative(data: xr.Dataset, quantity: str) -> xr.DataArray:
-    """A quantity of `efficiency` as a share of the unpruned layer's, (routing, rho); of seconds the median."""
-    values = data[quantity].median("repeat") if "repeat" in data[quantity].dims else data[quantity]
-    return values / values.sel(rho=0.0, drop=True)
+def _models(routings: Sequence[str], sizes: Mapping[str, int]) -> list[TokenMoE]:
+    """Returns the model of each routing, after checking the arguments of `efficiency`."""
+    for routing in routings:
+        require(routing in ROUTINGS, "routing must be 'expert-choice' or 'token-choice'", routing=routing)
+    for name in ("dimension", "tokens", "samples", "repeats"):
+        value = sizes[name]
+        require(isinstance(value, int) and value >= 1, f"{name} must be a whole number, at least 1", **{name: value})
+    top = {"expert-choice": sizes["kept_tokens"], "token-choice": sizes["picked_experts"]}
+    models = [
+        TokenMoE(experts=sizes["experts"], neurons=sizes["neurons"], routing=routing, top=top[routing])
+        for routing in routings
+    ]
+    possible = "expert-choice" not in routings or sizes["kept_tokens"] <= sizes["tokens"]
+    require(possible, "kept_tokens (l) must be at most tokens (n)", l=sizes["kept_tokens"], n=sizes["tokens"])
+    return models
 
 
-def _measured(model: TokenMoE, kept: Sequence[int], batch: torch.Tensor, seed: int, repeats: int) -> dict[str, Any]:
-    """What layers with so many experts cost."""
-    layers = [Layer.random(model, batch.shape[2], kept=count, seed=seed).to(batch.device) for count in kept]
-    meetings = [float(layer.received(batch).sum()) / len(batch) for layer in layers]
-    sizes = {"tokens": batch.shape[1], "dimension": batch.shape[2]}
+def _costs(model: TokenMoE, kept: Sequence[int], batch: torch.Tensor, seed: int, repeats: int) -> dict[str, Any]:
+    """Measures one layer for each number of kept experts."""
+    layers = [Layer.random(model, batch.shape[2], kept=experts, seed=seed).to(batch.device) for experts in kept]
+    pairs = [float(layer.received(batch).sum()) / len(batch) for layer in layers]
+    shape = {"tokens": batch.shape[1], "dimension": batch.shape[2]}
     return {
         "operations": [
-            operations(model, experts=count, received=pairs, **sizes)
-            for count, pairs in zip(kept, meetings, strict=True)
+            operations(model, experts=experts, received=received, **shape)
+            for experts, received in zip(kept, pairs, strict=True)
         ],
-        "counted": [counted_operations(layer, batch) for layer in layers],
+        "counted_operations": [counted_operations(layer, batch) for layer in layers],
         "parameters": [layer.parameter_count for layer in layers],
         "bytes": [layer.bytes for layer in layers],
         "seconds": inference_seconds(layers, batch, repeats),
     }
 
 
-def _lines(data: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
-    """Slope and r squared of a straight line through each quantity; NaN where nothing was pruned."""
+def _dataset(
+    costs: Sequence[dict[str, Any]], axes: Mapping[str, list[Any]], kept: np.ndarray, sizes: Mapping[str, int]
+) -> xr.Dataset:
+    """Collects the measured costs, with the slope of each."""
+
+    def measured(name: str, meaning: str, units: str = "", dims: tuple[str, ...] = ()) -> xr.Variable:
+        values = np.array([of_routing[name] for of_routing in costs])
+        return variable(("routing", "rho", *dims), values, meaning, units)
+
+    data = xr.Dataset(
+        {
+            "operations": measured("operations", "per sample, by formula", "FLOP"),
+            "counted_operations": measured("counted_operations", "per sample, by torch's counter", "FLOP"),
+            "parameters": measured("parameters", "parameters of routers and neurons"),
+            "bytes": measured("bytes", "memory of the layer's parameters and buffers", "byte"),
+            "seconds": measured("seconds", f"per batch of {sizes['samples']}", "s", ("repeat",)),
+            "experts_kept": variable(("rho",), kept, "experts kept"),
+            "pruned_share": variable(("rho",), 1 - kept / sizes["experts"], "share of experts pruned"),
+        },
+        coords={**{name: (name, values) for name, values in axes.items()}, "repeat": np.arange(sizes["repeats"])},
+    )
+    data["rho"].attrs = {"long_name": "share of each group of experts that is pruned, rounded down to whole experts"}
+    slope, r_squared = _linear_fits(data)
+    meaning = "change of the quantity, as a share of the unpruned layer's, per share of experts pruned"
+    data["slope"] = slope.assign_attrs(long_name=meaning)
+    data["r_squared"] = r_squared.assign_attrs(long_name="r squared of the linear fit")
+    return data
+
+
+def relative(data: xr.Dataset, quantity: str) -> xr.DataArray:
+    """Returns a quantity of `efficiency` relative to the unpruned layer's, (routing, rho); for seconds, the median."""
+    values = data[quantity].median("repeat") if "repeat" in data[quantity].dims else data[quantity]
+    return values / values.sel(rho=0.0, drop=True)
+
+
+def _linear_fits(data: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
+    """Fits a line to each quantity and returns its slope and r squared; NaN if nothing was pruned."""
     share = data["pruned_share"].values
-    slope, straight = np.full((2, len(QUANTITIES), data.sizes["routing"]), np.nan)
+    slope, r_squared = np.full((2, len(QUANTITIES), data.sizes["routing"]), np.nan)
     for row, quantity in enumerate(QUANTITIES):
         for column, values in enumerate(relative(data, quantity).transpose("routing", "rho").values):
             if share.max() > 0:
                 line = np.polyfit(share, values, 1)
+                residual = ((values - np.polyval(line, share)) ** 2).sum()
                 slope[row, column] = line[0]
-                off = ((values - np.polyval(line, share)) ** 2).sum()
-                straight[row, column] = 1 - off / ((values - values.mean()) ** 2).sum()
+                r_squared[row, column] = 1 - residual / ((values - values.mean()) ** 2).sum()
     coords = {"quantity": list(QUANTITIES), "routing": data["routing"].values}
-    across = ("quantity", "routing")
-    return xr.DataArray(slope, coords, across), xr.DataArray(straight, coords, across)
-
-
-def _of(found: Sequence[dict[str, Any]], name: str) -> np.ndarray:
-    return np.array([one[name] for one in found])
+    dims = ("quantity", "routing")
+    return xr.DataArray(slope, coords, dims), xr.DataArray(r_squared, coords, dims)
