@@ -1,4 +1,4 @@
-"""Pruning (pruning2024): experts whose routers did not grow in fine-tuning can go, and the accuracy stays."""
+"""Pruning (pruning2024): experts whose routers did not grow in fine-tuning can be removed without losing accuracy."""
 
 from moe_lab.pruning.checkpoints import FineTuned, fine_tune
 from moe_lab.pruning.data import Samples, TokenTask

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from moe_lab.config import require
-from moe_lab.pruning.criteria import Criterion, Scores, Statistics, count, scores_of
+from moe_lab.pruning.criteria import Criterion, Scores, Statistics, routing_statistics, scores_of
 from moe_lab.pruning.data import Samples
 from moe_lab.pruning.learner import Learner, group_size
 from moe_lab.pruning.measures import Evaluation, evaluate
@@ -81,7 +81,7 @@ class FineTuned:
         run = self.run
         samples = self.samples("validation", self.validation_samples)
         with threads_for(0, samples.labels.device):
-            return count(self.after, samples, run.model, run.task, trials=run.trial_numbers, seed=run.seed)
+            return routing_statistics(self.after, samples, run.model, run.task, trials=run.trial_numbers, seed=run.seed)
 
     def evaluate(self, weights: Weights) -> Evaluation:
         """What weights, pruned or not, make of the test samples."""
@@ -121,7 +121,10 @@ class FineTuned:
         Raises:
           ValueError: kept is of another shape; steps is negative; as for `select.pruned`.
         """
-        rule, shape = "kept must say for each expert of each trial whether it stays", tuple(self.after.experts.shape)
+        rule, shape = (
+            "kept must state for each expert of each trial whether it stays",
+            tuple(self.after.experts.shape),
+        )
         require(kept.shape == shape, rule, kept=tuple(kept.shape), experts=shape)
         if steps and self.run.model.coupled:
             evaluation = self.evaluate(self.tuned(kept, steps))

@@ -1,7 +1,7 @@
-"""Which experts matter: criteria, each a function of the layer before and after fine-tuning and of what was counted.
+"""Pruning criteria: functions of the layer before and after fine-tuning and of its routing statistics.
 
-A criterion gives every expert a score; those with the largest scores are kept. All of them can be had by name from
-`CRITERIA`, and any other function of the same three arguments can be used in their place.
+A criterion scores every expert, and the experts with the largest scores are kept. `CRITERIA` lists them by name; any
+other function of the same three arguments can be used instead.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from moe_lab.config import require
@@ -25,13 +25,13 @@ Scores = Float[Tensor, "T k"]
 
 @dataclass(frozen=True)
 class Statistics:
-    """What is counted of the fine-tuned layer on validation samples, for criteria that need more than weights.
+    """Routing statistics of the fine-tuned layer on validation samples, for criteria that need more than weights.
 
     Attributes:
-      received: (T, k) the share of all tokens that the expert receives; l/n for everyone where experts choose.
-      top1: (T, k) the share of all tokens whose largest gate is the expert's (Koishekenov et al., 2023).
-      confidence: (T, k) the mean gate of these tokens, 0 where there are none.
-      chance: (T, k) uniform random numbers, for the baseline.
+      received: (T, k) the share of all tokens that the expert receives; l/n for every expert in expert-choice routing.
+      top1: (T, k) the share of all tokens whose largest gate belongs to the expert (Koishekenov et al., 2023).
+      confidence: (T, k) the mean gate of these tokens, 0 if there are none.
+      chance: (T, k) uniform random numbers, for the random baseline.
     """
 
     received: Scores
@@ -44,51 +44,51 @@ Criterion = Callable[[Weights, Weights, Statistics], Scores]
 
 
 class UndefinedCriterionError(ValueError):
-    """A criterion cannot tell experts apart, because what it measures is the same for all."""
+    """Raised when a criterion cannot rank the experts because its value is the same for all of them."""
 
 
 def router_norm_change(before: Weights, after: Weights, statistics: Statistics) -> Scores:
-    """Delta_s = |w_s after| - |w_s before|: a difference of norms, with its sign (section 3.2).
+    """Computes Delta_s = |w_s after| - |w_s before|, the signed change of the router norm (section 3.2).
 
     Raises:
-      UndefinedCriterionError: no router of a trial has moved, as with l=1, where the only gate is 1 and has no slope.
+      UndefinedCriterionError: no router of some trial has moved, as with l=1, where the only gate is constant.
     """
     _check_routers_moved(before, after)
     return _norm(after.own_routers) - _norm(before.own_routers)
 
 
 def router_difference_norm(before: Weights, after: Weights, statistics: Statistics) -> Scores:
-    """|w_s after - w_s before|. Another thing than Delta_s: it is large for a router that turns and does not grow.
+    """Computes |w_s after - w_s before|. Unlike Delta_s, it is large for a router that turns without growing.
 
     Raises:
-      UndefinedCriterionError: no router of a trial has moved.
+      UndefinedCriterionError: no router of some trial has moved.
     """
     _check_routers_moved(before, after)
     return _norm(after.own_routers - before.own_routers)
 
 
 def random(before: Weights, after: Weights, statistics: Statistics) -> Scores:
-    """Chance: the baseline of figure 4a."""
+    """Returns random scores, the baseline of figure 4a."""
     return statistics.chance
 
 
 def importance_score(before: Weights, after: Weights, statistics: Statistics) -> Scores:
-    """top1(s) conf(s): share of tokens received as their top-1 expert, times their mean gate (section 5.2.1, I)."""
+    """Computes top1(s) conf(s), the share of tokens with this top-1 expert times their mean gate (section 5.2.1, I)."""
     return statistics.top1 * statistics.confidence
 
 
 def router_magnitude(before: Weights, after: Weights, statistics: Statistics) -> Scores:
-    """|w_s after| (section 5.2.1, II)."""
+    """Computes |w_s after| (section 5.2.1, II)."""
     return _norm(after.own_routers)
 
 
 def neuron_magnitude(before: Weights, after: Weights, statistics: Statistics) -> Scores:
-    """The mean length of the expert's neurons after fine-tuning (section 5.2.1, III)."""
+    """Computes the mean norm of the expert's neurons after fine-tuning (section 5.2.1, III)."""
     return _neuron_norms(after)
 
 
 def neuron_magnitude_change(before: Weights, after: Weights, statistics: Statistics) -> Scores:
-    """The mean change of the length of the expert's neurons (section 5.2.1, IV)."""
+    """Computes the mean change of the norm of the expert's neurons (section 5.2.1, IV)."""
     return _neuron_norms(after) - _neuron_norms(before)
 
 
@@ -104,47 +104,47 @@ CRITERIA: dict[str, Criterion] = {
 
 
 def criterion_of(name: str) -> Criterion:
-    """The criterion behind a name.
+    """Returns the criterion of this name.
 
     Raises:
-      ValueError: there is none of this name.
+      ValueError: the name is unknown.
     """
     require(name in CRITERIA, f"a criterion must be one of {', '.join(CRITERIA)}", criterion=name)
     return CRITERIA[name]
 
 
 def scores_of(criterion: str | Criterion, before: Weights, after: Weights, statistics: Statistics) -> Scores:
-    """A criterion's scores, one an expert; a diverged trial's are NaN.
+    """Computes a criterion's score for each expert; those of a diverged trial are NaN.
 
     Raises:
-      ValueError: an unknown name, or two checkpoints that are not of one layer.
-      UndefinedCriterionError: the criterion cannot tell the experts of some trial apart.
+      ValueError: the name is unknown, or the checkpoints belong to different layers.
+      UndefinedCriterionError: the criterion cannot rank the experts of some trial.
     """
     rule = "the checkpoints before and after must be of one layer: the same trials, experts, neurons and patterns"
-    shapes = [(tuple(one.routers.shape), tuple(one.neurons.shape)) for one in (before, after)]
+    shapes = [(tuple(weights.routers.shape), tuple(weights.neurons.shape)) for weights in (before, after)]
     same = shapes[0] == shapes[1] and torch.equal(before.numbers, after.numbers)
     require(same, rule, before=shapes[0], after=shapes[1])
     return (criterion if callable(criterion) else criterion_of(criterion))(before, after, statistics)
 
 
-def count(
+def routing_statistics(
     weights: Weights, samples: Samples, model: TokenMoE, task: TokenTask, *, trials: Sequence[int], seed: int
 ) -> Statistics:
-    """Counts who receives which tokens of the samples.
+    """Computes how many tokens of the samples each expert receives, and with which gates.
 
-    Where several experts keep a token, its top-1 expert is the one that gives it the largest gate; a token that no
-    expert keeps counts for none.
+    If several experts keep a token, its top-1 expert is the one with the largest gate; a token that no expert keeps
+    has no top-1 expert.
 
     Args:
-      trials, seed: name the streams of the random criterion.
+      trials, seed: determine the random streams of the random criterion.
     """
     k = weights.experts.shape[1]
-    tally = [torch.zeros_like(weights.routers[:, :k, 0]) for _ in range(3)]
-    portion = max(1, 2**21 // (k * task.tokens * weights.trials))
-    for begin in range(0, len(samples), portion):
-        for sum_, part in zip(tally, _counted(weights, samples.only(begin, begin + portion), model), strict=True):
-            sum_ += part
-    received, top1, gates = tally
+    totals = [torch.zeros_like(weights.routers[:, :k, 0]) for _ in range(3)]
+    block = max(1, 2**21 // (k * task.tokens * weights.trials))
+    for begin in range(0, len(samples), block):
+        for total, part in zip(totals, _counts(weights, samples.only(begin, begin + block), model), strict=True):
+            total += part
+    received, top1, gates = totals
     tokens = len(samples) * task.tokens
     chance = np.stack([stream(seed, trial, "criterion/random").random(k) for trial in trials])
     return Statistics(
@@ -155,8 +155,8 @@ def count(
     )
 
 
-def _counted(weights: Weights, samples: Samples, model: TokenMoE) -> tuple[Scores, Scores, Scores]:
-    """(T, k) tokens received, tokens received as top-1, and the sum of the latter's gates."""
+def _counts(weights: Weights, samples: Samples, model: TokenMoE) -> tuple[Scores, Scores, Scores]:
+    """Returns, (T, k) each: tokens received, tokens received as top-1 expert, and the sum of the latter's gates."""
     routers, tokens = weights.routers, samples.tokens
     k = routers.shape[1]
     index = tokens[:, None].expand(-1, k, -1, -1)
@@ -166,20 +166,10 @@ def _counted(weights: Weights, samples: Samples, model: TokenMoE) -> tuple[Score
     else:
         mask, gates = (value.movedim(3, 1) for value in token_choice(scores.movedim(1, 3), model.top))
     largest, winner = gates.max(1)
-    numbers = torch.arange(k, device=winner.device)[:, None, None]
-    won = (winner[:, None] == numbers) & (largest > 0)[:, None]
-    return tuple(value.flatten(2).sum(2).to(gates.dtype) for value in (mask, won, gates * won))  # type: ignore[return-value]
-
-
-def separates(scores: Scores, important: Bool[Tensor, "T k"], signs: Float[Tensor, " k"]) -> Bool[Tensor, " T"]:
-    """Whether, within each group, every important expert scores above every other."""
-    parts = []
-    for sign in (1, -1):
-        mine = signs == sign
-        low = scores[:, mine].masked_fill(~important[:, mine], torch.inf).amin(1)
-        high = scores[:, mine].masked_fill(important[:, mine], -torch.inf).amax(1)
-        parts.append(low > high)
-    return parts[0] & parts[1]
+    experts = torch.arange(k, device=winner.device)[:, None, None]
+    is_top1 = (winner[:, None] == experts) & (largest > 0)[:, None]
+    received, top1, top1_gates = (value.flatten(2).sum(2).to(gates.dtype) for value in (mask, is_top1, gates * is_top1))
+    return received, top1, top1_gates
 
 
 def _norm(vectors: Tensor) -> Tensor:
@@ -191,10 +181,10 @@ def _neuron_norms(weights: Weights) -> Scores:
 
 
 def _check_routers_moved(before: Weights, after: Weights) -> None:
-    still = (before.routers == after.routers).flatten(1).all(1)
-    if bool(still.any()):
+    unmoved = (before.routers == after.routers).flatten(1).all(1)
+    if bool(unmoved.any()):
         raise UndefinedCriterionError(
-            "the change of the routers is undefined where no router has moved (with l=1 each gate is 1 whatever the "
-            "router says, so its gradient is 0; with eta_r=0 no router learns): choose l >= 2 and eta_r > 0; got "
-            f"trials {still.nonzero()[:, 0].tolist()}"
+            "the change of the routers is undefined where no router has moved (with l=1 each gate is 1 and "
+            "its gradient is 0; with eta_r=0 the routers do not learn): choose l >= 2 and eta_r > 0; got "
+            f"trials {unmoved.nonzero()[:, 0].tolist()}"
         )

@@ -1,8 +1,8 @@
 """Samples of orthonormal tokens, one of which decides the class (pruning2024, section 4.2).
 
-A sample holds n tokens drawn from d orthonormal patterns. Exactly one of them is task-specific: o_1 in class +1, o_2 in
-class -1. The others are irrelevant patterns q, drawn alike in both classes, with repetition. As the patterns are
-orthonormal, a token is fully told by its pattern's number, and a sample by how often each pattern occurs in it.
+A sample holds n tokens, each one of d orthonormal patterns. Exactly one of them is task-specific: o_1 in class +1, o_2
+in class -1. The others are irrelevant patterns q, sampled with replacement and alike in both classes. Because the
+patterns are orthonormal, a token is determined by its pattern's number, and a sample by the counts of its patterns.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from moe_lab.trials import stream
 
 @dataclass(frozen=True)
 class Samples:
-    """Drawn samples of some trials.
+    """Samples of some trials.
 
     Attributes:
       tokens: (trials, N, n) the number of each token's pattern.
       labels: (trials, N) y, -1 or +1.
-      patterns: d, how many patterns there are.
+      patterns: d, the number of patterns.
     """
 
     tokens: Int[Tensor, "trials N n"]
@@ -39,29 +39,29 @@ class Samples:
         return int(self.labels.shape[1])
 
     def counts(self, into: Tensor | None = None) -> Float[Tensor, "trials d N"]:
-        """How often each pattern occurs in each sample; sums to n over the patterns.
+        """Counts how often each pattern occurs in each sample; the counts of a sample sum to n.
 
         Args:
-          into: a tensor to write to, at least as large; fresh memory costs more than the counting.
+          into: a tensor to write to, at least as large, because allocating memory takes longer than counting.
         """
         trials, samples, _ = self.tokens.shape
         size = trials * self.patterns * samples
         counts = self.labels.new_zeros(size) if into is None else into.view(-1)[:size].zero_()
         rows = self.patterns * torch.arange(trials, device=self.tokens.device)[:, None, None] + self.tokens
-        places = rows.mul_(samples).add_(torch.arange(samples, device=rows.device)[:, None]).view(-1)
-        counts.scatter_add_(0, places, counts.new_ones(1).expand_as(places))
+        index = rows.mul_(samples).add_(torch.arange(samples, device=rows.device)[:, None]).view(-1)
+        counts.scatter_add_(0, index, counts.new_ones(1).expand_as(index))
         return counts.view(trials, self.patterns, samples)
 
     def only(self, begin: int, end: int) -> Samples:
-        """Samples begin ... end-1 of every trial."""
+        """Returns samples begin ... end-1 of every trial."""
         return Samples(self.tokens[:, begin:end], self.labels[:, begin:end], self.patterns)
 
 
 class TokenTask(Config):
-    """Which class: told by one of n tokens (pruning2024, section 4.2).
+    """Classification of samples by one of their n tokens (pruning2024, section 4.2).
 
-    Departs from the paper, which wants every irrelevant pattern to occur in a sample with probability O(1/d): its own
-    experiment has n=100 tokens of d=200 patterns, where each occurs with probability .4. Here n and d are free.
+    Departs from the paper: it assumes that every irrelevant pattern occurs in a sample with probability O(1/d), but its
+    own experiment has n=100 tokens of d=200 patterns, where each occurs with probability .4. Here n and d are free.
 
     Raises:
       ConfigError: a value is out of bounds, or the task's two patterns are not among the d.
@@ -86,12 +86,12 @@ class TokenTask(Config):
 
     @property
     def specific(self) -> tuple[int, int]:
-        """The numbers of the task-specific patterns o_1 and o_2."""
+        """The indices of the task-specific patterns o_1 and o_2."""
         return 2 * self.pair, 2 * self.pair + 1
 
     @property
     def irrelevant(self) -> np.ndarray:
-        """(d - 2,) the numbers of the irrelevant patterns."""
+        """(d - 2,) the indices of the irrelevant patterns."""
         return np.delete(np.arange(self.patterns), self.specific)
 
     @property
@@ -101,7 +101,7 @@ class TokenTask(Config):
         return weights / weights.sum()
 
     def vectors(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials d d"]:
-        """The patterns themselves, in the rows: a random orthonormal basis for every trial, in float64."""
+        """Returns the patterns as rows: a random orthonormal basis for every trial, in float64."""
         bases = []
         for trial in trials:
             gaussian = stream(seed, trial, "patterns").standard_normal((self.patterns, self.patterns))
@@ -119,7 +119,7 @@ class TokenTask(Config):
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> Samples:
-        """The first N samples of a split ("train", "post", "test", "validation", ...) for each of the trials.
+        """Returns the first N samples of a split ("train", "post", "test", "validation", ...) for each trial.
 
         Raises:
           ValueError: samples is less than 1, or there is no trial.
@@ -128,10 +128,10 @@ class TokenTask(Config):
 
 
 class SampleStream:
-    """Fresh samples, as many as are asked for: those of trial i do not depend on the other trials, nor on the portions.
+    """An endless stream of samples. Those of trial i depend neither on the other trials nor on the sizes of the calls.
 
     Args:
-      trials: whose samples; a trial that is named several times gets the same samples in each place.
+      trials: numbers of the trials; a trial that is listed several times gets the same samples each time.
 
     Raises:
       ValueError: there is no trial.
@@ -151,39 +151,39 @@ class SampleStream:
         self.task, self._device, self._dtype = task, device, dtype
         numbers = list(dict.fromkeys(trials))
         self._streams = [stream(seed, trial, f"{split}/tokens") for trial in numbers]
-        self._places = [numbers.index(trial) for trial in trials]
+        self._order = [numbers.index(trial) for trial in trials]
         self._irrelevant, self._specific = task.irrelevant, np.array(task.specific)
-        self._upto = None if task.zipf == 0 else task.frequencies.cumsum()
+        self._cumulative = None if task.zipf == 0 else task.frequencies.cumsum()
 
     def sample(self, samples: int) -> Samples:
-        """The next samples of every trial.
+        """Returns the next samples of every trial.
 
         Raises:
           ValueError: samples is less than 1.
         """
         require(samples >= 1, "samples (N) must be at least 1", N=samples)
-        drawn = [self._sample(one, samples) for one in self._streams]
-        tokens = torch.as_tensor(np.stack([tokens for tokens, _ in drawn]), device=self._device)
-        labels = torch.as_tensor(np.stack([labels for _, labels in drawn]), device=self._device, dtype=self._dtype)
-        if len(self._places) > len(drawn):
-            tokens, labels = tokens[self._places], labels[self._places]
+        parts = [self._sample(generator, samples) for generator in self._streams]
+        tokens = torch.as_tensor(np.stack([tokens for tokens, _ in parts]), device=self._device)
+        labels = torch.as_tensor(np.stack([labels for _, labels in parts]), device=self._device, dtype=self._dtype)
+        if len(self._order) > len(parts):
+            tokens, labels = tokens[self._order], labels[self._order]
         return Samples(tokens, labels, self.task.patterns)
 
-    def _sample(self, one: np.random.Generator, samples: int) -> tuple[np.ndarray, np.ndarray]:
-        """(N, n) tokens and (N,) labels of one trial; every sample takes n + 1 numbers of the stream."""
+    def _sample(self, generator: np.random.Generator, samples: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns (N, n) tokens and (N,) labels of one trial; every sample uses n + 1 random numbers."""
         n, rows = self.task.tokens, np.arange(samples)
-        uniform = one.random((samples, n + 1))
+        uniform = generator.random((samples, n + 1))
         first = uniform[:, 0] < 0.5  # class +1
-        place = (uniform[:, 1] * n).astype(np.int64)
+        position = (uniform[:, 1] * n).astype(np.int64)
         tokens = np.empty((samples, n), dtype=np.int64)
         tokens[:, :-1] = self._irrelevant[self._ranks(uniform[:, 2:])]
-        tokens[rows, -1] = tokens[rows, place]  # the one that makes way; where the place is the last, it is its own
-        tokens[rows, place] = self._specific[np.where(first, 0, 1)]
+        tokens[rows, -1] = tokens[rows, position]  # moves the replaced token to the end; overwritten if it is the last
+        tokens[rows, position] = self._specific[np.where(first, 0, 1)]
         return tokens, np.where(first, 1.0, -1.0)
 
     def _ranks(self, uniform: np.ndarray) -> np.ndarray:
-        """Which irrelevant pattern, counted from the most frequent one."""
+        """Returns ranks of irrelevant patterns, 0 being the most frequent."""
         last = len(self._irrelevant) - 1
-        if self._upto is None:
+        if self._cumulative is None:
             return np.minimum((uniform * (last + 1)).astype(np.int64), last)
-        return np.minimum(np.searchsorted(self._upto, uniform, side="right"), last)
+        return np.minimum(np.searchsorted(self._cumulative, uniform, side="right"), last)

@@ -1,7 +1,7 @@
-"""The layer on vectors, as it would be deployed: what pruning saves in memory, operations and time.
+"""The layer on vectors, as it would be deployed, and its memory, operations and inference time.
 
-Only chosen tokens meet an expert. Where experts choose they do so in one product of all experts; where tokens choose,
-expert by expert, since each receives another number of them.
+Experts process only the tokens that are routed to them: in one batched product in expert-choice routing, one expert
+after another in token-choice routing, where each receives a different number of tokens.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ class Layer(nn.Module):
 
     Args:
       weights: in pattern coordinates.
-      trial: the place of the trial among them.
-      vectors: (d, d) the patterns, in the rows.
-      model: says who chooses, and l.
+      trial: index of the trial.
+      vectors: (d, d) the patterns, as rows.
+      model: its routing and l are used.
 
     Attributes:
       routers: (R, d).
-      hidden: (k, d, m) W_1 of every expert that is here.
+      hidden: (k, d, m) W_1 of every kept expert.
       head: (k, m, 1) the fixed a^(s).
-      serving: (k,) which router is whose.
+      serving: (k,) the index of each expert's router.
 
     Raises:
-      ValueError: the vectors are not as many as the patterns.
+      ValueError: the number of vectors differs from the number of patterns.
     """
 
     routers: Tensor
@@ -63,7 +63,7 @@ class Layer(nn.Module):
 
     @classmethod
     def random(cls, model: TokenMoE, dimension: int, *, kept: int | None = None, seed: int = 0) -> Self:
-        """An untrained layer of any size, whole or with only so many of its k experts, to measure what it costs.
+        """Makes an untrained layer of any size, with all or some of its k experts, to measure its costs.
 
         Raises:
           ValueError: kept is odd, or not between 2 and k.
@@ -72,10 +72,10 @@ class Layer(nn.Module):
         rule = "kept must be even and between 2 and experts (k)"
         require(2 <= kept <= model.experts and kept % 2 == 0, rule, kept=kept, k=model.experts)
         experts = kept if model.routing == "expert-choice" else model.experts
-        one = stream(seed, 0, "layer")
-        routers = torch.as_tensor(one.standard_normal((experts, dimension)), dtype=torch.float32)
-        hidden = one.standard_normal((kept, dimension, model.neurons)) / np.sqrt(dimension)
-        gap = experts // 2 - kept // 2  # between the + and the - experts that are left, in numbers of routers
+        generator = stream(seed, 0, "layer")
+        routers = torch.as_tensor(generator.standard_normal((experts, dimension)), dtype=torch.float32)
+        hidden = generator.standard_normal((kept, dimension, model.neurons)) / np.sqrt(dimension)
+        gap = experts // 2 - kept // 2  # in router indices, between the kept + and - experts
         serving = torch.arange(kept) + gap * (torch.arange(kept) >= kept // 2)
         signs = torch.cat((torch.ones(kept // 2), -torch.ones(kept // 2)))
         layer = cls.__new__(cls)
@@ -84,20 +84,19 @@ class Layer(nn.Module):
 
     @property
     def parameter_count(self) -> int:
-        """Numbers that can be trained: routers and neurons."""
-        return sum(one.numel() for one in self.parameters())
+        """The number of trainable parameters: routers and neurons."""
+        return sum(parameter.numel() for parameter in self.parameters())
 
     @property
     def bytes(self) -> int:
-        """Memory of all that the layer holds, the fixed head included."""
-        held = [*self.parameters(), *self.buffers()]
-        return sum(one.untyped_storage().nbytes() for one in held)
+        """Memory of parameters and buffers, including the fixed head."""
+        return sum(tensor.untyped_storage().nbytes() for tensor in (*self.parameters(), *self.buffers()))
 
     def forward(self, tokens: Float[Tensor, "B n d"]) -> Float[Tensor, " B"]:
-        """f(x) for every sample.
+        """Computes f(x) for every sample.
 
         Raises:
-          ValueError: an expert is to keep more tokens than there are.
+          ValueError: l is greater than n in expert-choice routing.
         """
         if self.routing == "token-choice":
             return self._token_choice(tokens)
@@ -107,11 +106,11 @@ class Layer(nn.Module):
     def _expert_choice(self, tokens: Float[Tensor, "B n d"]) -> Float[Tensor, " B"]:
         samples, n, d = tokens.shape
         scores = (tokens.reshape(-1, d) @ self.routers.mT).view(samples, n, -1).permute(2, 0, 1)
-        best, places = scores.topk(self.top, dim=2)
-        rows = places + torch.arange(0, samples * n, n, device=tokens.device)[:, None]
+        best, positions = scores.topk(self.top, dim=2)
+        rows = positions + torch.arange(0, samples * n, n, device=tokens.device)[:, None]
         chosen = tokens.reshape(-1, d)[rows.flatten(1)]  # (k, B l, d)
-        answers = torch.bmm(torch.bmm(chosen, self.hidden).relu_(), self.head)
-        return (best.softmax(2) * answers.view_as(best)).sum((0, 2))
+        outputs = torch.bmm(torch.bmm(chosen, self.hidden).relu_(), self.head)
+        return (best.softmax(2) * outputs.view_as(best)).sum((0, 2))
 
     def _token_choice(self, tokens: Float[Tensor, "B n d"]) -> Float[Tensor, " B"]:
         samples, n, d = tokens.shape
@@ -120,13 +119,13 @@ class Layer(nn.Module):
         gates = best.softmax(1)
         output = tokens.new_zeros(samples)
         for expert, router in enumerate(self.serving.tolist()):
-            rows, places = (picked == router).nonzero(as_tuple=True)
-            answers = (flat[rows] @ self.hidden[expert]).relu_() @ self.head[expert]
-            output.index_add_(0, rows // n, gates[rows, places] * answers[:, 0])
+            rows, ranks = (picked == router).nonzero(as_tuple=True)
+            outputs = (flat[rows] @ self.hidden[expert]).relu_() @ self.head[expert]
+            output.index_add_(0, rows // n, gates[rows, ranks] * outputs[:, 0])
         return output
 
     def received(self, tokens: Float[Tensor, "B n d"]) -> Int[Tensor, " k"]:
-        """How many tokens each expert that is here gets from these samples."""
+        """Counts the tokens of these samples that each kept expert receives."""
         if self.routing == "expert-choice":
             return torch.full_like(self.serving, self.top * tokens.shape[0])
         picked = (tokens.flatten(0, 1) @ self.routers.mT).topk(self.top, dim=1).indices
@@ -136,26 +135,26 @@ class Layer(nn.Module):
 def operations(
     model: TokenMoE, *, tokens: int, dimension: int, experts: int, routers: int | None = None, received: float = 0.0
 ) -> float:
-    """Floating-point operations of the layer's products for one sample; a multiplication and an addition are two.
+    """Computes the floating-point operations of the layer's products per sample; a multiply-add counts as two.
 
-    Routers take 2 n d each, and a token that meets an expert 2 d m + 2 m. Where experts choose, l tokens meet each.
+    Each router takes 2 n d, and each (token, expert) pair 2 d m + 2 m. Expert-choice routing has l pairs per expert.
 
     Args:
       tokens, dimension: n and d.
-      experts: k', those that are left.
-      routers: those that are left, k' where experts choose and all k where tokens choose when None.
-      received: (token, expert) pairs a sample that meet, where tokens choose: `Layer.received(x).sum() / len(x)`. An
-        unpruned layer has n l.
+      experts: k', the number of kept experts.
+      routers: number of kept routers; if None, k' for expert-choice and all k for token-choice.
+      received: (token, expert) pairs per sample of token-choice, `Layer.received(x).sum() / len(x)`; n l for an
+        unpruned layer.
     """
-    chooses = model.routing == "expert-choice"
+    expert_choice = model.routing == "expert-choice"
     if routers is None:
-        routers = experts if chooses else model.experts
-    pairs = experts * model.top if chooses else received
+        routers = experts if expert_choice else model.experts
+    pairs = experts * model.top if expert_choice else received
     return 2.0 * tokens * dimension * routers + pairs * (2 * dimension * model.neurons + 2 * model.neurons)
 
 
 def counted_operations(layer: Layer, tokens: Float[Tensor, "B n d"]) -> float:
-    """Operations for one sample, as torch's own counter sees them."""
+    """Counts the operations per sample with torch's own counter."""
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         layer(tokens)
     return counter.get_total_flops() / len(tokens)
@@ -164,19 +163,19 @@ def counted_operations(layer: Layer, tokens: Float[Tensor, "B n d"]) -> float:
 def inference_seconds(
     layers: Sequence[Layer], tokens: Float[Tensor, "B n d"], repeats: int = 5
 ) -> Float[np.ndarray, "layers repeats"]:
-    """Seconds that each layer takes for the samples: CPU time, or elapsed time on a GPU.
+    """Measures the seconds that each layer takes for the samples: CPU time, or elapsed time on a GPU.
 
-    Layers take turns, so that a slow moment of the machine hits all of them; a first round is not counted.
+    The layers take turns, so that a slow moment of the machine affects all of them; a first round is not counted.
     """
     require(repeats >= 1, "repeats must be at least 1", repeats=repeats)
     seconds = np.empty((len(layers), repeats))
     with torch.no_grad():
         for repeat in range(-1, repeats):
-            for place, layer in enumerate(layers):
+            for index, layer in enumerate(layers):
                 began = _clock(tokens.device)
                 layer(tokens)
                 if repeat >= 0:
-                    seconds[place, repeat] = _clock(tokens.device) - began
+                    seconds[index, repeat] = _clock(tokens.device) - began
     return seconds
 
 

@@ -2,9 +2,10 @@
 
     f(x) = sum_s a^(s) sum_{j in J_s} G_j^(s) sum_r ReLU(<w_r^(s), x^(j)>)                     (section 4.2, appendix C)
 
-As tokens are orthonormal patterns, all that f needs of a router is its component along each pattern, and of an expert
-the table sigma_q^(s) = sum_r ReLU(<w_r^(s), q>). Weights are kept in these coordinates: `layer` has the same layer on
-vectors. The hinge loss max(0, 1 - y f) is told, and its gradient is that of 1 - y f, as in the paper, or the true one.
+Because tokens are orthonormal patterns, f depends on a router only through its component along each pattern, and on an
+expert only through the table sigma_q^(s) = sum_r ReLU(<w_r^(s), q>). Weights are stored in these coordinates; `layer`
+has the same layer on vectors. The reported loss is the hinge loss max(0, 1 - y f); its gradient is that of 1 - y f, as
+in the paper, or the true one.
 
 Shapes: T trials, k experts of m neurons, d patterns, B samples.
 """
@@ -25,22 +26,21 @@ from moe_lab.routing import Scratch, expert_choice_of_counts, token_choice
 
 Routing = Literal["expert-choice", "token-choice"]
 LossName = Literal["linear", "hinge"]
-_WIDTH = 6.0  # standard deviations of copies to spare in a first look at patterns; wider looks follow where needed
+_WIDTH = 6.0  # standard deviations of spare copies in the first search over patterns; wider searches follow if needed
 
 
 class TokenMoE(Config):
     """A mixture of two-layer ReLU experts with a fixed head: the first half votes +, the others - (section 4.2).
 
     Raises:
-      ConfigError: a value is out of bounds, k is odd, or token-choice is to pick more experts than there are.
+      ConfigError: a value is out of bounds, k is odd, or l is greater than k in token-choice routing.
     """
 
     experts: int = knob(20, symbol="k", meaning="experts, half of them vote +", ge=2, le=4096, slider=(4, 40, 2))
-    neurons: int = knob(20, symbol="m", meaning="neurons of an expert", ge=1, le=65536, slider=(1, 64, 1))
+    neurons: int = knob(20, symbol="m", meaning="neurons per expert", ge=1, le=65536, slider=(1, 64, 1))
     routing: Routing = knob(
-        "expert-choice", meaning="who chooses: experts their tokens, or tokens their experts",
-        choices=("expert-choice", "token-choice"),
-    )  # fmt: skip
+        "expert-choice", meaning="experts choose tokens, or tokens experts", choices=("expert-choice", "token-choice")
+    )
     top: int = knob(
         5, symbol="l", meaning="tokens an expert keeps, or experts a token picks", ge=1, le=65536, slider=(1, 20, 1)
     )
@@ -67,28 +67,28 @@ class TokenMoE(Config):
     def coupled(self) -> bool:
         """Whether an expert's training depends on the other experts.
 
-        It does where tokens choose (gates share a softmax) and under the true hinge (f decides who learns), and does
-        not where experts choose and the gradient is that of 1 - y f.
+        It does in token-choice routing (gates share a softmax) and with the hinge gradient (f decides which samples
+        count), but not in expert-choice routing with the gradient of 1 - y f.
         """
         return self.routing == "token-choice" or self.loss == "hinge"
 
     def width(self, tokens: int, patterns: int) -> int:
-        """How many of its favourite patterns an expert probably has to look at to find its l tokens."""
+        """Estimates how many of its best patterns an expert must search to find its l tokens."""
         enough = self.top + _WIDTH * self.top**0.5 + _WIDTH
         return min(patterns, int(enough * patterns / tokens) + 1)
 
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights of a layer in pattern coordinates; of pruned experts nothing is left.
+    """The weights of a layer in pattern coordinates, without pruned experts.
 
     Attributes:
-      routers: (T, R, d) <w_s, q>. As many as experts, but where tokens choose, the routers of pruned experts stay.
+      routers: (T, R, d) <w_s, q>. One per expert, but token-choice routing keeps the routers of pruned experts.
       neurons: (T, k, d, m) <w_r^(s), q>, the neurons last.
-      experts: (T, k) the router of each expert that is here: its number in the unpruned layer or, where experts
-        choose, in this one.
+      experts: (T, k) the index of each kept expert's router: in the unpruned layer for token-choice, in this layer for
+        expert-choice.
       numbers: (T, k) each expert's number in the unpruned layer, ascending.
-      signs: (k,) a^(s), +1 or -1; those of + come first.
+      signs: (k,) a^(s), +1 or -1; experts that vote + come first.
     """
 
     routers: Float[Tensor, "T R d"]
@@ -99,10 +99,10 @@ class Weights:
 
     @classmethod
     def unpruned(cls, routers: Float[Tensor, "T k d"], neurons: Float[Tensor, "T k d m"]) -> Weights:
-        """A whole layer: every expert has its router, and the first half votes +.
+        """Makes an unpruned layer: every expert has a router, and the first half votes +.
 
         Raises:
-          ValueError: the shapes do not belong to one layer, or k is odd.
+          ValueError: the shapes do not match, or k is odd.
         """
         fits = neurons.ndim == 4 and routers.shape == neurons.shape[:3] and routers.shape[1] % 2 == 0
         rule = "routers must be (trials, k, d) and neurons (trials, k, d, m), with k even"
@@ -119,22 +119,22 @@ class Weights:
 
     @property
     def parameters(self) -> int:
-        """Numbers that one trial's layer holds: routers and neurons."""
+        """The number of parameters per trial: routers and neurons."""
         return int((self.routers[0].numel() + self.neurons[0].numel()) if self.trials else 0)
 
     @property
     def sums(self) -> Float[Tensor, "T k d"]:
-        """sigma_q^(s): what each expert answers to each pattern, before its gate."""
+        """sigma_q^(s), the output of each expert on each pattern, before its gate."""
         return self.neurons.clamp(min=0).sum(3)
 
     @property
     def own_routers(self) -> Float[Tensor, "T k d"]:
-        """The routers of the experts that are here."""
+        """The routers of the kept experts."""
         return self.routers.gather(1, self.experts[..., None].expand(-1, -1, self.routers.shape[2]))
 
     @classmethod
     def joined(cls, parts: Sequence[Weights]) -> Weights:
-        """Layers of one shape side by side, along the trials."""
+        """Concatenates layers of the same shape along the trials."""
 
         def along(name: str) -> Tensor:
             return torch.cat([getattr(part, name) for part in parts])
@@ -142,11 +142,11 @@ class Weights:
         return cls(along("routers"), along("neurons"), along("experts"), along("numbers"), parts[0].signs)
 
     def clone(self) -> Weights:
-        """A copy that a training may change."""
+        """Returns a copy that training may change in place."""
         return Weights(self.routers.clone(), self.neurons.clone(), self.experts, self.numbers, self.signs)
 
     def of(self, trials: Int[Tensor, " V"]) -> Weights:
-        """The weights of some trials, by their place; a trial may be named several times."""
+        """Returns the weights of some trials by index; an index may occur several times."""
         return Weights(
             self.routers[trials], self.neurons[trials], self.experts[trials], self.numbers[trials], self.signs
         )
@@ -156,13 +156,13 @@ class Weights:
 
 
 class Routed(NamedTuple):
-    """Where samples go.
+    """The routing of samples.
 
     Attributes:
-      order: (T, k, W) for each expert the patterns that it may get, W = d where tokens choose.
-      gates: the sum of G over the copies of each of these patterns that the expert gets: (T, k, W, B) where experts
-        choose; where tokens choose, the gate of one copy, (T, k, d), the same in all samples.
-      counts: (T, d, B) copies of each pattern in each sample.
+      order: (T, k, W) for each expert the patterns that it may receive; W = d in token-choice routing.
+      gates: for expert-choice, (T, k, W, B) the sum of G over the copies of each pattern that the expert receives; for
+        token-choice, (T, k, d) the gate of one copy, the same in all samples.
+      counts: (T, d, B) number of copies of each pattern in each sample.
     """
 
     order: Int[Tensor, "T k W"]
@@ -170,19 +170,19 @@ class Routed(NamedTuple):
     counts: Float[Tensor, "T d B"]
 
     def outputs(self, sums: Float[Tensor, "T k d"]) -> Float[Tensor, "T k B"]:
-        """F_s(x) = sum_{j in J_s} G_j sigma_j: each expert's output, without its sign."""
+        """Computes F_s(x) = sum_{j in J_s} G_j sigma_j, each expert's output without its sign."""
         if self.gates.ndim == 3:
             return (self.gates * sums) @ self.counts
         return self._over_slots(sums.gather(2, self.order))
 
     def gate_of(self, pattern: int) -> Float[Tensor, "T k B"]:
-        """The gate of a pattern that occurs at most once in a sample; 0 where it is absent or not kept."""
+        """Returns the gate of a pattern that occurs at most once per sample; 0 if it is absent or not kept."""
         if self.gates.ndim == 3:
             return self.gates[:, :, pattern, None] * self.counts[:, None, pattern]
         return self._over_slots((self.order == pattern).to(self.gates.dtype))
 
     def _over_slots(self, values: Float[Tensor, "T k W"]) -> Float[Tensor, "T k B"]:
-        """The sum of the gates over each expert's patterns, with these weights."""
+        """Sums the gates over each expert's patterns, weighted by values."""
         summed = torch.bmm(values.flatten(0, 1)[:, None], self.gates.flatten(0, 1))
         return summed.view(*values.shape[:2], -1)
 
@@ -194,10 +194,10 @@ def route(
     width: int | None = None,
     scratch: Scratch | None = None,
 ) -> Routed:
-    """Routes samples to the experts that are there; a pruned expert's share of a token is lost (eq. 5, 6).
+    """Routes samples to the kept experts; a pruned expert's share of a token is lost (eq. 5, 6).
 
     Args:
-      width, scratch: see `expert_choice_of_counts`; the model's guess when None.
+      width, scratch: see `expert_choice_of_counts`; width is `model.width` if None.
     """
     if model.routing == "token-choice":
         _, gates = token_choice(weights.routers.mT, model.top)
@@ -213,14 +213,14 @@ def route(
 
 
 class Step(NamedTuple):
-    """What a step of SGD does to the weights, and what it knew before.
+    """The update of an SGD step, and the loss before it.
 
     Attributes:
-      rows: (P,) places (trial, expert, pattern) of (T, k, d), flattened, at which neurons move.
-      by: (P,) how far each active neuron there moves.
-      routers: (T, k, d) how far the routers of the experts move.
+      rows: (P,) flattened (T, k, d) indices (trial, expert, pattern) at which neurons change.
+      by: (P,) the update of each active neuron in these rows.
+      routers: (T, k, d) the updates of the experts' routers.
       loss: (T,) mean hinge loss of the batch.
-      right: (T,) how many samples of the batch had the right sign.
+      right: (T,) number of samples in the batch that are classified correctly.
     """
 
     rows: Int[Tensor, " P"]
@@ -239,15 +239,16 @@ def sgd_step(
     width: int,
     scratch: Scratch | None = None,
 ) -> Step:
-    """One step of algorithm 1 (appendix C, step 2 or 4): gradients of the mean over the batch.
+    """Computes one step of algorithm 1 (appendix C, step 2 or 4) from the mean gradient over the batch.
 
     Along a pattern q, with P = the gates of its kept copies and c = y (true hinge: 0 where y f >= 1), expert s moves
-    every neuron with <w_r, q> >= 0 by eta_e a^(s) mean(c P_q) and its router, where experts choose, by
-    eta_r a^(s) mean(c P_q (sigma_q - F_s)). Where tokens choose, a token's output V_q = sum_s a^(s) G_q^(s) sigma_q^(s)
-    takes the place of a^(s) F_s, over all experts that it picked; routers of pruned experts stay as they are.
+    every neuron with <w_r, q> >= 0 by eta_e a^(s) mean(c P_q) and, in expert-choice routing, its router by
+    eta_r a^(s) mean(c P_q (sigma_q - F_s)). In token-choice routing, a token's output
+    V_q = sum_s a^(s) G_q^(s) sigma_q^(s), over all experts that it picked, replaces a^(s) F_s; routers of pruned
+    experts do not change.
 
     Args:
-      sums: `weights.sums`, which a training keeps up to date.
+      sums: `weights.sums`, which training keeps up to date.
       width, scratch: see `expert_choice_of_counts`.
     """
     routed = route(weights, counts, model, width, scratch)
@@ -259,10 +260,10 @@ def sgd_step(
     if model.loss == "hinge":
         pull = pull * (margin < 1)
     if gates.ndim == 3:
-        seen = (counts @ pull[..., None]).mT  # (T, 1, d) mean of c over the copies of each pattern
-        shares = signs * gates * seen
+        mean = (counts @ pull[..., None]).mT  # (T, 1, d) mean of c over the copies of each pattern
+        shares = signs * gates * mean
         values = (signs * gates * sums).sum(1, keepdim=True)
-        moves = gates * seen * (signs * sums - values)
+        moves = gates * mean * (signs * sums - values)
         at = gates.flatten().nonzero()[:, 0] if gates.device.type == "cpu" else torch.arange(gates.numel())
         at = at.to(gates.device)
         by = shares.flatten()[at]
@@ -271,13 +272,13 @@ def sgd_step(
         means = torch.bmm(pulls.flatten(0, 1), gates.flatten(0, 1).mT).view(*outputs.shape[:2], 2, -1)
         plain, weighted = means.unbind(2)  # (T, k, W) mean of c P and of c P F
         shares = signs * plain
-        found = sums.gather(2, order)
-        moves = torch.zeros_like(sums).scatter_(2, order, signs * (found * plain - weighted))
-        places = torch.arange(sums.shape[0] * sums.shape[1], device=sums.device).view(*sums.shape[:2], 1)
-        at = (order + places * sums.shape[2]).flatten()
+        sigma = sums.gather(2, order)
+        moves = torch.zeros_like(sums).scatter_(2, order, signs * (sigma * plain - weighted))
+        experts = torch.arange(sums.shape[0] * sums.shape[1], device=sums.device).view(*sums.shape[:2], 1)
+        at = (order + experts * sums.shape[2]).flatten()
         by = shares.flatten()
     if model.top == 1:
-        moves.zero_()  # the only gate is 1 whatever the router says; above, this holds up to rounding
+        moves.zero_()  # the only gate is constant, so the gradient is 0; above, it is so only up to rounding
     return Step(
         rows=at,
         by=model.learning_rate * by,
@@ -288,7 +289,7 @@ def sgd_step(
 
 
 def apply_step(weights: Weights, sums: Float[Tensor, "T k d"], step: Step, scratch: Scratch | None = None) -> None:
-    """Moves the weights, and their sums, in place."""
+    """Applies a step to the weights and their sums, in place."""
     trials, k, d, m = weights.neurons.shape
     scratch = Scratch() if scratch is None else scratch
     neurons = weights.neurons.view(trials * k * d, m)

@@ -1,4 +1,4 @@
-"""Pruning: which experts stay, and the smaller layer that they make (pruning2024, section 3.2 and algorithm 1)."""
+"""Pruning: selects the experts to keep and makes the smaller layer (pruning2024, section 3.2 and algorithm 1)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from moe_lab.pruning.criteria import Scores
 from moe_lab.pruning.model import Routing, Weights
 
 Kept = Bool[Tensor, "T k"]
-_SLACK = 1e-9  # so that .3 of 10 is 3, which floating point does not quite say
+_SLACK = 1e-9  # so that .3 of 10 is 3 despite rounding
 
 
 def pruned_counts(share: float, groups: tuple[int, int]) -> tuple[int, int]:
-    """How many experts of the + and of the - group go at a pruning ratio: rho of each rounded down, one always stays.
+    """Computes how many experts of the + and - groups to prune: rho of each, rounded down, but never all.
 
     Raises:
       ValueError: rho is not in [0, 1).
@@ -29,25 +29,25 @@ def pruned_counts(share: float, groups: tuple[int, int]) -> tuple[int, int]:
 
 
 def kept_experts(scores: Scores, signs: Float[Tensor, " k"], prune: float | tuple[int, int]) -> Kept:
-    """Marks the experts that stay: the largest scores within the + and within the - group (algorithm 1, step 3).
+    """Selects the experts with the largest scores within the + and the - group (algorithm 1, step 3).
 
-    Among equal scores the lower number stays. Where a trial has diverged its scores are NaN, and rank last.
+    Among equal scores, experts with lower numbers are kept. The scores of a diverged trial are NaN and rank last.
 
     Args:
       scores: (T, k) of a criterion.
       signs: (k,) a^(s).
-      prune: rho, the share of each group that goes; or how many go of the + and of the - group.
+      prune: rho, the share of each group to prune; or how many experts of the + and of the - group to prune.
 
     Raises:
-      ValueError: rho is not in [0, 1), or a group is to lose more experts than leave one.
+      ValueError: rho is not in [0, 1), or a group would lose all of its experts.
     """
     sizes = int((signs > 0).sum()), int((signs < 0).sum())
     if isinstance(prune, tuple):
         whole = len(prune) == 2 and all(isinstance(count, int) for count in prune)
         require(whole, "prune must be rho or two whole numbers, of the + and of the - group", prune=prune)
-        for sign, size, lost in zip("+-", sizes, prune, strict=True):
-            rule = f"of the {size} experts that vote {sign} at least one must be kept and at least none pruned"
-            require(0 <= lost < size, rule, pruned=lost)
+        for sign, size, count in zip("+-", sizes, prune, strict=True):
+            rule = f"of the {size} experts that vote {sign} at least 0 must be pruned and at least 1 kept"
+            require(0 <= count < size, rule, pruned=count)
         counts = prune
     else:
         counts = pruned_counts(prune, sizes)
@@ -80,31 +80,33 @@ def ranks_by_sign(scores: Scores, signs: Float[Tensor, " k"]) -> Int[Tensor, "T 
 
 
 def pruned(weights: Weights, kept: Kept, routing: Routing) -> Weights:
-    """The smaller layer: pruned experts are gone from memory. Where experts choose, so are their routers (eq. 6); where
-    tokens choose, the routers stay, so that the gates of the others do not change (eq. 5).
+    """Makes the smaller layer, without the weights of pruned experts.
+
+    Expert-choice routing removes their routers too (eq. 6); token-choice routing keeps these, so that the gates of the
+    other experts do not change (eq. 5).
 
     Args:
-      weights: of an unpruned layer, or of one that is to be pruned further.
-      kept: (T, k) the experts that stay, in every trial as many of each sign.
+      weights: of an unpruned layer, or of a pruned one to be pruned further.
+      kept: (T, k) whether to keep each expert; the same number of each sign in every trial.
 
     Raises:
-      ValueError: kept is of another shape, keeps no expert of a sign, or not as many in every trial.
+      ValueError: kept has the wrong shape, keeps no expert of a sign, or different numbers in different trials.
     """
-    rule = "kept must say for each expert of each trial whether it stays"
+    rule = "kept must state for each expert of each trial whether it stays"
     require(kept.shape == weights.experts.shape, rule, kept=tuple(kept.shape), experts=tuple(weights.experts.shape))
     plus = kept[:, weights.signs > 0].sum(1).tolist()
     minus = kept[:, weights.signs < 0].sum(1).tolist()
-    rule = "at least one expert of each sign must be kept, as many of it in every trial"
-    alike = len(set(plus)) == 1 and len(set(minus)) == 1 and min(plus + minus) >= 1
-    require(alike, rule, plus=plus, minus=minus)
+    rule = "at least one expert of each sign must be kept, and the same number in every trial"
+    valid = len(set(plus)) == 1 and len(set(minus)) == 1 and min(plus + minus) >= 1
+    require(valid, rule, plus=plus, minus=minus)
     trials = kept.shape[0]
-    places = kept.nonzero()[:, 1].view(trials, -1)  # ascending, so + experts stay before - ones
+    index = kept.nonzero()[:, 1].view(trials, -1)  # ascending, so + experts stay before - ones
 
     def chosen(value: Tensor) -> Tensor:
-        return value.gather(1, places.view(*places.shape, *(1,) * (value.ndim - 2)).expand(-1, -1, *value.shape[2:]))
+        return value.gather(1, index.view(*index.shape, *(1,) * (value.ndim - 2)).expand(-1, -1, *value.shape[2:]))
 
     routers, experts = weights.routers, chosen(weights.experts)
     if routing == "expert-choice":
         routers = chosen(weights.own_routers)
-        experts = torch.arange(places.shape[1], device=kept.device).expand(trials, -1)
-    return Weights(routers, chosen(weights.neurons), experts, chosen(weights.numbers), weights.signs[places[0]])
+        experts = torch.arange(index.shape[1], device=kept.device).expand(trials, -1)
+    return Weights(routers, chosen(weights.neurons), experts, chosen(weights.numbers), weights.signs[index[0]])

@@ -103,7 +103,7 @@ def test_what_is_asked_again_is_not_computed_again(tuned, monkeypatch):
     first = one.accuracy(kept), one.accuracy(kept, 4), one.statistics
     monkeypatch.setattr("moe_lab.pruning.checkpoints.evaluate", None)
     monkeypatch.setattr("moe_lab.pruning.checkpoints.Learner", None)
-    monkeypatch.setattr("moe_lab.pruning.checkpoints.count", None)
+    monkeypatch.setattr("moe_lab.pruning.checkpoints.routing_statistics", None)
     assert torch.equal(one.accuracy(kept), first[0]) and torch.equal(one.accuracy(kept, 4), first[1])
     assert one.statistics is first[2]
 
@@ -284,7 +284,7 @@ def test_a_number_of_steps_is_whole_and_not_negative(tuned, name):
 def test_a_choice_of_experts_that_does_not_fit_is_refused(tuned, name):
     one = tuned[name]
     for ask in (lambda kept: one.pruned(kept), lambda kept: one.accuracy(kept), lambda kept: one.accuracy(kept, 2)):
-        with pytest.raises(ValueError, match=r"^kept must say for each expert of each trial .*: got kept=\(3, 7\)"):
+        with pytest.raises(ValueError, match=r"^kept must state for each expert of each trial .*: got kept=\(3, 7\)"):
             ask(torch.ones(3, 7, dtype=torch.bool))
     with pytest.raises(ValueError, match=r"^a criterion must be one of .*: got criterion='norm'$"):
         one.scores("norm")

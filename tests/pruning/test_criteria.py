@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from moe_lab.pruning import Samples, TokenMoE, TokenTask, Weights, criteria
-from moe_lab.pruning.criteria import CRITERIA, Statistics, UndefinedCriterionError, count, scores_of, separates
+from moe_lab.pruning.criteria import CRITERIA, Statistics, UndefinedCriterionError, routing_statistics, scores_of
 from moe_lab.pruning.select import pruned
 from moe_lab.trials import stream
 
@@ -191,7 +191,7 @@ def test_statistics_are_counted_token_by_token(routing, top, experts):
     routers[0, 3] = routers[0, 1]  # ties go to the lower number
     weights = Weights.unpruned(routers, torch.zeros(2, experts, 14, 2, dtype=torch.float64))
     samples = task.sample(40, trials=[0, 1], seed=0, dtype=torch.float64)
-    found = count(weights, samples, model, task, trials=[0, 1], seed=5)
+    found = routing_statistics(weights, samples, model, task, trials=[0, 1], seed=5)
     for name, wanted in zip(
         ("received", "top1", "confidence"), counted_by_hand(weights, samples, routing, top), strict=True
     ):
@@ -210,7 +210,7 @@ def test_an_expert_that_gets_nothing_has_no_confidence():
     routers = torch.zeros(1, 4, 4)
     routers[:, 2] = 1
     weights = Weights.unpruned(routers, torch.zeros(1, 4, 4, 1))
-    found = count(weights, task.sample(10, trials=[0], seed=0), model, task, trials=[0], seed=0)
+    found = routing_statistics(weights, task.sample(10, trials=[0], seed=0), model, task, trials=[0], seed=0)
     assert found.received.tolist() == found.top1.tolist() == found.confidence.tolist() == [[0, 0, 1, 0]]
 
 
@@ -222,22 +222,7 @@ def test_statistics_of_many_samples_are_the_mean_of_each_ones():
     weights = Weights.unpruned(routers, torch.zeros(1, 64, 9, 1, dtype=torch.float64))
     given: dict[str, Any] = {"trials": [0], "seed": 0}
     samples = task.sample(80, **given, dtype=torch.float64)
-    whole = count(weights, samples, model, task, **given)
-    parts = [count(weights, samples.only(i, i + 1), model, task, **given) for i in range(80)]
+    whole = routing_statistics(weights, samples, model, task, **given)
+    parts = [routing_statistics(weights, samples.only(i, i + 1), model, task, **given) for i in range(80)]
     for value in (lambda one: one.received, lambda one: one.top1, lambda one: one.top1 * one.confidence):
         torch.testing.assert_close(value(whole), torch.stack([value(part) for part in parts]).mean(0))
-
-
-# --- separation -------------------------------------------------------------------------------------------------------
-
-
-def test_separation_is_within_each_group():
-    signs = torch.tensor([1.0, 1, 1, -1, -1, -1])
-    important = torch.tensor([[0, 1, 0, 0, 0, 1]], dtype=torch.bool)
-    for scores, wanted in (
-        ([0, 9, 1, 3, 3, 4], True),  # the important - expert scores below no other of its group
-        ([0, 1, 1, 3, 3, 4], False),  # a tie is no separation
-        ([0, 9, 1, 3, 5, 4], False),
-        ([0, 2, 1, 100, 100, 101], True),  # groups are not compared
-    ):
-        assert separates(torch.tensor([scores]).float(), important, signs).tolist() == [wanted]

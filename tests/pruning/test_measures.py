@@ -142,6 +142,6 @@ def test_looking_block_by_block_is_looking_at_once(routing, monkeypatch):
     model, weights = TokenMoE(experts=4, neurons=3, top=2, routing=routing), random_layer(4, 11, 3)
     samples = TASK.sample(50, trials=[0, 1], seed=3, dtype=torch.float64)
     whole = evaluate(weights, samples, model, TASK)
-    monkeypatch.setattr(measures, "_AT_ONCE", 1)
+    monkeypatch.setattr(measures, "_BLOCK_SIZE", 1)
     for one, other in zip(whole, evaluate(weights, samples, model, TASK), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-13, atol=1e-14)

@@ -85,8 +85,8 @@ def test_rho_is_a_share_below_one(share):
 @pytest.mark.parametrize(
     "counts, sentence",
     [
-        ((4, 0), r"^of the 4 experts that vote \+ at least one must be kept and at least none pruned: got pruned=4$"),
-        ((0, 9), "^of the 3 experts that vote - at least one must be kept and at least none pruned: got pruned=9$"),
+        ((4, 0), r"^of the 4 experts that vote \+ at least 0 must be pruned and at least 1 kept: got pruned=4$"),
+        ((0, 9), "^of the 3 experts that vote - at least 0 must be pruned and at least 1 kept: got pruned=9$"),
         ((-1, 0), r"^of the 4 experts that vote \+ .*: got pruned=-1$"),
     ],
 )
@@ -190,8 +190,8 @@ def test_keeping_everyone_changes_nothing(routing):
 
 
 WRONG: dict[str, tuple[Any, str]] = {
-    "another shape": (torch.ones(3, 7, dtype=torch.bool), r"kept must say .*: got kept=\(3, 7\), experts=\(3, 8\)$"),
-    "fewer trials": (torch.ones(2, 8, dtype=torch.bool), r"kept must say .*: got kept=\(2, 8\), experts=\(3, 8\)$"),
+    "another shape": (torch.ones(3, 7, dtype=torch.bool), r"kept must state .*: got kept=\(3, 7\), experts=\(3, 8\)$"),
+    "fewer trials": (torch.ones(2, 8, dtype=torch.bool), r"kept must state .*: got kept=\(2, 8\), experts=\(3, 8\)$"),
     "no + expert": (
         torch.tensor([[0, 0, 0, 0, 1, 1, 0, 0]] * 3, dtype=torch.bool),
         r"at least one expert of each sign must be kept, .*: got plus=\[0, 0, 0\], minus=\[2, 2, 2\]$",
@@ -202,7 +202,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     ),
     "other counts": (
         torch.tensor([[1, 1, 0, 0, 1, 1, 0, 0]] * 2 + [[1, 0, 0, 0, 1, 1, 1, 0]], dtype=torch.bool),
-        r"as many of it in every trial: got plus=\[2, 2, 1\], minus=\[2, 2, 3\]$",
+        r"the same number in every trial: got plus=\[2, 2, 1\], minus=\[2, 2, 3\]$",
     ),
 }
 

@@ -10,8 +10,17 @@ import pytest
 import torch
 
 from moe_lab.config import ConfigError
-from moe_lab.pruning import BranchStart, FineTuned, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, fine_tune
-from moe_lab.pruning import theory as told
+from moe_lab.pruning import (
+    BranchStart,
+    FineTuned,
+    PlantedStart,
+    RandomStart,
+    Run,
+    TokenMoE,
+    TokenTask,
+    fine_tune,
+    theory,
+)
 from moe_lab.pruning.initialization import important_experts
 
 CLOSE = PlantedStart(others_norm=0.4)  # norms up to .8, as appendix C wants
@@ -45,17 +54,17 @@ def from_random() -> FineTuned:
     )
 
 
-def everything(tuned: FineTuned, trial: int = 0, steps: int | None = None) -> list[told.Finding]:
+def everything(tuned: FineTuned, trial: int = 0, steps: int | None = None) -> list[theory.Finding]:
     return [
-        *told.lemma_4_1(tuned, trial),
-        *told.lemma_4_2(tuned, trial),
-        told.theorem_4_3(tuned, trial),
-        *told.lemma_4_4(tuned, trial, steps=steps),
-        told.theorem_4_5(tuned, trial, steps=steps),
+        *theory.lemma_4_1(tuned, trial),
+        *theory.lemma_4_2(tuned, trial),
+        theory.theorem_4_3(tuned, trial),
+        *theory.lemma_4_4(tuned, trial, steps=steps),
+        theory.theorem_4_5(tuned, trial, steps=steps),
     ]
 
 
-def by_name(findings) -> dict[str, told.Finding]:
+def by_name(findings) -> dict[str, theory.Finding]:
     return {finding.statement: finding for finding in findings}
 
 
@@ -63,49 +72,49 @@ def states(findings) -> dict[str, str]:
     return {finding.statement.removeprefix("condition, "): finding.state for finding in findings}
 
 
-# --- what is seen ---------------------------------------------------------------------------------------------------
+# --- evidence --------------------------------------------------------------------------------------------------------
 
 
 def test_experts_are_classified_by_their_first_p(planted: FineTuned) -> None:
     assert isinstance(planted.run.start, PlantedStart)
     marked = important_experts(planted.run.start, 20, [0, 1], 0)
     for trial in (0, 1):
-        found = told.kinds(planted, trial)
+        found = theory.kinds(planted, trial)
         assert [kind == "important" for kind in found] == marked[trial].tolist()
         assert found.count("unimportant") == 16
-    assert told.kinds(planted, 0, told.Reading(important=1.5, unimportant=-1)) == ["neither"] * 20
+    assert theory.kinds(planted, 0, theory.Reading(important=1.5, unimportant=-1)) == ["neither"] * 20
 
 
 def test_evidence_of_a_trial_is_that_of_its_run_alone(planted: FineTuned) -> None:
     alone = tuned_with(trials=1, first_trial=1)
-    for name, value in told.evidence(planted, 1).after.items():
-        np.testing.assert_allclose(value, told.evidence(alone, 0).after[name], atol=1e-5, err_msg=name)
-    seen = told.evidence(planted, 1)
-    assert seen.run.first_trial == 1 and seen.per_class() == (2, 2) and seen.gamma() == 0.8
-    assert seen.samples[0] + seen.samples[-1] == 400
-    np.testing.assert_allclose(seen.own_before[12], planted.before.neurons[1, 12, 1].numpy())
-    assert seen.margin[seen.is_important()] == pytest.approx(0.05, abs=1e-6)
+    for name, value in theory.evidence(planted, 1).after.items():
+        np.testing.assert_allclose(value, theory.evidence(alone, 0).after[name], atol=1e-5, err_msg=name)
+    facts = theory.evidence(planted, 1)
+    assert facts.run.first_trial == 1 and facts.per_class() == (2, 2) and facts.gamma() == 0.8
+    assert facts.samples[0] + facts.samples[-1] == 400
+    np.testing.assert_allclose(facts.own_before[12], planted.before.neurons[1, 12, 1].numpy())
+    assert facts.margin[facts.is_important()] == pytest.approx(0.05, abs=1e-6)
 
 
 @pytest.mark.parametrize("trial", [-1, 2])
 def test_there_must_be_such_a_trial(planted: FineTuned, trial: int) -> None:
     with pytest.raises((ConfigError, ValueError), match=f"trial must be one of the run's.*trial={trial}, trials=2"):
-        told.lemma_4_1(planted, trial)
+        theory.lemma_4_1(planted, trial)
 
 
 # --- conditions -----------------------------------------------------------------------------------------------------
 
 
-def test_the_sizes_that_are_asked_for_are_the_papers() -> None:
-    asked = told.asked_for(Run(model=TokenMoE(), task=TokenTask()))
-    assert asked.router_learning_rate == pytest.approx(0.1 / (20 * 200 * 25)) == 1e-6
-    assert asked.batch == 10**6
-    assert asked.steps == pytest.approx(25 * math.sqrt(200 * math.log(5)) / 0.1)
-    assert asked.later_steps == pytest.approx(20 * 25 * math.sqrt(math.log(5)) / 0.1)
+def test_the_sizes_that_are_required_are_the_papers() -> None:
+    required = theory.required_sizes(Run(model=TokenMoE(), task=TokenTask()))
+    assert required.router_learning_rate == pytest.approx(0.1 / (20 * 200 * 25)) == 1e-6
+    assert required.batch == 10**6
+    assert required.steps == pytest.approx(25 * math.sqrt(200 * math.log(5)) / 0.1)
+    assert required.later_steps == pytest.approx(20 * 25 * math.sqrt(math.log(5)) / 0.1)
 
 
 def test_the_default_run_is_far_from_what_suffices(planted: FineTuned) -> None:
-    found = told.conditions(planted, later_steps=60)
+    found = theory.conditions(planted, later_steps=60)
     assert states(found) == {
         "method": "holds",
         "(8), routers' rate": "assumption not met",
@@ -124,20 +133,20 @@ def test_the_default_run_is_far_from_what_suffices(planted: FineTuned) -> None:
     named = by_name(found)
     assert named["condition, first routers"]["largest"] > 20 > 0.5 > named["condition, first routers"]["important"]
     assert named["condition, irrelevant patterns"]["value"] == pytest.approx(1 - (1 - 1 / 198) ** 99)
-    assert "asked for: at least of the order of l^2 d^2 = 1,000,000" in named["condition, (8), batch"].sentence
+    assert "required: at least of the order of l^2 d^2 = 1,000,000" in named["condition, (8), batch"].sentence
 
 
-def test_conditions_are_met_where_the_run_is_what_is_asked_for() -> None:
-    """Short samples of a rare task: all that is asked for but steps, and the batch up to a generous constant."""
+def test_conditions_are_met_where_the_run_is_what_is_required() -> None:
+    """Short samples of a rare task: all that is required but steps, and the batch up to a generous constant."""
     model = TokenMoE(experts=2, neurons=4, top=2, router_learning_rate=1e-5, learning_rate=0.5)
     start = PlantedStart(important=0, others_norm=0.1)
     tuned = tuned_with(model, TokenTask(patterns=50, tokens=2), start=start, steps=200, batch=50, trials=1)
-    asked = told.asked_for(tuned.run)
-    found = states(told.conditions(tuned, later_steps=math.ceil(asked.later_steps)))
+    required = theory.required_sizes(tuned.run)
+    found = states(theory.conditions(tuned, later_steps=math.ceil(required.later_steps)))
     assert found["(8), routers' rate"] == found["(9), steps"] == found["(11), later steps"] == "holds"
     assert found["experts"] == found["patterns"] == found["first routers"] == "holds"
     assert found["irrelevant patterns"] == "assumption not met"  # 1/48 is not quite 1/50 at a constant of 1
-    loose = states(told.conditions(tuned, reading=told.Reading(constant=1.1)))
+    loose = states(theory.conditions(tuned, reading=theory.Reading(constant=1.1)))
     assert loose["irrelevant patterns"] == "holds" and "(11), later steps" not in loose
     assert found["important experts"] == "assumption not met" and "margin" not in found
 
@@ -150,15 +159,15 @@ def test_all_holds_within_the_assumptions(close: FineTuned) -> None:
     assert len(found) == 11 and all(finding.holds for finding in found), found
     named = by_name(found)
     assert named["lemma 4.1, (i) p"]["smallest"] == 1 and named["lemma 4.1, (ii) gates"]["smallest"] > 0.85
-    assert named["lemma 4.1, (iv) Delta"]["smallest"] > 3 > 2.5 > named["lemma 4.1, (iv) Delta"]["asked"]
+    assert named["lemma 4.1, (iv) Delta"]["smallest"] > 3 > 2.5 > named["lemma 4.1, (iv) Delta"]["required"]
     assert named["lemma 4.2, (i) p"]["largest"] == 0 and named["lemma 4.2, (ii) Delta"]["largest"] < 0.1
 
 
 def test_magnitude_is_covered_by_the_theorem_as_well(close: FineTuned) -> None:
     """Within the assumptions no first norm exceeds (log l)/2, so that a norm tells as much as its change."""
-    assert told.theorem_4_3(close, criterion="router-magnitude").holds
+    assert theory.theorem_4_3(close, criterion="router-magnitude").holds
     for criterion in ("importance-score", "neuron-magnitude"):
-        other = told.theorem_4_3(close, 1, criterion=criterion)
+        other = theory.theorem_4_3(close, 1, criterion=criterion)
         assert other.state == "fails" and other["worst"] < 0.6
 
 
@@ -169,10 +178,10 @@ def test_large_first_norms_are_outside_and_the_conclusions_true(planted: FineTun
     for name in ("lemma 4.2, (i) p", "lemma 4.2, (ii) Delta", "theorem 4.3", "theorem 4.5"):
         assert found[name].state == "assumption not met"
         assert "more than (log l)/2 = 0.805 (appendix C)" in found[name].sentence
-        assert found[name].sentence.endswith("True all the same.")
+        assert found[name].sentence.endswith("The conclusion is true nevertheless.")
     assert found["theorem 4.3"]["worst"] == 1 and found["theorem 4.3"]["gamma"] == 0.8
-    misled = told.theorem_4_3(planted, criterion="router-magnitude")
-    assert misled["worst"] < 0.9 and misled.sentence.endswith("Not so here.")
+    misled = theory.theorem_4_3(planted, criterion="router-magnitude")
+    assert misled["worst"] < 0.9 and misled.sentence.endswith("The conclusion is false here.")
 
 
 # --- what breaks them -----------------------------------------------------------------------------------------------
@@ -181,7 +190,7 @@ def test_large_first_norms_are_outside_and_the_conclusions_true(planted: FineTun
 def test_routers_that_hardly_move_meet_8_and_break_lemma_4_1() -> None:
     """(8) bounds the routers' rate from above only."""
     still = tuned_with(TokenMoE(router_learning_rate=1e-6), start=CLOSE, trials=1)
-    assert states(told.conditions(still))["(8), routers' rate"] == "holds"
+    assert states(theory.conditions(still))["(8), routers' rate"] == "holds"
     found = by_name(everything(still))
     assert found["lemma 4.1, (iv) Delta"].state == found["lemma 4.1, (ii) gates"].state == "fails"
     assert found["lemma 4.1, (iii) neurons"].holds
@@ -193,9 +202,9 @@ def test_routers_that_hardly_move_meet_8_and_break_lemma_4_1() -> None:
 def test_more_neurons_than_are_active_cannot_grow(close: FineTuned) -> None:
     """Half of an important expert's neurons answer its pattern; ReLU keeps the others where they are."""
     for fraction, state in ((0.5, "holds"), (0.55, "fails")):
-        strict = told.Reading(fraction=fraction)
-        assert by_name(told.lemma_4_1(close, reading=strict))["lemma 4.1, (iii) neurons"].state == state
-        assert by_name(told.lemma_4_4(close, steps=20, reading=strict))["lemma 4.4, (iii) neurons"].state == state
+        strict = theory.Reading(fraction=fraction)
+        assert by_name(theory.lemma_4_1(close, reading=strict))["lemma 4.1, (iii) neurons"].state == state
+        assert by_name(theory.lemma_4_4(close, steps=20, reading=strict))["lemma 4.4, (iii) neurons"].state == state
 
 
 def test_from_random_weights_unimportant_experts_become_important(from_random: FineTuned) -> None:
@@ -204,25 +213,27 @@ def test_from_random_weights_unimportant_experts_become_important(from_random: F
     assert all(found[name].holds for name in found if name.startswith(("lemma 4.1", "lemma 4.4", "theorem")))
     assert found["lemma 4.2, (i) p"].state == found["lemma 4.2, (ii) Delta"].state == "fails"
     assert found["lemma 4.2, (i) p"]["largest"] == 1 and found["lemma 4.2, (ii) Delta"]["largest"] > 2.5
-    conditions = states(told.conditions(from_random, 0))
+    conditions = states(theory.conditions(from_random, 0))
     assert conditions["margin of the others"] == "assumption not met" and conditions["first routers"] == "holds"
 
 
 def test_a_class_without_important_experts_is_outside(from_random: FineTuned) -> None:
-    assert told.evidence(from_random, 1).per_class()[0] == 0
+    assert theory.evidence(from_random, 1).per_class()[0] == 0
     found = by_name(everything(from_random, 1))
     for name in ("theorem 4.3", "theorem 4.5"):
         assert found[name].state == "assumption not met"
         assert found[name].sentence.startswith("S_1 without an important expert (appendix C).")
-    assert found["theorem 4.3"]["worst"] < 0.7 and found["theorem 4.3"].sentence.endswith("Not so here.")
-    assert states(told.conditions(from_random, 1))["important experts"] == "assumption not met"
+    assert found["theorem 4.3"]["worst"] < 0.7 and found["theorem 4.3"].sentence.endswith(
+        "The conclusion is false here."
+    )
+    assert states(theory.conditions(from_random, 1))["important experts"] == "assumption not met"
 
 
 @pytest.mark.parametrize(
     ("model", "why"),
     [
         (TokenMoE(routing="token-choice", top=2), "The proofs are for expert-choice routing."),
-        (TokenMoE(loss="hinge"), "The proofs take the gradient of 1 - y f."),
+        (TokenMoE(loss="hinge"), "The proofs use the gradient of 1 - y f."),
         (TokenMoE(top=1), "With l=1 every gate is 1, log l is 0 and no router moves."),
     ],
     ids=["token-choice", "hinge", "l=1"],
@@ -231,7 +242,7 @@ def test_where_the_paper_promises_nothing(model: TokenMoE, why: str) -> None:
     tuned = tuned_with(model, start=PlantedStart(others_neurons=0.02), steps=20, trials=1)
     found = everything(tuned, steps=5)
     assert all(finding.state == "assumption not met" and finding.sentence.startswith(why) for finding in found)
-    assert states(told.conditions(tuned))["method"] == ("holds" if model.top == 1 else "assumption not met")
+    assert states(theory.conditions(tuned))["method"] == ("holds" if model.top == 1 else "assumption not met")
 
 
 def test_without_any_important_expert_no_lemma_speaks() -> None:
@@ -239,23 +250,23 @@ def test_without_any_important_expert_no_lemma_speaks() -> None:
     found = by_name(everything(empty))
     assert "there is no important one" in found["lemma 4.1, (i) p"].sentence
     assert "S_1 and S_2 without an important expert" in found["theorem 4.3"].sentence
-    assert found["lemma 4.2, (i) p"].holds and told.evidence(empty).gamma() == 1
+    assert found["lemma 4.2, (i) p"].holds and theory.evidence(empty).gamma() == 1
 
 
 def test_a_trial_that_diverged_fails(planted: FineTuned) -> None:
     broken = replace(planted, diverged=torch.tensor([True, False]))
     assert all(finding.state == "fails" for finding in everything(broken, 0))
-    assert told.theorem_4_3(broken, 0).sentence == "The trial diverged."
-    assert by_name(told.lemma_4_1(broken, 1))["lemma 4.1, (i) p"].holds
+    assert theory.theorem_4_3(broken, 0).sentence == "The trial diverged."
+    assert by_name(theory.lemma_4_1(broken, 1))["lemma 4.1, (i) p"].holds
 
 
 def test_an_expert_may_grow_towards_the_other_classs_pattern() -> None:
     """Lemma 4.4 without short first routers: a specialist of another task that votes + learns to keep quiet on o_2."""
     tuned = tuned_with(start=BranchStart(), trials=1)
-    seen = told.evidence(tuned)
-    large = seen.after["norm_change"] > 1.5 * math.log(5)
-    assert (seen.after["proficiency"][large] == 0).sum() == 1 and large.sum() == 7
-    assert seen.after["cross_proficiency"][large & (seen.after["proficiency"] == 0)] == 1
-    found = by_name(told.lemma_4_4(tuned, steps=10))
+    facts = theory.evidence(tuned)
+    large = facts.after["norm_change"] > 1.5 * math.log(5)
+    assert (facts.after["proficiency"][large] == 0).sum() == 1 and large.sum() == 7
+    assert facts.after["cross_proficiency"][large & (facts.after["proficiency"] == 0)] == 1
+    found = by_name(theory.lemma_4_4(tuned, steps=10))
     assert found["lemma 4.4, (i) p"].state == "assumption not met"
-    assert found["lemma 4.4, (i) p"].sentence.endswith("Not so here.")
+    assert found["lemma 4.4, (i) p"].sentence.endswith("The conclusion is false here.")

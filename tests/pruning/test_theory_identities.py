@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.pruning import FineTuned, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, fine_tune
-from moe_lab.pruning import theory as told
+from moe_lab.pruning import FineTuned, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, fine_tune, theory
 
 SMALL = TokenTask(patterns=60, tokens=20)
 
@@ -24,7 +23,7 @@ def test_experts_that_choose_are_trained_apart(criterion: str, share: float) -> 
     """Each expert's weights after fine-tuning are the same whether the others were pruned or not."""
     tuned = tuned_with(TokenMoE(experts=8, top=3), start=PlantedStart(favourites=4))
     kept = tuned.kept(criterion, share)
-    gap = told.decoupling(tuned, kept, 25)
+    gap = theory.decoupling(tuned, kept, 25)
     assert gap.shape == (2,) and float(gap.max()) < 1e-13
     later = tuned.tuned(kept, 25)
     moved = (later.neurons - tuned.pruned(kept).neurons).abs().flatten(1).amax(1)
@@ -39,13 +38,13 @@ def test_experts_that_choose_are_trained_apart(criterion: str, share: float) -> 
 def test_experts_that_share_something_are_not(model: TokenMoE) -> None:
     tuned = tuned_with(model, start=PlantedStart(favourites=4, others_neurons=0.02), steps=60)
     kept = tuned.kept("random", 0.5)
-    assert float(told.decoupling(tuned, kept, 40).min()) > 1e-3
+    assert float(theory.decoupling(tuned, kept, 40).min()) > 1e-3
 
 
 def test_nothing_pruned_is_no_difference() -> None:
     tuned = tuned_with(TokenMoE(experts=8, top=3, routing="token-choice"), start=RandomStart())
     kept = torch.ones(2, 8, dtype=torch.bool)
-    assert float(told.decoupling(tuned, kept, 10).max()) == 0
+    assert float(theory.decoupling(tuned, kept, 10).max()) == 0
 
 
 def test_one_fine_tuning_serves_every_pruning() -> None:
@@ -61,9 +60,9 @@ def test_p_as_printed_cannot_grow() -> None:
     """With the gate of step 0 an expert that learned everything keeps its old p."""
     model = TokenMoE(router_learning_rate=0.01)
     tuned = tuned_with(model, TokenTask(), start=RandomStart(), steps=300, batch=100, first_trial=1, trials=1)
-    seen, printed = told.evidence(tuned), told.printed_proficiency(tuned)
-    learned = seen.after["proficiency"] == 1
+    facts, printed = theory.evidence(tuned), theory.printed_proficiency(tuned)
+    learned = facts.after["proficiency"] == 1
     assert learned.sum() >= 4 and printed.shape == (20,)
-    assert (printed <= seen.before["proficiency"] + 1e-12).all()
+    assert (printed <= facts.before["proficiency"] + 1e-12).all()
     assert printed[learned].min() == 0
-    np.testing.assert_allclose(printed[learned], seen.before["proficiency"][learned])
+    np.testing.assert_allclose(printed[learned], facts.before["proficiency"][learned])
