@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from functools import cache
 
 from moe_lab.config import require
-from moe_lab.reproduce.claim import Claim, Erratum, Measurement
+from moe_lab.reproduce.claim import Claim, Measurement
+from moe_lab.reproduce.erratum import Erratum
 
 PAPERS = {
     "pmoe2023": "Chowdhury et al., ICML 2023: Patch-level Routing in Mixture-of-Experts is Provably Sample-efficient "
