@@ -74,9 +74,7 @@ def test_replace_checks_and_copies() -> None:
 
 def test_a_config_cannot_be_changed() -> None:
     room = Room()
-    with pytest.raises(
-        ConfigError, match=r"a Room is immutable; make a copy with .replace\(width=...\): got width=3"
-    ):
+    with pytest.raises(ConfigError, match=r"a Room is immutable; make a copy with .replace\(width=...\): got width=3"):
         room.width = 3
     assert room == Room() and hash(room) == hash(Room()) and copy.deepcopy(room) == room
 

@@ -6,8 +6,8 @@ found. `run(...)` measures, judges, and writes results.json and report.html.
 """
 
 from moe_lab.reproduce.claim import Claim as Claim
-from moe_lab.reproduce.claim import Erratum as Erratum
 from moe_lab.reproduce.command import run as run
+from moe_lab.reproduce.erratum import Erratum as Erratum
 from moe_lab.reproduce.ledger import chosen as chosen
 from moe_lab.reproduce.ledger import claims as claims
 from moe_lab.reproduce.ledger import errata as errata

@@ -8,7 +8,8 @@ from functools import cache
 
 from moe_lab.config import require
 from moe_lab.registry import PAPERS
-from moe_lab.reproduce.claim import Claim, Erratum, Measurement
+from moe_lab.reproduce.claim import Claim, Measurement
+from moe_lab.reproduce.erratum import Erratum
 
 
 @cache

@@ -26,19 +26,19 @@ def squares(name: str = "chen2022/squares", **changes: Any) -> Measurement:
         "split": ("numbers", "number"),
         "device": True,
     }
-    return Measurement(name, "measure_runs:squares", **{**given, **changes})
+    return Measurement(name=name, function="measure_runs:squares", **{**given, **changes})
 
 
 def claim(identity: str, measurement: Measurement, rule: Rule, number: int = 2, **changes: Any) -> Claim:
     """That a square is what it is."""
     return Claim(
-        identity,
-        "table 0",
-        f"{number} squared is {number**2}",
-        Published(number**2, 0.5),
-        measurement,
-        lambda data: data["square"].sel(number=number),
-        rule,
+        id=identity,
+        where="table 0",
+        statement=f"{number} squared is {number**2}",
+        published=Published(value=number**2, spread=0.5),
+        measurement=measurement,
+        read=lambda data: data["square"].sel(number=number),
+        rule=rule,
         **changes,
     )
 
@@ -63,12 +63,24 @@ def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Co
 def few(helpers: None, monkeypatch: pytest.MonkeyPatch) -> tuple[Claim, ...]:
     """Four claims in place of the papers': one of each verdict."""
     drawn = squares(picture="measure_runs:picture", sees="Squares rise.")
-    needy = squares("pmoe2023/digits", needs=Needs("a file of digits", "root", "*.digits"))
+    needy = squares("pmoe2023/digits", needs=Needs(what="a file of digits", argument="root", pattern="*.digits"))
     made = (
-        claim("pmoe2023/digits/two", needy, Rule(near(4, 0.5))),
-        claim("chen2022/squares/two", drawn, Rule(near(4, 0.5))),
-        claim("chen2022/squares/three", drawn, Rule(near(4, 0.5), at_least(8)), 3, reason="three is larger"),
-        claim("chen2022/squares/one", drawn, Rule(near(4, 0.5)), 1, reason="one is smaller"),
+        claim(identity="pmoe2023/digits/two", measurement=needy, rule=Rule(agrees=near(4, 0.5))),
+        claim(identity="chen2022/squares/two", measurement=drawn, rule=Rule(agrees=near(4, 0.5))),
+        claim(
+            identity="chen2022/squares/three",
+            measurement=drawn,
+            rule=Rule(agrees=near(4, 0.5), in_kind=at_least(8)),
+            number=3,
+            reason="three is larger",
+        ),
+        claim(
+            identity="chen2022/squares/one",
+            measurement=drawn,
+            rule=Rule(agrees=near(4, 0.5)),
+            number=1,
+            reason="one is smaller",
+        ),
     )
     monkeypatch.setattr(ledger, "claims", lambda: made)
     return made

@@ -22,20 +22,22 @@ from moe_lab.reproduce.claim import Published, Rule, at_least, at_most, near, se
     ],
 )
 def test_a_rule_judges_the_mean_of_the_trials(values: list[float], verdict: str) -> None:
-    assert Rule((0.9, 1.1), (0.5, 10.0)).verdict(np.array(values)) == verdict
+    assert Rule(agrees=(0.9, 1.1), in_kind=(0.5, 10.0)).verdict(np.array(values)) == verdict
 
 
 @pytest.mark.parametrize(("of", "number"), [("mean", 2.0), ("median", 1.0), ("lowest", 0.0), ("highest", 5.0)])
 def test_a_rule_judges_the_number_that_it_names(of: str, number: float) -> None:
-    rule = Rule((number, number), of=of)
+    rule = Rule(agrees=(number, number), of=of)
     assert rule.verdict(np.array([0.0, 1.0, 5.0])) == "agrees"
     assert of in rule.words
     others = {"mean", "median", "lowest", "highest"} - {of}
-    assert all(Rule((number, number), of=other).verdict(np.array([0.0, 1.0, 5.0])) == "differs" for other in others)
+    assert all(
+        Rule(agrees=(number, number), of=other).verdict(np.array([0.0, 1.0, 5.0])) == "differs" for other in others
+    )
 
 
 def test_without_a_number_to_meet_a_claim_agrees_in_kind_at_most() -> None:
-    rule = Rule(None, at_least(0.5))
+    rule = Rule(in_kind=at_least(0.5))
     assert rule.verdict(np.array([0.7])) == "agrees in kind"
     assert rule.verdict(np.array([0.3])) == "differs"
 
@@ -44,7 +46,7 @@ def test_without_a_number_to_meet_a_claim_agrees_in_kind_at_most() -> None:
     ("bounds", "words"), [((0.5, 1.0), "from 0.5 to 1"), (at_least(2), "at least 2"), (at_most(0.1), "at most 0.1")]
 )
 def test_a_range_in_words(bounds: tuple[float, float], words: str) -> None:
-    assert Rule(bounds).words == f"the mean of the trials agrees {words}"
+    assert Rule(agrees=bounds).words == f"the mean of the trials agrees {words}"
 
 
 def test_near_is_symmetric() -> None:
@@ -52,18 +54,18 @@ def test_near_is_symmetric() -> None:
 
 
 def test_what_is_published_in_words() -> None:
-    assert Published(0.93, 0.03).words == "0.93 ± 0.03"
+    assert Published(value=0.93, spread=0.03).words == "0.93 ± 0.03"
     assert Published(relation="rises").words == "rises"
-    assert Published(4, relation="of 20").words == "4 (of 20)"
+    assert Published(value=4, relation="of 20").words == "4 (of 20)"
 
 
 def test_nonsense_is_refused() -> None:
     with pytest.raises(ValueError, match="a rule needs a range"):
-        Rule(None)
+        Rule()
     with pytest.raises(ValueError, match="from low to high"):
-        Rule((1, 0))
+        Rule(agrees=(1, 0))
     with pytest.raises(ValueError, match="a rule judges one of mean, median, lowest, highest"):
-        Rule((0, 1), of="mode")
+        Rule(agrees=(0, 1), of="mode")
     with pytest.raises(ValueError, match="a paper publishes a value or a relation"):
         Published()
 

@@ -38,7 +38,9 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> tuple[Claim, ...]:
     """A claim that is measured in ten pieces of half a second."""
     numbers = tuple(range(10))
     one = squares(quick={"numbers": numbers, "trials": 3, "wait": 0.5}, seconds=(5.0, 5.0))
-    made = tuple(claim(f"chen2022/squares/{number}", one, Rule(near(number**2, 0.5)), number) for number in numbers)
+    made = tuple(
+        claim(f"chen2022/squares/{number}", one, Rule(agrees=near(number**2, 0.5)), number) for number in numbers
+    )
     monkeypatch.setattr(ledger, "claims", lambda: made)
     return made
 

@@ -73,8 +73,16 @@ def test_data_that_are_given_are_used(few: tuple[Claim, ...], tmp_path: Path) ->
 def test_what_breaks_off_is_said_and_the_others_are_written(
     few: tuple[Claim, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bad = Measurement("chen2022/bad", "measure_runs:broken", {"trials": 2}, {}, (1, 1))
-    failing = Claim("chen2022/bad/one", "nowhere", "It runs", Published(1), bad, lambda data: 1, Rule(near(1, 1)))
+    bad = Measurement(name="chen2022/bad", function="measure_runs:broken", quick={"trials": 2}, full={}, seconds=(1, 1))
+    failing = Claim(
+        id="chen2022/bad/one",
+        where="nowhere",
+        statement="It runs",
+        published=Published(value=1),
+        measurement=bad,
+        read=lambda data: 1,
+        rule=Rule(agrees=near(1, 1)),
+    )
     monkeypatch.setattr(ledger, "claims", lambda: (*few, failing))
     assert call("chen2022", "--out", str(tmp_path), "--jobs", "1", "--seed", "0") == 1
     error = capsys.readouterr().err

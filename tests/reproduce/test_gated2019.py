@@ -11,7 +11,8 @@ import pytest
 import xarray as xr
 
 from moe_lab.files import netcdf
-from moe_lab.reproduce.claim import Claim, Erratum, Measurement, imported
+from moe_lab.reproduce.claim import Claim, Measurement, imported
+from moe_lab.reproduce.erratum import Erratum
 from moe_lab.reproduce.gated2019 import CLAIMS, ERRATA
 from moe_lab.reproduce.gated2019.measures import landscape, log_descent
 from moe_lab.reproduce.report import checked, png

@@ -11,7 +11,8 @@ import pytest
 import xarray as xr
 
 from moe_lab.pruning.initialization import BranchStart
-from moe_lab.reproduce.claim import Claim, Erratum, Measurement, imported
+from moe_lab.reproduce.claim import Claim, Measurement, imported
+from moe_lab.reproduce.erratum import Erratum
 from moe_lab.reproduce.pruning2024 import CLAIMS, ERRATA
 from moe_lab.reproduce.pruning2024.criteria import tolerated
 from moe_lab.reproduce.pruning2024.measures import V_MOE

@@ -85,7 +85,7 @@ def test_a_piece_of_another_call_is_not_taken_for_this_one(helpers: None, tmp_pa
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_one_that_breaks_off_says_why_and_hurts_no_other(helpers: None, tmp_path: Path, jobs: int) -> None:
-    bad = Measurement("chen2022/bad", "measure_runs:broken", {"trials": 2}, {}, (1, 1))
+    bad = Measurement(name="chen2022/bad", function="measure_runs:broken", quick={"trials": 2}, full={}, seconds=(1, 1))
     how = order(tmp_path, jobs)
     done = list(measured(how, [*pieces(bad, how), *pieces(squares(), how)]))
     failed = [one for one in done if one.data is None]
@@ -101,7 +101,7 @@ def test_the_longest_is_begun_first(helpers: None, tmp_path: Path) -> None:
 
 
 def test_data_that_nobody_gave_are_missing(tmp_path: Path) -> None:
-    needs = Needs("a file of digits", "root", "*.digits")
+    needs = Needs(what="a file of digits", argument="root", pattern="*.digits")
     one = squares(needs=needs)
     assert missing(one, None) == missing(one, tmp_path) == "needs a file of digits: give its folder with --data"
     assert missing(squares(), None) == ""
@@ -109,7 +109,7 @@ def test_data_that_nobody_gave_are_missing(tmp_path: Path) -> None:
     assert missing(one, tmp_path) == ""
     plan = pieces(one, order(tmp_path, data=tmp_path))
     assert plan[0].arguments["root"] == str(tmp_path)
-    as_file = squares(needs=Needs("a file of digits", "root", "*.digits", as_file=True))
+    as_file = squares(needs=Needs(what="a file of digits", argument="root", pattern="*.digits", as_file=True))
     assert pieces(as_file, order(tmp_path, data=tmp_path))[0].arguments["root"] == str(tmp_path / "a.digits")
 
 
@@ -119,8 +119,8 @@ sys.path[:0] = {paths!r}
 from pathlib import Path
 from moe_lab.reproduce.claim import Measurement
 from moe_lab.reproduce.runner import Order, measured, pieces
-one = Measurement("chen2022/squares", "measure_runs:squares",
-    {{"numbers": tuple(range(8)), "wait": 0.3}}, {{}}, (8, 8), split=("numbers", "number"))
+one = Measurement(name="chen2022/squares", function="measure_runs:squares",
+    quick={{"numbers": tuple(range(8)), "wait": 0.3}}, full={{}}, seconds=(8, 8), split=("numbers", "number"))
 how = Order("quick", 7, "cpu", Path({folder!r}), jobs={jobs})
 for number, _ in enumerate(measured(how, pieces(one, how)), 1):
     print(number, flush=True)

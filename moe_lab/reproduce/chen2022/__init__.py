@@ -5,13 +5,14 @@ Its tables 2, 10 and 11 and figures 6 to 8 are of images and language, for which
 
 from __future__ import annotations
 
-from moe_lab.reproduce.chen2022 import errata, figures, mixtures, tables, theory
-from moe_lab.reproduce.claim import Claim, Erratum
+from moe_lab.reproduce.chen2022 import errata, figures, mixtures, tables, theorems
+from moe_lab.reproduce.claim import Claim
+from moe_lab.reproduce.erratum import Erratum
 
 CLAIMS: tuple[Claim, ...] = (
     *mixtures.CLAIMS,
     *tables.CLAIMS,
     *figures.CLAIMS,
-    *theory.CLAIMS,
+    *theorems.CLAIMS,
 )
 ERRATA: tuple[Erratum, ...] = errata.ERRATA

@@ -8,15 +8,15 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from moe_lab.reproduce.chen2022.mixtures import FIGURES, HIGH_ENTROPY, PICTURE, Read, claim
-from moe_lab.reproduce.claim import Claim, Measurement, Rule, at_least, at_most
+from moe_lab.reproduce.chen2022.mixtures import HIGH_ENTROPY
+from moe_lab.reproduce.chen2022.sources import FIGURES, MEASURES, PICTURE
+from moe_lab.reproduce.claim import Claim, Measurement, Published, Read, Rule, at_least, at_most
 
-_MEASURES = "moe_lab.reproduce.chen2022.measures"
 _CURVES = "the paper shows curves, not numbers"
 
 FIGURE_1 = Measurement(
-    "chen2022/figure1",
-    f"{_MEASURES}:figure_1",
+    name="chen2022/figure1",
+    function=f"{MEASURES}:figure_1",
     quick={"trials": 12, "shown": 800},
     full={"trials": 40, "shown": 1600},
     seconds=(8, 20),
@@ -25,8 +25,8 @@ FIGURE_1 = Measurement(
     sees="Linear experts share clusters and get some samples wrong; each of four cubic ones gets a cluster of its own.",
 )
 FIGURE_3 = Measurement(
-    "chen2022/figure3",
-    f"{FIGURES}:entropy_through_time",
+    name="chen2022/figure3",
+    function=f"{FIGURES}:entropy_through_time",
     quick={"settings": (1, 2), "samples": 4000, "trials": 3, "every": 50},
     full={"settings": (1, 2), "samples": 16000, "trials": 10, "every": 10},
     seconds=(5, 75),
@@ -39,8 +39,8 @@ FIGURE_3 = Measurement(
 
 def _products(activation: str, figure: int, seconds: tuple[float, float], sees: str) -> Measurement:
     return Measurement(
-        f"chen2022/figure{figure}",
-        f"{FIGURES}:inner_products",
+        name=f"chen2022/figure{figure}",
+        function=f"{FIGURES}:inner_products",
         quick={"activation": activation, "setting": 1, "samples": 4000, "trials": 5, "every": 20},
         full={"activation": activation, "setting": 1, "samples": 16000, "trials": 5, "every": 20},
         seconds=seconds,
@@ -51,12 +51,17 @@ def _products(activation: str, figure: int, seconds: tuple[float, float], sees: 
 
 
 FIGURE_4 = _products(
-    "cubic",
-    4,
-    (4, 13),
-    "Each cubic expert picks up one label signal and no center, its router the right center.",
+    activation="cubic",
+    figure=4,
+    seconds=(4, 13),
+    sees="Each cubic expert picks up one label signal and no center, its router the right center.",
 )
-FIGURE_5 = _products("linear", 5, (2, 7), "Linear experts learn several signals and centers, routers signals as well.")
+FIGURE_5 = _products(
+    activation="linear",
+    figure=5,
+    seconds=(2, 7),
+    sees="Linear experts learn several signals and centers, routers signals as well.",
+)
 
 
 def _entropy_left(model: str) -> Read:
@@ -93,114 +98,118 @@ def matching_centers(data: xr.Dataset) -> np.ndarray:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    claim(
-        "figure1/nonlinear-divides",
-        "figure 1",
-        "Four nonlinear experts recover the four clusters: the dispatch entropy is low",
-        "each expert has a cluster",
-        FIGURE_1,
-        lambda data: data["trial_entropy"].sel(model="moe-cubic"),
-        Rule(None, in_kind=at_most(0.5), of="median"),  # two clusters that share an expert: .5 log 2 = .35
-        "the paper shows one training; in ours two experts share a cluster in about a quarter of the trials",
+    Claim(
+        id="chen2022/figure1/nonlinear-divides",
+        where="figure 1",
+        statement="Four nonlinear experts recover the four clusters: the dispatch entropy is low",
+        published=Published(relation="each expert has a cluster"),
+        measurement=FIGURE_1,
+        read=lambda data: data["trial_entropy"].sel(model="moe-cubic"),
+        rule=Rule(in_kind=at_most(0.5), of="median"),  # two clusters that share an expert: .5 log 2 = .35
+        reason="the paper shows one training; in ours two experts share a cluster in about a quarter of the trials",
     ),
-    claim(
-        "figure1/linear-does-not",
-        "figure 1",
-        "Four linear experts do not recover the clusters: the dispatch entropy is high",
-        "neither router nor experts are diversified",
-        FIGURE_1,
-        lambda data: data["trial_entropy"].sel(model="moe-linear"),
-        Rule(None, in_kind=at_least(HIGH_ENTROPY), of="median"),
-        "the paper shows one training",
+    Claim(
+        id="chen2022/figure1/linear-does-not",
+        where="figure 1",
+        statement="Four linear experts do not recover the clusters: the dispatch entropy is high",
+        published=Published(relation="neither router nor experts are diversified"),
+        measurement=FIGURE_1,
+        read=lambda data: data["trial_entropy"].sel(model="moe-linear"),
+        rule=Rule(in_kind=at_least(HIGH_ENTROPY), of="median"),
+        reason="the paper shows one training",
     ),
-    claim(
-        "figure3/nonlinear-falls",
-        "figure 3",
-        "The entropy of nonlinear mixtures falls significantly: measured is the share of log 4 that is left",
-        "significantly decreases",
-        FIGURE_3,
-        _entropy_left("moe-cubic"),
-        Rule(None, in_kind=at_most(0.25), of="median"),
-        _CURVES,
+    Claim(
+        id="chen2022/figure3/nonlinear-falls",
+        where="figure 3",
+        statement="The entropy of nonlinear mixtures falls significantly: measured is the share of log 4 that is left",
+        published=Published(relation="significantly decreases"),
+        measurement=FIGURE_3,
+        read=_entropy_left("moe-cubic"),
+        rule=Rule(in_kind=at_most(0.25), of="median"),
+        reason=_CURVES,
     ),
-    claim(
-        "figure3/linear-stays",
-        "figure 3",
-        "The entropy of linear mixtures remains large: measured is the share of log 4 that is left",
-        "remains large",
-        FIGURE_3,
-        _entropy_left("moe-linear"),
-        Rule(None, in_kind=at_least(0.5)),
-        _CURVES,
+    Claim(
+        id="chen2022/figure3/linear-stays",
+        where="figure 3",
+        statement="The entropy of linear mixtures remains large: measured is the share of log 4 that is left",
+        published=Published(relation="remains large"),
+        measurement=FIGURE_3,
+        read=_entropy_left("moe-linear"),
+        rule=Rule(in_kind=at_least(0.5)),
+        reason=_CURVES,
     ),
-    claim(
-        "figure4/one-signal-each",
-        "figure 4, top left",
-        "Each nonlinear expert picks up one label signal: the second largest product is a small part of the largest",
-        "each expert picks up one feature signal",
-        FIGURE_4,
-        second_signal,
-        Rule(None, in_kind=at_most(1 / 3), of="median"),
-        _CURVES,
+    Claim(
+        id="chen2022/figure4/one-signal-each",
+        where="figure 4, top left",
+        statement="Each nonlinear expert picks up one label signal: the second largest product is a small part of the "
+        "largest",
+        published=Published(relation="each expert picks up one feature signal"),
+        measurement=FIGURE_4,
+        read=second_signal,
+        rule=Rule(in_kind=at_most(1 / 3), of="median"),
+        reason=_CURVES,
     ),
-    claim(
-        "figure4/no-centers",
-        "figure 4, top right",
-        "Nonlinear experts almost do not learn centers: largest product with a center over that with a signal",
-        "almost do not learn center signals",
-        FIGURE_4,
-        _largest_ratio("expert_center", "expert_feature"),
-        Rule(None, in_kind=at_most(0.1), of="median"),
-        _CURVES,
+    Claim(
+        id="chen2022/figure4/no-centers",
+        where="figure 4, top right",
+        statement="Nonlinear experts almost do not learn centers: largest product with a center over that with a "
+        "signal",
+        published=Published(relation="almost do not learn center signals"),
+        measurement=FIGURE_4,
+        read=_largest_ratio("expert_center", "expert_feature"),
+        rule=Rule(in_kind=at_most(0.1), of="median"),
+        reason=_CURVES,
     ),
-    claim(
-        "figure4/corresponding-center",
-        "figure 4, bottom right",
-        "The router picks up the center that belongs to the signal of its expert: share of the routers in use",
-        "the router picks up the corresponding center signal",
-        FIGURE_4,
-        matching_centers,
-        Rule(None, in_kind=at_least(0.9), of="median"),
-        _CURVES,
+    Claim(
+        id="chen2022/figure4/corresponding-center",
+        where="figure 4, bottom right",
+        statement="The router picks up the center that belongs to the signal of its expert: share of the routers in "
+        "use",
+        published=Published(relation="the router picks up the corresponding center signal"),
+        measurement=FIGURE_4,
+        read=matching_centers,
+        rule=Rule(in_kind=at_least(0.9), of="median"),
+        reason=_CURVES,
     ),
-    claim(
-        "figure4/router-signals-small",
-        "figure 4, bottom left",
-        "The router's products with label signals remain small: the largest over that with a center",
-        "remain small",
-        FIGURE_4,
-        _largest_ratio("router_feature", "router_center"),
-        Rule(None, in_kind=at_most(0.5), of="median"),
-        _CURVES,
+    Claim(
+        id="chen2022/figure4/router-signals-small",
+        where="figure 4, bottom left",
+        statement="The router's products with label signals remain small: the largest over that with a center",
+        published=Published(relation="remain small"),
+        measurement=FIGURE_4,
+        read=_largest_ratio("router_feature", "router_center"),
+        rule=Rule(in_kind=at_most(0.5), of="median"),
+        reason=_CURVES,
     ),
-    claim(
-        "figure5/several-signals",
-        "figure 5, top left",
-        "Linear experts learn several label signals: the second largest product is a good part of the largest",
-        "an expert does not learn a specific feature signal",
-        FIGURE_5,
-        second_signal,
-        Rule(None, in_kind=at_least(1 / 3)),
-        _CURVES,
+    Claim(
+        id="chen2022/figure5/several-signals",
+        where="figure 5, top left",
+        statement="Linear experts learn several label signals: the second largest product is a good part of the "
+        "largest",
+        published=Published(relation="an expert does not learn a specific feature signal"),
+        measurement=FIGURE_5,
+        read=second_signal,
+        rule=Rule(in_kind=at_least(1 / 3)),
+        reason=_CURVES,
     ),
-    claim(
-        "figure5/centers-too",
-        "figure 5, top right",
-        "Linear experts learn centers too: largest product with a center over that with a signal",
-        "learns multiple feature and center signals",
-        FIGURE_5,
-        _largest_ratio("expert_center", "expert_feature"),
-        Rule(None, in_kind=at_least(1 / 3)),
-        _CURVES,
+    Claim(
+        id="chen2022/figure5/centers-too",
+        where="figure 5, top right",
+        statement="Linear experts learn centers too: largest product with a center over that with a signal",
+        published=Published(relation="learns multiple feature and center signals"),
+        measurement=FIGURE_5,
+        read=_largest_ratio("expert_center", "expert_feature"),
+        rule=Rule(in_kind=at_least(1 / 3)),
+        reason=_CURVES,
     ),
-    claim(
-        "figure5/router-signals-large",
-        "figure 5, bottom",
-        "With linear experts the router's products with signals can be larger than with centers: their ratio",
-        "can be even larger",
-        FIGURE_5,
-        _largest_ratio("router_feature", "router_center"),
-        Rule(None, in_kind=at_least(1), of="highest"),
-        _CURVES,
+    Claim(
+        id="chen2022/figure5/router-signals-large",
+        where="figure 5, bottom",
+        statement="With linear experts the router's products with signals can be larger than with centers: their ratio",
+        published=Published(relation="can be even larger"),
+        measurement=FIGURE_5,
+        read=_largest_ratio("router_feature", "router_center"),
+        rule=Rule(in_kind=at_least(1), of="highest"),
+        reason=_CURVES,
     ),
 )

@@ -15,16 +15,13 @@ trainings. Cubic ones need 16,000 samples to come near their numbers; what is ju
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import xarray as xr
 
-from moe_lab.reproduce.claim import Claim, Measurement, Published, Rule, at_least, at_most, near
+from moe_lab.reproduce.chen2022.sources import FIGURES, PICTURE
+from moe_lab.reproduce.claim import Claim, Measurement, Published, Rule, at_least, at_most, near, selected
 from moe_lab.specialization.published import published
 
-FIGURES = "moe_lab.specialization.figures"
-PICTURE = "moe_lab.specialization.plots:picture"
 SETTINGS = (1, 2, 3, 4)
 BOUND = 0.875
 _KINDS = {"nonlinear": "cubic", "linear": "linear"}
@@ -41,15 +38,6 @@ _NOT_LITERAL = (
     "as written does better by linear experts, and their entropy is lower, but stays high"
 )
 
-Read = Callable[[xr.Dataset], Any]
-
-
-def claim(
-    name: str, where: str, statement: str, relation: str, measurement: Measurement, read: Read, rule: Rule, reason: str
-) -> Claim:
-    """A claim of a relation: the paper has no number."""
-    return Claim(f"chen2022/{name}", where, statement, Published(relation=relation), measurement, read, rule, reason)
-
 
 def _table(
     name: str, sees: str, seconds: tuple[float, float], quick: tuple[int, int], full: tuple[int, int], **more: object
@@ -57,8 +45,8 @@ def _table(
     """Table 3 for some models; quick and full are (samples, trials)."""
     budgets = [{"settings": SETTINGS, "samples": n, "trials": trials, **more} for n, trials in (quick, full)]
     return Measurement(
-        f"chen2022/{name}",
-        f"{FIGURES}:table3",
+        name=f"chen2022/{name}",
+        function=f"{FIGURES}:table3",
         quick=budgets[0],
         full=budgets[1],
         seconds=seconds,
@@ -71,44 +59,41 @@ def _table(
 
 _MIXTURES = {
     ("nonlinear", "paper"): _table(
-        "table3-nonlinear",
-        "Cubic experts under algorithm 1: nearly every trial above 99 %, with an entropy near 0.",
-        (13, 74),
-        (4000, 6),
-        (16000, 10),
+        name="table3-nonlinear",
+        sees="Cubic experts under algorithm 1: nearly every trial above 99 %, with an entropy near 0.",
+        seconds=(13, 74),
+        quick=(4000, 6),
+        full=(16000, 10),
         models=("moe-cubic",),
     ),
     ("linear", "paper"): _table(
-        "table3-linear",
-        "Linear experts under algorithm 1 lie above the stars of the paper, and their entropies stay high.",
-        (18, 44),
-        (16000, 5),
-        (16000, 10),
+        name="table3-linear",
+        sees="Linear experts under algorithm 1 lie above the stars of the paper, and their entropies stay high.",
+        seconds=(18, 44),
+        quick=(16000, 5),
+        full=(16000, 10),
         models=("moe-linear",),
     ),
     ("nonlinear", "authors"): _table(
-        "table3-nonlinear-authors",
-        "Cubic experts with the authors' objective: medians at the stars of the paper, some trials far out.",
-        (26, 124),
-        (8000, 4),
-        (16000, 10),
+        name="table3-nonlinear-authors",
+        sees="Cubic experts with the authors' objective: medians at the stars of the paper, some trials far out.",
+        seconds=(26, 124),
+        quick=(8000, 4),
+        full=(16000, 10),
         models=("moe-cubic",),
         objective="authors",
     ),
     ("linear", "authors"): _table(
-        "table3-linear-authors",
-        "Linear experts with the authors' objective: accuracies as low and entropies as high as the paper's stars.",
-        (11, 96),
-        (4000, 6),
-        (16000, 10),
+        name="table3-linear-authors",
+        sees="Linear experts with the authors' objective: accuracies as low and entropies as high as the paper's "
+        "stars.",
+        seconds=(11, 96),
+        quick=(4000, 6),
+        full=(16000, 10),
         models=("moe-linear",),
         objective="authors",
     ),
 }
-
-
-def _reader(measure: str, setting: int, model: str) -> Read:
-    return lambda data: data[measure].sel(setting=setting, model=model)
 
 
 def _place(setting: int) -> tuple[str, str]:
@@ -131,14 +116,14 @@ def _mixture(setting: int, kind: str, measure: str, objective: str) -> Claim:
     away = (2 if authors else 1) * max(spread, 0.1 if entropy else 0.005)
     of = "median" if kind == "nonlinear" else "mean"
     upward = entropy == (kind == "linear")
-    rule = Rule(at_least(value - away) if upward else at_most(value + away), of=of)
+    rule = Rule(agrees=at_least(value - away) if upward else at_most(value + away), of=of)
     if kind == "linear" and entropy and not authors:
-        rule = Rule(None, in_kind=at_least(_LARGEST_NONLINEAR))  # "consistently larger", appendix A.2
+        rule = Rule(in_kind=at_least(_LARGEST_NONLINEAR))  # "consistently larger", appendix A.2
     if kind == "nonlinear" and authors:
         linear = published("table 3").sel(setting=setting, model="moe-linear")
         apart = max(float(linear[f"{measure}_std"]), 0.1 if entropy else 0.005)
         beyond = float(linear[measure]) + (-apart if entropy else apart)
-        rule = Rule(None, in_kind=at_most(beyond) if entropy else at_least(beyond), of="median")
+        rule = Rule(in_kind=at_most(beyond) if entropy else at_least(beyond), of="median")
     what = f"a dispatch entropy of {value:.3f} nats" if entropy else f"{100 * value:.2f} % of the test samples"
     how = "with the authors' objective" if authors else "under algorithm 1"
     words = {("nonlinear", False): "reach", ("nonlinear", True): "come down to", ("linear", True): "keep"}
@@ -146,13 +131,13 @@ def _mixture(setting: int, kind: str, measure: str, objective: str) -> Claim:
     key, where = _place(setting)
     name = f"setting{setting}-{kind}" + ("-entropy" if entropy else "") + ("-authors" if authors else "")
     return Claim(
-        f"chen2022/{key}/{name}",
-        where,
-        f"{how[0].upper()}{how[1:]} eight {kind} experts {verb} {what}",
-        Published(value, spread),
-        _MIXTURES[kind, objective],
-        _reader(measure, setting, f"moe-{_KINDS[kind]}"),
-        rule,
+        id=f"chen2022/{key}/{name}",
+        where=where,
+        statement=f"{how[0].upper()}{how[1:]} eight {kind} experts {verb} {what}",
+        published=Published(value=value, spread=spread),
+        measurement=_MIXTURES[kind, objective],
+        read=selected(measure, setting=setting, model=f"moe-{_KINDS[kind]}"),
+        rule=rule,
         reason=_reason(kind, authors),
         unit="nats" if entropy else "",
     )
@@ -160,19 +145,19 @@ def _mixture(setting: int, kind: str, measure: str, objective: str) -> Claim:
 
 _SINGLE = {
     "nonlinear": _table(
-        "table3-single-nonlinear",
-        "",
-        (5, 66),
-        (2000, 1),
-        (16000, 2),
+        name="table3-single-nonlinear",
+        sees="",
+        seconds=(5, 66),
+        quick=(2000, 1),
+        full=(16000, 2),
         models=("single-cubic",),
     ),
     "linear": _table(
-        "table3-single-linear",
-        "",
-        (6, 27),
-        (4000, 10),
-        (16000, 10),
+        name="table3-single-linear",
+        sees="",
+        seconds=(6, 27),
+        quick=(4000, 10),
+        full=(16000, 10),
         models=("single-linear",),
     ),
 }
@@ -183,13 +168,13 @@ def _single(setting: int, kind: str) -> Claim:
     value = float(published("table 3")["test_accuracy"].sel(setting=setting, model=model))
     key, where = _place(setting)
     return Claim(
-        f"chen2022/{key}/setting{setting}-single-{kind}",
-        where,
-        f"One {_KINDS[kind]} expert of 128 filters fails, at {100 * value:.2f} %, as any single model does",
-        Published(value, relation="87.5 % at most"),
-        _SINGLE[kind],
-        _reader("test_accuracy", setting, model),
-        Rule(near(value, 0.03) if kind == "linear" else None, in_kind=at_most(BOUND), of="median"),
+        id=f"chen2022/{key}/setting{setting}-single-{kind}",
+        where=where,
+        statement=f"One {_KINDS[kind]} expert of 128 filters fails, at {100 * value:.2f} %, as any single model does",
+        published=Published(value=value, relation="87.5 % at most"),
+        measurement=_SINGLE[kind],
+        read=selected("test_accuracy", setting=setting, model=model),
+        rule=Rule(agrees=near(value, 0.03) if kind == "linear" else None, in_kind=at_most(BOUND), of="median"),
         reason=_SINGLE_REASONS[kind],
     )
 
@@ -200,8 +185,8 @@ _SINGLE_REASONS = {
 }
 
 _FILTERS = Measurement(
-    "chen2022/table3-filters",
-    f"{FIGURES}:table3",
+    name="chen2022/table3-filters",
+    function=f"{FIGURES}:table3",
     quick={"settings": (1,), "samples": 4000, "trials": 1, "models": ("single-cubic", "single-cubic-512")},
     full={"settings": SETTINGS, "samples": 16000, "trials": 1, "models": ("single-cubic", "single-cubic-512")},
     seconds=(9, 140),
@@ -216,28 +201,31 @@ def accuracy(data: xr.Dataset, model: str) -> xr.DataArray:
 
 _LARGER = (
     Claim(
-        "chen2022/table3/larger-single-no-help",
-        "table 3, 512 filters",
-        "A single cubic expert of 512 filters has fewer right than the published linear mixture, in every setting",
-        Published(relation="even larger single models cannot beat linear MoEs: the difference is negative"),
-        _FILTERS,
-        lambda data: accuracy(data, "single-cubic-512") - published("table 3")["test_accuracy"].sel(model="moe-linear"),
-        Rule(at_most(0), of="highest"),
+        id="chen2022/table3/larger-single-no-help",
+        where="table 3, 512 filters",
+        statement="A single cubic expert of 512 filters has fewer right than the published linear mixture, in every "
+        "setting",
+        published=Published(relation="even larger single models cannot beat linear MoEs: the difference is negative"),
+        measurement=_FILTERS,
+        read=lambda data: (
+            accuracy(data, "single-cubic-512") - published("table 3")["test_accuracy"].sel(model="moe-linear")
+        ),
+        rule=Rule(agrees=at_most(0), of="highest"),
     ),
     Claim(
-        "chen2022/table3/single-nonlinear-overfits",
-        "appendix A.2, below table 3",
-        "A single cubic expert overfits as its filters grow from 128 to 512: it loses accuracy",
-        Published(relation="the loss is positive in all settings (1.3 to 20.2 points)"),
-        _FILTERS,
-        lambda data: accuracy(data, "single-cubic") - accuracy(data, "single-cubic-512"),
-        Rule(at_least(0)),
+        id="chen2022/table3/single-nonlinear-overfits",
+        where="appendix A.2, below table 3",
+        statement="A single cubic expert overfits as its filters grow from 128 to 512: it loses accuracy",
+        published=Published(relation="the loss is positive in all settings (1.3 to 20.2 points)"),
+        measurement=_FILTERS,
+        read=lambda data: accuracy(data, "single-cubic") - accuracy(data, "single-cubic-512"),
+        rule=Rule(agrees=at_least(0)),
     ),
 )
 
 CLAIMS: tuple[Claim, ...] = (
     *(
-        _mixture(setting, kind, measure, objective)
+        _mixture(setting=setting, kind=kind, measure=measure, objective=objective)
         for objective in ("paper", "authors")
         for setting in SETTINGS
         for kind in _KINDS

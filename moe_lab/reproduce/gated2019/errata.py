@@ -7,23 +7,16 @@ import math
 import numpy as np
 import torch
 
-from moe_lab.findings import Finding, judged
+from moe_lab.findings import Finding
 from moe_lab.recovery.em import State, posterior
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.gru import GRU, gap_by_sharpness
 from moe_lab.recovery.landscape.run import PAPER_TASK
 from moe_lab.recovery.printed import printed
 from moe_lab.recovery.transforms import polynomial, quadrature, transforms
-from moe_lab.reproduce.claim import Erratum
+from moe_lab.reproduce.erratum import Erratum, compared
 
 _SIGMA = 0.5
-
-
-def _found(what: str, right: float, wrong: float, sentence: str, tolerance: float = 1e-8) -> Finding:
-    """Holds where the correction leaves nothing and the printed form leaves something."""
-    true = bool(abs(right) < tolerance < 1e-4 < abs(wrong))
-    numbers = {"corrected": float(right), "printed": float(wrong)}
-    return Finding(what, judged(True, true), f"{sentence}: {right:.2g} as corrected, {wrong:.2g} as printed", numbers)
 
 
 def relu() -> Finding:
@@ -35,7 +28,7 @@ def relu() -> Finding:
     alpha, beta, gamma = np.linalg.solve(system, wanted).tolist()
     mine = polynomial("relu", _SIGMA, (gamma, beta, alpha, 1.0))
     right, wrong = (max(map(abs, one.residuals)) for one in (mine, theirs))
-    return _found("example 2", right, wrong, "largest E[S4 He_j] that is left")
+    return compared("example 2", corrected=right, printed=wrong, sentence="largest remaining E[S4 He_j]")
 
 
 def constant() -> Finding:
@@ -43,7 +36,7 @@ def constant() -> Finding:
     variance = 1 + _SIGMA**2
     rest = 3 * variance**2 - 6 * variance * variance
     right, wrong = rest + 3 * variance**2, rest + 3 + 3 * _SIGMA**4 - 6 * _SIGMA**2
-    return _found("section 3.1, Q4", right, wrong, "E[Q4(y)] for linear experts")
+    return compared("section 3.1, Q4", corrected=right, printed=wrong, sentence="E[Q4(y)] for linear experts")
 
 
 def fourth_power() -> Finding:
@@ -53,7 +46,9 @@ def fourth_power() -> Finding:
     said = g**4 + 6 * g**2 * _SIGMA**2
     moment = float(weights @ (g + _SIGMA * nodes) ** 4)
     right, wrong = said + 3 * _SIGMA**4 - moment, said + _SIGMA**4 - moment
-    return _found("appendix B, S4", right, wrong, "said less the fourth moment at g = .7")
+    return compared(
+        "appendix B, S4", corrected=right, printed=wrong, sentence="stated minus actual fourth moment at g = .7"
+    )
 
 
 def gate_sign() -> Finding:
@@ -65,7 +60,9 @@ def gate_sign() -> Finding:
 
     gate = 1 / (1 + math.exp(-w * x))
     eq3 = gate * first + (1 - gate) * second
-    return _found("eq. 4", mean(1 - gate) - eq3, mean(gate) - eq3, "eq. 4 less eq. 3 at a point")
+    return compared(
+        "eq. 4", corrected=mean(1 - gate) - eq3, printed=mean(gate) - eq3, sentence="eq. 4 minus eq. 3 at a point"
+    )
 
 
 def gradient() -> Finding:
@@ -80,7 +77,7 @@ def gradient() -> Finding:
     after, prior, _ = posterior(State(drawn.truth.regressors, gates), drawn.x, drawn.y, task.g, task.noise)
     right = float((mine - slope)[0, 0].abs().max())
     wrong = float(((prior - after)[0, 0].mean() - slope[0, 0]).abs().max())
-    return _found("eq. 14", right, wrong, "distance to the gradient by autograd")
+    return compared("eq. 14", corrected=right, printed=wrong, sentence="distance to the gradient by autograd")
 
 
 def reset_gate() -> Finding:
@@ -89,7 +86,12 @@ def reset_gate() -> Finding:
         float(gap_by_sharpness(GRU.random(6, 4, seed=1, convention=name), (math.inf,), 512, 1).max())
         for name in ("torch", "paper")
     ]
-    return _found("eq. 5", gaps[0], gaps[1], "largest gap of cell and mixture, reset after and before the product")
+    return compared(
+        "eq. 5",
+        corrected=gaps[0],
+        printed=gaps[1],
+        sentence="largest difference between cell and mixture, reset gate after and before the product",
+    )
 
 
 def shift() -> Finding:
@@ -99,33 +101,83 @@ def shift() -> Finding:
     first, second = moved.coefficients[:2]
     gaps = (second - beta + 6 * _SIGMA**2, first - gamma + 3 * alpha * _SIGMA**2, moved.strength - still.strength)
     right = max(map(abs, gaps))
-    return _found("appendix B", right, moved.coefficients[1] - beta, "distance to that, and to no dependence on sigma")
-
-
-def _erratum(name: str, where: str, said: str, instead: str, evidence: str, check: str = "") -> Erratum:
-    return Erratum(f"gated2019/{name}", where, said, instead, evidence, f"{__name__}:{check}" if check else "")
+    return compared(
+        "appendix B",
+        corrected=right,
+        printed=moved.coefficients[1] - beta,
+        sentence="deviation from these formulas, and from no dependence on sigma",
+    )
 
 
 ERRATA: tuple[Erratum, ...] = (
-    _erratum("example2-beta-column", "appendix B, example 2", "sqrt(2/pi) + sigma^2, 1 + sigma^2, sqrt(2/pi) + sigma^2",
-             "sqrt(2/pi), 1, sqrt(2/pi)", "E[Y^2|Z] = g^2 + sigma^2 adds a constant, which no He_j with j > 0 sees",
-             "relu"),
-    _erratum("q4-constant", "section 3.1", "3 + 3 sigma^4 - 6 sigma^2", "3 (1 + sigma^2)^2",
-             "the mean of Q4(y) is 0 only with it; no centred moment depends on it", "constant"),
-    _erratum("s4-sigma4", "appendix B, S4(Z)", "sigma^4", "3 sigma^4", "the fourth moment of a normal",
-             "fourth_power"),
-    _erratum("eq4-sign", "eq. 4", "z_i(x) = sigma(w_i x)", "z_i(x) = sigma(-w_i x)", "else it is not eq. 3",
-             "gate_sign"),
-    _erratum("eq14-x", "appendix D.3, eq. 14", "-E[posterior - prior]", "-E[(posterior - prior) x]",
-             "as two lines before, and in D.4", "gradient"),
-    _erratum("eq5-reset", "section 2, eq. 5", "exact for W (r * h)", "exact for r * (W h), as in torch",
-             "unit i of W (r * h) holds the resets of all units", "reset_gate"),
-    _erratum("sigma-in-q4", "appendix B", "nothing about how Q4 depends on sigma",
-             "beta = beta0 - 6 sigma^2, gamma = gamma0 - 3 alpha sigma^2, c not", "solved at sigma = 0 and .5",
-             "shift"),
-    _erratum("example1-name", "appendix B, example 1", "S3(y) = y^4 - 6 y^2 (1 + sigma^2)", "Q4(y) is that",
-             "S3 is a name of the other paper"),
-    _erratum("weights", "section 4", "nothing about mu, lambda, delta, rate and clipping",
-             "mu = .01, lambda = 1, delta = 1, rate .02 along a cosine, gradients cut at 2",
-             "with delta = .01 all of 20 descents stall, without clipping all on finite samples diverged"),
-)  # fmt: skip
+    Erratum(
+        id="gated2019/example2-beta-column",
+        where="appendix B, example 2",
+        printed="sqrt(2/pi) + sigma^2, 1 + sigma^2, sqrt(2/pi) + sigma^2",
+        instead="sqrt(2/pi), 1, sqrt(2/pi)",
+        evidence="E[Y^2|Z] = g^2 + sigma^2 adds a constant, which no He_j with j > 0 sees",
+        check=relu,
+    ),
+    Erratum(
+        id="gated2019/q4-constant",
+        where="section 3.1",
+        printed="3 + 3 sigma^4 - 6 sigma^2",
+        instead="3 (1 + sigma^2)^2",
+        evidence="the mean of Q4(y) is 0 only with it; no centred moment depends on it",
+        check=constant,
+    ),
+    Erratum(
+        id="gated2019/s4-sigma4",
+        where="appendix B, S4(Z)",
+        printed="sigma^4",
+        instead="3 sigma^4",
+        evidence="the fourth moment of a normal",
+        check=fourth_power,
+    ),
+    Erratum(
+        id="gated2019/eq4-sign",
+        where="eq. 4",
+        printed="z_i(x) = sigma(w_i x)",
+        instead="z_i(x) = sigma(-w_i x)",
+        evidence="else it is not eq. 3",
+        check=gate_sign,
+    ),
+    Erratum(
+        id="gated2019/eq14-x",
+        where="appendix D.3, eq. 14",
+        printed="-E[posterior - prior]",
+        instead="-E[(posterior - prior) x]",
+        evidence="as two lines before, and in D.4",
+        check=gradient,
+    ),
+    Erratum(
+        id="gated2019/eq5-reset",
+        where="section 2, eq. 5",
+        printed="exact for W (r * h)",
+        instead="exact for r * (W h), as in torch",
+        evidence="unit i of W (r * h) holds the resets of all units",
+        check=reset_gate,
+    ),
+    Erratum(
+        id="gated2019/sigma-in-q4",
+        where="appendix B",
+        printed="nothing about how Q4 depends on sigma",
+        instead="beta = beta0 - 6 sigma^2, gamma = gamma0 - 3 alpha sigma^2, c not",
+        evidence="solved at sigma = 0 and .5",
+        check=shift,
+    ),
+    Erratum(
+        id="gated2019/example1-name",
+        where="appendix B, example 1",
+        printed="S3(y) = y^4 - 6 y^2 (1 + sigma^2)",
+        instead="Q4(y) is that",
+        evidence="S3 is a name of the other paper",
+    ),
+    Erratum(
+        id="gated2019/weights",
+        where="section 4",
+        printed="nothing about mu, lambda, delta, rate and clipping",
+        instead="mu = .01, lambda = 1, delta = 1, rate .02 along a cosine, gradients cut at 2",
+        evidence="with delta = .01 all of 20 descents stall, without clipping all on finite samples diverged",
+    ),
+)

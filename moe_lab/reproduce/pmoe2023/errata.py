@@ -8,10 +8,8 @@ import torch
 from moe_lab.findings import Finding, judged
 from moe_lab.patch_routing import JointMoE, PatternTask, theory
 from moe_lab.patch_routing import model as models
-from moe_lab.reproduce.claim import Erratum
+from moe_lab.reproduce.erratum import Erratum
 from moe_lab.routing import expert_choice
-
-_HERE = "moe_lab.reproduce.pmoe2023.errata"
 
 
 def gates_sum_to_one() -> Finding:
@@ -24,8 +22,12 @@ def gates_sum_to_one() -> Finding:
     right = bool(torch.allclose(gates[mask], corrected)) and abs(float(corrected.sum()) - 1) < 1e-12
     wrong = abs(float(printed.sum()) - 1) > 0.1
     sums = {"corrected": float(corrected.sum()), "printed": float(printed.sum())}
-    return Finding("eq. 4", judged(True, right and wrong), "sums of an expert's gates: {corrected:.3f} with the "
-                   "exponential, {printed:.3f} as printed".format(**sums), sums)  # fmt: skip
+    return Finding(
+        "eq. 4",
+        judged(True, right and wrong),
+        "sums of an expert's gates: {corrected:.3f} with the exponential, {printed:.3f} as printed".format(**sums),
+        sums,
+    )
 
 
 def neurons_of_an_expert() -> Finding:
@@ -133,39 +135,97 @@ def one_patch_has_no_gradient() -> Finding:
 
 
 ERRATA: tuple[Erratum, ...] = (
-    Erratum("pmoe2023/eq4-exponential", "eq. 4", "G = exp(g_j) / sum of g_i", "G = exp(g_j) / sum of exp(g_i)",
-            "the text calls it a softmax, and the printed form does not sum to 1", f"{_HERE}:gates_sum_to_one"),
-    Erratum("pmoe2023/eq26-neurons", "eqs. 23 and 26", "the sum over r goes to m", "it goes to m/k",
-            "eq. 1 and section 3.1: an expert has m/k neurons, and only so is it the gradient",
-            f"{_HERE}:neurons_of_an_expert"),
-    Erratum("pmoe2023/eq9-text", "eq. 9 and section 4.1", "delta decreases as o_1 and o_2 are further apart",
-            "only while delta_d > 0: delta depends on delta_d^2 and grows towards -1 too",
-            "eq. 9 at opposite patterns", f"{_HERE}:delta_grows_both_ways"),
-    Erratum("pmoe2023/theorem4.5-ratio", "after theorem 4.5", "the model size falls by n^10 / (k^3 l^6)",
-            "by n^8 / (k^3 l^6)", "M_C is n^10, but M_J of the theorem holds n^2 itself",
-            f"{_HERE}:neurons_after_theorem_4_5"),
-    Erratum("pmoe2023/lemmaK.1", "lemma K.1", "the distribution is not linearly separable as long as l* = Omega(1)",
-            "only where there are enough pattern sets, p > d - 2 or so",
-            "the proof writes each part of the hyperplane as a o_1 + b o_2, but it may use all d dimensions",
-            f"{_HERE}:hyperplane_of_few_sets"),
-    Erratum("pmoe2023/lemmaE.3-set", "last lines of the proof of lemma E.3", "for all j with x^(j) in S_c",
-            "for all j with x^(j) not in S_c", "the lemma says so, and patterns inside can pass o_1",
-            f"{_HERE}:who_passes_o"),
-    Erratum("pmoe2023/definitionD.3", "definition D.3", "l* - 1 counts all patterns of S_c in a sample",
-            "the larger of the numbers closer to o_1 and closer to o_2, as in section 4.2",
-            "S_c has an absolute value, so both sides count; expert 1 needs places for one side only",
-            f"{_HERE}:one_side_counts"),
-    Erratum("pmoe2023/lemmaE.2-signs", "last line of the proof of lemma E.2",
-            "P[|w| <= 1/n^2] <= P[|w| >= 1/n^2 | E] P[E]", "P[|w| <= 1/n^2] >= P[|w| <= 1/n^2 | E] P[E]",
-            "a lower bound of the probability is wanted, and |w| <= 1/n^2 is what holds under E"),
-    Erratum("pmoe2023/l-of-one", "figure 7", "nothing of l = 1", "at l = 1 joint training cannot move its routers",
-            "a softmax over one value is constant", f"{_HERE}:one_patch_has_no_gradient"),
-    Erratum("pmoe2023/pooling", "eqs. 1 and 5, section 5.1", "outputs are a/l times a sum over l patches",
-            "the authors' code divides by n instead", "the code that footnote 5 names; with 1/l, a step size of .2 on "
-            "raw pixels diverges in separate training"),
-    Erratum("pmoe2023/figure5-success", "figure 5", "white is all success, black all failure; not what success is",
-            "here: a test accuracy of at least 95 %", "the share that section 5.1 uses for figure 4"),
-    Erratum("pmoe2023/batch-size", "section 5.1", "no batch size; a step size of .2, for raw pixels",
-            "here: unit norm; batches of 20 and step size 2 on MNIST, of 2 and 8 on 8x8 digits",
-            "what was measured to train all three models well, see moe_lab.patch_routing.figures"),
-)  # fmt: skip
+    Erratum(
+        id="pmoe2023/eq4-exponential",
+        where="eq. 4",
+        printed="G = exp(g_j) / sum of g_i",
+        instead="G = exp(g_j) / sum of exp(g_i)",
+        evidence="the text calls it a softmax, and the printed form does not sum to 1",
+        check=gates_sum_to_one,
+    ),
+    Erratum(
+        id="pmoe2023/eq26-neurons",
+        where="eqs. 23 and 26",
+        printed="the sum over r goes to m",
+        instead="it goes to m/k",
+        evidence="eq. 1 and section 3.1: an expert has m/k neurons, and only so is it the gradient",
+        check=neurons_of_an_expert,
+    ),
+    Erratum(
+        id="pmoe2023/eq9-text",
+        where="eq. 9 and section 4.1",
+        printed="delta decreases as o_1 and o_2 are further apart",
+        instead="only while delta_d > 0: delta depends on delta_d^2 and grows towards -1 too",
+        evidence="eq. 9 at opposite patterns",
+        check=delta_grows_both_ways,
+    ),
+    Erratum(
+        id="pmoe2023/theorem4.5-ratio",
+        where="after theorem 4.5",
+        printed="the model size falls by n^10 / (k^3 l^6)",
+        instead="by n^8 / (k^3 l^6)",
+        evidence="M_C is n^10, but M_J of the theorem holds n^2 itself",
+        check=neurons_after_theorem_4_5,
+    ),
+    Erratum(
+        id="pmoe2023/lemmaK.1",
+        where="lemma K.1",
+        printed="the distribution is not linearly separable as long as l* = Omega(1)",
+        instead="only where there are enough pattern sets, p > d - 2 or so",
+        evidence="the proof writes each part of the hyperplane as a o_1 + b o_2, but it may use all d dimensions",
+        check=hyperplane_of_few_sets,
+    ),
+    Erratum(
+        id="pmoe2023/lemmaE.3-set",
+        where="last lines of the proof of lemma E.3",
+        printed="for all j with x^(j) in S_c",
+        instead="for all j with x^(j) not in S_c",
+        evidence="the lemma says so, and patterns inside can pass o_1",
+        check=who_passes_o,
+    ),
+    Erratum(
+        id="pmoe2023/definitionD.3",
+        where="definition D.3",
+        printed="l* - 1 counts all patterns of S_c in a sample",
+        instead="the larger of the numbers closer to o_1 and closer to o_2, as in section 4.2",
+        evidence="S_c has an absolute value, so both sides count; expert 1 needs places for one side only",
+        check=one_side_counts,
+    ),
+    Erratum(
+        id="pmoe2023/lemmaE.2-signs",
+        where="last line of the proof of lemma E.2",
+        printed="P[|w| <= 1/n^2] <= P[|w| >= 1/n^2 | E] P[E]",
+        instead="P[|w| <= 1/n^2] >= P[|w| <= 1/n^2 | E] P[E]",
+        evidence="a lower bound of the probability is wanted, and |w| <= 1/n^2 is what holds under E",
+    ),
+    Erratum(
+        id="pmoe2023/l-of-one",
+        where="figure 7",
+        printed="nothing of l = 1",
+        instead="at l = 1 joint training cannot move its routers",
+        evidence="a softmax over one value is constant",
+        check=one_patch_has_no_gradient,
+    ),
+    Erratum(
+        id="pmoe2023/pooling",
+        where="eqs. 1 and 5, section 5.1",
+        printed="outputs are a/l times a sum over l patches",
+        instead="the authors' code divides by n instead",
+        evidence="the code that footnote 5 names; with 1/l, a step size of .2 on "
+        "raw pixels diverges in separate training",
+    ),
+    Erratum(
+        id="pmoe2023/figure5-success",
+        where="figure 5",
+        printed="white is all success, black all failure; not what success is",
+        instead="here: a test accuracy of at least 95 %",
+        evidence="the share that section 5.1 uses for figure 4",
+    ),
+    Erratum(
+        id="pmoe2023/batch-size",
+        where="section 5.1",
+        printed="no batch size; a step size of .2, for raw pixels",
+        instead="here: unit norm; batches of 20 and step size 2 on MNIST, of 2 and 8 on 8x8 digits",
+        evidence="what was measured to train all three models well, see moe_lab.patch_routing.figures",
+    ),
+)

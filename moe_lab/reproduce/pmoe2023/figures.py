@@ -6,38 +6,31 @@ an order or a share that should not depend on the digits, that number is judged 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
 from moe_lab.patch_routing.figures import samples_for
-from moe_lab.reproduce.claim import Claim, Measurement, Published, Rule, at_least, near
+from moe_lab.reproduce.claim import Claim, Measurement, Published, Read, Rule, at_least, near
+from moe_lab.reproduce.pmoe2023.sources import FIGURES, MEASURES, PICTURE
 
-FIGURES = "moe_lab.patch_routing.figures"
-CELLS = "moe_lab.reproduce.pmoe2023.measures:cells"
-PICTURE = "moe_lab.patch_routing.plots:picture"
 _OTHER_DIGITS = "8x8 digits 6 and 7, centred, in place of MNIST's 1 and 0"
 
 
-def measured(name: str, function: str, seconds: tuple[float, float], **more: Any) -> Measurement:
-    return Measurement(f"pmoe2023/{name}", function, seconds=seconds, device=True, **more)
-
-
-FIGURE_4 = measured(
-    "figure4-digits",
-    f"{FIGURES}:sample_complexity",
-    (12, 50),
+FIGURE_4 = Measurement(
+    name="pmoe2023/figure4-digits",
+    function=f"{FIGURES}:sample_complexity",
+    seconds=(12, 50),
+    device=True,
     quick={"samples": (60, 100, 200, 300, 500, 700), "trials": 8},
     full={"samples": (60, 100, 200, 300, 500, 700, 1000), "trials": 20},
     picture=PICTURE,
     sees="Both mixtures are above the CNN at every N, and cross 95 % left of the star at 60 % of its samples.",
 )
-FIGURE_5 = measured(
-    "figure5-digits",
-    f"{FIGURES}:phase_map",
-    (10, 45),
+FIGURE_5 = Measurement(
+    name="pmoe2023/figure5-digits",
+    function=f"{FIGURES}:phase_map",
+    seconds=(10, 45),
+    device=True,
     quick={"patches_per_expert": (2, 4, 8), "samples": (100, 180, 300, 500, 700), "trials": 12},
     full={
         "patches_per_expert": (2, 3, 4, 5, 6, 7, 8),
@@ -48,46 +41,51 @@ FIGURE_5 = measured(
     picture=PICTURE,
     sees="The more patches an expert keeps, the more samples separate training needs until it succeeds.",
 )
-FIGURE_6 = measured(
-    "figure6-digits",
-    f"{FIGURES}:accuracy_by_experts",
-    (11, 60),
+FIGURE_6 = Measurement(
+    name="pmoe2023/figure6-digits",
+    function=f"{FIGURES}:accuracy_by_experts",
+    seconds=(11, 60),
+    device=True,
     quick={"experts": (1, 8, 40), "samples": (100,), "trials": 60},
     full={"experts": (1, 2, 4, 8, 20, 40), "samples": (100,), "trials": 150},
     picture=PICTURE,
     sees="Accuracy rises with the number of experts up to 8 and does not fall again up to 40.",
 )
-FIGURE_7 = measured(
-    "figure7-digits",
-    f"{FIGURES}:accuracy_by_patches",
-    (7, 40),
+FIGURE_7 = Measurement(
+    name="pmoe2023/figure7-digits",
+    function=f"{FIGURES}:accuracy_by_patches",
+    seconds=(7, 40),
+    device=True,
     quick={"patches_per_expert": (2, 6, 16), "samples": (100,), "trials": 60},
     full={"patches_per_expert": (2, 4, 6, 8, 12, 16), "samples": (100,), "trials": 150},
     picture=PICTURE,
     sees="Accuracy on 8x8 digits does not fall when experts keep 16 patches in place of 6.",
 )
-FIGURE_8 = measured(
-    "figure8-digits",
-    f"{FIGURES}:separate_routers",
-    (1, 4),
+FIGURE_8 = Measurement(
+    name="pmoe2023/figure8-digits",
+    function=f"{FIGURES}:separate_routers",
+    seconds=(1, 4),
+    device=True,
     quick={"patches_per_expert": (1, 2, 4), "samples": (20, 60, 100, 300), "trials": 10},
     full={"patches_per_expert": (1, 2, 4, 6), "samples": (20, 60, 100, 300, 1000), "trials": 40},
     picture=PICTURE,
     sees="With 300 samples the deciding patch is in the top 4 of a separately trained router nearly always.",
 )
-FIGURE_9 = measured(
-    "figure9-digits",
-    f"{FIGURES}:joint_routers",
-    (2, 6),
+FIGURE_9 = Measurement(
+    name="pmoe2023/figure9-digits",
+    function=f"{FIGURES}:joint_routers",
+    seconds=(2, 6),
+    device=True,
     quick={"samples": (20, 100, 300), "trials": 16},
     full={"samples": (20, 60, 100, 300, 1000), "trials": 40},
     picture=PICTURE,
     sees="With 300 samples one expert of each class gives the deciding patch its largest gate nearly always.",
 )
-DIGITS = measured(
-    "digits-cells",
-    CELLS,
-    (5, 20),
+DIGITS = Measurement(
+    name="pmoe2023/digits-cells",
+    function=f"{MEASURES}:cells",
+    seconds=(5, 20),
+    device=True,
     quick={
         "source": "digits",
         "cells": (("joint", 300, 8, 6), ("cnn", 300, 1, 1), ("joint", 100, 8, 1), ("joint", 100, 8, 6)),
@@ -101,7 +99,7 @@ DIGITS = measured(
 )
 
 
-def _ahead(kind: str) -> Callable[[xr.Dataset], xr.DataArray]:
+def _ahead(kind: str) -> Read:
     """Accuracy less the CNN's, over all N of figure 4."""
     return lambda data: (data["test_accuracy"].sel(model=kind) - data["test_accuracy"].sel(model="cnn")).mean("samples")
 
@@ -118,7 +116,7 @@ def _power(data: xr.Dataset) -> float:
     return float(np.polyfit(np.log(half["patches_per_expert"]), np.log(half), 1)[0])
 
 
-def _times_the_error(dim: str, far: int, near_by: int) -> Callable[[xr.Dataset], xr.DataArray]:
+def _times_the_error(dim: str, far: int, near_by: int) -> Read:
     """The error of each trial at one size over the mean error at another, for N = 100."""
 
     def read(data: xr.Dataset) -> xr.DataArray:
@@ -128,12 +126,12 @@ def _times_the_error(dim: str, far: int, near_by: int) -> Callable[[xr.Dataset],
     return read
 
 
-def difference(first: str, second: str) -> Callable[[xr.Dataset], xr.DataArray]:
+def difference(first: str, second: str) -> Read:
     """Accuracy of one cell less that of another, trial by trial."""
     return lambda data: data["test_accuracy"].sel(cell=first) - data["test_accuracy"].sel(cell=second)
 
 
-def _largest_gate(number: int) -> Callable[[xr.Dataset], xr.DataArray]:
+def _largest_gate(number: int) -> Read:
     return lambda data: data["largest_gate"].sel(samples=300).isel({"class": number})
 
 
@@ -150,137 +148,141 @@ _ORDER_K, _ORDER_L = 5**0.25, (16 / 6) ** 0.375
 CLAIMS: tuple[Claim, ...] = (
     *(
         Claim(
-            f"pmoe2023/figure4/{kind}-outperforms",
-            FIGURE_4_PLACE,
-            f"{words}, on 8x8 digits",
-            BETTER,
-            FIGURE_4,
-            _ahead(kind),
-            Rule(None, at_least(0.0)),
-            _OTHER_DIGITS,
-            "accuracy",
+            id=f"pmoe2023/figure4/{kind}-outperforms",
+            where=FIGURE_4_PLACE,
+            statement=f"{words}, on 8x8 digits",
+            published=BETTER,
+            measurement=FIGURE_4,
+            read=_ahead(kind),
+            rule=Rule(in_kind=at_least(0.0)),
+            reason=_OTHER_DIGITS,
+            unit="accuracy",
         )
         for kind, words in OUTPERFORMS.items()
     ),
     Claim(
-        "pmoe2023/figure4/joint-samples",
-        FIGURE_4_PLACE,
-        "joint training needs 60 % of the samples that the CNN needs for a test accuracy of 95 %",
-        Published(0.6, relation="of the CNN's samples"),
-        FIGURE_4,
-        _share_of_samples,
-        Rule(near(0.6, 0.05)),
-        "on 8x8 digits it needs far fewer, about a sixth, and separate training a third to a half",
-        "of the CNN's samples",
+        id="pmoe2023/figure4/joint-samples",
+        where=FIGURE_4_PLACE,
+        statement="joint training needs 60 % of the samples that the CNN needs for a test accuracy of 95 %",
+        published=Published(value=0.6, relation="of the CNN's samples"),
+        measurement=FIGURE_4,
+        read=_share_of_samples,
+        rule=Rule(agrees=near(0.6, 0.05)),
+        reason="on 8x8 digits it needs far fewer, about a sixth, and separate training a third to a half",
+        unit="of the CNN's samples",
     ),
     Claim(
-        "pmoe2023/figure5/power-of-l",
-        "figure 5 and theorem 4.2",
-        "the samples that separate training needs grow as a power of l, of at most l^8",
-        Published(relation="the sample complexity is polynomial in l"),
-        FIGURE_5,
-        _power,
-        Rule(None, (0.2, 8.0)),
-        f"{_OTHER_DIGITS}; the power seen, of the samples at which half of the trials reach 95 %, is near 1: the bound "
-        "suffices, and is not tight",
-        "power of l",
+        id="pmoe2023/figure5/power-of-l",
+        where="figure 5 and theorem 4.2",
+        statement="the samples that separate training needs grow as a power of l, of at most l^8",
+        published=Published(relation="the sample complexity is polynomial in l"),
+        measurement=FIGURE_5,
+        read=_power,
+        rule=Rule(in_kind=(0.2, 8.0)),
+        reason=f"{_OTHER_DIGITS}; the power seen, of the samples at which half of the trials reach 95 %, is near 1: "
+        "the bound suffices, and is not tight",
+        unit="power of l",
     ),
     Claim(
-        "pmoe2023/figure6/rise",
-        "figure 6 and the text after theorem 4.5",
-        "a single expert is worse than eight, because more experts find proper routers more easily",
-        Published(relation="with a larger k it is easier to satisfy assumption 4.4"),
-        FIGURE_6,
-        _times_the_error("experts", 1, 8),
-        Rule(None, at_least(1.0)),
-        _OTHER_DIGITS,
-        "times the error",
+        id="pmoe2023/figure6/rise",
+        where="figure 6 and the text after theorem 4.5",
+        statement="a single expert is worse than eight, because more experts find proper routers more easily",
+        published=Published(relation="with a larger k it is easier to satisfy assumption 4.4"),
+        measurement=FIGURE_6,
+        read=_times_the_error("experts", 1, 8),
+        rule=Rule(in_kind=at_least(1.0)),
+        reason=_OTHER_DIGITS,
+        unit="times the error",
     ),
     Claim(
-        "pmoe2023/figure6/fall",
-        "figure 6 and the text after theorem 4.5",
-        "for fixed N the error grows as k^(1/4) once k is large enough: from 8 to 40 experts, by half",
-        Published(_ORDER_K, relation="the dependence on k matches our prediction"),
-        FIGURE_6,
-        _times_the_error("experts", 40, 8),
-        Rule(near(_ORDER_K, 0.1 * _ORDER_K)),
-        "no fall is seen: with m = 40 neurons divided among the experts, 40 do as well as 8; the paper does not say "
-        "what it keeps fixed",
-        "times the error",
+        id="pmoe2023/figure6/fall",
+        where="figure 6 and the text after theorem 4.5",
+        statement="for fixed N the error grows as k^(1/4) once k is large enough: from 8 to 40 experts, by half",
+        published=Published(value=_ORDER_K, relation="the dependence on k matches our prediction"),
+        measurement=FIGURE_6,
+        read=_times_the_error("experts", 40, 8),
+        rule=Rule(agrees=near(_ORDER_K, 0.1 * _ORDER_K)),
+        reason="no fall is seen: with m = 40 neurons divided among the experts, 40 do as well as 8; the paper does not "
+        "say what it keeps fixed",
+        unit="times the error",
     ),
     Claim(
-        "pmoe2023/figure7/below-l-star",
-        "figure 7",
-        "with l = 1, below l*, joint training does worse than with l = 6",
-        Published(relation="the order holds when l is greater than l*"),
-        DIGITS,
-        difference("joint, N=100, k=8, l=6", "joint, N=100, k=8, l=1"),
-        Rule(None, at_least(0.0)),
-        f"{_OTHER_DIGITS}; at l = 1 the softmax has one value, and the routers' gradient is exactly zero",
-        "accuracy",
+        id="pmoe2023/figure7/below-l-star",
+        where="figure 7",
+        statement="with l = 1, below l*, joint training does worse than with l = 6",
+        published=Published(relation="the order holds when l is greater than l*"),
+        measurement=DIGITS,
+        read=difference("joint, N=100, k=8, l=6", "joint, N=100, k=8, l=1"),
+        rule=Rule(in_kind=at_least(0.0)),
+        reason=f"{_OTHER_DIGITS}; at l = 1 the softmax has one value, and the routers' gradient is exactly zero",
+        unit="accuracy",
     ),
     Claim(
-        "pmoe2023/figure7/power-of-l",
-        "figure 7 and the text after theorem 4.5",
-        "for fixed N the error grows as l^(3/8) past l*: from l = 6 to 16, by 44 %",
-        Published(_ORDER_L, relation="when l is greater than l*, the accuracy matches our predicted order"),
-        FIGURE_7,
-        _times_the_error("patches_per_expert", 16, 6),
-        Rule(near(_ORDER_L, 0.1 * _ORDER_L)),
-        "on 8x8 digits the accuracy does not fall past l = 6; on MNIST it does",
-        "times the error",
+        id="pmoe2023/figure7/power-of-l",
+        where="figure 7 and the text after theorem 4.5",
+        statement="for fixed N the error grows as l^(3/8) past l*: from l = 6 to 16, by 44 %",
+        published=Published(
+            value=_ORDER_L, relation="when l is greater than l*, the accuracy matches our predicted order"
+        ),
+        measurement=FIGURE_7,
+        read=_times_the_error("patches_per_expert", 16, 6),
+        rule=Rule(agrees=near(_ORDER_L, 0.1 * _ORDER_L)),
+        reason="on 8x8 digits the accuracy does not fall past l = 6; on MNIST it does",
+        unit="times the error",
     ),
     Claim(
-        "pmoe2023/figure8/top-4",
-        "figure 8 and section 5.1",
-        "with 300 samples a separately trained router has the deciding patch in its top 4 for 95 % of 8x8 digits",
-        Published(0.95),
-        FIGURE_8,
-        lambda data: data["coverage"].sel(patches_per_expert=4, samples=300).mean("class"),
-        Rule(None, at_least(0.95)),
-        _OTHER_DIGITS,
-        "share",
+        id="pmoe2023/figure8/top-4",
+        where="figure 8 and section 5.1",
+        statement="with 300 samples a separately trained router has the deciding patch in its top 4 for 95 % of 8x8 "
+        "digits",
+        published=Published(value=0.95),
+        measurement=FIGURE_8,
+        read=lambda data: data["coverage"].sel(patches_per_expert=4, samples=300).mean("class"),
+        rule=Rule(in_kind=at_least(0.95)),
+        reason=_OTHER_DIGITS,
+        unit="share",
     ),
     *(
         Claim(
-            f"pmoe2023/figure9/o{number + 1}",
-            "figure 9 and section 5.1",
-            f"with 300 samples one expert gives o_{number + 1} its largest gate for {share:.0%} of its 8x8 digits",
-            Published(share),
-            FIGURE_9,
-            _largest_gate(number),
-            Rule(None, at_least(share - 0.05), "median"),
-            _OTHER_DIGITS,
-            "share",
+            id=f"pmoe2023/figure9/o{number + 1}",
+            where="figure 9 and section 5.1",
+            statement=f"with 300 samples one expert gives o_{number + 1} its largest gate for {share:.0%} of its 8x8 "
+            "digits",
+            published=Published(value=share),
+            measurement=FIGURE_9,
+            read=_largest_gate(number),
+            rule=Rule(in_kind=at_least(share - 0.05), of="median"),
+            reason=_OTHER_DIGITS,
+            unit="share",
         )
         for number, share in enumerate(LARGEST_GATE)
     ),
     Claim(
-        "pmoe2023/section5.1/epochs",
-        "section 5.1",
-        "joint training reaches zero training error in fewer epochs than the CNN",
-        Published(relation="pMoE converges much faster than the CNN, which takes 150 epochs"),
-        DIGITS,
-        lambda data: (
+        id="pmoe2023/section5.1/epochs",
+        where="section 5.1",
+        statement="joint training reaches zero training error in fewer epochs than the CNN",
+        published=Published(relation="pMoE converges much faster than the CNN, which takes 150 epochs"),
+        measurement=DIGITS,
+        read=lambda data: (
             data["epochs"].sel(cell="cnn, N=300") / data["epochs"].sel(cell="joint, N=300, k=8, l=6").mean("trial")
         ),
-        Rule(None, at_least(1.0)),
-        f"{_OTHER_DIGITS}; with batches of 2 both take under ten epochs, the CNN about half as many again",
-        "times the epochs",
+        rule=Rule(in_kind=at_least(1.0)),
+        reason=f"{_OTHER_DIGITS}; with batches of 2 both take under ten epochs, the CNN about half as many again",
+        unit="times the epochs",
     ),
     Claim(
-        "pmoe2023/table2/training-operations",
-        "table 2",
-        "joint training needs fewer operations until zero training error than the model without a mixture",
-        Published(0.58, 0.01, "of WRN's FLOPs, for 4000 to 16000 images of CelebA"),
-        DIGITS,
-        lambda data: (
+        id="pmoe2023/table2/training-operations",
+        where="table 2",
+        statement="joint training needs fewer operations until zero training error than the model without a mixture",
+        published=Published(value=0.58, spread=0.01, relation="of WRN's FLOPs, for 4000 to 16000 images of CelebA"),
+        measurement=DIGITS,
+        read=lambda data: (
             data["operations"].sel(cell="joint, N=300, k=8, l=6")
             / data["operations"].sel(cell="cnn, N=300").mean("trial")
         ),
-        Rule(None, (0.0, 1.0)),
-        "two-layer networks on 8x8 digits with N = 300 in place of wide residual networks on CelebA; operations as "
-        "table 1 counts them, routers included",
-        "of the CNN's operations",
+        rule=Rule(in_kind=(0.0, 1.0)),
+        reason="two-layer networks on 8x8 digits with N = 300 in place of wide residual networks on CelebA; operations "
+        "as table 1 counts them, routers included",
+        unit="of the CNN's operations",
     ),
 )

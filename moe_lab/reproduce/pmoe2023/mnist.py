@@ -7,24 +7,19 @@ raw pixels.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import xarray as xr
 
-from moe_lab.reproduce.claim import Claim, Needs, Published, Rule, at_least, near
+from moe_lab.reproduce.claim import Claim, Measurement, Needs, Published, Read, Rule, at_least, near
 from moe_lab.reproduce.pmoe2023.figures import (
     BETTER,
-    CELLS,
     FIGURE_4_PLACE,
-    FIGURES,
     LARGEST_GATE,
     OUTPERFORMS,
-    PICTURE,
     difference,
-    measured,
 )
+from moe_lab.reproduce.pmoe2023.sources import FIGURES, MEASURES, PICTURE
 
-_MNIST = Needs("MNIST's IDX files, or its t10k pair alone", "root", "*images*ubyte*")
+_MNIST = Needs(what="MNIST's IDX files, or its t10k pair alone", argument="root", pattern="*images*ubyte*")
 _MNIST_CELLS = (
     ("joint", 300, 8, 6),
     ("joint", 100, 8, 6),
@@ -34,19 +29,21 @@ _MNIST_CELLS = (
     ("cnn", 100, 1, 1),
     ("cnn", 1000, 1, 1),
 )
-MNIST = measured(
-    "mnist-cells",
-    CELLS,
-    (75, 190),
+MNIST = Measurement(
+    name="pmoe2023/mnist-cells",
+    function=f"{MEASURES}:cells",
+    seconds=(75, 190),
+    device=True,
     quick={"source": "mnist", "cells": _MNIST_CELLS, "trials": 4},
     full={"source": "mnist", "cells": _MNIST_CELLS, "trials": 10},
     split=("cells", "cell"),
     needs=_MNIST,
 )
-FIGURE_8_MNIST = measured(
-    "figure8-mnist",
-    f"{FIGURES}:separate_routers",
-    (2, 10),
+FIGURE_8_MNIST = Measurement(
+    name="pmoe2023/figure8-mnist",
+    function=f"{FIGURES}:separate_routers",
+    seconds=(2, 10),
+    device=True,
     quick={"source": "mnist", "patches_per_expert": (4,), "samples": (300,), "trials": 8},
     full={"source": "mnist", "patches_per_expert": (1, 2, 4, 6), "samples": (100, 300, 1000), "trials": 20},
     picture=PICTURE,
@@ -58,11 +55,11 @@ FIGURE_8_MNIST = measured(
 _JOINT = "joint, N=300, k=8, l=6"
 
 
-def _gate(number: int) -> Callable[[xr.Dataset], xr.DataArray]:
+def _gate(number: int) -> Read:
     return lambda data: data["largest_gate"].sel(cell=_JOINT).isel({"class": number})
 
 
-def _share_of_samples(name: str) -> Callable[[xr.Dataset], float]:
+def _share_of_samples(name: str) -> Read:
     """The samples for a mean accuracy of 95 % over the CNN's, both on straight lines in log N through two sizes."""
 
     def needed(data: xr.Dataset, cell: str, sizes: tuple[int, int]) -> float:
@@ -78,26 +75,27 @@ def _figure_4() -> tuple[Claim, ...]:
     for kind, sizes in (("joint", "k=8, l=6"), ("separate", "l=2")):
         found += [
             Claim(
-                f"pmoe2023/figure4/mnist-{kind}-outperforms",
-                FIGURE_4_PLACE,
-                f"{OUTPERFORMS[kind]}, on MNIST at N = 100",
-                BETTER,
-                MNIST,
-                difference(f"{kind}, N=100, {sizes}", "cnn, N=100"),
-                Rule(at_least(0.0)),
+                id=f"pmoe2023/figure4/mnist-{kind}-outperforms",
+                where=FIGURE_4_PLACE,
+                statement=f"{OUTPERFORMS[kind]}, on MNIST at N = 100",
+                published=BETTER,
+                measurement=MNIST,
+                read=difference(f"{kind}, N=100, {sizes}", "cnn, N=100"),
+                rule=Rule(agrees=at_least(0.0)),
                 unit="accuracy",
             ),
             Claim(
-                f"pmoe2023/figure4/mnist-{kind}-samples",
-                FIGURE_4_PLACE,
-                f"on MNIST, {kind} training needs 60 % of the samples that the CNN needs for a test accuracy of 95 %",
-                Published(0.6, relation="of the CNN's samples"),
-                MNIST,
-                _share_of_samples(f"{kind}, N={{}}, {sizes}"),
-                Rule(near(0.6, 0.05)),
-                "the mixture does better than published, near 95 % from 300 samples where the CNN needs about 1000; "
-                "the paper names no batch size, so that its CNN may have been trained better",
-                "of the CNN's samples",
+                id=f"pmoe2023/figure4/mnist-{kind}-samples",
+                where=FIGURE_4_PLACE,
+                statement=f"on MNIST, {kind} training needs 60 % of the samples that the CNN needs for a test accuracy "
+                "of 95 %",
+                published=Published(value=0.6, relation="of the CNN's samples"),
+                measurement=MNIST,
+                read=_share_of_samples(f"{kind}, N={{}}, {sizes}"),
+                rule=Rule(agrees=near(0.6, 0.05)),
+                reason="the mixture does better than published, near 95 % from 300 samples where the CNN needs about "
+                "1000; the paper names no batch size, so that its CNN may have been trained better",
+                unit="of the CNN's samples",
             ),
         ]
     return tuple(found)
@@ -106,36 +104,38 @@ def _figure_4() -> tuple[Claim, ...]:
 CLAIMS: tuple[Claim, ...] = (
     *_figure_4(),
     Claim(
-        "pmoe2023/figure7/mnist-fall",
-        "figure 7",
-        "on MNIST, joint training with N = 100 does worse with l = 16 than with l = l* = 6",
-        Published(relation="when l is greater than l*, the accuracy falls with l"),
-        MNIST,
-        difference("joint, N=100, k=8, l=6", "joint, N=100, k=8, l=16"),
-        Rule(at_least(0.0)),
+        id="pmoe2023/figure7/mnist-fall",
+        where="figure 7",
+        statement="on MNIST, joint training with N = 100 does worse with l = 16 than with l = l* = 6",
+        published=Published(relation="when l is greater than l*, the accuracy falls with l"),
+        measurement=MNIST,
+        read=difference("joint, N=100, k=8, l=6", "joint, N=100, k=8, l=16"),
+        rule=Rule(agrees=at_least(0.0)),
         unit="accuracy",
     ),
     Claim(
-        "pmoe2023/figure8/mnist-top-4",
-        "figure 8 and section 5.1",
-        "with 300 samples a separately trained router has the deciding digit in its top 4 for 95 % of MNIST samples",
-        Published(0.95, relation="at least"),
-        FIGURE_8_MNIST,
-        lambda data: data["coverage"].sel(patches_per_expert=4, samples=300).mean("class"),
-        Rule(at_least(0.95)),
+        id="pmoe2023/figure8/mnist-top-4",
+        where="figure 8 and section 5.1",
+        statement="with 300 samples a separately trained router has the deciding digit in its top 4 for 95 % of MNIST "
+        "samples",
+        published=Published(value=0.95, relation="at least"),
+        measurement=FIGURE_8_MNIST,
+        read=lambda data: data["coverage"].sel(patches_per_expert=4, samples=300).mean("class"),
+        rule=Rule(agrees=at_least(0.95)),
         unit="share",
     ),
     *(
         Claim(
-            f"pmoe2023/figure9/mnist-o{number + 1}",
-            "figure 9 and section 5.1",
-            f"with 300 samples one expert gives o_{number + 1} its largest gate for {share:.0%} of its class on MNIST",
-            Published(share),
-            MNIST,
-            _gate(number),
-            Rule(near(share, 0.1), of="median"),  # by which one trial of five moves the paper's mean
-            "in about one trial of five no expert takes to one class, whose share is then far lower",
-            "share",
+            id=f"pmoe2023/figure9/mnist-o{number + 1}",
+            where="figure 9 and section 5.1",
+            statement=f"with 300 samples one expert gives o_{number + 1} its largest gate for {share:.0%} of its class "
+            "on MNIST",
+            published=Published(value=share),
+            measurement=MNIST,
+            read=_gate(number),
+            rule=Rule(agrees=near(share, 0.1), of="median"),  # by which one trial of five moves the paper's mean
+            reason="in about one trial of five no expert takes to one class, whose share is then far lower",
+            unit="share",
         )
         for number, share in enumerate(LARGEST_GATE)
     ),

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import xarray as xr
 
 from moe_lab.pruning.published import STATEMENTS
-from moe_lab.reproduce.claim import Claim, Measurement, Published, Rule, at_least, at_most, near
+from moe_lab.reproduce.claim import Claim, Measurement, Published, Read, Rule, at_least, at_most, near, selected
+from moe_lab.reproduce.pruning2024.sources import FIGURES, MEASURES, PICTURE
 
-_MEASURES = "moe_lab.reproduce.pruning2024.measures"
 _SMALL = {"experts": 16, "tokens": 96, "kept_tokens": 12}
 
 EFFICIENCY = Measurement(
-    "pruning2024/efficiency",
-    "moe_lab.pruning.figures:efficiency",
+    name="pruning2024/efficiency",
+    function=f"{FIGURES}:efficiency",
     quick={"rho": (0.0, 0.125, 0.25, 0.5, 0.75, 0.875), **_SMALL},
     full={"rho": tuple(pruned / 8 for pruned in range(8)), "repeats": 15, **_SMALL},
     seconds=(4, 8),
     device=True,
-    picture="moe_lab.pruning.plots:picture",
+    picture=PICTURE,
     sees="FLOPs, memory and time of the layer fall along straight lines, nearly in proportion to the experts.",
 )
 SIZES = Measurement(
-    "pruning2024/vision-models", f"{_MEASURES}:vision_models", quick={}, full={}, seconds=(0.1, 0.1), seeded=False
+    name="pruning2024/vision-models",
+    function=f"{MEASURES}:vision_models",
+    quick={},
+    full={},
+    seconds=(0.1, 0.1),
+    seeded=False,
 )
 GRADIENTS = Measurement(
-    "pruning2024/gradients", f"{_MEASURES}:gradients", quick={"trials": 20}, full={"trials": 200}, seconds=(0.2, 1)
+    name="pruning2024/gradients",
+    function=f"{MEASURES}:gradients",
+    quick={"trials": 20},
+    full={"trials": 200},
+    seconds=(0.2, 1),
 )
 INDEPENDENCE = Measurement(
-    "pruning2024/independence",
-    f"{_MEASURES}:independence",
+    name="pruning2024/independence",
+    function=f"{MEASURES}:independence",
     quick={"trials": 4},
     full={"trials": 20},
     seconds=(2, 8),
@@ -41,11 +49,7 @@ INDEPENDENCE = Measurement(
 _LAYER = "one layer, where a vision model has a rest that pruning leaves as it is"
 
 
-def _straight(quantity: str) -> Callable[[xr.Dataset], Any]:
-    return lambda data: data["r_squared"].sel(quantity=quantity)
-
-
-def _saved(quantity: str) -> Callable[[xr.Dataset], Any]:
+def _saved(quantity: str) -> Read:
     def read(data: xr.Dataset) -> Any:
         values = data[quantity].median("repeat") if "repeat" in data[quantity].dims else data[quantity]
         return 1 - values.sel(rho=0.75) / values.sel(rho=0.0)
@@ -55,15 +59,15 @@ def _saved(quantity: str) -> Callable[[xr.Dataset], Any]:
 
 _LINES = tuple(
     Claim(
-        f"pruning2024/{place}-linear",
-        where,
-        f"{words} falls linearly with the share of experts pruned",
-        Published(relation="a straight line"),
-        EFFICIENCY,
-        _straight(quantity),
-        Rule(None, at_least(0.95), "lowest"),
-        _LAYER,
-        "r squared",
+        id=f"pruning2024/{place}-linear",
+        where=where,
+        statement=f"{words} falls linearly with the share of experts pruned",
+        published=Published(relation="a straight line"),
+        measurement=EFFICIENCY,
+        read=selected("r_squared", quantity=quantity),
+        rule=Rule(in_kind=at_least(0.95), of="lowest"),
+        reason=_LAYER,
+        unit="r squared",
     )
     for place, where, words, quantity in (
         ("figure6/operations", "section 5.2.1, figure 6", "the number of FLOPs", "operations"),
@@ -72,15 +76,15 @@ _LINES = tuple(
 )
 _SAVED = tuple(
     Claim(
-        f"pruning2024/figure1/{place}-saved",
-        "section 1",
-        f"with 75 % of the experts {words} goes",
-        Published(STATEMENTS[key].value, relation="of the V-MoE's, CIFAR-10"),
-        EFFICIENCY,
-        _saved(quantity),
-        Rule(None, at_least(STATEMENTS[key].value), "lowest"),
-        _LAYER,
-        "of the layer's",
+        id=f"pruning2024/figure1/{place}-saved",
+        where="section 1",
+        statement=f"with 75 % of the experts {words} goes",
+        published=Published(value=STATEMENTS[key].value, relation="of the V-MoE's, CIFAR-10"),
+        measurement=EFFICIENCY,
+        read=_saved(quantity),
+        rule=Rule(in_kind=at_least(STATEMENTS[key].value), of="lowest"),
+        reason=_LAYER,
+        unit="of the layer's",
     )
     for place, words, quantity, key in (
         ("memory", "this share of the memory", "bytes", "cifar-10/tuned/model"),
@@ -93,21 +97,20 @@ _EVEN = "counted as if all experts got equally many tokens; those that go may ge
 _FIVE = "20 of 48 experts hold 33 % of what the sizes in section 5.2 and appendix A add up to"
 
 
-def _pruned(name: str, quantity: str) -> Callable[[xr.Dataset], Any]:
-    return lambda data: data[quantity].sel(pruned=name)
-
-
 _COUNTED = tuple(
     Claim(
-        f"pruning2024/{place}",
-        STATEMENTS[key].place,
-        f"with the experts that go, this share of the {words} goes, by the sizes of section 5.2 and appendix A",
-        Published(STATEMENTS[key].value),
-        SIZES,
-        _pruned(name, quantity),
-        Rule(near(STATEMENTS[key].value, 0.005), near(STATEMENTS[key].value, 0.045)),  # printed as whole per cents
-        reason,
-        "of the whole model's",
+        id=f"pruning2024/{place}",
+        where=STATEMENTS[key].place,
+        statement=f"with the experts that go, this share of the {words} goes, by the sizes of section 5.2 and appendix "
+        "A",
+        published=Published(value=STATEMENTS[key].value),
+        measurement=SIZES,
+        read=selected(quantity, pruned=name),
+        rule=Rule(
+            agrees=near(STATEMENTS[key].value, 0.005), in_kind=near(STATEMENTS[key].value, 0.045)
+        ),  # printed as whole per cents
+        reason=reason,
+        unit="of the whole model's",
     )
     for place, key, name, quantity, words, reason in (
         ("figure1/parameters", "cifar-10/tuned/model", "cifar-10/tuned", "parameter_share", "parameters", ""),
@@ -129,35 +132,39 @@ _COUNTED = tuple(
 )
 
 
-def _whole(model: str) -> Callable[[xr.Dataset], Any]:
+def _whole(model: str) -> Read:
     return lambda data: data["parameters"].sel(model=model, experts=8) / 1e6
 
 
 _WHOLE = tuple(
     Claim(
-        f"pruning2024/appendixA/{name}-parameters",
-        "appendix A",
-        f"this many parameters are in the {words} with 8 experts in an encoder",
-        Published(STATEMENTS[f"{name}/parameters"].value / 1e6, relation="roughly"),
-        SIZES,
-        _whole(name),
-        Rule(near(STATEMENTS[f"{name}/parameters"].value / 1e6, 0.05 * STATEMENTS[f"{name}/parameters"].value / 1e6)),
-        "32 experts and a pre-training head of 18,291 classes give the printed number; the models of section 5.2 have "
-        "8 and a small head",
-        "million",
+        id=f"pruning2024/appendixA/{name}-parameters",
+        where="appendix A",
+        statement=f"this many parameters are in the {words} with 8 experts in an encoder",
+        published=Published(value=STATEMENTS[f"{name}/parameters"].value / 1e6, relation="roughly"),
+        measurement=SIZES,
+        read=_whole(name),
+        rule=Rule(
+            agrees=near(
+                STATEMENTS[f"{name}/parameters"].value / 1e6, 0.05 * STATEMENTS[f"{name}/parameters"].value / 1e6
+            )
+        ),
+        reason="32 experts and a pre-training head of 18,291 classes give the printed number; the models of section "
+        "5.2 have 8 and a small head",
+        unit="million",
     )
     for name, words in (("v-moe", "V-MoE"), ("e3", "E3"))
 )
 
 _EXACT = tuple(
     Claim(
-        f"pruning2024/appendixC/{place}",
-        where,
-        statement,
-        Published(0, relation="difference, up to rounding"),
-        measurement,
-        read,
-        Rule(at_most(1e-10), of="highest"),
+        id=f"pruning2024/appendixC/{place}",
+        where=where,
+        statement=statement,
+        published=Published(value=0, relation="difference, up to rounding"),
+        measurement=measurement,
+        read=read,
+        rule=Rule(agrees=at_most(1e-10), of="highest"),
         unit="relative",
     )
     for place, where, statement, measurement, read in (
@@ -185,4 +192,4 @@ _EXACT = tuple(
     )
 )
 
-SIZED: tuple[Claim, ...] = (*_LINES, *_SAVED, *_COUNTED, *_WHOLE, *_EXACT)
+CLAIMS: tuple[Claim, ...] = (*_LINES, *_SAVED, *_COUNTED, *_WHOLE, *_EXACT)

@@ -5,14 +5,14 @@ From a planted checkpoint, whose contrasts are chosen, and from specialists that
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import xarray as xr
 
 from moe_lab.pruning.figures import CURVE
 from moe_lab.pruning.published import STATEMENTS
-from moe_lab.reproduce.claim import Claim, Measurement, Published, Rule, at_least
+from moe_lab.reproduce.claim import Claim, Measurement, Published, Read, Rule, at_least
+from moe_lab.reproduce.pruning2024.sources import FIGURES, PICTURE
 
 _LAYER = "one layer on synthetic tokens stands for a vision model"
 _CHOSEN = f"{_LAYER}, and the planted checkpoint is made so that large, confident routers are useless ones"
@@ -25,20 +25,20 @@ def _measurement(start: str, routing: str, trials: tuple[int, int], seconds: tup
     who = "experts" if routing == "expert-choice" else "tokens"
     same = {"start": start, "routing": routing, "rho": CURVE}
     return Measurement(
-        f"pruning2024/criteria-{start}-{routing}",
-        "moe_lab.pruning.figures:criteria",
+        name=f"pruning2024/criteria-{start}-{routing}",
+        function=f"{FIGURES}:criteria",
         quick={**same, "trials": trials[0]},
         full={**same, "trials": trials[1]},
         seconds=seconds,
         device=True,
-        picture="moe_lab.pruning.plots:picture",
+        picture=PICTURE,
         sees=f"Accuracy against the share of experts pruned, by criterion, from {where}; {who} choose.",
     )
 
 
-EXPERTS_CHOOSE = _measurement("planted", "expert-choice", (20, 100), (3, 12))
-TOKENS_CHOOSE = _measurement("planted", "token-choice", (10, 50), (10, 50))
-PRETRAINED = _measurement("pretrained", "token-choice", (8, 40), (15, 75))
+EXPERTS_CHOOSE = _measurement(start="planted", routing="expert-choice", trials=(20, 100), seconds=(3, 12))
+TOKENS_CHOOSE = _measurement(start="planted", routing="token-choice", trials=(10, 50), seconds=(10, 50))
+PRETRAINED = _measurement(start="pretrained", routing="token-choice", trials=(8, 40), seconds=(15, 75))
 
 
 def tolerated(data: xr.Dataset, criterion: str, fine_tuned: bool) -> xr.DataArray:
@@ -48,11 +48,11 @@ def tolerated(data: xr.Dataset, criterion: str, fine_tuned: bool) -> xr.DataArra
     return (fine.cumprod("rho") * accuracy["rho"]).max("rho")
 
 
-def _kept(fine_tuned: bool) -> Callable[[xr.Dataset], Any]:
+def _kept(fine_tuned: bool) -> Read:
     return lambda data: tolerated(data, "router-norm-change", fine_tuned)
 
 
-def _ahead(*others: str) -> Callable[[xr.Dataset], Any]:
+def _ahead(*others: str) -> Read:
     """How much more the change of the norm tolerates than the best of the others, fine-tuned after pruning."""
 
     def read(data: xr.Dataset) -> Any:
@@ -67,37 +67,40 @@ def _tolerance(name: str, measurement: Measurement, reason: str) -> tuple[Claim,
     tuned, bare = (STATEMENTS[f"cifar-10/{which}/experts"].value for which in ("tuned", "bare"))
     return (
         Claim(
-            f"pruning2024/figure1/experts-{name}",
-            "section 1, figure 1",
-            "fine-tuned again, a layer pruned by the change of the router's norm stays within 1 % of its accuracy",
-            Published(tuned, relation="of the V-MoE's experts, CIFAR-10"),
-            measurement,
-            _kept(True),
-            Rule(None, at_least(tuned)),
-            reason,
-            _UNIT,
+            id=f"pruning2024/figure1/experts-{name}",
+            where="section 1, figure 1",
+            statement="fine-tuned again, a layer pruned by the change of the router's norm stays within 1 % of its "
+            "accuracy",
+            published=Published(value=tuned, relation="of the V-MoE's experts, CIFAR-10"),
+            measurement=measurement,
+            read=_kept(True),
+            rule=Rule(in_kind=at_least(tuned)),
+            reason=reason,
+            unit=_UNIT,
         ),
         Claim(
-            f"pruning2024/figure4b/experts-{name}",
-            "section 5.2.1, figure 4b",
-            "not fine-tuned again, a layer pruned by the change of the router's norm stays within 1 % of its accuracy",
-            Published(bare, relation="of the V-MoE's experts but for one layer's, CIFAR-10"),
-            measurement,
-            _kept(False),
-            Rule(None, at_least(bare)),
-            reason,
-            _UNIT,
+            id=f"pruning2024/figure4b/experts-{name}",
+            where="section 5.2.1, figure 4b",
+            statement="not fine-tuned again, a layer pruned by the change of the router's norm stays within 1 % of its "
+            "accuracy",
+            published=Published(value=bare, relation="of the V-MoE's experts but for one layer's, CIFAR-10"),
+            measurement=measurement,
+            read=_kept(False),
+            rule=Rule(in_kind=at_least(bare)),
+            reason=reason,
+            unit=_UNIT,
         ),
         Claim(
-            f"pruning2024/figure4a/random-{name}",
-            "section 5.2.1, figure 4a",
-            "pruning at random falls sharply after a small ratio, where the change of the router's norm does not",
-            Published(relation="random falls earlier"),
-            measurement,
-            _ahead("random"),
-            Rule(None, at_least(0.1)),
-            reason,
-            f"more {_UNIT}",
+            id=f"pruning2024/figure4a/random-{name}",
+            where="section 5.2.1, figure 4a",
+            statement="pruning at random falls sharply after a small ratio, where the change of the router's norm does "
+            "not",
+            published=Published(relation="random falls earlier"),
+            measurement=measurement,
+            read=_ahead("random"),
+            rule=Rule(in_kind=at_least(0.1)),
+            reason=reason,
+            unit=f"more {_UNIT}",
         ),
     )
 
@@ -113,15 +116,15 @@ def _bound(name: str, measurement: Measurement) -> tuple[Claim, ...]:
     """What figure 5 shows: at least as good, up to half a step of the grid of rho."""
     return tuple(
         Claim(
-            f"pruning2024/figure5{letter}/upper-bound-{name}",
-            f"section 5.2.1, figure 5{letter}",
-            f"pruning by the change of the router's norm is an upper bound to pruning by {words}",
-            Published(relation="as many experts or more within 1 %"),
-            measurement,
-            _ahead(*names),
-            Rule(None, at_least(-0.05)),
-            _CHOSEN,
-            f"more {_UNIT}",
+            id=f"pruning2024/figure5{letter}/upper-bound-{name}",
+            where=f"section 5.2.1, figure 5{letter}",
+            statement=f"pruning by the change of the router's norm is an upper bound to pruning by {words}",
+            published=Published(relation="as many experts or more within 1 %"),
+            measurement=measurement,
+            read=_ahead(*names),
+            rule=Rule(in_kind=at_least(-0.05)),
+            reason=_CHOSEN,
+            unit=f"more {_UNIT}",
         )
         for letter, (words, names) in _OTHERS.items()
     )
@@ -129,23 +132,23 @@ def _bound(name: str, measurement: Measurement) -> tuple[Claim, ...]:
 
 _BETTER = tuple(
     Claim(
-        f"pruning2024/figure9{letter}/outperforms",
-        f"section B.3, figure 9{letter}",
-        f"pruning by the change of the router's norm outperforms pruning by {words}",
-        Published(relation="all other methods, on CIFAR-100"),
-        PRETRAINED,
-        _ahead(*names),
-        Rule(None, at_least(0.05)),
-        _LAYER if letter == "a" else _TIE,
-        f"more {_UNIT}",
+        id=f"pruning2024/figure9{letter}/outperforms",
+        where=f"section B.3, figure 9{letter}",
+        statement=f"pruning by the change of the router's norm outperforms pruning by {words}",
+        published=Published(relation="all other methods, on CIFAR-100"),
+        measurement=PRETRAINED,
+        read=_ahead(*names),
+        rule=Rule(in_kind=at_least(0.05)),
+        reason=_LAYER if letter == "a" else _TIE,
+        unit=f"more {_UNIT}",
     )
     for letter, (words, names) in _OTHERS.items()
 )
 
-PRUNED: tuple[Claim, ...] = (
-    *_tolerance("expert-choice", EXPERTS_CHOOSE, _CHOSEN),
-    *_tolerance("token-choice", TOKENS_CHOOSE, _CHOSEN),
-    *_tolerance("pretrained", PRETRAINED, _LAYER),
+CLAIMS: tuple[Claim, ...] = (
+    *_tolerance(name="expert-choice", measurement=EXPERTS_CHOOSE, reason=_CHOSEN),
+    *_tolerance(name="token-choice", measurement=TOKENS_CHOOSE, reason=_CHOSEN),
+    *_tolerance(name="pretrained", measurement=PRETRAINED, reason=_LAYER),
     *_bound("expert-choice", EXPERTS_CHOOSE),
     *_bound("token-choice", TOKENS_CHOOSE),
     *_BETTER,

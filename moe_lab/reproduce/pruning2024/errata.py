@@ -13,10 +13,8 @@ from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.initialization import PlantedStart, RandomStart
 from moe_lab.pruning.model import TokenMoE
 from moe_lab.pruning.run import Run
-from moe_lab.reproduce.claim import Erratum
+from moe_lab.reproduce.erratum import Erratum
 from moe_lab.reproduce.pruning2024.measures import E3, MADE_FOR, PRUNED, V_MOE
-
-_HERE = "moe_lab.reproduce.pruning2024.errata"
 
 
 def equation_6() -> Finding:
@@ -79,8 +77,10 @@ def equation_8() -> Finding:
             model=TokenMoE(experts=6, router_learning_rate=rate),
             task=TokenTask(patterns=60, tokens=30),
             start=PlantedStart(important=1, others_norm=0.4),
-            trials=1, steps=110, test_samples=200,
-        )  # fmt: skip
+            trials=1,
+            steps=110,
+            test_samples=200,
+        )
         change = next(one for one in theory.lemma_4_1(fine_tune(run)) if one.statement.endswith("Delta"))
         changes.append((change.holds, change["smallest"]))
     sentence = f"Delta of important experts is {changes[0][1]:g} with eta_r = 0 and {changes[1][1]:.2g} with .05."
@@ -165,110 +165,111 @@ def _random(steps: int) -> FineTuned:
     return fine_tune(Run(model=model, task=TokenTask(), start=RandomStart(), steps=steps, **given))
 
 
-def _erratum(place: str, where: str, printed: str, instead: str, evidence: str, check: str = "") -> Erratum:
-    return Erratum(f"pruning2024/{place}", where, printed, instead, evidence, f"{_HERE}:{check}" if check else "")
-
-
 ERRATA: tuple[Erratum, ...] = (
-    _erratum(
-        "equation6-denominator",
-        "section 3.2, equation 6",
-        "the denominator is the sum of exp(g_j^(i)) over i in J_s",
-        "the sum of exp(g_i^(s)) over i in J_s, as in equation 4",
-        "J_s holds tokens, and i stands where an expert should; with nothing pruned the two equations must be one",
-        "equation_6",
+    Erratum(
+        id="pruning2024/equation6-denominator",
+        where="section 3.2, equation 6",
+        printed="the denominator is the sum of exp(g_j^(i)) over i in J_s",
+        instead="the sum of exp(g_i^(s)) over i in J_s, as in equation 4",
+        evidence="J_s holds tokens, and i stands where an expert should; with nothing pruned the two equations must be "
+        "one",
+        check=equation_6,
     ),
-    _erratum(
-        "appendixC-proficiency",
-        "appendix C, definition of p_1 and p_2",
-        "p^(s,t) asks for G^(s,0) >= 1/l, the gate of step 0",
-        "G^(s,t), as in section 4.2",
-        "as printed, an expert that learned its pattern would keep a small p, and lemma 4.1 (i) would be false",
-        "proficiency",
+    Erratum(
+        id="pruning2024/appendixC-proficiency",
+        where="appendix C, definition of p_1 and p_2",
+        printed="p^(s,t) asks for G^(s,0) >= 1/l, the gate of step 0",
+        instead="G^(s,t), as in section 4.2",
+        evidence="as printed, an expert that learned its pattern would keep a small p, and lemma 4.1 (i) would be "
+        "false",
+        check=proficiency,
     ),
-    _erratum(
-        "section4.2-frequency",
-        "section 4.2 against section 5.1",
-        "every irrelevant pattern occurs in a sample with probability O(1/d)",
-        "about n/d, if n - 1 tokens are drawn from d - 2 patterns",
-        "the experiment has n = 100 tokens of d = 200 patterns",
-        "frequency",
+    Erratum(
+        id="pruning2024/section4.2-frequency",
+        where="section 4.2 against section 5.1",
+        printed="every irrelevant pattern occurs in a sample with probability O(1/d)",
+        instead="about n/d, if n - 1 tokens are drawn from d - 2 patterns",
+        evidence="the experiment has n = 100 tokens of d = 200 patterns",
+        check=frequency,
     ),
-    _erratum(
-        "section5.1-settings",
-        "section 5.1",
-        "the number of neurons, both step sizes, the batch and the number of steps are not told",
-        "m = 20, eta_e = .1, eta_r = .01, B = 100 and T = 300 give figure 3",
-        "found by trying: the norms and their number are like those of figure 3a",
+    Erratum(
+        id="pruning2024/section5.1-settings",
+        where="section 5.1",
+        printed="the number of neurons, both step sizes, the batch and the number of steps are not told",
+        instead="m = 20, eta_e = .1, eta_r = .01, B = 100 and T = 300 give figure 3",
+        evidence="found by trying: the norms and their number are like those of figure 3a",
     ),
-    _erratum(
-        "equation11-root",
-        "section 4.3, equation 11",
-        "T' = Omega(k l^2 sqrt(log l / eta_e))",
-        "T' = Omega(k l^2 sqrt(log l) / eta_e), as lemma H.1 has it",
-        "a neuron moves by at most eta_e in a step",
-        "equation_11",
+    Erratum(
+        id="pruning2024/equation11-root",
+        where="section 4.3, equation 11",
+        printed="T' = Omega(k l^2 sqrt(log l / eta_e))",
+        instead="T' = Omega(k l^2 sqrt(log l) / eta_e), as lemma H.1 has it",
+        evidence="a neuron moves by at most eta_e in a step",
+        check=equation_11,
     ),
-    _erratum(
-        "equation8-lower-bound",
-        "section 4.3, equation 8",
-        "eta_r = O(eta_e / (m d l^2))",
-        "eta_r of this size, not below it",
-        "with eta_r = 0, which is allowed, routers do not move and lemma 4.1 (iv) is false",
-        "equation_8",
+    Erratum(
+        id="pruning2024/equation8-lower-bound",
+        where="section 4.3, equation 8",
+        printed="eta_r = O(eta_e / (m d l^2))",
+        instead="eta_r of this size, not below it",
+        evidence="with eta_r = 0, which is allowed, routers do not move and lemma 4.1 (iv) is false",
+        check=equation_8,
     ),
-    _erratum(
-        "equation8-factor",
-        "section 4.3, equation 8, against lemmas D.1, F.1 and H.1",
-        "eta_r = O(eta_e / (m d l^2)); the full versions have eta_e C_p / (m d l^2 C_2^2) with C_p of the size of 1/d",
-        "the d in the denominator of the full versions is one too many: the proof of F.1 and lemma E.4 have none",
-        "1/C_p is d, so the two differ by a factor d",
+    Erratum(
+        id="pruning2024/equation8-factor",
+        where="section 4.3, equation 8, against lemmas D.1, F.1 and H.1",
+        printed="eta_r = O(eta_e / (m d l^2)); the full versions have eta_e C_p / (m d l^2 C_2^2) with C_p of the size "
+        "of 1/d",
+        instead="the d in the denominator of the full versions is one too many: the proof of F.1 and lemma E.4 have "
+        "none",
+        evidence="1/C_p is d, so the two differ by a factor d",
     ),
-    _erratum(
-        "lemmaD.1-norm",
-        "appendix D, proof of lemma 4.1 (iv)",
-        "<w_s, o_1> > 2 log l, hence Delta > 1.5 log l",
-        "the proof has shown log l < <w_s, o_1 - q> <= 2 log l; (iv) needs some more steps",
-        "a router with everything that was shown and Delta below 1.5 log l",
-        "lemma_d_1",
+    Erratum(
+        id="pruning2024/lemmaD.1-norm",
+        where="appendix D, proof of lemma 4.1 (iv)",
+        printed="<w_s, o_1> > 2 log l, hence Delta > 1.5 log l",
+        instead="the proof has shown log l < <w_s, o_1 - q> <= 2 log l; (iv) needs some more steps",
+        evidence="a router with everything that was shown and Delta below 1.5 log l",
+        check=lemma_d_1,
     ),
-    _erratum(
-        "lemmaE.6-conditions",
-        "appendix E, lemma E.6",
-        "G_1 (1 - G_1) >= 1/(4l) if some kept q has 0 < <w_s, o_1 - q> <= 2 log l",
-        "if G_1 >= 1/l and every kept token is within 2 log l of o_1",
-        "a third token far above both makes G_1 as small as one likes",
-        "lemma_e_6",
+    Erratum(
+        id="pruning2024/lemmaE.6-conditions",
+        where="appendix E, lemma E.6",
+        printed="G_1 (1 - G_1) >= 1/(4l) if some kept q has 0 < <w_s, o_1 - q> <= 2 log l",
+        instead="if G_1 >= 1/l and every kept token is within 2 log l of o_1",
+        evidence="a third token far above both makes G_1 as small as one likes",
+        check=lemma_e_6,
     ),
-    _erratum(
-        "lemmaE.2-proficiency",
-        "appendix E, lemma E.2 (iii)",
-        "the gradient of an active neuron along o_1 is at most -1/(2l), if p^(0) = Omega(1)",
-        "at most -p^(0)/(2l)",
-        "where o_1 is not kept there is no gradient, which may be so in 1 - p of the samples of class 1",
-        "lemma_e_2",
+    Erratum(
+        id="pruning2024/lemmaE.2-proficiency",
+        where="appendix E, lemma E.2 (iii)",
+        printed="the gradient of an active neuron along o_1 is at most -1/(2l), if p^(0) = Omega(1)",
+        instead="at most -p^(0)/(2l)",
+        evidence="where o_1 is not kept there is no gradient, which may be so in 1 - p of the samples of class 1",
+        check=lemma_e_2,
     ),
-    _erratum(
-        "equations14-16-index",
-        "appendix C, equations 15 and 16",
-        "the sum runs over i, the terms have j",
-        "the same letter, as in equation 14",
-        "read like this the equations are the derivative, to rounding (appendixC/router-gradient)",
+    Erratum(
+        id="pruning2024/equations14-16-index",
+        where="appendix C, equations 15 and 16",
+        printed="the sum runs over i, the terms have j",
+        instead="the same letter, as in equation 14",
+        evidence="read like this the equations are the derivative, to rounding (appendixC/router-gradient)",
     ),
-    _erratum(
-        "appendixA-parameters",
-        "appendix A",
-        "roughly 979 million parameters of the V-MoE, 167 million of the E3",
-        "284 and 56 million with the 8 experts that are told",
-        "the numbers are those of 32 experts and a head of 18,291 classes; the pruned shares are those of 8 experts",
-        "parameters",
+    Erratum(
+        id="pruning2024/appendixA-parameters",
+        where="appendix A",
+        printed="roughly 979 million parameters of the V-MoE, 167 million of the E3",
+        instead="284 and 56 million with the 8 experts that are told",
+        evidence="the numbers are those of 32 experts and a head of 18,291 classes; the pruned shares are those of 8 "
+        "experts",
+        check=parameters,
     ),
-    _erratum(
-        "section5.2.1-half",
-        "section 5.2.1, figure 4b",
-        "50 % of the experts are 35 % of the whole model",
-        "50 % of the experts of five encoders, 42 % of all, as it is told of ImageNet",
-        "half of all experts hold 40 % of the parameters",
-        "shares",
+    Erratum(
+        id="pruning2024/section5.2.1-half",
+        where="section 5.2.1, figure 4b",
+        printed="50 % of the experts are 35 % of the whole model",
+        instead="50 % of the experts of five encoders, 42 % of all, as it is told of ImageNet",
+        evidence="half of all experts hold 40 % of the parameters",
+        check=shares,
     ),
-)  # fmt: skip
+)

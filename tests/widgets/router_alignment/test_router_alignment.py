@@ -145,7 +145,10 @@ def test_fifty_random_moves_leave_a_lab_that_works(make: Make) -> None:
         ),
         ({"source": SYNTHETIC, "patches_per_expert": 4, "gap": 1.2, "delta_r": 0.3}, "gap must be at most 2 delta_r"),
         ({"source": SYNTHETIC, "patches_per_expert": 4, "delta_d": 0.9}, "gap must be at most 0.402 at this delta_d"),
-        ({"samples": 41}, "samples (N) must be a positive multiple of classes (2), so that classes are balanced: got N=41"),
+        (
+            {"samples": 41},
+            "samples (N) must be a positive multiple of classes (2), so that classes are balanced: got N=41",
+        ),
         ({"samples": 10}, "batch_size (B) must be at most samples (N): got B=20, N=10"),
     ],
 )

@@ -1,0 +1,223 @@
+"""The claims of chen2022's theorems and lemmas.
+
+What is algebra (theorem 4.1, lemmas C.1 to C.4 and E.1) is judged as it stands, up to rounding. The rest is about the
+limit of large d: what "o(1)" and "large" are at d = 50 is not said, so that rules on trained mixtures are in kind only,
+with the thresholds of `moe_lab.specialization.theory`, or round numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from moe_lab.reproduce.chen2022.sources import MEASURES
+from moe_lab.reproduce.claim import Claim, Measurement, Published, Rule, at_least, at_most, near
+
+_LIMIT = "the theorem is about the limit of large d; d is 50 here, and sigma_0 = .01 is below its d^(-1/3) = .27"
+_ROUNDING = 1e-9
+
+SINGLE = Measurement(
+    name="chen2022/theorem4.1",
+    function=f"{MEASURES}:single_functions",
+    quick={"trials": 20, "samples": 200},
+    full={"trials": 200, "samples": 1000},
+    seconds=(2, 40),
+)
+ROUTING = Measurement(
+    name="chen2022/lemma5.1",
+    function=f"{MEASURES}:smooth_routing",
+    quick={"trials": 100, "tries": 60, "experts": (2, 4, 8, 16)},
+    full={"trials": 1000, "tries": 300, "experts": (2, 4, 8, 16, 32)},
+    seconds=(2, 20),
+)
+MIXTURE = Measurement(
+    name="chen2022/theorem4.2",
+    function=f"{MEASURES}:mixture_theorem",
+    quick={"trials": 12, "samples": 4000},
+    full={"trials": 20, "samples": 16000},
+    seconds=(7, 40),
+    device=True,
+)
+LARGE_START = Measurement(
+    name="chen2022/theorem4.2-large-start",
+    function=f"{MEASURES}:mixture_theorem",
+    quick={"trials": 4, "samples": 1000, "steps": 600, "initial_scale": 0.28, "router_learning_rate": 0.64},
+    full={"trials": 10, "samples": 16000, "steps": 600, "initial_scale": 0.28, "router_learning_rate": 0.64},
+    seconds=(2, 40),
+    device=True,
+)
+EXPLORATION = Measurement(
+    name="chen2022/lemma5.2",
+    function=f"{MEASURES}:exploration",
+    quick={"trials": 12, "samples": 4000},
+    full={"trials": 40, "samples": 16000},
+    seconds=(1, 8),
+    device=True,
+)
+
+
+def _of_mixture(
+    name: str, statement: str, relation: str, variable: str, rule: Rule, measurement: Measurement = MIXTURE
+) -> Claim:
+    where = f"theorem 4.2, {name.replace('-', ' ')}"
+    return Claim(
+        id=f"chen2022/theorem4.2/{name}",
+        where=where,
+        statement=statement,
+        published=Published(relation=relation),
+        measurement=measurement,
+        read=lambda data: data[variable],
+        rule=rule,
+        reason=_LIMIT,
+    )
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        id="chen2022/theorem4.1/any-function",
+        where="theorem 4.1",
+        statement="Any sum over patches of one function errs on at least an eighth where alpha and gamma are drawn "
+        "alike",
+        published=Published(relation="test error at least 1/8"),
+        measurement=SINGLE,
+        read=lambda data: data["test_error"],
+        rule=Rule(agrees=at_least(0.125 - _ROUNDING), of="lowest"),
+    ),
+    Claim(
+        id="chen2022/theorem4.1/one-of-four",
+        where="appendix B",
+        statement="Of each four configurations with opposed signs at least one is wrong, for any function",
+        published=Published(relation="at least one of I_1 ... I_4 is not zero"),
+        measurement=SINGLE,
+        read=lambda data: data["least_wrong"],
+        rule=Rule(agrees=at_least(1), of="lowest"),
+    ),
+    Claim(
+        id="chen2022/theorem4.1/optimal-accuracy",
+        where="table 7, optimal accuracy",
+        statement="The optimal accuracy of a single expert is 87.5 %: an explicit function reaches it for 2 to 8 "
+        "clusters",
+        published=Published(value=0.875),
+        measurement=SINGLE,
+        read=lambda data: 1 - np.concatenate((data["tight_error"].values, data["tight_drawn"].values)),
+        rule=Rule(agrees=near(0.875, _ROUNDING), of="lowest"),
+    ),
+    _of_mixture(
+        name="training-error",
+        statement="After training by algorithm 1 no training sample is wrong",
+        relation="training error zero",
+        variable="training_error",
+        rule=Rule(in_kind=at_most(0.01)),
+    ),
+    _of_mixture(
+        name="test-error",
+        statement="The test error is nearly zero",
+        relation="o(1)",
+        variable="test_error",
+        rule=Rule(in_kind=at_most(0.01)),
+    ),
+    _of_mixture(
+        name="groups",
+        statement="The experts divide into a non-empty group for each cluster: experts of the smallest group",
+        relation="K non-empty sets",
+        variable="smallest_group",
+        rule=Rule(in_kind=at_least(1), of="median"),
+    ),
+    _of_mixture(
+        name="experts",
+        statement="Each expert is good on the cluster of its group: share of those that err on at most 5 % of it",
+        relation="error o(1) for every expert",
+        variable="good_experts",
+        rule=Rule(in_kind=at_least(0.5)),
+    ),
+    _of_mixture(
+        name="router",
+        statement="A sample is routed to an expert of its cluster's group: share of the test samples",
+        relation="probability 1 - o(1)",
+        variable="routed",
+        rule=Rule(in_kind=at_least(0.9)),
+    ),
+    Claim(
+        id="chen2022/theorem4.2/router-large-start",
+        where="theorem 4.2, conditions",
+        statement="From a start as large as the theorem asks, sigma_0 = d^(-1/3), with eta_r = M^2 eta the router does "
+        "the same",
+        published=Published(relation="probability 1 - o(1)"),
+        measurement=LARGE_START,
+        read=lambda data: data["routed"],
+        rule=Rule(agrees=at_least(0.99), in_kind=at_least(0.9)),
+        reason="d = 50 is far from the limit: the first weights are as large as what training adds, and experts do not "
+        "divide",
+    ),
+    Claim(
+        id="chen2022/lemma5.1/bound",
+        where="lemmas 5.1 and C.1, remark C.2",
+        statement="Routing probabilities change by at most kappa M^2 times the change of the scores: worst ratio over "
+        "the bound",
+        published=Published(relation="at most 1"),
+        measurement=ROUTING,
+        read=lambda data: (data["worst_ratio"] / data["bound"]).values.ravel(),
+        rule=Rule(agrees=at_most(1), of="highest"),
+    ),
+    Claim(
+        id="chen2022/remarkc.2/wider-noise-smoother",
+        where="remark C.2",
+        statement="Noise of a wider range or variance makes routing smoother: worst ratio of the wider over the "
+        "narrower",
+        published=Published(relation="smoother"),
+        measurement=ROUTING,
+        read=lambda data: np.concatenate(
+            [
+                (data["worst_ratio"].sel(noise=wide) / data["worst_ratio"].sel(noise=narrow)).values
+                for wide, narrow in (("uniform 4", "uniform 1"), ("gaussian 1", "gaussian .3"))
+            ]
+        ),
+        rule=Rule(agrees=at_most(1), of="highest"),
+    ),
+    Claim(
+        id="chen2022/lemmac.3/close-scores",
+        where="lemma C.3",
+        statement="Experts with close scores get close shares: |p_m - p_m'| over M^2 |h_m - h_m'|",
+        published=Published(relation="at most 1"),
+        measurement=ROUTING,
+        read=lambda data: data["pair_ratio"],
+        rule=Rule(agrees=at_most(1), of="highest"),
+    ),
+    Claim(
+        id="chen2022/lemmac.4/never-routed",
+        where="lemma C.4",
+        statement="An expert whose score is at least 1 below the largest gets no sample: its largest probability",
+        published=Published(relation="0"),
+        measurement=ROUTING,
+        read=lambda data: data["beaten_share"],
+        rule=Rule(agrees=at_most(_ROUNDING), of="highest"),
+    ),
+    Claim(
+        id="chen2022/lemma5.2/own-cluster",
+        where="lemma 5.2",
+        statement="After exploration an expert is good on the cluster that its first weights foretell: its error there",
+        published=Published(relation="o(1)"),
+        measurement=EXPLORATION,
+        read=lambda data: data["own_error"],
+        rule=Rule(in_kind=at_most(0.125)),
+        reason=_LIMIT,
+    ),
+    Claim(
+        id="chen2022/lemma5.2/other-clusters",
+        where="lemma 5.2",
+        statement="After exploration an expert is bad on the other clusters: its error there",
+        published=Published(relation="of the order of 1/K = .25"),
+        measurement=EXPLORATION,
+        read=lambda data: data["other_error"],
+        rule=Rule(in_kind=at_least(0.25)),
+        reason="the constant of the order 1/K is not told",
+    ),
+    Claim(
+        id="chen2022/lemmae.1/routers-sum-to-zero",
+        where="lemma E.1",
+        statement="The sum of the routers stays 0: its largest product with a signal over the largest of a router",
+        published=Published(relation="0"),
+        measurement=MIXTURE,
+        read=lambda data: data["router_sum"],
+        rule=Rule(agrees=at_most(1e-4)),
+    ),
+)
