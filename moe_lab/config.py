@@ -21,31 +21,34 @@ class ConfigError(ValueError):
     """A Config was given invalid values. The message has one sentence per violated rule, with the values received."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Knob:
-    """What is known of one parameter: enough to draw its slider and to explain a wrong value.
+    """One declared parameter, with what is needed to draw its slider and to explain a wrong value.
 
-    `low` and `high` are the bounds that a value must keep; `slider` is the (usually narrower) range to offer live.
+    Attributes:
+      low, high: bounds that a value must keep.
+      slider: (low, high, step) of the range to offer live, usually narrower than the bounds.
+      choices: the allowed values, where they are few.
     """
 
     name: str
-    symbol: str
     meaning: str
     default: Any
-    low: float | None
-    high: float | None
-    unit: str
-    slider: tuple[float, float, float] | None
-    choices: tuple[Any, ...] | None
+    symbol: str = ""
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    slider: tuple[float, float, float] | None = None
+    choices: tuple[Any, ...] | None = None
 
     @property
     def label(self) -> str:
-        """What a slider shows: symbol and words, as in "l, patches each expert keeps"."""
+        """The label of a slider: symbol and meaning, as in "l, patches each expert keeps"."""
         return f"{self.symbol}, {self.meaning}" if self.symbol else self.meaning
 
     @property
     def title(self) -> str:
-        """What an error sentence shows: "patches_per_expert (l)"."""
+        """The name in error messages, as in "patches_per_expert (l)"."""
         return f"{self.name} ({self.symbol})" if self.symbol not in ("", self.name) else self.name
 
     @property

@@ -9,19 +9,22 @@ from moe_lab.registry import LABS
 
 if TYPE_CHECKING:
     from moe_lab_widgets.drawing.picture import Picture, Strip
-    from moe_lab_widgets.engine.lab import Lab, Story, given, pick
+    from moe_lab_widgets.engine.definition import Story
+    from moe_lab_widgets.engine.knobs import LabKnob, given, offer
+    from moe_lab_widgets.engine.lab import Lab
 
 _HOMES = {
     "Lab": "engine.lab",
-    "Story": "engine.lab",
-    "pick": "engine.lab",
-    "given": "engine.lab",
+    "Story": "engine.definition",
+    "LabKnob": "engine.knobs",
+    "offer": "engine.knobs",
+    "given": "engine.knobs",
     "Picture": "drawing.picture",
     "Strip": "drawing.picture",
     **{lab.name: f"{lab.folder}.lab" for lab in LABS},
 }
 
-__all__ = ["Lab", "Picture", "Story", "Strip", "given", "pick"]
+__all__ = ["Lab", "LabKnob", "Picture", "Story", "Strip", "given", "offer"]
 
 
 def __getattr__(name: str) -> Any:

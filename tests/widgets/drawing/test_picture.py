@@ -115,11 +115,11 @@ def test_a_failing_update_leaves_the_last_good_picture() -> None:
     assert picture.image.value == before
 
 
-def test_still_removes_an_artist() -> None:
+def test_remove_takes_away_an_artist() -> None:
     picture = Moving()
     picture.draw(0.5)
     with_line = picture.image.value
-    picture.still(picture.line)
+    picture.remove(picture.line)
     picture.draw(0.5)
     assert picture.image.value != with_line
 

@@ -17,7 +17,7 @@ import pytest
 import torch
 import xarray as xr
 
-from moe_lab_widgets import Lab, given, pick
+from moe_lab_widgets import Lab, given, offer
 from tests.widgets.engine.tiny import Blobs, TinyLab, train
 
 FAST = "as fast as it trains"
@@ -103,9 +103,9 @@ def test_starting_values_and_unknown_names() -> None:
         made.close()
     with pytest.raises(ValueError, match="TinyLab has no knob 'gapp': it has samples, gap"):
         TinyLab(gapp=1)
-    with pytest.raises(ValueError, match=r"a picked knob must be one of Blobs's .* got 'noise'"):
-        pick(Blobs, "noise")
-    assert [knob.name for knob in pick(Blobs, "epochs", gap=3.0)] == ["epochs", "gap"]
+    with pytest.raises(ValueError, match=r"an offered knob must be one of Blobs's .* got 'noise'"):
+        offer(Blobs, "noise")
+    assert offer(Blobs, "gap", default=3.0, meaning="apart").label == "g, apart"
 
 
 def test_a_lab_must_say_what_it_runs() -> None:
@@ -430,19 +430,38 @@ def test_save_picture_and_data(lab: TinyLab, tmp_path: Path) -> None:
     assert lab.save_picture(tmp_path / "other.v2").name == "other.v2.png"
 
 
-def test_an_unwritable_folder_is_said_and_the_lab_goes_on(lab: TinyLab, tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_reported_and_the_run_goes_on(lab: TinyLab, tmp_path: Path) -> None:
     lab.controls.file.value = str(tmp_path / "nowhere" / "mine")
     for button in (lab.controls.save_picture, lab.controls.save_data):
         button.click()
         assert "the folder of a file to save must exist" in lab.controls.message.value
-        with pytest.raises(FileNotFoundError):
-            lab.wait()
+        lab.scrub(3)
+        assert lab.wait(30) and lab.error is None
+        assert "the folder of a file to save must exist" in lab.controls.message.value
     lab.controls.file.value = str(tmp_path / "mine")
     lab.controls.save_picture.click()
     assert lab.controls.message.value == "" and lab.wait()
     lab.controls.knobs["gap"].value = 1.0
     lab.wait(30)
     _check_state(lab)
+
+
+def test_saving_before_the_first_record_is_reported_and_forgotten() -> None:
+    class Slow(TinyLab):
+        def start(self, values: dict[str, Any]) -> Iterator[Any]:
+            go_on.wait(30)
+            return super().start(values)
+
+    go_on = threading.Event()
+    made = Slow(epochs=10)
+    try:
+        made.controls.save_data.click()
+        assert "there is nothing to save yet" in made.controls.message.value and made.error is None
+        go_on.set()
+        assert made.wait(30) and made.finished
+        assert made.controls.message.value == ""
+    finally:
+        made.close()
 
 
 # ---- the end ----

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from moe_lab import theme
-from moe_lab.config import Config, Knob, knob, require
+from moe_lab.config import Config, knob, require
 from moe_lab.training import Measure, Snapshot
-from moe_lab_widgets import Lab, Picture, Story, given, pick
+from moe_lab_widgets import Lab, LabKnob, Picture, Story, given, offer
 
 MEASURES = {"accuracy": Measure((), "", "training accuracy"), "loss": Measure((), "", "mean logistic loss")}
 
@@ -72,11 +72,9 @@ class TinyPicture(Picture):
     def update(self, record: Snapshot) -> None:
         self.draws += 1
         self.last = record
-        steps = [one.step for one in self.history]
         for lines, name in zip(self.lines, ("accuracy", "loss", "loss"), strict=True):
-            values = np.array([one[name] for one in self.history])
-            for trial, line in enumerate(lines):
-                line.set_data(steps, values[:, trial])
+            for line, value in zip(lines, record[name], strict=True):
+                line.set_data([0, record.step], [0, value])
 
     def pin(self, records: Sequence[Snapshot]) -> None:
         self.unpin()
@@ -95,9 +93,14 @@ class TinyPicture(Picture):
 class TinyLab(Lab):
     title = "Tiny lab"
     knobs = (
-        *pick(Blobs, gap=2.0),
-        Knob("delay", "", "pause after a step in ms", 0.0, 0, None, "ms", (0, 50, 1), None),
-        Knob("trouble", "", "what goes wrong", "nothing", None, None, "", None, ("nothing", "error", "divergence")),
+        offer(Blobs, "samples"),
+        offer(Blobs, "gap", default=2.0),
+        offer(Blobs, "learning_rate"),
+        offer(Blobs, "epochs"),
+        LabKnob(name="delay", meaning="pause after a step in ms", default=0.0, low=0, unit="ms", slider=(0, 50, 1)),
+        LabKnob(
+            name="trouble", meaning="what goes wrong", default="nothing", choices=("nothing", "error", "divergence")
+        ),
     )
     stories = (
         Story("Far apart", {"gap": 4.0}, "The accuracy reaches 100 %."),

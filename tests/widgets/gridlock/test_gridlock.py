@@ -228,7 +228,7 @@ def test_a_value_that_no_widget_can_hold_is_refused_in_words(values: dict[str, A
 def test_infinite_numbers_are_said_and_leave_the_picture_finite(make: Make) -> None:
     lab = done(make(trials=3))
     record = lab.record
-    for part in (*record.past.joint, record.spectral):
+    for part in (*record.second, record.spectral):
         part.diverged[[0, 2]] = True
         for value in part.values.values():
             value[[0, 2]] = np.nan
@@ -239,7 +239,7 @@ def test_infinite_numbers_are_said_and_leave_the_picture_finite(make: Make) -> N
     assert np.isfinite(lab.picture.errors.thick["joint"].get_ydata()).all()
     assert record.falling("joint")[[0, 2]].sum() == 0 and not record.stuck("joint")[[0, 2]].any()
     assert "nan" not in lab.caption(record)
-    for part in (*record.past.joint, record.spectral):
+    for part in (*record.second, record.spectral):
         for value in part.values.values():
             value[:] = np.nan
     lab.picture.draw(record)

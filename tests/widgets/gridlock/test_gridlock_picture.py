@@ -18,11 +18,11 @@ from moe_lab.recovery.gridlock import train
 from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, WINDOW
 from moe_lab.training import Snapshot
 from moe_lab_widgets import GridlockLab
+from moe_lab_widgets.drawing.words import median, two_digits
 from moe_lab_widgets.gridlock import settings as of
-from moe_lab_widgets.gridlock.panels.curves import short, ticks
-from moe_lab_widgets.gridlock.panels.regressors import told
-from moe_lab_widgets.gridlock.record import METHODS, Curves, Frame, Past, side_by_side
-from moe_lab_widgets.specialization.panels.curves import median
+from moe_lab_widgets.gridlock.panels.errors import ticks
+from moe_lab_widgets.gridlock.panels.regressors import progress_of
+from moe_lab_widgets.gridlock.record import METHODS, Frame, frames
 from tests.widgets.gridlock.small import AFTER, POWER, SMALL, Make, done, make, pixels, shown
 from tests.widgets.labs import making
 
@@ -84,10 +84,10 @@ def test_no_cosine_is_rounded_up_to_the_threshold(make: Make) -> None:
 def test_where_a_method_is_in_words(ended: GridlockLab) -> None:
     lab = ended
     records, power = lab.records, 3 * POWER
-    assert told(records[0], "joint", 0) == "waits for its samples"
-    assert told(records[2], "spectral", 0).startswith(f"power iteration 2 of {power}: ")
-    assert told(records[-1], "spectral", 0).startswith(f"EM iteration {of.GATE_ITERATIONS + AFTER}: ")
-    assert told(records[-1], "joint", 0).startswith("EM iteration 24: ")
+    assert progress_of(records[0], "joint", 0) == "waits for its samples"
+    assert progress_of(records[2], "spectral", 0).startswith(f"power iteration 2 of {power}: ")
+    assert progress_of(records[-1], "spectral", 0).startswith(f"EM iteration {of.GATE_ITERATIONS + AFTER}: ")
+    assert progress_of(records[-1], "joint", 0).startswith("EM iteration 24: ")
 
 
 # ---- panel 2 ----
@@ -98,7 +98,7 @@ def test_the_curves_are_the_records(make: Make) -> None:
     record, panel = lab.record, lab.picture.errors
     for method in METHODS:
         first = 3 * POWER if method == "spectral" else 0
-        shots = [shot for shot in getattr(record.past, method) if shot.step >= first]
+        shots = [shot for shot in record.shots(method) if shot.step >= first]
         errors = np.array([shot["error"] for shot in shots])
         steps = np.array([shot.step for shot in shots]) - first
         x, y = panel.thick[method].get_data()
@@ -107,7 +107,7 @@ def test_the_curves_are_the_records(make: Make) -> None:
         expected = np.clip(np.log(np.median(errors, axis=1) / low) / np.log(high / low), 0, 1)
         np.testing.assert_allclose(y, expected)
         assert len(panel.thin[method].get_segments()) == 3
-    np.testing.assert_allclose(panel.best.get_ydata(), panel._y(np.median(record.best())), atol=1e-12)
+    np.testing.assert_allclose(panel.best.get_ydata(), panel.y_of(np.median(record.best)), atol=1e-12)
     assert panel.words == [
         [str(int(which.sum())) for which in (record.whole(m), record.stuck(m), record.falling(m))] for m in METHODS
     ]
@@ -117,8 +117,7 @@ def test_em_from_the_truth_is_what_no_method_beats(make: Make) -> None:
     record = done(make(samples=3000, experts=2, iterations=40)).record
     for method in METHODS:
         if record.whole(method).all():
-            assert (record.errors(method)[1][-1] > 0.97 * record.best()).all()
-    assert record.counts[2] == of.BEST_ITERATIONS + 1
+            assert (record.errors(method)[1][-1] > 0.97 * record.best).all()
 
 
 def _frame(errors: np.ndarray, fit: float) -> Frame:
@@ -131,7 +130,7 @@ def _frame(errors: np.ndarray, fit: float) -> Frame:
         return dataclasses.replace(like, step=step, values=values)
 
     shots = [shot(step, error) for step, error in enumerate(errors)]
-    return Frame(len(errors), (1, len(errors), 0), Past(20, len(errors), [shots[0]], shots))
+    return Frame((shots[0],), tuple(shots), 20, len(errors))
 
 
 def test_stuck_is_less_than_two_hundredths_in_twenty_iterations_short_of_the_truth() -> None:
@@ -151,30 +150,30 @@ def test_stuck_is_less_than_two_hundredths_in_twenty_iterations_short_of_the_tru
 def test_marks_are_crosses_for_stuck_and_open_triangles_for_falling(make: Make) -> None:
     lab = done(make(trials=3))
     record, panel = lab.record, lab.picture.errors
-    for shot in record.past.joint:
+    for shot in record.second:
         shot["regressor_fit"][:] = 0.5
         shot["error"][:] = (2.0, 2.0 * 0.9**shot.step + 0.5, 3.0)
     lab.picture.draw(record)
     assert len(panel.stuck["joint"].get_ydata()) == 2 and panel.stuck["joint"].get_color() == theme.FAILURE
-    np.testing.assert_allclose(panel.falling["joint"].get_ydata(), panel._y(record.errors("joint")[1][-1][1:2]))
+    np.testing.assert_allclose(panel.falling["joint"].get_ydata(), panel.y_of(record.errors("joint")[1][-1][1:2]))
     assert panel.falling["joint"].get_markerfacecolor() == theme.PAPER
     assert "stuck: " in lab.caption(record) and "against 2 of 3 trials (" in lab.caption(record)
 
 
 def test_ticks_and_numbers() -> None:
     assert ticks(0.3, 11) == [0.5, 1.0, 2.0, 5.0, 10.0]
-    assert short(0.9376) == "0.94" and short(5.13) == "5.1" and short(float("nan")) == "–"
+    assert two_digits(0.9376) == "0.94" and two_digits(5.13) == "5.1" and two_digits(float("nan")) == "–"
 
 
 def test_limits_stay_while_it_runs_and_follow_the_knobs(make: Make) -> None:
     lab = shown(make(playing=False))
-    before = (lab.picture.errors._low, lab.picture.errors._high)
+    before = lab.picture.errors.limits
     lab.play()
     done(lab)
-    assert (lab.picture.errors._low, lab.picture.errors._high) == before
+    assert lab.picture.errors.limits == before
     lab.set(experts=4)
     done(lab)
-    assert (lab.picture.errors._low, lab.picture.errors._high) == of.error_limits(lab.values) != before
+    assert lab.picture.errors.limits == of.error_limits(lab.values) != before
 
 
 # ---- panel 3 ----
@@ -182,12 +181,12 @@ def test_limits_stay_while_it_runs_and_follow_the_knobs(make: Make) -> None:
 
 def test_a_component_s_curve_is_that_of_the_estimate_that_moves(ended: GridlockLab) -> None:
     lab = ended
-    past = lab.record.past
-    curves = past.components(0)
+    record = lab.record
+    curves = record.components(0)
     assert [len(curve) for curve in curves] == [POWER] * 3
     for component, curve in enumerate(curves[:-1]):  # at the last iteration of all, all are refined
-        end = past.spectral[POWER * (component + 1)]["cosines"][0]
-        later = past.spectral[POWER * (component + 1) + 1]["cosines"][0]
+        end = record.first[POWER * (component + 1)]["cosines"][0]
+        later = record.first[POWER * (component + 1) + 1]["cosines"][0]
         assert np.isclose(end.max(0), curve[-1]).any(), "it is there at its end"
         assert np.isclose(later.max(0), curve[-1]).any(), "and stays while the next one moves"
     segments = lab.picture.stages.regressors.get_segments()
@@ -197,18 +196,22 @@ def test_a_component_s_curve_is_that_of_the_estimate_that_moves(ended: GridlockL
 
 def test_columns_may_change_places_between_iterations() -> None:
     first, second, moved = np.array([0.9, 0.1]), np.array([0.3, 0.6]), np.array([0.2, 0.8])
-    curves = Curves()
     zero = np.zeros(2)
-    for columns in ((zero, first), (first, second), (moved, first)):
-        curves.add(np.stack(columns, axis=1))
-    assert curves.curves == [[0.9], [0.6, 0.8]]
+    like = _frame(np.ones((1, 1)), 0.0).spectral
+    columns = ((zero, zero), (zero, first), (first, second), (moved, first))
+    shots = [
+        dataclasses.replace(like, step=step, values={"cosines": np.stack(pair, axis=1)[None]})
+        for step, pair in enumerate(columns)
+    ]
+    assert [curve.tolist() for curve in Frame(tuple(shots), (), 20, 1).components(0)] == [[0.9], [0.6, 0.8]]
+    assert Frame(tuple(shots[:1]), (), 20, 1).components(0) == []
 
 
 def test_counts_at_the_end_of_each_stage(ended: GridlockLab) -> None:
     lab = ended
-    past, words = lab.record.past, lab.picture.stages.words
+    words = lab.picture.stages.words
     ends = (3 * POWER, 3 * POWER + of.GATE_ITERATIONS, 3 * POWER + of.GATE_ITERATIONS + AFTER)
-    at = {shot.step: shot for shot in past.spectral}
+    at = {shot.step: shot for shot in lab.record.first}
     regressors = [int((np.diagonal(at[end]["cosines"][0]) >= FOUND).sum()) for end in ends]
     gates = [int((at[end]["gate_cosines"][0] >= FOUND).sum()) for end in ends[1:]]
     assert words == [[f"{one} of 3" for one in regressors], ["–", *(f"{one} of 2" for one in gates)]]
@@ -224,7 +227,7 @@ def test_captions_tell_start_run_and_end(ended: GridlockLab) -> None:
     assert captions[0].startswith("Start: T₃ is whitened to 3 × 3 × 3 numbers, and nothing is found yet")
     assert captions[3].startswith(f"Power iteration 3 of {3 * POWER}: ")
     found = [int(lab.record.found(method)[0].sum()) for method in METHODS]
-    errors = [short(float(np.median(lab.record.of(method)["error"]))) for method in METHODS]
+    errors = [two_digits(float(np.median(lab.record.of(method)["error"]))) for method in METHODS]
     assert captions[-1].startswith(
         f"Iteration 24 of 24: spectral + EM found {found[0]} of 3 (error {errors[0]}), joint EM {found[1]} of 3 "
         f"({errors[1]}); stuck: "
@@ -260,15 +263,14 @@ def test_the_first_frame_does_not_wait_for_joint_em() -> None:
 
 
 def test_a_method_that_has_ended_stays_while_the_other_goes_on(ended: GridlockLab) -> None:
-    past = ended.records[-1].past
-    new = Past(past.power, past.total)
-    frames = list(side_by_side(iter(past.spectral), lambda: iter(past.joint[:3]), lambda: iter(past.best), new))
-    steps = [shot.step for shot in past.spectral]
-    assert [frame.spectral.step for frame in frames][: len(steps)] == steps
-    assert all(frame.spectral is past.spectral[-1] for frame in frames[len(steps) :]), "EM from the truth goes on"
-    assert all(frame.joint is past.joint[2] for frame in frames[3:])
-    assert not frames[-1].ended
-    assert [frame.counts[2] for frame in frames if frame.seeking] == [0] * (past.power + 1)
+    last = ended.records[-1]
+    floors = [np.full(last.trials, 1.0 - 0.01 * number) for number in range(5)]
+    made = list(frames(iter(last.first), lambda: iter(last.second[:3]), lambda: iter(floors), last.power, last.total))
+    steps = [shot.step for shot in last.first]
+    assert [frame.spectral.step for frame in made][: len(steps)] == steps
+    assert all(frame.joint is last.second[2] for frame in made[3:])
+    assert not made[-1].ended
+    assert all(frame.best is None for frame in made if frame.seeking) and made[-1].best is floors[-1]
 
 
 def test_scrubbing_shows_an_earlier_record_as_it_was(ended: GridlockLab) -> None:
@@ -297,7 +299,7 @@ def test_pinned_medians_stay_until_they_are_taken_away(make: Make) -> None:
     lab.set(samples=1000)
     done(lab)
     assert len(lab.picture.errors.shown_pins) == 3
-    np.testing.assert_allclose(lab.picture.errors.shown_pins[1].get_ydata(), lab.picture.errors._y(kept[2]))
+    np.testing.assert_allclose(lab.picture.errors.shown_pins[1].get_ydata(), lab.picture.errors.y_of(kept[2]))
     lab.set(samples=600)
     done(lab)
     lab.unpin()

@@ -17,7 +17,7 @@ from moe_lab.recovery.printed import as_printed
 from moe_lab.training import Snapshot
 from moe_lab_widgets.gridlock import settings as of
 from moe_lab_widgets.gridlock.lab import from_the_truth
-from moe_lab_widgets.gridlock.record import METHODS, Frame, Past, side_by_side
+from moe_lab_widgets.gridlock.record import METHODS, Frame, frames
 from moe_lab_widgets.gridlock.stories import STORIES
 
 EASY = "Easy: k = 3, EM needs no help"
@@ -64,15 +64,14 @@ def _last(name: str, **changes: Any) -> Frame:
     values = {**DEFAULTS, **_story(name).values, **changes}
     every = (1, 1) if name == EASY else (5, WINDOW)
     spectral, joint = (run.replace(record_every=one) for run, one in zip(of.runs(values), every, strict=True))
-    past = Past(values["experts"] * of.POWER_ITERATIONS, values["iterations"])
     both = iter(_snapshots(spectral)), lambda: iter(_snapshots(joint))
-    *_, last = side_by_side(*both, lambda: iter(_floor(joint)), past)
+    *_, last = frames(*both, lambda: iter(_floor(joint)), values["experts"] * of.POWER_ITERATIONS, values["iterations"])
     return last
 
 
 def _start_fit(last: Frame) -> np.ndarray:
     """(trial,) regressor fits after the power iterations."""
-    return np.asarray(next(s for s in last.past.spectral if s.step == last.past.power)["regressor_fit"])
+    return np.asarray(next(s for s in last.first if s.step == last.power)["regressor_fit"])
 
 
 def test_every_story_is_checked_and_names_its_seed() -> None:
@@ -88,7 +87,7 @@ def test_the_numbers_that_a_story_names_are_those_of_its_run(name: str) -> None:
     if worst is not None:
         assert worst in sentence
         assert float(np.median(_start_fit(last))) == pytest.approx(float(worst), abs=0.006)
-    best = last.best()
+    best = last.best
     assert best is not None and last.ended and last.trials == 3
     ends = [*(last.errors(method)[1][-1] for method in METHODS), best]
     for said, measured in zip(errors, ends, strict=True):

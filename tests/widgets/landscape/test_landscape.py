@@ -15,7 +15,7 @@ from moe_lab.config import ConfigError
 from moe_lab_widgets import LandscapeLab
 from moe_lab_widgets.landscape import settings
 from moe_lab_widgets.landscape.record import METHODS
-from moe_lab_widgets.landscape.settings import KNOBS, LIVE, LOOKS, SLOWEST_PIECE, record_every, seconds_of_step
+from moe_lab_widgets.landscape.settings import KNOBS, SLOWEST_PIECE, record_every, seconds_of_step
 from tests.widgets.labs import check_that_closing_leaves_nothing
 from tests.widgets.landscape.small import FEW, SMALL, Make, done, make, move, pixels, shown
 
@@ -49,7 +49,9 @@ def test_every_knob_reaches_its_descents_and_the_picture(make: Make) -> None:
                 assert (words in call) == (method in which), name
         assert lab.record.step == lab.values["steps"]
         assert not np.array_equal(pixels(lab), before), f"the picture did not change with {name}"
-    assert {name for name, *_ in MOVES} | set(LOOKS) == {knob.name for knob in KNOBS} | {"seed"}
+    assert {name for name, *_ in MOVES} | {knob.name for knob in KNOBS if knob.view_only} == {
+        knob.name for knob in KNOBS
+    } | {"seed"}
 
 
 @pytest.mark.parametrize(("name", "first", "other"), [("shown", 1, 2), ("sharpness", 1.0, 20.0)])
@@ -112,7 +114,6 @@ def test_a_record_takes_little_even_where_a_step_is_dear() -> None:
     highest = {**DEFAULTS, **{knob.name: knob.slider[1] for knob in KNOBS if knob.slider}}
     assert record_every(highest) <= 3
     assert record_every(DEFAULTS) * seconds_of_step(DEFAULTS) <= SLOWEST_PIECE
-    assert {name: DEFAULTS[name] for name in LIVE} == LIVE
 
 
 def test_fifty_random_moves_leave_a_lab_that_works(make: Make) -> None:
@@ -200,7 +201,7 @@ def test_more_experts_with_the_other_defaults_are_shown_and_four_are_told_what_i
 def test_infinite_numbers_are_said_and_leave_the_picture_finite(make: Make) -> None:
     lab = done(make(trials=3))
     record = lab.record
-    for part in record.past.shots["L4"][3:]:
+    for part in record.first[3:]:
         part.diverged[[0, 2]] = True
         for value in part.values.values():
             value[[0, 2]] = np.nan
@@ -231,7 +232,7 @@ def test_copied_code_gives_the_lab_s_numbers(
 
 def test_both_losses_start_alike_and_see_the_same_batches(make: Make) -> None:
     lab = done(make())
-    l4, l2 = (lab.record.past.runs[method] for method in METHODS)
+    l4, l2 = lab.record.runs
     assert l4.replace(model=l2.model) == l2
     first = lab.records[1]
     np.testing.assert_array_equal(first.shots("L4")[0]["rows"], first.shots("l2")[0]["rows"])

@@ -16,7 +16,7 @@ from moe_lab.recovery.landscape.stuck import stuck_at
 from moe_lab_widgets import LandscapeLab
 from moe_lab_widgets.landscape import settings
 from moe_lab_widgets.landscape.panels import gru
-from moe_lab_widgets.landscape.panels.curves import height_of
+from moe_lab_widgets.landscape.panels.errors import height_of
 from moe_lab_widgets.landscape.panels.maps import EDGE, _marker, shades
 from moe_lab_widgets.landscape.record import METHODS
 from moe_lab_widgets.landscape.settings import BETAS, UNITS
@@ -58,8 +58,8 @@ def test_paths_are_those_of_the_shown_trial(make: Make, values: dict[str, Any]) 
     lab = done(make(**values, shown=2))
     record, maps = lab.record, lab.picture.maps
     for method in METHODS:
-        shots = record.past.shots[method]
-        chosen = plane(record.past.runs[method], 1)
+        shots = record.shots(method)
+        chosen = plane(record.runs[METHODS.index(method)], 1)
         points = flat(method, *(np.stack([shot[name][1] for shot in shots]) for name in ("rows", "gates")))
         apart = (points - chosen.origin) @ np.stack((chosen.first, chosen.second), axis=1) / chosen.half
         np.testing.assert_allclose(np.transpose(maps.path[method].get_data()), np.clip(apart, -1, 1))
@@ -71,7 +71,7 @@ def test_the_curves_are_the_records_and_verdicts_wait_for_the_end(make: Make) ->
     lab = done(make(trials=3))
     record, panel = lab.record, lab.picture.errors
     for method in METHODS:
-        errors = np.array([shot["regressor_error"] for shot in record.past.shots[method]])
+        errors = np.array([shot["regressor_error"] for shot in record.shots(method)])
         x, y = panel.thick[method].get_data()
         np.testing.assert_allclose(x, np.linspace(0, 1, len(errors)))
         np.testing.assert_allclose(y, height_of(np.median(errors, axis=1)))
@@ -81,7 +81,7 @@ def test_the_curves_are_the_records_and_verdicts_wait_for_the_end(make: Make) ->
         middle = lab.records[len(lab.records) // 2]
         assert not middle.ended(method) and not any(one.any() for one in middle.verdicts(method))
         assert panel._row(middle, method)[1:] == ["–", "–"]
-    for shot in record.past.shots["l2"]:
+    for shot in record.second:
         shot["regressor_error"][:] = (0.5, 0.5 * 0.98**shot.step + 0.06, 0.001)
     lab.picture.draw(record)
     assert panel.words[1] == ["1", "1", "1"]

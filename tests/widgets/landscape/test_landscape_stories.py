@@ -12,7 +12,7 @@ from moe_lab.recovery.landscape.run import LossRun
 from moe_lab.recovery.landscape.training import descend_run
 from moe_lab.training import Snapshot
 from moe_lab_widgets.landscape import settings as of
-from moe_lab_widgets.landscape.record import METHODS, Past, side_by_side
+from moe_lab_widgets.landscape.record import METHODS, frames
 from moe_lab_widgets.landscape.stories import STORIES
 
 DEFAULTS = {knob.name: knob.default for knob in of.KNOBS} | {"seed": 0}
@@ -57,7 +57,7 @@ def test_the_numbers_that_a_story_names_are_those_of_its_run(name: str) -> None:
     *counts, first, second = SAID[name]
     l4, l2 = of.runs({**DEFAULTS, **story.values})
     both = iter(_snapshots(l4)), lambda: iter(_snapshots(l2))
-    *_, last = side_by_side(*both, Past({"L4": l4, "l2": l2}))
+    *_, last = frames(*both, (l4, l2))
     assert last.trials == 5
     for method, count, said in zip(METHODS, counts, (first, second), strict=True):
         verdicts = last.found(method), *last.verdicts(method)

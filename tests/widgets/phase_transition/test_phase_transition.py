@@ -20,8 +20,11 @@ from moe_lab.config import ConfigError
 from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets import PhaseTransitionLab
 from moe_lab_widgets.phase_transition import settings as of
-from moe_lab_widgets.phase_transition.map import CellMap, word
-from moe_lab_widgets.phase_transition.picture import MAP, PhasePicture, coverage_at, pinned_name, samples_needed
+from moe_lab_widgets.phase_transition.panels.needed import pinned_name
+from moe_lab_widgets.phase_transition.panels.success import MAP
+from moe_lab_widgets.phase_transition.panels.success_map import SuccessMap, word
+from moe_lab_widgets.phase_transition.picture import PhasePicture
+from moe_lab_widgets.phase_transition.record import coverage_at, samples_needed
 
 SMALL = {"trials": 5, "patches": 5}
 Make = Callable[..., PhaseTransitionLab]
@@ -77,11 +80,13 @@ def check(lab: PhaseTransitionLab) -> None:
     assert lab.record is last is picture.record
     setting = of.setting_of(values)
     assert picture.setting == setting
-    for axes in (picture.map, picture.needed, picture.cover):
+    for axes in (picture.success.axes, picture.needed.axes, picture.coverage.axes):
         assert [label.get_text() for label in axes.get_yticklabels()] == [str(one) for one in kept]
-    np.testing.assert_array_equal(picture.cells.share, last.share)
-    assert picture.cells.running == {} and (picture.cells.filled == 1).all()
-    dashes = [line for line in picture.map.lines if line.get_linestyle() == "--" and len(line.get_xdata()) == 2]
+    np.testing.assert_array_equal(picture.success.points.share, last.share)
+    assert picture.success.points.running == {} and (picture.success.points.filled == 1).all()
+    dashes = [
+        line for line in picture.success.axes.lines if line.get_linestyle() == "--" and len(line.get_xdata()) == 2
+    ]
     assert [line.get_ydata()[0] for line in dashes] == ([] if setting.l_star is None else [setting.l_star - 1.5])
     assert lab.caption(last) in lab.controls.caption.value.replace("&lt;", "<").replace("&#x27;", "'")
     assert f"{last.done.size} of {last.done.size} trainings" in lab.controls.status.value
@@ -150,11 +155,11 @@ def test_digits_have_no_l_star_and_grey_out_what_they_lack(make: Make) -> None:
     check(lab)
     assert "l* =" not in _words(lab) and "l*" not in lab.caption(lab.record)
     assert lab.values["noise"] == lab.controls.knobs["noise"].value == 0, "noise moves along from its usual place"
-    assert all(lab.controls.knobs[name].disabled for name in of.ONLY_SYNTHETIC)
+    assert all(lab.controls.knobs[name].disabled for name in ("distractors", "gap", "delta_d", "delta_r"))
     move(lab, "source", of.SYNTHETIC)
     done(lab)
     assert lab.values["noise"] == of.NOISE[of.SYNTHETIC]
-    assert not any(lab.controls.knobs[name].disabled for name in of.ONLY_SYNTHETIC)
+    assert not any(lab.controls.knobs[name].disabled for name in ("distractors", "gap", "delta_d", "delta_r"))
     move(lab, "noise", 0.7)
     move(lab, "source", of.DIGITS)
     done(lab)
@@ -228,8 +233,8 @@ def test_scrubbing_shows_the_map_as_it_was(make: Make) -> None:
     lab.wait(10)
     record = lab.records[middle]
     assert lab.record is record is lab.picture.record and not record.done.all()
-    np.testing.assert_array_equal(lab.picture.cells.share, record.share)
-    assert len(lab.picture.cells.running) == len(record.running) > 0
+    np.testing.assert_array_equal(lab.picture.success.points.share, record.share)
+    assert len(lab.picture.success.points.running) == len(record.running) > 0
     assert lab.caption(record) in lab.controls.caption.value
     lab.scrub(None)
     lab.wait(10)
@@ -260,7 +265,7 @@ def test_a_pinned_curve_stays_while_sliders_move(make: Make) -> None:
     done(lab)
     check(lab)
     assert "grey: noise = 0.3" in _words(lab)
-    pinned = [line for line in lab.picture.needed.lines if line.get_color() == theme.REFERENCE]
+    pinned = [line for line in lab.picture.needed.axes.lines if line.get_color() == theme.REFERENCE]
     assert pinned, "the earlier curve is still there"
     np.testing.assert_array_equal(pinned[0].get_xdata()[np.isfinite(needed)], needed[np.isfinite(needed)])
     move(lab, "noise", 0.3)
@@ -378,8 +383,8 @@ def test_the_90_percent_line_never_lies_on_a_row_boundary(make: Make) -> None:
         [[0, 0, 0], [0, 0, 1], [1, 1, 1]],
     ):
         shown = record(shares)
-        picture._update_steps(shown, samples_needed(shown)[0])
-        x, y = (np.asarray(part, dtype=float) for part in picture.steps[-1].get_data())
+        picture.success.update_steps(shown, samples_needed(shown)[0])
+        x, y = (np.asarray(part, dtype=float) for part in picture.success.steps[-1].get_data())
         level = np.flatnonzero((np.diff(y) == 0) & (np.diff(x) != 0))
         assert len(level) > 0
         assert (np.abs(y[level] - np.floor(y[level]) - 0.5) > 0.05).all(), "it would hide the l* line"
@@ -389,8 +394,8 @@ def test_the_90_percent_line_never_lies_on_a_row_boundary(make: Make) -> None:
 
 
 def test_cells_are_hatched_coloured_framed() -> None:
-    cells = CellMap(0, 0, 120, 80)
-    cells.set_cells(np.array([[np.nan, 1.0], [0.5, 0.0]]), np.array([[0, 1], [0.25, 1]]), {(1, 1): "3/20"})
+    cells = SuccessMap(0, 0, 120, 80)
+    cells.set_points(np.array([[np.nan, 1.0], [0.5, 0.0]]), np.array([[0, 1], [0.25, 1]]), {(1, 1): "3/20"})
     for scale in (1.0, 1.5):
         shown = cells.pixels(scale)
         assert shown.shape == (round(80 * scale), round(120 * scale), 4)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from moe_lab_widgets import PruningLab
-from moe_lab_widgets.pruning.record import Frame, View, live
-from moe_lab_widgets.pruning.settings import KNOBS, LOOKS, recipe, run_of
+from moe_lab_widgets.pruning.record import Frame, live, view_of
+from moe_lab_widgets.pruning.settings import KNOBS, recipe, run_of
 from tests.widgets.labs import ended, making
 
 SMALL: dict[str, Any] = {
@@ -17,6 +17,7 @@ SMALL: dict[str, Any] = {
     **{"tuning_steps": 20, "router_learning_rate": 0.1},
 }
 DEFAULTS: dict[str, Any] = {knob.name: knob.default for knob in KNOBS} | {"seed": 0}
+__all__ = ["view_of"]
 Make = Callable[..., PruningLab]
 
 
@@ -29,10 +30,6 @@ def make() -> Iterator[Make]:
 def done(lab: PruningLab) -> PruningLab:
     """Waits for the end of the run."""
     return ended(lab, 120)
-
-
-def view_of(values: dict[str, Any]) -> View:
-    return View(**{name: values[name] for name in LOOKS})
 
 
 def frames(**values: Any) -> tuple[list[Frame], dict[str, Any]]:

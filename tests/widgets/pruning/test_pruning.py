@@ -19,12 +19,14 @@ from moe_lab.config import ConfigError
 from moe_lab_widgets import PruningLab
 from moe_lab_widgets.pruning import settings as of
 from moe_lab_widgets.pruning.record import outcome
-from moe_lab_widgets.pruning.settings import KNOBS, LOOKS, code, recipe, record_every, run_of
+from moe_lab_widgets.pruning.settings import KNOBS, code, recipe, record_every, run_of
 from tests.widgets.labs import check_that_closing_leaves_nothing, making, move, pixels
 from tests.widgets.pruning.small import DEFAULTS, SMALL, Make, done, frames, make, view_of
 
 __all__ = ["make"]
 QUIET = os.environ.get("MOE_LAB_TIMING", "") not in ("", "0")
+
+VIEW = [knob.name for knob in KNOBS if knob.view_only]
 
 
 # ---- knobs ----
@@ -77,8 +79,8 @@ def test_a_look_changes_the_picture_and_trains_nothing(make: Make, name: str, va
 def test_every_knob_of_the_lab_is_moved_by_those_tests() -> None:
     trained = test_every_knob_of_the_training_reaches_the_run_and_the_picture.pytestmark[0].args[1]
     looked = test_a_look_changes_the_picture_and_trains_nothing.pytestmark[0].args[1]
-    assert {name for name, *_ in trained} == {knob.name for knob in KNOBS} - set(LOOKS) | {"seed"}
-    assert {name for name, _ in looked} == set(LOOKS)
+    assert {name for name, *_ in trained} == {knob.name for knob in KNOBS} - set(VIEW) | {"seed"}
+    assert {name for name, _ in looked} == set(VIEW)
 
 
 def test_no_label_is_too_wide_for_three_sliders_in_a_row() -> None:
@@ -168,7 +170,7 @@ def test_rho_drags_are_answered_within_50_ms(make: Make) -> None:
     }.items():
         for value in values:
             begun = time.thread_time()
-            lab.picture.look({**{look: lab.values[look] for look in LOOKS}, name: value})
+            lab.picture.set_view({**{view: lab.values[view] for view in VIEW}, name: value})
             lab.picture.draw(lab.record)
             spent.append(time.thread_time() - begun)
     assert np.median(spent) <= (0.05 if QUIET else 0.1), "from the look to the encoded picture, CPU seconds"

@@ -214,7 +214,9 @@ def test_no_words_leave_their_panel(make: Make, monkeypatch: pytest.MonkeyPatch)
     lab.pin()
     for criterion in OFFERED:
         for rho in (0.0, 0.95):
-            lab.picture.look({"rho": rho, "criterion": criterion, "fine_tune": True, "tuning_steps": 200, "shown": 10})
+            lab.picture.set_view(
+                {"rho": rho, "criterion": criterion, "fine_tune": True, "tuning_steps": 200, "shown": 10}
+            )
             lab.picture.draw(lab.record)
     assert len(spans) > 100 and any("dashed:" in words for *_, words in spans)
     for left, right, wide, words in spans:
@@ -323,7 +325,7 @@ def test_a_pinned_curve_stays_until_it_is_taken_away(make: Make) -> None:
     plain = pixels(lab)
     lab.pin()
     lab.wait(20)
-    kept = lab.picture.curves.pins[0][1].copy()
+    kept = lab.picture.curves.pins[0].values.copy()
     np.testing.assert_array_equal(kept, np.median(lab.record.pruned.plain["router-norm-change"], axis=1))
     _show(lab, criterion="random")
     shown = lab.picture.curves.shown_pins[0].get_ydata()

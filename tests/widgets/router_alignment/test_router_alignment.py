@@ -16,11 +16,11 @@ from PIL import Image
 
 from moe_lab.config import ConfigError
 from moe_lab_widgets import RouterAlignmentLab
-from moe_lab_widgets.router_alignment.panels import SMALLEST_BAR, median, percent
+from moe_lab_widgets.drawing.words import median, percent
+from moe_lab_widgets.router_alignment.panels.outcome import SMALLEST_BAR
 from moe_lab_widgets.router_alignment.settings import (
     DIGITS,
     KNOBS,
-    ONLY_SYNTHETIC,
     OWN_DEFAULTS,
     SYNTHETIC,
     total_steps,
@@ -29,6 +29,8 @@ from tests.widgets.labs import ended, making, move, pixels
 
 SMALL = {"trials": 2, "steps": 20, "samples": 40}
 Make = Callable[..., RouterAlignmentLab]
+
+ONLY_SYNTHETIC = [knob.name for knob in KNOBS if knob.enabled_when is not None]
 
 
 @pytest.fixture
@@ -298,7 +300,7 @@ def test_pinned_curves_stay_until_they_are_taken_away(make: Make) -> None:
     assert not np.array_equal(pinned, plain)
     move(lab, "noise", 1.0)
     done(lab)
-    assert len(lab.picture.outcome._shown_pins) == 3
+    assert len(lab.picture.outcome.shown_pins) == 3
     move(lab, "noise", 0.0)
     done(lab)
     lab.unpin()

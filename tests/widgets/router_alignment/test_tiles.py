@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from moe_lab import theme
-from moe_lab_widgets.router_alignment.picture import Patches
-from moe_lab_widgets.router_alignment.tiles import Tiles, arrange, digit_faces, enlarge, pattern_faces
+from moe_lab_widgets.router_alignment.panels.patches import Patches
+from moe_lab_widgets.router_alignment.panels.tiles import Tiles, arrange, digit_faces, enlarge, pattern_faces
 
 
 @pytest.mark.parametrize("scale", [1.0, 1.5])

@@ -12,10 +12,11 @@ from PIL import Image
 
 from moe_lab import theme
 from moe_lab_widgets import SpecializationLab
-from moe_lab_widgets.drawing.cells import FAINTEST, Grid, key, stamp, write
-from moe_lab_widgets.specialization.panels.curves import median, number, percent
+from moe_lab_widgets.drawing.tables import FAINTEST, Grid, key, stamp, write
+from moe_lab_widgets.drawing.words import median, percent
 from moe_lab_widgets.specialization.panels.dispatch import SMALLEST_PRODUCT, Tables
-from moe_lab_widgets.specialization.record import FALL, IDLE, Frame, Past, side_by_side
+from moe_lab_widgets.specialization.panels.entropy import number
+from moe_lab_widgets.specialization.record import FALL, IDLE, Frame, frames
 from moe_lab_widgets.specialization.settings import KNOBS
 from tests.widgets.labs import move, pixels
 from tests.widgets.specialization.small import SMALL, Make, done, make
@@ -107,9 +108,9 @@ def test_the_curves_are_the_records(make: Make) -> None:
     lab = done(make(trials=4))
     picture, most = lab.picture, np.log(lab.values["clusters"])
     for model in ("study", "reference"):
-        entropies = np.array([getattr(record, model)["dispatch_entropy"] for record in lab.records]) / most
+        entropies = np.array([getattr(record, model)["dispatch_entropy"] for record in lab.records[1:]]) / most
         steps, middle = picture.entropy.thick[model].get_data()
-        np.testing.assert_allclose(np.asarray(steps) * lab.values["steps"], [record.step for record in lab.records])
+        np.testing.assert_allclose(np.asarray(steps) * lab.values["steps"], [record.step for record in lab.records[1:]])
         np.testing.assert_allclose(middle, np.median(entropies, axis=1), atol=1e-12)
         lines = picture.entropy.thin[model].get_segments()
         np.testing.assert_allclose(np.array(lines)[..., 1].T, entropies, atol=1e-12)
@@ -212,7 +213,7 @@ def test_captions_say_what_keeps_experts_from_specialising(make: Make, values: d
 def test_words_of_nothing() -> None:
     np.testing.assert_array_equal(median(np.array([[0.5, np.nan, 1.0], [np.nan] * 3])), [0.75, np.nan])
     np.testing.assert_array_equal(median(np.array([[1.0, 2.0, 9.0]])), [2.0])
-    assert percent(float("nan")) == "–" and percent(0.9996) == "100.0 %" and percent(0.9984) == "99.8 %"
+    assert percent(float("nan")) == "–" and percent(0.9996, 1) == "100.0 %" and percent(0.9984, 1) == "99.8 %"
     assert number(float("nan")) == "–" and number(-1e-9) == "0.00" and number(1.386) == "1.39"
 
 
@@ -242,25 +243,27 @@ def test_the_first_frame_does_not_wait_for_the_reference(make: Make) -> None:
         lab.step()
         assert lab.wait(60)
         assert lab.record.reference is not None and lab.record.reference.step == lab.record.study.step > 0
-        assert lab.records[0].reference is not None and lab.records[0].reference.step == 0
+        assert lab.records[0].reference is None, "a record does not change"
+        assert lab.records[1].reference is not None and lab.records[1].step == lab.records[1].reference.step == 0
     finally:
         lab.close()
 
 
 def test_a_model_that_has_ended_stays_while_the_other_goes_on(make: Make) -> None:
     records = done(make()).records
-    shots = records[0].past
-    frames = list(side_by_side(iter(shots.study), lambda: iter(shots.reference[:3]), ("cubic", "linear"), 20))
-    assert [frame.step for frame in frames] == [shot.step for shot in shots.study]
-    assert all(frame.reference is shots.reference[2] for frame in frames[2:])
-    assert not frames[-1].ended
+    study, reference = records[-1].first, records[-1].second
+    made = list(frames(iter(study), lambda: iter(reference[:3]), ("cubic", "linear"), 20))
+    assert [frame.step for frame in made[1:]] == [shot.step for shot in study]
+    assert all(frame.reference is reference[2] for frame in made[3:])
+    assert len(made[-1].measured("reference", "test_accuracy")) == len(study)
+    assert not made[-1].ended
 
 
 def test_a_frame_without_a_reference_has_no_records_of_it(make: Make) -> None:
     shot = done(make()).record.study
-    frame = Frame(0, 0, 20, Past(("cubic", "linear"), [0], [shot]))
+    frame = Frame((shot,), (), ("cubic", "linear"), 20)
     assert frame.reference is None
-    assert frame.values("reference", "dispatch").shape == (0, *shot["dispatch"].shape)
+    assert frame.measured("reference", "dispatch").shape == (0, *shot["dispatch"].shape)
     assert not frame.collapsed("reference").any()
 
 
@@ -285,7 +288,7 @@ def test_pinned_medians_stay_until_they_are_taken_away(make: Make) -> None:
     lab.wait(20)
     assert not np.array_equal(pixels(lab), plain)
     kept = [values.copy() for _, _, values in lab.picture.entropy.pins]
-    np.testing.assert_array_equal(kept[0], median(lab.record.values("study", "dispatch_entropy")))
+    np.testing.assert_array_equal(kept[0], median(lab.record.measured("study", "dispatch_entropy")))
     move(lab, "clusters", 6)
     done(lab)
     assert len(lab.picture.entropy.shown_pins) == 3 and len(lab.picture.accuracy.shown_pins) == 2

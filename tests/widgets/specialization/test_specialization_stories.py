@@ -11,7 +11,7 @@ import pytest
 
 from moe_lab.specialization import Run, train_run
 from moe_lab.training import Snapshot, final
-from moe_lab_widgets.specialization.record import Frame, side_by_side
+from moe_lab_widgets.specialization.record import Frame, frames
 from moe_lab_widgets.specialization.settings import KNOBS, runs
 from moe_lab_widgets.specialization.stories import STORIES
 
@@ -51,7 +51,7 @@ def _bare(name: str) -> list[Run]:
 def _frames(name: str) -> list[Frame]:
     study, reference = _runs(name)
     both = (study.model.activation, reference.model.activation)
-    return list(side_by_side(train_run(study), lambda: train_run(reference), both, study.last_step))
+    return list(frames(train_run(study), lambda: train_run(reference), both, study.last_step))
 
 
 def test_every_story_is_checked() -> None:

@@ -1,6 +1,6 @@
-"""A transparent sheet over a part of a picture on which boxes and words are put anew in each frame, as pixels.
+"""A transparent sheet over a part of a picture on which boxes and words are drawn as pixels in each frame.
 
-Forty bars and chips as artists would cost 10 ms a frame; here they cost 1.
+Forty bars and chips as artists would cost 10 ms per frame; here they cost 1.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moe_lab import theme
-from moe_lab_widgets.drawing.cells import stamp
 from moe_lab_widgets.drawing.picture import Strip
+from moe_lab_widgets.drawing.tables import stamp
 
 
 class Board(Strip):
@@ -20,7 +20,7 @@ class Board(Strip):
 
     Args:
       left, top, width, height: the part of the figure.
-      scale: device pixels a pixel at 100 dpi.
+      scale: device pixels per pixel at 100 dpi.
     """
 
     def __init__(self, left: float, top: float, width: float, height: float, scale: float, zorder: float = 3) -> None:
@@ -29,11 +29,11 @@ class Board(Strip):
         self._blank = np.full((round(height * scale), round(width * scale), 4), theme.rgba(theme.PAPER), dtype=np.uint8)
         self._blank[..., 3] = 0
         self.words: list[str] = []
-        """What is written on it."""
+        """All words on it."""
         self.clear()
 
     def clear(self) -> None:
-        """Takes everything away; drawn with the next frame."""
+        """Removes everything."""
         self.set_pixels(self._blank.copy())
         self.words = []
 
@@ -44,32 +44,32 @@ class Board(Strip):
         return self.pixels
 
     def box(self, left: float, top: float, right: float, bottom: float, colour: str) -> None:
-        """A filled box; at least one device pixel, cut where it leaves the board."""
+        """Draws a filled box; at least one device pixel, cropped to the board."""
         rows, columns = self._rows(top, bottom), self._columns(left, right)
         self.sheet[rows, columns] = theme.rgba(colour)
 
     def frame(self, left: float, top: float, right: float, bottom: float, colour: str, wide: float = 1.2) -> None:
-        """The outline of a box."""
+        """Draws the outline of a box."""
         self.box(left, top, right, top + wide, colour)
         self.box(left, bottom - wide, right, bottom, colour)
         self.box(left, top, left + wide, bottom, colour)
         self.box(right - wide, top, right, bottom, colour)
 
     def stripes(self, left: float, top: float, right: float, bottom: float, colour: str, every: int = 4) -> None:
-        """A box of diagonal stripes: a second cue beside its colour."""
+        """Draws a box of diagonal stripes: a second cue beside its colour."""
         part = self.sheet[self._rows(top, bottom), self._columns(left, right)]
         row, column = np.indices(part.shape[:2])
         period = max(round(every * self.scale), 2)
         part[(row + column) % period < period / 2] = theme.rgba(colour)
 
     def picture(self, pixels: NDArray[np.uint8], middle: float, top: float) -> None:
-        """Pixels that fit the device, with the middle of their upper edge at a place."""
+        """Draws device pixels with the middle of their upper edge at a place."""
         high, wide = pixels.shape[:2]
         row, column = round((top - self.top) * self.scale), round((middle - self.left) * self.scale - wide / 2)
         self.sheet[row : row + high, column : column + wide] = pixels
 
     def write(self, x: float, y: float, words: str, ha: str = "left", **style: Any) -> float:
-        """Words with the middle of their height at y.
+        """Writes words with the middle of their height at y.
 
         Args:
           ha: what of them is at x: "left", "center" or "right".
@@ -91,7 +91,7 @@ class Board(Strip):
         return wide
 
     def _ink(self, ink: NDArray[np.float64], colour: str, row: float, column: float) -> None:
-        """Lays coverage over what is there, with its middle at a place; cut where it leaves the board."""
+        """Lays coverage over what is there, with its middle at a place; cropped to the board."""
         high, wide = ink.shape
         top, left = round(row - high / 2), round(column - wide / 2)
         rows = slice(max(top, 0), min(top + high, self.sheet.shape[0]))
@@ -118,7 +118,7 @@ class Board(Strip):
 
 
 def _line(words: str, size: float, dpi: float, bold: bool) -> NDArray[np.float64]:
-    """Words stamped on one base line: a stamp is cut to its ink, so that "a" and "b" alone would not share a line."""
+    """Returns words stamped on one base line: stamps are cropped to their ink and would not share it."""
     tall = stamp("Ag|", size, dpi, bold).shape[0]
     with_bar = stamp(f"|{words}", size, dpi, bold)
     bar = stamp("|", size, dpi, bold)

@@ -1,4 +1,4 @@
-"""A matplotlib figure as a live picture: a still background, and only what changes drawn again each frame.
+"""A matplotlib figure as a live picture: each frame redraws only what changes, over a fixed background.
 
 A Lab's picture in five steps::
 
@@ -12,17 +12,17 @@ A Lab's picture in five steps::
         def begin(self, values):                                # 2. a run starts: limits may change here, nowhere else
             self.limits(self.axes, x=(0, values["epochs"]), y=(0, 1))   # redraws the background only when they differ
         def update(self, record):                               # 3. put a record into the artists; never draw here
-            self.line.set_data([r.step for r in self.history], [r["loss"] for r in self.history])
-        def pin(self, records):                                 # 4. keep the present curves, as still artists
+            self.line.set_data(record.steps, record.losses)     # records are complete: they hold their own history
+        def pin(self, records):                                 # 4. keep the present curves, as fixed artists
             ...; self.invalidate()
-        def unpin(self):                                        # 5. and take them away again
+        def unpin(self):                                        # 5. and remove them again
             ...; self.invalidate()
 
-`picture.image` is the widget to show, `draw(record)` a frame (updates the artists, draws, encodes), and `png(caption)`
-the whole picture with its caption, for files and saved notebooks. `Strip` shows uint8 RGBA pixels at a tenth of what
-imshow costs. Artists may be made in begin() too (other experts, other rows): `still(artist)` removes one; then
-`invalidate()`.
-Text is dear (about 1 ms a word): let numbers be markers, or put them into the background, or change them rarely.
+`picture.image` is the widget to show, `draw(record)` draws a frame (updates the artists, draws, encodes), and
+`png(caption)` returns the whole picture with its caption, for files and saved notebooks. `Strip` shows uint8
+RGBA pixels at a tenth of the cost of imshow. Artists may be made in begin() too (other experts, other rows): `remove(artist)`
+removes one; then `invalidate()`.
+Text is expensive (about 1 ms per word): draw numbers as markers, or into the background, or change them rarely.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from moe_lab import theme
 
 AnyArtist = TypeVar("AnyArtist", bound=Artist)
 
-_drawing = threading.RLock()
-"""Matplotlib shares font caches between figures, and Labs draw from threads of their own."""
+drawing_lock = threading.RLock()
+"""Held while artists are touched: Labs draw on their own threads, and figures share matplotlib's font caches."""
 
 
 def encode(pixels: NDArray[np.uint8], level: int = 1) -> bytes:
@@ -104,8 +104,6 @@ class Picture:
     def __init__(self, width: int = 1100, height: int = 480, scale: float = 1.0) -> None:
         self.figure = theme.figure(width, height, scale)
         self.canvas = FigureCanvasAgg(self.figure)
-        self.history: Sequence[Any] = ()
-        """The kept records of the run up to the one to draw: what a line over time is made of, scrubbed or live."""
         self._live: list[Artist] = []
         self._background: Any = None
         self._foot = round(self.CAPTION_HEIGHT * scale)
@@ -118,20 +116,20 @@ class Picture:
     # ---- what a Lab's picture writes ----
 
     def begin(self, values: dict[str, Any]) -> None:
-        """A run with these values starts. Limits change here and nowhere else."""
+        """Prepares the picture for a run with these values. Limits change here and nowhere else."""
 
-    def look(self, values: dict[str, Any]) -> None:
-        """Keeps the values of the Lab's `looks`, for the next update. Called from any thread: draw nothing here."""
+    def set_view(self, values: dict[str, Any]) -> None:
+        """Keeps the values of the view-only knobs for the next update. Called from any thread: draw nothing here."""
 
     def update(self, record: Any) -> None:
         """Puts a record into the live artists."""
         raise NotImplementedError(f"{type(self).__name__} must write update(record)")
 
     def pin(self, records: Sequence[Any]) -> None:
-        """Keeps the curves of these records, to compare with what comes."""
+        """Keeps the curves of these records, to compare with later ones. Called with `drawing_lock` held."""
 
     def unpin(self) -> None:
-        """Takes the kept curves away."""
+        """Removes the kept curves. Called with `drawing_lock` held."""
 
     # ---- what it uses ----
 
@@ -141,10 +139,10 @@ class Picture:
             self.figure.add_artist(artist)
         artist.set_animated(True)
         self._live.append(artist)
-        self._live.sort(key=lambda one: one.get_zorder())
+        self._live.sort(key=lambda live: live.get_zorder())
         return artist
 
-    def still(self, artist: Artist) -> None:
+    def remove(self, artist: Artist) -> None:
         """Removes an artist, live or not, from the picture."""
         if artist in self._live:
             self._live.remove(artist)
@@ -160,21 +158,21 @@ class Picture:
             self.invalidate()
 
     def invalidate(self) -> None:
-        """What stands still has changed: the next frame draws the background again (60-110 ms)."""
+        """Marks the background as changed: the next frame draws it again (60-110 ms)."""
         self._background = None
 
     # ---- what the Lab calls ----
 
     def draw(self, record: Any) -> None:
-        """One frame: updates the artists, draws them over the background, and sends the PNG."""
-        with _drawing:
+        """Draws one frame: updates the artists, draws them over the background, and sends the PNG."""
+        with drawing_lock:
             self.update(record)
             png = encode(self._pixels()[: -self._foot])
         self.image.value = png
 
     def png(self, caption: str = "") -> bytes:
-        """The whole picture with the caption drawn in, compressed well."""
-        with _drawing:
+        """Returns the whole picture with the caption drawn in, compressed well."""
+        with drawing_lock:
             self._pixels()
             renderer = self.canvas.get_renderer()
             added = theme.caption(self.figure, caption, self.CAPTION_HEIGHT)
@@ -197,7 +195,7 @@ class Picture:
     def close(self) -> None:
         """Frees the widget and the pixels."""
         self.image.close()
-        with _drawing:
+        with drawing_lock:
             self._live.clear()
             self._background = None
             self.figure.clear()

@@ -1,6 +1,6 @@
-"""A picture in three layers: a stage that never changes, panels' sets that change with a slider, and the live artists.
+"""A picture in three layers: a base that never changes, panels' fixed artists that change with a slider, live artists.
 
-A moved slider then draws the few parts of one panel's set (10 ms), not the whole figure with its axes (80 ms).
+A moved slider then draws the few fixed artists of one panel (10 ms), not the whole figure with its axes (80 ms).
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ class Scene(Picture):
         super().__init__(scale=scale)
         self.scale = scale
         self.panels: list[Panel] = []
-        self._stage: NDArray[np.uint8] | None = None
+        self._base: NDArray[np.uint8] | None = None
 
     def _pixels(self) -> NDArray[np.uint8]:
-        if self._stage is None:
+        if self._base is None:
             self.canvas.draw()
-            self._stage = np.array(self.canvas.buffer_rgba())
+            self._base = np.array(self.canvas.buffer_rgba())
             self.invalidate()
         pixels, renderer = np.asarray(self.canvas.buffer_rgba()), self.canvas.get_renderer()
-        pixels[:] = self._stage if self._background is None else self._background
+        pixels[:] = self._base if self._background is None else self._background
         changed = [panel for panel in self.panels if panel.changed or self._background is None]
         for panel in changed:
             left, right = (round(edge * self.scale) for edge in panel.span)
-            pixels[:, left:right] = self._stage[:, left:right]
-            for artist in sorted(panel.props, key=lambda one: one.get_zorder()):
+            pixels[:, left:right] = self._base[:, left:right]
+            for artist in sorted(panel.fixed, key=lambda artist: artist.get_zorder()):
                 artist.draw(renderer)
             panel.changed = False
         if changed:
@@ -55,56 +55,56 @@ class Scene(Picture):
 
     def close(self) -> None:
         super().close()
-        self._stage = None
+        self._base = None
         self.panels.clear()
 
 
 class Panel:
-    """One panel of a Scene and its set: artists that stand still until a slider changes what they show.
+    """One panel of a Scene and its fixed artists, which change only when a slider changes what they show.
 
     Args:
       scene: the picture.
-      span: pixels from the left at which the panel begins and ends; its set must stay between them.
+      span: pixels from the left at which the panel begins and ends; its fixed artists must stay between them.
     """
 
     def __init__(self, scene: Scene, span: tuple[int, int]) -> None:
         self.scene, self.span = scene, span
-        self.props: list[Artist] = []
+        self.fixed: list[Artist] = []
         self.changed = False
         self._key: Any = None
         scene.panels.append(self)
 
     def renew(self, *key: Any) -> bool:
-        """Clears the set when it was built for something else than `key`; says whether it must be built."""
+        """Removes the fixed artists if they were made for another `key`; returns whether they must be made again."""
         if key == self._key:
             return False
         self._key = key
-        for artist in self.props:
+        for artist in self.fixed:
             artist.remove()
-        self.props, self.changed = [], True
+        self.fixed, self.changed = [], True
         return True
 
-    def prop(self, artist: Artist) -> None:
-        """Takes an artist into the set."""
+    def fix(self, artist: Artist) -> None:
+        """Adds a fixed artist."""
         artist.set_animated(True)
-        self.props.append(artist)
+        self.fixed.append(artist)
         self.changed = True
 
     def drop(self, artist: Artist) -> None:
-        """Removes one artist of the set."""
-        self.props.remove(artist)
+        """Removes a fixed artist."""
+        self.fixed.remove(artist)
         artist.remove()
         self.changed = True
 
     def write(self, x: float, y: float, words: str, **style: Any) -> Text:
-        """Small words at pixels from the top left."""
+        """Writes small text at pixels from the top left."""
         given = {"size": theme.SMALL_SIZE, "color": theme.MUTED, "va": "center", **style}
         text = self.scene.figure.text(*theme.spot(self.scene.figure, x, y), words, **given)
-        self.prop(text)
+        self.fix(text)
         return text
 
     def head_at(self, x: float, y: float, number: int, size: float) -> None:
-        """An expert's mark and number at pixels from the top left."""
+        """Draws an expert's mark and number at pixels from the top left."""
         style, place = theme.expert(number), theme.spot(self.scene.figure, x, y)
         common: dict[str, Any] = {"linestyle": "none", "transform": self.scene.figure.transFigure, "markeredgewidth": 0}
         shape = {"marker": style.marker, "markersize": size, "color": style.colour}
@@ -112,23 +112,23 @@ class Panel:
         for kind in (shape, digit):
             line = Line2D([place[0]], [place[1]], **{**kind, **common})
             self.scene.figure.add_artist(line)
-            self.prop(line)
+            self.fix(line)
 
     def live_words(self, axes: Axes, colour: str) -> Line2D:
-        """Room for words at the right end of axes that change from frame to frame; `say` fills it."""
+        """Returns a live artist for words at the right end of axes, to be filled by `say`."""
         (line,) = axes.plot([], [], linestyle="none", markeredgewidth=0, color=colour, clip_on=False)
         return self.scene.live(line)
 
     @staticmethod
     def say(line: Line2D, y: float, *words: str, size: float = theme.TEXT_SIZE) -> None:
-        """Puts words (a line each) at a height of the axes' right end. A Text would cost ten times as much."""
+        """Puts words, one per line, at a height of the axes' right end. A Text would cost ten times as much."""
         path = letters(words)
         line.set_marker(path)
         line.set_markersize(2 * float(np.abs(path.vertices).max()) * size)  # a marker is scaled to its largest reach
         line.set_data([1.04], [y])
 
     def live_marks(self, words: str, size: float, colour: str, **style: Any) -> Line2D:
-        """The same words or sign at many places of the figure."""
+        """Returns a live artist for the same words or sign at many places of the figure."""
         common: dict[str, Any] = {"linestyle": "none", "transform": self.scene.figure.transFigure, "markeredgewidth": 0}
         marks = Line2D([], [], marker=glyph(words), markersize=size, color=colour, zorder=4, **common, **style)
         return self.scene.live(marks)
@@ -136,7 +136,7 @@ class Panel:
 
 @lru_cache(maxsize=256)
 def letters(lines: tuple[str, ...]) -> Path:
-    """Lines of bold words as one path, a unit an em: left at 0, and centred in height."""
+    """Returns lines of bold words as one path in units of an em: left at 0, and centred in height."""
     font = FontProperties(family="DejaVu Sans", weight="bold")
     heights = 1.25 * ((len(lines) - 1) / 2 - np.arange(len(lines))) - 0.36
     return Path.make_compound_path(
@@ -146,7 +146,7 @@ def letters(lines: tuple[str, ...]) -> Path:
 
 @lru_cache(maxsize=32)
 def glyph(words: str) -> Path:
-    """Words as a marker, centred: it costs a tenth of a Text."""
+    """Returns words as a centred marker, which costs a tenth of a Text."""
     path = TextPath((0, 0), words, size=1, prop=FontProperties(family="DejaVu Sans", weight="bold"))
     box = path.get_extents()
     scale = Affine2D().translate(-(box.x0 + box.x1) / 2, -(box.y0 + box.y1) / 2).scale(1 / max(box.width, box.height))

@@ -1,35 +1,38 @@
-"""Callbacks that cannot fail unseen."""
+"""Callbacks of widgets: errors are reported, and moves by the Lab itself are ignored."""
 
 from __future__ import annotations
 
-import functools
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from moe_lab_widgets.engine.wiring import Wiring
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 
-def safely(callback: Callable[..., None]) -> Callable[..., None]:
-    """A callback whose errors are shown and kept, since whoever calls it would swallow them."""
-
-    @functools.wraps(callback)
-    def safe(lab: Wiring, *arguments: Any) -> None:
-        if lab._own.active:
-            return
-        try:
-            callback(lab, *arguments)
-        except Exception as error:
-            lab._runner.error = error
-            lab.failed(error)
-            if lab.headless:
-                raise
-
-    return safe
-
-
-class Own(threading.local):
-    """True on a thread while the Lab itself moves its widgets, so that it does not take that for the student's hand."""
+class OwnMoves(threading.local):
+    """Marks, per thread, that the Lab itself moves its widgets, so that callbacks do not treat it as user input."""
 
     active = False
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        before, self.active = self.active, True
+        try:
+            yield
+        finally:
+            self.active = before
+
+
+def guarded(
+    callback: Callable[..., None], own_moves: OwnMoves, failed: Callable[[Exception], None]
+) -> Callable[..., None]:
+    """Returns the callback with its errors passed to `failed`, since ipywidgets would swallow them."""
+
+    def safe(*arguments: Any) -> None:
+        if own_moves.active:
+            return
+        try:
+            callback(*arguments)
+        except Exception as error:
+            failed(error)
+
+    return safe

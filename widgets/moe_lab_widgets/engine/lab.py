@@ -1,30 +1,29 @@
-"""Lab: sliders -> a run -> a live picture. What every Lab stands on.
+"""Lab: sliders -> a run -> a live picture.
 
 A Lab in one screen::
 
     class MyLab(Lab):
         title = "What moves"
-        knobs = (*pick(PatternTask, "patches", "noise"), *pick(JointMoE, "experts", learning_rate=2.0))
+        knobs = (offer(PatternTask, "patches"), offer(JointMoE, "learning_rate", default=2.0))
         stories = (Story("Too noisy", {"noise": 1.5}, "Watch the accuracy stay at 50 %."),)
 
-        def start(self, values):                  # checks at once; a ValueError's sentence is shown beside the picture
+        def start(self, values):                  # checks at once; a ValueError is shown beside the picture
             task, model = given(PatternTask, values), given(JointMoE, values)
             return train(model, task, seed=values["seed"])     # an iterator of records; many records = an agile slider
         def make_picture(self, values):               # once; later runs call picture.begin(values)
             return MyPicture(values, scale=self.scale)
         def caption(self, record):                    # the sentence below the picture
             return f"Step {record.step}: accuracy {...} %."
-        def code(self, values):                       # the exact call that makes this run without a Lab
+        def code(self, values):                       # the call that makes this run without a Lab
             return f"train({given(JointMoE, values).code()}, ...)"
 
-A record is a `Snapshot`, or anything plain that a picture can read (a Snapshot a model: see `parts`). `values` holds
-every knob by name, and `seed`. `pick(Config, "name", ..., name=default)` makes knobs of a Config's declared parameters
-(all with a slider when none is named), `given(Config, values)` makes the Config. The Lab's own knob is a `Knob(...)`
-with a slider range or choices. `start` runs on a worker thread: it must not touch widgets. Optional hooks:
-`parts(record)`, `data(records)`, `trouble(record)`, `progress(record)`, `device(record)`; class attributes `budget`,
-`most_records`, `frames`, `fast_frames`, `up_to`. Knobs named in the class attribute `looks` change nothing of a run,
-only how it is looked at: moving one calls `picture.look({name: value})`, draws the record at hand again and starts
-nothing, unless `more(record)` gives records that the ended run should still add.
+A record is a `Snapshot`, a `Pair` (two runs with their histories; see pair.py), or anything plain and complete that a
+picture can read. `values` holds every knob by name, and `seed`. `offer(Config, "name", ...)` makes a knob of a declared
+parameter, with words or ranges of its own; other knobs are `LabKnob(...)`, with a slider range or choices. A knob can
+declare `enabled_when`, `follows`, `at_most` and `view_only` (see `LabKnob`). `given(Config, values)` makes the Config.
+`start` runs on a worker thread and must not touch widgets. Further hooks and attributes: see definition.py. Moving a
+`view_only` knob calls `picture.set_view({name: value})`, draws the present record again and starts nothing, unless
+`more(record)` returns records that the ended run should still add.
 
 In use: `lab = MyLab(noise=.5)`; `lab` as the last line of a cell shows it. `lab.set(noise=1)`, `play()`, `pause()`,
 `step()`, `reset()`, `scrub(i)`, `pin()`, `unpin()`, `save_picture(path)`, `save_data(path)`, `close()`; `wait()`
@@ -35,148 +34,94 @@ the cell.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
-import xarray as xr
-
-from moe_lab.config import Config, Knob
-from moe_lab.training import Snapshot, collect
+from moe_lab_widgets.drawing.picture import drawing_lock
+from moe_lab_widgets.engine.callbacks import OwnMoves, guarded
+from moe_lab_widgets.engine.controls import OWN, SPEEDS, Controls
+from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.files import dataset_bytes, write_whole
-from moe_lab_widgets.engine.wiring import Wiring
-
-AnyConfig = TypeVar("AnyConfig", bound=Config)
-
-
-@dataclass(frozen=True)
-class Story:
-    """A preset: knob values (the others take their defaults) and a sentence on what to see."""
-
-    name: str
-    values: Mapping[str, Any]
-    what_to_see: str
+from moe_lab_widgets.engine.knobs import KnobBoard
+from moe_lab_widgets.engine.output import NotebookOutput
+from moe_lab_widgets.engine.recorder import Recorder
+from moe_lab_widgets.engine.runner import Runner
 
 
-def pick(config: type[Config], *names: str, **defaults: Any) -> tuple[Knob, ...]:
-    """Knobs of a Config for a Lab: those named (and those given a default here), or all that have a slider.
-
-    Raises:
-      ValueError: the Config declares no such knob.
-    """
-    declared = config.knobs()
-    unknown = [name for name in (*names, *defaults) if name not in declared]
-    if unknown:
-        raise ValueError(
-            f"a picked knob must be one of {config.__name__}'s ({', '.join(declared)}): got {unknown[0]!r}"
-        )
-    chosen = names or [name for name, knob in declared.items() if knob.slider or knob.choices]
-    return tuple(
-        dataclasses.replace(declared[name], default=defaults.get(name, declared[name].default))
-        for name in dict.fromkeys((*chosen, *defaults))
-    )
-
-
-def given(config: type[AnyConfig], values: Mapping[str, Any]) -> AnyConfig:
-    """The Config made of those values that it declares."""
-    declared = config.knobs()
-    return config(**{name: value for name, value in values.items() if name in declared})
-
-
-def model_axis(names: Sequence[str], sets: Sequence[xr.Dataset]) -> xr.Dataset:
-    """Datasets of several models along a `model` axis, with the call that makes each."""
-    models = xr.DataArray(list(names), dims="model", name="model")
-    joined = xr.concat(sets, models, join="outer", combine_attrs="drop_conflicts")
-    return joined.assign_attrs({f"call_{name}": one.attrs["call"] for name, one in zip(names, sets, strict=True)})
-
-
-class Lab(Wiring):
+class Lab(Definition):
     """See the module's text for how to make one.
+
+    Every callback is safe: an error is shown in words, kept, and raised again by `wait()`; the last picture stays.
 
     Args:
       playing: whether the run goes on by itself.
       projector: a picture half as large again, for a lecture hall.
-      values: starting values of knobs, and `seed`.
+      values: initial values of knobs, and `seed`.
 
     Raises:
-      ValueError: a value names no knob.
+      ValueError: a value names no knob, or its knob cannot take it.
     """
 
-    # ---- what a Lab writes ----
-
-    def start(self, values: dict[str, Any]) -> Iterator[Any]:
-        """Checks the values and returns the run, an iterator of records."""
-        raise NotImplementedError(f"{type(self).__name__} must write start(values)")
-
-    def make_picture(self, values: dict[str, Any]) -> Any:
-        """The Picture, made once."""
-        raise NotImplementedError(f"{type(self).__name__} must write make_picture(values)")
-
-    def caption(self, record: Any) -> str:
-        """One sentence that says what the picture shows."""
-        raise NotImplementedError(f"{type(self).__name__} must write caption(record)")
-
-    def code(self, values: dict[str, Any]) -> str:
-        """The exact Python that makes this run."""
-        raise NotImplementedError(f"{type(self).__name__} must write code(values)")
-
-    def parts(self, record: Any) -> dict[str, Snapshot]:
-        """The Snapshots in a record, by model name."""
-        return {"run": record} if isinstance(record, Snapshot) else {}
-
-    def data(self, records: Sequence[Any]) -> xr.Dataset:
-        """What "save data" writes: all values of all records, with a `model` axis where there are several parts."""
-        names = list(self.parts(records[-1]))
-        if not names:
-            raise ValueError(f"{type(self).__name__} must write parts(record) or data(records) to save its data")
-        sets = [collect(part for r in records if (part := self.parts(r).get(name)) is not None) for name in names]
-        if len(sets) == 1:
-            return sets[0]
-        return xr.concat(
-            sets, xr.DataArray(names, dims="model", name="model"), join="outer", combine_attrs="drop_conflicts"
+    def __init__(self, *, playing: bool = True, projector: bool = False, **values: Any) -> None:
+        self.scale = 1.5 if projector else 1.0
+        self._own_moves = OwnMoves()
+        self._board = KnobBoard(type(self).__name__, self.knobs, values, self._own_moves)
+        self._view_names = {knob.name for knob in self.knobs if knob.view_only}
+        self.headless = os.environ.get("MOE_LAB_HEADLESS", "") not in ("", "0")
+        threaded = not self.headless and "google.colab" not in sys.modules
+        self.record: Any = None
+        """The record on show."""
+        self._touched = self._closed = False
+        self._described_at = 0.0
+        self._unsaved = ""
+        """Why the latest file could not be written."""
+        self._first_shown = threading.Event()
+        self.picture = self.make_picture(self.values)
+        file = "".join(letter if letter.isalnum() else "_" for letter in self.title.lower())
+        self.controls = Controls(self.title, self.knobs, self.values, self.stories, self.picture.image, file)
+        self._board.attach({**self.controls.knobs, "seed": self.controls.seed})
+        self._runner = Runner(
+            self,
+            threaded=threaded,
+            budget=self.budget if self.headless else 2.0,
+            raises=self.headless,
+            most_records=self.most_records,
         )
-
-    def more(self, record: Any) -> Iterator[Any] | None:
-        """Further records of a run that has ended with `record`, where a knob in `looks` asks for them; None for none.
-
-        Called on the worker thread, as `start` is. A run that has not ended must read `self.values` itself.
-        """
-        return None
-
-    def trouble(self, record: Any) -> str:
-        """What went wrong in this record, in words; empty when nothing did."""
-        for name, part in self.parts(record).items():
-            if np.any(part.diverged):
-                which = [str(i + 1) for i in np.flatnonzero(part.diverged)]
-                trials = f"trial{'s' if len(which) > 1 else ''} {', '.join(which)}"
-                whose = "" if name == "run" else f" of {name}"
-                return f"The loss{whose} became infinite in {trials}: try a smaller learning rate."
-        return ""
-
-    def progress(self, record: Any) -> str:
-        """The step, in words."""
-        step = getattr(record, "step", None)
-        step = max((part.step for part in self.parts(record).values()), default=None) if step is None else step
-        return "" if step is None else f"step {step}"
-
-    def device(self, record: Any) -> str:
-        """The device that trains, in words."""
-        names = [str(part.origin["device"]) for part in self.parts(record).values() if "device" in part.origin]
-        return names[0] if names else "cpu"
+        self.output = NotebookOutput(
+            kind=type(self).__name__,
+            title=self.title,
+            headless=self.headless,
+            model_id=self.controls.box.model_id,
+            picture=lambda: (self.png(), self._caption_on_show()),
+            close=self.close,
+        )
+        self._runner.playing = playing
+        self.controls.show_playing(playing)
+        self.controls.speed.value = self.speed
+        self._runner.pace, self._runner.frames = self._tempo(self.speed)
+        self._listen()
+        self._runner.restart()
 
     # ---- reading ----
 
     @property
+    def values(self) -> dict[str, Any]:
+        """Every knob's value, and the seed."""
+        return self._board.values
+
+    @property
     def records(self) -> list[Any]:
-        """What the present run has recorded."""
+        """The records of the present run."""
         return self._runner.records.all()
 
     @property
     def error(self) -> Exception | None:
-        """What stopped the present run."""
+        """The error that stopped the present run."""
         return self._runner.error
 
     @property
@@ -196,11 +141,11 @@ class Lab(Wiring):
         Raises:
           ValueError: there is no such knob, or its widget cannot take the value.
         """
-        self._check_names(values)
-        self._move(values)
+        self._board.check(values)
+        self._update(self._board.move(values) or set(values))
 
     def play(self) -> None:
-        """Lets the run go on (from the start, when it had ended)."""
+        """Continues the run (from the start, when it had ended)."""
         if self._runner.finished:
             self._runner.restart()
         self._set_playing(True)
@@ -226,20 +171,20 @@ class Lab(Wiring):
         self._runner.scrub(None if index is None or index >= last else index)
 
     def pin(self) -> None:
-        """Keeps the present curves in the picture, to compare with what comes."""
+        """Keeps the present curves in the picture, to compare with later ones."""
         self._pin(True)
 
     def unpin(self) -> None:
-        """Takes the kept curves away."""
+        """Removes the kept curves."""
         self._pin(False)
 
     def save_picture(self, path: str | Path) -> Path:
-        """Writes the picture with its caption as PNG, whole or not at all."""
+        """Writes the picture with its caption as PNG, atomically."""
         path = Path(path)
         return write_whole(path if path.suffix == ".png" else path.with_name(f"{path.name}.png"), self.png())
 
     def save_data(self, path: str | Path) -> Path:
-        """Writes everything recorded, as netCDF (.nc) or JSON (.json), whole or not at all."""
+        """Writes everything recorded as netCDF (.nc) or JSON (.json), atomically."""
         path = Path(path)
         path = path if path.suffix in (".nc", ".json") else path.with_name(path.name + ".nc")
         records = self.records
@@ -248,5 +193,217 @@ class Lab(Wiring):
         return write_whole(path, dataset_bytes(self.data(records), path.suffix))
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until the run has ended, is held or has failed; raises a stored error again. False: time ran out."""
+        """Waits until the run has ended, is held or has failed, and raises a stored error; False on a time-out."""
         return self._runner.wait(timeout)
+
+    def png(self) -> bytes:
+        """Returns the picture on show with its caption drawn in."""
+        return self.picture.png(self._caption_on_show())
+
+    def close(self) -> None:
+        """Stops the run and frees the thread, the widgets and the records."""
+        if not self._closed:
+            self._closed = True
+            self._runner.close()
+            if self.record is not None:
+                self.output.refresh()
+            self.controls.close()
+            self.picture.close()
+            self.record = None
+
+    def _ipython_display_(self) -> None:
+        self._first_shown.wait(3)
+        self.output.show()
+
+    # ---- called by the runner ----
+
+    def begin(self) -> Iterator[Any]:
+        """Starts a run with the latest values; the picture changes only once the values have passed the checks."""
+        values = self.values
+        run = self.start(values)
+        with drawing_lock:
+            self.picture.set_view(self._view_of(values))
+            self.picture.begin(values)
+        self.controls.show_code(self.code(values))
+        self.controls.show_playing(self._runner.playing)
+        self._unsaved = ""
+        self.controls.warn("")
+        return run
+
+    def further(self) -> Iterator[Any] | None:
+        """Returns what the ended run should add for the view-only knobs."""
+        records = self._runner.records
+        return self.more(records[-1]) if len(records) else None
+
+    def show(self, records: Recorder, index: int) -> None:
+        """Draws one record, and updates the texts now and then."""
+        record = records[index]
+        self.picture.draw(record)
+        self.record = record
+        now, runner = time.monotonic(), self._runner
+        scrubbed = runner.scrubbed_to is not None
+        if now - self._described_at > 0.25 or not runner.playing or runner.finished or scrubbed or len(records) == 1:
+            self._described_at = now
+            self._describe(record)
+            if not scrubbed:  # the user may hold the time slider
+                self._show_time(index, len(records) - 1)
+        self._first_shown.set()
+
+    def ended(self) -> None:
+        """Reports the end of the run, and leaves the picture in the notebook."""
+        self.controls.show_playing(False)
+        if self.record is not None:
+            self._describe(self.record)
+            if self._runner.scrubbed_to is None:
+                self._show_time(len(self._runner.records) - 1, len(self._runner.records) - 1)
+        if self.headless or (self.output.together and not self._touched):
+            self.output.refresh()
+
+    def idle(self) -> None:
+        """Leaves the picture in the notebook while nothing moves."""
+        if not self.output.together:
+            self.output.refresh()
+
+    def failed(self, error: Exception) -> None:
+        """Reports an error beside the picture."""
+        self.controls.warn(_sentence(error))
+        self.controls.tell("no run: see the message above")
+        self._first_shown.set()
+
+    # ---- callbacks: they may come on any thread and must return at once ----
+
+    def _listen(self) -> None:
+        def touched(action: Callable[..., None]) -> Callable[..., None]:
+            def act(*arguments: Any) -> None:
+                self._touched = True
+                action(*arguments)
+
+            return act
+
+        heard: dict[str, Callable[..., None]] = {
+            "knob": self._knob_moved,
+            "play": touched(lambda: self.pause() if self.playing and not self.finished else self.play()),
+            "step": touched(self.step),
+            "reset": self.reset,
+            "pin": touched(self._pin),
+            "speed": lambda name: self._runner.set_tempo(*self._tempo(name)),
+            "scrub": self._scrubbed,
+            "story": self._story_chosen,
+            "picture": lambda: self._save("picture", self.save_picture),
+            "data": lambda: self._save("data", self.save_data),
+        }
+        self.controls.listen(
+            **{name: guarded(callback, self._own_moves, self._callback_failed) for name, callback in heard.items()}
+        )
+
+    def _callback_failed(self, error: Exception) -> None:
+        self._runner.error = error
+        self.failed(error)
+        if self.headless:
+            raise error
+
+    def _knob_moved(self, name: str) -> None:
+        changed = self._board.moved_by_user(name)
+        if changed:
+            self._touched = True
+            with self._own_moves():
+                self.controls.story.value = OWN
+            self._update(changed)
+
+    def _scrubbed(self, place: float) -> None:
+        last = len(self._runner.records) - 1
+        index = None if round(place * last) >= last else round(place * last)
+        if index != self._runner.scrubbed_to:
+            self._touched = True
+            self._runner.scrub(index)
+
+    def _story_chosen(self, name: str) -> None:
+        story = next((story for story in self.stories if story.name == name), None)
+        self.controls.explain(story.what_to_see if story is not None else "")
+        if story is not None:
+            self._touched = True
+            values = {**self._board.defaults, "seed": self.values["seed"], **story.values}
+            self._update(self._board.move(values) or set(values))
+
+    def _save(self, what: str, save: Callable[[str], Path]) -> None:
+        """Writes a file. An error is shown until a file is written or a run starts; it does not end the run."""
+        try:
+            path = save(self.controls.file.value)
+        except Exception as error:
+            self.controls.warn(_sentence(error))
+            if not isinstance(error, ValueError):  # which says that it is too early
+                self._unsaved = _sentence(error)
+            if self.headless:
+                raise
+            return
+        if self._unsaved:
+            self._unsaved = ""
+            self.controls.warn("")
+        self.controls.tell(f"{what} saved in {path}")
+
+    # ---- helpers ----
+
+    def _update(self, names: Collection[str]) -> None:
+        """Draws the present record again if only view-only knobs moved and the run is sound; else starts a run."""
+        values = self.values
+        sound = self._runner.error is None and self._view_names.issuperset(names)
+        if sound:
+            try:
+                self.check_view(values)
+            except ValueError:  # refused as any other value: by a run that fails
+                sound = False
+        if not sound:
+            self._runner.restart()
+            return
+        self.picture.set_view(self._view_of(values))
+        self.controls.show_code(self.code(values))
+        self._runner.refresh_view()
+
+    def _view_of(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in values.items() if name in self._view_names}
+
+    def _tempo(self, speed: str) -> tuple[float, float]:
+        """Most records and most frames per second at a speed."""
+        pace = SPEEDS[speed]
+        frames = self.frames if pace or self.fast_frames is None else self.fast_frames
+        return (pace if self._runner.threaded else 0.0), frames
+
+    def _set_playing(self, playing: bool) -> None:
+        self.controls.show_playing(playing)
+        self._runner.play(playing)
+
+    def _pin(self, pinned: bool) -> None:
+        records = self._runner.records.all()
+        with drawing_lock:
+            if not pinned:
+                self.picture.unpin()
+            elif records:
+                self.picture.pin(records)
+        with self._own_moves():
+            self.controls.pin.value = pinned
+        self._runner.redraw()
+
+    def _show_time(self, index: int, last: int) -> None:
+        with self._own_moves():
+            self.controls.show_time(index, last)
+
+    def _caption_on_show(self) -> str:
+        return "" if self.record is None else self.caption(self.record)
+
+    def _describe(self, record: Any) -> None:
+        """Writes the caption, the trouble and the status."""
+        self.controls.say(self.caption(record))
+        runner = self._runner
+        if runner.error is None:
+            self.controls.warn(self._unsaved or self.trouble(record))
+        state = "ended" if runner.finished else "training" if runner.playing else "held"
+        if runner.scrubbed_to is not None:
+            state += ", an earlier record on show"
+        parts = [self.progress(record), f"{runner.seconds:.1f} s of training", self.device(record), state]
+        self.controls.tell(" · ".join(part for part in parts if part))
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, (ValueError, FileNotFoundError, RuntimeError)) and str(error):
+        return str(error)
+    return f"This run stopped: {type(error).__name__}: {error}"

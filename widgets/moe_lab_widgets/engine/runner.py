@@ -1,8 +1,8 @@
-"""Who runs the training: one daemon thread a Lab, told what to do by a generation counter.
+"""Runs the training of a Lab on one daemon thread.
 
 A callback of a widget may arrive on any thread and must return at once, so it only changes a few numbers here and wakes
-the worker. The worker sees a new generation at the run's next record, drops the run and starts again with the latest
-values: of a twelve-step drag only the last value must survive. Without a thread (headless notebooks, Colab) the
+the worker. The worker notices a new generation number at the run's next record, drops the run and starts again with the
+latest values: of a twelve-step drag only the last value must survive. Without a thread (headless notebooks, Colab) the
 same turns are taken inside the callback.
 """
 
@@ -13,10 +13,11 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from moe_lab_widgets.engine.host import Host
 from moe_lab_widgets.engine.recorder import Recorder
-from moe_lab_widgets.engine.stage import Stage
 
 _alive: weakref.WeakSet[Runner] = weakref.WeakSet()
 
@@ -31,31 +32,32 @@ class Runner:
     """Runs, records, paces and stops.
 
     Args:
-      stage: the Lab.
+      host: the Lab.
       threaded: True to work on a thread, False to work inside the callers.
       budget: seconds that one call may train without a thread.
-      raises: whether an error also leaves the call that caused it (without a thread).
-      frames: most frames a second.
-      share: most of the time that may go into drawing.
+      raises: whether an error is also raised by the call that caused it (without a thread).
+      most_records: most records kept.
     """
 
-    REST = 1.0
+    IDLE_AFTER = 1.0
+    DRAWING_SHARE = 0.25
+    """Largest share of the time that may go into drawing."""
 
     def __init__(
         self,
-        stage: Stage,
+        host: Host,
         *,
-        threaded: bool = True,
-        budget: float = 2.0,
-        raises: bool = False,
-        frames: float = 15.0,
-        share: float = 0.25,
-        most_records: int = 600,
+        threaded: bool,
+        budget: float,
+        raises: bool,
+        most_records: int,
     ) -> None:
-        self.stage, self.threaded, self.budget, self.raises = stage, threaded, budget, raises
-        self.frames, self.share, self.most_records = frames, share, most_records
+        self.host, self.threaded, self.budget, self.raises = host, threaded, budget, raises
+        self.most_records = most_records
         self.pace = 0.0
-        """Most records a second; 0 is as fast as it goes."""
+        """Most records per second; 0 for no limit."""
+        self.frames = 15.0
+        """Most frames per second."""
         self.records = Recorder(most_records)
         self.error: Exception | None = None
         self.playing = True
@@ -64,12 +66,11 @@ class Runner:
         self._wake = threading.Condition(threading.RLock())
         self._generation = self._begun = 0
         self._singles = 0
-        self._view: int | None = None
-        self._redraw = self._closing = self._working = self._ended = self._end_said = False
-        self._drawn = self._looked = False
+        self._scrubbed_to: int | None = None
+        self._redraw = self._closing = self._working = self._ended = self._end_reported = False
+        self._drawn = self._undrawn = self._view_changed = False
         self._run: Iterator[Any] | None = None
         self._next_record = self._next_frame = 0.0
-        self._undrawn = False
         self._thread: threading.Thread | None = None
         _alive.add(self)
 
@@ -77,35 +78,40 @@ class Runner:
 
     def restart(self) -> None:
         """Starts again with the latest values."""
-        with self._wake:
+        with self._orders():
             self._generation += 1
-        self._tell(_view=None)
+            self._scrubbed_to = None
 
     def play(self, playing: bool = True) -> None:
-        """Lets the run go on, or holds it at its next record."""
-        self._tell(playing=playing, _singles=0, _next_record=0.0, _redraw=True)
+        """Continues the run, or holds it at its next record."""
+        with self._orders():
+            self.playing, self._singles, self._next_record, self._redraw = playing, 0, 0.0, True
 
     def step(self) -> None:
         """Holds the run and takes one record from it."""
-        with self._wake:
+        with self._orders():
             self._singles += 1
-        self._tell(playing=False, _view=None)
+            self.playing, self._scrubbed_to = False, None
 
     def scrub(self, index: int | None) -> None:
         """Shows an earlier record; None follows the run again. The run itself is not disturbed."""
-        self._tell(_view=None if index is None else max(index, 0), _redraw=True)
+        with self._orders():
+            self._scrubbed_to, self._redraw = None if index is None else max(index, 0), True
 
     def redraw(self) -> None:
-        """Draws the record at hand once more."""
-        self._tell(_redraw=True)
+        """Draws the present record again."""
+        with self._orders():
+            self._redraw = True
 
-    def look(self) -> None:
-        """Draws the record at hand once more, since another look at it is asked for; a run that has ended may go on."""
-        self._tell(_looked=True, _redraw=True)
+    def refresh_view(self) -> None:
+        """Draws the present record again with the latest view; a run that has ended may add records for it."""
+        with self._orders():
+            self._view_changed = self._redraw = True
 
-    def set_pace(self, pace: float) -> None:
-        """Sets the most records a second; 0 is as fast as it goes."""
-        self._tell(pace=pace, _next_record=0.0)
+    def set_tempo(self, pace: float, frames: float) -> None:
+        """Sets the most records per second, 0 for no limit, and the most frames per second."""
+        with self._orders():
+            self.pace, self.frames, self._next_record = pace, frames, 0.0
 
     @property
     def finished(self) -> bool:
@@ -113,9 +119,9 @@ class Runner:
         return self._ended and self._begun == self._generation
 
     @property
-    def view(self) -> int | None:
+    def scrubbed_to(self) -> int | None:
         """The index of the earlier record on show, or None when the picture follows the run."""
-        return self._view
+        return self._scrubbed_to
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until there is nothing left to do (the end, a pause, an error), and raises a stored error again.
@@ -130,7 +136,7 @@ class Runner:
         return done
 
     def close(self, patience: float = 10.0) -> None:
-        """Stops the run and the thread, and lets go of everything.
+        """Stops the run and the thread, and frees everything.
 
         Args:
           patience: seconds to wait for a run that takes long to its next record; later it ends by itself.
@@ -145,12 +151,13 @@ class Runner:
             thread.join(patience)
         self.records = Recorder()
 
-    def _tell(self, **changes: Any) -> None:
+    @contextmanager
+    def _orders(self) -> Iterator[None]:
+        """Holds the lock while the orders for the worker change, then wakes the worker or works here."""
         with self._wake:
+            yield
             if self._closing:
                 return
-            for name, value in changes.items():
-                setattr(self, name, value)
             self._wake.notify_all()
             if self.threaded and self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="moe-lab run", daemon=True)
@@ -181,23 +188,23 @@ class Runner:
                     if self._pending() and not (paced and pause > 0):
                         break
                     self._wake.notify_all()
-                    slept = self._wake.wait(pause if paced else self.REST if self._drawn else None)
+                    slept = self._wake.wait(pause if paced else self.IDLE_AFTER if self._drawn else None)
                     if not slept and not self._pending():
                         break
                 if self._closing:
                     break
-                resting = not self._pending()
-                self._working = not resting
-            if resting:
-                self._rest()
+                idle = not self._pending()
+                self._working = not idle
+            if idle:
+                self._idle()
             else:
                 self._turn()
         self._drop()
 
-    def _rest(self) -> None:
+    def _idle(self) -> None:
         self._drawn = False
         try:
-            self.stage.rested()
+            self.host.idle()
         except Exception as error:
             self._fail(error)
 
@@ -229,12 +236,12 @@ class Runner:
             raise self.error
 
     def _turn(self) -> None:
-        """One piece of work: start a run, take a record, draw a frame."""
+        """Does one piece of work: starts a run, takes a record, draws a frame."""
         try:
             if self._generation != self._begun:
                 self._begin()
-            if self._looked:
-                self._go_on()
+            if self._view_changed:
+                self._add_records()
             if self._run is not None and (self.playing or self._singles):
                 self._advance()
             self._draw_if_due()
@@ -247,16 +254,16 @@ class Runner:
             self.error = error
             self._redraw = self._undrawn = False
             self._singles = 0
-        self.stage.failed(error)
+        self.host.failed(error)
 
     def _begin(self) -> None:
         self._drop()
         with self._wake:
             self._begun = self._generation
             self.error = None
-            self._view = None
-            self._ended = self._end_said = self._looked = False
-        run = self.stage.begin()
+            self._scrubbed_to = None
+            self._ended = self._end_reported = self._view_changed = False
+        run = self.host.begin()
         self.records = Recorder(self.most_records)
         self.seconds = 0.0
         self._next_frame = self._next_record = 0.0
@@ -264,15 +271,15 @@ class Runner:
         if not self.playing and not self._singles:
             self._singles = 1  # a paused Lab still shows where a new run starts
 
-    def _go_on(self) -> None:
-        """Takes up what an ended run has left to do for the look that is asked for now."""
-        self._looked = False
+    def _add_records(self) -> None:
+        """Continues a run that has ended, where the latest view needs further records."""
+        self._view_changed = False
         if self._run is not None or not self._ended:
             return  # a run that goes on reads the latest values itself
-        more = self.stage.further()
+        more = self.host.further()
         if more is not None:
             self._run = iter(more)
-            self._ended = self._end_said = False
+            self._ended = self._end_reported = False
 
     def _advance(self) -> None:
         assert self._run is not None
@@ -284,7 +291,7 @@ class Runner:
             self._ended = True
             self._singles = 0
             self._redraw = self._redraw or self._undrawn
-            if not self.records._seen:
+            if not len(self.records):
                 raise RuntimeError("the run gave no records") from None
             return
         except Exception as error:
@@ -297,8 +304,8 @@ class Runner:
         with self._wake:
             self._singles = max(self._singles - 1, 0)
             halved = self.records.append(record)
-            if halved and self._view is not None:
-                self._view //= 2
+            if halved and self._scrubbed_to is not None:
+                self._scrubbed_to //= 2
         self._undrawn = True
         if self.pace > 0 and self.playing:
             self._next_record = max(self._next_record + 1 / self.pace, now)
@@ -309,24 +316,26 @@ class Runner:
         now = time.monotonic()
         asked = self._redraw or (self._undrawn and not self.playing)
         if not asked and not (self._undrawn and now >= self._next_frame):
-            self._say_end()
+            self._report_end()
             return
         with self._wake:
             self._redraw = self._undrawn = False
-            index = len(self.records) - 1 if self._view is None else min(self._view, len(self.records) - 1)
+            index = (
+                len(self.records) - 1 if self._scrubbed_to is None else min(self._scrubbed_to, len(self.records) - 1)
+            )
         used = time.thread_time()  # not the clock: a busy machine must not take frames away
-        self.stage.show(self.records, index)
+        self.host.show(self.records, index)
         self._drawn = True
         cost = time.thread_time() - used
-        self._next_frame = now + max(1 / self.frames, cost / self.share) - 0.005
+        self._next_frame = now + max(1 / self.frames, cost / self.DRAWING_SHARE) - 0.005
         if self.threaded:
             time.sleep(0.001)  # lets the kernel's messages in
-        self._say_end()
+        self._report_end()
 
-    def _say_end(self) -> None:
-        if self._ended and not self._end_said:
-            self._end_said = True
-            self.stage.ended()
+    def _report_end(self) -> None:
+        if self._ended and not self._end_reported:
+            self._end_reported = True
+            self.host.ended()
 
     def _drop(self) -> None:
         run, self._run = self._run, None

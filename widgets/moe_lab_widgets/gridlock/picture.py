@@ -1,4 +1,4 @@
-"""The gridlock Lab's picture: what both methods find, how their errors fall, and where the good start comes from."""
+"""The gridlock Lab's picture: the estimates of both methods, their errors, and how the start is found."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.gridlock import settings as of
-from moe_lab_widgets.gridlock.panels.curves import Errors, Stages
+from moe_lab_widgets.gridlock.panels.errors import Errors
 from moe_lab_widgets.gridlock.panels.regressors import Matrices
+from moe_lab_widgets.gridlock.panels.stages import Stages
 from moe_lab_widgets.gridlock.record import Frame
 
 
@@ -16,7 +17,7 @@ class GridlockPicture(Scene):
     """See the module's text.
 
     Attributes:
-      wanted: the trial whose matrices and stages are on show, counted from 0; the last one where there are fewer.
+      wanted: the trial whose matrices and stages are drawn, counted from 0; the last one where there are fewer.
     """
 
     def __init__(self, scale: float = 1.0) -> None:
@@ -26,10 +27,10 @@ class GridlockPicture(Scene):
         self._values: dict[str, Any] = {}
 
     def shown(self, trials: int) -> int:
-        """The trial on show, of so many, counted from 0."""
+        """Returns the trial on show, counted from 0."""
         return min(self.wanted, trials - 1)
 
-    def look(self, values: dict[str, Any]) -> None:
+    def set_view(self, values: dict[str, Any]) -> None:
         self.wanted = values["shown"] - 1
 
     def begin(self, values: dict[str, Any]) -> None:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Any
 
-import numpy as np
-import xarray as xr
-
-from moe_lab.recovery.landscape.run import L4Loss, LossRun
+from moe_lab.recovery.landscape.run import L4Loss
 from moe_lab.recovery.landscape.training import descend_run
-from moe_lab.training import Snapshot, collect
-from moe_lab_widgets.engine.lab import Lab, model_axis
-from moe_lab_widgets.gridlock.panels.curves import short
+from moe_lab_widgets.drawing.words import middle, two_digits
+from moe_lab_widgets.engine.pair import PairLab
 from moe_lab_widgets.landscape import settings as of
-from moe_lab_widgets.landscape.panels.curves import NAMES
+from moe_lab_widgets.landscape.panels.errors import NAMES
 from moe_lab_widgets.landscape.picture import LandscapePicture
-from moe_lab_widgets.landscape.record import METHODS, Frame, Past, side_by_side
+from moe_lab_widgets.landscape.record import METHODS, Frame, frames
 from moe_lab_widgets.landscape.stories import STORIES
-from moe_lab_widgets.specialization.panels.curves import median
 
 
-class LandscapeLab(Lab):
+class LandscapeLab(PairLab):
     """The loss L4 of gated2019 and the squared error l2, from the same parameters and on the same batches.
 
     Beside them is a GRU cell, read as a mixture of experts of depth two.
@@ -30,14 +25,13 @@ class LandscapeLab(Lab):
     title = "Landscapes"
     knobs = of.KNOBS
     stories = STORIES
-    looks = of.LOOKS
-    up_to: ClassVar[Mapping[str, str]] = {"shown": "trials"}
     fast_frames = 8.0
 
     picture: LandscapePicture
 
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
-        return records_of(*of.runs(values))
+        l4, l2 = runs = of.runs(values)
+        return frames(descend_run(l4), lambda: descend_run(l2), runs)
 
     def make_picture(self, values: dict[str, Any]) -> LandscapePicture:
         return LandscapePicture(scale=self.scale)
@@ -45,52 +39,37 @@ class LandscapeLab(Lab):
     def code(self, values: dict[str, Any]) -> str:
         return of.code(values)
 
-    def parts(self, record: Frame) -> dict[str, Snapshot]:
-        return {method: shot for method in METHODS if (shot := record.of(method)) is not None}
-
-    def data(self, records: Sequence[Frame]) -> xr.Dataset:
-        """Both descents along a `model` axis, with the call that makes each."""
-        names = list(self.parts(records[-1]))
-        return model_axis(names, [collect(records[-1].shots(name)) for name in names])
-
     # ---- words ----
 
+    def diverged(self, name: str, trials: str) -> str:
+        return f"{NAMES[name]} became infinite in {trials}: try a smaller learning rate."
+
     def trouble(self, record: Frame) -> str:
-        said = []
-        for method, part in self.parts(record).items():
-            if part.diverged.any():
-                which = np.flatnonzero(part.diverged) + 1
-                trials = f"trial{'s' * (len(which) > 1)} {', '.join(map(str, which))}"
-                said.append(f"{NAMES[method]} became infinite in {trials}: try a smaller learning rate.")
-        gone = int((record.past.lengths() == 0).any(1).sum())
-        if gone:
-            model = record.past.runs["L4"].model
-            assert isinstance(model, L4Loss)
-            said.append(
-                "δ must be less than 4 λ p for every expert's share p, or L₄ is least where that expert's row is 0: "
-                f"got δ={model.ridge:g}, λ={model.penalty:g} (in {gone} of {record.trials} trials). Lower δ or raise λ."
-            )
-        return " ".join(said)
+        vanished = int((record.lengths() == 0).any(1).sum())
+        if not vanished:
+            return super().trouble(record)
+        model = record.runs[0].model
+        assert isinstance(model, L4Loss)
+        sentence = (
+            "δ must be less than 4 λ p for every expert's share p, or L₄ is least where that expert's row is 0: "
+            f"got δ={model.ridge:g}, λ={model.penalty:g} (in {vanished} of {record.trials} trials). Lower δ or raise λ."
+        )
+        return f"{super().trouble(record)} {sentence}".strip()
 
     def progress(self, record: Frame) -> str:
-        return f"step {record.step} of {record.past.total}"
+        return f"step {record.step} of {record.total}"
 
     def caption(self, record: Frame) -> str:
         if record.of("l2") is None:
             return "Start: both losses begin at the same random regressors; ℓ₂ moves gates, too."
         trials, step = record.trials, record.step
-        errors = [float(median(record.errors(method)[1][-1:])[0]) for method in METHODS]
+        ours, theirs = (two_digits(middle(part["regressor_error"])) for part in record.parts.values())
         found = [int(record.found(method).sum()) for method in METHODS]
         said = (
-            f"Step {step} of {record.past.total}: L₄ has found the regressors in {found[0]} of {trials} "
-            f"trial{'s' * (trials > 1)} (median error {short(errors[0])}), ℓ₂ in {found[1]} ({short(errors[1])})"
+            f"Step {step} of {record.total}: L₄ has found the regressors in {found[0]} of {trials} "
+            f"trial{'s' * (trials > 1)} (median error {ours}), ℓ₂ in {found[1]} ({theirs})"
         )
-        if not all(record.ended(method) for method in METHODS):
+        if not record.ended:
             return said + "."
-        (a, c), (b, d) = (tuple(int(one.sum()) for one in record.verdicts(method)) for method in METHODS)
+        (a, c), (b, d) = (tuple(int(which.sum()) for which in record.verdicts(method)) for method in METHODS)
         return said + f"; stuck: {a} against {b}" + (f" ({c} and {d} still falling)." if c + d else ".")
-
-
-def records_of(l4: LossRun, l2: LossRun) -> Iterator[Frame]:
-    """The records of two descents."""
-    return side_by_side(descend_run(l4), lambda: descend_run(l2), Past({"L4": l4, "l2": l2}))

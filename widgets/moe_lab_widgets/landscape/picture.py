@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from moe_lab_widgets.drawing.scene import Scene
-from moe_lab_widgets.landscape.panels.curves import Errors
+from moe_lab_widgets.landscape.panels.errors import Errors
 from moe_lab_widgets.landscape.panels.gru import Gates
 from moe_lab_widgets.landscape.panels.maps import Maps
 from moe_lab_widgets.landscape.record import Frame
@@ -16,7 +16,7 @@ class LandscapePicture(Scene):
     """See the module's text.
 
     Attributes:
-      wanted: the trial whose paths are on show, counted from 0; the last one where there are fewer.
+      wanted: the trial whose paths are drawn, counted from 0; the last one where there are fewer.
       sharpness: of the GRU cell's gates.
     """
 
@@ -27,10 +27,10 @@ class LandscapePicture(Scene):
         self._seed = 0
 
     def shown(self, trials: int) -> int:
-        """The trial on show, of so many, counted from 0."""
+        """Returns the trial on show, counted from 0."""
         return min(self.wanted, trials - 1)
 
-    def look(self, values: dict[str, Any]) -> None:
+    def set_view(self, values: dict[str, Any]) -> None:
         self.wanted, self.sharpness = values["shown"] - 1, values["sharpness"]
 
     def begin(self, values: dict[str, Any]) -> None:
@@ -39,7 +39,7 @@ class LandscapePicture(Scene):
 
     def update(self, record: Frame) -> None:
         shown = self.shown(record.trials)  # another may be asked for in the middle of a run
-        self.maps.set(record.past.runs["L4"].task.experts, record.trials, shown)
+        self.maps.set(record.runs[0].task.experts, record.trials, shown)
         self.maps.update(record, shown)
         self.errors.update(record)
         self.gates.set(self._seed, self.sharpness)

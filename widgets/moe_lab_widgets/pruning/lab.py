@@ -3,52 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from moe_lab.training import Snapshot, collect
+from moe_lab_widgets.drawing.words import middle
 from moe_lab_widgets.engine.lab import Lab
 from moe_lab_widgets.pruning import settings as of
 from moe_lab_widgets.pruning.panels.blocks import short
 from moe_lab_widgets.pruning.picture import PruningPicture
-from moe_lab_widgets.pruning.record import Frame, Outcome, View, further, live, outcome
+from moe_lab_widgets.pruning.record import Frame, Outcome, View, further, live, outcome, view_of
 from moe_lab_widgets.pruning.stories import STORIES
-from moe_lab_widgets.specialization.panels.curves import median
 
 
 class PruningLab(Lab):
     """The layer of pruning2024 trained from a checkpoint, pruned by a criterion, and fine-tuned again (algorithm 1).
 
-    Rho, the criterion, fine-tuning and the trial on show are looks: they start no training.
+    Rho, the criterion, fine-tuning and the trial on show are view-only: they start no training.
     """
 
     title = "Expert pruning"
     knobs = of.KNOBS
     stories = STORIES
-    looks = of.LOOKS
-    up_to: ClassVar[Mapping[str, str]] = {"shown": "trials"}
-
-    def __init__(self, **values: Any) -> None:
-        start, routing = values.get("start", of.PLANTED), values.get("routing", of.EXPERTS_CHOOSE)
-        known = start in of.BATCHES and routing in (of.EXPERTS_CHOOSE, of.TOKENS_CHOOSE)
-        super().__init__(**({**of.recipe(start, routing), **values} if known else values))
-        self._offer()
 
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
-        return live(of.run_of(values), self._view)
+        run = of.run_of(values)
+        of.check_view(values)
+        return live(run, self._view)
+
+    def check_view(self, values: Mapping[str, Any]) -> None:
+        of.check_view(values)
 
     def more(self, record: Frame) -> Iterator[Frame] | None:
         lacks = record.pruned is not None and record.pruned.lacks(self._view())
         return further(record, self._view) if lacks else None
 
     def _view(self) -> View:
-        values = self.values
-        return View(**{name: values[name] for name in of.LOOKS})
+        return view_of(self.values)
 
     def make_picture(self, values: dict[str, Any]) -> PruningPicture:
-        return PruningPicture(values, scale=self.scale)
+        return PruningPicture(scale=self.scale)
 
     def code(self, values: dict[str, Any]) -> str:
         return of.code(values)
@@ -57,7 +53,7 @@ class PruningLab(Lab):
         return {} if record.shot is None else {"run": record.shot}
 
     def data(self, records: Sequence[Frame]) -> xr.Dataset:
-        """The training, and the accuracies after pruning by every criterion, with fine-tuning as far as it is known."""
+        """Returns the training, and the accuracies after pruning by every criterion, with known results of fine-tuning."""
         shots = {id(record.shot): record.shot for record in records if record.shot is not None}
         if not shots:
             raise ValueError("there is nothing to save yet: the branches are still being pre-trained")
@@ -69,7 +65,7 @@ class PruningLab(Lab):
         names, nothing = list(plain), np.full(next(iter(plain.values())).shape, np.nan)
         axes = ("criterion", "rho", "trial")
         tuned = np.stack([after[name][1] if name in after else nothing for name in names])
-        kept = np.stack([one.numpy() for one in last.pruned.kept.values()])
+        kept = np.stack([stay.numpy() for stay in last.pruned.kept.values()])
         made: dict[str, Any] = {
             "pruned_accuracy": (axes, np.stack(list(plain.values())), _about("test accuracy after pruning")),
             "tuned_accuracy": (axes, tuned, _about("test accuracy after fine-tuning what is left")),
@@ -77,39 +73,8 @@ class PruningLab(Lab):
         }
         shares = np.arange(last.pruned.half) / last.pruned.half
         dataset = dataset.assign(made).assign_coords(criterion=names, rho=shares)
-        steps = min((one for one, _ in after.values()), default=0)
+        steps = min((steps for steps, _ in after.values()), default=0)
         return dataset.assign_attrs(code=self.code(self.values), tuning_steps=steps)
-
-    # ---- knobs that depend on others ----
-
-    def _knob_moved(self, name: str) -> None:
-        if name in ("start", "routing") and not self._own.active:
-            values, new = self.values, self.controls.knobs[name].value
-            if new != values[name]:
-                changes = self._recipe(values, {name: new})
-                self._touched = True
-                self.set(**{name: new}, **changes)
-                return
-        super()._knob_moved(name)
-        self._offer()
-
-    @staticmethod
-    def _recipe(values: Mapping[str, Any], moved: Mapping[str, Any]) -> dict[str, Any]:
-        """What else moves with the checkpoint or the routing: knobs that still stand where the old one had them."""
-        old = of.recipe(values["start"], values["routing"])
-        both = {**values, **moved}
-        new = of.recipe(both["start"], both["routing"])
-        return {name: new[name] for name in new if values[name] == old[name] and new[name] != old[name]}
-
-    def _move(self, values: Mapping[str, Any]) -> None:
-        super()._move(values)
-        self._offer()
-
-    def _offer(self) -> None:
-        """Greys out the sliders that change nothing."""
-        knobs = self.controls.knobs
-        for name in ("important", "others_norm", "others_neurons"):
-            knobs[name].disabled = knobs["start"].value != of.PLANTED
 
     # ---- words ----
 
@@ -142,35 +107,37 @@ class PruningLab(Lab):
     @staticmethod
     def _training(record: Frame, trial: int) -> str:
         grown = int((record.changes(trial) >= record.threshold).sum())
-        middle = "–" if record.accuracy is None else short(float(median(record.accuracy[None])[0]))
+        accuracy = "–" if record.accuracy is None else short(middle(record.accuracy))
         if record.step == 0:
-            return f"Step 0: the checkpoint, whose routers have not moved; accuracy {middle}."
+            return f"Step 0: the checkpoint, whose routers have not moved; accuracy {accuracy}."
         said = f"{grown} of {record.run.model.experts} routers have" if grown != 1 else "1 router has"
         line = f"1.5 log l = {record.threshold:.2f}"
-        return f"Step {record.step} of {record.total}: in trial {trial + 1} {said} grown by {line}; accuracy {middle}."
+        return (
+            f"Step {record.step} of {record.total}: in trial {trial + 1} {said} grown by {line}; accuracy {accuracy}."
+        )
 
     @staticmethod
     def _pruning(record: Frame, found: Outcome, name: str) -> str:
-        """What was pruned, and what that did."""
+        """Returns what was pruned, and with what effect."""
         experts = record.run.model.experts
 
-        def middle(values: np.ndarray) -> str:
-            return short(float(median(values[None])[0]))
+        def median(values: np.ndarray) -> str:
+            return short(middle(values))
 
         def worst(values: np.ndarray) -> str:
             return short(float(np.nanmin(values))) if np.isfinite(values).any() else "–"
 
         if found.left == experts and not found.steps:
-            return f"Nothing is pruned: all {experts} experts, accuracy {middle(found.whole)}."
-        said = f"{experts - found.left} of {experts} experts pruned by {name}: accuracy {middle(found.plain)}"
+            return f"Nothing is pruned: all {experts} experts, accuracy {median(found.whole)}."
+        said = f"{experts - found.left} of {experts} experts pruned by {name}: accuracy {median(found.plain)}"
         if found.steps:
-            said += f", after {found.steps} steps of fine-tuning {middle(found.tuned)}, worst {worst(found.tuned)}"
+            said += f", after {found.steps} steps of fine-tuning {median(found.tuned)}, worst {worst(found.tuned)}"
         elif name != "random":
-            said += f" (random: {middle(found.chance)}, worst {worst(found.chance)})"
+            said += f" (random: {median(found.chance)}, worst {worst(found.chance)})"
         else:
             said += f", worst {worst(found.plain)}"
-        whole = float(median(found.whole[None])[0])
-        if whole < 0.985 or float(median(found.plain[None])[0]) > whole + 0.005:
+        whole = middle(found.whole)
+        if whole < 0.985 or middle(found.plain) > whole + 0.005:
             said += f"; before pruning {short(whole)}, worst {worst(found.whole)}"
         memory, work = short(found.memory), short(found.operations)
         costs = f"memory and FLOPs fall to {memory}" if memory == work else f"memory falls to {memory}, FLOPs to {work}"
@@ -178,10 +145,10 @@ class PruningLab(Lab):
 
     @staticmethod
     def _failure(record: Frame, view: View, trial: int, name: str) -> str:
-        """Why it failed in the trial on show, where that can be told."""
+        """Returns why pruning failed in the trial on show, where it is known."""
         said, half, gone = "", record.run.model.experts // 2, []
         for side, experts in record.lost(view, trial):
-            numbers = " and ".join(str(one + 1) for one in experts)
+            numbers = " and ".join(str(expert + 1) for expert in experts)
             who = f"expert {numbers}, which alone carries" if len(experts) == 1 else f"experts {numbers}, which carry"
             gone.append(f"{who} {('o₁', 'o₂')[side]}")
         if gone:

@@ -1,4 +1,4 @@
-"""The pruning Lab's picture: whose routers grew, what pruning does to the accuracy, and what is left."""
+"""The pruning Lab's picture: the routers that grew, the accuracy after pruning, and what is left."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from moe_lab_widgets.pruning.panels.bars import Bars
 from moe_lab_widgets.pruning.panels.blocks import Blocks
 from moe_lab_widgets.pruning.panels.curves import Curves
 from moe_lab_widgets.pruning.record import Frame, View
-from moe_lab_widgets.pruning.settings import LOOKS, longest_change, run_of
+from moe_lab_widgets.pruning.settings import longest_change, run_of
 
 
 class PruningPicture(Scene):
     """See the module's text.
 
     Attributes:
-      view: how the run is looked at.
+      view: the values of the view-only knobs.
     """
 
-    def __init__(self, values: dict[str, Any], scale: float = 1.0) -> None:
+    view: View
+
+    def __init__(self, scale: float = 1.0) -> None:
         super().__init__(scale)
         self.bars, self.curves, self.blocks = Bars(self), Curves(self), Blocks(self)
-        self.view = View(**{name: values[name] for name in LOOKS})
 
-    def look(self, values: dict[str, Any]) -> None:
+    def set_view(self, values: dict[str, Any]) -> None:
         self.view = View(**values)
 
     def begin(self, values: dict[str, Any]) -> None:
@@ -41,7 +42,7 @@ class PruningPicture(Scene):
         self.blocks.update(record, view)
 
     def pin(self, records: Sequence[Frame]) -> None:
-        self.curves.keep(records)
+        self.curves.keep()
 
     def unpin(self) -> None:
         self.curves.unpin()

@@ -1,10 +1,11 @@
-"""What one frame of the pruning Lab shows: a layer in training, then what pruning and fine-tuning make of it."""
+"""One record of the pruning Lab: a layer in training, then the effects of pruning and fine-tuning it."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,10 @@ from moe_lab.pruning.training import Training
 from moe_lab.training import Snapshot
 from moe_lab_widgets.pruning.settings import CHUNK, OFFERED, record_every
 
-LOOKS_AT_TEST = 11
-"""How often in a training the accuracy is measured."""
+EVALUATIONS = 11
+"""How often the accuracy is measured during a training."""
 CARRIES = 0.5
-"""The proficiency from which an expert is said to carry its class's pattern."""
+"""The proficiency from which an expert carries its class's pattern."""
 
 
 @dataclass(frozen=True)
@@ -61,30 +62,30 @@ class Frame:
         return 1.5 * float(np.log(self.run.model.top))
 
     def trial(self, shown: int) -> int:
-        """The place of the trial on show, which is the last one where there are fewer."""
+        """Returns the index of the trial on show, the last one where there are fewer."""
         return min(shown, self.run.trials) - 1
 
     def changes(self, trial: int) -> NDArray[np.float64]:
-        """(expert,) Delta."""
+        """Returns (expert,) Delta."""
         if self.shot is None:
             return np.zeros(self.run.model.experts)
         return np.asarray(self.shot["norm_change"][trial])
 
     def carriers(self, trial: int) -> NDArray[np.bool_]:
-        """(expert,) who carries its class's pattern: at the end of training it keeps most of its occurrences."""
+        """Returns (expert,) which experts keep most occurrences of their class's pattern after training."""
         if self.pruned is None or self.shot is None:
             return np.zeros(self.run.model.experts, dtype=bool)
         return np.asarray(np.nan_to_num(self.shot["proficiency"][trial]) >= CARRIES)
 
     def kept(self, view: View, trial: int) -> NDArray[np.bool_] | None:
-        """(expert,) who stays; None while nothing is pruned, or when the criterion is undefined."""
+        """Returns (expert,) which experts stay; None while nothing is pruned, or when the criterion is undefined."""
         if self.pruned is None or view.criterion not in self.pruned.kept:
             return None
         chosen = self.pruned.kept[view.criterion][view.count(self.pruned.half), trial]
         return np.asarray(chosen.numpy())
 
     def lost(self, view: View, trial: int) -> list[tuple[int, NDArray[np.int64]]]:
-        """The classes whose every carrier is pruned, 0 for + and 1 for -, each with the carriers' numbers from 0."""
+        """Returns the classes whose every carrier is pruned, 0 for + and 1 for -, with the carriers' numbers from 0."""
         kept, carriers = self.kept(view, trial), self.carriers(trial)
         if kept is None:
             return []
@@ -97,7 +98,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is left at the present rho, by the present criterion.
+    """What is left at one rho, by one criterion.
 
     Attributes:
       left: experts that stay.
@@ -105,7 +106,7 @@ class Outcome:
       plain: (trial,) accuracy after pruning.
       steps: of fine-tuning what is left; 0 when none is on show.
       tuned: (trial,) accuracy after them; `plain` when there are none.
-      chance: (trial,) accuracy when the experts that go are drawn by lot, fine-tuned as the others where that is known.
+      chance: (trial,) accuracy when experts are pruned at random, fine-tuned as the others where that is known.
       memory, operations: shares of the unpruned layer's.
     """
 
@@ -120,7 +121,7 @@ class Outcome:
 
 
 def outcome(record: Frame, view: View) -> Outcome | None:
-    """What comes out; None while nothing is pruned, or when the criterion is undefined."""
+    """Returns what is left; None while nothing is pruned, or when the criterion is undefined."""
     pruned = record.pruned
     if pruned is None or view.criterion not in pruned.kept:
         return None
@@ -145,11 +146,16 @@ def outcome(record: Frame, view: View) -> Outcome | None:
     )
 
 
+def view_of(values: Mapping[str, Any]) -> View:
+    """Returns the view that the values of all knobs describe."""
+    return View(**{field.name: values[field.name] for field in dataclasses.fields(View)})
+
+
 def live(run: Run, view: Callable[[], View]) -> Iterator[Frame]:
-    """A training, record by record, and what is made of it afterwards.
+    """Yields a training, record by record, and its pruning and fine-tuning afterwards.
 
     Args:
-      view: what is looked at just now; asked for again before each piece of fine-tuning.
+      view: returns the present view; called again before each piece of fine-tuning.
     """
     if isinstance(run.start, BranchStart):
         yield Frame(run, 0)  # what follows takes a moment
@@ -157,7 +163,7 @@ def live(run: Run, view: Callable[[], View]) -> Iterator[Frame]:
     training = Training(run.replace(measure="last", record_every=every))
     before = np.linalg.norm(training.before.own_routers.numpy(), axis=2)
     test = run.task.sample(run.test_samples, trials=run.trial_numbers, seed=run.seed, split="test")
-    between, due, accuracy = run.steps / (LOOKS_AT_TEST - 1), 0.0, np.full(run.trials, np.nan)
+    between, due, accuracy = run.steps / (EVALUATIONS - 1), 0.0, np.full(run.trials, np.nan)
     shot: Snapshot | None = None
     for shot in training.snapshots():
         values = dict(shot.values)
@@ -182,7 +188,7 @@ def live(run: Run, view: Callable[[], View]) -> Iterator[Frame]:
 
 
 def further(record: Frame, view: Callable[[], View]) -> Iterator[Frame]:
-    """The records of fine-tuning what the view still lacks."""
+    """Yields the records of the fine-tuning that the view still needs."""
     pruned = record.pruned
     if pruned is not None:
         for _ in pruned.work(view):

@@ -1,25 +1,22 @@
-"""What the pruning Lab offers: its knobs, the run that their values mean, and its code. Live settings are all here."""
+"""The knobs of the pruning Lab, the run that their values describe, and its code."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from moe_lab.config import Knob, require
+from moe_lab.config import Config, require
 from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, Weights
 from moe_lab.pruning.criteria import CRITERIA, Criterion, Scores, Statistics, router_norm_change
-from moe_lab_widgets.engine.lab import given, pick
+from moe_lab_widgets.engine.knobs import LabKnob, given, offer
 
-LOOKS = ("rho", "criterion", "fine_tune", "tuning_steps", "shown")
-"""Knobs that change nothing of the training."""
 TEST_SAMPLES = 200
 RECORDS = 55
-"""About how many records a training has: 4 seconds at 15 records a second."""
+"""Approximate number of records of a training: 4 seconds at 15 records per second."""
 SLOWEST_RECORD = 0.05
-"""Seconds: where steps are dear, fewer of them make a record, so that a slider is answered soon."""
+"""Seconds. Expensive steps are grouped into smaller records, so that a slider is answered soon."""
 CHUNK = 10
-"""Steps of fine-tuning a pruned layer from one record to the next."""
+"""Steps of fine-tuning a pruned layer per record."""
 
 PLANTED, RANDOM, BRANCHES = "planted", "random", "pre-trained"
 EXPERTS_CHOOSE, TOKENS_CHOOSE = "expert-choice", "token-choice"
@@ -39,7 +36,7 @@ _TOKENS_CHOOSE: dict[str, dict[str, Any]] = {
 
 
 def recipe(start: str, routing: str) -> dict[str, Any]:
-    """Values with which a start and a routing work: the defaults of these knobs there."""
+    """Returns the defaults of the knobs that depend on the checkpoint and the routing."""
     return _RECIPES[start] | (_TOKENS_CHOOSE[start] if routing == TOKENS_CHOOSE else {})
 
 
@@ -47,7 +44,7 @@ def recipe(start: str, routing: str) -> dict[str, Any]:
 
 
 def reversed_norm_change(before: Weights, after: Weights, statistics: Statistics) -> Scores:
-    """The paper's criterion turned round: prunes those whose routers grew the most."""
+    """The paper's criterion reversed: prunes the experts whose routers grew the most."""
     return -router_norm_change(before, after, statistics)
 
 
@@ -74,100 +71,97 @@ SCORES = {
     "router-difference-norm": "norm of the router's difference",
     REVERSED: "−Δ, the change of the norm reversed",
 }
-"""What each criterion measures."""
+"""The measure of each criterion."""
 
 # --- knobs ----------------------------------------------------------------------------------------------------------
 
+
+def _from_recipe(config: type[Config], name: str, **changes: Any) -> LabKnob:
+    """A knob whose default depends on the checkpoint and the routing."""
+    return offer(
+        config,
+        name,
+        default=_RECIPES[PLANTED][name],
+        follows=lambda values: recipe(values["start"], values["routing"])[name],
+        **changes,
+    )
+
+
+def _planted(values: Mapping[str, Any]) -> bool:
+    return bool(values["start"] == PLANTED)
+
+
 # Short words, so that three sliders stand side by side, and ranges in which a run stays live.
-_WORDS = {
-    "experts": "experts",
-    "top": "picked by each",
-    "routing": "who chooses",
-    "loss": "gradient of",
-    "steps": "training steps",
-    "router_learning_rate": "routers' rate",
-    "patterns": "patterns",
-    "tokens": "tokens",
-    "important": "important each",
-    "others_norm": "others' router norm",
-    "others_neurons": "others' neurons",
-    "trials": "trials",
-}
-_SYMBOLS = {"eta_r": "η_r"}
-_RANGES = {
-    "experts": (4, 24, 2),
-    "top": (1, 12, 1),
-    "router_learning_rate": (0.005, 0.1, 0.005),
-    "patterns": (100, 300, 20),
-    "steps": (10, 300, 10),
-    "trials": (1, 10, 1),
-}
-
-
-def _offer(*knobs: Knob) -> dict[str, Knob]:
-    return {
-        knob.name: dataclasses.replace(
-            knob,
-            symbol=_SYMBOLS.get(knob.symbol, knob.symbol),
-            meaning=_WORDS[knob.name],
-            slider=_RANGES.get(knob.name, knob.slider),
-        )
-        for knob in knobs
-    }
-
-
-_KNOBS = {
-    **_offer(
-        *pick(TokenMoE, "experts", "top", "routing", "loss", "router_learning_rate"),
-        *pick(TokenTask, "patterns", "tokens"),
-        *pick(PlantedStart, "important", "others_norm", "others_neurons"),
-        *pick(Run, "steps", "trials"),
+KNOBS = (
+    LabKnob(
+        name="rho",
+        symbol="ρ",
+        meaning="share pruned",
+        default=0.8,
+        low=0,
+        high=1,
+        slider=(0.0, 0.95, 0.05),
+        view_only=True,
     ),
-    "rho": Knob("rho", "ρ", "share pruned", 0.8, 0, 1, "", (0.0, 0.95, 0.05), None),
-    "criterion": Knob("criterion", "", "prune by", "router-norm-change", None, None, "", None, tuple(OFFERED)),
-    "fine_tune": Knob("fine_tune", "", "fine-tune the rest", False, None, None, "", None, None),
-    "tuning_steps": Knob("tuning_steps", "T'", "steps of that", 60, 0, None, "", (10, 200, CHUNK), None),
-    "shown": Knob("shown", "", "trial on show", 1, 1, None, "", (1, 10, 1), None),
-    "start": Knob("start", "", "checkpoint", PLANTED, None, None, "", None, (PLANTED, RANDOM, BRANCHES)),
-}
-_ORDER = (
-    *("rho", "criterion", "fine_tune", "steps", "routing", "tuning_steps", "router_learning_rate", "start", "loss"),
-    *("top", "experts", "shown", "others_norm", "important", "others_neurons", "tokens", "patterns", "trials"),
+    LabKnob(name="criterion", meaning="prune by", default="router-norm-change", choices=tuple(OFFERED), view_only=True),
+    LabKnob(name="fine_tune", meaning="fine-tune the rest", default=False, view_only=True),
+    _from_recipe(Run, "steps", meaning="training steps", slider=(10, 300, 10)),
+    offer(TokenMoE, "routing", meaning="who chooses"),
+    LabKnob(
+        name="tuning_steps",
+        symbol="T'",
+        meaning="steps of that",
+        default=60,
+        low=0,
+        slider=(10, 200, CHUNK),
+        view_only=True,
+    ),
+    _from_recipe(TokenMoE, "router_learning_rate", symbol="η_r", meaning="routers' rate", slider=(0.005, 0.1, 0.005)),
+    LabKnob(name="start", meaning="checkpoint", default=PLANTED, choices=(PLANTED, RANDOM, BRANCHES)),
+    offer(TokenMoE, "loss", meaning="gradient of"),
+    _from_recipe(TokenMoE, "top", meaning="picked by each", slider=(1, 12, 1)),
+    offer(TokenMoE, "experts", meaning="experts", slider=(4, 24, 2)),
+    LabKnob(
+        name="shown", meaning="trial on show", default=1, low=1, slider=(1, 10, 1), at_most="trials", view_only=True
+    ),
+    offer(PlantedStart, "others_norm", meaning="others' router norm", enabled_when=_planted),
+    offer(PlantedStart, "important", meaning="important each", enabled_when=_planted),
+    _from_recipe(PlantedStart, "others_neurons", meaning="others' neurons", enabled_when=_planted),
+    offer(TokenTask, "tokens", meaning="tokens"),
+    offer(TokenTask, "patterns", meaning="patterns", slider=(100, 300, 20)),
+    offer(Run, "trials", meaning="trials", slider=(1, 10, 1)),
 )
-KNOBS = tuple(_KNOBS[name] for name in _ORDER)
 
 # --- the run --------------------------------------------------------------------------------------------------------
 
 
 def start_of(values: Mapping[str, Any]) -> PlantedStart | RandomStart | BranchStart:
-    """The checkpoint that the values mean."""
+    """Returns the checkpoint that the values describe."""
     if values["start"] == PLANTED:
         return given(PlantedStart, values)
     return RandomStart() if values["start"] == RANDOM else LIVE_BRANCHES
 
 
+def settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of the run besides model, task and start.
+
+    The device is the CPU, which finishes a run this small before a GPU has started.
+    """
+    own = {"batch": BATCHES[values["start"]], "test_samples": TEST_SAMPLES, "device": "cpu"}
+    return {**{name: values[name] for name in ("steps", "trials", "seed")}, **own}
+
+
 def run_of(values: Mapping[str, Any]) -> Run:
-    """The run that the values mean, checked. On the CPU: a run this small has ended there before a GPU has started.
+    """Returns the run that the values describe, checked.
 
     Raises:
       ConfigError: a value or a combination breaks a rule.
-      ValueError: rho, the fine-tuning steps or the trial on show are out of bounds.
     """
-    run = Run(
-        model=given(TokenMoE, values),
-        task=given(TokenTask, values),
-        start=start_of(values),
-        batch=BATCHES[values["start"]],
-        test_samples=TEST_SAMPLES,
-        device="cpu",
-        **{name: values[name] for name in ("steps", "trials", "seed")},
-    )
-    check_looks(values)
-    return run
+    return Run(model=given(TokenMoE, values), task=given(TokenTask, values), start=start_of(values), **settings(values))
 
 
-def check_looks(values: Mapping[str, Any]) -> None:
-    """Refuses looks that a run cannot offer.
+def check_view(values: Mapping[str, Any]) -> None:
+    """Checks the view-only knobs.
 
     Raises:
       ValueError: rho, the fine-tuning steps or the trial on show are out of bounds.
@@ -180,7 +174,7 @@ def check_looks(values: Mapping[str, Any]) -> None:
 
 
 def record_every(run: Run) -> int:
-    """Steps from one record to the next: `RECORDS` in all, but none that takes long. Depends on nothing but the run."""
+    """Returns the steps per record: `RECORDS` in all, but none that takes long. Depends on the run alone."""
     model, task = run.model, run.task
     if model.routing == EXPERTS_CHOOSE:
         numbers = run.trials * model.experts * run.batch * model.width(task.tokens, task.patterns)
@@ -191,7 +185,7 @@ def record_every(run: Run) -> int:
 
 
 def longest_change(run: Run) -> float:
-    """Where the axis of Delta ends: the same for all runs but very long ones."""
+    """Returns where the axis of Delta ends: the same for all runs but very long ones."""
     return 5.5 if run.steps * run.model.router_learning_rate <= 10 else 8.0
 
 
@@ -199,7 +193,7 @@ def longest_change(run: Run) -> float:
 
 
 def code(values: Mapping[str, Any]) -> str:
-    """Python that runs as it is pasted: the training, the pruning, and the accuracies on show."""
+    """Returns Python that runs as it is pasted: the training, the pruning, and the accuracies on show."""
     run = run_of(values)
     kind = type(run.start).__name__
     kinds = [] if run.start == PlantedStart() else [kind]

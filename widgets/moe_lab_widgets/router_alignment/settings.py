@@ -1,81 +1,81 @@
-"""What the router-alignment Lab offers: its knobs, and the runs that their values mean."""
+"""The knobs of the router-alignment Lab, and the runs that their values describe."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from moe_lab.config import Knob
+from moe_lab.config import Config
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, Samples
 from moe_lab.patch_routing.data import Split
-from moe_lab_widgets.engine.lab import given, pick
+from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer
 
 DIGITS, SYNTHETIC = "digits", "synthetic"
 OWN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     DIGITS: {"patches_per_expert": 4, "samples": 100, "steps": 100, "noise": 0.0},
     SYNTHETIC: {"patches_per_expert": 6, "samples": 200, "steps": 200, "noise": 0.3},
 }
-"""Where the two kinds of patches are at home; changing from one to the other moves what still stands at these."""
-ONLY_SYNTHETIC = ("distractors", "gap", "delta_d", "delta_r")
-"""Knobs that digits do not have."""
+"""Defaults that depend on the source of the patches."""
 TEST_SAMPLES = 200
 RECORDS = 100
-"""About how many records a whole run has: 5 seconds at 20 records a second."""
+"""Approximate number of records of a run: 5 seconds at 20 records per second."""
+
+
+def _own(config: type[Config], name: str, **changes: Any) -> LabKnob:
+    """A knob whose default depends on the source of the patches."""
+    return offer(
+        config,
+        name,
+        default=OWN_DEFAULTS[DIGITS][name],
+        follows=lambda values: OWN_DEFAULTS[values["source"]][name],
+        **changes,
+    )
+
+
+def _synthetic(values: Mapping[str, Any]) -> bool:
+    return bool(values["source"] == SYNTHETIC)
+
 
 # Short words, so that three sliders stand side by side.
-_WORDS = {
-    "patches_per_expert": "patches each keeps",
-    "patches": "patches of a sample",
-    "neurons": "neurons of all",
-    "distractors": "distractors",
-    "gap": "lean of distractors",
-    "delta_d": "overlap of o₁, o₂",
-    "delta_r": "of o and others",
-    "noise": "relative to a patch",
-    "trials": "trials",
-}
-
-
-def _short(knob: Knob) -> Knob:
-    symbol = knob.symbol.replace("delta", "δ")
-    return dataclasses.replace(knob, meaning=_WORDS.get(knob.name, knob.meaning), symbol=symbol)
-
-
 KNOBS = (
-    Knob("source", "", "patches are", DIGITS, None, None, "", None, (DIGITS, SYNTHETIC)),
-    *(_short(knob) for knob in pick(JointMoE, "patches_per_expert", "experts", patches_per_expert=4, experts=4)),
-    *(_short(knob) for knob in pick(PatternTask, "patches")),
-    *(_short(knob) for knob in pick(Run, "samples", samples=100)),
-    *(_short(knob) for knob in pick(PatternTask, "noise", noise=0.0)),
-    *(_short(knob) for knob in pick(JointMoE, "neurons")),
-    *(_short(knob) for knob in pick(Run, "trials", trials=8)),
-    Knob("steps", "S", "SGD steps at most", 100, 1, None, "", (20, 1000, 20), None),
-    *(_short(knob) for knob in pick(PatternTask, "distractors", "gap", "delta_d", "delta_r")),
+    LabKnob(name="source", meaning="patches are", default=DIGITS, choices=(DIGITS, SYNTHETIC)),
+    _own(JointMoE, "patches_per_expert", meaning="patches each keeps"),
+    offer(JointMoE, "experts", default=4),
+    offer(PatternTask, "patches", meaning="patches of a sample"),
+    _own(Run, "samples"),
+    _own(PatternTask, "noise", meaning="relative to a patch"),
+    offer(JointMoE, "neurons", meaning="neurons of all"),
+    offer(Run, "trials", meaning="trials", default=8),
+    LabKnob(
+        name="steps",
+        symbol="S",
+        meaning="SGD steps at most",
+        default=OWN_DEFAULTS[DIGITS]["steps"],
+        follows=lambda values: OWN_DEFAULTS[values["source"]]["steps"],
+        low=1,
+        slider=(20, 1000, 20),
+    ),
+    offer(PatternTask, "distractors", meaning="distractors", enabled_when=_synthetic),
+    offer(PatternTask, "gap", meaning="lean of distractors", enabled_when=_synthetic),
+    offer(PatternTask, "delta_d", symbol="δ_d", meaning="overlap of o₁, o₂", enabled_when=_synthetic),
+    offer(PatternTask, "delta_r", symbol="δ_r", meaning="of o and others", enabled_when=_synthetic),
 )
 
 
-def changed_source(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What moves along when the patches become `values["source"]`: knobs that still stand at the other's defaults."""
-    here = values["source"]
-    there = OWN_DEFAULTS[SYNTHETIC if here == DIGITS else DIGITS]
-    return {name: own for name, own in OWN_DEFAULTS[here].items() if values[name] == there[name]}
-
-
 def task_of(values: Mapping[str, Any]) -> PatternTask | DigitTask:
-    """The task that the values mean."""
+    """Returns the task that the values describe."""
     return (
         given(DigitTask, {**values, "source": "digits"}) if values["source"] == DIGITS else given(PatternTask, values)
     )
 
 
 def models(values: Mapping[str, Any]) -> tuple[JointMoE, CNN]:
-    """The pMoE, and the CNN with as many neurons."""
+    """Returns the pMoE, and the CNN with as many neurons."""
     return given(JointMoE, values), given(CNN, values)
 
 
 def runs(values: Mapping[str, Any]) -> list[Run]:
-    """The two runs that the values mean, checked.
+    """Returns the two runs that the values describe, checked.
 
     Raises:
       ConfigError: a value or a combination breaks a rule.
@@ -85,9 +85,9 @@ def runs(values: Mapping[str, Any]) -> list[Run]:
 
 
 def settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What `train` needs besides model and task; the same for both models.
+    """Returns the settings of `train` besides model and task, the same for both models.
 
-    The device is the CPU: it has finished a run this small before a GPU has started.
+    The device is the CPU, which finishes a run this small before a GPU has started.
     """
     _, epochs, epoch = _epochs(values)
     return {
@@ -102,29 +102,28 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def total_steps(values: Mapping[str, Any]) -> int:
-    """The most steps that a run can take: whole passes over the data, at least `steps`."""
+    """Returns the most steps that a run can take: whole passes over the data, at least `steps`."""
     return _epochs(values)[0]
 
 
 def _epochs(values: Mapping[str, Any]) -> tuple[int, int, int]:
-    """(total steps, passes over the data, steps of a pass)"""
+    """Returns (total steps, passes over the data, steps per pass)."""
     epoch = -(-max(values["samples"], 1) // CNN().batch_size)
     epochs = max(1, -(-values["steps"] // epoch))
     return epochs * epoch, epochs, epoch
 
 
 def code(values: Mapping[str, Any]) -> str:
-    """Python that runs as it is pasted and gives the numbers of the Lab."""
+    """Returns Python that runs as it is pasted and computes the numbers of the Lab."""
     model, cnn = models(values)
     task = task_of(values)
-    given_settings = ", ".join(f"{name}={value!r}" for name, value in settings(values).items())
     return "\n".join(
         (
             f"from moe_lab.patch_routing import CNN, JointMoE, {type(task).__name__}, train",
             "from moe_lab.training import final",
             "",
             f"task = {task.code()}",
-            f"settings = dict({given_settings})",
+            f"settings = dict({arguments(settings(values))})",
             f"pmoe = final(train({model.code()}, task, **settings))",
             f"cnn = final(train({cnn.code()}, task, **settings))",
             'print("pMoE", pmoe["test_accuracy"], "coverage", pmoe["coverage"])',
@@ -133,17 +132,17 @@ def code(values: Mapping[str, Any]) -> str:
     )
 
 
-class Drawn:
-    """The samples of one Lab, kept while the sliders mean the same ones.
+class SampleCache:
+    """The latest samples of one Lab.
 
-    Both models train on them, l, k and m leave them as they are, and N leaves the test samples.
+    Both models train on them; l, k and m do not change them, and N does not change the test samples.
     """
 
     def __init__(self) -> None:
         self._kept: dict[Split, tuple[Any, Samples]] = {}
 
     def get(self, run: Run) -> tuple[Samples, Samples]:
-        """The training and test samples of a run."""
+        """Returns the training and test samples of a run."""
         return self._part(run, "train", run.samples), self._part(run, "test", run.test_samples)
 
     def _part(self, run: Run, split: Split, count: int) -> Samples:

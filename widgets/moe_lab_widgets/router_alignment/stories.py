@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moe_lab_widgets.engine.lab import Story
+from moe_lab_widgets.engine.definition import Story
 from moe_lab_widgets.router_alignment.settings import OWN_DEFAULTS, SYNTHETIC
 
 

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from moe_lab_widgets.drawing.scene import Scene
-from moe_lab_widgets.specialization.panels.curves import Accuracy, Entropy
+from moe_lab_widgets.specialization.panels.accuracy import Accuracy
 from moe_lab_widgets.specialization.panels.dispatch import Tables
+from moe_lab_widgets.specialization.panels.entropy import Entropy
 from moe_lab_widgets.specialization.record import Frame
 from moe_lab_widgets.specialization.settings import lowest_accuracy, models
 
 
 class SpecializationPicture(Scene):
-    """See the module's text. `shown` is the trial whose tables are on show, counted from 0."""
+    """See the module's text. `shown` is the trial whose tables are drawn, counted from 0."""
 
     shown = 0
 
@@ -35,8 +36,8 @@ class SpecializationPicture(Scene):
         self.accuracy.update(record)
 
     def pin(self, records: Sequence[Frame]) -> None:
-        self.entropy.keep(records[-1], "dispatch_entropy")
-        self.accuracy.keep(records[-1], "test_accuracy")
+        self.entropy.keep(records[-1])
+        self.accuracy.keep(records[-1])
 
     def unpin(self) -> None:
         self.entropy.unpin()

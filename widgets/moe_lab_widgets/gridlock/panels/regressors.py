@@ -1,4 +1,4 @@
-"""The first panel of the gridlock Lab's picture: what each method has found, against the truth."""
+"""The first panel of the gridlock Lab's picture: the estimates of each method against the truth."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 
 from moe_lab import theme
 from moe_lab.recovery.gridlock.grid_points import FOUND
-from moe_lab_widgets.drawing.cells import Grid, key, stamp, write
+from moe_lab_widgets.drawing.error_curves import FOUND_COLOUR
 from moe_lab_widgets.drawing.picture import Strip
 from moe_lab_widgets.drawing.scene import Panel, Scene
+from moe_lab_widgets.drawing.tables import Grid, key, stamp, write
 from moe_lab_widgets.gridlock.record import METHODS, Frame
 
 NAMES = {"spectral": "spectral + EM", "joint": "joint EM"}
 COLOURS = {"spectral": theme.INK, "joint": theme.REFERENCE}
-TEAL = "#0B5F5A"
-"""Of what is found: the dark of the ramp."""
 SUBSCRIPTS = "₁₂₃₄₅₆₇₈₉"
 LEAST_WORDS = 34
 """Pixels of a cell from which its number is written into it."""
@@ -32,8 +31,8 @@ class Side:
     Attributes:
       table, gates, numbers: the matrix, the row of gates, and the numbers at the ends of rows.
       ticks, crosses: marks at the ends of rows.
-      said: the line under the method's name.
-      ends: what is written at the ends of rows, the gates' last.
+      state: the line under the method's name.
+      ends: the words at the ends of rows, the gates' last.
     """
 
     table: Strip
@@ -41,7 +40,7 @@ class Side:
     numbers: Strip
     ticks: Line2D
     crosses: Line2D
-    said: Line2D
+    state: Line2D
     ends: list[str] = field(default_factory=list)
 
 
@@ -61,13 +60,13 @@ class Matrices(Panel):
         self.sides: dict[str, Side] = {}
         for method, left in self.LEFTS.items():
             strips = [scene.live(Strip(x, self.TOP)) for x in (left, left, left)]
-            marks = [self.live_marks(sign, 11, colour) for sign, colour in (("✓", TEAL), ("✗", theme.FAILURE))]
-            said = self.live_marks("·", 1, COLOURS[method])
-            self.sides[method] = Side(strips[0], strips[1], strips[2], marks[0], marks[1], said)
+            marks = [self.live_marks(sign, 11, colour) for sign, colour in (("✓", FOUND_COLOUR), ("✗", theme.FAILURE))]
+            state = self.live_marks("·", 1, COLOURS[method])
+            self.sides[method] = Side(strips[0], strips[1], strips[2], marks[0], marks[1], state)
         self._grid, self._row, self._k = Grid(1, 1, 1, 1), Grid(1, 1, 1, 1), 1
 
     def set(self, experts: int, trials: int, shown: int) -> None:
-        """Rows, columns, names and the key."""
+        """Draws rows, columns, names and the key."""
         if not self.renew(experts, trials, shown):
             return
         self._k, scale = experts, self.scene.scale
@@ -91,7 +90,7 @@ class Matrices(Panel):
         swatch = Strip(left, 392)
         swatch.set_pixels(key(Grid(1, 6, 18, 34, scale), 1.0, theme.SMALL_SIZE))
         self.scene.figure.add_artist(swatch)
-        self.prop(swatch)
+        self.fix(swatch)
         self.write(left + 212, 401, "|cos|; dark diagonal: recovered")
         self.write(left, 427, f"estimates are matched to the true ones; ✓ from |cos| = {FOUND:g} on, ✗ below")
 
@@ -106,19 +105,19 @@ class Matrices(Panel):
         side.table.set_pixels(framed(grid, grid.table(cosines, _words(cosines, wide), theme.SMALL_SIZE)))
         side.gates.set_pixels(self._row.table(gates[None], _words(gates[None], wide), theme.SMALL_SIZE))
         worst = float(gates.min())
-        sought = np.append(cosines.any(1), gates.any())  # what is 0 has not been looked for yet
+        sought = np.append(cosines.any(1), gates.any())  # estimates not sought yet are 0
         ends = zip((*np.diagonal(cosines), worst), sought, strict=True)
-        side.ends = [_number(one) if known else "–" for one, known in ends]
+        side.ends = [_number(cosine) if known else "–" for cosine, known in ends]
         heights = [*((row + 0.5) * grid.high for row in range(k)), side.gates.top - self.TOP + self._row.high / 2]
         side.numbers.set_pixels(self._ends(side.ends, heights))
         good = np.append(record.found(method)[shown], worst >= FOUND)
         places = [theme.spot(self.scene.figure, left + grid.wide * k + 11, self.TOP + high) for high in heights]
         for marks, which in ((side.ticks, good), (side.crosses, sought & ~good)):
-            chosen = [place for place, one in zip(places, which, strict=True) if one]
+            chosen = [place for place, marked in zip(places, which, strict=True) if marked]
             marks.set_data([x for x, _ in chosen], [y for _, y in chosen])
-        self.say(side.said, 0, told(record, method, shown), size=theme.SMALL_SIZE)
+        self.say(side.state, 0, progress_of(record, method, shown), size=theme.SMALL_SIZE)
         x, y = theme.spot(self.scene.figure, left, 92)
-        side.said.set_data([x], [y])
+        side.state.set_data([x], [y])
 
     def _ends(self, words: list[str], heights: list[float]) -> NDArray[np.uint8]:
         scale = self.scene.scale
@@ -130,20 +129,20 @@ class Matrices(Panel):
         return pixels
 
 
-def told(record: Frame, method: str, shown: int) -> str:
-    """Where a method is, in a few words."""
+def progress_of(record: Frame, method: str, shown: int) -> str:
+    """Returns how far a method is, in a few words."""
     shot, count = record.of(method), int(record.found(method)[shown].sum())
     k = record.spectral["cosines"].shape[1]
     if shot is None:
         return "waits for its samples"
     if method == "spectral" and record.seeking:
-        return f"power iteration {shot.step} of {record.past.power}: {count} of {k}"
-    step = shot.step - (record.past.power if method == "spectral" else 0)
+        return f"power iteration {shot.step} of {record.power}: {count} of {k}"
+    step = shot.step - (record.power if method == "spectral" else 0)
     return f"EM iteration {step}: {count} of {k} found"
 
 
 def framed(grid: Grid, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The cells of the diagonal with a thin edge, so that a match is seen where it is pale."""
+    """Frames the cells of the diagonal, so that a match can be seen where it is pale."""
     for row in range(grid.rows):
         top, bottom, left, right = grid.edges(row, row)
         edge, thick = theme.rgba(theme.INK), max(round(grid.scale), 1)
@@ -153,10 +152,10 @@ def framed(grid: Grid, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _number(cosine: float) -> str:
-    """Two digits; what is not found is not rounded up to what would be."""
+    """Returns two digits, never rounded up across `FOUND`."""
     rounded = round(float(cosine), 2)
     return f"{rounded - 0.01 if cosine < FOUND <= rounded else rounded:.2f}"
 
 
 def _words(values: NDArray[np.float64], shown: bool) -> list[list[str]]:
-    return [[_number(one) if shown else "" for one in row] for row in values]
+    return [[_number(cosine) if shown else "" for cosine in row] for row in values]

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from moe_lab import theme
 from moe_lab.recovery.landscape.gru import CONVENTIONS, GRU, gap_by_sharpness
 from moe_lab.trials import stream
-from moe_lab_widgets.drawing.cells import Grid
+from moe_lab_widgets.drawing.error_curves import log_places
 from moe_lab_widgets.drawing.picture import Strip
 from moe_lab_widgets.drawing.scene import Panel, Scene
+from moe_lab_widgets.drawing.tables import Grid
+from moe_lab_widgets.landscape.panels.errors import TICKS
 from moe_lab_widgets.landscape.settings import BETAS, CELLS, GRU_SAMPLES, INPUTS, UNITS
 
 TOP, HEIGHT = 100, 150
@@ -23,12 +25,11 @@ LOWEST, HIGHEST = 1e-5, 1.0
 EXPERTS = ("keep", "forget", "recall")
 NAMES = {"torch": ("torch:", "r ∘ (Wh)"), "paper": ("paper:", "W(r ∘ h)")}
 STYLES = {"torch": theme.MODEL, "paper": theme.OTHER}
-_TICKS = {1e-5: "10⁻⁵", 1e-4: "10⁻⁴", 1e-3: "10⁻³", 1e-2: "10⁻²", 1e-1: "10⁻¹", 1.0: "1"}
 
 
 @lru_cache(maxsize=8)
 def gaps(seed: int) -> dict[str, NDArray[np.float64]]:
-    """For each convention (cell, sharpness) the median over samples of the largest gap among a cell's units."""
+    """Returns for each convention (cell, sharpness) the median over samples of the largest gap among a cell's units."""
     return {
         name: np.stack([
             np.median(gap_by_sharpness(GRU.random(UNITS, INPUTS, seed=seed + cell, convention=name), BETAS, GRU_SAMPLES,
@@ -41,7 +42,7 @@ def gaps(seed: int) -> dict[str, NDArray[np.float64]]:
 
 @lru_cache(maxsize=32)
 def weights(seed: int, sharpness: float) -> NDArray[np.float64]:
-    """(expert, unit) how much each of eq. 5's experts counts in the first cell, for one input and state."""
+    """Returns (expert, unit) the weights of eq. 5's experts in the first cell, for one input and state."""
     cell = GRU.random(UNITS, INPUTS, seed=seed).replace(sharpness=sharpness)
     x = torch.as_tensor(stream(seed, 0, "gru/x").standard_normal((1, INPUTS)))
     h = torch.as_tensor(stream(seed, 0, "gru/h").uniform(-1, 1, (1, UNITS)))
@@ -49,14 +50,12 @@ def weights(seed: int, sharpness: float) -> NDArray[np.float64]:
 
 
 def height_of(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Places on the gap's axis, from 0 to 1; what lies outside lies at its edge."""
-    with np.errstate(divide="ignore"):
-        places = np.log(np.asarray(values, dtype=float) / LOWEST) / np.log(HIGHEST / LOWEST)
-    return np.asarray(np.clip(places, 0, 1))
+    """Returns places on the gap's axis, from 0 to 1, clipped at its ends."""
+    return log_places(values, LOWEST, HIGHEST)
 
 
 class Gates(Panel):
-    """How far a GRU cell is from a mixture at each sharpness of its gates, and what the mixture's weights are there."""
+    """The gap between a GRU cell and a mixture at each sharpness of its gates, and the mixture's weights."""
 
     LEFT, WIDTH = 892, 132
     CELL = 20
@@ -65,13 +64,13 @@ class Gates(Panel):
         super().__init__(scene, (836, 1100))
         theme.header(scene.figure, 842, 3, "A GRU cell is a mixture")
         self.axes = axes = theme.axes(scene.figure, self.LEFT, TOP, self.WIDTH, HEIGHT, xlim=(0, 1), ylim=(0, 1))
-        axes.set_yticks(height_of(np.array(list(_TICKS)[::2])).tolist(), list(_TICKS.values())[::2])
+        axes.set_yticks(height_of(np.array(list(TICKS)[::2])).tolist(), list(TICKS.values())[::2])
         axes.set_xticks([])
         self.thick: dict[str, Any] = {}
         self.table: NDArray[np.float64] = np.zeros((3, UNITS))
 
     def set(self, seed: int, sharpness: float) -> None:
-        """Everything here stands still until a slider moves."""
+        """Draws everything; nothing here changes until a slider moves."""
         if not self.renew(seed, sharpness):
             return
         self.write(854, 50, f"|GRU − mixture|, {CELLS} random cells;")
@@ -91,7 +90,7 @@ class Gates(Panel):
             )
             (rule,) = self.axes.plot([x[at], x[at]], [0, 1], color=theme.RULE, linewidth=1, zorder=0)
             for artist in (thin, self.thick[name], mark, rule):
-                self.prop(artist)
+                self.fix(artist)
             ends.append(float(height_of(np.median(values[:, -1:], axis=0))[0]))
         places = theme.spread(ends, 0.3, 0.1, 0.9)
         for name, place in zip(reversed(CONVENTIONS), places, strict=True):
@@ -117,7 +116,7 @@ class Gates(Panel):
         strip = Strip(910, top + 8)
         strip.set_pixels(grid.table(self.table, [[""] * UNITS for _ in EXPERTS], theme.SMALL_SIZE))
         self.scene.figure.add_artist(strip)
-        self.prop(strip)
+        self.fix(strip)
         for row, name in enumerate(EXPERTS):
             height = top + 8 + self.CELL * (row + 0.5)
             self.write(904, height, name, ha="right", color=theme.INK)

@@ -1,4 +1,4 @@
-"""The first panel of the landscape Lab's picture: both losses from above, with the paths that they are descended by."""
+"""The first panel of the landscape Lab's picture: both losses from above, with the paths of the descents."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from numpy.typing import NDArray
 
 from moe_lab import theme
 from moe_lab.recovery.landscape.planes import Plane
-from moe_lab_widgets.drawing.cells import stamp, write
 from moe_lab_widgets.drawing.picture import Strip
 from moe_lab_widgets.drawing.scene import Panel, Scene
+from moe_lab_widgets.drawing.tables import stamp, write
+from moe_lab_widgets.drawing.words import two_digits
 from moe_lab_widgets.landscape.record import METHODS, Frame
 
 NAMES = {"L4": "L₄", "l2": "ℓ₂, squared error"}
 COLOURS = {"L4": theme.INK, "l2": theme.MUTED}
 LEVELS = 16
 DARKEST = 0.62
-"""Of the ramp: a path in ink must be seen everywhere."""
+"""Of the ramp, so that a path in ink can be seen everywhere."""
 EDGE = 238
 """Pixels of a map's side."""
 
 
 def shades(values: NDArray[np.float64], pixels: int) -> NDArray[np.uint8]:
-    """A loss as (pixels, pixels, 4) bands of the ramp, darker where it is larger, the second direction upwards.
+    """Returns a loss as (pixels, pixels, 4) bands of the ramp, darker where it is larger, the second direction upwards.
 
     Levels are even in the root of what the loss has beyond its least value, so that flat valleys show.
     """
@@ -56,7 +57,7 @@ class Maps(Panel):
         super().__init__(scene, (0, 552))
         theme.header(scene.figure, 14, 1, "Two losses, from the same start")
         self.axes, self.path, self.halo, self.head, self.start = {}, {}, {}, {}, {}
-        self.true, self.false, self.told, self.maps = {}, {}, {}, {}
+        self.true, self.false, self.state, self.maps = {}, {}, {}, {}
         self.words: dict[str, str] = {}
         self.planes: dict[str, Plane | None] = dict.fromkeys(METHODS)
         edge: dict[str, Any] = {"linestyle": "none", "markeredgecolor": theme.INK, "clip_on": False}
@@ -73,7 +74,7 @@ class Maps(Panel):
             self.start[method] = self._line(axes, marker="o", markersize=8, color=theme.PAPER, zorder=6, **edge)
             self.head[method] = self._line(axes, marker="o", markersize=9, color=theme.INK, zorder=7,
                                            **{**edge, "markeredgecolor": theme.PAPER})  # fmt: skip
-            self.told[method] = scene.live(Strip(left, self.TOP + EDGE + 30))
+            self.state[method] = scene.live(Strip(left, self.TOP + EDGE + 30))
             self.maps[method] = scene.live(Strip(left, self.TOP, zorder=1))  # under the paths
 
     def _line(self, axes: Any, **style: Any) -> Line2D:
@@ -81,7 +82,7 @@ class Maps(Panel):
         return self.scene.live(line)
 
     def set(self, experts: int, trials: int, shown: int) -> None:
-        """What stands beside the maps."""
+        """Writes the words beside the maps."""
         if not self.renew(experts, trials, shown):
             return
         self.write(
@@ -99,11 +100,11 @@ class Maps(Panel):
 
     def update(self, record: Frame, shown: int) -> None:
         for method in METHODS:
-            self._lay(method, record.past.plane(method, shown) if record.of(method) is not None else None)
+            self._lay(method, record.plane(method, shown) if record.of(method) is not None else None)
             self._update(record, method, shown)
 
     def _lay(self, method: str, plane: Plane | None) -> None:
-        """Lays a map under the path."""
+        """Draws a map under the path."""
         if plane is self.planes[method]:
             return
         self.planes[method] = plane
@@ -116,7 +117,7 @@ class Maps(Panel):
         if plane is None or shot is None:
             for lines in parts:
                 lines[method].set_data([], [])
-            self._tell(method, "waits for its samples")
+            self._write_state(method, "waits for its samples")
             return
         points = record.path(method, shown)
         seen = plane.coordinates(points)
@@ -131,10 +132,9 @@ class Maps(Panel):
             lines[method].set_data(at[:, 0] / plane.half, at[:, 1] / plane.half)
         error = float(shot["regressor_error"][shown])
         apart = f"{seen[-1, 2]:.2f}" if len(seen) else "–"
-        said = f"{error:.2g}" if np.isfinite(error) else "–"
-        self._tell(method, f"error {said}; {apart} off the plane")
+        self._write_state(method, f"error {two_digits(error)}; {apart} off the plane")
 
-    def _tell(self, method: str, words: str) -> None:
+    def _write_state(self, method: str, words: str) -> None:
         if self.words.get(method) == words:
             return
         self.words[method] = words
@@ -142,11 +142,11 @@ class Maps(Panel):
         pixels = np.zeros((round(20 * scale), round(EDGE * scale), 4), dtype=np.uint8)
         ink = stamp(words, theme.SMALL_SIZE, theme.BASE_DPI * scale)
         write(pixels, ink, COLOURS[method], (10 * scale, EDGE / 2 * scale))
-        self.told[method].set_pixels(pixels)
+        self.state[method].set_pixels(pixels)
 
 
 def _marker(place: NDArray[np.float64]) -> str:
-    """A disc, or a triangle that points to where the place is outside the map."""
+    """Returns a disc, or a triangle that points to a place outside the map."""
     if np.abs(place).max() <= 1:
         return "o"
     axis = int(np.argmax(np.abs(place)))

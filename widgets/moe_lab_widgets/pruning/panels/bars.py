@@ -1,4 +1,4 @@
-"""The first panel of the pruning Lab's picture: whose routers grew, who stays, and by what score."""
+"""The first panel of the pruning Lab's picture: which routers grew, which experts stay, and their scores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Bars(Panel):
 
     Attributes:
       heights: (expert,) pixels of the bars, as they are drawn.
-      kept: (expert,) who stays, or None.
+      kept: (expert,) which experts stay, or None.
       scored: (expert,) the score's bars from 0 to 1, or None.
     """
 
@@ -47,7 +47,7 @@ class Bars(Panel):
         self._experts, self._most, self._threshold = 2, 1.0, 0.0
 
     def set(self, experts: int, most: float, threshold: float, trials: int) -> None:
-        """The axis of Delta, from 0 to `most`, and the theory's line."""
+        """Draws the axis of Delta, from 0 to `most`, and the theory's line."""
         self._experts, self._most, self._threshold = experts, most, threshold
         if not self.renew(experts, most, threshold, trials):
             return
@@ -73,9 +73,9 @@ class Bars(Panel):
         trial, half = record.trial(view.shown), self._experts // 2
         board, changes = self.board, record.changes(trial)
         self.kept, carriers = record.kept(view, trial), record.carriers(trial)
-        lost = {int(one) for _, experts in record.lost(view, trial) for one in experts}
+        lost = {int(expert) for _, experts in record.lost(view, trial) for expert in experts}
         board.clear()
-        self._say_what(record, trial, changes)
+        self._describe(record, trial, changes)
         wide = self._slot - max(4, 0.25 * self._slot)
         shown = np.clip(np.nan_to_num(changes), -0.4, self._most)
         self.heights = shown / self._most * (self.ZERO - self.TOP)
@@ -97,8 +97,8 @@ class Bars(Panel):
                 self._carries(expert, side, expert in lost)
         self._score(record, view, trial)
 
-    def _say_what(self, record: Frame, trial: int, changes: NDArray[np.float64]) -> None:
-        """What is shown, and the name of the theory's line: at the line, or up here where bars are in its way."""
+    def _describe(self, record: Frame, trial: int, changes: NDArray[np.float64]) -> None:
+        """Writes what is drawn, and the name of the theory's line: at the line, or above where bars are in its way."""
         of = f"trial {trial + 1} of {record.run.trials}" if record.run.trials > 1 else "the one trial"
         tail = "" if self.kept is None else "; grey = pruned"
         line, place = f"1.5 log l = {self._threshold:.2f}", self._free(changes)
@@ -110,7 +110,7 @@ class Bars(Panel):
         self.board.write(26, 47, words, colour=theme.MUTED)
 
     def _free(self, changes: NDArray[np.float64]) -> float | None:
-        """The middle of a row of bars of one half that leave room for words at the theory's line; None without one."""
+        """Returns the middle of a row of bars that leaves room for words at the theory's line; None without one."""
         tall = np.nan_to_num(changes) >= self._threshold - 0.1 * self._most
         half, length, last = self._experts // 2, 0, 0
         for begin in (0, half):
@@ -124,7 +124,7 @@ class Bars(Panel):
         return (self._x(last - length + 1) + self._x(last)) / 2
 
     def _chip(self, expert: int, stays: bool, side: int) -> None:
-        """The expert's number: on its colour while it stays, grey and empty when it is pruned."""
+        """Writes the expert's number: on its colour while it stays, grey and hollow when it is pruned."""
         x, wide = self._x(expert), min(self._slot - 2, 21)
         box = (x - wide / 2, self.CHIPS, x + wide / 2, self.CHIPS + self.CHIP)
         middle = self.CHIPS + self.CHIP / 2
@@ -137,7 +137,7 @@ class Bars(Panel):
             self.board.write(x, middle, str(expert + 1), "center", colour=colour)
 
     def _carries(self, expert: int, side: int, lost: bool) -> None:
-        """The tile of the class's pattern under an expert that carries it, crossed out where no other carries it on."""
+        """Draws the tile of the class's pattern under an expert that carries it, crossed out where no carrier is left."""
         x, top, both = self._x(expert), self.CHIPS + self.CHIP + 4, self._slot >= 23
         if lost:
             self.board.write(x + (7 if both else 0), top + 7, "✖", "center", colour=theme.FAILURE, size=12)
@@ -146,7 +146,7 @@ class Bars(Panel):
             self.board.picture(tile, x - (6 if lost else 0), top)
 
     def _score(self, record: Frame, view: View, trial: int) -> None:
-        """The criterion's score, from the smallest of all or 0 to the largest."""
+        """Draws the criterion's score, from the smallest of all or 0 to the largest."""
         pruned, self.scored = record.pruned, None
         y, name = self.SCORE_TOP - 14, SCORES[view.criterion]
         if pruned is None:
@@ -181,7 +181,7 @@ class Bars(Panel):
         return (self.RIGHT - self.LEFT - self.GAP) / self._experts
 
     def _x(self, expert: int) -> float:
-        """The middle of an expert's column."""
+        """Returns the middle of an expert's column."""
         return self.LEFT + (expert + 0.5) * self._slot + (self.GAP if expert >= self._experts // 2 else 0)
 
     def _y(self, change: float) -> float:
@@ -191,9 +191,9 @@ class Bars(Panel):
         self._line((left, y), (right, y), color=colour, linewidth=width, **style)
 
     def _line(self, *ends: tuple[float, float], **style: Any) -> None:
-        """A still line between places of the figure."""
+        """Draws a fixed line between places of the figure."""
         figure = self.scene.figure
         x, y = zip(*(theme.spot(figure, *end) for end in ends), strict=True)
         line = Line2D(x, y, transform=figure.transFigure, **style)
         figure.add_artist(line)
-        self.prop(line)
+        self.fix(line)

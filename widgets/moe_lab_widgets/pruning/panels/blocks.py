@@ -7,15 +7,15 @@ import numpy as np
 from moe_lab import theme
 from moe_lab_widgets.drawing.board import Board
 from moe_lab_widgets.drawing.scene import Panel, Scene
+from moe_lab_widgets.drawing.words import middle
 from moe_lab_widgets.pruning.record import Frame, View, outcome
-from moe_lab_widgets.specialization.panels.curves import median
 
 BLOCKS = 20
 """Each stands for 5 %."""
 
 
 def short(share: float) -> str:
-    """A share in whole percents, and never 100 % or 0 % of what is not all or nothing."""
+    """Returns a share in whole percents, but never a rounded 100 % or 0 %."""
     if not np.isfinite(share):
         return "–"
     percent = 100 * share
@@ -23,8 +23,10 @@ def short(share: float) -> str:
 
 
 class Blocks(Panel):
-    """Attributes:
-    shares: what the blocks show: accuracy, memory, operations; NaN for what is not known.
+    """Accuracy, memory and operations.
+
+    Attributes:
+      shares: of the three, NaN where unknown.
     """
 
     LEFT, TOPS = 958, (66, 186, 306)
@@ -43,7 +45,7 @@ class Blocks(Panel):
         if found is None:
             accuracy = np.full(1, np.nan) if record.accuracy is None else record.accuracy
             undefined = record.pruned is not None
-            self.shares = (np.nan if undefined else self._middle(accuracy), 1.0, 1.0)
+            self.shares = (np.nan if undefined else middle(accuracy), 1.0, 1.0)
             if undefined:
                 self.shares = (np.nan, np.nan, np.nan)
             notes: tuple[str, ...] = ("not pruned", f"all {experts} experts", "in training")
@@ -51,7 +53,7 @@ class Blocks(Panel):
                 notes = ("no order of experts", "nothing is pruned", "")
         else:
             worst = float(np.nanmin(found.tuned)) if np.isfinite(found.tuned).any() else np.nan
-            self.shares = (self._middle(found.tuned), found.memory, found.operations)
+            self.shares = (middle(found.tuned), found.memory, found.operations)
             notes = (
                 f"worst trial {short(worst)}",
                 f"{found.left} of {experts} experts",
@@ -61,12 +63,8 @@ class Blocks(Panel):
         for top, title, share, note in zip(self.TOPS, titles, self.shares, notes, strict=True):
             self._group(top, title, share, note)
 
-    @staticmethod
-    def _middle(values: np.ndarray) -> float:
-        return float(median(values[None])[0])
-
     def _group(self, top: float, title: str, share: float, note: str) -> None:
-        """A title, a number, two rows of blocks, and a note."""
+        """Draws a title, a number, two rows of blocks, and a note."""
         board, step = self.board, self.SIZE + self.GAP
         board.write(self.LEFT, top, title, colour=theme.MUTED, size=theme.TEXT_SIZE)
         board.write(self.LEFT, top + 26, short(share), bold=True, size=19)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,11 @@ from numpy.typing import NDArray
 
 from moe_lab import theme
 from moe_lab_widgets.drawing.board import Board
-from moe_lab_widgets.drawing.scene import Panel, Scene
+from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
+from moe_lab_widgets.drawing.scene import Scene
+from moe_lab_widgets.drawing.words import median
 from moe_lab_widgets.pruning.record import Frame, View
 from moe_lab_widgets.pruning.settings import NAMES, REVERSED
-from moe_lab_widgets.specialization.panels.curves import median
 
 MARKERS = {
     "router-norm-change": "o",
@@ -40,7 +40,7 @@ DASHES: dict[str, tuple[float, ...]] = {
 }
 
 
-class Curves(Panel):
+class Curves(PinnedPanel):
     """The chosen criterion in ink, the others grey and dashed with their names at the ends, and a line at rho.
 
     Attributes:
@@ -76,8 +76,6 @@ class Curves(Panel):
             scene.live(line)
         self.board = scene.live(Board(556, self.BOARD_TOP, 382, 448 - self.BOARD_TOP, scene.scale))
         self.names: list[tuple[float, str]] = []
-        self.pins: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
-        self.shown_pins: list[Artist] = []
 
     def _grey(self, name: str) -> Line2D:
         (line,) = self.axes.plot([], [], color=theme.REFERENCE, marker=MARKERS[name], markersize=4.5, linewidth=1.5)
@@ -108,22 +106,22 @@ class Curves(Panel):
         gone = view.count(pruned.half)
         self._at_rho(shown, view, gone, gone / pruned.half)
         self._label(middles, float(shares[-1]), view)
-        self._say(record, view, after[view.criterion][0] if view.criterion in after else 0)
+        self._describe(record, view, after[view.criterion][0] if view.criterion in after else 0)
 
     def _in_training(self, record: Frame) -> None:
-        """The accuracy of the unpruned layer alone, at rho = 0."""
+        """Draws the accuracy of the unpruned layer alone, at rho = 0."""
         if record.accuracy is not None:
             self.chosen.set_data([0], median(record.accuracy[None]))
         self.board.write(578, 47, "in training: nothing is pruned yet", colour=theme.MUTED)
 
     def _at_rho(self, shown: dict[str, NDArray[np.float64]], view: View, gone: int, share: float) -> None:
-        """The line at rho, and how far the trials lie apart there, by the chosen criterion and by lot."""
+        """Draws the line at rho, and the range of the trials there, by the chosen criterion and at random."""
         self.rule.set_data([share, share], [self.LOW, self.HIGH])
         segments, colours = [], []
         for name, place, colour in ((view.criterion, -0.018, theme.INK), ("random", 0.018, theme.REFERENCE)):
             values = shown[name][gone] if name in shown else np.array([np.nan])
             if np.isfinite(values).any() and not (name == "random" and view.criterion == "random" and place > 0):
-                low, high = (max(float(one), self.LOW) for one in (np.nanmin(values), np.nanmax(values)))
+                low, high = (max(float(end), self.LOW) for end in (np.nanmin(values), np.nanmax(values)))
                 if high - low > 0.004:
                     segments.append([(share + place, low), (share + place, high)])
                     colours.append(colour)
@@ -134,7 +132,7 @@ class Curves(Panel):
         self.board.write(min(max(x, self.LEFT + 70), 812), self.TOP - 11, whole, "center", bold=True)
 
     def _label(self, middles: dict[str, NDArray[np.float64]], end: float, view: View) -> None:
-        """Names at the ends of the lines, pushed apart, each with a thin line that leads to its curve."""
+        """Writes names at the ends of the lines, pushed apart, each with a thin leader to its curve."""
         ends = {name: float(values[-1]) for name, values in middles.items() if np.isfinite(values[-1])}
         order = sorted(ends, key=lambda name: (ends[name], name == view.criterion))
         tall = self.HIGH - self.LOW
@@ -151,8 +149,8 @@ class Curves(Panel):
             leaders.append([(end + 0.01, ends[name]), (x, float(place))])
         self.leaders.set_segments(leaders)
 
-    def _say(self, record: Frame, view: View, steps: int) -> None:
-        """What exactly is shown."""
+    def _describe(self, record: Frame, view: View, steps: int) -> None:
+        """Writes what is drawn."""
         several = record.run.trials > 1
         trials = f"median of {record.run.trials} trials, bars: range" if several else "the one trial"
         if not view.fine_tune:
@@ -167,17 +165,11 @@ class Curves(Panel):
 
     # ---- pins ----
 
-    def keep(self, records: Sequence[Frame]) -> None:
-        """Keeps the chosen curve as it is on show."""
-        self.unpin()
-        x, y = (np.array(one, dtype=float) for one in self.chosen.get_data())
-        self.pins.append((x, y))
-        (line,) = self.axes.plot(x, y, color=theme.INK, linewidth=1.1, marker="o", markersize=3, zorder=1.5)
-        self.prop(line)
-        self.shown_pins.append(line)
+    def keep(self) -> None:
+        """Pins the chosen curve as it is drawn."""
+        x, y = (np.array(values, dtype=float) for values in self.chosen.get_data())
+        self.pin([Pin("chosen", x, y)])
 
-    def unpin(self) -> None:
-        """Takes the kept curve away."""
-        for artist in self.shown_pins:
-            self.drop(artist)
-        self.pins, self.shown_pins = [], []
+    def draw_pin(self, pin: Pin) -> list[Artist]:
+        style: dict[str, Any] = {"color": theme.INK, "linewidth": 1.1, "linestyle": "-", "marker": "o", "markersize": 3}
+        return [self.pin_line(self.axes, pin.steps, pin.values, **style, zorder=1.5)]

@@ -1,4 +1,4 @@
-"""The first panel of the specialisation Lab's picture: who serves which cluster, and what the experts learned."""
+"""The first panel of the specialisation Lab's picture: dispatch of clusters to experts, and what experts learned."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moe_lab import theme
-from moe_lab_widgets.drawing.cells import Grid, key, stamp, write
 from moe_lab_widgets.drawing.picture import Strip
 from moe_lab_widgets.drawing.scene import Panel, Scene
+from moe_lab_widgets.drawing.tables import Grid, key, stamp, write
 from moe_lab_widgets.specialization.record import Frame
 
 SUBSCRIPTS = "₁₂₃₄₅₆₇₈₉"
 SMALLEST_PRODUCT = 0.05
-"""The share of the longest way from which a product's number is written."""
+"""The share of the longest possible product from which its number is written."""
 
 
 class Tables(Panel):
@@ -33,12 +33,12 @@ class Tables(Panel):
         self.strips = [scene.live(Strip(self.LEFT, top)) for top in self.TOPS]
         self.numbers = scene.live(Strip(self.LEFT, self.NUMBERS - 8))
         self.words: list[list[list[str]]] = [[], []]
-        """What is written in the cells of both tables."""
+        """The words in the cells of both tables."""
         self.idle = np.zeros(0, dtype=bool)
         self._grid, self._longest = Grid(1, 1, 1, 1), 1.0
 
     def set(self, experts: int, clusters: int, trials: int, shown: int, longest: float, activation: str) -> None:
-        """Rows, columns and keys.
+        """Draws rows, columns and keys.
 
         Args:
           longest: the length of all steps of an expert together, which no product can exceed by more than its start.
@@ -58,7 +58,7 @@ class Tables(Panel):
             swatch = Strip(self.LEFT + self.WIDTH - 150 - (14 if unit else 0), top - 23)
             swatch.set_pixels(key(Grid(1, 5, 17, 30, scale), most, theme.SMALL_SIZE))
             self.scene.figure.add_artist(swatch)
-            self.prop(swatch)
+            self.fix(swatch)
             if unit:
                 self.write(self.LEFT + self.WIDTH, top - 14, unit, ha="right")
         for top, word, letter in zip(self.TOPS, ("cluster", "signal"), ("", "v"), strict=True):
@@ -75,9 +75,9 @@ class Tables(Panel):
         share = sent / np.maximum(sent.sum(1, keepdims=True), 1)
         learned = np.nan_to_num(study["expert_feature"][shown]).T / self._longest  # (cluster, expert)
         size = theme.TEXT_SIZE if min(self._grid.wide, 1.6 * self._grid.high) >= 34 else theme.SMALL_SIZE
-        self.words[0] = [[f"{100 * one:.0f}" if one >= 0.005 else "" for one in row] for row in share]
+        self.words[0] = [[f"{100 * part:.0f}" if part >= 0.005 else "" for part in row] for row in share]
         self.words[1] = [
-            [_short(one * self._longest) if one >= SMALLEST_PRODUCT else "" for one in row] for row in learned
+            [_short(part * self._longest) if part >= SMALLEST_PRODUCT else "" for part in row] for row in learned
         ]
         for strip, shades, words in zip(self.strips, (share, learned), self.words, strict=True):
             strip.set_pixels(self._grid.table(shades, words, size))
@@ -85,7 +85,7 @@ class Tables(Panel):
         self.numbers.set_pixels(self._heads(self.idle))
 
     def _heads(self, idle: NDArray[np.bool_]) -> NDArray[np.uint8]:
-        """The experts' numbers under their columns."""
+        """Returns the experts' numbers under their columns."""
         row = Grid(1, len(idle), 16, self._grid.wide, self._grid.scale)
         pixels, dpi = row.blank(), theme.BASE_DPI * row.scale
         for expert, idles in enumerate(idle):
@@ -95,5 +95,5 @@ class Tables(Panel):
 
 
 def _short(number: float) -> str:
-    """Two digits, so that it fits the narrowest cell."""
+    """Returns a number with two digits, which fits the narrowest cell."""
     return f"{number:.1f}" if number < 9.95 else f"{number:.0f}"

@@ -1,6 +1,6 @@
-"""Tables of shaded cells with a number in each, as pixels: a live one costs a tenth of what images and Texts cost.
+"""Tables of shaded cells with a number in each, as pixels: a live one costs a tenth of images and Texts.
 
-Numbers are drawn by the font library once for every word and kept; a frame copies them into the cells.
+Each word is drawn by the font library once and cached; a frame copies it into the cells.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FAINTEST = 0.04
 
 @lru_cache(maxsize=512)
 def stamp(words: str, size: float, dpi: float, bold: bool = False) -> NDArray[np.float64]:
-    """Words as (height, width) coverage from 0 to 1, cut to what is inked; `size` in points."""
+    """Returns words as (height, width) coverage from 0 to 1, cropped to the ink; `size` in points."""
     font = get_font(findfont(FontProperties(family="DejaVu Sans", weight="bold" if bold else "normal")))
     font.set_size(size, dpi)
     font.set_text(words, 0.0)
@@ -33,7 +33,7 @@ def stamp(words: str, size: float, dpi: float, bold: bool = False) -> NDArray[np
 
 
 def write(pixels: NDArray[np.uint8], words: NDArray[np.float64], colour: str, middle: tuple[float, float]) -> None:
-    """Puts stamped words with their middle at (row, column), cut where they leave the pixels."""
+    """Draws stamped words with their middle at (row, column), cropped where they leave the pixels."""
     high, wide = words.shape
     top, left = round(middle[0] - high / 2), round(middle[1] - wide / 2)
     rows = slice(max(top, 0), min(top + high, pixels.shape[0]))
@@ -48,12 +48,12 @@ def write(pixels: NDArray[np.uint8], words: NDArray[np.float64], colour: str, mi
 
 @dataclass(frozen=True)
 class Grid:
-    """Where the cells of a table stand, in device pixels.
+    """Places of the cells of a table, in device pixels.
 
     Attributes:
       rows, columns: how many.
       high, wide: one cell with its gap, at 100 dpi.
-      scale: device pixels a pixel at 100 dpi.
+      scale: device pixels per pixel at 100 dpi.
     """
 
     rows: int
@@ -75,7 +75,7 @@ class Grid:
         return (top + bottom) / 2, (left + right) / 2
 
     def blank(self) -> NDArray[np.uint8]:
-        """Paper, as large as the table."""
+        """Returns paper of the size of the table."""
         high, wide = round(self.rows * self.high * self.scale), round(self.columns * self.wide * self.scale)
         return np.full((high, wide, 4), theme.rgba(theme.PAPER), dtype=np.uint8)
 
@@ -92,8 +92,8 @@ class Grid:
         for row, column in np.ndindex(self.rows, self.columns):
             top, bottom, left, right = self.edges(row, column)
             shape = (bottom - top, right - left)
-            look_of = (int(levels[row, column]), words[row][column], shape, size, theme.BASE_DPI * self.scale)
-            pixels[top:bottom, left:right] = _cell(*look_of)
+            cell = (int(levels[row, column]), words[row][column], shape, size, theme.BASE_DPI * self.scale)
+            pixels[top:bottom, left:right] = _cell(*cell)
         return pixels
 
 
@@ -108,6 +108,16 @@ def _cell(level: int, words: str, shape: tuple[int, int], size: float, dpi: floa
 
 
 def key(grid: Grid, most: float, size: float) -> NDArray[np.uint8]:
-    """A row of cells in even steps from nothing to all, as the cells of a table look, each with what it stands for."""
+    """Returns the key of a table: a row of cells in even steps from 0 to `most`, each with its value."""
     shades = np.linspace(0, 1, grid.columns)
     return grid.table(shades[None], [[f"{number:.3g}" for number in most * shades]], size)
+
+
+def number_table(rows: list[list[str]], wide: float, scale: float) -> NDArray[np.uint8]:
+    """Returns a small table of words without shades, 17 pixels per row."""
+    grid = Grid(len(rows), len(rows[0]), 17, wide, scale)
+    pixels = grid.blank()
+    for (row, column), word in np.ndenumerate(np.array(rows)):
+        ink = stamp(str(word), theme.TEXT_SIZE, theme.BASE_DPI * scale, bold=True)
+        write(pixels, ink, theme.INK, grid.middle(row, column))
+    return pixels

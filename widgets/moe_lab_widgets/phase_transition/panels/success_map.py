@@ -1,7 +1,7 @@
-"""The cells of a success map as pixels: colours, numbers, hatching and frames, composed in NumPy.
+"""The grid points of a success map as pixels: colours, numbers, hatching and frames, composed in NumPy.
 
-Sixty-four matplotlib texts and rectangles cost 80 ms a frame; the same as pixels costs 2. A cell that has run only some
-of its trainings is smaller than its place, and hatching shows around it.
+Sixty-four matplotlib texts and rectangles cost 80 ms per frame; the same as pixels costs 2. A grid point with only some
+of its trainings done is drawn smaller than its place, with hatching around it.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from moe_lab import theme
 Pixels = NDArray[np.uint8]
 PALE = 0.08
 SMALLEST = 0.6
-"""The side of a cell that has only begun, as a share of its place."""
+"""The side of a grid point that has only begun, as a share of its place."""
 
 
 @lru_cache(maxsize=512)
 def word(text: str, dpi: float, bold: bool = False) -> NDArray[np.float32]:
-    """(height, width) how much ink each pixel of a short text has, 0 to 1."""
+    """Returns (height, width) the ink of a short text, 0 to 1."""
     high, wide = round(dpi / 4), round(dpi * (0.1 + 0.12 * len(text)))
     renderer = RendererAgg(wide, high, dpi)
     weight = "bold" if bold else "normal"
     properties = FontProperties(family="DejaVu Sans", size=theme.SMALL_SIZE, weight=weight)
-    drawn = Text(wide / 2, high / 2, text, color="black", fontproperties=properties, ha="center", va="center_baseline")
-    drawn.set_figure(Figure(dpi=dpi))
-    drawn.draw(renderer)
+    label = Text(wide / 2, high / 2, text, color="black", fontproperties=properties, ha="center", va="center_baseline")
+    label.set_figure(Figure(dpi=dpi))
+    label.draw(renderer)
     ink = np.asarray(renderer.buffer_rgba())[..., 3] / np.float32(255)
     rows, columns = np.flatnonzero(ink.any(1)), np.flatnonzero(ink.any(0))
     return np.asarray(ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1], dtype=np.float32)
 
 
-class CellMap(Artist):
-    """A map of cells at a fixed place, row 0 at the bottom.
+class SuccessMap(Artist):
+    """A map of grid points at a fixed place, row 0 at the bottom.
 
     Args:
       left, top, width, height: pixels from the top left of the figure at 100 dpi.
@@ -55,25 +55,25 @@ class CellMap(Artist):
         self.filled: NDArray[np.float64] = np.zeros((1, 1))
         self.running: dict[tuple[int, int], str] = {}
 
-    def set_cells(
+    def set_points(
         self, share: NDArray[np.float64], filled: NDArray[np.float64], running: dict[tuple[int, int], str]
     ) -> None:
-        """What to show.
+        """Sets what is label.
 
         Args:
           share: (rows, columns) 0 to 1, NaN where not run.
-          filled: (rows, columns) the share of a cell's trainings that have ended.
+          filled: (rows, columns) the share of the trainings that have ended.
           running: (row, column) -> its running count.
         """
         self.share, self.filled, self.running = share, filled, running
         self.stale = True
 
     def corners(self, size: float, count: int) -> NDArray[np.int64]:
-        """Where cells begin, and the end, for `count` cells on `size` pixels."""
+        """Returns the edges of `count` grid points on `size` pixels."""
         return np.asarray(np.rint(np.linspace(0, size, count + 1)), dtype=np.int64)
 
     def pixels(self, scale: float) -> Pixels:
-        """(height, width, 4) the map, top row first."""
+        """Returns (height, width, 4) the map, top row first."""
         rows, columns = self.share.shape
         height, width = round(self.place[3] * scale), round(self.place[2] * scale)
         pixels = _hatching(height, width, scale).copy()
@@ -117,7 +117,7 @@ class CellMap(Artist):
 
 
 def _inner(box: tuple[int, int, int, int], filled: float) -> tuple[int, int, int, int]:
-    """The part of a cell's place that it covers, for a share of its trainings."""
+    """Returns the part of its place that a grid point covers, for a share of its trainings."""
     top, bottom, left, right = box
     side = 1.0 if filled >= 1 else SMALLEST + (0.9 - SMALLEST) * filled
     across, down = round((1 - side) / 2 * (right - left)), round((1 - side) / 2 * (bottom - top))
@@ -136,7 +136,7 @@ def _write(pixels: Pixels, box: tuple[int, int, int, int], ink: NDArray[np.float
 
 @lru_cache(maxsize=4)
 def _hatching(height: int, width: int, scale: float) -> Pixels:
-    """What stands where nothing has run: pale diagonal lines."""
+    """Returns the background where nothing has run: pale diagonal lines."""
     row, column = np.indices((height, width))
     period = max(round(7 * scale), 4)
     pixels = np.broadcast_to(theme.rgba("#F1F0EC"), (height, width, 4)).copy()

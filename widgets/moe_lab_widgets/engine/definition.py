@@ -1,0 +1,97 @@
+"""What the author of a Lab writes; see lab.py for an example."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import xarray as xr
+
+from moe_lab.training import Snapshot, collect
+from moe_lab_widgets.engine.knobs import LabKnob
+
+
+@dataclass(frozen=True)
+class Story:
+    """A preset: knob values (the others take their defaults) and a sentence on what to see."""
+
+    name: str
+    values: Mapping[str, Any]
+    what_to_see: str
+
+
+class Definition:
+    """Attributes and hooks of a Lab. Those that raise NotImplementedError must be overridden."""
+
+    title: ClassVar[str] = "Lab"
+    knobs: ClassVar[Sequence[LabKnob]] = ()
+    stories: ClassVar[Sequence[Story]] = ()
+    speed: ClassVar[str] = "easy to follow"
+    """The speed at which a Lab opens, one of `controls.SPEEDS`."""
+    frames: ClassVar[float] = 15
+    """Most frames per second."""
+    fast_frames: ClassVar[float | None] = None
+    """Most frames per second of a run without pace, which leaves the time to its steps; None for `frames`."""
+    most_records: ClassVar[int] = 600
+    """Most records kept; a longer run is thinned evenly."""
+    budget: ClassVar[float] = 20.0
+    """Seconds after which a headless run is cut short."""
+
+    def start(self, values: dict[str, Any]) -> Iterator[Any]:
+        """Checks the values and returns the run, an iterator of records. Called on the worker thread."""
+        raise NotImplementedError(f"{type(self).__name__} must write start(values)")
+
+    def make_picture(self, values: dict[str, Any]) -> Any:
+        """Returns the Picture. Called once."""
+        raise NotImplementedError(f"{type(self).__name__} must write make_picture(values)")
+
+    def caption(self, record: Any) -> str:
+        """Returns one sentence that describes the picture."""
+        raise NotImplementedError(f"{type(self).__name__} must write caption(record)")
+
+    def code(self, values: dict[str, Any]) -> str:
+        """Returns the Python code that makes this run."""
+        raise NotImplementedError(f"{type(self).__name__} must write code(values)")
+
+    def parts(self, record: Any) -> dict[str, Snapshot]:
+        """Returns the Snapshots in a record, by model name."""
+        return {"run": record} if isinstance(record, Snapshot) else {}
+
+    def data(self, records: Sequence[Any]) -> xr.Dataset:
+        """Returns what "save data" writes: by default all values of all records, which must be Snapshots."""
+        return collect(records)
+
+    def more(self, record: Any) -> Iterator[Any] | None:
+        """Returns further records of a run that has ended with `record`, where a view-only knob asks for them.
+
+        Called on the worker thread. A run that has not ended must read `self.values` itself.
+        """
+        return None
+
+    def check_view(self, values: Mapping[str, Any]) -> None:
+        """Raises a ValueError if the value of a view-only knob breaks a rule."""
+
+    def diverged(self, name: str, trials: str) -> str:
+        """Returns the sentence on a part whose loss became infinite in some trials, as in "trials 2, 4"."""
+        return f"The loss became infinite in {trials}: try a smaller learning rate."
+
+    def trouble(self, record: Any) -> str:
+        """Returns what went wrong in this record, in words; empty when nothing did."""
+        sentences = []
+        for name, part in self.parts(record).items():
+            if part.diverged.any():
+                which = [str(trial + 1) for trial in np.flatnonzero(part.diverged)]
+                sentences.append(self.diverged(name, f"trial{'s' * (len(which) > 1)} {', '.join(which)}"))
+        return " ".join(sentences)
+
+    def progress(self, record: Any) -> str:
+        """Returns how far the run is, in words."""
+        return f"step {record.step}"
+
+    def device(self, record: Any) -> str:
+        """Returns the device that trains, in words."""
+        return next(
+            (str(part.origin["device"]) for part in self.parts(record).values() if "device" in part.origin), "cpu"
+        )

@@ -1,0 +1,169 @@
+"""Knobs of a Lab: how they are declared, and how their values and widgets move together."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from moe_lab.config import Config, Knob, require
+from moe_lab_widgets.engine.callbacks import OwnMoves
+
+AnyConfig = TypeVar("AnyConfig", bound=Config)
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabKnob(Knob):
+    """A knob of a Lab.
+
+    Attributes:
+      enabled_when: whether the knob has an effect, given all values; its widget is greyed out where it has none.
+      follows: the default, given all values. When the user moves a knob, those that stand at their default move along.
+      at_most: the name of a knob whose value this one must not exceed.
+      view_only: whether the knob changes the picture but not the run.
+    """
+
+    enabled_when: Callable[[Values], bool] | None = None
+    follows: Callable[[Values], Any] | None = None
+    at_most: str | None = None
+    view_only: bool = False
+
+
+def offer(config: type[Config], name: str, /, **changes: Any) -> LabKnob:
+    """Returns a declared parameter of a Config as a knob, with some attributes changed.
+
+    Raises:
+      ValueError: the Config declares no such parameter.
+    """
+    declared = config.knobs()
+    if name not in declared:
+        raise ValueError(f"an offered knob must be one of {config.__name__}'s ({', '.join(declared)}): got {name!r}")
+    attributes = {field.name: getattr(declared[name], field.name) for field in dataclasses.fields(Knob)}
+    return LabKnob(**{**attributes, **changes})
+
+
+def given(config: type[AnyConfig], values: Values) -> AnyConfig:
+    """Returns the Config made of those values that it declares."""
+    declared = config.knobs()
+    return config(**{name: value for name, value in values.items() if name in declared})
+
+
+def arguments(values: Values) -> str:
+    """Returns values as keyword arguments in Python, as in "samples=100, seed=0"."""
+    return ", ".join(f"{name}={value!r}" for name, value in values.items())
+
+
+class KnobBoard:
+    """The values of a Lab's knobs and of its seed, and the widgets that show them.
+
+    Args:
+      owner: the name of the Lab, for error messages.
+      knobs: the declared knobs.
+      values: initial values of some knobs; the others take their defaults.
+
+    Raises:
+      ValueError: a name is unknown or a value is invalid.
+    """
+
+    def __init__(self, owner: str, knobs: Sequence[LabKnob], values: Values, own_moves: OwnMoves) -> None:
+        self._owner, self._knobs, self._own_moves = owner, knobs, own_moves
+        self.defaults: dict[str, Any] = {**{knob.name: knob.default for knob in knobs}, "seed": 0}
+        self.check(values)
+        self._values = {**self.defaults, **values}
+        self._values |= {
+            knob.name: knob.follows(self._values) for knob in knobs if knob.follows and knob.name not in values
+        }
+        self._widgets: Mapping[str, Any] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def values(self) -> dict[str, Any]:
+        with self._lock:
+            return dict(self._values)
+
+    def attach(self, widgets: Mapping[str, Any]) -> None:
+        """Takes the widget of every knob and of the seed."""
+        self._widgets = widgets
+        self._constrain()
+
+    def check(self, values: Values) -> None:
+        """Raises a ValueError for an unknown name or a value that is not a number or not one of the choices."""
+        unknown = [name for name in values if name not in self.defaults]
+        if unknown:
+            raise ValueError(f"{self._owner} has no knob {unknown[0]!r}: it has {', '.join(self.defaults)}")
+        for knob in self._knobs:
+            if knob.name not in values:
+                continue
+            value = values[knob.name]
+            if knob.choices:
+                rule = f"{knob.title} must be one of {', '.join(map(repr, knob.choices))}"
+                require(value in knob.choices, rule, **{knob.name: value})
+            else:
+                finite = isinstance(value, numbers.Real) and math.isfinite(value)
+                require(finite, f"{knob.title} must be a finite number", **{knob.name: value})
+                rule = f"{knob.title} must be a whole number"
+                require(not knob.whole or float(value).is_integer(), rule, **{knob.name: value})
+
+    def move(self, values: Values) -> set[str]:
+        """Moves several knobs with their widgets and returns the names of those whose values changed.
+
+        Raises:
+          ValueError: a widget cannot take its value.
+        """
+        with self._lock, self._own_moves():
+            before = dict(self._values)
+            for name, value in values.items():
+                widget = self._widgets[name]
+                try:
+                    if hasattr(widget, "max"):
+                        widget.max, widget.min = max(widget.max, value), min(widget.min, value)
+                    widget.value = value
+                except Exception as error:
+                    raise ValueError(f"the slider of {name} cannot take this value: got {name}={value!r}") from error
+                self._values[name] = _rounded(widget.value)
+            self._constrain()
+            return {name for name in values if self._values[name] != before[name]}
+
+    def moved_by_user(self, name: str) -> set[str]:
+        """Takes the value of a widget that the user moved, and moves the knobs that follow it along.
+
+        Returns:
+          The names of all knobs whose values changed.
+        """
+        with self._lock:
+            before, value = dict(self._values), _rounded(self._widgets[name].value)
+            if value == before[name]:  # a page that draws a slider sends its value back, off by a rounding error
+                return set()
+            self._values[name] = value
+            after = dict(self._values)
+            followers = {
+                knob.name: knob.follows(after)
+                for knob in self._knobs
+                if knob.follows and knob.name != name and before[knob.name] == knob.follows(before)
+            }
+            return {name, *self.move(followers)}
+
+    def _constrain(self) -> None:
+        """Moves knobs with `at_most` back to their bounds and greys out the knobs that have no effect.
+
+        Sliders keep their ranges: a page whose slider has changed its range still jumps to the old end on the End key.
+        """
+        with self._lock, self._own_moves():
+            for knob in self._knobs:
+                widget = self._widgets[knob.name]
+                if knob.at_most is not None:
+                    most = self._values[knob.at_most]
+                    widget.max = max(widget.max, most)
+                    widget.value = self._values[knob.name] = min(widget.value, most)
+                    widget.disabled = most <= widget.min
+                if knob.enabled_when is not None:
+                    widget.disabled = not knob.enabled_when(self._values)
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 9) if isinstance(value, float) else value

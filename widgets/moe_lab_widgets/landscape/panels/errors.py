@@ -1,0 +1,90 @@
+"""The second panel of the landscape Lab's picture: the regressors' error over the steps, for both losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moe_lab import theme
+from moe_lab.recovery.landscape.stuck import STUCK_ERROR, STUCK_GAIN
+from moe_lab_widgets.drawing.error_curves import ErrorCurves, ErrorHistory, log_places
+from moe_lab_widgets.drawing.pins import Pin
+from moe_lab_widgets.drawing.scene import Scene
+from moe_lab_widgets.drawing.words import median, two_digits
+from moe_lab_widgets.landscape.record import METHODS, Frame
+
+LOWEST, HIGHEST = 1e-5, 1.0
+"""Of the error, 1 - |cos|, which cannot exceed 1; smaller errors are drawn at the edge."""
+NAMES = {"L4": "L₄", "l2": "ℓ₂"}
+COLOURS = {"L4": theme.INK, "l2": theme.REFERENCE}
+TICKS = {1e-5: "10⁻⁵", 1e-4: "10⁻⁴", 1e-3: "10⁻³", 1e-2: "10⁻²", 1e-1: "10⁻¹", 1.0: "1"}
+
+
+def height_of(errors: NDArray[Any]) -> NDArray[np.float64]:
+    """Returns places on the error's axis, from 0 to 1, clipped at its ends."""
+    return log_places(errors, LOWEST, HIGHEST)
+
+
+class Errors(ErrorCurves):
+    """1 - smallest |cos| of a regressor over the steps, logarithmic.
+
+    Marks appear where a descent has ended; see `stuck.stuck_at`.
+    """
+
+    LEFT, TOP, WIDTH, HEIGHT = 606, 100, 158, 246
+
+    def __init__(self, scene: Scene) -> None:
+        box = (self.LEFT, self.TOP, self.WIDTH, self.HEIGHT)
+        super().__init__(scene, (552, 836), names=NAMES, colours=COLOURS, box=box, columns=(612, 66))
+        theme.header(scene.figure, 558, 2, "Error through time")
+        self.axes.set_yticks(height_of(np.array(list(TICKS))).tolist(), list(TICKS.values()))
+        self.axes.axhline(float(height_of(np.array(STUCK_ERROR))), color=theme.FAILURE, linewidth=1, zorder=1)
+        self._steps = 1
+
+    def set(self, trials: int, steps: int) -> None:
+        """Writes ticks and names."""
+        if not self.renew(trials, steps):
+            return
+        self._steps = steps
+        self.write(
+            570, 50, f"1 − |cos|; thin: {trials} trials, thick: median" if trials > 1 else "1 − |cos|, one trial"
+        )
+        self.write(570, 66, f"✗ stuck at the end: over {STUCK_ERROR:g},")
+        self.write(570, 82, f"< {100 * STUCK_GAIN:.0f} % less in the last tenth of steps")
+        line = self.TOP + self.HEIGHT * (1 - float(height_of(np.array(STUCK_ERROR))))
+        self.write(self.LEFT - 7, line, f"{STUCK_ERROR:g}", ha="right", color=theme.FAILURE)
+        self.write_axis("step", (0, steps / 2, steps))
+        self.show_pins()
+
+    def x_of(self, steps: NDArray[Any]) -> NDArray[np.float64]:
+        return np.asarray(steps / self._steps)
+
+    def y_of(self, errors: NDArray[Any]) -> NDArray[np.float64]:
+        return height_of(errors)
+
+    def update(self, record: Frame) -> None:
+        errors = {method: (*record.errors(method), *record.verdicts(method)) for method in METHODS}
+        self._name(self.show_errors({method: ErrorHistory(*parts) for method, parts in errors.items()}))
+        self.show_counts([self._row(record, method) for method in METHODS])
+
+    @staticmethod
+    def _row(record: Frame, method: str) -> list[str]:
+        counts = [str(int(which.sum())) for which in (record.found(method), *record.verdicts(method))]
+        return counts if record.finished(method) else [counts[0], "–", "–"]
+
+    def _name(self, ends: dict[str, float]) -> None:
+        """Writes the lines' names and numbers, pushed apart."""
+        known = [method for method, end in ends.items() if np.isfinite(end)]
+        places = theme.spread([float(height_of(np.array(ends[method]))) for method in known], 0.16, 0.05, 0.95)
+        for line in self.names.values():
+            line.set_data([], [])
+        for method, place in zip(known, places, strict=True):
+            self.say(self.names[method], place, NAMES[method], two_digits(ends[method]), size=theme.SMALL_SIZE)
+            self.names[method].set_data([1.06], [place])
+
+    def keep(self, record: Frame) -> None:
+        """Pins both medians up to a record."""
+        errors = {method: record.errors(method) for method in METHODS}
+        self.pin(Pin(method, steps, median(values)) for method, (steps, values) in errors.items())

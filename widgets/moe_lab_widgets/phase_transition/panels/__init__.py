@@ -1,0 +1,1 @@
+"""The panels of the phase-transition Lab's picture."""

@@ -1,0 +1,57 @@
+"""The phase-transition Lab's stories."""
+
+from __future__ import annotations
+
+from moe_lab_widgets.engine.definition import Story
+from moe_lab_widgets.phase_transition.settings import DIGITS, JOINT, NOISE
+
+STORIES = (
+    Story(
+        "l* = 3: the cliff",
+        {},
+        "Two distractors score higher than o, so an expert must keep three patches. From l = 2 to l = 3 coverage jumps "
+        "from half to all, and 200 samples suffice. Each further patch costs samples again.",
+    ),
+    Story(
+        "l* = 5: the cliff moves",
+        {"distractors": 4},
+        "With four distractors l must be 5. At l = 2, 3 and 4 not even 560 samples suffice. l = 1 gets by: one right "
+        "expert is enough, since what it does not see is the other class.",
+    ),
+    Story(
+        "no distractors",
+        {"distractors": 0},
+        "Nothing imitates a class, so l* = 1 and coverage is full everywhere. One patch is enough and cheapest: 40 "
+        "samples at l = 1, but 140 at l = 8.",
+    ),
+    Story(
+        "twice the patches (n = 32)",
+        {"patches": 32},
+        "l* counts distractors, not patches: it stays 3. l = 3 needs 300 samples instead of 200, although every sample "
+        "is twice as large.",
+    ),
+    Story(
+        "noise",
+        {"noise": 0.5},
+        "l = 3 needs 300 samples instead of 200, and from l = 6 on 560 are too few, although coverage still jumps at "
+        "l* = 3. From about 1.2 on noise moves l* as well: coverage then rises slowly.",
+    ),
+    Story(
+        "look-alike classes",
+        {"delta_d": 0.6, "gap": 0.4},
+        "o₁ and o₂ overlap by 0.6. l* is 3 as before, and coverage still jumps there, but l = 3 needs 560 samples "
+        "instead of 200.",
+    ),
+    Story(
+        "joint training",
+        {"training": JOINT},
+        "Routers and experts learn together: far fewer samples, and l hardly matters from 2 on. l = 1 never works: the "
+        "softmax over one patch is always 1, so its router cannot learn.",
+    ),
+    Story(
+        "handwritten digits",
+        {"source": DIGITS, "noise": NOISE[DIGITS]},
+        "Sixteen digits in a sample; a 6 or a 7 decides. Real digits blur l*: coverage rises slowly with l. Up to "
+        "l = 3, 300 samples suffice; l = 8 needs 800.",
+    ),
+)

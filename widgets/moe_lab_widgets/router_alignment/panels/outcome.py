@@ -1,0 +1,119 @@
+"""The third panel of the router-alignment Lab's picture: accuracy and coverage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.collections import LineCollection, PolyCollection
+from numpy.typing import NDArray
+
+from moe_lab import theme
+from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
+from moe_lab_widgets.drawing.scene import Scene
+from moe_lab_widgets.drawing.words import median, percent
+from moe_lab_widgets.router_alignment.record import Frame
+
+STYLES = {"joint": theme.MODEL, "cnn": theme.OTHER}
+LOWEST_ACCURACY = 0.4
+SMALLEST_BAR = 0.015  # so that a coverage of 0 can be seen
+
+
+class Outcome(PinnedPanel):
+    """Accuracy of both models over the steps, and how often o reaches each expert."""
+
+    LEFT, WIDTH = 889, 135
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene, (848, 1100))
+        theme.header(scene.figure, 850, 3, "What comes out")
+        limits: dict[str, Any] = {"xlim": (0, 1), "ylim": (LOWEST_ACCURACY, 1.01)}
+        self.axes = axes = theme.axes(scene.figure, self.LEFT, 80, self.WIDTH, 160, **limits)
+        axes.set_yticks([0.5, 0.75, 1], ["50 %", "75 %", "100 %"])
+        axes.set_xticks([0, 1], ["", ""])
+        axes.axhline(0.5, color=theme.RULE, linewidth=0.8)
+        axes.text(0.98, 0.492, "guessing", color=theme.MUTED, size=theme.SMALL_SIZE, ha="right", va="top")
+        self.thin, self.thick = {}, {}
+        for model, wide, dashes in (("cnn", 2, (3, 1.5)), ("joint", 2.6, (None, None))):
+            style = STYLES[model]
+            trials = LineCollection(
+                [], colors=style.colour, linestyles=style.line, linewidths=0.6, alpha=0.45, zorder=2
+            )
+            axes.add_collection(trials)
+            self.thin[model] = scene.live(trials)
+            self.thick[model] = scene.live(
+                axes.plot([], [], color=style.colour, linewidth=wide, dashes=dashes, zorder=3)[0]
+            )
+        self.names = [self.live_words(axes, style.colour) for style in STYLES.values()]
+        note: dict[str, Any] = {"color": theme.MUTED, "size": theme.SMALL_SIZE, "va": "top", "linespacing": 1.35}
+        words = "coverage in trial 1: % of test\nsamples whose o gets there"
+        scene.figure.text(*theme.spot(scene.figure, 862, 278), words, **note)
+        self.cover = axes = theme.axes(scene.figure, self.LEFT, 318, self.WIDTH, 96, xlim=(0, 1), ylim=(0, 1.04))
+        axes.set_yticks([0, 0.5, 1], ["0", "50 %", "100 %"])
+        axes.set_xticks([])
+        for height in (0.5, 1):
+            axes.axhline(height, color=theme.RULE, linewidth=0.6, zorder=0.5)
+        self.bars = PolyCollection([], linewidths=0, zorder=2)
+        axes.add_collection(self.bars)
+        scene.live(self.bars)
+        self.shares = [self.live_words(axes, colour) for colour in theme.CLASSES]
+        self._total = 1
+
+    def set(self, trials: int, experts: int, total: int) -> None:
+        """Writes the last step, and the experts under their bars."""
+        if not self.renew(trials, experts, total):
+            return
+        self._total = total
+        right = self.LEFT + self.WIDTH
+        self.write(862, 50, f"test accuracy, {trials} trial{'s each' if trials > 1 else ' each'}")
+        for at, words in ((self.LEFT, "0"), (right, str(total))):
+            self.write(at, 252, words, ha="center")
+        self.write(self.LEFT + self.WIDTH / 2, 252, "SGD step", ha="center", size=theme.TEXT_SIZE, color=theme.INK)
+        for s in range(experts):
+            x = self.LEFT + self.WIDTH * (s + 0.5) / experts
+            self.head_at(x, 428, s, 13 if experts <= 5 else 9.5)
+        self.show_pins()
+
+    def update(self, record: Frame, shown: int) -> None:
+        ends = []
+        for model in ("joint", "cnn"):
+            values = record.accuracy(model)
+            steps = record.steps / record.total
+            lines = np.stack(np.broadcast_arrays(steps[:, None], values), axis=-1).swapaxes(0, 1)
+            self.thin[model].set_segments([line for line in lines if np.isfinite(line).all()])
+            middle = median(values)
+            self.thick[model].set_data(steps, middle)
+            ends.append(float(middle[-1]))
+        places = theme.spread([end if np.isfinite(end) else 0.5 for end in ends], 0.145, 0.46, 0.96)
+        for name, words, place, end in zip(("pMoE", "CNN"), self.names, places, ends, strict=True):
+            self.say(words, place, name, percent(end))
+        self._update_coverage(np.nan_to_num(record.joint["expert_coverage"][shown]))
+
+    def _update_coverage(self, cover: NDArray[np.float64]) -> None:
+        best = cover.max(axis=0)
+        slot, wide = 1 / len(cover), 0.36 / len(cover)
+        bars: list[NDArray[np.float64]] = []
+        colours: list[str] = []
+        for s, side in np.ndindex(*cover.shape):
+            left, high = (s + 0.5) * slot + (side - 1) * wide, max(cover[s, side], SMALLEST_BAR)
+            right = left + 0.94 * wide
+            bars.append(np.array([(left, 0), (left, high), (right, high), (right, 0)]))
+            strongest = cover[s, side] >= best[side] - 1e-9
+            colours.append(theme.CLASSES[side] if strongest else theme.CLASSES_PALE[side])
+        self.bars.set_verts(bars)
+        self.bars.set_facecolor(colours)
+        for side, place in enumerate(theme.spread(best.tolist(), 0.19, 0.08, 0.98)):
+            words = f"{theme.CLASS_NAMES[side]} {percent(best[side])}"
+            self.say(self.shares[side], place, words, size=theme.SMALL_SIZE)
+
+    def keep(self, record: Frame) -> None:
+        """Pins the median curves up to a record."""
+        self.pin(Pin(model, record.steps, median(record.accuracy(model))) for model in record.names)
+
+    def draw_pin(self, pin: Pin) -> list[Artist]:
+        style = {"color": STYLES[pin.name].colour, "linewidth": 1.4}
+        return [self.pin_line(self.axes, pin.steps / self._total, pin.values, **style)]
+
+    def note_place(self) -> tuple[float, float]:
+        return 862, 65

@@ -1,0 +1,102 @@
+"""The second panel of the router-alignment Lab's picture: the patches that each expert receives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moe_lab import theme
+from moe_lab.datasets import digits
+from moe_lab.patch_routing import DigitTask, PatternTask
+from moe_lab_widgets.drawing.picture import Strip
+from moe_lab_widgets.drawing.scene import Panel, Scene
+from moe_lab_widgets.router_alignment.panels.tiles import Layout, Tiles, arrange, digit_faces, pattern_faces
+from moe_lab_widgets.router_alignment.record import Frame
+
+
+class Patches(Panel):
+    """For one example of each class: the patches that each expert keeps, and whether o is among them."""
+
+    LEFT, WIDTH = 374, 438
+    TOP, HEIGHT, CLASS_HEIGHT = 90, 148, 189
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene, (340, 848))
+        theme.header(scene.figure, 340, 2, "What each expert receives")
+        self.strips = [scene.live(Strip(self.LEFT, self._top(side))) for side in range(2)]
+        self.ticks = [self.live_marks("✔", 15, colour) for colour in theme.CLASSES]
+        self.crosses = [self.live_marks("✗", 9, theme.REFERENCE, alpha=0.8) for _ in range(2)]
+        self.pointers = [
+            self.live_marks(f"▲ {name}", 27, colour)
+            for name, colour in zip(theme.CLASS_NAMES, theme.CLASSES, strict=True)
+        ]
+        self._task: PatternTask | DigitTask | None = None
+        self._layout: Layout | None = None
+        self._tiles: list[Tiles] = []
+
+    def _top(self, side: int) -> int:
+        return self.TOP + side * self.CLASS_HEIGHT
+
+    def begin(self, task: PatternTask | DigitTask) -> None:
+        """Discards the example of the last run."""
+        self._task, self._tiles = task, []
+
+    def set(self, names: Sequence[str], patches: int, experts: int, kept: int) -> None:
+        """Lays out the tiles, the classes' titles and the experts' heads."""
+        scene = self.scene
+        if not self.renew(tuple(names), patches, experts, kept):
+            return
+        self._layout = layout = arrange(patches, experts, self.WIDTH, self.HEIGHT, scene.scale)
+        plural = "" if kept == 1 else "es"
+        self.write(352, 50, f"framed: the l = {kept} patch{plural} of an example that each expert scores highest")
+        size = 14 if layout.band / scene.scale > 24 else 11
+        for side, name in enumerate(names):
+            top = self._top(side)
+            title = f"class {theme.CLASS_SIGNS[side]}:  one patch is {theme.CLASS_NAMES[side]} ({name})"
+            self.write(352, top - 14, title, color=theme.CLASSES[side], size=theme.TEXT_SIZE, weight="bold")
+            for s in range(experts):
+                self.head_at(358, top + layout.middle(s) / scene.scale, s, size)
+
+    def _make_tiles(self, record: Frame, shown: int) -> None:
+        """Makes the tiles of the example patches, which stay the same for a whole run."""
+        assert self._layout is not None and self._task is not None
+        patches, roles, sides = (record.joint[f"example_{name}"][shown] for name in ("patches", "roles", "sides"))
+        for side in range(2):
+            if isinstance(self._task, PatternTask):
+                faces = pattern_faces(roles[side], sides[side], self._layout.cell, self._task.noise)
+            else:
+                faces = digit_faces(patches[side].astype(float), self._layout.cell, *_mean_digit())
+            signal = int(np.flatnonzero(roles[side] == 0)[0])
+            self._tiles.append(Tiles(self._layout, faces, signal, side))
+
+    def update(self, record: Frame, shown: int) -> None:
+        if not self._tiles:
+            self._make_tiles(record, shown)
+        scene = self.scene
+        kept = np.nan_to_num(record.joint["example_kept"][shown]).astype(bool)  # (class, expert, patch)
+        for side, tiles in enumerate(self._tiles):
+            layout, top = tiles.layout, self._top(side)
+            self.strips[side].set_pixels(tiles.pixels(kept[side]))
+            received = kept[side][:, tiles.signal]
+            right = self.LEFT + self.WIDTH + 16
+            places = np.array(
+                [theme.spot(scene.figure, right, top + layout.middle(s) / scene.scale) for s in range(len(received))]
+            )
+            self.ticks[side].set_data(*places[received].T)
+            self.crosses[side].set_data(*places[~received].T)
+            left, _ = layout.corner(0, tiles.signal)
+            x = self.LEFT + (left + layout.cell / 2) / scene.scale + 7
+            x, y = theme.spot(scene.figure, x, top + layout.height / scene.scale + 12)
+            self.pointers[side].set_data([x], [y])
+
+
+@lru_cache(maxsize=1)
+def _mean_digit() -> tuple[NDArray[np.float64], float]:
+    """Returns the mean of the 8x8 digits, which preparation subtracts, and the mean norm of the rest."""
+    images = digits.load().images
+    images = images.reshape(len(images), -1)
+    mean = images.mean(axis=0)
+    return mean, float(np.linalg.norm(images - mean, axis=1).mean())
