@@ -90,8 +90,8 @@ def groups(snapshot: Snapshot, *, expert_error: float = 0.05) -> Int[np.ndarray,
       snapshot: of a mixture.
       expert_error: largest error that counts as small.
     """
-    accuracy = _measured(snapshot, "expert_accuracy")
     received = np.swapaxes(_measured(snapshot, "dispatch"), -1, -2)  # (T, M, K)
+    accuracy = _measured(snapshot, "expert_accuracy")
     return np.asarray((accuracy + np.where(accuracy >= 1 - expert_error, 1 + received, 0)).argmax(-1))
 
 
@@ -119,50 +119,68 @@ def theorem_4_2(
       ValueError: the Snapshot is not of a mixture, was not measured, or does not have this trial.
     """
     require(0 <= trial < snapshot.trials, "trial must be one of the Snapshot's", trial=trial, trials=snapshot.trials)
-    clusters, experts = _measured(snapshot, "dispatch").shape[1:]
     if snapshot.diverged[trial]:
         names = ("training error", "test error", "groups", "experts", "router")
         return tuple(Finding(f"theorem 4.2, {name}", "fails", "The trial diverged.") for name in names)
-    wrong = 1 - float(_measured(snapshot, "train_accuracy")[trial])
-    error = 1 - float(_measured(snapshot, "test_accuracy")[trial])
     group = groups(snapshot, expert_error=expert_error)[trial]
-    sizes = np.bincount(group, minlength=clusters)
-    own = _measured(snapshot, "expert_accuracy")[trial][np.arange(experts), group]
-    good = own >= 1 - expert_error
-    dispatch = _measured(snapshot, "dispatch")[trial]
-    to_own_group = float((dispatch * (group == np.arange(clusters)[:, None])).sum() / dispatch.sum())
-    used = int((dispatch.sum(0) > 0).sum())
-
-    def finding(statement: str, true: bool, sentence: str, **numbers: float) -> Finding:
-        return Finding(f"theorem 4.2, {statement}", judged(True, true), sentence, numbers)
-
     return (
-        finding("training error", wrong <= 1e-9, f"It is {wrong:.4f}; required: 0.", value=wrong),
-        finding(
-            "test error", error <= test_error, f"It is {error:.4f}; required: at most {test_error:g}.", value=error
-        ),
-        finding(
+        *_errors(snapshot, trial, test_error),
+        *_groups_and_experts(snapshot, trial, group, expert_error),
+        _router(snapshot, trial, group, routed),
+    )
+
+
+def _conclusion(name: str, true: bool, sentence: str, **numbers: float) -> Finding:
+    return Finding(f"theorem 4.2, {name}", judged(True, true), sentence, numbers)
+
+
+def _errors(snapshot: Snapshot, trial: int, allowed: float) -> tuple[Finding, Finding]:
+    train = 1 - float(_measured(snapshot, "train_accuracy")[trial])
+    test = 1 - float(_measured(snapshot, "test_accuracy")[trial])
+    return (
+        _conclusion("training error", train <= 1e-9, f"It is {train:.4f}; required: 0.", value=train),
+        _conclusion("test error", test <= allowed, f"It is {test:.4f}; required: at most {allowed:g}.", value=test),
+    )
+
+
+def _groups_and_experts(
+    snapshot: Snapshot, trial: int, group: Int[np.ndarray, " M"], allowed: float
+) -> tuple[Finding, Finding]:
+    dispatch = _measured(snapshot, "dispatch")[trial]
+    clusters, experts = dispatch.shape
+    sizes = np.bincount(group, minlength=clusters)
+    accuracy = _measured(snapshot, "expert_accuracy")[trial][np.arange(experts), group]
+    good, worst = accuracy >= 1 - allowed, 1 - float(accuracy.min())
+    used = int((dispatch.sum(0) > 0).sum())
+    return (
+        _conclusion(
             "groups",
             bool((sizes > 0).all()),
             f"The {clusters} clusters have {', '.join(str(size) for size in sizes)} experts; required: at least 1.",
             smallest=float(sizes.min()),
         ),
-        finding(
+        _conclusion(
             "experts",
             bool(good.all()),
-            f"{int(good.sum())} of {experts} experts have an error of at most {expert_error:g} on their cluster; the "
-            f"largest error is {1 - float(own.min()):.4f}. {used} of {experts} experts get test samples.",
+            f"{int(good.sum())} of {experts} experts have an error of at most {allowed:g} on their cluster; the "
+            f"largest error is {worst:.4f}. {used} of {experts} experts get test samples.",
             good=float(good.sum()),
-            worst=1 - float(own.min()),
+            worst=worst,
             used=float(used),
         ),
-        finding(
-            "router",
-            to_own_group >= routed,
-            f"{to_own_group:.4f} of the test samples are dispatched to an expert of their cluster's group; required: "
-            f"at least {routed:g}.",
-            value=to_own_group,
-        ),
+    )
+
+
+def _router(snapshot: Snapshot, trial: int, group: Int[np.ndarray, " M"], required: float) -> Finding:
+    dispatch = _measured(snapshot, "dispatch")[trial]
+    own_group = group == np.arange(len(dispatch))[:, None]
+    share = float((dispatch * own_group).sum() / dispatch.sum())
+    return _conclusion(
+        "router",
+        share >= required,
+        f"{share:.4f} of the test samples are dispatched to an expert of their cluster's group; required: at least "
+        f"{required:g}.",
+        value=share,
     )
 
 

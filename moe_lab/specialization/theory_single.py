@@ -135,14 +135,12 @@ def theorem_4_1(f: PatchFunction, task: ClusterTask, *, samples: int = 500, tria
     agreeing = [_agreeing(part) for part in opposed]
     versions = [*opposed, *agreeing] if met else [*opposed[:2], *agreeing[:2]]
     error = 1 - float(np.mean([additive_accuracy(f, part) for part in versions]))
-    ranges = (
-        "have the same distribution" if met else f"differ: alpha is in {task.feature}, gamma in {task.feature_noise}"
-    )
+    same, different = "have the same distribution", f"differ: alpha is in {task.feature}, gamma in {task.feature_noise}"
     return Finding(
         "theorem 4.1",
         judged(met, error >= ERROR_FLOOR - _ROUNDING),
         f"The test error is {error:.4f} in {len(versions)} versions of {samples} samples; the bound is 1/8. alpha and "
-        f"gamma {ranges}.",
+        f"gamma {same if met else different}.",
         {"test error": error, "bound": ERROR_FLOOR},
     )
 
