@@ -121,7 +121,7 @@ class Products:
         self.state.routers @ block.totals.mT  # scores
         spread @ block.totals  # the router's gradient
         if block.basis is not None:
-            (spread @ block.basis.amounts.mT) @ block.basis.amounts  # the signal patches' gradient, and what they give
+            (spread @ block.basis.coefficients.mT) @ block.basis.coefficients  # gradient, outputs
         rows = block.rows[0].flatten(0, 1)
         for filters, into, part in zip(
             self.state.experts[0], self.gradient, rows.tensor_split(len(self.gradient)), strict=True

@@ -33,7 +33,7 @@ class Samples:
     Attributes:
       bank: (banks, rows, d) patches; banks is 1 if all trials share one (digits), else the number of trials.
       index: (trials, N, n) rows of the bank.
-      labels: (trials, N) classes 0 ... c-1 in rotation, so that the first i c samples are balanced for every i.
+      labels: (trials, N) classes 0 ... c-1 in rotation, so that every multiple of c samples is balanced.
       signal: (trials, N) the position of the class-discriminative patch.
       roles: (trials, N, n) 0 signal, 1 distractor, 2 background.
       sides: (trials, N, n) the class that a distractor imitates (for the signal, its own class), -1 for background.
@@ -279,7 +279,7 @@ class PatternTask(Config):
     def _pattern_sets_of(
         self, labels: np.ndarray, trial: int, seed: int, split: Split
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Chooses each patch's pattern set before shuffling: signal (its set is unused), distractors, background.
+        """Chooses each patch's pattern set before shuffling: signal (its set is ignored), distractors, background.
 
         Returns:
           sets, roles, sides: each (N, n).

@@ -9,9 +9,9 @@ from torch import Tensor
 from moe_lab.training import Measure
 
 MEASURES = {
-    "test_accuracy": Measure((), "", "share of test samples classified correctly"),
+    "test_accuracy": Measure((), "", "share of test samples with the right label"),
     "train_accuracy": Measure(
-        (), "", "share of training samples classified correctly, of those used since the last record (step 0: of all)"
+        (), "", "share of training samples with the right label, of those used since the last record (step 0: of all)"
     ),
     "train_loss": Measure((), "", "mean loss over the training samples used since the last record (step 0: over all)"),
     "coverage": Measure(

@@ -1,4 +1,4 @@
-"""Specialisation (chen2022): nonlinear experts that divide clusters, and a router that learns who serves which."""
+"""Specialisation (chen2022): nonlinear experts that specialise in clusters, and a router that learns the assignment."""
 
 from moe_lab.specialization.data import ClusterTask, Samples
 from moe_lab.specialization.model import SingleExpert, SwitchMoE

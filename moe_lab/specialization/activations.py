@@ -1,4 +1,4 @@
-"""The activations of chen2022 (section 3.2 and table 7), each with its slope written out."""
+"""The activations of chen2022 (section 3.2 and table 7) and their derivatives."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Values = Float[Tensor, "*shape"]
 
 @dataclass(frozen=True)
 class Activation:
-    """sigma and its slope.
+    """An activation function sigma and its derivative.
 
     Attributes:
-      pair: z -> (sigma(z), sigma'(z)), which share most of their work.
-      odd: sigma(-z) = -sigma(z). Filters of one sign are enough then; otherwise half of an expert's filters count
-        negatively, because a sum of ReLUs could never answer -1.
-      degree: p where sigma(a z) = a^p sigma(z) for all a > 0, else None.
+      pair: z -> (sigma(z), sigma'(z)), computed together because they share most operations.
+      odd: whether sigma(-z) = -sigma(z). If so, a_j = 1 for all filters; otherwise a_j = -1 for half of them, because
+        a sum of ReLUs is never negative.
+      degree: p if sigma(a z) = a^p sigma(z) for all a > 0, else None.
     """
 
     pair: Callable[[Values], tuple[Values, Values]]

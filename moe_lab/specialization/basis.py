@@ -1,8 +1,8 @@
-"""The signal basis: what the signal patches of generated samples give, by their strengths.
+"""The signal basis: expert outputs for the signal patches of generated samples, computed from their strengths.
 
-A signal patch is a strength times one of 2K known signals, so what it gives a filter depends on the filter's products
-with the signals alone. All signal patches of all samples then cost one small product with a table that never changes,
-where the general form has a matrix product with every patch. The random noise is left to the experts.
+A signal patch is a strength times one of 2K known signals, so the output of a filter for it depends only on the
+filter's inner products with the signals. All signal patches of all samples then take one small matrix product with a
+constant table, instead of a matrix product with every patch. The random noise is left to the experts.
 
 Shapes: T trials, M experts of J filters, N samples, d numbers in a patch, D directions, R rows of the table.
 """
@@ -22,10 +22,10 @@ from moe_lab.specialization.data import FEATURE, FEATURE_NOISE, Samples
 
 
 def rows_of(activation: str, biases: bool, signal_basis: bool | None) -> Literal["all", "noise", "none"]:
-    """Which patches need a matrix product of their own: all, the random noise (signal basis), or none (linear).
+    """Returns which patches need a matrix product each: all, the random noise (signal basis), or none (linear).
 
     Raises:
-      ValueError: a signal basis is asked for where there is none.
+      ValueError: signal_basis is True, but these filters have no signal basis.
     """
     if activation == "linear":
         return "none"
@@ -36,32 +36,38 @@ def rows_of(activation: str, biases: bool, signal_basis: bool | None) -> Literal
 
 
 def make_basis(samples: Samples, activation: str, biases: bool) -> SignalBasis:
-    """The basis of these samples for these filters."""
+    """Makes the signal basis of samples for filters with this activation, with or without biases."""
     return CubicWithBiases(samples) if biases else Homogeneous(samples, activation)
 
 
 class SignalBasis(ABC):
-    """The table of some samples.
+    """The contribution of the signal patches of a set of samples.
 
     Attributes:
-      amounts: (T, R, N) what multiplies the filters' terms, for every sample; it never changes.
+      coefficients: (T, R, N) the constant coefficients of the filters' terms for every sample.
     """
 
-    amounts: Float[Tensor, "T R N"]
+    coefficients: Float[Tensor, "T R N"]
 
     @abstractmethod
     def outputs(self, weights: Float[Tensor, "T M J d"], signs: Float[Tensor, " J"]) -> tuple[Tensor, Any]:
-        """(T, M, N) what the signal patches of each sample give at each expert, and what `gradient` wants to know."""
+        """Returns each expert's output for the signal patches of each sample, (T, M, N), and values for `gradient`."""
 
     @abstractmethod
-    def gradient(self, saved: Any, spread: Float[Tensor, "T M N"], signs: Float[Tensor, " J"]) -> Tensor:
-        """(T, M, J, d) the gradient, given each loss's slope in f at the expert that the sample is sent to."""
+    def gradient(self, saved: Any, slopes: Float[Tensor, "T M N"], signs: Float[Tensor, " J"]) -> Tensor:
+        """Returns the gradient, (T, M, J, d).
+
+        Args:
+          saved: the values returned by `outputs`.
+          slopes: derivative of each sample's loss in f at the expert to which it is dispatched, 0 at the others.
+          signs: a_j.
+        """
 
 
 class Homogeneous(SignalBasis):
-    """sigma(a z) = a^p sigma(z) for a > 0: a patch that is a times a direction s gives a^p sigma(<w, s>).
+    """Filters with sigma(a z) = a^p sigma(z) for a > 0: the output for a patch a s is a^p sigma(<w, s>).
 
-    A negative strength is a positive one of the opposite direction, so the directions are v_k, c_k and -v_k.
+    A negative strength is a positive strength of the opposite direction; the directions are v_k, c_k and -v_k.
     """
 
     def __init__(self, samples: Samples, activation: str) -> None:
@@ -73,35 +79,35 @@ class Homogeneous(SignalBasis):
         for role in (FEATURE, FEATURE_NOISE):
             rows[..., role] += torch.where(samples.strengths[..., role] < 0, 2 * kinds, 0)
         empty = samples.strengths.new_zeros(len(rows), 3 * kinds, rows.shape[1])
-        self.amounts = empty.scatter_(1, rows.mT, samples.strengths.abs().pow(degree).mT)
+        self.coefficients = empty.scatter_(1, rows.mT, samples.strengths.abs().pow(degree).mT)
 
     def outputs(self, weights: Tensor, signs: Tensor) -> tuple[Tensor, Any]:
-        values, slopes = self.activation.pair(weights @ self.directions.mT)  # (T, M, J, D)
-        return (signs @ values) @ self.amounts, slopes
+        values, derivatives = self.activation.pair(weights @ self.directions.mT)  # (T, M, J, D)
+        return (signs @ values) @ self.coefficients, derivatives
 
-    def gradient(self, saved: Any, spread: Tensor, signs: Tensor) -> Tensor:
-        amounts = spread @ self.amounts.mT  # (T, M, D)
-        return (signs[:, None] * amounts[:, :, None] * saved) @ self.directions
+    def gradient(self, saved: Any, slopes: Tensor, signs: Tensor) -> Tensor:
+        by_direction = slopes @ self.coefficients.mT  # (T, M, D)
+        return (signs[:, None] * by_direction[:, :, None] * saved) @ self.directions
 
 
 class CubicWithBiases(SignalBasis):
-    """A patch a s at a cubic filter with a bias: (a u + b)^3 = a^3 u^3 + a^2 3 u^2 b + a 3 u b^2 + b^3, u = <w, s>."""
+    """Cubic filters with biases: for a patch a s, (a u + b)^3 = a^3 u^3 + a^2 3 u^2 b + a 3 u b^2 + b^3, u = <w, s>."""
 
     def __init__(self, samples: Samples) -> None:
         self.signals = samples.signals[:, None]
         empty = samples.strengths.new_zeros(len(samples.labels), samples.signals.shape[1], len(samples))
         strengths = empty.scatter_(1, samples.directions.mT, samples.strengths.mT)
-        patches = torch.full_like(strengths[:, :1], samples.strengths.shape[2])  # each of them adds b^3
-        self.amounts = torch.cat((strengths**3, strengths**2, strengths, patches), dim=1)
+        patches = torch.full_like(strengths[:, :1], samples.strengths.shape[2])  # each patch adds b^3
+        self.coefficients = torch.cat((strengths**3, strengths**2, strengths, patches), dim=1)
 
     def outputs(self, weights: Tensor, signs: Tensor) -> tuple[Tensor, Any]:
         u, b = weights[..., :-1] @ self.signals.mT, weights[..., -1:]  # (T, M, J, D) and (T, M, J, 1)
         terms = torch.cat((u**3, 3 * u * u * b, 3 * u * b * b, b**3), dim=-1)
-        return (signs @ terms) @ self.amounts, (u, b)
+        return (signs @ terms) @ self.coefficients, (u, b)
 
-    def gradient(self, saved: Any, spread: Tensor, signs: Tensor) -> Tensor:
+    def gradient(self, saved: Any, slopes: Tensor, signs: Tensor) -> Tensor:
         (u, b), size = saved, self.signals.shape[2]
-        third, second, first, zeroth = (spread @ self.amounts.mT)[:, :, None].split((size, size, size, 1), dim=-1)
+        third, second, first, zeroth = (slopes @ self.coefficients.mT)[:, :, None].split((size, size, size, 1), dim=-1)
         by_u = third * 3 * u * u + second * 6 * u * b + first * 3 * b * b
         by_b = (second * 3 * u * u + first * 6 * u * b).sum(-1, keepdim=True) + zeroth * 3 * b * b
         return signs[:, None] * torch.cat((by_u @ self.signals, by_b), dim=-1)

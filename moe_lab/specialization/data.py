@@ -1,8 +1,8 @@
-"""Samples from clusters, each with a label signal of its own (chen2022, definition 3.1).
+"""Samples from clusters, each with its own label signal (chen2022, definition 3.1).
 
-A sample of cluster k holds its label signal y alpha v_k, its cluster center beta c_k, the label signal of another
+A sample of cluster k consists of its label signal y alpha v_k, its cluster center beta c_k, the label signal of another
 cluster with a random sign, epsilon gamma v_k', and P - 3 patches of Gaussian noise, in a random order. Only the center
-says which of the two label signals counts.
+indicates which of the two label signals determines the label.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class Samples:
-    """Drawn samples of many trials, in parts: what each patch is made of is known, so none needs to be stored whole.
+    """Samples of many trials, stored as the components of their patches.
 
     Attributes:
       signals: (trials, 2K, d) orthonormal: v_1 ... v_K, then c_1 ... c_K.
       labels: (trials, N) y, -1 or +1.
       clusters: (trials, N) k, from 0.
-      others: (trials, N) k', the cluster whose label signal is feature noise here.
-      strengths: (trials, N, 3) what multiplies v_k, c_k and v_k': y alpha, beta, epsilon gamma (all times the scale).
+      others: (trials, N) k', the cluster whose label signal is the feature noise.
+      strengths: (trials, N, 3) the factors of v_k, c_k and v_k': y alpha, beta, epsilon gamma (all times the scale).
       noise: (trials, N, P - 3, d) the patches of random noise (times the scale).
-      order: (trials, N, P) for every place of a patch, which of (feature, center, feature noise, noise ...) lies there.
+      order: (trials, N, P) the patch at each position, an index into (feature, center, feature noise, noise ...).
     """
 
     signals: Float[Tensor, "trials S d"]
@@ -58,35 +58,35 @@ class Samples:
 
     @property
     def roles(self) -> Int[Tensor, "trials N P"]:
-        """For every patch, which of ROLES it is."""
+        """The role of each patch, an index into ROLES."""
         return self.order.clamp(max=RANDOM_NOISE)
 
     @property
     def directions(self) -> Int[Tensor, "trials N 3"]:
-        """Which row of `signals` each of the three strengths multiplies."""
+        """The row of `signals` that each of the three strengths multiplies."""
         return torch.stack((self.clusters, self.clusters + self.kinds, self.others), dim=-1)
 
     def signal_patches(self) -> Float[Tensor, "trials N 3 d"]:
-        """The feature, center and feature noise patches of every sample."""
+        """Returns the feature, center and feature noise patches of every sample."""
         trials = torch.arange(len(self.labels), device=self.labels.device)[:, None, None]
         return self.strengths[..., None] * self.signals[trials, self.directions]
 
     def patches(self) -> Float[Tensor, "trials N P d"]:
-        """The samples themselves, patches in their random order. Needs trials * N * P * d numbers of memory."""
+        """Returns the patches of every sample in their random order. Allocates trials * N * P * d numbers."""
         unshuffled = torch.cat((self.signal_patches(), self.noise), dim=2)
         return unshuffled.gather(2, self.order[..., None].expand(*self.order.shape, unshuffled.shape[-1]))
 
     def only(self, begin: int, end: int) -> Samples:
-        """Samples begin ... end-1 of every trial."""
+        """Returns samples begin ... end-1 of every trial."""
         parts = {field.name: getattr(self, field.name) for field in fields(self)}
         return Samples(**{name: part if name == "signals" else part[:, begin:end] for name, part in parts.items()})
 
 
 class ClusterTask(Config):
-    """Clusters that share their label signals as noise (chen2022, definition 3.1).
+    """Clusters whose label signals are noise in the samples of other clusters (chen2022, definition 3.1).
 
-    The defaults are setting 3 of the paper, in which alpha and gamma are drawn alike, as theorem 4.1 assumes;
-    `ClusterTask.setting(1)` ... `setting(4)` are those of section 6.1 and appendix A.2.
+    The defaults are setting 3 of the paper, in which alpha and gamma have the same distribution, as theorem 4.1
+    assumes; `ClusterTask.setting(1)` ... `setting(4)` are those of section 6.1 and appendix A.2.
 
     Raises:
       ConfigError: a value is out of bounds, or there are more signals than dimensions.
@@ -118,22 +118,22 @@ class ClusterTask(Config):
 
     @classmethod
     def setting(cls, number: int) -> Self:
-        """Setting 1, 2, 3 or 4 of the paper (section 6.1 and appendix A.2).
+        """Returns the task of setting 1, 2, 3 or 4 of the paper (section 6.1 and appendix A.2).
 
         Raises:
-          ValueError: there is no such setting.
+          ValueError: number is not 1, 2, 3 or 4.
         """
         require(number in (1, 2, 3, 4), "setting must be 1, 2, 3 or 4", setting=number)
         return cls(feature_noise=(0.5, 3.0) if number <= 2 else (0.5, 2.0), noise=2.0 if number % 2 == 0 else 1.0)
 
     def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials S d"]:
-        """v_1 ... v_K, c_1 ... c_K of every trial: random orthonormal vectors in float64."""
+        """Returns v_1 ... v_K, c_1 ... c_K of each trial, random orthonormal vectors in float64."""
         return torch.as_tensor(np.stack([self._signals(trial, seed) for trial in trials]))
 
     def _signals(self, trial: int, seed: int) -> np.ndarray:
         gaussian = stream(seed, self._data_trial(trial), "signals").standard_normal((self.dimension, 2 * self.clusters))
-        basis, triangle = np.linalg.qr(gaussian)
-        return np.ascontiguousarray((basis * np.sign(np.diag(triangle))).T)
+        basis, triangular = np.linalg.qr(gaussian)
+        return np.ascontiguousarray((basis * np.sign(np.diag(triangular))).T)
 
     def _data_trial(self, trial: int) -> int:
         return 0 if self.one_data_set else trial
@@ -148,23 +148,26 @@ class ClusterTask(Config):
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> Samples:
-        """Draws N samples for each of the trials; those of trial i do not depend on the other trials.
+        """Generates N samples per trial; the samples of one trial do not depend on the other trials.
 
         Raises:
           ValueError: samples is less than 1.
         """
         require(samples >= 1, "samples (N) must be at least 1", N=samples)
         require(len(trials) >= 1, "trials must name at least one trial", trials=list(trials))
-        drawn = [self._sample_trial(samples, trial, seed, split) for trial in trials]
+        per_trial = [self._sample_trial(samples, trial, seed, split) for trial in trials]
 
         def stacked(name: str) -> Tensor:
-            values = np.stack([one[name] for one in drawn])
+            values = np.stack([sampled[name] for sampled in per_trial])
             return torch.as_tensor(values, device=device, dtype=dtype if values.dtype.kind == "f" else torch.int64)
 
         return Samples(**{field.name: stacked(field.name) for field in fields(Samples)})
 
     def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> dict[str, np.ndarray]:
-        """One trial's samples. Each part has its own stream, so that a shorter draw is a prefix of a longer one."""
+        """Generates one trial's samples.
+
+        Each part has its own random stream, so that fewer samples are a prefix of more samples.
+        """
         k, p, d = self.clusters, self.patches, self.dimension
 
         def uniform(part: str, shape: tuple[int, ...] = (samples,)) -> np.ndarray:

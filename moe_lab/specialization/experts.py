@@ -1,14 +1,14 @@
-"""Two-layer CNN experts, forwards and backwards (chen2022, eq. 3.1), each sample at the one expert that it is sent to.
+"""Two-layer CNN experts and their gradients (chen2022, eq. 3.1), with each sample dispatched to one expert.
 
     f_m(x) = sum_j a_j sum_p sigma(<w_mj, x^(p)>)        a_j = 1 for odd activations, else half of them are -1
 
-Three ways to the same numbers, chosen by `experts_for`:
+Implementations of the same mathematics, chosen by `experts_for`:
 
-- `DispatchedExperts`: samples sorted by expert, and two matrix products for each expert.
-- The same in the signal basis (see `basis`), for generated data: only the random noise is left to sort.
-- `LinearExperts`: sum_j a_j w_mj is all that counts, one vector an expert.
-
-On CUDA and MPS every expert answers every sample and a mask picks one: more arithmetic, no waiting for the sort.
+- `DispatchedExperts`: samples sorted by expert, and two matrix products per expert.
+- The same in the signal basis (see `basis`), for generated data: only the random noise is sorted.
+- `LinearExperts`: the output depends only on sum_j a_j w_mj, one vector per expert.
+- `MaskedExperts`, for CUDA and MPS: every expert computes its output for every sample, and a mask selects one. More
+  arithmetic, but no synchronization to sort.
 
 Shapes: T trials, M experts of J filters, N samples with Q patches of d numbers that need a product, D directions.
 """
@@ -34,12 +34,12 @@ from moe_lab.specialization.data import Samples
 
 @dataclass(frozen=True)
 class Inputs:
-    """Samples as the engine reads them.
+    """Samples in the form in which experts and routers use them.
 
     Attributes:
-      totals: (T, N, d) the sum of a sample's patches, all that a router or a linear expert sees.
-      rows: (T, N, Q, d) the patches that need a matrix product of their own.
-      basis: the signal patches in the signal basis; None where they are among the rows.
+      totals: (T, N, d) the sum of a sample's patches, the input of routers and linear experts.
+      rows: (T, N, Q, d) the patches that need a matrix product each.
+      basis: the signal patches in the signal basis; None if they are among the rows.
       labels: (T, N) -1. or +1.
       clusters: (T, N) k.
     """
@@ -56,15 +56,16 @@ class Inputs:
 
 
 def make_inputs(samples: Samples, activation: str, *, biases: bool = False, signal_basis: bool | None = None) -> Inputs:
-    """The engine's arrays for samples.
+    """Prepares samples for experts with a given activation.
 
     Args:
-      activation: of the experts.
-      biases: give every patch one more number, 1, so that a filter's last weight is its bias.
-      signal_basis: whether to use it; None uses it wherever it can be.
+      samples: N per trial.
+      activation: name of the experts' activation.
+      biases: whether filters have biases; if so, every patch gets an extra 1, and a filter's last weight is its bias.
+      signal_basis: whether to use the signal basis; None uses it where possible.
 
     Raises:
-      ValueError: a signal basis is asked for where there is none.
+      ValueError: signal_basis is True, but these experts have no signal basis.
     """
     kind = rows_of(activation, biases, signal_basis)
     signal = samples.signal_patches()  # (T, N, 3, d)
@@ -87,49 +88,49 @@ def make_inputs(samples: Samples, activation: str, *, biases: bool = False, sign
 
 
 Link = Callable[[Tensor], Tensor]
-"""The slope of a sample's loss in its margin y g f, element by element."""
+"""The derivative of a sample's loss with respect to its margin y g f, elementwise."""
 
 
 class Dispatch(NamedTuple):
-    """Which expert each sample is sent to: as one-hot columns, and as a number."""
+    """The expert to which each sample is dispatched: as one-hot columns, and as an index."""
 
-    sent: Float[Tensor, "T M N"]
+    one_hot: Float[Tensor, "T M N"]
     expert: Int[Tensor, "T N"]
 
     def at(self, values: Float[Tensor, "T M N"]) -> Float[Tensor, "T N"]:
-        """Each sample's value at its expert."""
+        """Returns each sample's value at its expert."""
         return values.gather(1, self.expert[:, None])[:, 0]
 
     def spread(self, values: Float[Tensor, "T N"]) -> Float[Tensor, "T M N"]:
-        """Each sample's value at its expert, 0 at the others."""
-        return self.sent * values[:, None]
+        """Returns each sample's value at its expert, 0 at the others."""
+        return self.one_hot * values[:, None]
 
 
 @cache
-def _counters(experts: int, dtype: torch.dtype) -> Float[Tensor, "2 M"]:
-    """Rows that tell how many experts have won, and which."""
+def _count_and_index(experts: int, dtype: torch.dtype) -> Float[Tensor, "2 M"]:
+    """Makes the matrix whose product with one-hot columns is the number of ones and the index of a single one."""
     return torch.stack((torch.ones(experts, dtype=dtype), torch.arange(experts, dtype=dtype)))
 
 
 def dispatch(scores: Float[Tensor, "T M N"]) -> Dispatch:
-    """Sends each sample to the expert with the largest score, the lowest number among equals (chen2022, section 3.2).
+    """Dispatches each sample to the expert with the largest score, ties to the lowest index (chen2022, section 3.2).
 
-    `routing.switch` in fewer operations: without ties, the places of the largest score are the answer already.
+    Equal to `routing.switch` with fewer operations: without ties, comparing with the largest score suffices.
     """
-    sent = (scores == scores.amax(1, keepdim=True)).to(scores.dtype)
+    largest = (scores == scores.amax(1, keepdim=True)).to(scores.dtype)
     if scores.device.type == "cpu":
-        winners, expert = (_counters(scores.shape[1], scores.dtype) @ sent).unbind(1)
+        winners, expert = (_count_and_index(scores.shape[1], scores.dtype) @ largest).unbind(1)
         if (winners == 1).all():
-            return Dispatch(sent, expert.long())
-    expert = scores.max(1).indices  # ties, or scores that are no numbers
+            return Dispatch(largest, expert.long())
+    expert = scores.max(1).indices  # ties or NaN
     return Dispatch(torch.zeros_like(scores).scatter_(1, expert[:, None], 1), expert)
 
 
 class Experts(ABC):
-    """Experts of one shape on one set of samples.
+    """Experts of one architecture, bound to a set of samples.
 
     Args:
-      inputs: what `make_inputs` gives.
+      inputs: made by `make_inputs`.
       activation: a name in ACTIVATIONS.
       signs: (J,) a_j.
     """
@@ -143,30 +144,33 @@ class Experts(ABC):
     def gradient(
         self, weights: Float[Tensor, "T M J d"], sent: Dispatch, gates: Float[Tensor, "T N"], link: Link
     ) -> tuple[Float[Tensor, "T N"], Float[Tensor, "T N"], Float[Tensor, "T M J d"]]:
-        """f of every sample at its expert, the slope of its loss in f, and the gradient of the summed losses.
+        """Computes outputs and gradient with each sample at its expert.
 
         Args:
           weights: the filters.
-          sent: where every sample goes.
-          gates: y g, the label times what multiplies f.
-          link: the loss's slope in the margin y g f.
+          sent: the expert of each sample.
+          gates: y g, the label times the factor of f.
+          link: derivative of the loss with respect to the margin y g f.
+
+        Returns:
+          f of each sample, the derivative of its loss in f, and the gradient of the summed losses.
         """
 
     @abstractmethod
     def every(self, weights: Float[Tensor, "T M J d"]) -> Float[Tensor, "T M N"]:
-        """f of every sample at every expert."""
+        """Computes f of every sample at every expert."""
 
     def _signal(self, weights: Tensor) -> tuple[Tensor, Any] | None:
-        """What the signal basis gives; None where there is none."""
+        """Computes the outputs for the signal patches; None without a signal basis."""
         return None if self.inputs.basis is None else self.inputs.basis.outputs(weights, self.signs)
 
-    def _signal_gradient(self, saved: Any, spread: Tensor) -> Tensor:
+    def _signal_gradient(self, saved: Any, slopes: Tensor) -> Tensor:
         assert self.inputs.basis is not None
-        return self.inputs.basis.gradient(saved, spread, self.signs)
+        return self.inputs.basis.gradient(saved, slopes, self.signs)
 
 
 def experts_for(inputs: Inputs, activation: str, signs: Float[Tensor, " J"]) -> Experts:
-    """The fastest form of these experts on the device where the inputs lie."""
+    """Makes experts with the implementation that is fastest on the inputs' device."""
     if activation == "linear":
         return LinearExperts(inputs, activation, signs)
     kind = DispatchedExperts if inputs.totals.device.type == "cpu" else MaskedExperts
@@ -174,7 +178,7 @@ def experts_for(inputs: Inputs, activation: str, signs: Float[Tensor, " J"]) -> 
 
 
 class LinearExperts(Experts):
-    """sigma(z) = z: f_m depends on u_m = sum_j a_j w_mj alone, and all filters of an expert share one gradient."""
+    """sigma(z) = z: f_m depends only on u_m = sum_j a_j w_mj, and all filters of an expert have the same gradient."""
 
     def every(self, weights: Tensor) -> Tensor:
         return (self.signs @ weights) @ self.inputs.totals.mT
@@ -182,12 +186,12 @@ class LinearExperts(Experts):
     def gradient(self, weights: Tensor, sent: Dispatch, gates: Tensor, link: Link) -> tuple[Tensor, Tensor, Tensor]:
         outputs = sent.at(self.every(weights))
         slopes = link(gates * outputs).mul_(gates)
-        vectors = sent.spread(slopes) @ self.inputs.totals  # (T, M, d)
-        return outputs, slopes, self.signs[:, None] * vectors[:, :, None]
+        by_vector = sent.spread(slopes) @ self.inputs.totals  # (T, M, d)
+        return outputs, slopes, self.signs[:, None] * by_vector[:, :, None]
 
 
 class DispatchedExperts(Experts):
-    """Samples sorted by expert: one matrix product forwards and one back for each expert of each trial."""
+    """Samples sorted by expert: one matrix product per expert and trial in the forward pass, one in the backward."""
 
     def gradient(self, weights: Tensor, sent: Dispatch, gates: Tensor, link: Link) -> tuple[Tensor, Tensor, Tensor]:
         signal = self._signal(weights)
@@ -210,37 +214,37 @@ class DispatchedExperts(Experts):
         gradient: Float[Tensor, "TM J d"],
         link: Link,
     ) -> Float[Tensor, "T N"]:
-        """Adds to outputs and gradient what the rows give; returns the slopes of the losses in f."""
-        (trials, experts, _), (patches, d) = sent.sent.shape, self.inputs.rows.shape[2:]
+        """Adds the contribution of the rows to outputs and gradient; returns the derivatives of the losses in f."""
+        (trials, experts, _), (patches, d) = sent.one_hot.shape, self.inputs.rows.shape[2:]
         keys = sent.expert.numpy() + np.arange(0, trials * experts, experts)[:, None]
-        keys = keys.ravel().astype(np.uint8 if len(weights) <= 256 else np.int64)  # bytes sort 10 times faster
+        keys = keys.ravel().astype(np.uint8 if len(weights) <= 256 else np.int64)  # sorting bytes is 10 times faster
         order = torch.from_numpy(np.argsort(keys, kind="stable"))
-        ends = np.cumsum(sent.sent.sum(2).flatten().numpy().astype(np.int64)) * patches
+        ends = np.cumsum(sent.one_hot.sum(2).flatten().numpy().astype(np.int64)) * patches
         parts = [slice(begin, end) for begin, end in pairwise([0, *ends.tolist()])]
 
-        taken = self.inputs.rows.flatten(0, 1).flatten(1).index_select(0, order).view(-1, d)  # (T N Q, d), sorted
-        sums = taken.new_empty(weights.shape[1], len(taken))
+        rows = self.inputs.rows.flatten(0, 1).flatten(1).index_select(0, order).view(-1, d)  # (T N Q, d), sorted
+        products = rows.new_empty(weights.shape[1], len(rows))
         for filters, part in zip(weights, parts, strict=True):
-            torch.mm(filters, taken[part].T, out=sums[:, part])
-        values, filter_slopes = self.activation.pair(sums)  # (J, T N Q)
-        known = outputs.view(-1).index_select(0, order).add_(self._pooled(values, patches))
-        ordered = gates.flatten().index_select(0, order)
-        slopes = link(ordered * known).mul_(ordered)
-        wanted = slopes if patches == 1 else slopes.repeat_interleave(patches)
-        filter_slopes *= wanted if self.one_sign else self.signs[:, None] * wanted
-        for into, part in zip(gradient, parts, strict=True):
-            into.addmm_(filter_slopes[:, part], taken[part])
-        outputs.view(-1).index_copy_(0, order, known)
+            torch.mm(filters, rows[part].T, out=products[:, part])
+        values, filter_slopes = self.activation.pair(products)  # (J, T N Q)
+        sorted_outputs = outputs.view(-1).index_select(0, order).add_(self._pooled(values, patches))
+        sorted_gates = gates.flatten().index_select(0, order)
+        slopes = link(sorted_gates * sorted_outputs).mul_(sorted_gates)
+        row_slopes = slopes if patches == 1 else slopes.repeat_interleave(patches)
+        filter_slopes *= row_slopes if self.one_sign else self.signs[:, None] * row_slopes
+        for by_filters, part in zip(gradient, parts, strict=True):
+            by_filters.addmm_(filter_slopes[:, part], rows[part])
+        outputs.view(-1).index_copy_(0, order, sorted_outputs)
         return torch.empty_like(gates).view(-1).index_copy_(0, order, slopes).view_as(gates)
 
     def _pooled(self, values: Float[Tensor, "*M J NQ"], patches: int) -> Float[Tensor, "*M N"]:
-        """Filter outputs summed over the filters, with their signs, and over a sample's patches."""
-        each = values.sum(-2) if self.one_sign else self.signs @ values
-        return each if patches == 1 else each.unflatten(-1, (-1, patches)).sum(-1)
+        """Sums filter outputs over the filters, with their signs, and over a sample's patches."""
+        per_patch = values.sum(-2) if self.one_sign else self.signs @ values
+        return per_patch if patches == 1 else per_patch.unflatten(-1, (-1, patches)).sum(-1)
 
     def every(self, weights: Tensor) -> Tensor:
         signal, patches = self._signal(weights), self.inputs.rows.shape[2]
-        if signal is not None and not patches:  # three patches, none of them noise
+        if signal is not None and not patches:  # no noise patches
             return signal[0]
         values, _ = self.activation.pair(weights.flatten(1, 2) @ self.inputs.rows.flatten(1, 2).mT)
         outputs = self._pooled(values.unflatten(1, weights.shape[1:3]), patches)
@@ -248,10 +252,10 @@ class DispatchedExperts(Experts):
 
 
 class MaskedExperts(Experts):
-    """Every expert answers every sample, for devices that would rather compute than wait."""
+    """Every expert computes its output for every sample, for devices on which synchronizing is slower."""
 
     def _row_outputs(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """(T, M, N) what the rows give at every expert, and the filters' slopes, (T, Q, M, J, N)."""
+        """Returns every expert's output for the rows, (T, M, N), and the filters' derivatives, (T, Q, M, J, N)."""
         shape = weights.shape[1:3]
         values, slopes = self.activation.pair(weights.flatten(1, 2)[:, None] @ self.inputs.rows.permute(0, 2, 3, 1))
         return self.signs @ values.sum(1).unflatten(1, shape), slopes.unflatten(2, shape)
@@ -261,13 +265,13 @@ class MaskedExperts(Experts):
         return outputs if signal is None else outputs + signal[0]
 
     def gradient(self, weights: Tensor, sent: Dispatch, gates: Tensor, link: Link) -> tuple[Tensor, Tensor, Tensor]:
-        signal, (everywhere, row_slopes) = self._signal(weights), self._row_outputs(weights)
-        outputs = sent.at(everywhere if signal is None else everywhere + signal[0])
+        signal, (every, filter_slopes) = self._signal(weights), self._row_outputs(weights)
+        outputs = sent.at(every if signal is None else every + signal[0])
         slopes = link(gates * outputs).mul_(gates)
-        spread = sent.spread(slopes)
-        wanted = spread[:, :, None] * self.signs[:, None]  # (T, M, J, N)
-        weighted = (row_slopes * wanted[:, None]).flatten(2, 3)  # (T, Q, M J, N)
+        at_experts = sent.spread(slopes)
+        signed = at_experts[:, :, None] * self.signs[:, None]  # (T, M, J, N)
+        weighted = (filter_slopes * signed[:, None]).flatten(2, 3)  # (T, Q, M J, N)
         gradient = (weighted @ self.inputs.rows.transpose(1, 2)).sum(1).view_as(weights)
         if signal is not None:
-            gradient = gradient + self._signal_gradient(signal[1], spread)
+            gradient = gradient + self._signal_gradient(signal[1], at_experts)
         return outputs, slopes, gradient

@@ -1,4 +1,4 @@
-"""What is measured of a mixture on clusters, and how it is read off scores and outputs."""
+"""The measures of a mixture on clusters, and how they are computed from scores and outputs."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from torch import Tensor
 from moe_lab.specialization.experts import Dispatch
 from moe_lab.training import Measure
 
-_TRAINING = "in the last step, with its router noise (step 0 and the end: without)"
+_TRAINING = "in the last step, with its router noise (at step 0 and at the end: without noise)"
 MEASURES = {
     "test_accuracy": Measure((), "", "share of test samples with the right label"),
     "cluster_accuracy": Measure(("cluster",), "", "share of the cluster's test samples with the right label"),
-    "train_accuracy": Measure((), "", f"share of the training samples with the right label {_TRAINING}"),
+    "train_accuracy": Measure((), "", f"share of training samples with the right label {_TRAINING}"),
     "train_loss": Measure((), "", f"mean loss over the training samples {_TRAINING}"),
     "dispatch_entropy": Measure(
-        (), "nats", "eq. 6.1 on test samples: 0 when every expert serves one cluster, log K when none specialises"
+        (), "nats", "eq. 6.1 on test samples: 0 if every expert gets one cluster only, log K if none specialises"
     ),
-    "dispatch": Measure(("cluster", "expert"), "samples", "test samples of the cluster that are sent to the expert"),
-    "expert_load": Measure(("expert",), "", "share of the test samples that are sent to the expert"),
+    "dispatch": Measure(("cluster", "expert"), "samples", "test samples of the cluster dispatched to the expert"),
+    "expert_load": Measure(("expert",), "", "share of the test samples dispatched to the expert"),
     "expert_accuracy": Measure(
-        ("expert", "cluster"), "", "share of the cluster's test samples that the expert would answer rightly"
+        ("expert", "cluster"),
+        "",
+        "share of the cluster's test samples, dispatched anywhere, that the expert gets right",
     ),
     "expert_feature": Measure(("expert", "cluster"), "", "largest |<w, v_k>| among the expert's filters w"),
     "expert_center": Measure(("expert", "cluster"), "", "largest |<w, c_k>| among the expert's filters w"),
@@ -31,7 +33,7 @@ MEASURES = {
 
 
 def dispatch_entropy(dispatch: Float[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:
-    """The entropy of the router's dispatch in nats, chen2022's eq. 6.1.
+    """Entropy of the router's dispatch in nats, chen2022's eq. 6.1.
 
     >>> round(float(dispatch_entropy(torch.tensor([[4.0, 0.0, 0.0], [0.0, 2.0, 2.0]]))), 3)
     0.0
@@ -39,7 +41,7 @@ def dispatch_entropy(dispatch: Float[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:
     1.3863
 
     Args:
-      dispatch: (..., K, M) samples of cluster k that go to expert m.
+      dispatch: (..., K, M) number of samples of cluster k dispatched to expert m.
     """
     received = dispatch.sum(-2, keepdim=True)
     shares = dispatch / torch.where(received > 0, received, 1)
@@ -48,11 +50,11 @@ def dispatch_entropy(dispatch: Float[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:
 
 
 class Counts:
-    """Sums over test samples, block by block.
+    """Accumulates counts over test samples, block by block.
 
     Args:
       trials, experts, clusters: sizes T, M and K.
-      like: a tensor that gives device and dtype.
+      like: a tensor with the device and dtype to use.
     """
 
     def __init__(self, trials: int, experts: int, clusters: int, like: Tensor) -> None:
@@ -65,20 +67,28 @@ class Counts:
         self,
         outputs: Float[Tensor, "T M b"],
         sent: Dispatch,
-        winner: Float[Tensor, "T b"],
+        prediction: Float[Tensor, "T b"],
         labels: Float[Tensor, "T b"],
         clusters: Int[Tensor, "T b"],
     ) -> None:
-        """Counts a block of b samples: every expert's outputs, where each sample goes, and the model's output there."""
+        """Adds a block of b samples.
+
+        Args:
+          outputs: f of every expert.
+          sent: the expert to which each sample is dispatched.
+          prediction: output of the model.
+          labels: y.
+          clusters: k.
+        """
         member = torch.nn.functional.one_hot(clusters, self.samples.shape[1]).to(outputs.dtype)  # (T, b, K)
-        right = (labels * winner > 0).to(outputs.dtype)
+        right = (labels * prediction > 0).to(outputs.dtype)
         self.samples += member.sum(1)
         self.right += (right[:, None] @ member)[:, 0]
-        self.dispatch += (sent.sent @ member).mT
+        self.dispatch += (sent.one_hot @ member).mT
         self.expert_right += (labels[:, None] * outputs > 0).to(outputs.dtype) @ member
 
     def values(self) -> dict[str, Tensor]:
-        """The measures; NaN for a cluster without samples."""
+        """Returns the measures, NaN for clusters without samples."""
         total = self.samples.sum(1)
         return {
             "test_accuracy": self.right.sum(1) / total,
@@ -93,7 +103,7 @@ class Counts:
 def largest_products(
     filters: Float[Tensor, "T M J d"], signals: Float[Tensor, "T S d"]
 ) -> tuple[Float[Tensor, "T M K"], Float[Tensor, "T M K"]]:
-    """The largest |<w, v_k>| and |<w, c_k>| among the filters of each expert (figures 4 and 5)."""
+    """Computes the largest |<w, v_k>| and |<w, c_k>| over the filters of each expert (figures 4 and 5)."""
     products = (filters @ signals[:, None].mT).abs().amax(2)
     half = signals.shape[1] // 2
     return products[..., :half], products[..., half:]

@@ -1,9 +1,9 @@
-"""The mixture and the single expert of chen2022, and one exact training step of the mixture, as a pure function.
+"""The mixture and the single expert of chen2022, and one exact training step of the mixture as a pure function.
 
     h(x) = sum_p Theta^T x^(p),  m* = argmax_m (h_m + r_m),  F(x) = pi_m* f_m*(x),  pi = softmax(h)     (section 3.2)
 
-Experts take a step of fixed length along their gradient, each expert for itself; the router takes a plain one
-(algorithm 1, eq. 3.4 and 3.5). `experts` holds f_m and its gradient.
+Each expert takes a step of fixed length along its gradient; the router takes an ordinary gradient step (algorithm 1,
+eq. 3.4 and 3.5). Module `experts` computes f_m and its gradient.
 
 Shapes: T trials, M experts of J filters, N samples, d numbers in a patch.
 """
@@ -31,17 +31,17 @@ Objective = Literal["paper", "authors"]
 class SwitchMoE(Config):
     """A mixture of two-layer CNNs behind a switch router (chen2022, section 3.2), trained by algorithm 1.
 
-    The step sizes are the paper's .001 and .1, which belong to data times 10 (an undocumented step of the authors'
-    code), told for data as they are: (eta, eta_r, sigma_0) on 10 x trains as (10 eta, 100 eta_r, 10 sigma_0) on x.
-    The paper does not state sigma_0. From .01 all of 80 trials of settings 1 and 2 passed 98 % within 300 steps; from
-    8e-4, what the authors' code comes to, 4 of 30 did not.
+    The step sizes are the paper's .001 and .1, which apply to data multiplied by 10 (an undocumented step of the
+    authors' code), converted to unscaled data: (eta, eta_r, sigma_0) on 10 x is equivalent to (10 eta, 100 eta_r,
+    10 sigma_0) on x. The paper does not state sigma_0. With .01 all of 80 trials of settings 1 and 2 exceeded 98 %
+    within 300 steps; with 8e-4, equivalent to the authors' code, 4 of 30 did not.
 
-    `objective="authors"` trains what produced tables 1 and 3 instead: the winner's score h + r multiplies the expert,
-    not its softmax; a softmax of two logits goes into a cross-entropy that takes another; filters have biases, whose
-    gradient is normalised apart; tests have router noise too; and a trial stops early (see `stops_early`). Their
-    notebooks for the tables divide both parts of the gradient by the sum of the two lengths instead; from their first
-    filters that came less near to table 3 (cubic experts in setting 1: 98.4 %, apart 99.6 %, published 99.46 %).
-    `SwitchMoE.authors()` has their step sizes; train it on data with `scale=10`.
+    `objective="authors"` is the training that produced tables 1 and 3: the expert is multiplied by the winning score
+    h + r instead of its softmax; the cross-entropy applies a second softmax to that of two logits; filters have biases,
+    whose gradient is normalised separately; evaluation has router noise too; and trials stop early (see `stops_early`).
+    The authors' notebooks for the tables divide both parts of the gradient by the sum of their lengths instead; with
+    the authors' initialization that was further from table 3 (cubic experts in setting 1: 98.4 %, normalised
+    separately 99.6 %, published 99.46 %). `SwitchMoE.authors()` has their step sizes, for data with `scale=10`.
     """
 
     experts: int = knob(8, symbol="M", meaning="experts", ge=1, le=1024, slider=(1, 16, 1))
@@ -71,19 +71,19 @@ class SwitchMoE(Config):
 
     @classmethod
     def authors(cls, **changes: object) -> Self:
-        """The authors' code: its objective, and step sizes for data with `scale=10`.
+        """Returns the model of the authors' code: its objective, and step sizes for data with `scale=10`.
 
-        Departs from their code: filters that are not linear start from .001, 12 times as large as there. From theirs,
-        two clusters share an expert in a third of the trials (setting 3: entropy .16, table 3 has .008); from .001 they
-        do in one of twenty, and cubic accuracies and entropies come within a standard deviation or so of table 3.
+        Departs from their code: sigma_0 of nonlinear filters is .001, 12 times as large. With theirs, two clusters
+        share an expert in a third of the trials (setting 3: entropy .16, table 3 has .008); with .001 they do in one of
+        twenty, and cubic accuracies and entropies are within about a standard deviation of table 3.
         """
-        start = 0.001 / np.sqrt(3 * 50) if changes.get("activation") == "linear" else 0.001
-        theirs = {"learning_rate": 0.001, "router_learning_rate": 0.1, "initial_scale": start}
+        initial_scale = 0.001 / np.sqrt(3 * 50) if changes.get("activation") == "linear" else 0.001
+        theirs = {"learning_rate": 0.001, "router_learning_rate": 0.1, "initial_scale": initial_scale}
         return cls(**{"objective": "authors", **theirs, **changes})
 
     @property
     def two_signs(self) -> bool:
-        """Whether half of an expert's filters count negatively."""
+        """Whether a_j = -1 for half of an expert's filters."""
         return self.objective == "authors" or not ACTIVATIONS[self.activation].odd
 
     @property
@@ -92,22 +92,22 @@ class SwitchMoE(Config):
 
     @property
     def steps(self) -> int:
-        """Where training stops by default."""
+        """The default number of training steps."""
         return 300 if self.objective == "paper" else 500
 
     @property
     def why_it_stops(self) -> str:
-        """Why it stops there."""
+        """The reason for the default number of training steps."""
         if self.objective == "paper":
             return "150 steps are too few, and later some trials collapse (setting 2: 3 of 10 under 91 % by step 500)"
         return "the authors' code trains for at most 500 steps"
 
 
 class SingleExpert(Config):
-    """One two-layer CNN for all clusters, trained by Adam on all samples at once (chen2022, appendix A.2).
+    """A two-layer CNN for all clusters, trained by full-batch Adam (chen2022, appendix A.2).
 
-    F(x) = sum_j a_j sum_p sigma(<w_j, x^(p)> + b_j), half of the a_j negative: the authors' two logits, of which only
-    the difference counts. The step sizes are theirs, for data with `scale=10`.
+    F(x) = sum_j a_j sum_p sigma(<w_j, x^(p)> + b_j) with a_j = -1 for half of the filters: the difference of the
+    authors' two logits, on which alone the loss depends. The step sizes are theirs, for data with `scale=10`.
     """
 
     filters: int = knob(128, symbol="J", meaning="filters", ge=2, le=65536, slider=(8, 512, 8))
@@ -130,7 +130,7 @@ class SingleExpert(Config):
 
     @property
     def rate(self) -> float:
-        """The learning rate, given or the paper's."""
+        """The learning rate, by default the paper's."""
         return self.learning_rate or (0.003 if self.activation == "linear" else 0.01)
 
 
@@ -138,48 +138,45 @@ Model = SwitchMoE | SingleExpert
 
 
 def _check_signs(filters: int, two_signs: bool, activation: str) -> None:
-    rule = f"filters (J) must be even, because half of the {activation} filters count negatively"
+    rule = f"filters (J) must be even, because half of the {activation} filters have a_j = -1"
     require(not two_signs or filters % 2 == 0, rule, J=filters)
 
 
-# --- initial values -------------------------------------------------------------------------------------------------
+# --- initialization -------------------------------------------------------------------------------------------------
 
 
 def initial_experts(trial: int, seed: int, model: SwitchMoE, dimension: int) -> np.ndarray:
-    """(M, J, d) filters from N(0, sigma_0^2) (algorithm 1), with one more number each where they have biases.
+    """(M, J, d) filters from N(0, sigma_0^2) (algorithm 1); (M, J, d + 1) if they have biases.
 
-    Expert m and its filter j are the same for every M and J that have them.
+    Filter j of expert m does not depend on M and J.
     """
-    width = dimension + model.biases
-    drawn = [
-        stream(seed, trial, f"experts/{expert}").standard_normal((model.filters, width))
-        for expert in range(model.experts)
-    ]
-    return np.stack(drawn) * model.initial_scale
+    shape = model.filters, dimension + model.biases
+    experts = [stream(seed, trial, f"experts/{expert}").standard_normal(shape) for expert in range(model.experts)]
+    return np.stack(experts) * model.initial_scale
 
 
 def initial_single(trial: int, seed: int, model: SingleExpert, dimension: int) -> np.ndarray:
-    """(1, J, d) filters, uniform within 1/sqrt(d) as torch's convolutions are, with one more number each for a bias."""
-    drawn = stream(seed, trial, "single").uniform(-1, 1, (1, model.filters, dimension + model.biases))
-    return drawn / np.sqrt(dimension)
+    """(1, J, d) filters, or (1, J, d + 1) with biases, uniform within 1/sqrt(d) like torch's convolutions."""
+    filters = stream(seed, trial, "single").uniform(-1, 1, (1, model.filters, dimension + model.biases))
+    return filters / np.sqrt(dimension)
 
 
 def signs(model: Model) -> np.ndarray:
-    """(J,) a_j: how each filter counts."""
-    ones = np.ones(model.filters)
+    """(J,) a_j, the sign of each filter."""
+    a = np.ones(model.filters)
     if model.two_signs:
-        ones[model.filters // 2 :] = -1
-    return ones
+        a[model.filters // 2 :] = -1
+    return a
 
 
 # --- losses ---------------------------------------------------------------------------------------------------------
 
 
 class Loss(NamedTuple):
-    """What a step knew before it moved.
+    """The training loss before a step.
 
     Attributes:
-      value: (T,) the loss, mean over the samples.
+      value: (T,) mean over the samples.
       right: (T, N) whether the sign of the output is the label.
     """
 
@@ -188,26 +185,26 @@ class Loss(NamedTuple):
 
 
 def paper_link(margin: Tensor) -> Tensor:
-    """The slope of log(1 + exp(-t)) (chen2022, eq. 3.2)."""
+    """Computes the derivative of log(1 + exp(-t)) (chen2022, eq. 3.2)."""
     return torch.neg(margin).sigmoid_().neg_()
 
 
 def authors_loss(margin: Tensor) -> Tensor:
-    """A cross-entropy that takes the softmax of two logits for logits: the logistic loss of 2 sigmoid(t) - 1."""
+    """Computes a cross-entropy that uses the softmax of two logits as logits: the logistic loss of 2 sigmoid(t) - 1."""
     return softplus(1 - 2 * torch.sigmoid(margin))
 
 
 def authors_link(margin: Tensor) -> Tensor:
-    """The slope of `authors_loss`."""
-    share = torch.sigmoid(margin)
-    return torch.sigmoid(1 - 2 * share).mul_(-2).mul_(share).mul_(torch.sigmoid(-margin))
+    """Computes the derivative of `authors_loss`."""
+    probability = torch.sigmoid(margin)
+    return torch.sigmoid(1 - 2 * probability).mul_(-2).mul_(probability).mul_(torch.sigmoid(-margin))
 
 
 def stops_early(loss: Float[Tensor, " T"], best: Float[Tensor, " T"]) -> Bool[Tensor, " T"]:
-    """Whether the authors' code would stop a trial before this step, given its lowest loss so far.
+    """Returns whether the authors' code stops a trial before this step, given its lowest loss so far.
 
-    It stops at a loss that is no new best and lies more than .02 above the best, or at most .314, where the loss of two
-    softmaxes cannot fall much further (log(1 + 1/e) = .3133).
+    It stops if the loss is above its lowest value by more than .02, or above it at all while at most .314, close to the
+    infimum of the loss of two softmaxes (log(1 + 1/e) = .3133).
     """
     return (loss > best) & ((loss > best + 0.02) | (loss <= 0.314))
 
@@ -215,36 +212,36 @@ def stops_early(loss: Float[Tensor, " T"], best: Float[Tensor, " T"]) -> Bool[Te
 def balance(
     scores: Float[Tensor, "T M N"], noisy: Float[Tensor, "T M N"], shares: Float[Tensor, "T M"], model: SwitchMoE
 ) -> tuple[Float[Tensor, " T"], Float[Tensor, "T M N"]]:
-    """The load-balancing loss lambda M sum_m f_m P_m, summed over samples, and its slope in each sample's h.
+    """Computes the load-balancing loss lambda M sum_m f_m P_m, summed over samples, and its derivative in each h.
 
-    f_m is expert m's share of all samples, P_m its mean gate (Fedus et al., 2021); in the authors' form P_m is the mean
-    of its score h + r instead.
+    f_m is expert m's share of all samples, P_m its mean gate (Fedus et al., 2021); with the authors' objective P_m is
+    the mean of its score h + r instead.
     """
     weight = model.load_balancing * model.experts
     if model.objective == "authors":
         return weight * (shares * noisy.sum(2)).sum(1), (weight * shares)[..., None].expand_as(scores)
     gates = scores.softmax(1)
-    each = (shares[..., None] * gates).sum(1, keepdim=True)
-    return weight * each.sum(2)[:, 0], weight * gates * (shares[..., None] - each)
+    per_sample = (shares[..., None] * gates).sum(1, keepdim=True)
+    return weight * per_sample.sum(2)[:, 0], weight * gates * (shares[..., None] - per_sample)
 
 
 # --- one step -------------------------------------------------------------------------------------------------------
 
 
 class State(NamedTuple):
-    """What training moves: the experts' filters and the routers."""
+    """The trained parameters: the experts' filters and the routers."""
 
     experts: Float[Tensor, "T M J d"]
     routers: Float[Tensor, "T M d"]
 
 
 class Sums(NamedTuple):
-    """What a block of samples adds to a step.
+    """The contribution of a block of samples to a step.
 
     Attributes:
       loss: (T,) sum over the block's samples.
-      right: (T,) how many outputs have the label's sign.
-      experts, routers: the gradient of the mean loss over all samples.
+      right: (T,) number of outputs with the label's sign.
+      experts, routers: gradient of the mean loss over all samples.
     """
 
     loss: Float[Tensor, " T"]
@@ -261,10 +258,15 @@ def block_gradient(
     samples: int,
     model: SwitchMoE,
 ) -> Sums:
-    """What the samples that `experts` are bound to add to the gradient of the mean loss over all N samples.
+    """Computes the contribution of a block of samples to the gradient of the mean loss over all N samples.
 
     Args:
-      shares: of all samples that each expert gets, for the load-balancing loss.
+      state: the parameters.
+      experts: bound to the block's samples.
+      noise: r of the block.
+      shares: each expert's share of all samples, for the load-balancing loss; None without one.
+      samples: N.
+      model: the objective and the weight of the load-balancing loss.
     """
     totals, labels = experts.inputs.totals, experts.inputs.labels
     paper = model.objective == "paper"
@@ -278,39 +280,44 @@ def block_gradient(
 
     margin = labels * gate * outputs
     loss = (softplus(-margin) if paper else authors_loss(margin)).sum(1)
-    if paper:  # through the softmax (eq. E.1): slopes holds the winner's gate already
-        by_scores = torch.sub(sent.sent, gates).mul_((slopes * outputs)[:, None])
+    if paper:  # through the softmax (eq. E.1); slopes already contains the winner's gate
+        by_scores = torch.sub(sent.one_hot, gates).mul_((slopes * outputs)[:, None])
     else:
         by_scores = sent.spread(link(margin).mul_(labels).mul_(outputs))
     if shares is not None:
-        more, by_balance = balance(scores, noisy, shares, model)
-        loss, by_scores = loss + more, by_scores + by_balance
+        balance_loss, balance_by_scores = balance(scores, noisy, shares, model)
+        loss, by_scores = loss + balance_loss, by_scores + balance_by_scores
     return Sums(loss, (margin > 0).sum(1), by_experts / samples, by_scores @ totals / samples)
 
 
 def switch_step(
     state: State, blocks: Sequence[Experts], noise: Float[Tensor, "T M N"], model: SwitchMoE
 ) -> tuple[State, Sums]:
-    """One step of algorithm 1 on all samples: the new state, and the sums before it.
+    """Takes one step of algorithm 1 on all samples.
 
     Args:
-      blocks: experts bound to consecutive blocks of the samples; they add up, so small blocks that stay in the cache
-        serve as well as one.
+      state: the parameters.
+      blocks: experts bound to consecutive blocks of the samples, whose gradients are added; small blocks fit in the
+        cache.
       noise: r of this step.
+      model: the step sizes, the objective and the weight of the load-balancing loss.
+
+    Returns:
+      The new state, and the sums over all samples before the step.
     """
     samples = noise.shape[2]
     noises = noise.split([block.inputs.samples for block in blocks], dim=2)
     shares = None
     if model.load_balancing:
         noisy = (state.routers @ block.inputs.totals.mT + part for block, part in zip(blocks, noises, strict=True))
-        shares = torch.stack([dispatch(scores).sent.sum(2) for scores in noisy]).sum(0) / samples
+        shares = torch.stack([dispatch(scores).one_hot.sum(2) for scores in noisy]).sum(0) / samples
     parts = [
         block_gradient(state, block, part, shares, samples, model) for block, part in zip(blocks, noises, strict=True)
     ]
     total = parts[0] if len(parts) == 1 else Sums(*(sum(column[1:], column[0]) for column in zip(*parts, strict=True)))
     by_routers = total.routers
     if model.biases:
-        by_routers[..., -1] = 0  # routers have none
+        by_routers[..., -1] = 0  # routers have no biases
     return State(
         torch.sub(state.experts, normalised(total.experts, model.biases), alpha=model.learning_rate),
         torch.sub(state.routers, by_routers, alpha=model.router_learning_rate),
@@ -318,7 +325,7 @@ def switch_step(
 
 
 def normalised(gradient: Float[Tensor, "T M J d"], biases: bool) -> Float[Tensor, "T M J d"]:
-    """Each expert's gradient at length 1 (eq. 3.4), filters and biases apart; an expert without samples stays at 0."""
+    """Normalises each expert's gradient (eq. 3.4), filters and biases separately; a zero gradient stays zero."""
     if biases:
         return torch.cat([normalised(part, False) for part in (gradient[..., :-1], gradient[..., -1:])], dim=-1)
     norm = torch.linalg.vector_norm(gradient, dim=(2, 3), keepdim=True)

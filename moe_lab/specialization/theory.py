@@ -1,6 +1,6 @@
-"""What chen2022 proves, looked at: theorems 4.1 and 4.2, lemmas 5.1, 5.2, C.1, C.3, C.4 and E.1, appendix B.
+"""Tests of the theory of chen2022: theorems 4.1 and 4.2, lemmas 5.1, 5.2, C.1, C.3, C.4 and E.1, appendix B.
 
-A statement comes back as a Finding: "holds", "fails" or "assumption not met", with the numbers that say so.
+Each test of a statement returns a Finding: "holds", "fails" or "assumption not met", with the numbers it is based on.
 """
 
 from moe_lab.findings import Finding
@@ -11,7 +11,6 @@ from moe_lab.specialization.theory_noise import (
     lemma_c_3,
     lemma_c_4,
     routing_probabilities,
-    simulated_probabilities,
     worst_ratio,
 )
 from moe_lab.specialization.theory_run import (
@@ -53,7 +52,6 @@ __all__ = [
     "lemma_e_1",
     "predicted_clusters",
     "routing_probabilities",
-    "simulated_probabilities",
     "symmetrised",
     "theorem_4_1",
     "theorem_4_2",

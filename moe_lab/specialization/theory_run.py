@@ -1,7 +1,7 @@
-"""Theorem 4.2, lemma 5.2 and lemma E.1 of chen2022, read off a trained mixture's Snapshot.
+"""Tests of theorem 4.2, lemma 5.2 and lemma E.1 of chen2022 on the Snapshot of a trained mixture.
 
-What "o(1)" and "with high probability" mean in a run of finite size is not said by the paper: every threshold is an
-argument here, and each sentence gives the number beside it.
+The paper does not state what "o(1)" and "with high probability" mean in a run of finite size: every threshold is an
+argument here, and each Finding states the measured number next to it.
 """
 
 from __future__ import annotations
@@ -23,24 +23,26 @@ from moe_lab.training import Snapshot
 
 
 def run_of(snapshot: Snapshot) -> Run:
-    """The Run that a Snapshot comes from, from its own record.
+    """Restores the Run of a Snapshot from its record.
 
     Raises:
-      ValueError: the Snapshot is of no mixture on clusters.
+      ValueError: the Snapshot is not of a SwitchMoE on a ClusterTask.
     """
     record: dict[str, Any] = (json.loads(str(snapshot.origin.get("config", "[]"))) or [{}])[0]
     kinds = record.get("model", {}).get("kind"), record.get("task", {}).get("kind")
     rule = "the Snapshot must be of a SwitchMoE on a ClusterTask"
     require(kinds == ("SwitchMoE", "ClusterTask"), rule, model=kinds[0], task=kinds[1])
-    plain = {name: {key: value for key, value in record[name].items() if key != "kind"} for name in ("model", "task")}
-    return Run(**{**record, "model": models.SwitchMoE(**plain["model"]), "task": ClusterTask(**plain["task"])})
+    model, task = (
+        {name: value for name, value in record[part].items() if name != "kind"} for part in ("model", "task")
+    )
+    return Run(**{**record, "model": models.SwitchMoE(**model), "task": ClusterTask(**task)})
 
 
 def conditions_4_2(snapshot: Snapshot) -> tuple[Finding, ...]:
-    """What theorem 4.2 asks for, as far as a number can be compared: its Theta and Omega hide constants.
+    """Tests the assumptions of theorem 4.2, as far as its Theta and Omega, which hide constants, allow a comparison.
 
-    Told as "holds" or "assumption not met", one Finding each: the model, sigma_0, M, and n. The runs that work best
-    break the second: the theorem's sigma_0 is at least d^(-1/3), .27 for d=50.
+    Returns one Finding, "holds" or "assumption not met", for each of the model, sigma_0, M, and n. The runs that work
+    best violate the second: the theorem's sigma_0 is at least d^(-1/3), .27 for d=50.
     """
     run = run_of(snapshot)
     model, task = run.model, run.task
@@ -48,46 +50,48 @@ def conditions_4_2(snapshot: Snapshot) -> tuple[Finding, ...]:
     d = task.dimension
     low, high = d ** (-1 / 3), d**-0.01
 
-    def told(statement: str, met: bool, sentence: str) -> Finding:
-        return Finding(f"theorem 4.2, {statement}", judged(met, True), sentence)
+    def finding(assumption: str, met: bool, sentence: str) -> Finding:
+        return Finding(f"theorem 4.2, {assumption}", judged(met, True), sentence)
 
     return (
-        told(
+        finding(
             "model",
             model.activation == "cubic" and model.objective == "paper",
-            f"It is proved for cubic experts trained by algorithm 1; these are {model.activation}, "
+            f"The theorem is for cubic experts trained by algorithm 1; these are {model.activation}, "
             f"objective {model.objective!r}.",
         ),
-        told(
-            "first weights",
+        finding(
+            "initialization",
             low <= model.initial_scale <= high,
-            f"sigma_0 = {model.initial_scale:.3g}; asked for: d^(-1/3) = {low:.2g} to d^(-.01) = {high:.2g}.",
+            f"sigma_0 = {model.initial_scale:.3g}; required: d^(-1/3) = {low:.2g} to d^(-.01) = {high:.2g}.",
         ),
-        told(
+        finding(
             "experts",
             model.experts >= task.clusters * math.log(task.clusters),
-            f"M = {model.experts} for K = {task.clusters} clusters; asked for: of the order of K log K = "
+            f"M = {model.experts} for K = {task.clusters} clusters; required: of the order of K log K = "
             f"{task.clusters * math.log(task.clusters):.1f}, times log log d.",
         ),
-        told(
+        finding(
             "samples",
             run.samples >= d,
-            f"n = {run.samples} is {run.samples / d:.3g} d; asked for: at least of the order of d.",
+            f"n = {run.samples} is {run.samples / d:.3g} d; required: at least of the order of d.",
         ),
     )
 
 
 def groups(snapshot: Snapshot, *, expert_error: float = 0.05) -> Int[np.ndarray, "T M"]:
-    """For each expert the cluster that it stands for: M_k of theorem 4.2 are the experts with the same one.
+    """Assigns each expert to a cluster: M_k of theorem 4.2 is the group of experts assigned to cluster k.
 
-    Among the clusters on which it is good, the one that sends it most test samples (the better one of two that send it
-    none); if it is good on no cluster, the one on which it is best. The theorem says that such a division exists.
+    Of the clusters on which its error is small, an expert is assigned to the one with the most test samples dispatched
+    to it (if there are none, to the one with the highest accuracy); if its error is small on no cluster, to the one
+    with the highest accuracy. The theorem states only that such groups exist.
 
     Args:
-      expert_error: largest error that counts as good.
+      snapshot: of a mixture.
+      expert_error: largest error that counts as small.
     """
-    accuracy = _measured(snapshot, "expert_accuracy")
     received = np.swapaxes(_measured(snapshot, "dispatch"), -1, -2)  # (T, M, K)
+    accuracy = _measured(snapshot, "expert_accuracy")
     return np.asarray((accuracy + np.where(accuracy >= 1 - expert_error, 1 + received, 0)).argmax(-1))
 
 
@@ -99,70 +103,91 @@ def theorem_4_2(
     expert_error: float = 0.05,
     routed: float = 0.99,
 ) -> tuple[Finding, ...]:
-    """The five statements of theorem 4.2 about one trained trial, each told with its number.
+    """Tests the five statements of theorem 4.2 on one trained trial.
 
-    Zero training error; test error nearly 0; the experts fall into K non-empty groups; each expert is good on its
-    group's cluster, those that get no sample included; the router sends a cluster's samples to its group only.
+    They are: zero training error; test error of nearly 0; K non-empty groups of experts; a small error of each expert,
+    used or not, on the cluster of its group; samples of a cluster dispatched only to its group.
 
     Args:
-      snapshot: the last of a run (`final(train(...))`); earlier ones measure training error with router noise on.
-      trial: which trial, counted in the Snapshot.
+      snapshot: the last of a run (`final(train(...))`); in earlier ones the training error includes router noise.
+      trial: index of the trial in the Snapshot.
       test_error: largest error that counts as o(1).
-      expert_error: the same for an expert on its cluster.
-      routed: smallest share of the test samples that must reach an expert of their cluster's group.
+      expert_error: largest error of an expert on its cluster that counts as o(1).
+      routed: smallest share of the test samples to be dispatched to an expert of their cluster's group.
 
     Raises:
-      ValueError: the Snapshot is of no mixture, was not measured, or has no such trial.
+      ValueError: the Snapshot is not of a mixture, was not measured, or does not have this trial.
     """
     require(0 <= trial < snapshot.trials, "trial must be one of the Snapshot's", trial=trial, trials=snapshot.trials)
-    clusters, experts = _measured(snapshot, "dispatch").shape[1:]
     if snapshot.diverged[trial]:
         names = ("training error", "test error", "groups", "experts", "router")
         return tuple(Finding(f"theorem 4.2, {name}", "fails", "The trial diverged.") for name in names)
-    wrong = 1 - float(_measured(snapshot, "train_accuracy")[trial])
-    error = 1 - float(_measured(snapshot, "test_accuracy")[trial])
     group = groups(snapshot, expert_error=expert_error)[trial]
-    sizes = np.bincount(group, minlength=clusters)
-    own = _measured(snapshot, "expert_accuracy")[trial][np.arange(experts), group]
-    good = own >= 1 - expert_error
-    dispatch = _measured(snapshot, "dispatch")[trial]
-    reached = float((dispatch * (group == np.arange(clusters)[:, None])).sum() / dispatch.sum())
-    used = int((dispatch.sum(0) > 0).sum())
-
-    def told(name: str, true: bool, sentence: str, **numbers: float) -> Finding:
-        return Finding(f"theorem 4.2, {name}", judged(True, true), sentence, numbers)
-
     return (
-        told("training error", wrong <= 1e-9, f"It is {wrong:.4f}, to be 0.", value=wrong),
-        told("test error", error <= test_error, f"It is {error:.4f}, to be at most {test_error:g}.", value=error),
-        told(
+        *_errors(snapshot, trial, test_error),
+        *_groups_and_experts(snapshot, trial, group, expert_error),
+        _router(snapshot, trial, group, routed),
+    )
+
+
+def _conclusion(name: str, true: bool, sentence: str, **numbers: float) -> Finding:
+    return Finding(f"theorem 4.2, {name}", judged(True, true), sentence, numbers)
+
+
+def _errors(snapshot: Snapshot, trial: int, allowed: float) -> tuple[Finding, Finding]:
+    train = 1 - float(_measured(snapshot, "train_accuracy")[trial])
+    test = 1 - float(_measured(snapshot, "test_accuracy")[trial])
+    return (
+        _conclusion("training error", train <= 1e-9, f"It is {train:.4f}; required: 0.", value=train),
+        _conclusion("test error", test <= allowed, f"It is {test:.4f}; required: at most {allowed:g}.", value=test),
+    )
+
+
+def _groups_and_experts(
+    snapshot: Snapshot, trial: int, group: Int[np.ndarray, " M"], allowed: float
+) -> tuple[Finding, Finding]:
+    dispatch = _measured(snapshot, "dispatch")[trial]
+    clusters, experts = dispatch.shape
+    sizes = np.bincount(group, minlength=clusters)
+    accuracy = _measured(snapshot, "expert_accuracy")[trial][np.arange(experts), group]
+    good, worst = accuracy >= 1 - allowed, 1 - float(accuracy.min())
+    used = int((dispatch.sum(0) > 0).sum())
+    return (
+        _conclusion(
             "groups",
             bool((sizes > 0).all()),
-            f"The {clusters} clusters have {', '.join(str(size) for size in sizes)} experts; none may have 0.",
+            f"The {clusters} clusters have {', '.join(str(size) for size in sizes)} experts; required: at least 1.",
             smallest=float(sizes.min()),
         ),
-        told(
+        _conclusion(
             "experts",
             bool(good.all()),
-            f"{int(good.sum())} of {experts} experts err on at most {expert_error:g} of their cluster; the worst on "
-            f"{1 - float(own.min()):.4f}. {used} of {experts} get test samples.",
+            f"{int(good.sum())} of {experts} experts have an error of at most {allowed:g} on their cluster; the "
+            f"largest error is {worst:.4f}. {used} of {experts} experts get test samples.",
             good=float(good.sum()),
-            worst=1 - float(own.min()),
+            worst=worst,
             used=float(used),
-        ),
-        told(
-            "router",
-            reached >= routed,
-            f"{reached:.4f} of the test samples go to an expert of their cluster's group; to be at least {routed:g}.",
-            value=reached,
         ),
     )
 
 
-def predicted_clusters(run: Run, trials: Sequence[int]) -> Int[np.ndarray, "T M"]:
-    """Lemma 5.2: which cluster each expert will serve, argmax over k and j of <v_k, w_mj> in the first weights.
+def _router(snapshot: Snapshot, trial: int, group: Int[np.ndarray, " M"], required: float) -> Finding:
+    dispatch = _measured(snapshot, "dispatch")[trial]
+    own_group = group == np.arange(len(dispatch))[:, None]
+    share = float((dispatch * own_group).sum() / dispatch.sum())
+    return _conclusion(
+        "router",
+        share >= required,
+        f"{share:.4f} of the test samples are dispatched to an expert of their cluster's group; required: at least "
+        f"{required:g}.",
+        value=share,
+    )
 
-    A filter that counts negatively (a_j = -1, where half of the filters do) enters with its sign turned round.
+
+def predicted_clusters(run: Run, trials: Sequence[int]) -> Int[np.ndarray, "T M"]:
+    """Predicts each expert's cluster by lemma 5.2: argmax over k and j of <v_k, w_mj> at initialization.
+
+    The inner products of filters with a_j = -1 are negated.
 
     Args:
       run: of a SwitchMoE.
@@ -172,16 +197,17 @@ def predicted_clusters(run: Run, trials: Sequence[int]) -> Int[np.ndarray, "T M"
     assert isinstance(model, models.SwitchMoE)
     d = run.task.dimension
     signals = run.task.signals(trials, run.seed).numpy()[:, : run.task.clusters]
-    first = np.stack([models.initial_experts(trial, run.seed, model, d)[..., :d] for trial in trials])
-    products = np.einsum("tmjd,tkd->tmjk", first, signals) * models.signs(model)[:, None]
+    filters = np.stack([models.initial_experts(trial, run.seed, model, d)[..., :d] for trial in trials])
+    products = np.einsum("tmjd,tkd->tmjk", filters, signals) * models.signs(model)[:, None]
     return np.asarray(products.max(axis=2).argmax(axis=-1))
 
 
 def lemma_5_2(snapshot: Snapshot, *, agree: float = 0.9) -> Finding:
-    """Lemma 5.2's prediction from the first weights against what the trained experts do, over all trials.
+    """Compares lemma 5.2's prediction from the initial weights with the trained experts, over all trials.
 
-    Told for all experts (on which cluster is each best?), for those in use (from which cluster do most of its samples
-    come?), and for all experts by their weights (which label signal has the largest product with a filter?).
+    An expert's cluster is determined in three ways: by its accuracy (the cluster with the highest), for experts in use
+    by dispatch (the cluster of most of its samples), and by its weights (the label signal with the largest inner
+    product with a filter).
 
     Args:
       snapshot: of a mixture; the lemma is about the end of the exploration stage, the theorem about the end.
@@ -189,16 +215,16 @@ def lemma_5_2(snapshot: Snapshot, *, agree: float = 0.9) -> Finding:
     """
     run = run_of(snapshot)
     predicted = predicted_clusters(run, run.trial_numbers)
-    kept = ~snapshot.diverged
-    best = (_measured(snapshot, "expert_accuracy").argmax(-1) == predicted)[kept]
+    finite = ~snapshot.diverged
+    best = (_measured(snapshot, "expert_accuracy").argmax(-1) == predicted)[finite]
     dispatch = _measured(snapshot, "dispatch")
-    used = (dispatch.sum(1) > 0)[kept]
-    serves = (dispatch.argmax(1) == predicted)[kept]
-    weights = (_measured(snapshot, "expert_feature").argmax(-1) == predicted)[kept]
+    used = (dispatch.sum(1) > 0)[finite]
+    dispatched = (dispatch.argmax(1) == predicted)[finite]
+    weights = (_measured(snapshot, "expert_feature").argmax(-1) == predicted)[finite]
     shares = {
-        "best": float(best.mean()) if kept.any() else float("nan"),
-        "serves": float(serves[used].mean()) if used.any() else float("nan"),
-        "weights": float(weights.mean()) if kept.any() else float("nan"),
+        "best": float(best.mean()) if finite.any() else float("nan"),
+        "serves": float(dispatched[used].mean()) if used.any() else float("nan"),
+        "weights": float(weights.mean()) if finite.any() else float("nan"),
         "chance": 1 / run.task.clusters,
     }
     model = run.model
@@ -206,19 +232,19 @@ def lemma_5_2(snapshot: Snapshot, *, agree: float = 0.9) -> Finding:
     return Finding(
         "lemma 5.2",
         judged(model.activation == "cubic" and model.objective == "paper", shares["best"] >= agree),
-        f"The first weights foretell the cluster of {shares['best']:.0%} of the experts (by accuracy), of "
-        f"{shares['serves']:.0%} of those that get samples, of {shares['weights']:.0%} by their weights; guessing "
-        f"would get {shares['chance']:.0%}.",
+        f"The initial weights predict the cluster of {shares['best']:.0%} of the experts by accuracy, of "
+        f"{shares['serves']:.0%} of the experts in use by dispatch, and of {shares['weights']:.0%} by weights; chance "
+        f"level is {shares['chance']:.0%}.",
         shares,
     )
 
 
 def lemma_e_1(snapshot: Snapshot, *, tolerance: float = 1e-3) -> Finding:
-    """Lemma E.1: the routers' sum stays 0, because the softmax's slopes sum to 0.
+    """Tests lemma E.1: the sum of the routers remains 0, because the derivatives of the softmax sum to 0.
 
-    It is read along the signals: |sum_m <theta_m, s>| over all signals s, against the largest |<theta_m, s>|. The
-    slopes of a load-balancing loss go through the same softmax, so that it may be on. In the authors' form the winner's
-    score itself multiplies the expert: nothing sums to 0 there.
+    The largest |sum_m <theta_m, s>| over all signals s is compared with the largest |<theta_m, s>|. The load-balancing
+    loss may be on, because its gradient passes through the same softmax. With the authors' objective the winner's score
+    itself multiplies the expert, so that the derivatives do not sum to 0.
     """
     run = run_of(snapshot)
     model = run.model
@@ -230,7 +256,7 @@ def lemma_e_1(snapshot: Snapshot, *, tolerance: float = 1e-3) -> Finding:
     return Finding(
         "lemma E.1",
         judged(met, total <= tolerance * largest or total == 0),
-        f"The routers' sum has products with signals of at most {total:.2g}, single routers of up to {largest:.2g}."
+        f"Inner products with the signals are at most {total:.2g} for the sum of the routers and {largest:.2g} for one."
         + ("" if met else " The authors' objective uses no softmax."),
         {"sum": total, "largest": largest},
     )

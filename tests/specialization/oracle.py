@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -175,3 +177,9 @@ def single_steps(
         adam.step()
         losses.append(value.item())
     return leaves[0].detach(), None if biases is None else leaves[1].detach(), losses
+
+
+def simulated_probabilities(scores: np.ndarray, noise: Any, *, samples: int, seed: int = 0) -> np.ndarray:
+    """Appendix C's P(argmax(h + r) = m) by simulation; the standard error is at most .5 / sqrt(samples)."""
+    r = noise.sample(np.random.default_rng(seed), (samples, len(scores)))
+    return np.bincount((scores + r).argmax(axis=1), minlength=len(scores)) / samples

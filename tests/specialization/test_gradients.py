@@ -300,16 +300,16 @@ def test_dispatch_sends_to_the_largest_score_and_the_lowest_number(experts, samp
     for trial in range(2):
         wanted = oracle.winners(scores[trial].T)
         assert sent.expert[trial].tolist() == wanted
-        assert torch.equal(sent.sent[trial], torch.nn.functional.one_hot(torch.tensor(wanted), experts).T.double())
+        assert torch.equal(sent.one_hot[trial], torch.nn.functional.one_hot(torch.tensor(wanted), experts).T.double())
     values = random_values(seed, 2, experts, samples)
-    torch.testing.assert_close(sent.spread(sent.at(values)), values * sent.sent)
+    torch.testing.assert_close(sent.spread(sent.at(values)), values * sent.one_hot)
 
 
 def test_dispatch_of_scores_that_are_no_numbers_is_still_a_dispatch():
     """A trial that has diverged must not stop the others."""
     scores = torch.tensor([[[float("nan"), 1.0], [0.0, 2.0]], [[5.0, 1.0], [4.0, 3.0]]])
     sent = forms.dispatch(scores)
-    assert (sent.sent.sum(1) == 1).all() and sent.expert[1].tolist() == [0, 1] and int(sent.expert[0, 1]) == 1
+    assert (sent.one_hot.sum(1) == 1).all() and sent.expert[1].tolist() == [0, 1] and int(sent.expert[0, 1]) == 1
 
 
 def test_linear_experts_see_only_the_sum_of_their_filters():

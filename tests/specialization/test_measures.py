@@ -86,7 +86,7 @@ def test_counts_add_up_over_blocks(cut):
     counts = Counts(2, 3, 4, outputs)
     for part in range(0, 30, cut):
         at = slice(part, part + cut)
-        block = learners.Dispatch(sent.sent[..., at], sent.expert[:, at])
+        block = learners.Dispatch(sent.one_hot[..., at], sent.expert[:, at])
         counts.add(outputs[..., at], block, winner[:, at], labels[:, at], clusters[:, at])
     found = counts.values()
     for t in range(2):

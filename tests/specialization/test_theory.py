@@ -25,12 +25,12 @@ from moe_lab.specialization.theory import (
     lemma_c_3,
     lemma_c_4,
     routing_probabilities,
-    simulated_probabilities,
     symmetrised,
     theorem_4_1,
     tight_classifier,
     worst_ratio,
 )
+from tests.specialization import oracle
 
 CONSTANT = ClusterTask(feature=(1.0, 1.0), feature_noise=(1.0, 1.0))
 UNLIKE = ClusterTask(feature=(1.9, 2.0), feature_noise=(0.5, 0.6), noise=0.1)
@@ -140,18 +140,18 @@ def test_appendix_b_for_any_function_on_any_task(seed: int, clusters: int, patch
     f = random_function(seed)
     found = appendix_b(f, task, samples=40, seed=seed)
     assert found.holds and found["least wrong"] >= 1 and found["largest sum"] < 1e-10, found
-    told = theorem_4_1(f, task, samples=40, seed=seed)
-    assert told.state == ("holds" if alike else "assumption not met")
-    assert told["test error"] >= 1 / 8 or not alike
+    bound = theorem_4_1(f, task, samples=40, seed=seed)
+    assert bound.state == ("holds" if alike else "assumption not met")
+    assert bound["test error"] >= 1 / 8 or not alike
 
 
 def test_an_output_that_is_not_a_sum_over_patches_breaks_the_identity(monkeypatch) -> None:
     """A classifier that sees which center is there is right on all four; only sums over patches are covered."""
 
-    def oracle(f, samples):
+    def reads_centers(f, samples):
         return samples.strengths[..., 0]
 
-    monkeypatch.setattr(theory_single, "additive_output", oracle)
+    monkeypatch.setattr(theory_single, "additive_output", reads_centers)
     found = appendix_b(lambda patches: patches, CONSTANT)
     assert found.state == "fails" and found["least wrong"] == 0 and found["largest sum"] > 1
     assert "at least 0 is wrong" in found.sentence
@@ -162,8 +162,10 @@ def test_where_the_noise_is_weaker_an_eighth_is_not_needed() -> None:
     v = signals_of(UNLIKE)[:4]
     found = theorem_4_1(lambda patches: ((patches @ v.T) ** 3).sum(-1), UNLIKE)
     assert found.state == "assumption not met" and found["test error"] == 0
-    assert "alpha from (1.9, 2.0) and gamma from (0.5, 0.6)" in found.sentence
-    assert repr(found).startswith("theorem 4.1: assumption not met. Test error 0.0000 in 4 versions of 500 samples")
+    assert "alpha is in (1.9, 2.0), gamma in (0.5, 0.6)" in found.sentence
+    assert repr(found).startswith(
+        "theorem 4.1: assumption not met. The test error is 0.0000 in 4 versions of 500 samples"
+    )
 
 
 def test_a_constant_answer_counts_as_wrong_where_it_is_zero() -> None:
@@ -172,7 +174,7 @@ def test_a_constant_answer_counts_as_wrong_where_it_is_zero() -> None:
 
 
 def test_a_function_of_the_wrong_shape_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"f must give one number for each of the patches.*: got given=\(2000, 50\)"):
+    with pytest.raises(ValueError, match=r"f must return one number for each of the patches.*: got shape=\(2000, 50\)"):
         theorem_4_1(lambda patches: patches, CONSTANT)
 
 
@@ -216,7 +218,7 @@ def test_gaussian_probabilities_of_two_experts() -> None:
 def test_probabilities_agree_with_counting(h: list[float], noise) -> None:
     exact = routing_probabilities(np.array(h), noise)
     assert exact.sum() == pytest.approx(1, abs=1e-9) and bool((exact >= -1e-12).all())
-    np.testing.assert_allclose(exact, simulated_probabilities(np.array(h), noise, draws=20_000), atol=0.02)
+    np.testing.assert_allclose(exact, oracle.simulated_probabilities(np.array(h), noise, samples=20_000), atol=0.02)
 
 
 def test_a_wider_range_is_a_narrower_score() -> None:
@@ -270,7 +272,7 @@ def test_a_smaller_density_means_smoother_routing() -> None:
 
 
 def test_lemma_c_1_fails_where_routing_jumps() -> None:
-    """Noise that is all but absent, told as if it had a range of 1: the bound must be seen to break."""
+    """Noise that is almost absent but claims a range of 1 breaks the bound."""
 
     class Pretender(UniformNoise):
         density_bound = 1.0  # type: ignore[assignment]
@@ -309,7 +311,6 @@ def test_lemma_c_4() -> None:
         (lambda: GaussianNoise(0.0), "sigma must be greater than 0: got sigma=0.0"),
         (lambda: worst_ratio(1), r"experts \(M\) must be at least 2: got M=1"),
         (lambda: worst_ratio(2, tries=0), "tries must be at least 1: got tries=0"),
-        (lambda: simulated_probabilities(np.zeros(2), draws=0), "draws must be at least 1: got draws=0"),
     ],
 )
 def test_refusals(call, sentence: str) -> None:

@@ -68,7 +68,10 @@ def test_each_statement_fails_where_it_is_broken(good: Snapshot) -> None:
     forgetful[0, 5] = 0.8
     found = theorem_4_2(spoiled(good, expert_accuracy=forgetful), 0)
     assert by_name(found)["experts"] == "fails"
-    assert "7 of 8 experts err on at most 0.05 of their cluster; the worst on 0.2000" in found[3].sentence
+    assert (
+        "7 of 8 experts have an error of at most 0.05 on their cluster; the largest error is 0.2000."
+        in found[3].sentence
+    )
     all_on_one = np.zeros((2, 8, 4))
     all_on_one[..., 2] = 1
     found = theorem_4_2(spoiled(good, expert_accuracy=all_on_one), 0)
@@ -122,14 +125,14 @@ def test_the_run_is_read_back_from_the_record() -> None:
 def test_conditions(good: Snapshot) -> None:
     assert by_name(conditions_4_2(good)) == {
         "model": "holds",
-        "first weights": "assumption not met",
+        "initialization": "assumption not met",
         "experts": "holds",
         "samples": "holds",
     }
     other = SwitchMoE(experts=4, activation="linear", filters=2, initial_scale=0.5)
     found = conditions_4_2(trained(other, samples=40, steps=1, trials=1))
     assert list(by_name(found).values()) == ["assumption not met", "holds", "assumption not met", "assumption not met"]
-    assert "sigma_0 = 0.5; asked for: d^(-1/3) = 0.27 to d^(-.01) = 0.96" in found[1].sentence
+    assert "sigma_0 = 0.5; required: d^(-1/3) = 0.27 to d^(-.01) = 0.96" in found[1].sentence
 
 
 # --- lemma 5.2 --------------------------------------------------------------------------------------------------------
@@ -168,7 +171,9 @@ def test_agreement_is_counted_against_the_prediction(good: Snapshot) -> None:
     dispatch[1, :, 3] = np.roll(dispatch[1, :, 3], 1)  # expert 3 of trial 1 is best where foretold, and serves another
     found = lemma_5_2(spoiled(good, expert_accuracy=as_foretold, dispatch=dispatch, expert_feature=as_foretold))
     assert found["best"] == found["weights"] == 15 / 16 and found["serves"] == 14 / 15
-    assert found.holds and "of 94% of the experts (by accuracy), of 93% of those that get samples" in found.sentence
+    assert (
+        found.holds and "of 94% of the experts by accuracy, of 93% of the experts in use by dispatch" in found.sentence
+    )
 
 
 def test_linear_experts_are_outside_of_the_lemma() -> None:

@@ -143,7 +143,7 @@ def test_fifty_random_moves_leave_a_lab_that_works(make: Make) -> None:
         ({"patches_per_expert": 10, "patches": 8}, "patches_per_expert (l) must be at most patches (n): got l=10, n=8"),
         (
             {"experts": 3},
-            "neurons (m) must be divisible by experts (k), so that experts are of one size: got m=40, k=3",
+            "neurons (m) must be divisible by experts (k), so that all experts have the same size: got m=40, k=3",
         ),
         ({"source": SYNTHETIC, "patches_per_expert": 4, "gap": 1.2, "delta_r": 0.3}, "gap must be at most 2 delta_r"),
         ({"source": SYNTHETIC, "patches_per_expert": 4, "delta_d": 0.9}, "gap must be at most 0.402 at this delta_d"),
