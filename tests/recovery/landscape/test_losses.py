@@ -13,6 +13,7 @@ from moe_lab.recovery.em import State
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.losses import Weights
 from moe_lab.recovery.measures import regressor_fit
+from tests.recovery import oracle
 
 WEIGHTS = Weights(mu=0.3, penalty=0.7, ridge=0.2)
 EACH_G = pytest.mark.parametrize("g", list(ACTIVATIONS))
@@ -33,7 +34,7 @@ def printed(at: Tensor, x: Tensor, y: Tensor, g: str) -> Tensor:
     q4, q2, k = one.q4(y), one.q2(y), at.shape[1]
     for i in range(k):
         for j in range(k):
-            t1, t2, t3 = losses.hermite_projections(at[:, i], at[:, j], x, one.q4.strength, one.p2.strength)
+            t1, t2, t3 = oracle.hermite_projections(at[:, i], at[:, j], x, one.q4.strength, one.p2.strength)
             if i != j:
                 total = total + (q4 * t1).mean(1)
             else:
@@ -130,7 +131,7 @@ def expected(task: MixtureTask, at: Tensor, points: int) -> float:
     total = WEIGHTS.ridge / 2 * at.square().sum()
     for i in range(task.experts):
         for j in range(task.experts):
-            t1, t2, t3 = losses.hermite_projections(at[:, i], at[:, j], x, one.q4.strength, one.p2.strength)
+            t1, t2, t3 = oracle.hermite_projections(at[:, i], at[:, j], x, one.q4.strength, one.p2.strength)
             if i != j:
                 total = total + (weight * q4 * t1).sum()
             else:
@@ -229,15 +230,16 @@ class TestMinimisers:
         """Theorem 1: rows that are orthogonal to all regressors but one, which rows of A are and regressors are not."""
         truth = MixtureTask(experts=3).parameters([0, 1], 0).regressors
         dual = 1.7 * torch.linalg.pinv(truth).mT
-        np.testing.assert_allclose(regressor_fit(losses.read(dual), truth), 1, atol=1e-12)
+        np.testing.assert_allclose(regressor_fit(losses.regressors_from(dual), truth), 1, atol=1e-12)
         assert (regressor_fit(dual, truth) < 0.99).all()
-        torch.testing.assert_close(torch.linalg.vector_norm(losses.read(dual), dim=2), torch.ones(2, 3).double())
+        norms = torch.linalg.vector_norm(losses.regressors_from(dual), dim=2)
+        torch.testing.assert_close(norms, torch.ones(2, 3).double())
 
     def test_rows_that_are_not_finite_give_nan_alone(self):
         at = rows().detach()
-        alone = losses.read(at)
+        alone = losses.regressors_from(at)
         at[1, 0, 0] = float("inf")
-        found = losses.read(at)
+        found = losses.regressors_from(at)
         assert found[1].isnan().all()
         torch.testing.assert_close(found[0], alone[0])
 
