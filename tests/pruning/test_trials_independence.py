@@ -78,7 +78,7 @@ def test_groups_portions_and_blocks_do_not_show(routing, start, monkeypatch):
     for trials, samples in ((1, 3), (2, 1), (3, 30)):
         monkeypatch.setattr(learner, "_NUMBERS_AT_ONCE", trials * 8 * wide * 8)
         monkeypatch.setattr(learner, "_DRAWN_AT_ONCE", samples * trials * 15)
-        monkeypatch.setattr(measures, "_AT_ONCE", samples * 8 * wide)
+        monkeypatch.setattr(measures, "_BLOCK_SIZE", samples * 8 * wide)
         assert learner.group_size(MODELS[routing], TASK, 8, torch.device("cpu")) == trials
         for a, b in zip(wanted, train(**how), strict=True):
             compare(a, slice(0, 3), b)
