@@ -80,7 +80,7 @@ class TokenTask(Config):
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        rule = "pair must be less than half of the patterns (d), and one pattern at least must be irrelevant"
+        rule = "pair must be less than half of the patterns (d), and at least one pattern must be irrelevant"
         require(2 * self.pair + 2 <= self.patterns, rule, pair=self.pair, d=self.patterns)
         return self
 

@@ -38,7 +38,7 @@ def lemma_4_1(tuned: FineTuned, trial: int = 0, *, reading: Reading = DEFAULT) -
     experts = facts.is_important(reading)
     reason = _unmet(facts, experts)
     if not experts.any():
-        reason = reason or f"No expert has p^(0) >= {reading.important:g}: there is no important one."
+        reason = reason or f"No expert has p^(0) >= {reading.important:g}: there is no important expert."
     run = facts.run
     size = run.model.learning_rate * run.steps / (2 * run.model.top)
     paper = run.model.top * math.sqrt(run.task.patterns * math.log(run.model.top))

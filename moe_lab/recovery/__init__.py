@@ -1,4 +1,4 @@
-"""Recovering the true regressors and gates of a mixture: what the rooms of gridlock2019 and gated2019 share."""
+"""Recovery of a mixture's true regressors and gates: shared parts of gridlock2019 and gated2019."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The experts' activations g, each with the points where it is not smooth, at which quadrature is split."""
+"""The experts' activations g, each with the points where it is not smooth, at which quadrature splits."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from moe_lab.config import require
 
 @dataclass(frozen=True)
 class Activation:
-    """g of a generalised linear expert, y = g(<a, x>) + noise.
+    """The activation g of a generalised linear expert, y = g(<a, x>) + noise.
 
     Attributes:
-      name: what to call it.
+      name: its name.
       function: g, elementwise on tensors.
-      kinks: where g or its derivative jumps.
+      kinks: points where g or its derivative jumps.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Activation:
         return self.function(values)
 
     def with_slope(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """g and g', elementwise; g' is 0 where g does not depend on its argument."""
+        """Computes g and g', elementwise; g' is 0 if g does not depend on its argument."""
         with torch.enable_grad():
             at = values.detach().requires_grad_()
             value = self.function(at)
@@ -40,7 +40,7 @@ class Activation:
 
     @property
     def linear(self) -> bool:
-        """Whether regressors solve a linear least-squares problem."""
+        """Whether the regressors solve a linear least-squares problem."""
         return self.name == "identity"
 
 
@@ -53,8 +53,8 @@ def _leaky(values: Tensor) -> Tensor:
 
 
 ACTIVATIONS = {
-    one.name: one
-    for one in (
+    activation.name: activation
+    for activation in (
         Activation("identity", _identity),
         Activation("relu", torch.relu, (0.0,)),
         Activation("leaky-relu", _leaky, (0.0,)),
@@ -65,10 +65,10 @@ ACTIVATIONS = {
 
 
 def activation_of(g: str | Activation) -> Activation:
-    """The activation behind a name, or the one that was given.
+    """Returns the activation of this name, or the given Activation itself.
 
     Raises:
-      ValueError: there is none of this name.
+      ValueError: the name is unknown.
     """
     if isinstance(g, Activation):
         return g

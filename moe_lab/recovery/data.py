@@ -28,7 +28,7 @@ ActivationName = Literal["identity", "relu", "leaky-relu", "sigmoid", "tanh"]
 
 @dataclass(frozen=True)
 class Parameters:
-    """What is to be recovered, for some trials.
+    """The parameters to recover, for some trials.
 
     Attributes:
       regressors: (T, k, d) a_i, unit vectors.
@@ -41,12 +41,12 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Inputs:
-    """Inputs and the density that they were drawn from, sum_j shares_j N(means_j, I).
+    """Inputs and their density, sum_j shares_j N(means_j, I).
 
     Attributes:
       x: (T, N, d).
       means: (T, J, d); J=1 and zeros where x ~ N(0, I).
-      shares: (T, J), which sum to 1.
+      shares: (T, J), summing to 1.
     """
 
     x: Float[Tensor, "T N d"]
@@ -59,15 +59,15 @@ class Inputs:
         return self.means.shape[1] == 1
 
     def responsibilities(self) -> Float[Tensor, "T N J"]:
-        """r_j(x): how probable it is that x came from component j."""
+        """Computes r_j(x), the posterior probability that x came from component j."""
         squares = self.means.square().sum(2)[:, None]
         return (self.x @ self.means.mT - squares / 2 + self.shares.log()[:, None]).softmax(2)
 
     def hermite(self, directions: Float[Tensor, "T m d"], order: int) -> Float[Tensor, "T N m"]:
-        """S_order(x) applied to each direction a, times |a|^order: sum_j r_j(x) He_order(<a, x - mu_j>) for unit a.
+        """Applies S_order(x) to each direction a, times |a|^order: sum_j r_j(x) He_order(<a, x - mu_j>) for unit a.
 
-        S_order is the score function (-1)^order p'(x)/p(x) of that order, which for a Gaussian mixture is a sum of
-        Hermite tensors around the means.
+        S_order is the score function (-1)^order p^(order)(x) / p(x), which for a Gaussian mixture is a sum of Hermite
+        tensors around the means.
 
         Raises:
           ValueError: order is not 1, 2, 3 or 4.
@@ -89,13 +89,13 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Samples:
-    """Drawn samples of some trials.
+    """Samples of some trials.
 
     Attributes:
       inputs: x and its density.
       y: (T, N).
-      experts: (T, N) z, which no algorithm sees.
-      truth: the parameters that they were drawn with.
+      experts: (T, N) z, hidden from the algorithms.
+      truth: the parameters that generated the samples.
     """
 
     inputs: Inputs
@@ -115,13 +115,14 @@ class MixtureTask(Config):
     """A mixture with known parameters (gridlock2019, section 4). The defaults are those of table 2.
 
     Raises:
-      ConfigError: a value is out of bounds, or more vectors are to be orthogonal than there are dimensions.
+      ConfigError: a value is out of bounds, or d is too small for the vectors that should be independent or orthogonal.
     """
 
     experts: int = knob(2, symbol="k", meaning="experts", ge=2, le=64, slider=(2, 10, 1))
     dimension: int = knob(10, symbol="d", meaning="numbers in an input", ge=2, le=4096, slider=(4, 32, 1))
-    noise: float = knob(0.1, symbol="sigma", meaning="standard deviation of the noise on y", gt=0, le=1e3,
-                        slider=(0.05, 1.0, 0.05))  # fmt: skip
+    noise: float = knob(
+        0.1, symbol="sigma", meaning="standard deviation of the noise on y", gt=0, le=1e3, slider=(0.05, 1.0, 0.05)
+    )
     activation: ActivationName = knob("identity", symbol="g", meaning="activation", choices=tuple(ACTIVATIONS))
     gating: Gating = knob(
         "random", meaning="gates orthogonal to all regressors, or random", choices=("orthogonal", "random")
@@ -149,9 +150,9 @@ class MixtureTask(Config):
         return activation_of(self.activation)
 
     def parameters(self, trials: Sequence[int], seed: int) -> Parameters:
-        """The parameters of some trials, in float64."""
-        drawn = [self._parameters(trial, seed) for trial in trials]
-        return Parameters(*(torch.as_tensor(np.stack(part)) for part in zip(*drawn, strict=True)))
+        """Samples the parameters of some trials, in float64."""
+        sampled = [self._parameters(trial, seed) for trial in trials]
+        return Parameters(*(torch.as_tensor(np.stack(part)) for part in zip(*sampled, strict=True)))
 
     def _parameters(self, trial: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         k, d = self.experts, self.dimension
@@ -177,7 +178,7 @@ class MixtureTask(Config):
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float64,
     ) -> Samples:
-        """The first N samples of a split for each of the trials; trial i does not depend on the others.
+        """Returns the first N samples of a split for each trial; trial i does not depend on the others.
 
         Raises:
           ValueError: samples is less than 1, or there is no trial.
@@ -186,8 +187,8 @@ class MixtureTask(Config):
         require(len(trials) >= 1, "trials must name at least one trial", trials=list(trials))
         parameters = self.parameters(trials, seed)
         each = zip(trials, parameters.regressors.numpy(), parameters.gates.numpy(), strict=True)
-        drawn = [self._sample(samples, trial, seed, split, *truth) for trial, *truth in each]
-        x, y, experts, means = (np.stack(part) for part in zip(*drawn, strict=True))
+        sampled = [self._sample(samples, trial, seed, split, *truth) for trial, *truth in each]
+        x, y, experts, means = (np.stack(part) for part in zip(*sampled, strict=True))
 
         def tensor(values: np.ndarray | Tensor) -> Tensor:
             return torch.as_tensor(values, device=device, dtype=dtype)
@@ -204,7 +205,7 @@ class MixtureTask(Config):
     def _sample(
         self, samples: int, trial: int, seed: int, split: str, regressors: np.ndarray, gates: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """x, y, z and the components' means of one trial; each part has its own stream."""
+        """Returns x, y, z and the components' means of one trial; each part has its own stream."""
         means = np.zeros((1, self.dimension))
         x = stream(seed, trial, f"{split}/inputs").standard_normal((samples, self.dimension))
         if self.first_share is not None:

@@ -1,11 +1,11 @@
-"""Expectation maximisation for a mixture of generalised linear experts: of the gates alone, or of everything.
+"""Expectation maximisation for a mixture of generalised linear experts: of the gates alone, or of all parameters.
 
     E: p_i(x, y) ~ softmax(<w_i, x>) N(y | g(<a_i, x>), sigma^2)                                   (gridlock2019, eq. 9)
     M: w maximises mean sum_i p_i <w_i, x> - log sum_i exp <w_i, x>  (eq. 8), and a_i solve weighted least squares
 
-With the regressors fixed this is algorithm 2, which converges from anywhere; moving both at once is joint EM, which
-need not. The M-step of the gates is Newton's, whose blocks sum_n h_ij(n) x_n x_n^T are all rows of one matrix product;
-or one step along the gradient (gradient EM, appendix G). w_k = 0 fixes the gauge throughout.
+With the regressors fixed this is algorithm 2, which converges from any initialization; updating both is joint EM, which
+need not. The M-step of the gates is a Newton step, whose blocks sum_n h_ij(n) x_n x_n^T are all rows of one matrix
+product, or one gradient step (gradient EM, appendix G). w_k = 0 fixes the gauge throughout.
 
 Shapes: T trials, N samples, d dimensions, k experts.
 """
@@ -25,27 +25,26 @@ from moe_lab.config import require
 from moe_lab.recovery.activations import Activation
 
 RIDGE = 1e-9
-"""Relative to the mean diagonal, added to what is inverted: an expert that no sample belongs to stays where it is."""
-
+"""Ridge relative to the mean diagonal, added before solving: an expert without samples does not move."""
 
 _MOST_PAIRS = 2**25
-"""Numbers of pairs to hold: 256 MB in float64."""
+"""Largest number of stored pairs: 256 MB in float64."""
 
 
 class State(NamedTuple):
-    """What EM moves."""
+    """The parameters that EM updates."""
 
     regressors: Float[Tensor, "T k d"]
     gates: Float[Tensor, "T k d"]
 
 
 class Progress(NamedTuple):
-    """One iteration.
+    """One iteration of EM.
 
     Attributes:
-      iteration: 0 before the first step.
-      state: the parameters after it.
-      likelihood: (T,) mean log-likelihood of a sample under this state.
+      iteration: 0 for the initialization.
+      state: the parameters after this iteration.
+      likelihood: (T,) mean log-likelihood per sample of this state.
     """
 
     iteration: int
@@ -59,7 +58,7 @@ class Moments:
 
     Attributes:
       x: (T, N, d); y: (T, N).
-      pairs: (T, N, P) x_a x_b for a <= b, P = d (d + 1) / 2; None where that would take too much memory.
+      pairs: (T, N, P) x_a x_b for a <= b, P = d (d + 1) / 2; None if they would take too much memory.
     """
 
     x: Float[Tensor, "T N d"]
@@ -69,17 +68,17 @@ class Moments:
     @classmethod
     def of(cls, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"]) -> Moments:
         trials, samples, d = x.shape
-        count = d * (d + 1) // 2
-        if trials * samples * count > _MOST_PAIRS:
+        pair_count = d * (d + 1) // 2
+        if trials * samples * pair_count > _MOST_PAIRS:
             return cls(x, y, None)
-        pairs, columns, begin = x.new_empty(trials, count, samples), x.mT.contiguous(), 0
-        for a in range(d):  # written in place, sample beside sample: a gather of rows and columns takes 4 times as long
+        pairs, columns, begin = x.new_empty(trials, pair_count, samples), x.mT.contiguous(), 0
+        for a in range(d):  # in place, samples contiguous: a gather of rows and columns takes 4 times as long
             torch.mul(columns[:, a:], columns[:, a, None], out=pairs[:, begin : begin + d - a])
             begin += d - a
         return cls(x, y, pairs.mT)
 
     def gram(self, weights: Float[Tensor, "T m N"]) -> Float[Tensor, "T m d d"]:
-        """sum_n weights_m(n) x_n x_n^T for all m: in one product, or one by one where there are no pairs."""
+        """Computes sum_n weights_m(n) x_n x_n^T for all m: in one product, or one by one if pairs is None."""
         d = self.x.shape[2]
         if self.pairs is None:
             each = [(self.x * weights[:, m, :, None]).mT @ self.x for m in range(weights.shape[1])]
@@ -95,7 +94,7 @@ class Moments:
 def posterior(
     state: State, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g: Activation, sigma: float
 ) -> tuple[Float[Tensor, "T k N"], Float[Tensor, "T k N"], Float[Tensor, " T"]]:
-    """The E-step: posterior p_i, prior softmax(<w, x>), and the mean log-likelihood."""
+    """Computes the E-step: responsibilities p_i, prior softmax(<w, x>), and the mean log-likelihood."""
     scores = state.gates @ x.mT
     residual = y[:, None] - g(state.regressors @ x.mT)
     prior = scores.log_softmax(1)
@@ -106,15 +105,15 @@ def posterior(
 
 
 def gate_newton(
-    gates: Float[Tensor, "T k d"], after: Float[Tensor, "T k N"], moments: Moments, steps: int = 1
+    gates: Float[Tensor, "T k d"], responsibilities: Float[Tensor, "T k N"], moments: Moments, steps: int = 1
 ) -> Float[Tensor, "T k d"]:
-    """Newton steps on eq. 8, halved where they would not raise it."""
+    """Takes Newton steps on eq. 8, halved until they do not lower it."""
     trials, k, d = gates.shape
     rows, columns = torch.triu_indices(k - 1, k - 1)
     for _ in range(steps):
         scores = gates @ moments.x.mT
         prior = scores.softmax(1)
-        slope = ((after - prior)[:, :-1] @ moments.x).flatten(1)
+        slope = ((responsibilities - prior)[:, :-1] @ moments.x).flatten(1)
         blocks = moments.gram(_curvature(prior))
         hessian = blocks.new_empty(trials, k - 1, d, k - 1, d)
         hessian[:, rows, :, columns] = blocks.movedim(1, 0)
@@ -122,12 +121,12 @@ def gate_newton(
         hessian = hessian.reshape(trials, (k - 1) * d, (k - 1) * d)
         move = torch.linalg.solve(_ridged(hessian), slope).view(trials, k - 1, d)
         move = torch.cat((move, move.new_zeros(trials, 1, d)), dim=1)
-        gates = _ascended(gates, move, after, moments.x)
+        gates = _ascended(gates, move, responsibilities, moments.x)
     return gates
 
 
 def _curvature(prior: Float[Tensor, "T k N"]) -> Float[Tensor, "T m N"]:
-    """p_i (1{i = j} - p_j) for i <= j < k, the slopes of a softmax; filled in place, with no copy of the pairs."""
+    """Computes p_i (1{i = j} - p_j) for i <= j < k, the derivatives of a softmax, without copying the pairs."""
     trials, k, samples = prior.shape
     weights, at = prior.new_empty(trials, (k - 1) * k // 2, samples), 0
     for i in range(k - 1):
@@ -138,12 +137,12 @@ def _curvature(prior: Float[Tensor, "T k N"]) -> Float[Tensor, "T m N"]:
     return weights
 
 
-def _ascended(gates: Tensor, move: Tensor, after: Tensor, x: Tensor) -> Tensor:
-    """gates + 2^-h move with the smallest h = 0 ... 6 that does not lower eq. 8."""
+def _ascended(gates: Tensor, move: Tensor, responsibilities: Tensor, x: Tensor) -> Tensor:
+    """Returns gates + 2^-h move with the smallest h = 0 ... 6 that does not lower eq. 8."""
 
     def value(at: Tensor) -> Tensor:
         scores = at @ x.mT
-        return (after * scores).sum((1, 2)) - scores.logsumexp(1).sum(1)
+        return (responsibilities * scores).sum((1, 2)) - scores.logsumexp(1).sum(1)
 
     start, length = value(gates), torch.ones_like(gates[:, 0, 0])
     for _ in range(6):
@@ -155,26 +154,26 @@ def _ascended(gates: Tensor, move: Tensor, after: Tensor, x: Tensor) -> Tensor:
 
 
 def gate_gradient(
-    gates: Float[Tensor, "T k d"], after: Float[Tensor, "T k N"], moments: Moments, rate: float
+    gates: Float[Tensor, "T k d"], responsibilities: Float[Tensor, "T k N"], moments: Moments, rate: float
 ) -> Float[Tensor, "T k d"]:
-    """One step of gradient EM: w + rate grad Q(w | w) (appendix G), with w_k kept at 0."""
+    """Takes one step of gradient EM, w + rate grad Q(w | w) (appendix G), with w_k fixed at 0."""
     prior = (gates @ moments.x.mT).softmax(1)
-    slope = (after - prior) @ moments.x / moments.x.shape[1]
+    slope = (responsibilities - prior) @ moments.x / moments.x.shape[1]
     slope[:, -1] = 0
     return gates + rate * slope
 
 
 def regressor_step(
-    regressors: Float[Tensor, "T k d"], after: Float[Tensor, "T k N"], moments: Moments, g: Activation
+    regressors: Float[Tensor, "T k d"], responsibilities: Float[Tensor, "T k N"], moments: Moments, g: Activation
 ) -> Float[Tensor, "T k d"]:
-    """Weighted least squares for every expert: exact where g is the identity, else a Gauss-Newton step."""
+    """Solves weighted least squares for every expert: exactly for the identity, else by one Gauss-Newton step."""
     x, y = moments.x, moments.y
     product = regressors @ x.mT
     if g.linear:
-        return torch.linalg.solve(_ridged(moments.gram(after)), (after * y[:, None]) @ x)
+        return torch.linalg.solve(_ridged(moments.gram(responsibilities)), (responsibilities * y[:, None]) @ x)
     value, slope = g.with_slope(product)
-    gram = moments.gram(after * slope.square())
-    pull = (after * slope * (y[:, None] - value)) @ x
+    gram = moments.gram(responsibilities * slope.square())
+    pull = (responsibilities * slope * (y[:, None] - value)) @ x
     return regressors + torch.linalg.solve(_ridged(gram), pull)
 
 
@@ -196,13 +195,13 @@ def em(
     gradient_rate: float | None = None,
     radius: float | None = None,
 ) -> Iterator[Progress]:
-    """EM from a start: yields the state before the first iteration and after each.
+    """Runs EM, yielding the initial state and the state after each iteration.
 
     Args:
-      move_regressors: joint EM; else algorithm 2, the gates alone.
-      gradient_rate: gradient EM with this step instead of Newton's M-step.
-      radius: R, project every gate onto the ball of this radius; None for no projection. True gates can be up to 2 R
-        apart from w_k in another gauge, so that a radius of 1 hurts where experts are permuted.
+      move_regressors: whether to run joint EM; otherwise algorithm 2, on the gates alone.
+      gradient_rate: step of gradient EM; None for a Newton M-step.
+      radius: R, projects every gate onto the ball of this radius; None for no projection. In another gauge, true gates
+        can be up to 2 R away from w_k, so that a radius of 1 excludes them if experts are permuted.
 
     Raises:
       ValueError: sigma is not positive, or iterations is negative.
@@ -210,18 +209,20 @@ def em(
     require(sigma > 0, "sigma must be greater than 0", sigma=sigma)
     require(iterations >= 0, "iterations must be at least 0", iterations=iterations)
     moments, state = Moments.of(x, y), start
-    after, _, likelihood = posterior(state, x, y, g, sigma)
+    responsibilities, _, likelihood = posterior(state, x, y, g, sigma)
     yield Progress(0, state, likelihood)
     for iteration in range(1, iterations + 1):
         gates = (
-            gate_newton(state.gates, after, moments)
+            gate_newton(state.gates, responsibilities, moments)
             if gradient_rate is None
-            else gate_gradient(state.gates, after, moments, gradient_rate)
+            else gate_gradient(state.gates, responsibilities, moments, gradient_rate)
         )
         if radius is not None:
             norm = torch.linalg.vector_norm(gates, dim=2, keepdim=True)
             gates = gates * (radius / norm.clamp(min=radius))
-        regressors = regressor_step(state.regressors, after, moments, g) if move_regressors else state.regressors
+        regressors = (
+            regressor_step(state.regressors, responsibilities, moments, g) if move_regressors else state.regressors
+        )
         state = State(regressors, gates)
-        after, _, likelihood = posterior(state, x, y, g, sigma)
+        responsibilities, _, likelihood = posterior(state, x, y, g, sigma)
         yield Progress(iteration, state, likelihood)

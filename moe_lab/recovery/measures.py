@@ -1,4 +1,4 @@
-"""How near estimates are to the truth: fits (gridlock2019, eq. 11 and 12), and the error E(A, W) of section 4.3."""
+"""Accuracy of estimates: fits (gridlock2019, eq. 11 and 12), and the error E(A, W) of section 4.3."""
 
 from __future__ import annotations
 
@@ -13,30 +13,29 @@ from torch import Tensor
 from moe_lab.recovery.data import Parameters
 
 _FAR = 1e30
-_ALL_PERMUTATIONS = 6  # up to so many experts every permutation is tried where the criterion is no sum
+_ALL_PERMUTATIONS = 6  # up to this many experts, every permutation is tried for the bottleneck assignment
 
 
 def in_gauge(gates: Float[Tensor, "*T k d"]) -> Float[Tensor, "*T k d"]:
-    """The gates with w_k = 0: a softmax does not change when one vector is added to all of them."""
+    """Shifts the gates such that w_k = 0, which does not change their softmax."""
     return gates - gates[..., -1:, :]
 
 
 def matched(regressors: Float[Tensor, "T k d"], truth: Float[Tensor, "T k d"]) -> Int[Tensor, "T k"]:
-    """For each true expert the estimate that goes with it: least sum of squares over all permutations."""
-    cost = (
-        torch.cdist(truth, regressors).square().nan_to_num(_FAR, _FAR).cpu().numpy()
-    )  # a diverged trial has some order
-    return torch.as_tensor(np.stack([linear_sum_assignment(one)[1] for one in cost]), device=regressors.device)
+    """Matches an estimate to each true expert, by the least sum of squares over all permutations."""
+    squares = torch.cdist(truth, regressors).square().nan_to_num(_FAR, _FAR)  # gives a diverged trial any order
+    order = [linear_sum_assignment(costs)[1] for costs in squares.cpu().numpy()]
+    return torch.as_tensor(np.stack(order), device=regressors.device)
 
 
 def regressor_fit(regressors: Float[Tensor, "T k d"], truth: Float[Tensor, "T k d"]) -> Float[np.ndarray, " T"]:
-    """max over permutations of min_i |cos(a_pi(i), a_i*)| (eq. 11; bottleneck assignment)."""
+    """Computes max over permutations of min_i |cos(a_pi(i), a_i*)| (eq. 11; bottleneck assignment)."""
     cosines = (_unit(truth) @ _unit(regressors).mT).abs().cpu().numpy()
-    return np.array([_bottleneck(one) for one in cosines])
+    return np.array([_bottleneck(of_trial) for of_trial in cosines])
 
 
 def _bottleneck(values: Float[np.ndarray, "k k"]) -> float:
-    """The largest t such that a permutation has all its values >= t."""
+    """Returns the largest t such that some permutation has all its values >= t."""
     k = len(values)
     if k <= _ALL_PERMUTATIONS:
         return max(min(values[i, p[i]] for i in range(k)) for p in itertools.permutations(range(k)))
@@ -53,16 +52,16 @@ def _bottleneck(values: Float[np.ndarray, "k k"]) -> float:
 def gating_fit(
     gates: Float[Tensor, "T k d"], regressors: Float[Tensor, "T k d"], truth: Parameters
 ) -> Float[np.ndarray, " T"]:
-    """min_i |cos(w_i, w_i*)| over i < k, experts matched and both in the gauge w_k = 0 (eq. 12 for k = 2)."""
+    """Computes min_i |cos(w_i, w_i*)| over i < k, with experts matched and w_k = 0 (eq. 12 for k = 2)."""
     order = matched(_aligned(regressors, truth.regressors), truth.regressors)
-    found = in_gauge(gates.gather(1, order[..., None].expand_as(gates)))[:, :-1]
-    return (_unit(found) * _unit(truth.gates[:, :-1])).sum(2).abs().amin(1).cpu().numpy()
+    estimates = in_gauge(gates.gather(1, order[..., None].expand_as(gates)))[:, :-1]
+    return (_unit(estimates) * _unit(truth.gates[:, :-1])).sum(2).abs().amin(1).cpu().numpy()
 
 
 def parameter_error(
     regressors: Float[Tensor, "T k d"], gates: Float[Tensor, "T k d"], truth: Parameters
 ) -> Float[np.ndarray, " T"]:
-    """E(A, W) = |A - A*_pi|_F + |W - W*_pi|_F at the permutation that serves A best, in the gauge w_k = 0."""
+    """Computes E(A, W) = |A - A*_pi|_F + |W - W*_pi|_F for the permutation that is best for A, with w_k = 0."""
     order = matched(regressors, truth.regressors)[..., None]
     a = regressors.gather(1, order.expand_as(regressors))
     w = in_gauge(gates.gather(1, order.expand_as(gates)))
@@ -71,7 +70,7 @@ def parameter_error(
 
 
 def _aligned(regressors: Tensor, truth: Tensor) -> Tensor:
-    """Unit vectors, each with the sign of its nearest true one."""
+    """Returns unit vectors, each with the sign of the nearest true one."""
     unit = _unit(regressors)
     cosines = unit @ _unit(truth).mT
     nearest = cosines.abs().argmax(2, keepdim=True)
@@ -82,6 +81,6 @@ def _unit(vectors: Tensor) -> Tensor:
     return vectors / torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp(min=torch.finfo(vectors.dtype).tiny)
 
 
-def cosines(truth: Float[Tensor, "T k d"], found: Float[Tensor, "T m d"]) -> Float[np.ndarray, "T k m"]:
-    """|cos| of every true vector and every estimate; 0 for a vector of length 0."""
-    return (_unit(truth) @ _unit(found).mT).abs().cpu().numpy()
+def cosines(truth: Float[Tensor, "T k d"], estimates: Float[Tensor, "T m d"]) -> Float[np.ndarray, "T k m"]:
+    """Computes |cos| between every true vector and every estimate; 0 for a zero vector."""
+    return (_unit(truth) @ _unit(estimates).mT).abs().cpu().numpy()

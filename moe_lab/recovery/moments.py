@@ -1,17 +1,17 @@
 """The gate of two experts from one moment, without EM (gridlock2019, theorem 3 and appendix D.4).
 
-With the regressors known, Ratio = (y - <a_2, x>) / <a_1 - a_2, x> is 1 where expert 1 spoke and 0 where expert 2 did,
-up to noise. Its mean does not exist (it is a mixture of Cauchy distributions), its distribution function does:
+Given the regressors, Ratio = (y - <a_2, x>) / <a_1 - a_2, x> is 1 for samples of expert 1 and 0 for samples of expert
+2, up to noise. Its mean does not exist (it is a mixture of Cauchy distributions), but its distribution function does:
 
     mean 1{Ratio <= 1/2} S1(x)  ->  alpha w,   alpha = E[f'(<w, x>) (1 - 2 Phi(|<a_1 - a_2, x>| / (2 sigma)))] < 0
 
-alpha is negative, since Phi > 1/2: the direction is that of *minus* the moment, where appendix D.4 ends with w.
+alpha is negative because Phi > 1/2, so w has the direction of *minus* the moment; appendix D.4 omits the sign.
 
-Departs from the paper: Ratio <= 1/2 says that y is at least as near to expert 2 as to expert 1, and is computed so,
-which needs no division and holds for any g. A tie, as a ReLU has wherever both experts answer 0, counts one half.
+Departs from the paper: Ratio <= 1/2 is computed as "y is at least as near to expert 2 as to expert 1", which is
+equivalent, needs no division and works for any g. A tie, as when both experts with ReLU predict 0, counts one half.
 
-The identity needs gates orthogonal to the regressors (appendix D.4 says so, theorem 3 does not). Else a term of the
-order of sigma along a_1 - a_2 stays however many samples there are: on 400,000, with the true regressors, cosines of
+The identity needs gates orthogonal to the regressors (stated in appendix D.4, but not in theorem 3). Otherwise a bias
+of the order of sigma along a_1 - a_2 remains: on 400,000 samples with the true regressors, cosines of
 .999 to 1.000 at sigma=.1 and .980 to 1.000 at .5 (identity), .984 to .999 at .1 (ReLU), against 1.000 for all of these
 where gates are orthogonal.
 
@@ -32,10 +32,10 @@ from moe_lab.recovery.data import Inputs
 def nearer_to_second(
     regressors: Float[Tensor, "T k d"], x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g: Activation
 ) -> Float[Tensor, "T N"]:
-    """1{Ratio(x, y) <= 1/2} (eq. 10): 1 where y is nearer to expert 2's answer, 0 where to expert 1's, 1/2 for a tie.
+    """Computes 1{Ratio(x, y) <= 1/2} (eq. 10): 1 if y is nearer to expert 2's prediction, 0 if not, 1/2 for ties.
 
     Raises:
-      ValueError: there are not two experts.
+      ValueError: k is not 2.
     """
     rule = "gates by moments (theorem 3) need experts (k) = 2"
     require(regressors.shape[1] == 2, rule, k=regressors.shape[1])
@@ -51,24 +51,24 @@ def gate_by_moments(
     *,
     centred: bool = False,
 ) -> Float[Tensor, "T d"]:
-    """The direction of the gate w = w_1 of two experts (w_2 = 0): minus mean 1{Ratio <= 1/2} S1(x), at length 1.
+    """Estimates the direction of the gate w = w_1 of two experts (w_2 = 0) as minus mean 1{Ratio <= 1/2} S1(x).
 
-    A direction is all that it gives: how long w is depends on alpha, which itself depends on w.
+    The length of w is not determined, because alpha depends on w.
 
     Args:
       regressors: a_1 and a_2, k = 2.
-      inputs: x with its density, whose score S1 takes the place of x where x is not N(0, I). With x itself a mixture of
-        two Gaussians gives cosines as low as .1.
+      inputs: x and its density; if x is not N(0, I), its score S1 replaces x. Without this, a mixture of two Gaussians
+        gives cosines as low as .1.
       y: (T, N).
       g: any activation.
-      centred: take 1/2 off the indicator. E[S1(x)] = 0, so that the limit is the same, with half of the variance:
-        almost what EM gives (see `figures.gates_by_moments`). Not in the paper.
+      centred: whether to subtract 1/2 from the indicator. As E[S1(x)] = 0, the limit is the same with half of the
+        variance, almost as good as EM (see `figures.gates_by_moments`). Not in the paper.
 
     Returns:
-      Unit vectors; NaN where the moment is 0 or not finite.
+      Unit vectors; NaN if the moment is 0 or not finite.
 
     Raises:
-      ValueError: there are not two experts.
+      ValueError: k is not 2.
     """
     indicator = nearer_to_second(regressors, inputs.x, y, g)
     axes = torch.eye(inputs.x.shape[2], dtype=y.dtype, device=y.device).expand(len(y), -1, -1)

@@ -1,4 +1,4 @@
-"""The transforms as the papers print them, beside those that solve the papers' own equations.
+"""The transforms as the papers print them, compared with the solutions of the papers' own equations.
 
 | where | printed | what is wrong |
 | --- | --- | --- |
@@ -29,8 +29,8 @@ class Printed(NamedTuple):
 
     Attributes:
       name: "P2", "P3", "Q4" or "Q2".
-      where: the place in the paper.
-      polynomial: with the moments that it leaves; those of a right one are 0.
+      where: the example in the paper.
+      polynomial: with its moments, which are 0 if it is correct.
     """
 
     name: str
@@ -39,31 +39,31 @@ class Printed(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """Whether what should vanish does, to the three digits that the papers give."""
+        """Whether the moments that should be 0 are, to the three digits of the papers."""
         return max(map(abs, self.polynomial.residuals)) < 2e-3 * max(1e-3, abs(self.polynomial.strength))
 
 
 def printed(g: str, sigma: float) -> list[Printed]:
-    """What the two papers print for an activation; empty where they print nothing.
+    """Returns the polynomials that the two papers print for an activation.
 
     Args:
-      g: "identity", "relu" or "sigmoid"; for others nothing is printed.
-      sigma: the noise's standard deviation.
+      g: "identity", "relu" or "sigmoid"; the papers print none for others.
+      sigma: standard deviation of the noise.
     """
     variance = sigma**2
     if g == "identity":
         return [
-            _one("P3", "gridlock2019, example 1", g, sigma, (-3 * (1 + variance), 0, 1)),
-            _one("P2", "gridlock2019, example 1", g, sigma, (0, 1)),
-            _one("Q4", "gated2019, example 1", g, sigma, (0, -6 * (1 + variance), 0, 1)),
-            _one("Q2", "gated2019, example 1", g, sigma, (0, 1)),
+            _printed("P3", "gridlock2019, example 1", g, sigma, (-3 * (1 + variance), 0, 1)),
+            _printed("P2", "gridlock2019, example 1", g, sigma, (0, 1)),
+            _printed("Q4", "gated2019, example 1", g, sigma, (0, -6 * (1 + variance), 0, 1)),
+            _printed("Q2", "gated2019, example 1", g, sigma, (0, 1)),
         ]
     if g == "sigmoid":
         system = np.array([[0.2066, 0.2066], [0.0624, -0.0001]])
         alpha, beta = np.linalg.solve(system, [-0.1755 - 0.6199 * variance, -0.0936])
         return [
-            _one("P3", "gridlock2019, example 2", g, sigma, (beta, alpha, 1)),
-            _one("P2", "gridlock2019, example 2", g, sigma, (-1, 1)),
+            _printed("P3", "gridlock2019, example 2", g, sigma, (beta, alpha, 1)),
+            _printed("P2", "gridlock2019, example 2", g, sigma, (-1, 1)),
         ]
     if g == "relu":
         system = np.array(
@@ -73,22 +73,23 @@ def printed(g: str, sigma: float) -> list[Printed]:
                 [3, _S + variance, 0],
             ]
         )
-        wanted = [-_S * (4 + 6 * variance), -(6 + 6 * variance), -_S * (12 + 6 * variance)]
-        alpha, beta, gamma = np.linalg.solve(system, wanted)
+        right_side = [-_S * (4 + 6 * variance), -(6 + 6 * variance), -_S * (12 + 6 * variance)]
+        alpha, beta, gamma = np.linalg.solve(system, right_side)
         return [
-            _one("P3", "gridlock2019, example 3", g, sigma, (3 * (4 / math.pi - variance - 1), -3 * _S, 1)),
-            _one("P2", "gridlock2019, example 3", g, sigma, (-2 * _S, 1)),
-            _one("Q4", "gated2019, example 2", g, sigma, (gamma, beta, alpha, 1)),
-            _one("Q2", "gated2019, example 2", g, sigma, (-2 * _S, 1)),
+            _printed("P3", "gridlock2019, example 3", g, sigma, (3 * (4 / math.pi - variance - 1), -3 * _S, 1)),
+            _printed("P2", "gridlock2019, example 3", g, sigma, (-2 * _S, 1)),
+            _printed("Q4", "gated2019, example 2", g, sigma, (gamma, beta, alpha, 1)),
+            _printed("Q2", "gated2019, example 2", g, sigma, (-2 * _S, 1)),
         ]
     return []
 
 
 def as_printed(derived: Transforms) -> Transforms:
-    """Transforms with P3 and P2 as gridlock2019 prints them, those that it prints; Q4 stays derived."""
-    found = {one.name: one.polynomial for one in printed(derived.g.name, derived.sigma) if "gridlock" in one.where}
-    return replace(derived, p2=found.get("P2", derived.p2), p3=found.get("P3", derived.p3))
+    """Replaces P3 and P2 by those that gridlock2019 prints, if any; Q4 does not change."""
+    every = printed(derived.g.name, derived.sigma)
+    polynomials = {entry.name: entry.polynomial for entry in every if "gridlock" in entry.where}
+    return replace(derived, p2=polynomials.get("P2", derived.p2), p3=polynomials.get("P3", derived.p3))
 
 
-def _one(name: str, where: str, g: str, sigma: float, coefficients: tuple[float, ...]) -> Printed:
-    return Printed(name, where, polynomial(g, sigma, tuple(float(one) for one in coefficients)))
+def _printed(name: str, where: str, g: str, sigma: float, coefficients: tuple[float, ...]) -> Printed:
+    return Printed(name, where, polynomial(g, sigma, tuple(map(float, coefficients))))

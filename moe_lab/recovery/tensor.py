@@ -3,7 +3,7 @@
     T2 = mean P2(y) S2(x),  T3 = mean P3(y) S3(x),  S_m(x) = sum_j r_j(x) He_m(x - mu_j)
 
 In population T2 = c2 sum_i p_i a_i a_i^T and T3 = c3 sum_i p_i a_i (x) a_i (x) a_i. With V^T T2 V = c2 I the tensor
-T3(V, V, V) has k orthogonal components, which power iterations find. Only its k x k x k numbers are ever formed.
+T3(V, V, V) has k orthogonal components, which power iterations find. Only this k x k x k tensor is ever formed.
 
 Shapes: T trials, N samples, d dimensions, k experts.
 """
@@ -26,11 +26,11 @@ _RANK = 1e-8
 
 
 class RankError(ValueError):
-    """T2 has fewer than k directions: the samples are too few, or the regressors are linearly dependent."""
+    """Raised when T2 has rank below k: there are too few samples, or the regressors are linearly dependent."""
 
 
 def second_moment(inputs: Inputs, weights: Float[Tensor, "T N"]) -> Float[Tensor, "T d d"]:
-    """mean of weights(x, y) S2(x)."""
+    """Computes the mean of weights(x, y) S2(x)."""
     d, total = inputs.x.shape[2], inputs.x.new_zeros(())
     shares = inputs.responsibilities()
     for component in range(inputs.means.shape[1]):
@@ -44,9 +44,10 @@ def second_moment(inputs: Inputs, weights: Float[Tensor, "T N"]) -> Float[Tensor
 def third_moment(
     inputs: Inputs, weights: Float[Tensor, "T N"], directions: Float[Tensor, "T d k"]
 ) -> Float[Tensor, "T k k k"]:
-    """mean of weights(x, y) S3(x), contracted with the directions on all three sides: T3(V, V, V).
+    """Computes the mean of weights(x, y) S3(x), contracted with the directions along all three modes: T3(V, V, V).
 
-    No d x d x d numbers: with u = V^T (x - mu), S3(V, V, V) = u (x) u (x) u - sym(u (x) V^T V), three terms.
+    The d x d x d tensor is never formed: with u = V^T (x - mu), S3(V, V, V) = u (x) u (x) u - sym(u (x) V^T V), where
+    sym has three terms.
     """
     k, total = directions.shape[2], inputs.x.new_zeros(())
     gram = directions.mT @ directions
@@ -57,15 +58,15 @@ def third_moment(
         pairs = (u[:, :, :, None] * u[:, :, None]).flatten(2)
         cubes = ((u * weight[..., None]).mT @ pairs).unflatten(2, (k, k))
         mean = (u * weight[..., None]).sum(1)
-        one = mean[:, :, None, None] * gram[:, None]
-        total = total + cubes - one - one.transpose(1, 2) - one.movedim(1, 3)
+        term = mean[:, :, None, None] * gram[:, None]
+        total = total + cubes - term - term.transpose(1, 2) - term.movedim(1, 3)
     return total / inputs.x.shape[1]
 
 
 def third_moment_along(
     inputs: Inputs, weights: Float[Tensor, "T N"], directions: Float[Tensor, "T k d"]
 ) -> Float[Tensor, "T k d"]:
-    """mean of weights(x, y) S3(x) contracted with each direction on two sides: T3(I, v, v), in all d dimensions."""
+    """Computes the mean of weights(x, y) S3(x), contracted with each direction along two modes: T3(I, v, v)."""
     total, shares = inputs.x.new_zeros(()), inputs.responsibilities()
     squares = directions.square().sum(2)[..., None]
     for component in range(inputs.means.shape[1]):
@@ -79,10 +80,10 @@ def third_moment_along(
 
 
 def whitener(second: Float[Tensor, "T d d"], k: int, sign: float) -> tuple[Tensor, Tensor]:
-    """V with V^T T2 V = I on T2's leading k directions, and the matrix B that undoes it, both (T, d, k).
+    """Computes V with V^T T2 V = I on the leading k directions of T2, and the matrix that undoes it, both (T, d, k).
 
     Args:
-      sign: that of c2: T2 is made positive by it.
+      sign: of c2, by which T2 is multiplied to be positive.
 
     Raises:
       RankError: fewer than k eigenvalues of some trial are above rounding.
@@ -90,12 +91,12 @@ def whitener(second: Float[Tensor, "T d d"], k: int, sign: float) -> tuple[Tenso
     values, vectors = torch.linalg.eigh(sign * (second + second.mT) / 2)
     largest = values.abs().amax(1)
     values, vectors = values[:, -k:].flip(1), vectors[:, :, -k:].flip(2)
-    good = values[:, -1] > _RANK * largest
-    if not bool(good.all()):
-        bad = (~good).nonzero()[:, 0].tolist()
+    deficient = ~(values[:, -1] > _RANK * largest)
+    if bool(deficient.any()):
+        trial = int(deficient.nonzero()[0, 0])
         raise RankError(
-            f"T2 must have k={k} positive eigenvalues: got {values[bad[0], -1].item():.3g} as the smallest of trial "
-            f"{bad[0]}; take more samples, fewer experts, or check that the regressors are linearly independent"
+            f"T2 must have k={k} positive eigenvalues: got {values[trial, -1].item():.3g} as the smallest of trial "
+            f"{trial}; take more samples, fewer experts, or check that the regressors are linearly independent"
         )
     roots = values.sqrt()[:, None]
     return vectors / roots, vectors * roots
@@ -109,9 +110,9 @@ class PowerStep:
     """One iteration of the power method.
 
     Attributes:
-      component: which component is sought, from 0.
+      component: index of the current component, from 0.
       iteration: from 1.
-      vectors: (T, k, k) the unit components found so far, the last found one still moving; zeros beyond it.
+      vectors: (T, k, k) the unit components so far, the current one not yet final; zeros after it.
       values: (T, k) T(v, v, v) of each.
     """
 
@@ -122,34 +123,34 @@ class PowerStep:
 
 
 def power_iterations(
-    tensor: Float[Tensor, "T k k k"], starts: Float[Tensor, "T L k"], iterations: int = 30
+    tensor: Float[Tensor, "T k k k"], initial_vectors: Float[Tensor, "T L k"], iterations: int = 30
 ) -> Iterator[PowerStep]:
-    """The robust tensor power method with deflation (Anandkumar et al., 2014): v <- T(I, v, v) from many starts.
+    """Runs the robust tensor power method with deflation (Anandkumar et al., 2014): v <- T(I, v, v).
 
     Args:
       tensor: symmetric, with nearly orthogonal components of positive weight.
-      starts: L vectors to begin with, the same for each component.
+      initial_vectors: L random vectors, reused for each component; the best result is taken.
     """
     trials, k = tensor.shape[:2]
-    rest = tensor.clone()
+    residual = tensor.clone()
     vectors, values = tensor.new_zeros(trials, k, k), tensor.new_zeros(trials, k)
-    starts = starts / torch.linalg.vector_norm(starts, dim=2, keepdim=True)
+    initial_vectors = initial_vectors / torch.linalg.vector_norm(initial_vectors, dim=2, keepdim=True)
     for component in range(k):
-        now = starts
+        current = initial_vectors
         for iteration in range(1, iterations + 1):
-            now = _applied(rest, now)
-            now = now / torch.linalg.vector_norm(now, dim=2, keepdim=True).clamp(min=torch.finfo(now.dtype).tiny)
-            weights = (_applied(rest, now) * now).sum(2)
+            current = _applied(residual, current)
+            norms = torch.linalg.vector_norm(current, dim=2, keepdim=True)
+            current = current / norms.clamp(min=torch.finfo(current.dtype).tiny)
+            weights = (_applied(residual, current) * current).sum(2)
             best = weights.argmax(1)
-            vectors[:, component] = now.gather(1, best[:, None, None].expand(-1, 1, k))[:, 0]
+            vectors[:, component] = current.gather(1, best[:, None, None].expand(-1, 1, k))[:, 0]
             values[:, component] = weights.gather(1, best[:, None])[:, 0]
             yield PowerStep(component, iteration, vectors.clone(), values.clone())
-        found, weight = vectors[:, component], values[:, component]
-        rest = rest - weight[:, None, None, None] * _cube(found)
+        residual = residual - values[:, component, None, None, None] * _cube(vectors[:, component])
 
 
 def _applied(tensor: Float[Tensor, "T k k k"], vectors: Float[Tensor, "T L k"]) -> Float[Tensor, "T L k"]:
-    """T(I, v, v) for each vector."""
+    """Computes T(I, v, v) for each vector."""
     pairs = (vectors[..., :, None] * vectors[..., None, :]).flatten(2)
     return pairs @ tensor.flatten(2).mT
 
@@ -159,25 +160,24 @@ def _cube(vectors: Float[Tensor, "T k"]) -> Float[Tensor, "T k k k"]:
 
 
 def orth_als(
-    tensor: Float[Tensor, "T d d d"], k: int, starts: Float[Tensor, "T k d"], iterations: int = 50
+    tensor: Float[Tensor, "T d d d"], k: int, initial_factors: Float[Tensor, "T k d"], iterations: int = 50
 ) -> Float[Tensor, "T k d"]:
-    """Orthogonalised alternating least squares (Sharan and Valiant, 2017) of a symmetric tensor of any size.
+    """Decomposes a symmetric tensor by orthogonalised alternating least squares (Sharan and Valiant, 2017).
 
-    Before each sweep the factors are orthogonalised, in a different order of columns, for the first half of the
-    iterations; the others are plain ALS.
+    In the first half of the iterations, the factors are orthogonalised before each sweep; the others are plain ALS.
 
     Returns:
       (T, k, d) unit factors.
     """
     flat = tensor.flatten(2)
-    factors = [starts.mT.contiguous() for _ in range(3)]
+    factors = [initial_factors.mT.contiguous() for _ in range(3)]
     for iteration in range(iterations):
         if iteration < iterations // 2:
             factors = [torch.linalg.qr(factor).Q for factor in factors]
         for mode in range(3):
-            one, two = (factors[other] for other in range(3) if other != mode)
-            khatri_rao = (one[:, :, None] * two[:, None]).flatten(1, 2)  # (T, d d, k)
-            gram = (one.mT @ one) * (two.mT @ two)
+            left, right = (factors[other] for other in range(3) if other != mode)
+            khatri_rao = (left[:, :, None] * right[:, None]).flatten(1, 2)  # (T, d d, k)
+            gram = (left.mT @ left) * (right.mT @ right)
             solved = torch.linalg.lstsq(gram, (flat @ khatri_rao).mT).solution.mT
             factors[mode] = solved / torch.linalg.vector_norm(solved, dim=1, keepdim=True).clamp(
                 min=torch.finfo(solved.dtype).tiny
@@ -189,21 +189,21 @@ def orth_als(
 
 
 def robust(values: Tensor) -> Tensor:
-    """4 tanh(v / 4): heavy tails of P3(y) cut softly, which costs a little bias and saves much variance."""
+    """Computes 4 tanh(v / 4), a soft clipping of heavy tails: a little more bias for much less variance."""
     return 4 * torch.tanh(values / 4)
 
 
 def oriented(
     regressors: Float[Tensor, "T k d"], inputs: Inputs, y: Float[Tensor, "T N"], transforms: Transforms
 ) -> Float[Tensor, "T k d"]:
-    """Signs such that c3 mean P3(y) He_3(<a, x>) > 0; a third moment knows them, a second does not."""
+    """Chooses signs such that c3 mean P3(y) He_3(<a, x>) > 0, which the second moment does not determine."""
     weight = transforms.p3(y)[..., None] * inputs.hermite(regressors, 3)
     sign = torch.sign(weight.mean(1)) * np.sign(transforms.p3.strength)
     return regressors * torch.where(sign == 0, 1.0, sign)[..., None]
 
 
 def check_samples(inputs: Inputs, y: Float[Tensor, "T N"], k: int) -> None:
-    """Refuses what no decomposition can use.
+    """Checks the input of a decomposition.
 
     Raises:
       ValueError: k is not between 1 and d, or the data are not finite.

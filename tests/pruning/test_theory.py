@@ -248,7 +248,7 @@ def test_where_the_paper_promises_nothing(model: TokenMoE, why: str) -> None:
 def test_without_any_important_expert_no_lemma_speaks() -> None:
     empty = tuned_with(start=PlantedStart(important=0, others_norm=0.4), trials=1, steps=20)
     found = by_name(everything(empty))
-    assert "there is no important one" in found["lemma 4.1, (i) p"].sentence
+    assert "there is no important expert" in found["lemma 4.1, (i) p"].sentence
     assert "S_1 and S_2 without an important expert" in found["theorem 4.3"].sentence
     assert found["lemma 4.2, (i) p"].holds and theory.evidence(empty).gamma() == 1
 

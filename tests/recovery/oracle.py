@@ -180,18 +180,18 @@ def best_order(found: Array, truth: Array) -> tuple[int, ...]:
     return min(orders, key=lambda order: sum(((found[i] - truth[j]) ** 2).sum() for j, i in enumerate(order)))
 
 
-# --- the projections of gated2019 (section 3.1) -----------------------------------------------------------------------
+# --- the fourth-order loss --------------------------------------------------------------------------------------------
 
 
 def hermite_projections(u: Tensor, v: Tensor, x: Tensor, c: float, c_second: float) -> tuple[Tensor, Tensor, Tensor]:
-    """t1(u, v, x), t2(u, x) and t3(u, x) term by term as printed, (T, N) each.
+    """(T, N) t1(u, v, x), t2(u, x) and t3(u, x) of gated2019, section 3.1, term by term as printed.
 
     Args:
       u, v: (T, d); x: (T, N, d).
       c, c_second: c_{g,sigma} and c'_{g,sigma}, `transforms(g, sigma).q4.strength` and `.p2.strength`.
     """
     a, b = (x @ u[..., None])[..., 0], (x @ v[..., None])[..., 0]
-    uu, vv, uv = ((one * two).sum(1, keepdim=True) for one, two in ((u, u), (v, v), (u, v)))
+    uu, vv, uv = ((left * right).sum(1, keepdim=True) for left, right in ((u, u), (v, v), (u, v)))
     t1 = a**2 * b**2 - uu * b**2 - 4 * a * b * uv - vv * a**2 + uu * vv + 2 * uv**2
     t2 = a**4 - 6 * uu * a**2 + 3 * uu**2
     return t1 / c, t2 / c, (a**2 - uu) / c_second

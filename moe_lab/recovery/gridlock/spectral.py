@@ -18,18 +18,18 @@ from moe_lab.recovery.transforms import Polynomial, Transforms
 from moe_lab.trials import stream
 
 PLAIN = Polynomial((1.0,), 1.0, ())
-"""y as it is: its third moment mixes regressors with gates in every way (gridlock2019, eq. 3)."""
+"""y without a transform: its third moment mixes regressors and gates (gridlock2019, eq. 3)."""
 
-_BETTER = 1e-6  # starts that come to the same end differ by rounding, and in the order of their experts
+_BETTER = 1e-6  # restarts with the same result differ by rounding and by the order of their experts
 
 
 class Found(NamedTuple):
-    """What a decomposition has found so far.
+    """The current result of a decomposition.
 
     Attributes:
       iteration: from 1, over all components.
-      regressors: (T, k, d) unit vectors, oriented; zeros where a component has not been looked for yet.
-      values: (T, k) T3(v, v, v) of each in whitened coordinates, 0 beyond; None for Orth-ALS.
+      regressors: (T, k, d) unit vectors, oriented; zeros for later components.
+      values: (T, k) T3(v, v, v) of each in whitened coordinates, 0 for later components; None for Orth-ALS.
     """
 
     iteration: int
@@ -54,22 +54,21 @@ def find_regressors(
     k: int,
     transforms: Transforms,
     method: Spectral,
-    starts: Tensor,
+    initial_vectors: Tensor,
     watch: bool = True,
 ) -> Iterator[Found]:
-    """Regressors from samples, an iteration at a time; the last is the result.
+    """Finds regressors from samples, yielding after each iteration; the last item is the result.
 
-    With `robust`, whitened components of a linear mixture are read off T3(I, v, v) too, in all d dimensions: T2's
-    subspace errs more than T3 along a known direction does. Where g has a kink T3 errs more, and they are not.
+    With `robust`, the final components also use T3(I, v, v) in all d dimensions, because the error of T2's subspace is
+    larger than that of T3 along a known direction. If g has a kink, T3 has the larger error and is not used.
 
     Args:
-      starts: (T, L, m) random vectors to begin with; m = k for power iterations, d for Orth-ALS, whose L is a multiple
-        of k.
-      watch: yield every iteration, and not the end alone.
+      initial_vectors: (T, L, m) random vectors; m = k for power iterations, d for Orth-ALS, whose L is a multiple of k.
+      watch: whether to yield every iteration or only the last.
 
     Raises:
-      ValueError: k > d or data that are not finite.
-      RankError: T2 has fewer than k directions.
+      ValueError: k > d, or the data are not finite.
+      RankError: T2 has rank below k.
     """
     tensors.check_samples(inputs, y, k)
     if method.third == "y":
@@ -77,51 +76,55 @@ def find_regressors(
     weights = transforms.p3(y) * float(np.sign(transforms.p3.strength))
     weights = tensors.robust(weights) if method.robust else weights
     if method.decomposition == "orth-als":
-        yield _orth_als(inputs, y, k, transforms, weights, starts)
+        yield _orth_als(inputs, y, k, transforms, weights, initial_vectors)
         return
     second = tensors.second_moment(inputs, transforms.p2(y))
     whiten, undo = tensors.whitener(second, k, float(np.sign(transforms.p2.strength)))
     third = tensors.third_moment(inputs, weights, whiten)
     refine = method.robust and not transforms.g.kinks
-    for count, step in enumerate(tensors.power_iterations(third, starts, method.power_iterations), start=1):
-        if not watch and count < k * method.power_iterations:
+    last = k * method.power_iterations
+    steps = tensors.power_iterations(third, initial_vectors, method.power_iterations)
+    for iteration, step in enumerate(steps, start=1):
+        if not watch and iteration < last:
             continue
-        found = _unit(step.vectors @ undo.mT)
-        if refine and count == k * method.power_iterations:  # once, at the end
+        regressors = _unit(step.vectors @ undo.mT)
+        if refine and iteration == last:
             along = _unit(tensors.third_moment_along(inputs, weights, step.vectors @ whiten.mT))
-            found = _unit(found * torch.sign((found * along).sum(2, keepdim=True)) + along)
-        yield Found(count, tensors.oriented(found, inputs, y, transforms), step.values)
+            regressors = _unit(regressors * torch.sign((regressors * along).sum(2, keepdim=True)) + along)
+        yield Found(iteration, tensors.oriented(regressors, inputs, y, transforms), step.values)
 
 
-def _orth_als(inputs: Inputs, y: Tensor, k: int, transforms: Transforms, weights: Tensor, starts: Tensor) -> Found:
-    """The authors' way: Orth-ALS on the full T3, and of several starts the one that fits T3 and T2 best.
+def _orth_als(
+    inputs: Inputs, y: Tensor, k: int, transforms: Transforms, weights: Tensor, initial_vectors: Tensor
+) -> Found:
+    """Runs Orth-ALS on the full T3, as the authors do, and selects the restart that fits T3 and T2 best.
 
-    "Rank-k tensor decomposition on T3 using T2" (algorithm 1) does not say how T2 is used. By T3 alone, the best start
-    of one trial in a hundred at n=2000 is a direction of heavy-tailed noise.
+    "Rank-k tensor decomposition on T3 using T2" (algorithm 1) does not state how T2 is used. By T3 alone, the best
+    restart of one trial in a hundred at n=2000 is a direction of heavy-tailed noise.
     """
     identity = torch.eye(inputs.x.shape[2], dtype=y.dtype, device=y.device).expand(len(y), -1, -1)
     second = tensors.second_moment(inputs, transforms.p2(y)).flatten(1)
     third = tensors.third_moment(inputs, weights, identity)
     best: tuple[Tensor, Tensor] | None = None
-    for start in starts.split(k, dim=1):
-        factors = tensors.orth_als(third, k, start)
+    for initial_factors in initial_vectors.split(k, dim=1):
+        factors = tensors.orth_als(third, k, initial_factors)
         squares = torch.einsum("tia,tib->tiab", factors, factors).flatten(2)
         cubes = torch.einsum("tia,tib,tic->tiabc", factors, factors, factors).flatten(2)
-        left = _unexplained(third.flatten(1), cubes) + _unexplained(second, squares)
+        error = _unexplained(third.flatten(1), cubes) + _unexplained(second, squares)
         if best is None:
-            best = factors, left
+            best = factors, error
         else:
-            better = left < (1 - _BETTER) * best[1]
-            best = torch.where(better[:, None, None], factors, best[0]), torch.where(better, left, best[1])
+            better = error < (1 - _BETTER) * best[1]
+            best = torch.where(better[:, None, None], factors, best[0]), torch.where(better, error, best[1])
     assert best is not None
     return Found(1, tensors.oriented(best[0], inputs, y, transforms), None)
 
 
 def _unexplained(moment: Float[Tensor, "T m"], terms: Float[Tensor, "T k m"]) -> Float[Tensor, " T"]:
-    """The share of a moment's squared length that no combination of the terms explains."""
+    """Computes the share of a moment's squared norm that no linear combination of the terms explains."""
     weights = torch.linalg.lstsq(terms @ terms.mT, terms @ moment[..., None]).solution
-    left = moment - (weights.mT @ terms)[:, 0]
-    return left.square().sum(1) / moment.square().sum(1)
+    residual = moment - (weights.mT @ terms)[:, 0]
+    return residual.square().sum(1) / moment.square().sum(1)
 
 
 def _unit(vectors: Tensor) -> Tensor:

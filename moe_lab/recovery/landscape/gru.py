@@ -1,19 +1,19 @@
-"""A GRU cell read as a hierarchical mixture of experts of depth two (gated2019, section 2, eq. 5).
+"""A GRU cell as a hierarchical mixture of experts of depth two (gated2019, section 2, eq. 5).
 
     h' = (1 - z) h + z ((1 - r) g(U x) + r g(U x + W h)),   z, r in {0, 1} for every unit            (eq. 5)
 
 The outer gate z chooses between the expert "keep" (the old state) and an inner mixture, whose gate r chooses between
-the experts "forget" (from the input alone) and "recall" (from input and state). What a GRU computes instead is
+the experts "forget" (from the input alone) and "recall" (from input and state). A GRU instead computes
 
     h' = (1 - z) h + z n,   n = g(U x + b_i + r * (W h + b_h))      convention "torch", r after the product
     h' = (1 - z) h + z n,   n = g(U x + b_i + W (r * h) + b_h)      convention "paper", r before the product
 
-With binary gates eq. 5 is exact in torch's convention, b_h being part of the "recall" expert. In the paper's own it is
-not: unit i of W (r * h) holds the reset gates of all other units, so that eq. 5, which gates unit i by r_i alone, holds
-only where W is diagonal or all r are alike. torch's update gate is the paper's flipped: h' = (1 - z) n + z h, z_torch =
-1 - z; this module keeps the paper's z.
+With binary gates eq. 5 is exact in torch's convention, with b_h as part of the "recall" expert. In the paper's own it
+is not: unit i of W (r * h) depends on the reset gates of all other units, so that eq. 5, which gates unit i by r_i
+alone, holds only if W is diagonal or all r are equal. torch's update gate is the complement of the paper's:
+h' = (1 - z) n + z h, z_torch = 1 - z; this module uses the paper's z.
 
-Departs from the paper: eq. 4 calls z what eq. 3 calls 1 - z; here z_i = sigma(+ its score), as in section 2's GRU.
+Departs from the paper: z of eq. 4 is 1 - z of eq. 3; here z_i = sigma(+ its score), as in section 2's GRU.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CONVENTIONS = ("torch", "paper")
 
 @dataclass(frozen=True)
 class Affine:
-    """A score or a pre-activation, U x + b_i and W h + b_h.
+    """A score or pre-activation, the sum of U x + b_i and W h + b_h.
 
     Attributes:
       inputs: (m, d) U.
@@ -61,11 +61,11 @@ class Affine:
 
 
 class Mixture(NamedTuple):
-    """A cell's update as the hierarchical mixture sees it, (B, m) each.
+    """A cell's update as a hierarchical mixture, (B, m) each.
 
     Attributes:
       update, reset: the gates z and r, from 0 to 1.
-      keep, forget, recall: what the three experts answer: h, g(U x + b_i) and g(U x + b_i + W h + b_h).
+      keep, forget, recall: the experts' predictions h, g(U x + b_i) and g(U x + b_i + W h + b_h).
     """
 
     update: Tensor
@@ -76,7 +76,7 @@ class Mixture(NamedTuple):
 
     @property
     def weights(self) -> Float[Tensor, "B m 3"]:
-        """How much each expert counts: 1 - z, z (1 - r) and z r, which sum to 1."""
+        """The experts' weights 1 - z, z (1 - r) and z r, which sum to 1."""
         z, r = self.update, self.reset
         return torch.stack((1 - z, z * (1 - r), z * r), dim=2)
 
@@ -88,16 +88,16 @@ class Mixture(NamedTuple):
 
 @dataclass(frozen=True)
 class GRU:
-    """A GRU cell whose gates can be as sharp as one likes.
+    """A GRU cell whose gates can be made arbitrarily sharp.
 
     Attributes:
-      update, reset, candidate: z, r and n before their nonlinearities.
-      g: of the candidate.
+      update, reset, candidate: pre-activations of z, r and n.
+      g: nonlinearity of the candidate.
       convention: "torch" for r * (W h + b_h), "paper" for W (r * h) + b_h.
-      sharpness: beta in sigma(beta * score): 1 is a GRU, infinity makes gates binary, 1 where the score is >= 0.
+      sharpness: beta in sigma(beta * score); 1 for a GRU, infinity for binary gates, which are 1 for scores >= 0.
 
     Raises:
-      ValueError: the shapes do not fit, the convention is unknown, or the sharpness is not positive.
+      ValueError: the shapes do not match, the convention is unknown, or the sharpness is not positive.
     """
 
     update: Affine
@@ -118,14 +118,14 @@ class GRU:
 
     @classmethod
     def from_torch(cls, cell: torch.nn.GRUCell, sharpness: float = 1.0) -> GRU:
-        """The same cell as one of torch, whose update gate is flipped."""
+        """Converts a torch cell, whose update gate is the complement."""
         rows: dict[str, list[Tensor]] = {}
-        for place, name in enumerate(("reset", "update", "candidate")):  # torch's order: r, z, n
+        for index, name in enumerate(("reset", "update", "candidate")):  # torch's order: r, z, n
             parts = [cell.weight_ih, cell.bias_ih, cell.weight_hh, cell.bias_hh]
             m = cell.hidden_size
             sign = -1.0 if name == "update" else 1.0
             rows[name] = [
-                torch.zeros_like(cell.weight_hh[:m, 0]) if part is None else sign * part.detach().chunk(3)[place]
+                torch.zeros_like(cell.weight_hh[:m, 0]) if part is None else sign * part.detach().chunk(3)[index]
                 for part in parts
             ]
         update, reset, candidate = (Affine(*rows[name]) for name in ("update", "reset", "candidate"))
@@ -133,39 +133,39 @@ class GRU:
 
     @classmethod
     def random(cls, units: int, inputs: int, *, seed: int = 0, scale: float = 1.0, convention: str = "torch") -> GRU:
-        """A cell with independent normal weights of standard deviation scale / sqrt(fan-in), in float64."""
+        """Samples a cell with independent normal weights of standard deviation scale / sqrt(fan-in), in float64."""
         require(units >= 1 and inputs >= 1, "units (m) and inputs (d) must be at least 1", m=units, d=inputs)
         parts = []
         for name in ("update", "reset", "candidate"):
-            draw = stream(seed, 0, f"gru/{name}").standard_normal
-            drawn = draw((units, inputs)) / math.sqrt(inputs), draw(units), draw((units, units)), draw(units)
-            input_weights, input_bias, states, state_bias = (scale * torch.as_tensor(one) for one in drawn)
+            normal = stream(seed, 0, f"gru/{name}").standard_normal
+            sampled = normal((units, inputs)) / math.sqrt(inputs), normal(units), normal((units, units)), normal(units)
+            input_weights, input_bias, states, state_bias = (scale * torch.as_tensor(values) for values in sampled)
             parts.append(Affine(input_weights, input_bias, states / math.sqrt(units), state_bias))
         update, reset, candidate = parts
         return cls(update, reset, candidate, convention=convention)
 
     def replace(self, **changes: object) -> GRU:
-        """A copy with some attributes changed."""
+        """Returns a copy with some attributes changed."""
         return GRU(**{field.name: getattr(self, field.name) for field in fields(self)} | changes)  # type: ignore[arg-type]
 
     def gate(self, score: Tensor) -> Tensor:
-        """sigma(beta * score), or 1{score >= 0} for an infinite beta."""
+        """Computes sigma(beta * score), or 1{score >= 0} for infinite beta."""
         if math.isinf(self.sharpness):
             return (score >= 0).to(score.dtype)
         return torch.sigmoid(self.sharpness * score)
 
     def step(self, x: Float[Tensor, "B d"], h: Float[Tensor, "B m"]) -> Float[Tensor, "B m"]:
-        """The cell's next state, in its convention."""
+        """Computes the cell's next state, in its convention."""
         z, r = self.gate(self.update(x, h)), self.gate(self.reset(x, h))
-        late = self.convention == "torch"
-        held = r * self.candidate.of_state(h) if late else self.candidate.of_state(r * h)
-        return (1 - z) * h + z * self.g(self.candidate.of_input(x) + held)
+        reset_after = self.convention == "torch"
+        recalled = r * self.candidate.of_state(h) if reset_after else self.candidate.of_state(r * h)
+        return (1 - z) * h + z * self.g(self.candidate.of_input(x) + recalled)
 
     def mixture(self, x: Float[Tensor, "B d"], h: Float[Tensor, "B m"]) -> Mixture:
-        """The same gates over three experts, eq. 5.
+        """Computes the mixture of three experts with the same gates, eq. 5.
 
-        Its state is the cell's where gates are binary in torch's convention, and in the paper's where, besides, W is
-        diagonal or all r are alike. b_h of the paper's convention, which stands outside the reset, is in both experts.
+        Its state equals the cell's for binary gates in torch's convention; in the paper's only if, in addition, W is
+        diagonal or all r are equal. In the paper's convention b_h is outside the reset and so belongs to both experts.
         """
         outside = self.candidate.of_input(x)
         if self.convention == "paper":
@@ -177,19 +177,19 @@ class GRU:
         return Mixture(z, r, h, self.g(outside), self.g(outside + inside))
 
     def gap(self, x: Float[Tensor, "B d"], h: Float[Tensor, "B m"]) -> Float[Tensor, "B m"]:
-        """|cell - mixture| for every unit. With soft gates g(u + r v) is not (1 - r) g(u) + r g(u + v)."""
+        """Computes |cell - mixture| for every unit; with soft gates, g(u + r v) is not (1 - r) g(u) + r g(u + v)."""
         return (self.step(x, h) - self.mixture(x, h).state).abs()
 
 
 def gap_by_sharpness(
     cell: GRU, sharpness: tuple[float, ...] = (1.0, 2.0, 5.0, 10.0, 100.0, math.inf), samples: int = 4096, seed: int = 0
 ) -> Float[np.ndarray, "S B"]:
-    """The largest gap among the units of a cell at each sharpness, for x ~ N(0, I) and h uniform in (-1, 1).
+    """Computes the largest gap among a cell's units at each sharpness, for x ~ N(0, I) and h uniform in (-1, 1).
 
     Args:
-      cell: of any convention.
-      sharpness: beta, see `GRU`.
-      samples: B, the same x and h for every sharpness.
+      cell: in any convention.
+      sharpness: values of beta, see `GRU`.
+      samples: B, with the same x and h for every sharpness.
     """
     require(samples >= 1, "samples must be at least 1", samples=samples)
     m, d = cell.candidate.inputs.shape

@@ -8,7 +8,7 @@ eq. 7 is one sum over pairs of rows a_i of A:
     C_ij  = 1 for i != j,  C_ii = -mu
 
 c and c' are the strengths of Q4 and Q2 (24 and 2 for the identity). Everything is a polynomial in <a_i, x>, so the
-gradient's means are all rows of one matrix product with x.
+gradient's means are rows of one matrix product with x.
 
 Shapes: T trials, N samples, d dimensions, k experts.
 """
@@ -38,9 +38,9 @@ class Weights(NamedTuple):
     """The three constants of eq. 7.
 
     Attributes:
-      mu: the reward of a row's own fourth moment.
-      penalty: lambda, of a row whose second moment is not 1.
-      ridge: delta, which alone pulls A into the span of the true regressors.
+      mu: reward of a row's own fourth moment.
+      penalty: lambda, penalty of a row whose second moment is not 1.
+      ridge: delta, the only term that draws A into the span of the true regressors.
     """
 
     mu: float
@@ -49,11 +49,11 @@ class Weights(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """A loss and its slope.
+    """A loss and its gradient.
 
     Attributes:
       value: (T,).
-      slope: the gradient by regressors and by gates; zeros where the loss does not depend on them.
+      slope: gradients with respect to regressors and gates; zeros if the loss does not depend on them.
     """
 
     value: Float[Tensor, " T"]
@@ -67,14 +67,14 @@ def l4(
     polynomials: Transforms,
     weights: Weights,
 ) -> tuple[Float[Tensor, " T"], Float[Tensor, "T k d"]]:
-    """L4 on samples (eq. 7) with means for expectations, and its gradient.
+    """Computes L4 on samples (eq. 7), with means for expectations, and its gradient.
 
-    The square in eq. 7 is that of a mean, so that on n samples L4 is larger than eq. 8 by lambda times its variance,
-    in expectation, of the order of lambda |a|^4 / n.
+    Because eq. 7 squares a mean, L4 on n samples exceeds eq. 8 in expectation by lambda times the variance of that
+    mean, which is of the order of |a|^4 / n.
 
     Args:
-      rows: A, whose rows are the a_i; not the regressors themselves (see `read`).
-      x: drawn from N(0, I), for which alone the Hermite projections are made.
+      rows: A, whose rows are the a_i; not the regressors themselves (see `regressors_from`).
+      x: sampled from N(0, I), the only distribution that the Hermite projections are for.
     """
     k, n = rows.shape[1], x.shape[1]
     u = rows @ x.mT
@@ -95,25 +95,25 @@ def l4(
     slope = cubic + (pairs @ (total * norms[..., None] - own[..., None])) * rows - (pairs @ norms[..., None]) * single
     slope = slope - 2 * (pairs * gram) @ single - 2 * (pairs * mixed) @ rows + 2 * total * (pairs * gram) @ rows
     weight = second.sum(2)[..., None]
-    miss = (double * rows).sum(2, keepdim=True) - weight * norms[..., None] - 1
-    value = (pairs * tensor).sum((1, 2)) + weights.penalty * miss.square().sum((1, 2))
-    slope = 4 * slope + 4 * weights.penalty * miss * (double - weight * rows)
+    excess = (double * rows).sum(2, keepdim=True) - weight * norms[..., None] - 1
+    value = (pairs * tensor).sum((1, 2)) + weights.penalty * excess.square().sum((1, 2))
+    slope = 4 * slope + 4 * weights.penalty * excess * (double - weight * rows)
     return value + weights.ridge / 2 * norms.sum(1), slope + weights.ridge * rows
 
 
 def l4_population(
     rows: Float[Tensor, "T k d"], truth: Float[Tensor, "T m d"], shares: Float[Tensor, "T m"], weights: Weights
 ) -> tuple[Float[Tensor, " T"], Float[Tensor, "T k d"]]:
-    """L4 without samples (eq. 8), and its gradient.
+    """Computes L4 without samples (eq. 8), and its gradient.
 
     It equals eq. 7 in expectation for N(0, I) inputs and unit regressors
 
-    - where every gate is orthogonal to every regressor, for any k and g: the p_m are independent of the products
-      <a_m*, x>, and of what lemma 1 differentiates only derivatives of g stay;
-    - for two experts whatever the gates, if g is odd up to a constant (identity, tanh, sigmoid): p_m is 1/2 plus an odd
-      function of x, Q4's and Q2's conditional means are even, and the odd part meets an even polynomial.
+    - if every gate is orthogonal to every regressor, for any k and g: the p_m are independent of the products
+      <a_m*, x>, and lemma 1 leaves only derivatives of g;
+    - for two experts with any gates, if g is odd up to a constant (identity, tanh, sigmoid): p_m is 1/2 plus an odd
+      function of x, the conditional means of Q4 and Q2 are even, and the product with the odd part has mean 0.
 
-    Elsewhere eq. 8 is another loss: at k=3, d=4 with random gates eq. 7 is larger by a tenth near the regressors
+    Otherwise eq. 8 is a different loss: at k=3, d=4 with random gates eq. 7 is larger by a tenth near the regressors
     (1.96 against 1.77, identity), and with ReLU experts it is off for k=2 already.
 
     Args:
@@ -124,34 +124,34 @@ def l4_population(
     squares, share = product.square(), shares[..., None]
     pairs = _pairs(rows.shape[1], weights.mu, rows)
     mixed = squares @ pairs
-    miss = (share * squares).sum(1, keepdim=True) - 1
+    excess = (share * squares).sum(1, keepdim=True) - 1
     norms = rows.square().sum((1, 2))
-    value = (share * squares * mixed).sum((1, 2)) + weights.penalty * miss.square().sum((1, 2))
-    slope = 4 * (share * product * (mixed + weights.penalty * miss)).mT @ truth
+    value = (share * squares * mixed).sum((1, 2)) + weights.penalty * excess.square().sum((1, 2))
+    slope = 4 * (share * product * (mixed + weights.penalty * excess)).mT @ truth
     return value + weights.ridge / 2 * norms, slope + weights.ridge * rows
 
 
 def _pairs(k: int, mu: float, like: Tensor) -> Float[Tensor, "k k"]:
-    """C: 1 for two different rows, -mu for a row with itself."""
+    """Returns C: 1 for two different rows, -mu for a row with itself."""
     return 1 - (1 + mu) * torch.eye(k, dtype=like.dtype, device=like.device)
 
 
 def shares_of(gates: Float[Tensor, "T k d"]) -> Float[Tensor, "T k"]:
-    """E p_m(x) for x ~ N(0, I): how often each expert is chosen, on fixed Sobol points with their mirror images.
+    """Computes E p_m(x) for x ~ N(0, I), the share of each expert, on fixed Sobol points and their mirror images.
 
-    Exact for two experts, whose shares are halves.
+    Exact for two experts, whose shares are one half each.
     """
     k = gates.shape[1]
     uniform = qmc.Sobol(k, scramble=False).random_base2(_SOBOL) + 0.5 ** (_SOBOL + 1)  # the first point is 0
     points = torch.as_tensor(ndtri(uniform), dtype=gates.dtype)
     values, vectors = torch.linalg.eigh(gates @ gates.mT)
-    roots = vectors * values.clamp(min=0).sqrt()[:, None]  # scores with the covariance W W^T need no d dimensions
+    roots = vectors * values.clamp(min=0).sqrt()[:, None]  # scores with covariance W W^T, in k instead of d dimensions
     scores = points.to(gates.device) @ roots.mT
     return (scores.softmax(2).mean(1) + (-scores).softmax(2).mean(1)) / 2
 
 
 def l2(state: State, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g: Activation) -> Loss:
-    """The mean square of y - sum_i softmax_i(<w, x>) g(<a_i, x>) (section 3.1), with w_k kept where it is."""
+    """Computes the mean square of y - sum_i softmax_i(<w, x>) g(<a_i, x>) (section 3.1), with w_k fixed."""
     u = state.regressors @ x.mT
     value, bend = _with_slope(g, u)
     prior = (state.gates @ x.mT).softmax(1)
@@ -171,7 +171,7 @@ def l2_value(state: State, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g
 
 
 def _with_slope(g: Activation, u: Tensor) -> tuple[Tensor, Tensor]:
-    """g(u) and g'(u), elementwise."""
+    """Computes g(u) and g'(u), elementwise."""
     if g.linear:
         return u, torch.ones_like(u)
     with torch.enable_grad():
@@ -182,32 +182,32 @@ def _with_slope(g: Activation, u: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def l_log(state: State, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g: Activation, sigma: float) -> Loss:
-    """Minus the mean log-likelihood, and its gradient by the gates alone (eq. 9 and 14), with w_k kept where it is.
+    """Computes minus the mean log-likelihood and its gradient with respect to the gates (eq. 9 and 14), w_k fixed.
 
-    Eq. 14 has no x, which its own derivation and lemma 3 have.
+    The factor x, missing in eq. 14, is as in its derivation and in lemma 3.
     """
-    after, prior, likelihood = posterior(state, x, y, g, sigma)
-    slope = (prior - after) @ x / x.shape[1]
+    responsibilities, prior, likelihood = posterior(state, x, y, g, sigma)
+    slope = (prior - responsibilities) @ x / x.shape[1]
     return Loss(-likelihood, State(torch.zeros_like(state.regressors), _fixed(slope)))
 
 
 def _fixed(slope: Tensor) -> Tensor:
-    """The gradient by the gates with that of w_k, which fixes the gauge, at 0."""
+    """Sets the gradient of w_k, which fixes the gauge, to 0."""
     slope[:, -1] = 0
     return slope
 
 
 def projected(gates: Float[Tensor, "T k d"], radius: float) -> Float[Tensor, "T k d"]:
-    """Every w_i moved to the nearest point of the ball |w| <= R (the projection onto Omega, section 3.2)."""
+    """Projects every w_i onto the ball |w| <= R (the projection onto Omega, section 3.2)."""
     require(math.isfinite(radius) and radius > 0, "radius (R) must be a finite number greater than 0", R=radius)
     return gates * (radius / torch.linalg.vector_norm(gates, dim=2, keepdim=True).clamp(min=radius))
 
 
-def read(rows: Float[Tensor, "T k d"]) -> Float[Tensor, "T k d"]:
-    """The unit regressors that a minimiser A of L4 means: the rows of (A^+)^T (theorem 1), whose signs are open.
+def regressors_from(rows: Float[Tensor, "T k d"]) -> Float[Tensor, "T k d"]:
+    """Computes the unit regressors of a minimiser A of L4, up to signs: the rows of (A^+)^T (theorem 1).
 
-    Rows of A themselves are orthogonal to all true regressors but one, and equal the regressors only where those are
-    orthonormal. Trials whose A is not finite give NaN.
+    The rows of A are orthogonal to all true regressors but one, and equal the regressors only if these are orthonormal.
+    The result is NaN for trials whose A is not finite.
     """
     finite = torch.isfinite(rows).flatten(1).all(1)[:, None, None]
     inverse = torch.linalg.pinv(torch.where(finite, rows, 0.0)).mT
@@ -216,9 +216,9 @@ def read(rows: Float[Tensor, "T k d"]) -> Float[Tensor, "T k d"]:
 
 
 def minimiser(truth: Parameters, weights: Weights) -> Float[np.ndarray, "T k d"]:
-    """Where eq. 8 is least for orthonormal regressors and orthogonal gates: a_i = s_i a_i*, with the best length s_i.
+    """Computes the minimiser of eq. 8 for orthonormal regressors and orthogonal gates: a_i = s_i a_i*.
 
-    For every row apart, -mu p s^4 + lambda (p s^2 - 1)^2 + delta/2 s^2 is least at
+    For each row, -mu p s^4 + lambda (p s^2 - 1)^2 + delta/2 s^2 is least at
     s^2 = (2 lambda p - delta/2) / (2 p (lambda p - mu)).
 
     Raises:

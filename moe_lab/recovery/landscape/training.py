@@ -151,7 +151,7 @@ class _Descents:
         run = self.run
         where: Any = {"device": self.device, "dtype": self.dtype}
         drawn = run.task.sample(_FOR_SIGNS, trials=run.trial_numbers, seed=run.seed, split="signs", **where)
-        return oriented(losses.read(rows), drawn.inputs, drawn.y, transforms(run.task.g, run.task.noise))
+        return oriented(losses.regressors_from(rows), drawn.inputs, drawn.y, transforms(run.task.g, run.task.noise))
 
     def snapshot(self, place: _Place) -> Snapshot:
         run = self.run
@@ -160,7 +160,7 @@ class _Descents:
         broken = torch.as_tensor(self.diverged, device=self.device)[:, None, None]
         stand_in = State(self.truth.regressors, self.truth.gates)  # measured where diverged, then struck out
         rows, gates = (torch.where(broken, true, part) for true, part in zip(stand_in, place.state, strict=True))
-        regressors = losses.read(rows) if on_l4 else rows
+        regressors = losses.regressors_from(rows) if on_l4 else rows
         gating = measures.gating_fit(gates, regressors, self.truth)
         values: dict[str, Tensor | np.ndarray] = {
             "loss": place.loss,

@@ -71,7 +71,7 @@ def landscape(experts: Sequence[int] = (2, 3, 5), trials: int = 40, seed: int = 
         truth = task.parameters(range(trials), seed)
         rows = torch.as_tensor(end["rows"])
         lengths = torch.linalg.vector_norm(torch.linalg.pinv(rows).mT, dim=2)
-        order = measures.matched(losses.read(rows).abs(), truth.regressors.abs())
+        order = measures.matched(losses.regressors_from(rows).abs(), truth.regressors.abs())
         shares = losses.shares_of(truth.gates)
         scale[row, :, :k] = np.sort((lengths.gather(1, order) / shares.sqrt()).numpy(), axis=1)
     coords = {"experts": list(experts), "trial": np.arange(trials)}

@@ -247,18 +247,18 @@ def test_the_same_seed_gives_the_same_model():
 def test_a_change_of_start_is_told():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((50, 2))
-    with pytest.warns(ConvergenceWarning, match=r"^EM begins with random starts: n_experts must be at most the rank"):
+    with pytest.warns(ConvergenceWarning, match=r"^EM is initialized at random: n_experts must be at most the rank"):
         model = MixtureOfExpertsRegressor(3, random_state=0).fit(x, x[:, 0])
     assert model.start_ == "random"
     square = Activation("square", torch.square)
-    with pytest.warns(ConvergenceWarning, match=r"^EM begins with random starts: g='square' has no P2"):
+    with pytest.warns(ConvergenceWarning, match=r"^EM is initialized at random: g='square' has no P2"):
         MixtureOfExpertsRegressor(2, square, random_state=0).fit(x, x[:, 0] ** 2)
 
 
-def test_an_end_before_rest_is_told():
+def test_a_missing_convergence_is_reported():
     x, y, _ = planted(200)
     with pytest.warns(
-        ConvergenceWarning, match=r"^EM has not come to rest: raise max_iter or tol \(got max_iter=2, tol=1e-05\)$"
+        ConvergenceWarning, match=r"^EM has not converged: raise max_iter or tol \(got max_iter=2, tol=1e-05\)$"
     ):
         model = MixtureOfExpertsRegressor(max_iter=2, method="joint-em", random_state=0).fit(x, y)
     assert model.n_iter_ == 2

@@ -23,21 +23,21 @@ needs_real = pytest.mark.skipif(not REAL.is_file(), reason="needs the airfoil da
 
 def test_a_division_is_whitened_and_scaled_by_its_training_rows() -> None:
     data = diabetes.load()
-    split = real.divided(data, seed=3, number=1)
+    split = real.split_rows(data, seed=3, number=1)
     x, y = split.x[0].numpy(), split.y[0].numpy()
     assert x.shape == (332, 10) and split.test_x.shape == (1, 110, 10)
     np.testing.assert_allclose(x.mean(0), 0, atol=1e-9)
     np.testing.assert_allclose(np.cov(x, rowvar=False), np.eye(10), atol=1e-8)
     assert (y.min(), y.max()) == (-1, 1)
-    other = real.divided(data, seed=3, number=2)
+    other = real.split_rows(data, seed=3, number=2)
     assert not torch.equal(split.y, other.y)
-    assert torch.equal(split.x, real.divided(data, seed=3, number=1).x)
+    assert torch.equal(split.x, real.split_rows(data, seed=3, number=1).x)
 
 
 def test_every_row_is_in_one_part() -> None:
     """The target tells the rows apart, and scaling it is monotone."""
     data = Regression(np.random.default_rng(0).standard_normal((40, 2)), np.arange(40.0), ("a", "b"), "t")
-    split = real.divided(data, 0, 0)
+    split = real.split_rows(data, 0, 0)
     assert len(np.unique(np.concatenate([split.y[0], split.test_y[0]]).round(9))) == 40
 
 
@@ -45,18 +45,18 @@ def test_columns_that_say_nothing_are_refused() -> None:
     x = np.random.default_rng(0).standard_normal((40, 2))
     names = ("a", "b", "c")
     with pytest.raises(ValueError, match="no column may be a combination of others"):
-        real.divided(Regression(np.column_stack([x, x.sum(1)]), x[:, 0], names, "t"), 0, 0)
+        real.split_rows(Regression(np.column_stack([x, x.sum(1)]), x[:, 0], names, "t"), 0, 0)
     with pytest.raises(ValueError, match="every column must vary"):
-        real.divided(Regression(np.column_stack([x, np.ones(40)]), x[:, 0], names, "t"), 0, 0)
+        real.split_rows(Regression(np.column_stack([x, np.ones(40)]), x[:, 0], names, "t"), 0, 0)
     with pytest.raises(ValueError, match="the target must vary"):
-        real.divided(Regression(x, np.ones(40), names[:2], "t"), 0, 0)
+        real.split_rows(Regression(x, np.ones(40), names[:2], "t"), 0, 0)
 
 
 def test_a_prediction_is_the_mixtures_mean() -> None:
     a, w = torch.tensor([[[1.0, 0.0], [0.0, 2.0]]]), torch.tensor([[[0.0, 1.0], [0.0, 0.0]]])
     x = torch.tensor([[[3.0, 1.0]]])
     gate = np.e / (1 + np.e)
-    np.testing.assert_allclose(real.predicted(State(a, w), x), [[3 * gate + 2 * (1 - gate)]], rtol=1e-6)
+    np.testing.assert_allclose(real.predict(State(a, w), x), [[3 * gate + 2 * (1 - gate)]], rtol=1e-6)
 
 
 def test_a_planted_mixture_is_predicted_by_what_starts_from_moments() -> None:
@@ -64,7 +64,7 @@ def test_a_planted_mixture_is_predicted_by_what_starts_from_moments() -> None:
     task = MixtureTask(experts=2, dimension=4, noise=0.1)
     drawn = task.sample(4000, trials=[0], seed=1)
     split = real.Split(0, drawn.x[:, :3000], drawn.y[:, :3000], drawn.x[:, 3000:], drawn.y[:, 3000:])
-    ideal = real.predicted(State(drawn.truth.regressors, drawn.truth.gates), split.test_x)
+    ideal = real.predict(State(drawn.truth.regressors, drawn.truth.gates), split.test_x)
     least = float((ideal - split.test_y).square().mean())
     errors = {name: real._error(name, split, task, 30, 0) for name in real.PREDICTORS}
     for name in ("spectral", "spectral-scaled", "spectral+em"):
@@ -94,7 +94,7 @@ def test_ridge_and_variance_are_scikit_learns() -> None:
     from sklearn.metrics import mean_squared_error
 
     data = figures.figure6(trials=1, seed=4, methods=("variance", "ridge"))
-    split = real.divided(diabetes.load(), 4, 0)
+    split = real.split_rows(diabetes.load(), 4, 0)
     guess = Ridge().fit(split.x[0], split.y[0]).predict(split.test_x[0])
     expected = [np.var(split.test_y[0].numpy()), mean_squared_error(split.test_y[0], guess)]
     np.testing.assert_allclose(data.test_error[:, 0], expected, rtol=1e-9)
@@ -116,7 +116,7 @@ def test_a_division_without_a_start_is_nan(monkeypatch: pytest.MonkeyPatch) -> N
     def refused(*_: object) -> State:
         raise RankError("T2 must have k=3 positive eigenvalues")
 
-    monkeypatch.setattr(real, "_begin", refused)
+    monkeypatch.setattr(real, "_spectral_start", refused)
     data = figures.figure6(trials=1, methods=("variance", "spectral", "spectral+em"))
     assert np.isnan(data.test_error.values[:, 0]).tolist() == [False, True, True]
 
@@ -136,7 +136,7 @@ def test_a_division_without_a_start_is_nan(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_wrong_input_is_one_sentence(call, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(real, "divided", None)
+    monkeypatch.setattr(real, "split_rows", None)
     with pytest.raises(ValueError, match=says) as error:
         call()
     assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""EM that fits its noise too: against the oracle's likelihood, step by step, and when it is at rest."""
+"""EM that fits its noise too: against the oracle's likelihood, step by step, and when it has converged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.activations import ACTIVATIONS
 from moe_lab.recovery.em import State
-from moe_lab.recovery.gridlock.fitting import Fitted, converged, fitting
+from moe_lab.recovery.gridlock.fitting import Fitted, em_iterations, until_convergence
 from tests.recovery import oracle
 
 
@@ -22,7 +22,7 @@ def test_no_step_lowers_the_objective(activation, along):
     a, w = torch.randn(2, 3, 3, 4, generator=generator, dtype=torch.float64)
     w[:, -1] = 0
     directions = a[..., None] if along else None
-    steps = fitting(
+    steps = em_iterations(
         State(a, w), torch.ones(3, dtype=torch.float64), drawn.x, drawn.y, ACTIVATIONS[activation],
         prior=1.0, directions=directions,
     )  # fmt: skip
@@ -36,12 +36,14 @@ def test_no_step_lowers_the_objective(activation, along):
 
 
 def test_sigma_is_the_maximum_likelihoods():
-    """Without a prior to speak of, at rest: sigma^2 = mean sum_i p_i (y - <a_i, x>)^2, and no slope in sigma."""
+    """With a negligible prior, converged: sigma^2 = mean sum_i p_i (y - <a_i, x>)^2, and no slope in sigma."""
     drawn = MixtureTask(dimension=3, noise=0.4).sample(800, trials=[0], seed=0)
     start = State(drawn.truth.regressors, drawn.truth.gates)
-    steps = fitting(start, torch.ones(1, dtype=torch.float64), drawn.x, drawn.y, ACTIVATIONS["identity"], prior=1e-9)
-    best, count, rested = converged(steps, 500, 1e-13)
-    assert rested and 5 < count < 500
+    steps = em_iterations(
+        start, torch.ones(1, dtype=torch.float64), drawn.x, drawn.y, ACTIVATIONS["identity"], prior=1e-9
+    )
+    best, iterations, converged = until_convergence(steps, 500, 1e-13)
+    assert converged and 5 < iterations < 500
     (a, w), sigma = (part[0].numpy() for part in best.state), best.sigma.item()
     x, y = drawn.x[0].numpy(), drawn.y[0].numpy()
     after, _, likelihood = oracle.posteriors(a, w, x, y, oracle.FUNCTIONS["identity"], sigma)
@@ -51,15 +53,15 @@ def test_sigma_is_the_maximum_likelihoods():
         assert oracle.posteriors(a, w, x, y, oracle.FUNCTIONS["identity"], other)[2] < likelihood
 
 
-def test_the_best_is_kept_and_rest_is_told():
-    """Of objectives 0, 3, 1, 1: the 3, at rest where a step gains nothing."""
+def test_the_best_state_and_convergence_are_returned():
+    """Of objectives 0, 3, 1, 1: the 3, converged when a step gains nothing."""
     state = State(torch.zeros(1, 1, 1), torch.zeros(1, 1, 1))
 
     def steps(*objectives: float) -> Iterator[Fitted]:
         for value in objectives:
             yield Fitted(state, torch.ones(1), torch.ones(1), torch.tensor([value]))
 
-    best, count, rested = converged(steps(0.0, 3.0, 1.0, 1.0), 10, 1e-6)
-    assert (best.objective.item(), count, rested) == (3.0, 2, True)
-    best, count, rested = converged(steps(0.0, 1.0, 2.0, 3.0), 2, 1e-6)
-    assert (best.objective.item(), count, rested) == (2.0, 2, False)
+    best, iterations, converged = until_convergence(steps(0.0, 3.0, 1.0, 1.0), 10, 1e-6)
+    assert (best.objective.item(), iterations, converged) == (3.0, 2, True)
+    best, iterations, converged = until_convergence(steps(0.0, 1.0, 2.0, 3.0), 2, 1e-6)
+    assert (best.objective.item(), iterations, converged) == (2.0, 2, False)

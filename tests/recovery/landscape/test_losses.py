@@ -230,15 +230,16 @@ class TestMinimisers:
         """Theorem 1: rows that are orthogonal to all regressors but one, which rows of A are and regressors are not."""
         truth = MixtureTask(experts=3).parameters([0, 1], 0).regressors
         dual = 1.7 * torch.linalg.pinv(truth).mT
-        np.testing.assert_allclose(regressor_fit(losses.read(dual), truth), 1, atol=1e-12)
+        np.testing.assert_allclose(regressor_fit(losses.regressors_from(dual), truth), 1, atol=1e-12)
         assert (regressor_fit(dual, truth) < 0.99).all()
-        torch.testing.assert_close(torch.linalg.vector_norm(losses.read(dual), dim=2), torch.ones(2, 3).double())
+        norms = torch.linalg.vector_norm(losses.regressors_from(dual), dim=2)
+        torch.testing.assert_close(norms, torch.ones(2, 3).double())
 
     def test_rows_that_are_not_finite_give_nan_alone(self):
         at = rows().detach()
-        alone = losses.read(at)
+        alone = losses.regressors_from(at)
         at[1, 0, 0] = float("inf")
-        found = losses.read(at)
+        found = losses.regressors_from(at)
         assert found[1].isnan().all()
         torch.testing.assert_close(found[0], alone[0])
 
