@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from torch import Tensor
 
 from moe_lab.config import require
 
@@ -59,6 +60,52 @@ class Snapshot:
     @property
     def trials(self) -> int:
         return len(self.finished)
+
+
+class TrialProgress:
+    """How far the trials of a run are, and what was measured last. A room adds what moves and measures them.
+
+    Attributes:
+      step: updates done by the trials that are still training.
+      steps, finished, diverged: (trial,) as in a Snapshot.
+      values: measured arrays; the first axis of each is the trial.
+    """
+
+    def __init__(self, trials: int, measures: Mapping[str, Measure]) -> None:
+        self.step, self.measures = 0, measures
+        self.steps = np.zeros(trials, dtype=np.int64)
+        self.finished, self.diverged = np.zeros(trials, dtype=bool), np.zeros(trials, dtype=bool)
+        self.values: dict[str, np.ndarray] = {}
+
+    def record(self, values: Mapping[str, np.ndarray]) -> None:
+        """Keeps a copy of measured values, with NaN where a trial has diverged."""
+        self.values = {name: np.array(value, dtype=float) for name, value in values.items()}
+        for value in self.values.values():
+            value[self.diverged] = np.nan
+
+    def snapshot(
+        self,
+        origin: Mapping[str, Any],
+        coords: Mapping[str, Any] | None = None,
+        constants: Mapping[str, np.ndarray] | None = None,
+    ) -> Snapshot:
+        """A copy of everything as it is now, with values that are the same in every Snapshot."""
+        values = {name: value.copy() for name, value in self.values.items()} | dict(constants or {})
+        return Snapshot(
+            step=self.step,
+            values=values,
+            measures={name: self.measures[name] for name in values},
+            steps=self.steps.copy(),
+            finished=self.finished.copy(),
+            diverged=self.diverged.copy(),
+            coords=coords or {},
+            origin=origin,
+        )
+
+
+def joined(parts: Iterable[Tensor]) -> np.ndarray:
+    """Joins tensors of groups of trials along the trial axis, as an array of floats."""
+    return np.concatenate([part.detach().cpu().numpy() for part in parts]).astype(float)
 
 
 def collect(run: Iterable[Snapshot]) -> xr.Dataset:

@@ -8,8 +8,9 @@ purpose has a stream of its own, N samples are the first N of any longer draw.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ import torch
 from moe_lab.config import Precision
 
 DeviceName = str
+Step = TypeVar("Step")
 
 
 def stream(seed: int, trial: int, purpose: str) -> np.random.Generator:
@@ -96,3 +98,19 @@ def threads_for(operations: float, device: torch.device) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+def on_one_thread(steps: Iterator[Step], device: torch.device) -> Iterator[Step]:
+    """Iterates over small steps under `threads_for`, while the consumer keeps its own number of threads."""
+    end = object()
+    while True:
+        with threads_for(0, device):  # not across the yield
+            step = next(steps, end)
+        if step is end:
+            return
+        yield step  # type: ignore[misc]
+
+
+def in_groups(trials: Sequence[int], size: int) -> list[Sequence[int]]:
+    """Divides trials into groups of at most `size`."""
+    return [trials[begin : begin + size] for begin in range(0, len(trials), size)]

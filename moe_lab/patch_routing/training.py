@@ -24,7 +24,7 @@ from moe_lab.patch_routing.learners import Learner, Rows, Setting
 from moe_lab.patch_routing.measures import MEASURES
 from moe_lab.patch_routing.orders import Orders
 from moe_lab.patch_routing.run import Run, Task, what_is_shared
-from moe_lab.training import Snapshot
+from moe_lab.training import Snapshot, TrialProgress
 from moe_lab.trials import choose_device, choose_dtype, threads_for
 
 _LEARNERS: dict[type[models.Model], type[Learner]] = {
@@ -86,12 +86,14 @@ def samples_of(runs: Sequence[Run]) -> tuple[Samples, Samples]:
     return train, run.task.sample(run.test_samples, split="test", **draw)
 
 
-class _Training:
-    """One batch of rows on its way."""
+class _Training(TrialProgress):
+    """One batch of rows in training."""
 
     def __init__(self, runs: Sequence[Run], drawn: tuple[Samples, Samples]) -> None:
         self.runs, self.run = runs, runs[0]
         self.rows, trials = _rows(runs)
+        count = len(self.rows.trial)
+        super().__init__(count, MEASURES)
         task, run, (train, test) = self.run.task, self.run, drawn
         device = choose_device(run.device)
         dtype = choose_dtype(run.precision, device)
@@ -101,15 +103,10 @@ class _Training:
         self.orders = Orders(self.rows, run.seed, run.model.batch_size)
         self.epoch = -(-self.rows.samples // run.model.batch_size)  # steps of an epoch, rounded up
 
-        count = len(self.rows.trial)
         self.resident = np.arange(count)  # rows that the learner holds; on CUDA some of them may have finished
-        self.steps = np.zeros(count, dtype=np.int64)
-        self.finished, self.diverged = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
-        self.values: dict[str, np.ndarray] = {}
         self.constants = self._examples(test) if run.measure == "every" else {}
-        self.epoch_wrong = np.zeros(count)  # errors on the way, up to the row's last epoch
+        self.epoch_wrong = np.zeros(count)  # online errors up to the row's last epoch
         self.shown = np.zeros((3, count))  # errors, loss and steps up to the row's last record
-        self.step = 0
         self.planned: list[Tensor] = []  # samples of the next steps, the next one last
 
     def snapshots(self) -> Iterator[Snapshot]:
@@ -153,7 +150,7 @@ class _Training:
     def _ended(self, step: int, alive: np.ndarray) -> np.ndarray:
         """(resident,) which rows end now: zero training error, the epoch limit, or a loss that is not finite.
 
-        The loss is looked at whenever a Snapshot is due too, so that no Snapshot shows what a broken row answers.
+        The loss is also checked whenever a Snapshot is due, so that no Snapshot shows values of a diverged row.
         """
         due = alive & (step % self.epoch[self.resident] == 0)
         ended = np.zeros(len(self.resident), dtype=bool)
@@ -175,7 +172,7 @@ class _Training:
         return ended
 
     def _drop_finished(self) -> bool:
-        """Lets finished rows leave the batch. On CUDA that costs a new graph, so only once an eighth has finished."""
+        """Removes finished rows from the batch. On CUDA that costs a new graph, so only once an eighth has finished."""
         finished = self.finished[self.resident]
         wasted = 8 * finished.sum() < len(finished)
         if self.learner.setting.device.type == "cuda" and wasted and not finished.all():
@@ -204,14 +201,14 @@ class _Training:
             self._set("example_kept", rows, kept)
 
     def _note_exactly(self, positions: np.ndarray) -> np.ndarray:
-        """Notes training error and loss of the resident rows at these positions; returns which have zero error."""
+        """Records training error and loss of the resident rows at these positions; returns which have no error."""
         error, loss = (part.cpu().numpy() for part in self.learner.only(positions).training_error())
         self._set("train_accuracy", self.resident[positions], 1 - error)
         self._set("train_loss", self.resident[positions], loss)
         return error == 0
 
     def _note_online(self, chosen: np.ndarray) -> None:
-        """Notes the error and loss of the chosen resident rows over the samples used since their last record."""
+        """Records the error and loss of the chosen resident rows over the samples used since their last record."""
         rows = self.resident[chosen]
         now = np.stack([part.cpu().double().numpy()[chosen] for part in (self.learner.wrong, self.learner.loss)])
         used = (self.steps[rows] - self.shown[2, rows]) * self.run.model.batch_size
@@ -231,23 +228,14 @@ class _Training:
         }
 
     def _snapshot(self) -> Snapshot:
-        values = {name: value.copy() for name, value in self.values.items()} | self.constants
-        return Snapshot(
-            step=self.step,
-            values=values,
-            measures={name: MEASURES[name] for name in values},
-            steps=self.steps.copy(),
-            finished=self.finished.copy(),
-            diverged=self.diverged.copy(),
-            coords={"role": list(ROLES)} if "expert_load" in values else {},
-            origin=origin(
-                call="; ".join(run.code() for run in self.runs),
-                config=[run.record() for run in self.runs],
-                seed=self.run.seed,
-                device=self.learner.setting.device,
-                paper=self.run.task.paper,
-            ),
+        about = origin(
+            call="; ".join(run.code() for run in self.runs),
+            config=[run.record() for run in self.runs],
+            seed=self.run.seed,
+            device=self.learner.setting.device,
+            paper=self.run.task.paper,
         )
+        return self.snapshot(about, {"role": list(ROLES)} if "expert_load" in self.values else {}, self.constants)
 
 
 def _rows(runs: Sequence[Run]) -> tuple[Rows, list[int]]:

@@ -25,15 +25,14 @@ from moe_lab.config import require
 from moe_lab.recovery.activations import Activation
 
 RIDGE = 1e-9
-"""Relative to the mean diagonal, added to what is inverted: an expert that no sample belongs to stays where it is."""
-
+"""Ridge relative to the mean diagonal; with it, an expert that no sample belongs to does not move."""
 
 _MOST_PAIRS = 2**25
-"""Numbers of pairs to hold: 256 MB in float64."""
+"""The most products of pairs to store: 256 MB in float64."""
 
 
 class State(NamedTuple):
-    """What EM moves."""
+    """The parameters that EM estimates."""
 
     regressors: Float[Tensor, "T k d"]
     gates: Float[Tensor, "T k d"]
@@ -55,11 +54,11 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True)
 class Moments:
-    """Products of the inputs that every iteration needs.
+    """The data, with products of the inputs that every iteration uses.
 
     Attributes:
       x: (T, N, d); y: (T, N).
-      pairs: (T, N, P) x_a x_b for a <= b, P = d (d + 1) / 2; None where that would take too much memory.
+      pairs: (T, N, P) x_a x_b for a <= b, P = d (d + 1) / 2; None where they would take too much memory.
     """
 
     x: Float[Tensor, "T N d"]
@@ -73,13 +72,13 @@ class Moments:
         if trials * samples * count > _MOST_PAIRS:
             return cls(x, y, None)
         pairs, columns, begin = x.new_empty(trials, count, samples), x.mT.contiguous(), 0
-        for a in range(d):  # written in place, sample beside sample: a gather of rows and columns takes 4 times as long
+        for a in range(d):  # in place, samples contiguous: gathering rows and columns takes 4 times as long
             torch.mul(columns[:, a:], columns[:, a, None], out=pairs[:, begin : begin + d - a])
             begin += d - a
         return cls(x, y, pairs.mT)
 
     def gram(self, weights: Float[Tensor, "T m N"]) -> Float[Tensor, "T m d d"]:
-        """sum_n weights_m(n) x_n x_n^T for all m: in one product, or one by one where there are no pairs."""
+        """Computes sum_n weights_m(n) x_n x_n^T for all m: as one matrix product, or one by one without pairs."""
         d = self.x.shape[2]
         if self.pairs is None:
             each = [(self.x * weights[:, m, :, None]).mT @ self.x for m in range(weights.shape[1])]
@@ -95,7 +94,7 @@ class Moments:
 def posterior(
     state: State, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g: Activation, sigma: float
 ) -> tuple[Float[Tensor, "T k N"], Float[Tensor, "T k N"], Float[Tensor, " T"]]:
-    """The E-step: posterior p_i, prior softmax(<w, x>), and the mean log-likelihood."""
+    """Computes the E-step: the responsibilities p_i, the prior softmax(<w, x>) and the mean log-likelihood."""
     scores = state.gates @ x.mT
     residual = y[:, None] - g(state.regressors @ x.mT)
     prior = scores.log_softmax(1)
@@ -106,28 +105,28 @@ def posterior(
 
 
 def gate_newton(
-    gates: Float[Tensor, "T k d"], after: Float[Tensor, "T k N"], moments: Moments, steps: int = 1
+    gates: Float[Tensor, "T k d"], responsibilities: Float[Tensor, "T k N"], moments: Moments, steps: int = 1
 ) -> Float[Tensor, "T k d"]:
-    """Newton steps on eq. 8, halved where they would not raise it."""
+    """Takes Newton steps on eq. 8, halved where they would decrease it."""
     trials, k, d = gates.shape
     rows, columns = torch.triu_indices(k - 1, k - 1)
     for _ in range(steps):
         scores = gates @ moments.x.mT
         prior = scores.softmax(1)
-        slope = ((after - prior)[:, :-1] @ moments.x).flatten(1)
+        slope = ((responsibilities - prior)[:, :-1] @ moments.x).flatten(1)
         blocks = moments.gram(_curvature(prior))
         hessian = blocks.new_empty(trials, k - 1, d, k - 1, d)
         hessian[:, rows, :, columns] = blocks.movedim(1, 0)
         hessian[:, columns, :, rows] = blocks.movedim(1, 0)
         hessian = hessian.reshape(trials, (k - 1) * d, (k - 1) * d)
-        move = torch.linalg.solve(_ridged(hessian), slope).view(trials, k - 1, d)
+        move = torch.linalg.solve(ridged(hessian), slope).view(trials, k - 1, d)
         move = torch.cat((move, move.new_zeros(trials, 1, d)), dim=1)
-        gates = _ascended(gates, move, after, moments.x)
+        gates = _ascended(gates, move, responsibilities, moments.x)
     return gates
 
 
 def _curvature(prior: Float[Tensor, "T k N"]) -> Float[Tensor, "T m N"]:
-    """p_i (1{i = j} - p_j) for i <= j < k, the slopes of a softmax; filled in place, with no copy of the pairs."""
+    """Computes p_i (1{i = j} - p_j) for i <= j < k, the slopes of a softmax, in place."""
     trials, k, samples = prior.shape
     weights, at = prior.new_empty(trials, (k - 1) * k // 2, samples), 0
     for i in range(k - 1):
@@ -138,12 +137,12 @@ def _curvature(prior: Float[Tensor, "T k N"]) -> Float[Tensor, "T m N"]:
     return weights
 
 
-def _ascended(gates: Tensor, move: Tensor, after: Tensor, x: Tensor) -> Tensor:
-    """gates + 2^-h move with the smallest h = 0 ... 6 that does not lower eq. 8."""
+def _ascended(gates: Tensor, move: Tensor, responsibilities: Tensor, x: Tensor) -> Tensor:
+    """Returns gates + 2^-h move with the smallest h = 0 ... 6 that does not decrease eq. 8."""
 
     def value(at: Tensor) -> Tensor:
         scores = at @ x.mT
-        return (after * scores).sum((1, 2)) - scores.logsumexp(1).sum(1)
+        return (responsibilities * scores).sum((1, 2)) - scores.logsumexp(1).sum(1)
 
     start, length = value(gates), torch.ones_like(gates[:, 0, 0])
     for _ in range(6):
@@ -155,30 +154,31 @@ def _ascended(gates: Tensor, move: Tensor, after: Tensor, x: Tensor) -> Tensor:
 
 
 def gate_gradient(
-    gates: Float[Tensor, "T k d"], after: Float[Tensor, "T k N"], moments: Moments, rate: float
+    gates: Float[Tensor, "T k d"], responsibilities: Float[Tensor, "T k N"], moments: Moments, rate: float
 ) -> Float[Tensor, "T k d"]:
-    """One step of gradient EM: w + rate grad Q(w | w) (appendix G), with w_k kept at 0."""
+    """Takes one step of gradient EM: w + rate grad Q(w | w) (appendix G), with w_k kept at 0."""
     prior = (gates @ moments.x.mT).softmax(1)
-    slope = (after - prior) @ moments.x / moments.x.shape[1]
+    slope = (responsibilities - prior) @ moments.x / moments.x.shape[1]
     slope[:, -1] = 0
     return gates + rate * slope
 
 
 def regressor_step(
-    regressors: Float[Tensor, "T k d"], after: Float[Tensor, "T k N"], moments: Moments, g: Activation
+    regressors: Float[Tensor, "T k d"], responsibilities: Float[Tensor, "T k N"], moments: Moments, g: Activation
 ) -> Float[Tensor, "T k d"]:
-    """Weighted least squares for every expert: exact where g is the identity, else a Gauss-Newton step."""
+    """Solves weighted least squares for every expert: exactly for the identity, else by a Gauss-Newton step."""
     x, y = moments.x, moments.y
     product = regressors @ x.mT
     if g.linear:
-        return torch.linalg.solve(_ridged(moments.gram(after)), (after * y[:, None]) @ x)
+        return torch.linalg.solve(ridged(moments.gram(responsibilities)), (responsibilities * y[:, None]) @ x)
     value, slope = g.with_slope(product)
-    gram = moments.gram(after * slope.square())
-    pull = (after * slope * (y[:, None] - value)) @ x
-    return regressors + torch.linalg.solve(_ridged(gram), pull)
+    gram = moments.gram(responsibilities * slope.square())
+    pull = (responsibilities * slope * (y[:, None] - value)) @ x
+    return regressors + torch.linalg.solve(ridged(gram), pull)
 
 
-def _ridged(matrix: Float[Tensor, "*T m m"]) -> Float[Tensor, "*T m m"]:
+def ridged(matrix: Float[Tensor, "*T m m"]) -> Float[Tensor, "*T m m"]:
+    """Adds a small ridge, so that a singular matrix can be inverted."""
     diagonal = matrix.diagonal(dim1=-2, dim2=-1)
     extra = RIDGE * diagonal.mean(-1, keepdim=True).clamp(min=torch.finfo(matrix.dtype).tiny ** 0.5)
     return matrix + torch.diag_embed(extra.expand_as(diagonal))
@@ -196,13 +196,14 @@ def em(
     gradient_rate: float | None = None,
     radius: float | None = None,
 ) -> Iterator[Progress]:
-    """EM from a start: yields the state before the first iteration and after each.
+    """Runs EM: yields the state before the first iteration and after each.
 
     Args:
-      move_regressors: joint EM; else algorithm 2, the gates alone.
+      start: the initial parameters.
+      move_regressors: joint EM; else algorithm 2, which moves the gates alone.
       gradient_rate: gradient EM with this step instead of Newton's M-step.
-      radius: R, project every gate onto the ball of this radius; None for no projection. True gates can be up to 2 R
-        apart from w_k in another gauge, so that a radius of 1 hurts where experts are permuted.
+      radius: R, the radius of the ball that gates are projected onto; None for no projection. In another gauge true
+        gates can be up to 2 R from w_k, so that a radius of 1 hurts where experts are permuted.
 
     Raises:
       ValueError: sigma is not positive, or iterations is negative.
@@ -210,18 +211,20 @@ def em(
     require(sigma > 0, "sigma must be greater than 0", sigma=sigma)
     require(iterations >= 0, "iterations must be at least 0", iterations=iterations)
     moments, state = Moments.of(x, y), start
-    after, _, likelihood = posterior(state, x, y, g, sigma)
+    responsibilities, _, likelihood = posterior(state, x, y, g, sigma)
     yield Progress(0, state, likelihood)
     for iteration in range(1, iterations + 1):
         gates = (
-            gate_newton(state.gates, after, moments)
+            gate_newton(state.gates, responsibilities, moments)
             if gradient_rate is None
-            else gate_gradient(state.gates, after, moments, gradient_rate)
+            else gate_gradient(state.gates, responsibilities, moments, gradient_rate)
         )
         if radius is not None:
             norm = torch.linalg.vector_norm(gates, dim=2, keepdim=True)
             gates = gates * (radius / norm.clamp(min=radius))
-        regressors = regressor_step(state.regressors, after, moments, g) if move_regressors else state.regressors
+        regressors = (
+            regressor_step(state.regressors, responsibilities, moments, g) if move_regressors else state.regressors
+        )
         state = State(regressors, gates)
-        after, _, likelihood = posterior(state, x, y, g, sigma)
+        responsibilities, _, likelihood = posterior(state, x, y, g, sigma)
         yield Progress(iteration, state, likelihood)

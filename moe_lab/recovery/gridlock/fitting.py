@@ -1,14 +1,14 @@
-"""EM where nothing is known beforehand: the noise is fitted too, from several starts at once, with a weak prior.
+"""EM for data without a known truth: the noise is fitted too, from several initializations, with a weak prior.
 
     E: p_i(x, y) ~ softmax(<w_i, x>) N(y | g(<a_i, x>), sigma^2)                                   (gridlock2019, eq. 9)
     M: w by a Newton step on eq. 8, a_i by weighted least squares, sigma^2 = mean sum_i p_i (y - g(<a_i, x>))^2
 
 Departs from the paper: sigma is fitted (the paper takes it as known), and there is a prior, without which a gate that
-separates its samples grows for ever and n < d has no least squares. The prior is a handful of samples that nobody saw:
-two at plus and minus sqrt(strength / 2) along every axis, with y = g(0), which belong to all experts alike. To the
-gates and the least squares they are samples like others, so that both M-steps are those of `em`.
+separates its samples grows for ever and n < d has no least squares. The prior is a handful of artificial samples: two
+at plus and minus sqrt(strength / 2) along every axis, with y = g(0), which belong equally to all experts. The gates and
+the least squares treat them like other samples, so that both M-steps are those of `em`.
 
-Shapes: T starts, N samples, D coefficients of each expert (the intercept's included), k experts.
+Shapes: T initializations, N samples, D coefficients of each expert (the intercept's included), k experts.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from jaxtyping import Float
 from torch import Tensor
 
 from moe_lab.recovery.activations import Activation
-from moe_lab.recovery.em import Moments, State, _ridged, gate_newton
+from moe_lab.recovery.em import Moments, State, gate_newton, ridged
 
 LEAST_NOISE = 1e-4
-"""sigma stays above it: y has a standard deviation of about 1, and without noise no expert would give up a sample."""
+"""Lower bound of sigma: y has a standard deviation of about 1, and without noise no expert would lose a sample."""
 
 _HALVINGS = 8
 
 
 class Fitted(NamedTuple):
-    """Where EM is.
+    """A fit by EM.
 
     Attributes:
       state: regressors and gates, (T, k, D).
       sigma: the noise.
-      likelihood: mean log-likelihood of a sample, without the prior.
-      objective: the same with the prior, which no step lowers.
+      likelihood: mean log-likelihood per sample, without the prior.
+      objective: the same with the prior, which no step decreases.
     """
 
     state: State
@@ -47,58 +47,58 @@ class Fitted(NamedTuple):
 
 
 class _Problem:
-    """The samples, the prior's after them, and what does not change from step to step."""
+    """The samples, those of the prior after them, and products that every step uses."""
 
     def __init__(self, x: Tensor, y: Tensor, g: Activation, prior: float) -> None:
         self.g, self.samples = g, x.shape[1]
         axes = math.sqrt(prior / 2) * torch.eye(x.shape[2], dtype=x.dtype)
-        unseen = torch.cat((axes, -axes)).expand(len(x), -1, -1)
-        rest = g(torch.zeros_like(unseen[..., 0]))
-        self.moments = Moments.of(torch.cat((x, unseen), dim=1), torch.cat((y, rest), dim=1))
+        artificial = torch.cat((axes, -axes)).expand(len(x), -1, -1)
+        labels = g(torch.zeros_like(artificial[..., 0]))
+        self.moments = Moments.of(torch.cat((x, artificial), dim=1), torch.cat((y, labels), dim=1))
 
     def expectation(self, state: State, sigma: Tensor) -> tuple[Tensor, Fitted]:
-        """Posteriors (T, k, N + 2 D), the unseen samples' among them, and where EM is."""
+        """Responsibilities (T, k, N + 2 D), those of the prior's samples included, and the fit."""
         x, y, n = self.moments.x, self.moments.y, self.samples
         prior = (state.gates @ x.mT).log_softmax(1)
         joint = prior - (y[:, None] - self.g(state.regressors @ x.mT)).square() / (2 * sigma.square()[:, None, None])
         total = joint[..., :n].logsumexp(1)
-        after = torch.cat(
+        responsibilities = torch.cat(
             ((joint[..., :n] - total[:, None]).exp(), torch.full_like(joint[..., n:], 1 / joint.shape[1])), 2
         )
         likelihood = total.mean(1) - sigma.log() - 0.5 * math.log(2 * math.pi)
         objective = likelihood + joint[..., n:].mean(1).sum(1) / n
-        return after, Fitted(state, sigma, likelihood, objective)
+        return responsibilities, Fitted(state, sigma, likelihood, objective)
 
-    def maximisation(self, state: State, after: Tensor, directions: Tensor | None) -> tuple[State, Tensor]:
+    def maximisation(self, state: State, responsibilities: Tensor, directions: Tensor | None) -> tuple[State, Tensor]:
         """The next parameters and sigma."""
-        gates = gate_newton(state.gates, after, self.moments) if state.gates.shape[1] > 1 else state.gates
-        regressors = self._regressors(state.regressors, after, directions)
-        noise = self._squares(regressors, after).sum(1) / self.samples
+        gates = gate_newton(state.gates, responsibilities, self.moments) if state.gates.shape[1] > 1 else state.gates
+        regressors = self._regressors(state.regressors, responsibilities, directions)
+        noise = self._squares(regressors, responsibilities).sum(1) / self.samples
         return State(regressors, gates), noise.sqrt().clamp(min=LEAST_NOISE)
 
-    def _squares(self, regressors: Tensor, after: Tensor) -> Tensor:
+    def _squares(self, regressors: Tensor, responsibilities: Tensor) -> Tensor:
         """(T, k) each expert's weighted sum of squared residuals."""
         residual = self.moments.y[:, None] - self.g(regressors @ self.moments.x.mT)
-        return (after * residual.square()).sum(2)
+        return (responsibilities * residual.square()).sum(2)
 
-    def _regressors(self, regressors: Tensor, after: Tensor, directions: Tensor | None) -> Tensor:
-        """A Gauss-Newton step, exact for the identity; each expert's is halved until it does no harm, or not taken."""
+    def _regressors(self, regressors: Tensor, responsibilities: Tensor, directions: Tensor | None) -> Tensor:
+        """Takes a Gauss-Newton step, exact for the identity; halved per expert until the residuals do not grow."""
         x, y = self.moments.x, self.moments.y
         product = regressors @ x.mT
         value, slope = self.g.with_slope(product)
-        gram = self.moments.gram(after * slope.square())
-        pull = ((after * slope * (y[:, None] - value)) @ x)[..., None]
+        gram = self.moments.gram(responsibilities * slope.square())
+        pull = ((responsibilities * slope * (y[:, None] - value)) @ x)[..., None]
         if directions is None:
-            move = torch.linalg.solve(_ridged(gram), pull)
+            move = torch.linalg.solve(ridged(gram), pull)
         else:
             inside = directions.mT @ gram @ directions
-            move = directions @ torch.linalg.solve(_ridged(inside), directions.mT @ pull)
+            move = directions @ torch.linalg.solve(ridged(inside), directions.mT @ pull)
         move = move[..., 0]
         if self.g.linear:
             return regressors + move
-        before, length = (after * (y[:, None] - value).square()).sum(2), torch.ones_like(move[..., 0])
+        before, length = (responsibilities * (y[:, None] - value).square()).sum(2), torch.ones_like(move[..., 0])
         for halving in range(_HALVINGS + 1):
-            worse = ~(self._squares(regressors + length[..., None] * move, after) <= before * (1 + 1e-12))
+            worse = ~(self._squares(regressors + length[..., None] * move, responsibilities) <= before * (1 + 1e-12))
             if not bool(worse.any()):
                 break
             length = torch.where(worse, length / 2 if halving < _HALVINGS else 0.0, length)
@@ -115,25 +115,25 @@ def fitting(
     prior: float,
     directions: Float[Tensor, "T k D m"] | None = None,
 ) -> Iterator[Fitted]:
-    """EM from each of the starts, without an end: the start, and where EM is after each iteration.
+    """Runs EM without end from each initialization: yields the fit before the first iteration and after each.
 
     Args:
-      prior: how many samples' worth of prior there is along each axis of x, whose columns are whitened.
-      directions: each regressor moves along these alone (its length and its intercept, say); everywhere if None.
+      prior: weight of the prior along each axis of x, whose columns are whitened, in samples.
+      directions: those along which each regressor moves (its length and its intercept, say); all if None.
     """
     problem = _Problem(x, y, g, prior)
-    after, now = problem.expectation(start, sigma)
+    responsibilities, now = problem.expectation(start, sigma)
     while True:
         yield now
-        after, now = problem.expectation(*problem.maximisation(now.state, after, directions))
+        responsibilities, now = problem.expectation(*problem.maximisation(now.state, responsibilities, directions))
 
 
 def converged(steps: Iterator[Fitted], iterations: int, tolerance: float) -> tuple[Fitted, int, bool]:
-    """The best that EM comes by: where it is, after how many iterations, and whether it has come to rest.
+    """Runs EM until it converges: returns the best fit, the number of iterations, and whether it has converged.
 
     Args:
       iterations: the most to take.
-      tolerance: at rest is where an iteration gains less than this in the objective, for every start.
+      tolerance: EM has converged when an iteration gains less than this in the objective, from every initialization.
     """
     best = before = next(steps)
     for iteration in range(1, iterations + 1):

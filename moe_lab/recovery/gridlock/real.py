@@ -209,10 +209,11 @@ def _scaled(split: Split, task: MixtureTask, iterations: int, seed: int) -> Tens
     state, moments = start, Moments.of(split.x, split.y)
     product = start.regressors @ split.x.mT
     for _ in range(iterations):
-        after, _, _ = posterior(state, split.x, split.y, task.g, task.noise)
+        responsibilities, _, _ = posterior(state, split.x, split.y, task.g, task.noise)
         tiny = torch.finfo(product.dtype).tiny ** 0.5
-        lengths = (after * product * split.y[:, None]).sum(2) / (after * product.square()).sum(2).clamp(min=tiny)
-        state = State(lengths[:, :, None] * start.regressors, gate_newton(state.gates, after, moments))
+        squares = (responsibilities * product.square()).sum(2)
+        lengths = (responsibilities * product * split.y[:, None]).sum(2) / squares.clamp(min=tiny)
+        state = State(lengths[:, :, None] * start.regressors, gate_newton(state.gates, responsibilities, moments))
     return predicted(state, split.test_x)
 
 

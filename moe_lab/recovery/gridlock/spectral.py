@@ -20,15 +20,15 @@ from moe_lab.trials import stream
 PLAIN = Polynomial((1.0,), 1.0, ())
 """y as it is: its third moment mixes regressors with gates in every way (gridlock2019, eq. 3)."""
 
-_BETTER = 1e-6  # starts that come to the same end differ by rounding, and in the order of their experts
+_BETTER = 1e-6  # initializations with the same result differ by rounding, and in the order of their experts
 
 
 class Found(NamedTuple):
-    """What a decomposition has found so far.
+    """The result of a decomposition so far.
 
     Attributes:
       iteration: from 1, over all components.
-      regressors: (T, k, d) unit vectors, oriented; zeros where a component has not been looked for yet.
+      regressors: (T, k, d) unit vectors, oriented; zeros for components still to be found.
       values: (T, k) T3(v, v, v) of each in whitened coordinates, 0 beyond; None for Orth-ALS.
     """
 
@@ -57,7 +57,7 @@ def find_regressors(
     starts: Tensor,
     watch: bool = True,
 ) -> Iterator[Found]:
-    """Regressors from samples, an iteration at a time; the last is the result.
+    """Estimates regressors from samples and yields each iteration; the last is the result.
 
     With `robust`, whitened components of a linear mixture are read off T3(I, v, v) too, in all d dimensions: T2's
     subspace errs more than T3 along a known direction does. Where g has a kink T3 errs more, and they are not.
@@ -94,7 +94,7 @@ def find_regressors(
 
 
 def _orth_als(inputs: Inputs, y: Tensor, k: int, transforms: Transforms, weights: Tensor, starts: Tensor) -> Found:
-    """The authors' way: Orth-ALS on the full T3, and of several starts the one that fits T3 and T2 best.
+    """Runs the authors' method, Orth-ALS on the full T3, and returns the initialization that fits T3 and T2 best.
 
     "Rank-k tensor decomposition on T3 using T2" (algorithm 1) does not say how T2 is used. By T3 alone, the best start
     of one trial in a hundred at n=2000 is a direction of heavy-tailed noise.

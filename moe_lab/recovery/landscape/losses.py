@@ -74,7 +74,7 @@ def l4(
 
     Args:
       rows: A, whose rows are the a_i; not the regressors themselves (see `read`).
-      x: drawn from N(0, I), for which alone the Hermite projections are made.
+      x: samples of N(0, I), the only inputs for which the Hermite projections hold.
     """
     k, n = rows.shape[1], x.shape[1]
     u = rows @ x.mT
@@ -182,12 +182,12 @@ def _with_slope(g: Activation, u: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def l_log(state: State, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g: Activation, sigma: float) -> Loss:
-    """Minus the mean log-likelihood, and its gradient by the gates alone (eq. 9 and 14), with w_k kept where it is.
+    """Computes minus the mean log-likelihood, and its gradient by the gates alone (eq. 9 and 14), with w_k fixed.
 
     Eq. 14 has no x, which its own derivation and lemma 3 have.
     """
-    after, prior, likelihood = posterior(state, x, y, g, sigma)
-    slope = (prior - after) @ x / x.shape[1]
+    responsibilities, prior, likelihood = posterior(state, x, y, g, sigma)
+    slope = (prior - responsibilities) @ x / x.shape[1]
     return Loss(-likelihood, State(torch.zeros_like(state.regressors), _fixed(slope)))
 
 
