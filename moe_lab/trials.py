@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 import torch
 
-from moe_lab.config import Precision
+from moe_lab.config import Precision, RunConfig
 
 DeviceName = str
 Step = TypeVar("Step")
@@ -69,6 +69,16 @@ def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
     if precision == "float64" and device.type == "mps":
         raise ValueError("precision must be 'float32' on an MPS device, which has no float64: got precision='float64'")
     return {"float32": torch.float32, "float64": torch.float64}[precision]
+
+
+def placement(run: RunConfig) -> tuple[torch.device, torch.dtype]:
+    """The device and the dtype of a run.
+
+    Raises:
+      ValueError, RuntimeError: as `choose_device` and `choose_dtype`.
+    """
+    device = choose_device(run.device)
+    return device, choose_dtype(run.precision, device)
 
 
 def device_label(device: torch.device) -> str:

@@ -25,7 +25,7 @@ from moe_lab.patch_routing.measures import MEASURES
 from moe_lab.patch_routing.orders import Orders
 from moe_lab.patch_routing.run import Run, Task, what_is_shared
 from moe_lab.training import Snapshot, TrialProgress
-from moe_lab.trials import choose_device, choose_dtype, threads_for
+from moe_lab.trials import placement, threads_for
 
 _LEARNERS: dict[type[models.Model], type[Learner]] = {
     models.JointMoE: JointLearner,
@@ -72,18 +72,16 @@ def train_batch(runs: Sequence[Run], drawn: tuple[Samples, Samples] | None = Non
     for run in runs[1:]:
         rule = "runs of one batch may differ in samples, trials, patches_per_expert, experts and learning_rate only"
         require(what_is_shared(run) == first, rule, first=runs[0].code(), other=run.code())
-    choose_dtype(runs[0].precision, choose_device(runs[0].device))
     return _Training(runs, samples_of(runs) if drawn is None else drawn).snapshots()
 
 
 def samples_of(runs: Sequence[Run]) -> tuple[Samples, Samples]:
     """The training samples (as many as the largest N needs) and the test samples of all trials of the runs."""
     run, (rows, trials) = runs[0], _rows(runs)
-    device = choose_device(run.device)
-    draw: dict[str, Any] = {"trials": trials, "seed": run.seed, "device": device}
-    draw["dtype"] = choose_dtype(run.precision, device)
-    train = run.task.sample(int(rows.samples.max()), split="train", **draw)
-    return train, run.task.sample(run.test_samples, split="test", **draw)
+    device, dtype = placement(run)
+    common: dict[str, Any] = {"trials": trials, "seed": run.seed, "device": device, "dtype": dtype}
+    train = run.task.sample(int(rows.samples.max()), split="train", **common)
+    return train, run.task.sample(run.test_samples, split="test", **common)
 
 
 class _Training(TrialProgress):
@@ -95,8 +93,7 @@ class _Training(TrialProgress):
         count = len(self.rows.trial)
         super().__init__(count, MEASURES)
         task, run, (train, test) = self.run.task, self.run, drawn
-        device = choose_device(run.device)
-        dtype = choose_dtype(run.precision, device)
+        device, dtype = placement(run)
         signals = task.signals(trials, run.seed).to(dtype).to(device)
         setting = Setting(run.model, task.classes, run.seed, signals, device, dtype)
         self.learner = _LEARNERS[type(run.model)](self.rows, setting, train, test)

@@ -19,7 +19,7 @@ from moe_lab.pruning.model import Weights
 from moe_lab.pruning.run import Run
 from moe_lab.pruning.select import Kept, kept_experts, pruned
 from moe_lab.pruning.training import Training
-from moe_lab.trials import choose_device, choose_dtype, threads_for
+from moe_lab.trials import placement, threads_for
 
 
 def fine_tune(run: Run) -> FineTuned:
@@ -59,8 +59,8 @@ class FineTuned:
 
     def samples(self, split: str, samples: int) -> Samples:
         """Samples of the trials: of "test", "validation" or any other split."""
-        run, device = self.run, choose_device(self.run.device)
-        dtype = choose_dtype(run.precision, device)
+        run = self.run
+        device, dtype = placement(run)
         return run.task.sample(
             samples, trials=run.trial_numbers, seed=run.seed, split=split, device=device, dtype=dtype
         )

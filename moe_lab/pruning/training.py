@@ -14,7 +14,7 @@ from moe_lab.pruning.measures import MEASURES, evaluate, measure
 from moe_lab.pruning.model import TokenMoE, Weights
 from moe_lab.pruning.run import Run
 from moe_lab.training import Snapshot, TrialProgress, joined
-from moe_lab.trials import choose_device, choose_dtype, in_groups, on_one_thread, threads_for
+from moe_lab.trials import in_groups, on_one_thread, placement, threads_for
 
 
 def train(model: TokenMoE, task: TokenTask, **settings: Any) -> Iterator[Snapshot]:
@@ -38,7 +38,6 @@ def train(model: TokenMoE, task: TokenTask, **settings: Any) -> Iterator[Snapsho
 
 def train_run(run: Run) -> Iterator[Snapshot]:
     """Runs `train` for a given Run."""
-    choose_dtype(run.precision, choose_device(run.device))
     return Training(run).snapshots()
 
 
@@ -47,8 +46,8 @@ class Training(TrialProgress):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run.trials, MEASURES)
-        self.run, self.device = run, choose_device(run.device)
-        self.dtype = choose_dtype(run.precision, self.device)
+        self.run = run
+        self.device, self.dtype = placement(run)
         size = group_size(run.model, run.task, run.batch, self.device)
         with threads_for(0, self.device):
             self._groups = [self._learner(trials) for trials in in_groups(run.trial_numbers, size)]

@@ -14,7 +14,7 @@ from moe_lab.specialization.learners import Learner, SingleLearner, SwitchLearne
 from moe_lab.specialization.measures import MEASURES
 from moe_lab.specialization.run import Run
 from moe_lab.training import Snapshot, TrialProgress, joined
-from moe_lab.trials import choose_device, choose_dtype, in_groups, on_one_thread
+from moe_lab.trials import choose_device, in_groups, on_one_thread, placement
 
 
 def train(model: models.Model, task: ClusterTask, **settings: Any) -> Iterator[Snapshot]:
@@ -38,8 +38,7 @@ def train(model: models.Model, task: ClusterTask, **settings: Any) -> Iterator[S
 
 def train_run(run: Run) -> Iterator[Snapshot]:
     """Runs `train` for a given Run."""
-    device = choose_device(run.device)
-    choose_dtype(run.precision, device)
+    device, _ = placement(run)
     return on_one_thread(_Training(run).snapshots(), device)  # a step takes blocks of samples too small to share
 
 

@@ -104,7 +104,7 @@ RUNS: list[tuple[Any, Any, dict[str, Any], type[Exception], str]] = [
         TokenTask(),
         {"epochs": 1},
         ConfigError,
-        "Run has no parameter 'epochs': it takes model, task, start, ",
+        "Run has no parameter 'epochs': it takes model, task, trials, ",
     ),
     (
         TokenMoE(),

@@ -19,7 +19,7 @@ from moe_lab.recovery.moments import gate_by_moments
 from moe_lab.recovery.printed import as_printed
 from moe_lab.recovery.transforms import transforms
 from moe_lab.training import Measure, Snapshot
-from moe_lab.trials import choose_device, choose_dtype, on_one_thread, threads_for
+from moe_lab.trials import on_one_thread, placement, threads_for
 
 PHASES = ("regressors", "gates", "everything")
 MEASURES = {
@@ -54,8 +54,7 @@ def train(model: Method, task: MixtureTask, **settings: Any) -> Iterator[Snapsho
 
 def train_run(run: Run) -> Iterator[Snapshot]:
     """Runs `train` for a given Run."""
-    device = choose_device(run.device)
-    choose_dtype(run.precision, device)
+    device, _ = placement(run)
     return on_one_thread(_snapshots(run, device), device)
 
 
@@ -71,8 +70,7 @@ def _snapshots(run: Run, device: torch.device) -> Iterator[Snapshot]:
 
 def samples_of(run: Run) -> Samples:
     """The samples of a run."""
-    device = choose_device(run.device)
-    dtype = choose_dtype(run.precision, device)
+    device, dtype = placement(run)
     return run.task.sample(run.samples, trials=run.trial_numbers, seed=run.seed, device=device, dtype=dtype)
 
 

@@ -22,7 +22,7 @@ from moe_lab.recovery.landscape.run import Descent, L2Loss, L4Loss, LogLoss, Los
 from moe_lab.recovery.tensor import oriented
 from moe_lab.recovery.transforms import transforms
 from moe_lab.training import Measure, Snapshot, TrialProgress
-from moe_lab.trials import choose_device, choose_dtype, on_one_thread, stream
+from moe_lab.trials import on_one_thread, placement, stream
 
 MEASURES = {
     "loss": Measure((), "", "the loss at these parameters, on the batch that comes next"),
@@ -60,15 +60,14 @@ def descend(model: Descent, task: MixtureTask, **settings: Any) -> Iterator[Snap
 
 def descend_run(run: LossRun) -> Iterator[Snapshot]:
     """Runs `descend` for a given LossRun."""
-    device = choose_device(run.device)
-    choose_dtype(run.precision, device)
+    device, dtype = placement(run)
     if any(isinstance(stage, L4Loss) for stage in run.stages):
         transforms(run.task.g, run.task.noise)
-    return on_one_thread(_snapshots(run, device), device)
+    return on_one_thread(_snapshots(run, device, dtype), device)
 
 
-def _snapshots(run: LossRun, device: torch.device) -> Iterator[Snapshot]:
-    descents = _Descents(run, device)
+def _snapshots(run: LossRun, device: torch.device, dtype: torch.dtype) -> Iterator[Snapshot]:
+    descents = _Descents(run, device, dtype)
     for place in descents.places():
         yield descents.snapshot_at(place)
 
@@ -88,10 +87,9 @@ class _Place:
 class _Descents(TrialProgress):
     """The descents of all trials of a run."""
 
-    def __init__(self, run: LossRun, device: torch.device) -> None:
+    def __init__(self, run: LossRun, device: torch.device, dtype: torch.dtype) -> None:
         super().__init__(run.trials, MEASURES)
-        self.run, self.device = run, device
-        self.dtype = choose_dtype(run.precision, device)
+        self.run, self.device, self.dtype = run, device, dtype
         truth = run.task.parameters(run.trial_numbers, run.seed)
         self.truth = Parameters(*(part.to(device, self.dtype) for part in (truth.regressors, truth.gates)))
 
