@@ -1,7 +1,7 @@
 """A run is an iterator of Snapshots; stop consuming it and it stops.
 
 Progress bars, live pictures, early stopping and tests all read the same stream; `collect` turns it into one labelled
-`xarray.Dataset` that says how to make it again.
+`xarray.Dataset` whose attrs state how to make it again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from moe_lab.config import require
 
 @dataclass(frozen=True)
 class Measure:
-    """What a measured value is: its axes after the trial axis, its unit and its meaning.
+    """Describes a measured value: its axes after the trial axis, its unit and its meaning.
 
     A `constant` value is the same in every Snapshot of a run (the example images, say) and is collected once.
     """
@@ -37,8 +37,8 @@ class Snapshot:
     Attributes:
       step: updates done so far by the trials that are still training.
       values: measured arrays; the first axis of each is the trial.
-      measures: for every value, what it is.
-      steps: (trial,) updates that each trial has done; it stands still once the trial has finished.
+      measures: a description of every value.
+      steps: (trial,) updates that each trial has done; constant once the trial has finished.
       finished: (trial,) True where training has ended (zero training error, the epoch limit, or divergence).
       diverged: (trial,) True where the loss became infinite or NaN; such a trial's values are NaN.
       coords: labels of the axes that the measures name.
@@ -109,7 +109,7 @@ def joined(parts: Iterable[Tensor]) -> np.ndarray:
 
 
 def collect(run: Iterable[Snapshot]) -> xr.Dataset:
-    """Runs to the end and returns everything recorded, with named axes (step, trial, ...).
+    """Consumes a run and returns everything recorded, with named axes (step, trial, ...).
 
     Values that only some Snapshots hold are NaN at the steps of the others.
 
@@ -139,7 +139,7 @@ def collect(run: Iterable[Snapshot]) -> xr.Dataset:
 
 
 def final(run: Iterable[Snapshot]) -> Snapshot:
-    """Runs to the end and returns the last Snapshot.
+    """Consumes a run and returns its last Snapshot.
 
     Raises:
       ValueError: the run gave no Snapshot.
@@ -153,7 +153,7 @@ def final(run: Iterable[Snapshot]) -> Snapshot:
 
 
 def every(run: Iterable[Snapshot], count: int) -> Iterator[Snapshot]:
-    """Every count-th Snapshot of a run, always with the first and the last.
+    """Yields every count-th Snapshot of a run, and always the first and the last.
 
     Raises:
       ValueError: count is less than 1.

@@ -39,10 +39,10 @@ def train(model: models.Model, task: ClusterTask, **settings: Any) -> Iterator[S
 def train_run(run: Run) -> Iterator[Snapshot]:
     """Runs `train` for a given Run."""
     device, _ = placement(run)
-    return on_one_thread(_Training(run).snapshots(), device)  # a step takes blocks of samples too small to share
+    return on_one_thread(Training(run).snapshots(), device)  # a step takes blocks of samples too small to share
 
 
-class _Training(TrialProgress):
+class Training(TrialProgress):
     """The trials of a run in training, in groups of which a block of samples fits in the processor's cache."""
 
     def __init__(self, run: Run) -> None:
