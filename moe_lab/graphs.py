@@ -1,4 +1,4 @@
-"""CUDA graphs for small steps, where launching the kernels costs more than running them."""
+"""CUDA graphs for small steps, whose kernels take longer to launch than to run."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-_WARM_UPS = 3  # CUDA wants a few ordinary runs on a side stream before a capture
+_WARM_UPS = 3  # a capture needs a few ordinary runs on a side stream before it
 
 
 class Replay:
     """Calls `update(*inputs)`, which changes the tensors of `state` in place; on CUDA, as one captured graph.
 
-    The update must read and write the same tensors every time and never wait for the device. On other devices it is
-    simply called, so the same code runs everywhere. Make a new Replay whenever a shape changes.
+    The update must read and write the same tensors every time and never synchronize with the device. On other devices
+    it is called directly, so that the same code runs everywhere. Make a new Replay whenever a shape changes.
 
     Args:
-      update: the work, a function of the inputs and of tensors that it holds.
+      update: a function of the inputs and of tensors that it holds.
       state: every tensor that the update changes; restored after the warm-up runs of a capture.
       inputs: example inputs; each later call must give the same shapes.
     """

@@ -1,7 +1,7 @@
 """A run is an iterator of Snapshots; stop consuming it and it stops.
 
 Progress bars, live pictures, early stopping and tests all read the same stream; `collect` turns it into one labelled
-`xarray.Dataset` that says how to make it again.
+`xarray.Dataset` whose attrs state how to make it again.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from torch import Tensor
 
 from moe_lab.config import require
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What a measured value is: its axes after the trial axis, its unit and its meaning.
+    """Describes a measured value: its axes after the trial axis, its unit and its meaning.
 
     A `constant` value is the same in every Snapshot of a run (the example images, say) and is collected once.
     """
@@ -36,8 +37,8 @@ class Snapshot:
     Attributes:
       step: updates done so far by the trials that are still training.
       values: measured arrays; the first axis of each is the trial.
-      measures: for every value, what it is.
-      steps: (trial,) updates that each trial has done; it stands still once the trial has finished.
+      measures: a description of every value.
+      steps: (trial,) updates that each trial has done; constant once the trial has finished.
       finished: (trial,) True where training has ended (zero training error, the epoch limit, or divergence).
       diverged: (trial,) True where the loss became infinite or NaN; such a trial's values are NaN.
       coords: labels of the axes that the measures name.
@@ -61,8 +62,54 @@ class Snapshot:
         return len(self.finished)
 
 
+class TrialProgress:
+    """How far the trials of a run are, and what was measured last. A room adds what moves and measures them.
+
+    Attributes:
+      step: updates done by the trials that are still training.
+      steps, finished, diverged: (trial,) as in a Snapshot.
+      values: measured arrays; the first axis of each is the trial.
+    """
+
+    def __init__(self, trials: int, measures: Mapping[str, Measure]) -> None:
+        self.step, self.measures = 0, measures
+        self.steps = np.zeros(trials, dtype=np.int64)
+        self.finished, self.diverged = np.zeros(trials, dtype=bool), np.zeros(trials, dtype=bool)
+        self.values: dict[str, np.ndarray] = {}
+
+    def record(self, values: Mapping[str, np.ndarray]) -> None:
+        """Keeps a copy of measured values, with NaN where a trial has diverged."""
+        self.values = {name: np.array(value, dtype=float) for name, value in values.items()}
+        for value in self.values.values():
+            value[self.diverged] = np.nan
+
+    def snapshot(
+        self,
+        origin: Mapping[str, Any],
+        coords: Mapping[str, Any] | None = None,
+        constants: Mapping[str, np.ndarray] | None = None,
+    ) -> Snapshot:
+        """A copy of everything as it is now, with values that are the same in every Snapshot."""
+        values = {name: value.copy() for name, value in self.values.items()} | dict(constants or {})
+        return Snapshot(
+            step=self.step,
+            values=values,
+            measures={name: self.measures[name] for name in values},
+            steps=self.steps.copy(),
+            finished=self.finished.copy(),
+            diverged=self.diverged.copy(),
+            coords=coords or {},
+            origin=origin,
+        )
+
+
+def joined(parts: Iterable[Tensor]) -> np.ndarray:
+    """Joins tensors of groups of trials along the trial axis, as an array of floats."""
+    return np.concatenate([part.detach().cpu().numpy() for part in parts]).astype(float)
+
+
 def collect(run: Iterable[Snapshot]) -> xr.Dataset:
-    """Runs to the end and returns everything recorded, with named axes (step, trial, ...).
+    """Consumes a run and returns everything recorded, with named axes (step, trial, ...).
 
     Values that only some Snapshots hold are NaN at the steps of the others.
 
@@ -92,7 +139,7 @@ def collect(run: Iterable[Snapshot]) -> xr.Dataset:
 
 
 def final(run: Iterable[Snapshot]) -> Snapshot:
-    """Runs to the end and returns the last Snapshot.
+    """Consumes a run and returns its last Snapshot.
 
     Raises:
       ValueError: the run gave no Snapshot.
@@ -106,7 +153,7 @@ def final(run: Iterable[Snapshot]) -> Snapshot:
 
 
 def every(run: Iterable[Snapshot], count: int) -> Iterator[Snapshot]:
-    """Every count-th Snapshot of a run, always with the first and the last.
+    """Yields every count-th Snapshot of a run, and always the first and the last.
 
     Raises:
       ValueError: count is less than 1.

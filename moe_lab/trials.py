@@ -1,26 +1,28 @@
-"""The trial axis: one random stream a trial, and the device that computes.
+"""The trial axis: one random stream per trial, and the device that computes.
 
-Every draw comes from a NumPy generator named by (seed, trial, purpose), made on the host in float64 and then cast and
-moved. So trial i draws the same numbers alone or among a thousand, in float32 or float64, on any device; and because a
-purpose has a stream of its own, N samples are the first N of any longer draw.
+Random numbers come from a NumPy generator named by (seed, trial, purpose). They are sampled on the host in float64,
+then cast and moved. So trial i gets the same numbers alone or among a thousand, in float32 or float64, on any device;
+and because each purpose has its own stream, N samples are the first N of any larger number.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 import numpy as np
 import torch
 
-from moe_lab.config import Precision
+from moe_lab.config import Precision, RunConfig
 
 DeviceName = str
+Step = TypeVar("Step")
 
 
 def stream(seed: int, trial: int, purpose: str) -> np.random.Generator:
-    """The random stream of one trial for one purpose (such as "labels" or "noise").
+    """Returns the random stream of one trial for one purpose (such as "labels" or "noise").
 
     Raises:
       ValueError: the seed or the trial is negative.
@@ -32,7 +34,7 @@ def stream(seed: int, trial: int, purpose: str) -> np.random.Generator:
 
 
 def choose_device(name: DeviceName = "auto") -> torch.device:
-    """The device for a name: "auto" takes CUDA, else MPS, else the CPU.
+    """Returns the device for a name: "auto" takes CUDA, else MPS, else the CPU.
 
     Raises:
       ValueError: torch does not know the name.
@@ -59,7 +61,7 @@ def choose_device(name: DeviceName = "auto") -> torch.device:
 
 
 def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
-    """torch's dtype for "float32" or "float64".
+    """Returns torch's dtype for "float32" or "float64".
 
     Raises:
       ValueError: float64 on MPS, which has none.
@@ -69,23 +71,33 @@ def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
     return {"float32": torch.float32, "float64": torch.float64}[precision]
 
 
+def placement(run: RunConfig) -> tuple[torch.device, torch.dtype]:
+    """The device and the dtype of a run.
+
+    Raises:
+      ValueError, RuntimeError: as `choose_device` and `choose_dtype`.
+    """
+    device = choose_device(run.device)
+    return device, choose_dtype(run.precision, device)
+
+
 def device_label(device: torch.device) -> str:
-    """A device in words, for status lines and results: "cpu" or "cuda (NVIDIA H100)"."""
+    """Describes a device for status lines and results: "cpu" or "cuda (NVIDIA H100)"."""
     return f"cuda ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else device.type
 
 
-_WORTH_SHARING = 2e8  # operations of a step from which more threads help more than they get in each other's way
+_WORTH_SHARING = 2e8  # operations per step from which several threads are faster than one
 
 
 @contextmanager
 def threads_for(operations: float, device: torch.device) -> Iterator[None]:
-    """Gives small steps on the CPU one torch thread, and the caller its own number back.
+    """Limits small steps on the CPU to one torch thread, and restores the caller's number of threads.
 
-    On two threads a step of these sizes costs 2 to 9 times the CPU time, mostly in waiting for each other.
+    On two threads a step of these sizes costs 2 to 9 times the CPU time, most of it spent waiting.
 
     Args:
-      operations: of one step, roughly.
-      device: where the steps run; only the CPU is concerned.
+      operations: approximate number per step.
+      device: where the steps run; other devices than the CPU are left alone.
     """
     threads = torch.get_num_threads()
     if device.type != "cpu" or threads == 1 or operations >= _WORTH_SHARING:
@@ -96,3 +108,19 @@ def threads_for(operations: float, device: torch.device) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+def on_one_thread(steps: Iterator[Step], device: torch.device) -> Iterator[Step]:
+    """Iterates over small steps under `threads_for`, while the consumer keeps its own number of threads."""
+    end = object()
+    while True:
+        with threads_for(0, device):  # not across the yield
+            step = next(steps, end)
+        if step is end:
+            return
+        yield step  # type: ignore[misc]
+
+
+def in_groups(trials: Sequence[int], size: int) -> list[Sequence[int]]:
+    """Divides trials into groups of at most `size`."""
+    return [trials[begin : begin + size] for begin in range(0, len(trials), size)]

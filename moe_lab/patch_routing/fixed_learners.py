@@ -1,4 +1,4 @@
-"""Experts in training on patches that are known beforehand: behind routers trained first, or as a CNN."""
+"""Training of experts whose patches are known beforehand: behind routers trained first, or as a CNN."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class CNNLearner(_FixedLearner):
 
 
 class SeparateLearner(_FixedLearner):
-    """Routers trained in closed form, then frozen; each expert sees the l patches that its router scores highest.
+    """Routers trained in closed form, then frozen; each expert receives the l patches that its router scores highest.
 
     Rows with the same trial and N have the same routers, so the routing is worked out once for each such source, for
     the largest l: the first l patches in the order of the routing values are J_s for every smaller l.

@@ -1,4 +1,4 @@
-"""Routers and experts in training together."""
+"""Training of routers and experts together."""
 
 from __future__ import annotations
 

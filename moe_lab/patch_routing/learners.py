@@ -1,6 +1,6 @@
-"""A model bound to its data and weights: fetch a batch, take a step, answer test samples.
+"""A model bound to its data and weights: takes training steps and evaluates test samples.
 
-A learner holds one row for every training of a batch. `keep` drops the rows that have finished; row order is kept.
+A learner holds one row per training of a batch. `keep` drops the rows that have finished; row order is kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NUMBERS_AT_ONCE = {"cpu": 2**20, "cuda": 2**27, "mps": 2**24}
 
 @dataclass(frozen=True)
 class Rows:
-    """One entry a row: which trial it is, where its data lie, and its own settings."""
+    """Per row: its trial, where its data lie, and its own settings."""
 
     trial: np.ndarray
     group: np.ndarray  # position of the trial in the drawn Samples
@@ -37,7 +37,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Setting:
-    """What all rows of a batch share."""
+    """The settings that all rows of a batch share."""
 
     model: models.Model
     classes: int
@@ -64,19 +64,19 @@ class Learner(ABC):
         self.loss = torch.zeros(len(rows.trial), device=setting.device, dtype=setting.dtype)
         self._replay: Replay | None = None
 
-    # What a model must say -------------------------------------------------------------------------------------------
+    # What a model must define ----------------------------------------------------------------------------------------
 
     @abstractmethod
     def _step(self, weights: Tensor, samples: Int[Tensor, "T B"]) -> tuple[Tensor, models.Loss]:
-        """The weights after one step on the given samples of each row, and the loss before it."""
+        """Takes one step on the given samples of each row: returns the weights after it, and the loss before it."""
 
     @abstractmethod
     def _outputs(self, data: Samples, begin: int, end: int, counts: RoutingCounts | None) -> Float[Tensor, "T c b"]:
-        """f for samples begin ... end-1 of every row; adds what the routers did to `counts`."""
+        """Computes f for samples begin ... end-1 of every row; adds the routing to `counts`."""
 
     @abstractmethod
     def _keep(self, rows: Int[Tensor, " kept"]) -> None:
-        """Drops all other rows of what the model holds besides the weights."""
+        """Drops all other rows of the model's state besides the weights."""
 
     @abstractmethod
     def routing(self, counts: RoutingCounts) -> dict[str, Tensor]:
@@ -89,12 +89,12 @@ class Learner(ABC):
     @property
     @abstractmethod
     def sizes(self) -> tuple[int, int]:
-        """Experts k, and how many numbers a sample needs while it is answered."""
+        """Experts k, and how many numbers the evaluation of one sample needs."""
 
     # What all share --------------------------------------------------------------------------------------------------
 
     def step(self, samples: Int[Tensor, "T B"]) -> None:
-        """One SGD step of every row on the given samples."""
+        """Takes one SGD step of every row on the given samples."""
         if self._replay is None:
             self._replay = Replay(self._advance, (self.weights, self.wrong, self.loss), (samples,))
         self._replay(samples)
@@ -106,7 +106,7 @@ class Learner(ABC):
         self.loss += loss.value.sum(-1)
 
     def keep(self, rows: np.ndarray) -> None:
-        """Goes on with the rows at these positions only."""
+        """Keeps only the rows at these positions."""
         kept = self.setting.tensor(rows)
         self._keep(kept)
         self.weights, self.wrong, self.loss = self.weights[kept], self.wrong[kept], self.loss[kept]
@@ -114,13 +114,13 @@ class Learner(ABC):
         self._replay = None
 
     def only(self, rows: np.ndarray) -> Self:
-        """A learner of the rows at these positions, to look at; this one goes on with all of its rows."""
+        """Returns a learner of the rows at these positions, for evaluation; this one keeps all of its rows."""
         part = copy.copy(self)
         part.keep(rows)
         return part
 
     def training_error(self) -> tuple[Float[Tensor, " T"], Float[Tensor, " T"]]:
-        """Each row's share of wrong training samples and its mean training loss, exactly."""
+        """Computes each row's share of wrong training samples and its mean training loss, exactly."""
         wrong, total = torch.zeros_like(self.loss), torch.zeros_like(self.loss)
         for begin, end in self._chunks(int(self.counts.max())):
             outputs = self._outputs(self.train, begin, end, None)
@@ -131,7 +131,7 @@ class Learner(ABC):
         return wrong / self.counts, total / self.counts
 
     def evaluate(self) -> dict[str, Tensor]:
-        """Test accuracy and routing measures of every row, over all test samples."""
+        """Computes test accuracy and routing measures of every row, over all test samples."""
         experts, _ = self.sizes
         rows, count = len(self.group), self.test.labels.shape[1]
         counts = RoutingCounts(rows, experts, self.setting.classes, len(ROLES), self.weights)
@@ -142,7 +142,7 @@ class Learner(ABC):
         return {"test_accuracy": right / count, **self.routing(counts)}
 
     def _chunks(self, samples: int) -> list[tuple[int, int]]:
-        """Cuts samples into runs that keep the working set small."""
+        """Divides samples into chunks that keep the working set small."""
         at_once = _NUMBERS_AT_ONCE[self.setting.device.type] // (len(self.group) * self.sizes[1])
         size = max(self.setting.classes, at_once)
         return [(begin, min(begin + size, samples)) for begin in range(0, samples, size)]

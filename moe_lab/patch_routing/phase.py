@@ -1,8 +1,8 @@
 """Figure 5 of pmoe2023: how often training succeeds, for every l and N.
 
-One call is thousands of trainings. They run as batches of rows: cells of one l share a batch whatever their N, and all
-share the trials' data. `phase_map_stream` yields the map as it fills, and often enough in between that a reader can
-stop it within a fraction of a second.
+One call is thousands of trainings. They run as batches of rows: grid points with the same l share a batch whatever
+their N, and all share the trials' data. `phase_map_stream` yields the map as it fills, and often enough in between that
+a consumer can stop it within a fraction of a second.
 """
 
 from __future__ import annotations
@@ -64,16 +64,16 @@ def phase_map_stream(
       source: "digits", "mnist" (with root=, a folder of IDX files) or "patterns"; ignored where a task is given.
       patches_per_expert: the values of l.
       samples: the values of N.
-      trials: independent trainings of each cell; all cells of a trial share its data.
+      trials: independent trainings per grid point; all grid points of a trial share its data.
       seed: of all streams.
       task, model: to change anything else; the paper's figure is of separate training.
-      cell_by_cell: train one cell after another, small N first (for a live picture), instead of as many as fit.
-      jobs, store: processes, and a folder to go on from after a kill; see `moe_lab.sweep.sweep`.
+      cell_by_cell: train one grid point after another, small N first (for a live picture), instead of large batches.
+      jobs, store: processes, and a folder to resume from; see `moe_lab.sweep.sweep`.
       settings: other parameters of `Run`, such as device or test_samples.
 
     Yields:
       Datasets with success, test_accuracy and coverage (of the worst class) over (patches_per_expert, samples, trial).
-      In one process the same one comes again, as a sign of life, while a batch trains.
+      In one process the same one is yielded again while a batch trains.
 
     Raises:
       ValueError: a wrong value or combination, before anything runs.
@@ -84,7 +84,7 @@ def phase_map_stream(
     points = [{"patches_per_expert": kept, "samples": count} for kept in patches_per_expert for count in samples]
     runs = [
         run_of(point, model=base, task=chosen, trials=trials, seed=seed, settings=settings) for point in points
-    ]  # checks every cell before any is trained
+    ]  # checks every grid point before any is trained
     device = runs[0].device if runs else "auto"
     filling = sweep(
         cells_of(base, chosen, settings),
@@ -127,11 +127,11 @@ def call_of(
 
 
 def _maps(filling: Iterator[xr.Dataset]) -> Iterator[xr.Dataset]:
-    """The figure's Dataset for each of the sweep's; worked out once for each that differs."""
-    seen: xr.Dataset | None = None
+    """Yields the figure's Dataset for each of the sweep's; computed only when that has changed."""
+    known: xr.Dataset | None = None
     for partial in filling:
-        if partial is not seen:
-            seen, figure = partial, _map(partial)
+        if partial is not known:
+            known, figure = partial, _map(partial)
         yield figure
 
 

@@ -1,8 +1,8 @@
 """The map of figure 5 while it is computed, as plain records for a live picture.
 
-The numbers are those of `phase_map`, bit for bit. What differs is the order: a quick look at a few trials of every cell
-comes first, so that all of the map shows within seconds, then the cells are completed one by one, cheap ones first. All
-batches share the data drawn once, and a record comes often enough that a reader can stop within a tenth of a second.
+The numbers are those of `phase_map`, bit for bit, in another order: a few trials of every grid point train first, so
+that the whole map shows within seconds, then the grid points are completed one by one, cheap ones first. All batches
+share data that are sampled once, and records are frequent enough for a consumer to stop within a tenth of a second.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class PhaseRecord:
       patches_per_expert, samples: the values of l and of N.
       done: which trainings have ended.
       test_accuracy, coverage: of those, and NaN elsewhere; coverage is that of the worst class.
-      running: the cells that train now.
-      origin: how to make the map again, and l* where the data say it.
+      running: the grid points that train now.
+      origin: how to make the map again, and l* where the data determine it.
     """
 
     patches_per_expert: tuple[int, ...]
@@ -63,7 +63,7 @@ class PhaseRecord:
 
     @property
     def complete(self) -> np.ndarray:
-        """(l, N) bool, cells of which all trainings have ended."""
+        """(l, N) bool, grid points of which all trainings have ended."""
         return np.asarray(self.done.all(-1))
 
     @property
@@ -114,7 +114,7 @@ def phase_records(
     """The map of `phase_map(task=task, model=model, ...)` while it fills: from the empty map to the full one.
 
     Args:
-      quick_look: trials of every cell that train first.
+      quick_look: trials of every grid point that train first.
       settings: other parameters of `Run`, such as device or test_samples.
 
     Raises:
@@ -136,7 +136,7 @@ def phase_records(
 
 @dataclass(frozen=True)
 class _Job:
-    """What trains as one batch: trials first ... first + trials - 1 of some cells."""
+    """One batch: trials first ... first + trials - 1 of some grid points."""
 
     cells: tuple[Cell, ...]
     first: int
@@ -144,7 +144,7 @@ class _Job:
 
 
 def _jobs(cells: Sequence[Cell], trials: int, look: int) -> Iterator[_Job]:
-    """First a look at every cell, all l of one N together, because they take about as many steps; then cell by cell."""
+    """First some trials of every grid point, all l of one N together, as they take similar steps; then one by one."""
     by_cost = sorted(cells, key=lambda cell: (cell[1], cell[0]))
     if look:
         for count in sorted({count for _, count in cells}):
@@ -163,11 +163,11 @@ class _Map:
         self.done = np.zeros(shape, dtype=bool)
         self.accuracy, self.coverage = np.full(shape, np.nan), np.full(shape, np.nan)
         run = self.run
-        told = {"l_star": run.task.l_star} if isinstance(run.task, PatternTask) else {}
-        self.origin = origin_of(run, choose_device(run.device), paper="pmoe2023, figure 5", **told)
+        more = {"l_star": run.task.l_star} if isinstance(run.task, PatternTask) else {}
+        self.origin = origin_of(run, choose_device(run.device), paper="pmoe2023, figure 5", **more)
 
     def store(self, job: _Job, now: Snapshot) -> None:
-        """Notes the trainings of a job that have ended."""
+        """Stores the results of a job's trainings that have ended."""
         by_cell = (len(job.cells), job.trials)
         ended, empty = now.finished.reshape(by_cell), np.full(by_cell, np.nan)
         accuracy, coverage = now.values.get("test_accuracy"), now.values.get("coverage")
@@ -185,11 +185,11 @@ class _Map:
 
 
 def _fill(filling: _Map, look: int) -> Iterator[PhaseRecord]:
-    """Trains job after job; yields at every heartbeat and after every job."""
+    """Trains job after job; yields at every Snapshot and after every job."""
     yield filling.record()
-    data: list[tuple[Samples, Samples]] = []  # a trial each
+    data: list[tuple[Samples, Samples]] = []  # per trial
     for job in _jobs(list(filling.runs), filling.run.trials, look):
-        while len(data) < job.first + job.trials:  # drawn when first needed: the first cells need not wait for all
+        while len(data) < job.first + job.trials:  # sampled only when first needed
             data.append(samples_of([filling.run.replace(first_trial=len(data), trials=1)]))
             yield filling.record(job.cells)
         own = data[job.first : job.first + job.trials]
@@ -205,8 +205,8 @@ def _fill(filling: _Map, look: int) -> Iterator[PhaseRecord]:
 
 
 def _join(trials: Sequence[Samples], count: int, shared: bool) -> Samples:
-    """The first `count` samples of some trials, as one draw would give them; `shared` where all have the same bank."""
-    parts = {name: torch.cat([getattr(one, name)[:, :count] for one in trials]) for name in INTEGER_PARTS}
+    """Joins the first `count` samples of some trials, as if sampled together; `shared` where all have one bank."""
+    parts = {name: torch.cat([getattr(data, name)[:, :count] for data in trials]) for name in INTEGER_PARTS}
     rows = int(parts["index"].max()) + 1
-    bank = trials[0].bank if shared else torch.cat([one.bank[:, :rows] for one in trials])
+    bank = trials[0].bank if shared else torch.cat([data.bank[:, :rows] for data in trials])
     return Samples(bank=bank, **parts)

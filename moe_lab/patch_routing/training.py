@@ -24,8 +24,8 @@ from moe_lab.patch_routing.learners import Learner, Rows, Setting
 from moe_lab.patch_routing.measures import MEASURES
 from moe_lab.patch_routing.orders import Orders
 from moe_lab.patch_routing.run import Run, Task, what_is_shared
-from moe_lab.training import Snapshot
-from moe_lab.trials import choose_device, choose_dtype, threads_for
+from moe_lab.training import Snapshot, TrialProgress
+from moe_lab.trials import placement, threads_for
 
 _LEARNERS: dict[type[models.Model], type[Learner]] = {
     models.JointMoE: JointLearner,
@@ -72,44 +72,38 @@ def train_batch(runs: Sequence[Run], drawn: tuple[Samples, Samples] | None = Non
     for run in runs[1:]:
         rule = "runs of one batch may differ in samples, trials, patches_per_expert, experts and learning_rate only"
         require(what_is_shared(run) == first, rule, first=runs[0].code(), other=run.code())
-    choose_dtype(runs[0].precision, choose_device(runs[0].device))
     return _Training(runs, samples_of(runs) if drawn is None else drawn).snapshots()
 
 
 def samples_of(runs: Sequence[Run]) -> tuple[Samples, Samples]:
     """The training samples (as many as the largest N needs) and the test samples of all trials of the runs."""
     run, (rows, trials) = runs[0], _rows(runs)
-    device = choose_device(run.device)
-    draw: dict[str, Any] = {"trials": trials, "seed": run.seed, "device": device}
-    draw["dtype"] = choose_dtype(run.precision, device)
-    train = run.task.sample(int(rows.samples.max()), split="train", **draw)
-    return train, run.task.sample(run.test_samples, split="test", **draw)
+    device, dtype = placement(run)
+    common: dict[str, Any] = {"trials": trials, "seed": run.seed, "device": device, "dtype": dtype}
+    train = run.task.sample(int(rows.samples.max()), split="train", **common)
+    return train, run.task.sample(run.test_samples, split="test", **common)
 
 
-class _Training:
-    """One batch of rows on its way."""
+class _Training(TrialProgress):
+    """One batch of rows in training."""
 
     def __init__(self, runs: Sequence[Run], drawn: tuple[Samples, Samples]) -> None:
         self.runs, self.run = runs, runs[0]
         self.rows, trials = _rows(runs)
+        count = len(self.rows.trial)
+        super().__init__(count, MEASURES)
         task, run, (train, test) = self.run.task, self.run, drawn
-        device = choose_device(run.device)
-        dtype = choose_dtype(run.precision, device)
+        device, dtype = placement(run)
         signals = task.signals(trials, run.seed).to(dtype).to(device)
         setting = Setting(run.model, task.classes, run.seed, signals, device, dtype)
         self.learner = _LEARNERS[type(run.model)](self.rows, setting, train, test)
         self.orders = Orders(self.rows, run.seed, run.model.batch_size)
         self.epoch = -(-self.rows.samples // run.model.batch_size)  # steps of an epoch, rounded up
 
-        count = len(self.rows.trial)
         self.resident = np.arange(count)  # rows that the learner holds; on CUDA some of them may have finished
-        self.steps = np.zeros(count, dtype=np.int64)
-        self.finished, self.diverged = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
-        self.values: dict[str, np.ndarray] = {}
         self.constants = self._examples(test) if run.measure == "every" else {}
-        self.epoch_wrong = np.zeros(count)  # errors on the way, up to the row's last epoch
+        self.epoch_wrong = np.zeros(count)  # online errors up to the row's last epoch
         self.shown = np.zeros((3, count))  # errors, loss and steps up to the row's last record
-        self.step = 0
         self.planned: list[Tensor] = []  # samples of the next steps, the next one last
 
     def snapshots(self) -> Iterator[Snapshot]:
@@ -153,7 +147,7 @@ class _Training:
     def _ended(self, step: int, alive: np.ndarray) -> np.ndarray:
         """(resident,) which rows end now: zero training error, the epoch limit, or a loss that is not finite.
 
-        The loss is looked at whenever a Snapshot is due too, so that no Snapshot shows what a broken row answers.
+        The loss is also checked whenever a Snapshot is due, so that no Snapshot shows values of a diverged row.
         """
         due = alive & (step % self.epoch[self.resident] == 0)
         ended = np.zeros(len(self.resident), dtype=bool)
@@ -175,7 +169,7 @@ class _Training:
         return ended
 
     def _drop_finished(self) -> bool:
-        """Lets finished rows leave the batch. On CUDA that costs a new graph, so only once an eighth has finished."""
+        """Removes finished rows from the batch. On CUDA that costs a new graph, so only once an eighth has finished."""
         finished = self.finished[self.resident]
         wasted = 8 * finished.sum() < len(finished)
         if self.learner.setting.device.type == "cuda" and wasted and not finished.all():
@@ -204,14 +198,14 @@ class _Training:
             self._set("example_kept", rows, kept)
 
     def _note_exactly(self, positions: np.ndarray) -> np.ndarray:
-        """Notes training error and loss of the resident rows at these positions; returns which have zero error."""
+        """Records training error and loss of the resident rows at these positions; returns which have no error."""
         error, loss = (part.cpu().numpy() for part in self.learner.only(positions).training_error())
         self._set("train_accuracy", self.resident[positions], 1 - error)
         self._set("train_loss", self.resident[positions], loss)
         return error == 0
 
     def _note_online(self, chosen: np.ndarray) -> None:
-        """Notes the error and loss of the chosen resident rows over the samples used since their last record."""
+        """Records the error and loss of the chosen resident rows over the samples used since their last record."""
         rows = self.resident[chosen]
         now = np.stack([part.cpu().double().numpy()[chosen] for part in (self.learner.wrong, self.learner.loss)])
         used = (self.steps[rows] - self.shown[2, rows]) * self.run.model.batch_size
@@ -231,23 +225,14 @@ class _Training:
         }
 
     def _snapshot(self) -> Snapshot:
-        values = {name: value.copy() for name, value in self.values.items()} | self.constants
-        return Snapshot(
-            step=self.step,
-            values=values,
-            measures={name: MEASURES[name] for name in values},
-            steps=self.steps.copy(),
-            finished=self.finished.copy(),
-            diverged=self.diverged.copy(),
-            coords={"role": list(ROLES)} if "expert_load" in values else {},
-            origin=origin(
-                call="; ".join(run.code() for run in self.runs),
-                config=[run.record() for run in self.runs],
-                seed=self.run.seed,
-                device=self.learner.setting.device,
-                paper=self.run.task.paper,
-            ),
+        about = origin(
+            call="; ".join(run.code() for run in self.runs),
+            config=[run.record() for run in self.runs],
+            seed=self.run.seed,
+            device=self.learner.setting.device,
+            paper=self.run.task.paper,
         )
+        return self.snapshot(about, {"role": list(ROLES)} if "expert_load" in self.values else {}, self.constants)
 
 
 def _rows(runs: Sequence[Run]) -> tuple[Rows, list[int]]:

@@ -1,4 +1,4 @@
-"""A layer before and after fine-tuning, and everything that pruning makes of it."""
+"""A layer before and after fine-tuning, with its accuracy after pruning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from moe_lab.pruning.model import Weights
 from moe_lab.pruning.run import Run
 from moe_lab.pruning.select import Kept, kept_experts, pruned
 from moe_lab.pruning.training import Training
-from moe_lab.trials import choose_device, choose_dtype, threads_for
+from moe_lab.trials import placement, threads_for
 
 
 def fine_tune(run: Run) -> FineTuned:
@@ -36,10 +36,10 @@ def fine_tune(run: Run) -> FineTuned:
 
 @dataclass(frozen=True)
 class FineTuned:
-    """A layer before and after fine-tuning. What is asked of it is computed once and kept.
+    """A layer before and after fine-tuning. Evaluations are computed when first needed, and cached.
 
     Attributes:
-      run: what was trained.
+      run: the training.
       before, after: the checkpoints.
       diverged: (T,) trials whose loss became infinite or NaN: their accuracies are NaN.
       validation_samples: how many samples the statistics are counted on.
@@ -59,8 +59,8 @@ class FineTuned:
 
     def samples(self, split: str, samples: int) -> Samples:
         """Samples of the trials: of "test", "validation" or any other split."""
-        run, device = self.run, choose_device(self.run.device)
-        dtype = choose_dtype(run.precision, device)
+        run = self.run
+        device, dtype = placement(run)
         return run.task.sample(
             samples, trials=run.trial_numbers, seed=run.seed, split=split, device=device, dtype=dtype
         )
@@ -72,19 +72,19 @@ class FineTuned:
 
     @cached_property
     def evaluation(self) -> Evaluation:
-        """What the fine-tuned, unpruned layer makes of the test samples."""
+        """The fine-tuned, unpruned layer evaluated on the test samples."""
         return self.evaluate(self.after)
 
     @cached_property
     def statistics(self) -> Statistics:
-        """What criteria may count, on validation samples."""
+        """Statistics of the fine-tuned layer on validation samples, for the criteria."""
         run = self.run
         samples = self.samples("validation", self.validation_samples)
         with threads_for(0, samples.labels.device):
             return routing_statistics(self.after, samples, run.model, run.task, trials=run.trial_numbers, seed=run.seed)
 
     def evaluate(self, weights: Weights) -> Evaluation:
-        """What weights, pruned or not, make of the test samples."""
+        """Evaluates weights, pruned or not, on the test samples."""
         with threads_for(0, weights.routers.device):
             return evaluate(weights, self.test, self.run.model, self.run.task)
 
@@ -100,7 +100,7 @@ class FineTuned:
         return scores_of(criterion, self.before, self.after, self.statistics)
 
     def kept(self, criterion: str | Criterion, prune: float | tuple[int, int]) -> Kept:
-        """Which experts a criterion keeps at a pruning ratio, or where so many of the + and - group go.
+        """Marks the experts that a criterion keeps at a pruning ratio, or for numbers pruned of the + and - group.
 
         Raises:
           ValueError: as for `scores` and `kept_experts`.
@@ -158,10 +158,10 @@ class FineTuned:
         return self._trained(self.pruned(kept), steps)
 
     def tuned_whole(self, steps: int) -> Evaluation:
-        """What the unpruned layer makes of the test samples after so many further steps.
+        """Evaluates the unpruned layer on the test samples after so many further steps.
 
-        Where experts choose and the gradient is that of 1 - y f, no expert knows of the others, so that the experts of
-        every pruned layer become what they become in this one: a single fine-tuning serves every rho and criterion.
+        Where experts choose and the gradient is that of 1 - y f, an expert's step does not depend on the others, so
+        that the experts of every pruned layer train as in this one: one fine-tuning serves every rho and criterion.
 
         Raises:
           ValueError: experts know of each other in this run.

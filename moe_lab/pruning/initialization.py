@@ -1,4 +1,4 @@
-"""Where fine-tuning starts: tiny random weights, a planted checkpoint, or branches pre-trained apart."""
+"""Initialization of fine-tuning: tiny random weights, a planted checkpoint, or branches pre-trained apart."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ Start = RandomStart | PlantedStart | BranchStart
 
 
 def check_start(start: Start, model: TokenMoE, task: TokenTask) -> None:
-    """Refuses a start that cannot be made for a model and a task.
+    """Checks that a start can be made for a model and a task.
 
     Raises:
       ValueError: more important experts than a half has, tasks that do not divide the experts or the patterns.
@@ -134,15 +134,14 @@ def random_weights(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(trials, k, d) router components and (trials, k, d, m) neuron components from N(0, scale^2).
 
-    Rotations leave a Gaussian as it is, so the components along the patterns are drawn.
+    A Gaussian is invariant under rotations, so the components along the patterns are sampled.
     """
     k, m = model.experts, model.neurons
     routers, neurons = np.empty((len(trials), k, patterns)), np.empty((len(trials), k, patterns, m))
     for place, trial in enumerate(trials):
         for expert in range(k):
             routers[place, expert] = stream(seed, trial, f"routers/{expert}").standard_normal(patterns)
-            drawn = stream(seed, trial, f"neurons/{expert}").standard_normal((m, patterns))
-            neurons[place, expert] = drawn.T
+            neurons[place, expert] = stream(seed, trial, f"neurons/{expert}").standard_normal((m, patterns)).T
     return routers * start.router_scale, neurons * start.neuron_scale
 
 
@@ -157,8 +156,8 @@ def planted_weights(
     for place, expert in np.argwhere(important):
         own, router = task.specific[0 if expert < half else 1], routers[place, expert]
         router[own] = np.delete(router, own).max() + start.margin
-        answers = neurons[place, expert, own]
-        answers[:] = np.abs(answers) * np.where(np.arange(len(answers)) % 2 == 0, 1, -1)
+        along = neurons[place, expert, own]
+        along[:] = np.abs(along) * np.where(np.arange(len(along)) % 2 == 0, 1, -1)
     for place, trial in enumerate(trials):
         norms, spreads, numbers = stream(seed, trial, "planted/sizes").random((3, model.experts))
         patterns = task.irrelevant[stream(seed, trial, "planted/favourites").random(task.patterns - 2).argsort()]
@@ -176,7 +175,7 @@ def planted_weights(
 
 
 def weights_of(routers: np.ndarray, neurons: np.ndarray, device: torch.device | str, dtype: torch.dtype) -> Weights:
-    """Components drawn on the host, as `Weights` on a device."""
+    """Moves components sampled on the host to a device, as `Weights`."""
     return Weights.unpruned(
         torch.as_tensor(routers, device=device, dtype=dtype), torch.as_tensor(neurons, device=device, dtype=dtype)
     )

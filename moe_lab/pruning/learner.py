@@ -1,4 +1,4 @@
-"""A layer bound to its stream of samples: takes steps. On a CPU a learner holds as many trials as the cache likes."""
+"""A layer bound to its stream of samples: takes training steps. On a CPU a learner holds what fits in the cache."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from moe_lab.pruning.run import Run
 from moe_lab.routing import Scratch
 
 _NUMBERS_AT_ONCE = 2**19
-"""What a step of a CPU routes at a time, in numbers."""
+"""The most numbers that a step routes at a time on a CPU."""
 _DRAWN_AT_ONCE = 2**17
-"""Tokens that are drawn at a time; their counts are at most twice as many numbers, or one step's."""
+"""Tokens that are sampled at a time; their counts are at most twice as many numbers, or those of one step."""
 
 
 class Learner:
-    """Some trials in training.
+    """Trains a group of trials.
 
     Args:
       weights: of these trials; changed in place.
-      trials: their numbers, which name their streams; several places may hold variants of one trial.
+      trials: their numbers, which name their random streams; a trial may occur more than once, in variants.
       split: "train" before pruning, "post" after it.
 
     Attributes:
@@ -59,8 +59,8 @@ class Learner:
         """Takes some steps on fresh samples."""
         while steps:
             portion = min(steps, self._portion)
-            drawn = self._samples.sample(portion * self.batch)
-            counts, labels = drawn.counts(self._scratch("counts", drawn.labels, self._numbers)), drawn.labels
+            samples = self._samples.sample(portion * self.batch)
+            counts, labels = samples.counts(self._scratch("counts", samples.labels, self._numbers)), samples.labels
             for begin in range(0, portion * self.batch, self.batch):
                 end = begin + self.batch
                 self._step(counts[:, :, begin:end], labels[:, begin:end])
@@ -73,7 +73,7 @@ class Learner:
 
 
 def group_size(model: TokenMoE, task: TokenTask, batch: int, device: torch.device) -> int:
-    """How many trials a learner should hold."""
+    """Returns how many trials a learner should hold."""
     if device.type != "cpu":
         return 10**9
     wide = model.width(task.tokens, task.patterns) if model.routing == "expert-choice" else model.neurons
@@ -87,8 +87,8 @@ def start_weights(run: Run, trials: Sequence[int], device: torch.device, dtype: 
         return initialization.weights_of(
             *initialization.planted_weights(start, model, task, trials, run.seed), device, dtype
         )
-    drawn = initialization.random_weights(start, model, task.patterns, trials, run.seed)
-    weights = initialization.weights_of(*drawn, device, dtype)
+    components = initialization.random_weights(start, model, task.patterns, trials, run.seed)
+    weights = initialization.weights_of(*components, device, dtype)
     if isinstance(start, initialization.BranchStart):
         _pretrain(weights, start, run, trials)
     return weights

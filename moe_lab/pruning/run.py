@@ -1,4 +1,4 @@
-"""Everything that a fine-tuning needs to know, checked together before it starts."""
+"""The settings of a fine-tuning, checked together before it starts."""
 
 from __future__ import annotations
 

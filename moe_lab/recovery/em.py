@@ -54,7 +54,7 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True)
 class Moments:
-    """Products of the inputs that every iteration needs.
+    """The data, with products of the inputs that every iteration uses.
 
     Attributes:
       x: (T, N, d); y: (T, N).
@@ -119,7 +119,7 @@ def gate_newton(
         hessian[:, rows, :, columns] = blocks.movedim(1, 0)
         hessian[:, columns, :, rows] = blocks.movedim(1, 0)
         hessian = hessian.reshape(trials, (k - 1) * d, (k - 1) * d)
-        move = torch.linalg.solve(_ridged(hessian), slope).view(trials, k - 1, d)
+        move = torch.linalg.solve(ridged(hessian), slope).view(trials, k - 1, d)
         move = torch.cat((move, move.new_zeros(trials, 1, d)), dim=1)
         gates = _ascended(gates, move, responsibilities, moments.x)
     return gates
@@ -170,14 +170,15 @@ def regressor_step(
     x, y = moments.x, moments.y
     product = regressors @ x.mT
     if g.linear:
-        return torch.linalg.solve(_ridged(moments.gram(responsibilities)), (responsibilities * y[:, None]) @ x)
+        return torch.linalg.solve(ridged(moments.gram(responsibilities)), (responsibilities * y[:, None]) @ x)
     value, slope = g.with_slope(product)
     gram = moments.gram(responsibilities * slope.square())
     pull = (responsibilities * slope * (y[:, None] - value)) @ x
-    return regressors + torch.linalg.solve(_ridged(gram), pull)
+    return regressors + torch.linalg.solve(ridged(gram), pull)
 
 
-def _ridged(matrix: Float[Tensor, "*T m m"]) -> Float[Tensor, "*T m m"]:
+def ridged(matrix: Float[Tensor, "*T m m"]) -> Float[Tensor, "*T m m"]:
+    """Adds a small ridge, so that a singular matrix can be inverted."""
     diagonal = matrix.diagonal(dim1=-2, dim2=-1)
     extra = RIDGE * diagonal.mean(-1, keepdim=True).clamp(min=torch.finfo(matrix.dtype).tiny ** 0.5)
     return matrix + torch.diag_embed(extra.expand_as(diagonal))

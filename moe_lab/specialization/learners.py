@@ -23,7 +23,7 @@ from moe_lab.specialization.data import Samples, Split
 from moe_lab.specialization.experts import Dispatch, Experts, dispatch, experts_for, make_inputs
 from moe_lab.specialization.measures import Counts, largest_products
 from moe_lab.specialization.run import Run
-from moe_lab.trials import choose_device, choose_dtype, stream
+from moe_lab.trials import placement, stream
 
 _NUMBERS_AT_ONCE = 2**22
 """What a step of a CPU keeps in hand at a time: 16 MB in float32. A quarter of that costs 20 to 30 % more."""
@@ -43,8 +43,7 @@ def block_size(run: Run, samples: int) -> tuple[int, int]:
 
 def samples_of(run: Run, trials: Sequence[int], split: Split) -> Samples:
     """The samples that some trials of a run train on, or are tested on."""
-    device = choose_device(run.device)
-    dtype = choose_dtype(run.precision, device)
+    device, dtype = placement(run)
     count = run.samples if split == "train" else run.test_samples
     return run.task.sample(count, trials=trials, seed=run.seed, split=split, device=device, dtype=dtype)
 

@@ -1,4 +1,4 @@
-"""Everything that a training needs to know, checked together before it starts."""
+"""The settings of a training, checked together before it starts."""
 
 from __future__ import annotations
 

@@ -268,9 +268,10 @@ def test_checkpoints_and_pruning_on_cuda_are_those_on_the_cpu(name):
 
 def broken(name: str, value: float, *trials: int, part: str = "routers", **changes: Any) -> list[Snapshot]:
     """A run, with a weight of some trials broken after step 0."""
-    run = trained(name, **{"record_every": 2, **changes})
+    model, more = CASES[name]
+    training = Training(Run(model=model, task=TASK, **{**FAST, **more, "record_every": 2, **changes}))
+    run = training.snapshots()
     snapshots = [next(run)]
-    training = run.gi_frame.f_locals["self"]  # type: ignore[attr-defined]
     [group] = training._groups
     for trial in trials:
         getattr(group.weights, part)[trial, 0] = value

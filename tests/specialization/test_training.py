@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import torch
 from moe_lab import specialization
 from moe_lab.specialization import ClusterTask, Run, SingleExpert, SwitchMoE, train, train_run
 from moe_lab.specialization import model as models
+from moe_lab.specialization.training import Training
 from moe_lab.training import Snapshot, collect, final
 from moe_lab.trials import choose_device, device_label, stream
 from tests.specialization import oracle
@@ -338,13 +338,14 @@ def test_all_trials_may_diverge(measure):
         assert np.isnan(value).all(), name
 
 
-def broken(run: Iterator[Snapshot], *trials: int) -> list[Snapshot]:
-    """The run, with a router (or the single expert) of some trials broken after step 0."""
-    snapshots = [next(run)]
-    group = run.gi_frame.f_locals["self"].groups[0]  # type: ignore[attr-defined]
+def broken(run: Run, *trials: int) -> list[Snapshot]:
+    """The Snapshots of a run, with a router (or the single expert) of some trials broken after step 0."""
+    training = Training(run)
+    snapshots_of_run = training.snapshots()
+    snapshots, group = [next(snapshots_of_run)], training.groups[0]
     weights = group.state.routers if hasattr(group, "state") else group.weights.detach()
     weights[list(trials), 0] = float("nan")
-    return [*snapshots, *run]
+    return [*snapshots, *snapshots_of_run]
 
 
 @EACH
@@ -352,7 +353,7 @@ def test_a_diverged_trial_says_so_and_leaves_the_others_alone(model):
     whole = list(train(model, TASK, **FAST, record_every=2))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run = broken(train(model, TASK, **FAST, record_every=2), 0)
+        run = broken(Run(model=model, task=TASK, **FAST, record_every=2), 0)
     for snapshot, wanted in zip(run[1:], whole[1:], strict=True):
         assert snapshot.diverged.tolist() == [True, False, False]
         assert snapshot.finished.tolist() == [True, *wanted.finished[1:]]

@@ -22,7 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from moe_lab.recovery.activations import Activation
-from moe_lab.recovery.em import Moments, State, _ridged, gate_newton
+from moe_lab.recovery.em import Moments, State, gate_newton, ridged
 
 LEAST_NOISE = 1e-4
 """Lower bound of sigma, for y with a standard deviation of about 1; without noise, responsibilities would be fixed."""
@@ -88,10 +88,10 @@ class _Problem:
         gram = self.moments.gram(responsibilities * slope.square())
         pull = ((responsibilities * slope * (y[:, None] - value)) @ x)[..., None]
         if directions is None:
-            move = torch.linalg.solve(_ridged(gram), pull)
+            move = torch.linalg.solve(ridged(gram), pull)
         else:
             inside = directions.mT @ gram @ directions
-            move = directions @ torch.linalg.solve(_ridged(inside), directions.mT @ pull)
+            move = directions @ torch.linalg.solve(ridged(inside), directions.mT @ pull)
         move = move[..., 0]
         if self.g.linear:
             return regressors + move

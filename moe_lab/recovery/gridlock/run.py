@@ -1,4 +1,4 @@
-"""The ways to recover a mixture, and everything that a recovery needs to know, checked before it starts."""
+"""The methods that recover a mixture, and the settings of a recovery, checked before it starts."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from moe_lab.recovery.moments import gate_by_moments
 from moe_lab.recovery.printed import as_printed
 from moe_lab.recovery.transforms import transforms
 from moe_lab.training import Measure, Snapshot
-from moe_lab.trials import choose_device, choose_dtype, threads_for
+from moe_lab.trials import on_one_thread, placement, threads_for
 
 PHASES = ("regressors", "gates", "everything")
 MEASURES = {
@@ -53,36 +53,29 @@ def train(model: Method, task: MixtureTask, **settings: Any) -> Iterator[Snapsho
 
 
 def train_run(run: Run) -> Iterator[Snapshot]:
-    """`train` for a Run that is made already."""
-    device = choose_device(run.device)
-    choose_dtype(run.precision, device)
-    return _snapshots(run, device)
+    """Runs `train` for a given Run."""
+    device, _ = placement(run)
+    return on_one_thread(_snapshots(run, device), device)
 
 
 def _snapshots(run: Run, device: torch.device) -> Iterator[Snapshot]:
     samples = samples_of(run)
     steps = states(run, samples)
-    with threads_for(0, device):  # not across a yield: the consumer keeps its own threads
-        following = next(steps, None)
+    following = next(steps, None)
     while following is not None:
-        now = following
-        with threads_for(0, device):
-            following = next(steps, None)
-            shown = following is None or now[0] % run.record_every == 0
-            snapshot = _snapshot(run, samples, *now, ended=following is None, device=device) if shown else None
-        if snapshot is not None:
-            yield snapshot
+        now, following = following, next(steps, None)
+        if following is None or now[0] % run.record_every == 0:
+            yield _snapshot(run, samples, *now, ended=following is None, device=device)
 
 
 def samples_of(run: Run) -> Samples:
     """The samples of a run."""
-    device = choose_device(run.device)
-    dtype = choose_dtype(run.precision, device)
+    device, dtype = placement(run)
     return run.task.sample(run.samples, trials=run.trial_numbers, seed=run.seed, device=device, dtype=dtype)
 
 
 def recover(run: Run) -> tuple[Samples, State]:
-    """Recovers to the end, without looks on the way: the samples, with the truth that they hold, and the estimates."""
+    """Recovers without Snapshots: returns the samples, which hold the truth, and the estimates."""
     samples = samples_of(run)
     with threads_for(0, samples.x.device):
         *_, (_, _, state) = states(run, samples, watch=False)
@@ -90,10 +83,10 @@ def recover(run: Run) -> tuple[Samples, State]:
 
 
 def states(run: Run, samples: Samples, watch: bool = True) -> Iterator[tuple[int, int, State]]:
-    """(iteration, phase, parameters) of a method on samples; algorithms see x and y, never the truth.
+    """Yields (iteration, phase, parameters) of a method on samples; algorithms use x and y, never the truth.
 
     Args:
-      watch: tell every power iteration, and not the last alone.
+      watch: yield every power iteration, and not the last alone.
     """
     task, x, y = run.task, samples.x, samples.y
     start = random_state(task, run.trial_numbers, run.seed, x)
@@ -122,10 +115,10 @@ def states(run: Run, samples: Samples, watch: bool = True) -> Iterator[tuple[int
 
 
 def after_regressors(run: Run, samples: Samples, state: State, count: int = 0) -> Iterator[tuple[int, int, State]]:
-    """(iteration, phase, parameters) of Spectral once it has regressors: the gates, then everything.
+    """Yields (iteration, phase, parameters) of Spectral once it has regressors: the gates, then everything.
 
     Args:
-      state: the regressors, and the gates to begin with.
+      state: the regressors, and the initial gates.
       count: iterations before.
     """
     assert isinstance(run.model, Spectral)
@@ -180,6 +173,5 @@ def _snapshot(
         steps=np.full(run.trials, step),
         finished=broken | ended,
         diverged=broken,
-        coords={},
         origin=origin_of(run, device),
     )

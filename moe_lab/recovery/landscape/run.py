@@ -1,4 +1,4 @@
-"""What a descent on one of gated2019's losses needs to know, checked before it starts, and the recipes that work."""
+"""The settings of a descent on one of gated2019's losses, checked before it starts, and recipes that work."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ from moe_lab.recovery.landscape.losses import Loss
 from moe_lab.recovery.landscape.run import Descent, L2Loss, L4Loss, LogLoss, LossRun
 from moe_lab.recovery.tensor import oriented
 from moe_lab.recovery.transforms import transforms
-from moe_lab.training import Measure, Snapshot
-from moe_lab.trials import choose_device, choose_dtype, stream, threads_for
+from moe_lab.training import Measure, Snapshot, TrialProgress
+from moe_lab.trials import on_one_thread, placement, stream
 
 MEASURES = {
     "loss": Measure((), "", "the loss at these parameters, on the batch that comes next"),
@@ -34,8 +34,8 @@ MEASURES = {
     "gates": Measure(("expert", "input"), "", "estimated gates"),
     "stage": Measure((), "", "0 while the first loss is descended, 1 while the second is"),
 }
-_NUMBERS = 2**17  # drawn at a time for each trial
-_FOR_SIGNS = 8192  # samples that settle the signs of L4's regressors
+_NUMBERS = 2**17  # sampled at a time per trial
+_FOR_SIGNS = 8192  # samples that determine the signs of L4's regressors
 
 
 def descend(model: Descent, task: MixtureTask, **settings: Any) -> Iterator[Snapshot]:
@@ -59,28 +59,22 @@ def descend(model: Descent, task: MixtureTask, **settings: Any) -> Iterator[Snap
 
 
 def descend_run(run: LossRun) -> Iterator[Snapshot]:
-    """`descend` for a LossRun that is made already."""
-    device = choose_device(run.device)
-    choose_dtype(run.precision, device)
+    """Runs `descend` for a given LossRun."""
+    device, dtype = placement(run)
     if any(isinstance(stage, L4Loss) for stage in run.stages):
         transforms(run.task.g, run.task.noise)
-    return _snapshots(run, device)
+    return on_one_thread(_snapshots(run, device, dtype), device)
 
 
-def _snapshots(run: LossRun, device: torch.device) -> Iterator[Snapshot]:
-    descents = _Descents(run, device)
-    places = descents.places()
-    with threads_for(0, device):  # not across a yield: the consumer keeps its own threads
-        place = next(places, None)
-    while place is not None:
-        yield descents.snapshot(place)
-        with threads_for(0, device):
-            place = next(places, None)
+def _snapshots(run: LossRun, device: torch.device, dtype: torch.dtype) -> Iterator[Snapshot]:
+    descents = _Descents(run, device, dtype)
+    for place in descents.places():
+        yield descents.snapshot_at(place)
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the descents are."""
+    """The state of the descents at one step."""
 
     step: int
     stage: int
@@ -90,16 +84,14 @@ class _Place:
     ended: bool
 
 
-class _Descents:
-    """All trials of a run on their way."""
+class _Descents(TrialProgress):
+    """The descents of all trials of a run."""
 
-    def __init__(self, run: LossRun, device: torch.device) -> None:
-        self.run, self.device = run, device
-        self.dtype = choose_dtype(run.precision, device)
+    def __init__(self, run: LossRun, device: torch.device, dtype: torch.dtype) -> None:
+        super().__init__(run.trials, MEASURES)
+        self.run, self.device, self.dtype = run, device, dtype
         truth = run.task.parameters(run.trial_numbers, run.seed)
         self.truth = Parameters(*(part.to(device, self.dtype) for part in (truth.regressors, truth.gates)))
-        self.steps = np.zeros(run.trials, dtype=np.int64)
-        self.diverged = np.zeros(run.trials, dtype=bool)
 
     def places(self) -> Iterator[_Place]:
         run, done = self.run, 0
@@ -116,7 +108,7 @@ class _Descents:
                 lost = ~torch.isfinite(loss.value + slope).cpu().numpy()
                 self.diverged |= lost
                 ended = last and (step == model.steps or bool(self.diverged.all()))
-                handed_over = step == model.steps and not last  # the next stage tells of the same parameters
+                handed_over = step == model.steps and not last  # the next stage begins with the same parameters
                 if ended or ((step % run.record_every == 0 or step == 0) and not handed_over):
                     yield _Place(done + step, stage, state, loss.value, slope, ended)
                 if ended:
@@ -143,7 +135,7 @@ class _Descents:
         return lambda state, x, y: _of_rows(state, *losses.l4(state.regressors, x, y, polynomials, weights))
 
     def _regressors(self, rows: Tensor, stage: int) -> Tensor:
-        """What the second stage takes for the regressors: the true ones, those of l2, or those that L4's A means."""
+        """Regressors of the second stage: the true ones, those of l2, or those that L4's A stands for."""
         if stage == 0:
             return self.truth.regressors
         if not isinstance(self.run.stages[0], L4Loss):
@@ -153,12 +145,12 @@ class _Descents:
         drawn = run.task.sample(_FOR_SIGNS, trials=run.trial_numbers, seed=run.seed, split="signs", **where)
         return oriented(losses.regressors_from(rows), drawn.inputs, drawn.y, transforms(run.task.g, run.task.noise))
 
-    def snapshot(self, place: _Place) -> Snapshot:
+    def snapshot_at(self, place: _Place) -> Snapshot:
         run = self.run
         on_l4 = isinstance(run.stages[place.stage], L4Loss)
         self.diverged |= ~torch.isfinite(_length(place.state)).cpu().numpy()
         broken = torch.as_tensor(self.diverged, device=self.device)[:, None, None]
-        stand_in = State(self.truth.regressors, self.truth.gates)  # measured where diverged, then struck out
+        stand_in = State(self.truth.regressors, self.truth.gates)  # measured where diverged, then set to NaN
         rows, gates = (torch.where(broken, true, part) for true, part in zip(stand_in, place.state, strict=True))
         regressors = losses.regressors_from(rows) if on_l4 else rows
         gating = measures.gating_fit(gates, regressors, self.truth)
@@ -172,23 +164,14 @@ class _Descents:
             "gates": gates,
             "stage": np.full(run.trials, float(place.stage)),
         }
-        arrays = {name: _array(value) for name, value in values.items()}
-        for value in arrays.values():
-            value[self.diverged] = np.nan
-        return Snapshot(
-            step=place.step,
-            values=arrays,
-            measures=MEASURES,
-            steps=self.steps.copy(),
-            finished=self.diverged | place.ended,
-            diverged=self.diverged.copy(),
-            coords={"expert": np.arange(1, run.task.experts + 1), "input": np.arange(1, run.task.dimension + 1)},
-            origin=origin_of(run, self.device, paper="gated2019, section 3"),
-        )
+        self.record({name: _array(value) for name, value in values.items()})
+        self.step, self.finished = place.step, self.diverged | place.ended
+        coords = {"expert": np.arange(1, run.task.experts + 1), "input": np.arange(1, run.task.dimension + 1)}
+        return self.snapshot(origin_of(run, self.device, paper="gated2019, section 3"), coords)
 
 
 def _blind(model: Descent) -> bool:
-    """Whether a descent sees no samples."""
+    """Whether a descent uses no samples."""
     return isinstance(model, L4Loss) and model.population
 
 
@@ -197,16 +180,16 @@ def _of_rows(state: State, value: Tensor, slope: Tensor) -> Loss:
 
 
 def _length(state: State) -> Tensor:
-    """(T,) the length of all numbers together."""
+    """(T,) the norm of all parameters together."""
     return (state.regressors.square().sum((1, 2)) + state.gates.square().sum((1, 2))).sqrt()
 
 
 def _array(value: Tensor | np.ndarray) -> np.ndarray:
-    return np.array(value.cpu().numpy() if isinstance(value, Tensor) else value, dtype=float)
+    return value.cpu().numpy() if isinstance(value, Tensor) else value
 
 
 def moved(model: Descent, state: State, loss: Loss, slope: Tensor, step: int) -> State:
-    """One step: rate * gradient, the gradient shortened to `clip`; L_log's gates go back into their ball.
+    """Takes one step: rate * gradient, the gradient clipped to `clip`; L_log's gates are projected onto their ball.
 
     Args:
       slope: (T,) the gradient's length.
@@ -223,22 +206,22 @@ def moved(model: Descent, state: State, loss: Loss, slope: Tensor, step: int) ->
 def sample_batches(
     run: LossRun, purpose: str, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """x and y of one batch after another, without end.
+    """Yields x and y of one batch after another, without end.
 
-    Fresh batches are cut from draws of a fixed size, so that neither the number of trials nor of steps matters. A
-    fixed set is gone through in an order of its own in each epoch; a last part smaller than a batch waits for another.
+    Fresh batches are parts of blocks of a fixed size, so that they depend neither on the number of trials nor of steps.
+    A fixed set is shuffled in each epoch; a last part smaller than a batch is left out.
     """
     size, trials = run.batch, run.trial_numbers
 
-    def drawn(count: int, split: str) -> Samples:
+    def sampled(count: int, split: str) -> Samples:
         return run.task.sample(count, trials=trials, seed=run.seed, split=split, device=device, dtype=dtype)
 
     if run.samples is None:
         at_once = max(1, _NUMBERS // (size * run.task.dimension))
         for block in range(2**62):
-            samples = drawn(at_once * size, f"{purpose}/block {block}")
+            samples = sampled(at_once * size, f"{purpose}/block {block}")
             yield from zip(samples.x.split(size, 1), samples.y.split(size, 1), strict=True)
-    samples, count = drawn(run.samples or size, "train"), run.samples or size
+    samples, count = sampled(run.samples or size, "train"), run.samples or size
     if size == count:
         while True:
             yield samples.x, samples.y
