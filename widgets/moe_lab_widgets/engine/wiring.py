@@ -41,7 +41,7 @@ class Wiring:
     most_records: ClassVar[int] = 600
     """Most records kept; a longer run is thinned evenly."""
     budget: ClassVar[float] = 20.0
-    """Seconds that a headless run may take before it is cut short."""
+    """Seconds that a headless run may take before it is cut short; MOE_LAB_BUDGET gives every Lab more."""
 
     def __init__(self, *, playing: bool = True, projector: bool = False, **values: Any) -> None:
         self.scale = 1.5 if projector else 1.0
@@ -65,7 +65,7 @@ class Wiring:
         self._runner = Runner(
             self,
             threaded=not inside,
-            budget=self.budget if self.headless else 2.0,
+            budget=max(self.budget, float(os.environ.get("MOE_LAB_BUDGET", "0"))) if self.headless else 2.0,
             raises=self.headless,
             frames=self.frames,
             most_records=self.most_records,
