@@ -51,7 +51,7 @@ def notebook_page(notebook: NotebookNode, name: str, title: str) -> NotebookNode
 
 
 def links(name: str) -> str:
-    """Where a notebook comes alive, as links without pictures."""
+    """Links to where a notebook can be run, without pictures."""
     colab, binder = (badge.rsplit("(", 1)[1].rstrip(")") for badge in badges(repository(), name).splitlines())
     return f"To move the sliders, open this notebook [in Colab]({colab}), [on Binder]({binder}), or with `moe-lab lab`."
 
@@ -59,8 +59,8 @@ def links(name: str) -> str:
 def glossary_page() -> str:
     """The glossary as a page: a row for each meaning of a symbol."""
     shown = glossary.table().reset_index()
-    said = "The papers use one letter for several things; each meaning has its row. What has no values is measured."
-    return f"{WIDE}\n# Symbols\n\n{said}\n\n{table(list(shown.columns), shown.to_numpy().tolist())}\n"
+    opening = "The papers use one letter for several things; each meaning has its row. What has no values is measured."
+    return f"{WIDE}\n# Symbols\n\n{opening}\n\n{table(list(shown.columns), shown.to_numpy().tolist())}\n"
 
 
 def lay_out(root: Path, folder: Path, results: Path | None) -> None:
@@ -103,7 +103,7 @@ def build(root: Path, out: Path, results: Path | None = None) -> None:
         command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", "-b", "html"]
         command += ["-c", str(root / "docs"), "-d", str(Path(folder) / "doctrees"), str(pages), str(built)]
         if subprocess.run(command, cwd=root).returncode:
-            raise RuntimeError("Sphinx could not build the site; it says why above")
+            raise RuntimeError("Sphinx could not build the site; see its messages above")
         shutil.rmtree(out, ignore_errors=True)
         shutil.move(built, out)
 

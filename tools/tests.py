@@ -1,4 +1,4 @@
-"""`python -m tools.tests [pytest options]`: runs all tests as two pytests at once, which two cores do in half the time.
+"""`python -m tools.tests [pytest options]`: runs all tests as two pytests at once, which takes two cores half the time.
 
 The first runs notebooks and browsers, and mostly waits for them; the second runs everything else. The output of the
 first is shown as it comes, that of the second when it has ended.
