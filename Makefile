@@ -1,6 +1,6 @@
 # make lab      opens the course in JupyterLab            make test       everything that CI runs
 # make check    style and types                           make bench      speed, into benchmarks/results.json
-# make notebooks  runs every notebook and stores its last picture
+# make notebooks  runs every notebook and stores its outputs
 # make badges REPO=owner/name  sets the repository's name in every badge, link and notebook set-up cell
 # make site [RESULTS=results.json]  the course as pages in site/, with what `moe-lab reproduce` measured
 # Each target makes its own environment (.venv) first; a second call goes straight on.

@@ -1,4 +1,4 @@
-"""RouterAlignmentLab in a real JupyterLab and Chromium: how fast a slider answers, and what drawing costs."""
+"""RouterAlignmentLab in a real JupyterLab and Chromium: the delay of a slider, and the cost of drawing."""
 
 from __future__ import annotations
 

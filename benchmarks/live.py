@@ -1,4 +1,4 @@
-"""What a student waits for: one live training, and the import."""
+"""The waiting time of a student: one live training, and the import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How everything here is measured: CPU time of one thread, rivals in turns, medians."""
+"""Measures CPU time of one thread, with alternating rivals and medians."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ class Result:
         return self.value >= self.target if self.best == "at least" else self.value <= self.target
 
     def record(self, command: str) -> dict[str, Any]:
-        """What results.json keeps."""
+        """The entry of results.json."""
         plain = asdict(self)
         name = plain.pop("name")
         return {**plain, "holds": self.holds, "command": f"{command}  # {name}"}
 
 
 def one_thread() -> None:
-    """Everything on one thread, so that CPU time is the work done."""
+    """Sets torch to one thread, so that CPU time measures the work."""
     torch.set_num_threads(1)
 
 
 def in_turns(rivals: dict[str, Callable[[], Any]], *, calls: int, rounds: int) -> dict[str, list[float]]:
-    """CPU seconds a call of each rival, round by round; the rivals take turns, so that noise meets all alike.
+    """Returns CPU seconds per call of each rival and round; the rivals alternate, so that noise affects all alike.
 
     Args:
       rivals: what to call, by name.
       calls: calls of one rival in a round.
-      rounds: how often all take their turn; one more goes before, and is not counted.
+      rounds: how often all take their turn, after one more that is not counted.
     """
     seconds: dict[str, list[float]] = {name: [] for name in rivals}
     for turn in range(rounds + 1):
@@ -71,12 +71,12 @@ def in_turns(rivals: dict[str, Callable[[], Any]], *, calls: int, rounds: int) -
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> float:
-    """The median of the ratios round by round: both of a round met the same machine."""
+    """The median of the ratios by round, because both calls of a round meet the same load."""
     return statistics.median(a / b for a, b in zip(above, below, strict=True))
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
+    """The machine on which the figures were measured."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),

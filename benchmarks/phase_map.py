@@ -1,4 +1,4 @@
-"""Figure 5's map on 8x8 digits: l = 1 ... 8, ten N, 20 trials, 1600 trainings, against one autograd loop a training."""
+"""Figure 5's map on 8x8 digits: l = 1 ... 8, ten N, 20 trials, 1600 trainings, against an autograd loop for each."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from moe_lab.patch_routing import DigitTask, SeparateMoE
 from moe_lab.patch_routing.phase import KEPT, SAMPLES, phase_map_stream
 
 TRIALS, SEED = 20, 0
-SHARE = 80  # plain trainings: one of each cell, its trial drawn at random
+SHARE = 80  # plain trainings: one for each grid point, its trial chosen at random
 
 
 def run() -> list[Result]:
-    """Between two batches of the map the plain loop takes its turn, so that both meet the same machine."""
+    """Alternates batches of the map and the plain loop, so that both meet the same load."""
     task = DigitTask()
     cells = [(kept, count, trial) for (kept, count), trial in zip(_cells(), _trials(), strict=True)]
     peak = _peak()
@@ -39,7 +39,7 @@ def run() -> list[Result]:
         begin = time.process_time()
     peak = max(peak, _peak())
     trainings = len(KEPT) * len(SAMPLES) * TRIALS
-    for kept, count, trial in cells:  # those that found no turn
+    for kept, count, trial in cells:  # those not run in between
         begin = time.process_time()
         model = SeparateMoE(patches_per_expert=kept)
         accuracy.append(((kept, count, trial), train_separate(task, model, samples=count, trial=trial, seed=SEED)))
@@ -56,13 +56,13 @@ def run() -> list[Result]:
             "times",
             4.0,
             "at least",
-            note=f"plain loop measured on {len(accuracy)} of the trainings, one of each cell",
+            note=f"plain loop measured on {len(accuracy)} of the trainings, one for each grid point",
         ),
     ]
 
 
 def _cells() -> list[tuple[int, int]]:
-    """All cells in a random order, so that the plain loop's turns are spread evenly."""
+    """All grid points in random order, so that the plain loop's runs are spread evenly."""
     cells = [(kept, count) for kept in KEPT for count in SAMPLES]
     return [cells[place] for place in np.random.default_rng(0).permutation(len(cells))]
 

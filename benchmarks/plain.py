@@ -1,4 +1,4 @@
-"""The obvious way: autograd on gathered patches, one training after another. What the engine is compared with."""
+"""The baseline of the engine: autograd on gathered patches, one training after another."""
 
 from __future__ import annotations
 

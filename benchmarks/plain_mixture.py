@@ -1,4 +1,4 @@
-"""The obvious ways to recover a linear mixture: one trial after another. What the engine is compared with."""
+"""The baselines of the engine for recovering a linear mixture: one trial after another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The obvious ways to take a step of chen2022's mixture: autograd, one trial. What the engine is compared with."""
+"""The baselines of the engine for a step of chen2022's mixture: autograd, one trial."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Outputs = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def dispatched(patches: Tensor, filters: Tensor, chosen: Tensor) -> Tensor:
-    """f_m*(x), (N,): each cubic expert takes the samples that are its own, found by a mask."""
+    """f_m*(x), (N,): each cubic expert takes the samples routed to it, found by a mask."""
     outputs = patches.new_zeros(len(patches))
     for m, expert in enumerate(filters):
         mine = chosen == m
@@ -37,7 +37,7 @@ def dispatched(patches: Tensor, filters: Tensor, chosen: Tensor) -> Tensor:
 
 
 def everywhere(patches: Tensor, filters: Tensor, chosen: Tensor) -> Tensor:
-    """f_m*(x), (N,): every cubic expert answers every sample, and one answer is picked."""
+    """f_m*(x), (N,): every cubic expert is evaluated on every sample, and one output is picked."""
     every = (torch.einsum("npd,mjd->nmjp", patches, filters) ** 3).sum((2, 3))
     return every.gather(1, chosen[:, None])[:, 0]
 

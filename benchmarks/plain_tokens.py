@@ -1,4 +1,4 @@
-"""The obvious ways to take a step of pruning2024's layer: tokens that are vectors, autograd, one trial."""
+"""The baselines of the engine for a step of pruning2024's layer: tokens as vectors, autograd, one trial."""
 
 from __future__ import annotations
 

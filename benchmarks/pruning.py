@@ -44,7 +44,7 @@ def run() -> list[Result]:
 
 
 def steps(name: str, run: Run, gathered: plain.Outputs, everywhere: plain.Outputs) -> Iterator[Result]:
-    """CPU milliseconds of a step a trial: the engine's trials in groups, as in a run, and autograd on one trial.
+    """CPU milliseconds of a step per trial: the engine's trials in groups, as in a run, and autograd on one trial.
 
     Samples are drawn beforehand: their numbers for the engine, which counts them, and their vectors for autograd, which
     is kind to it. `drawn` is the engine's step with all that it takes.
@@ -128,7 +128,7 @@ class Dense:
 
 
 def live() -> Iterator[Result]:
-    """What the Lab does where nothing has been moved: train, fine-tune after pruning, and evaluate when rho moves."""
+    """Measures the Lab's default run: train, fine-tune after pruning, and evaluate when rho moves."""
     shown = lab.run_of({**{knob.name: knob.default for knob in lab.KNOBS}, "seed": SEED})
     shown = shown.replace(record_every=lab.record_every(shown))
     held: list[FineTuned] = []
@@ -147,7 +147,7 @@ def live() -> Iterator[Result]:
 
 
 def evaluations(one: FineTuned) -> Iterator[Result]:
-    """What a move of rho costs, and what the first one after a training costs."""
+    """Measures a move of rho, and the first one after a training."""
     reached = float(one.accuracies(["router-norm-change"], (0.3, 0.5, 0.9)).min())
     assert reached >= 0.99, f"trials reach {reached:.3f} only"
     shares = iter(np.linspace(0.05, 0.95, 10_000))  # another rho at every call

@@ -86,7 +86,7 @@ def joint(rounds: int = 5) -> list[Result]:
 
 
 def end(of: Run, samples: Samples) -> State:
-    """What the engine ends with."""
+    """The engine's final parameters."""
     *_, (_, _, state) = states(of, samples, watch=False)
     return state
 

@@ -1,4 +1,4 @@
-"""How Sphinx makes the course's site. `python -m tools.site` lays out the pages and calls it."""
+"""The settings of Sphinx for the course's site. `python -m tools.site` lays out the pages and calls it."""
 
 import sys
 from pathlib import Path

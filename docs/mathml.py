@@ -1,4 +1,4 @@
-"""Formulas as MathML, written when the site is built: browsers show them without a script."""
+"""Converts formulas to MathML when the site is built, so that browsers show them without a script."""
 
 import html
 import re
@@ -14,11 +14,11 @@ def mathml(latex: str, display: str) -> str:
     """A formula as a `math` element, which also keeps its LaTeX.
 
     Args:
-      latex: what stands between dollar signs.
+      latex: the text between dollar signs.
       display: "block" or "inline".
 
     Raises:
-      ValueError: it holds a command that the converter does not know.
+      ValueError: it has a command that the converter does not know.
     """
     plain = re.sub(r"\\mathrm\{(.+?)\}", r"\\text{\1}", latex).replace(r"\arg", r"\text{arg}\,").replace(r"\!", "")
     made = convert(_TAG.sub("", plain), display=display)

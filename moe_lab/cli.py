@@ -1,6 +1,6 @@
 """The command line: moe-lab lab · demo · reproduce · doctor.
 
-Whatever goes wrong is said in one sentence on stderr. Exit code 1: it could not be done; 2: it was asked wrongly.
+Every error is one sentence on stderr. Exit code 1: the command could not be carried out; 2: wrong usage.
 """
 
 from __future__ import annotations
@@ -79,41 +79,39 @@ def reproduce(
         list[str] | None, typer.Argument(help="Claims by id or its beginning, such as pmoe2023; all if not given.")
     ] = None,
     budget: Annotated[
-        str, typer.Option(help="quick: minutes; full: the papers' own sizes and trials where they can be had.")
+        str, typer.Option(help="quick: minutes; full: the papers' own sizes and trials where feasible.")
     ] = "quick",
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    jobs: Annotated[int | None, typer.Option(help="Processes; one a core if not given.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes; one per core if not given.")] = None,
     out: Annotated[
-        Path, typer.Option(help="Where to write report.html and results.json; a stopped run goes on there.")
+        Path, typer.Option(help="Where to write report.html and results.json; a stopped run resumes there.")
     ] = Path("moe_lab_report"),
     data: Annotated[Path | None, typer.Option(help="A folder of data files that some claims need.")] = None,
     cluster: Annotated[str, typer.Option(help="The address of a Dask scheduler that does the work.")] = "",
     listed: Annotated[bool, typer.Option("--list", help="List the claims, and measure nothing.")] = False,
 ) -> None:
-    """Measure what the papers publish, and lay published and measured side by side."""
+    """Measure what the papers publish, and compare published with measured values."""
     from moe_lab.reproduce import command
 
     if listed:
         command.show(names or [])
         return
-    command.run(
-        names or [], budget=budget, seed=seed, device=device, jobs=jobs, out=out, data=data, cluster=cluster
-    )  # fmt: skip
+    command.run(names or [], budget=budget, seed=seed, device=device, jobs=jobs, out=out, data=data, cluster=cluster)
 
 
 @app.command()
 def doctor(
-    data: Annotated[Path | None, typer.Option(help="A folder of MNIST files to look into.")] = None,
+    data: Annotated[Path | None, typer.Option(help="A folder of MNIST files to check.")] = None,
 ) -> None:
-    """Say what is installed, which device will be used, whether widgets can show and which data sets are present."""
+    """Report what is installed, which device is used, whether widgets can show and which data sets are present."""
     from moe_lab import doctor as the_doctor
 
     the_doctor.report(data)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs a command and exits: 0 when done, 1 when it could not be done, 2 when it was asked wrongly."""
+    """Runs a command and exits: 0 when done, 1 when it could not be carried out, 2 for wrong usage."""
     try:
         code = app(list(arguments) if arguments is not None else None, standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
@@ -121,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (ValueError, RuntimeError, OSError) as error:
         _leave(_sentence(error), 1)
     except Exception as error:
-        # Typer's usage errors: their class has had several homes, their method only one name. The rest are bugs.
+        # Typer's usage errors: their class has moved between modules, their method has one name. The rest are bugs.
         if not hasattr(error, "format_message"):
             raise
         _leave(error.format_message(), 2)
@@ -129,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """What went wrong, on one line."""
+    """The error on one line."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     return " ".join(str(error).split())

@@ -14,7 +14,7 @@ from pathlib import Path
 import moe_lab
 from moe_lab.files import write_whole
 
-# What each file was when it was copied, to tell an edited file from one that is only old.
+# Hashes of the files as copied, to distinguish an edited file from one that is only old.
 RECORD = ".moe_lab_course.json"
 
 
@@ -35,16 +35,16 @@ class Copied:
     beside: dict[str, str] = field(default_factory=dict)
 
     def sentences(self) -> list[str]:
-        """What there is to say about it, a sentence each."""
-        said = []
+        """Describes what was done, one sentence for each kind."""
+        sentences = []
         if self.new:
-            said.append(f"Copied {len(self.new)} new file{'s' if len(self.new) > 1 else ''}.")
+            sentences.append(f"Copied {len(self.new)} new file{'s' if len(self.new) > 1 else ''}.")
         if self.updated:
-            said.append(f"Brought up to date: {', '.join(self.updated)}.")
+            sentences.append(f"Brought up to date: {', '.join(self.updated)}.")
         if self.kept:
-            said.append(f"Kept your version of {', '.join(self.kept)}.")
-        said += [f"The newer version of {mine} is beside it, in {newer}." for mine, newer in self.beside.items()]
-        return said
+            sentences.append(f"Kept your version of {', '.join(self.kept)}.")
+        sentences += [f"The newer version of {mine} is beside it, in {newer}." for mine, newer in self.beside.items()]
+        return sentences
 
 
 def notebooks_folder() -> Path:
@@ -61,10 +61,10 @@ def notebooks_folder() -> Path:
 
 
 def copy_course(folder: Path, source: Path | None = None) -> Copied:
-    """Copies the course to a folder, and never over an edit.
+    """Copies the course to a folder, and never overwrites an edit.
 
     Args:
-      folder: where to; made when absent.
+      folder: made if absent.
       source: the notebooks to copy; the package's own when None.
 
     Raises:
@@ -92,7 +92,7 @@ def _files(source: Path) -> list[Path]:
 
 
 def _copy_one(path: Path, folder: Path, name: str, record: dict[str, str], copied: Copied) -> None:
-    """Copies one file, unless the reader has changed theirs, and notes what was done."""
+    """Copies one file, unless the reader has changed it, and records what was done."""
     content, target = path.read_bytes(), folder / name
     ours, theirs = _hash(content), _hash(target.read_bytes()) if target.exists() else None
     if theirs is None:
@@ -111,7 +111,7 @@ def _copy_one(path: Path, folder: Path, name: str, record: dict[str, str], copie
 
 
 def _name_beside(folder: Path, name: str, ours: str) -> str:
-    """A name for the newer version that no other file has, as "02_router_alignment.new-0.2.0.ipynb"."""
+    """A free name for the newer version, such as "02_router_alignment.new-0.2.0.ipynb"."""
     stem, suffix = os.path.splitext(name)
     label, count = f"new-{moe_lab.__version__}", 1
     while (place := folder / f"{stem}.{label}{suffix}").exists() and _hash(place.read_bytes()) != ours:
@@ -126,11 +126,11 @@ def _read_record(path: Path) -> dict[str, str]:
         found = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):
         return {}
-    return {name: told for name, told in found.items() if isinstance(told, str)} if isinstance(found, dict) else {}
+    return {name: known for name, known in found.items() if isinstance(known, str)} if isinstance(found, dict) else {}
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Writes a whole file or none: a kill in the middle leaves the old one."""
+    """Writes a file whole or not at all: a kill in between leaves the old one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, content)
 

@@ -1,4 +1,4 @@
-"""The main job without a browser: train joint, separate and CNN on patterns and on digits, and keep what came out."""
+"""Trains joint, separate and CNN on patterns and on digits without a browser, and writes the results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import xarray as xr
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from moe_lab import __version__
@@ -24,17 +24,17 @@ from moe_lab.demo_picture import draw
 from moe_lab.files import writable_folder, write_whole
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, SeparateMoE, train_batch
 from moe_lab.patch_routing.figures import RECIPES
+from moe_lab.patch_routing.plots import MODEL_NAMES
 from moe_lab.training import Snapshot, collect
 from moe_lab.trials import DeviceName, choose_device, device_label
 
 SAMPLES = {"patterns": 200, "digits": 100}
-_RECORD_EVERY = {"patterns": 5, "digits": 10}  # steps; a digits step sees a tenth of the samples
-_NAMES = {"joint": "joint pMoE", "separate": "separate pMoE", "cnn": "CNN"}
+_RECORD_EVERY = {"patterns": 5, "digits": 10}  # steps; a step on digits takes a tenth of the samples
 
 
 @dataclass(frozen=True)
 class Result:
-    """One model trained on one task: everything recorded, and the seconds that it took."""
+    """One model trained on one task: its records, and the seconds that it took."""
 
     run: Run
     data: xr.Dataset
@@ -42,7 +42,7 @@ class Result:
 
 
 def plan(seed: int, trials: int, device: DeviceName) -> dict[tuple[str, str], Run]:
-    """The runs of the demo by (task, model): the live default and the embedded digits.
+    """Returns the runs of the demo by (task, model): the live default and the embedded digits.
 
     Raises:
       ConfigError: a wrong seed or number of trials.
@@ -104,32 +104,32 @@ def run(out: Path, seed: int = 0, trials: int = 5, device: DeviceName = "auto") 
 
 
 def _train(runs: Mapping[tuple[str, str], Run], console: Console) -> dict[tuple[str, str], Result]:
-    """Runs everything, with a bar that counts finished trials."""
+    """Trains everything, with a bar that counts finished trials."""
     results = {}
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        total = sum(run.trials for run in runs.values())
-        bar = progress.add_task("", total=total)
-        done = 0
+        bar = progress.add_task("", total=sum(run.trials for run in runs.values()))
         for (task, model), run in runs.items():
             started = time.perf_counter()
-
-            def watched(snapshots: Iterator[Snapshot], name: str, done: int) -> Iterator[Snapshot]:
-                for snapshot in snapshots:
-                    words = f"{name}: step {snapshot.step}"
-                    progress.update(bar, description=words, completed=done + int(snapshot.finished.sum()))
-                    yield snapshot
-
-            data = collect(watched(train_batch([run]), f"{task}, {_NAMES[model]}", done))
+            snapshots = _reported(train_batch([run]), progress, bar, f"{task}, {MODEL_NAMES[model]}")
+            data = collect(snapshots)
             if model == "joint":
                 data.attrs["class_overlap"] = _class_overlap(run)
             results[task, model] = Result(run, data, time.perf_counter() - started)
-            done += run.trials
     return results
 
 
+def _reported(snapshots: Iterator[Snapshot], progress: Progress, bar: TaskID, name: str) -> Iterator[Snapshot]:
+    """Passes Snapshots on and moves the bar: their finished trials come on top of those of earlier runs."""
+    earlier = progress.tasks[bar].completed
+    for snapshot in snapshots:
+        completed = earlier + int(snapshot.finished.sum())
+        progress.update(bar, description=f"{name}: step {snapshot.step}", completed=completed)
+        yield snapshot
+
+
 def _class_overlap(run: Run) -> float:
-    """<o_1, o_2>, the mean over the trials."""
+    """Computes <o_1, o_2>, the mean over the trials."""
     signals = run.task.signals(range(run.trials), run.seed)
     return float((signals[:, 0] * signals[:, 1]).sum(-1).mean())
 
@@ -150,7 +150,7 @@ def _row(task: str, model: str, result: Result) -> dict[str, Any]:
 
 
 def _finite(statistic: Any, values: np.ndarray) -> float | None:
-    """A statistic of the trainings that did not diverge; None if all did."""
+    """A statistic over the trials that did not diverge; None if all did."""
     return float(statistic(values)) if np.isfinite(values).any() else None
 
 
@@ -164,7 +164,7 @@ def _table(rows: list[dict[str, Any]], trials: int) -> Table:
         mean, deviation, coverage = row["test_accuracy_mean"], row["test_accuracy_std"], row["coverage_mean"]
         table.add_row(
             row["task"],
-            _NAMES[row["model"]],
+            MODEL_NAMES[row["model"]],
             "diverged" if mean is None else f"{100 * mean:.1f} ± {100 * deviation:.1f} %",
             "" if coverage is None else f"{100 * coverage:.1f} %",
             f"{row['seconds']:.2f}",
@@ -180,7 +180,7 @@ def _png(data: Mapping[tuple[str, str], xr.Dataset]) -> bytes:
 
 
 def _netcdf(results: Mapping[tuple[str, str], Result], seed: int) -> bytes:
-    """One file: a summary at its root, and a group a run."""
+    """The content of one file: a summary at its root, and a group for each run."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "demo.nc"
         summary(results, seed).to_netcdf(path, engine="h5netcdf")

@@ -1,4 +1,4 @@
-"""The demo's picture: for each task where the routers point, what reaches the experts, and what comes out."""
+"""Draws the demo: for each task the routers' directions, the experts' coverage and the models' accuracy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MultipleLocator
+from matplotlib.ticker import MultipleLocator, PercentFormatter
 
 from moe_lab import theme
 from moe_lab.patch_routing.plots import MODELS
@@ -18,6 +18,7 @@ Results = Mapping[tuple[str, str], xr.Dataset]
 
 _ROWS = {"patterns": "synthetic patterns", "digits": "handwritten digits, 6 or 7"}
 _NAMES = {"joint": "joint", "separate": "separate", "cnn": "CNN"}
+_MARKERS = ("o", "s")  # of the classes
 _TOPS, _HIGH = (124, 400), 200
 
 
@@ -81,19 +82,19 @@ def _routers(axes: Axes, data: xr.Dataset) -> None:
     alignment = data["alignment"].transpose("step", "trial", "expert", "class")
     start, end = (alignment.isel(step=step).values.reshape(-1, 2) for step in (0, -1))
     axes.plot(*start.T, ".", color=theme.REFERENCE, markersize=4, alpha=0.6)
-    nearer = end[:, 1] > end[:, 0]
-    for number, marker in ((0, "o"), (1, "s")):
-        style: dict[str, Any] = {"marker": marker, "markersize": 6, "linestyle": "none", "alpha": 0.75}
-        style |= {"color": theme.CLASSES[number], "markeredgecolor": theme.PAPER, "markeredgewidth": 0.6}
-        axes.plot(*end[nearer == bool(number)].T, **style)
-        place = (1.0, overlap) if number == 0 else (overlap, 1.0)
-        axes.plot(*place, marker="*", markersize=15, color=theme.CLASSES[number], markeredgecolor="white", zorder=5)
-        offset = (9, 0) if number == 0 else (0, 8)
-        where: dict[str, Any] = {"xytext": offset, "textcoords": "offset points", "weight": "bold"}
-        aside: dict[str, Any] = {"ha": "left", "va": "center"} if number == 0 else {"ha": "center", "va": "bottom"}
-        axes.annotate(
-            theme.CLASS_NAMES[number], place, color=theme.CLASSES[number], size=theme.TEXT_SIZE, **where, **aside
+    nearer = (end[:, 1] > end[:, 0]).astype(int)
+    for number, star in enumerate([(1.0, overlap), (overlap, 1.0)]):
+        colour, marker = theme.CLASSES[number], _MARKERS[number]
+        edge: dict[str, Any] = {"markeredgecolor": theme.PAPER, "markeredgewidth": 0.6}
+        axes.plot(*end[nearer == number].T, marker, color=colour, markersize=6, alpha=0.75, **edge)
+        axes.plot(*star, marker="*", markersize=15, color=colour, markeredgecolor="white", zorder=5)
+        aside: dict[str, Any] = (
+            {"xytext": (0, 8), "ha": "center", "va": "bottom"}
+            if number
+            else {"xytext": (9, 0), "ha": "left", "va": "center"}
         )
+        text: dict[str, Any] = {"textcoords": "offset points", "weight": "bold", "size": theme.TEXT_SIZE}
+        axes.annotate(theme.CLASS_NAMES[number], star, color=colour, **text, **aside)
     axes.set(xlim=(-1.12, 1.12), ylim=(-1.12, 1.12), ylabel="cos(w, o₂)")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MultipleLocator(1))
@@ -109,20 +110,18 @@ def _coverage(axes: Axes, results: Results, task: str) -> None:
             y = 2.5 * row + number
             places.append(y)
             names.append(f"{_NAMES[model]}, {theme.CLASS_NAMES[number]}")
-            seen = final[np.isfinite(final[:, number]), number]
-            if not len(seen):
+            shares = final[np.isfinite(final[:, number]), number]
+            if not len(shares):
                 axes.text(0.03, y, "diverged", color=theme.FAILURE, va="center", size=theme.SMALL_SIZE)
                 continue
-            axes.barh(y, seen.mean(), height=0.8, color=theme.CLASSES_PALE[number], zorder=2)
-            marker = ("o", "s")[number]
+            axes.barh(y, shares.mean(), height=0.8, color=theme.CLASSES_PALE[number], zorder=2)
             style: dict[str, Any] = {"color": theme.CLASSES[number], "linestyle": "none", "markersize": 4.5}
-            aside = np.linspace(-0.22, 0.22, len(seen)) if len(seen) > 1 else np.zeros(1)
-            axes.plot(seen, y + aside, marker=marker, zorder=3, clip_on=False, **style)
-            axes.text(0.03, y, f"{100 * seen.mean():.0f} %", va="center", size=theme.SMALL_SIZE, zorder=4)
+            axes.plot(shares, y + _spread(len(shares), 0.22), marker=_MARKERS[number], zorder=3, clip_on=False, **style)
+            axes.text(0.03, y, f"{100 * shares.mean():.0f} %", va="center", size=theme.SMALL_SIZE, zorder=4)
     axes.set_yticks(places, names)
     axes.tick_params(axis="y", length=0)
     axes.set_xlim(0, 1)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+    axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
     axes.xaxis.set_major_locator(MultipleLocator(0.5))
     axes.invert_yaxis()
 
@@ -133,14 +132,13 @@ def _accuracy(axes: Axes, results: Results, task: str) -> None:
     low = np.floor(20 * min(float(np.nanmin(values, initial=1.0)) for values in finals.values()) - 0.2) / 20
     for column, (model, values) in enumerate(finals.items()):
         style = MODELS[model]
-        seen = values[np.isfinite(values)]
-        if not len(seen):
+        known = values[np.isfinite(values)]
+        if not len(known):
             axes.text(column, low, "diverged", color=theme.FAILURE, ha="center", va="bottom")
             continue
-        mean, deviation = seen.mean(), seen.std()
-        aside = np.linspace(-0.14, 0.14, len(seen)) if len(seen) > 1 else np.zeros(1)
+        mean, deviation = known.mean(), known.std()
         marks: dict[str, Any] = {"color": style.colour, "marker": style.marker, "alpha": 0.5, "linestyle": "none"}
-        axes.plot(column + aside, seen, markersize=8, markeredgewidth=0, clip_on=False, **marks)
+        axes.plot(column + _spread(len(known), 0.14), known, markersize=8, markeredgewidth=0, clip_on=False, **marks)
         axes.plot([column - 0.3, column + 0.3], [mean, mean], color=style.colour, linewidth=3, zorder=4)
         where: dict[str, Any] = {"ha": "center", "va": "bottom", "transform": axes.get_xaxis_transform()}
         axes.text(column, 0.15, f"{100 * mean:.1f} %", color=style.colour, size=13, weight="bold", **where)
@@ -151,3 +149,8 @@ def _accuracy(axes: Axes, results: Results, task: str) -> None:
     step = 0.05 if low >= 0.75 else 0.1
     ticks = [tick for tick in np.arange(0, 1 + step / 2, step) if tick >= low - 1e-9]
     axes.set_yticks(ticks, [f"{100 * tick:.0f} %" for tick in ticks])
+
+
+def _spread(count: int, width: float) -> np.ndarray:
+    """Places the marks of several trials beside each other: offsets from -width to width; 0 for a single one."""
+    return np.linspace(-width, width, count) if count > 1 else np.zeros(1)

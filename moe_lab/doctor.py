@@ -1,4 +1,4 @@
-"""What is installed here, which device will compute, whether widgets can show, and which data sets are present."""
+"""Reports what is installed, which device will be used, whether widgets can show, and which data sets are present."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def report(data: Path | None = None) -> None:
     """Prints the whole report.
 
     Args:
-      data: a folder of MNIST files to look into; None for the cache of downloads.
+      data: a folder of MNIST files to check; None for the cache of downloads.
 
     Raises:
       FileNotFoundError: there is no such folder.

@@ -1,4 +1,4 @@
-"""Files written whole or not at all: a reader, or a run that goes on after a kill, never sees half a file."""
+"""Writes files whole or not at all: a reader, or a run resumed after a kill, never sees half a file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PART = ".part"
 
 
 def writable_folder(folder: Path | str) -> Path:
-    """Makes a folder if need be and tries to write in it, so that hours of work do not end in an error.
+    """Makes a folder if need be and checks that it can be written to, so that hours of work do not end in an error.
 
     Raises:
       RuntimeError: the folder cannot be made, or nothing can be written in it.
@@ -61,7 +61,7 @@ def write_whole(path: Path | str, content: bytes) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can hold it: infinite and NaN become null, what has no form of its own its words."""
+    """Converts a value for JSON: infinite and NaN become null, values of other types their str."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -97,7 +97,7 @@ def from_netcdf(content: bytes) -> xr.Dataset:
 
 @contextmanager
 def _no_shared_lock() -> Iterator[None]:
-    """Beside a Dask cluster xarray asks the cluster for a lock of each file, which one in memory cannot have."""
+    """With a Dask cluster xarray requests a lock of each file from the cluster, which a file in memory cannot have."""
     dask = sys.modules.get("dask")
     with nullcontext() if dask is None else dask.config.set(scheduler="synchronous"):
         yield

@@ -1,4 +1,4 @@
-"""How a statement of a paper is told once it was looked at: it holds, fails, or does not apply; with the numbers."""
+"""The outcome of checking a statement of a paper: it holds, fails, or does not apply; with the numbers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ State = Literal["holds", "fails", "assumption not met"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What came of looking at one statement.
+    """The outcome of checking one statement.
 
     Attributes:
-      statement: which one, as "theorem 4.1".
-      state: "assumption not met" where the paper promises nothing here, whatever was measured.
+      statement: its name, such as "theorem 4.1".
+      state: "assumption not met" where the paper promises nothing, whatever was measured.
       sentence: what was compared with what.
       numbers: what was measured, by name.
     """

@@ -1,4 +1,4 @@
-"""The symbols of the course, in one table: made from the knobs of every room's Configs, where each is declared once.
+"""The symbols of the course in one table, from the knobs that the rooms' Configs declare.
 
 The papers use one letter for several things: n is patches, tokens or samples. The table has a row for each meaning.
 """
@@ -31,7 +31,7 @@ TERMS = (
     ("gating fit", "moe_lab.recovery.measures:gating_fit"),
     ("E(A, W)", "moe_lab.recovery.measures:parameter_error"),
 )
-"""What is measured rather than set: its symbol, and the function or Measure whose first sentence says what it is."""
+"""Measured quantities: the symbol, and the function or Measure whose first sentence defines it."""
 
 _GREEK = {
     "alpha": "α",
@@ -56,7 +56,7 @@ class Entry:
       meaning: a few words, or a sentence.
       room: the folder of the paper: "patch_routing".
       places: where it is declared: ("JointMoE.experts",); several where Configs share a knob.
-      bounds: the values that it may have, in words and with their unit; "" for what is measured.
+      bounds: the allowed values, in words and with their unit; "" for measured quantities.
     """
 
     symbol: str
@@ -104,7 +104,7 @@ def table() -> pd.DataFrame:
     """The glossary as a table, indexed by symbol; a symbol with two meanings has two rows."""
     import pandas as pd
 
-    rows = [(one.written, one.meaning, one.room, ", ".join(one.places), one.bounds) for one in entries()]
+    rows = [(entry.written, entry.meaning, entry.room, ", ".join(entry.places), entry.bounds) for entry in entries()]
     return pd.DataFrame(rows, columns=["symbol", "meaning", "room", "declared in", "values"]).set_index("symbol")
 
 
@@ -115,20 +115,20 @@ def _modules(room: str) -> Iterator[ModuleType]:
 
 
 def _term(symbol: str, path: str) -> Entry:
-    """A measured quantity; its meaning is the first sentence of what measures it."""
+    """Returns the entry of a measured quantity; its meaning is the first sentence of the docstring."""
     module, name = path.split(":")
     item = re.fullmatch(r"(\w+)\[(\w+)\]", name)
     found: Any = importlib.import_module(module)
     for part in [item[1]] if item else name.split("."):
         found = getattr(found, part)
-    told = found[item[2]].meaning if item else (inspect.getdoc(found) or "").split("\n\n")[0]
-    meaning = " ".join(told.split()).removeprefix(f"{symbol}: ").removesuffix(".")
+    sentence = found[item[2]].meaning if item else (inspect.getdoc(found) or "").split("\n\n")[0]
+    meaning = " ".join(sentence.split()).removeprefix(f"{symbol}: ").removesuffix(".")
     _, room, file = module.split(".")
     return Entry(symbol, meaning, room, (f"{file}.{item[2] if item else name}",), "")
 
 
 def _bounds(config: type[Config], knob: Knob) -> str:
-    """The values that a knob may have: "2 to 1024", "more than 0", "one of digits, mnist", "such as 6, 7"."""
+    """The allowed values of a knob: "2 to 1024", "more than 0", "one of digits, mnist", "such as 6, 7"."""
     if knob.choices:
         return "one of " + ", ".join(str(choice) for choice in knob.choices)
     if isinstance(knob.default, tuple):
@@ -140,11 +140,11 @@ def _bounds(config: type[Config], knob: Knob) -> str:
         if (limit := getattr(constraint, rule, None)) is not None
     }
     if {"ge", "le"} <= set(rules):
-        told = [f"{_number(rules['ge'])} to {_number(rules['le'])}"]
+        limits = [f"{_number(rules['ge'])} to {_number(rules['le'])}"]
     else:
         words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
-        told = [f"{words[rule]} {_number(limit)}" for rule, limit in rules.items()]
-    return " ".join([", ".join(told), knob.unit]).strip()
+        limits = [f"{words[rule]} {_number(limit)}" for rule, limit in rules.items()]
+    return " ".join([", ".join(limits), knob.unit]).strip()
 
 
 def _number(limit: float) -> str:
@@ -152,5 +152,5 @@ def _number(limit: float) -> str:
 
 
 def _order(symbol: str) -> tuple[str, bool, str]:
-    """By letter, small before large, and a letter before the same with an index."""
+    """Sort key: by letter, small before large, and a letter before the same with an index."""
     return re.split(r"[_*]", symbol)[0].lower(), symbol[0].isupper(), symbol

@@ -17,12 +17,12 @@ CONFIG = Path(__file__).resolve().parent / "jupyter_config"
 
 
 def missing() -> list[str]:
-    """The modules that are not installed and that the course needs."""
+    """The modules that the course needs and that are not installed."""
     return [name for name in NEEDED if importlib.util.find_spec(name) is None]
 
 
 def check(ip: str, port: int | None) -> None:
-    """Looks before anything is copied or started.
+    """Checks that the course can be served, before anything is copied or started.
 
     Raises:
       RuntimeError: JupyterLab or the widgets are not installed, or the port is taken.
@@ -44,9 +44,9 @@ def serve(folder: Path, *, browser: bool, port: int | None, ip: str) -> None:
     """Serves a folder with JupyterLab until it is stopped.
 
     Args:
-      folder: what to show.
-      browser: open one; without, the address is printed.
-      port: the port; None for Jupyter's usual one, or the next that is free.
+      folder: the folder to show.
+      browser: whether to open a browser; otherwise the address is printed.
+      port: None for Jupyter's usual one, or the next that is free.
       ip: the address to listen on.
     """
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(
@@ -55,7 +55,7 @@ def serve(folder: Path, *, browser: bool, port: int | None, ip: str) -> None:
     from jupyterlab.labapp import LabApp  # after the line above, which it reads
 
     options = [f"--ServerApp.root_dir={folder.resolve()}", f"--ServerApp.ip={ip}"]
-    # The course needs no network: no question about news, no look for newer versions, no list of extensions to install.
+    # The course needs no network: no question about news, no check for new versions, no list of extensions.
     options += ["--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate", "--LabApp.news_url=None"]
     options += ["--LabApp.extension_manager=readonly"]
     if (folder / FIRST_NOTEBOOK).exists():

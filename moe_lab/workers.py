@@ -1,4 +1,4 @@
-"""Calls of a function on other processes, or on whatever `joblib.parallel_config` names: a Dask or Ray cluster, say."""
+"""Calls a function on other processes, or on what `joblib.parallel_config` names, such as a Dask or Ray cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 def unordered(
     function: Callable[..., Result], calls: Iterable[tuple[Any, ...]], jobs: int | None
 ) -> Generator[Result, None, None]:
-    """The results of function(*call) for each of the calls, in the order in which they are ready.
+    """Yields function(*call) for each of the calls, in the order in which the results are ready.
 
     Args:
       function: at the top of a module, so that other processes can import it.
@@ -21,9 +21,9 @@ def unordered(
       jobs: processes; None leaves it to `joblib.parallel_config`.
 
     Raises:
-      RuntimeError: a worker process ended before its time.
+      RuntimeError: a worker process ended unexpectedly.
     """
-    import joblib  # here, because most work is done in this process
+    import joblib  # here, because most work runs in this process
 
     tasks = (joblib.delayed(function)(*call) for call in calls)
     results = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks)
@@ -36,6 +36,6 @@ def unordered(
             "what was finished before is done"
         ) from error
     finally:
-        with warnings.catch_warnings():  # joblib warns that a consumer stopped early, which is any consumer's right
+        with warnings.catch_warnings():  # joblib warns when a consumer stops early, which is allowed
             warnings.filterwarnings("ignore", message=".*tasks", category=UserWarning)
             results.close()

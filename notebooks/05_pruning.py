@@ -251,7 +251,7 @@ found["test_accuracy"].mean("trial").squeeze().to_pandas()
 #
 # Pruned experts are gone from memory. A larger layer of vectors ($d=256$, $m=1024$), with real products:
 
-# %%
+# %% tags=["varies"]
 plots.picture(figures.efficiency(rho=(0.0, 0.4, 0.8), repeats=3, samples=8, seed=SEED))
 
 # %% [markdown]

@@ -1,4 +1,4 @@
-"""The demo: its numbers, its three files, and that nothing is half written or trained in vain."""
+"""The demo: its numbers, its three files, and what it refuses before it trains or writes anything."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -56,9 +55,8 @@ class TestReport:
                 *("task", "model", "trials", "test_accuracy_mean", "test_accuracy_std"),
                 *("coverage_mean", "seconds", "config"),
             ]
-            assert run["trials"] == 5
-            assert 0 < run["seconds"] < 120
-            assert 0 <= run["test_accuracy_std"] < 0.1
+            assert run["trials"] == 5 and 0 <= run["test_accuracy_std"] < 0.1
+            assert (run["coverage_mean"] is None) if run["model"] == "cnn" else 0.8 < run["coverage_mean"] <= 1
 
     def test_joint_beats_separate_beats_the_cnn(self, done):
         _, report = done
@@ -68,14 +66,6 @@ class TestReport:
         for task in ("patterns", "digits"):
             assert mean[task, "joint"] > mean[task, "separate"] > mean[task, "cnn"] - 0.02
             assert 0.75 < mean[task, "cnn"] < mean[task, "joint"] - 0.05
-
-    def test_only_models_with_routers_have_coverage(self, done):
-        _, report = done
-        for run in report["runs"]:
-            if run["model"] == "cnn":
-                assert run["coverage_mean"] is None
-            else:
-                assert 0.8 < run["coverage_mean"] <= 1
 
     def test_configs_say_what_was_run(self, done):
         _, report = done
@@ -105,12 +95,10 @@ class TestFiles:
             assert data.model.values.tolist() == MODELS
             assert data.attrs["call"] == "moe-lab demo --seed 3 --trials 5"
             for run in report["runs"]:
-                values = data.test_accuracy.sel(task=run["task"], model=run["model"])
-                assert float(values.mean()) == pytest.approx(run["test_accuracy_mean"], abs=1e-12)
-                assert float(values.std()) == pytest.approx(run["test_accuracy_std"], abs=1e-12)
-                coverage = data.coverage.sel(task=run["task"], model=run["model"])
+                last = data.sel(task=run["task"], model=run["model"])
+                assert float(last.test_accuracy.mean()) == pytest.approx(run["test_accuracy_mean"], abs=1e-12)
                 if run["coverage_mean"] is not None:
-                    assert float(coverage.mean()) == pytest.approx(run["coverage_mean"], abs=1e-6)
+                    assert float(last.coverage.mean()) == pytest.approx(run["coverage_mean"], abs=1e-6)
 
     def test_groups_hold_every_snapshot_and_how_to_make_them_again(self, done):
         folder, _ = done
@@ -186,10 +174,8 @@ class TestAskedWrongly:
     )
     def test_says_so_at_once_and_writes_nothing(self, tmp_path, arguments, error, says):
         folder = tmp_path / "out"
-        started = time.process_time()
         with pytest.raises(error, match=says):
             demo.run(folder, **arguments)
-        assert time.process_time() - started < 2
         assert not folder.exists()
 
     def test_a_folder_that_cannot_be_written_to(self, tmp_path, monkeypatch):

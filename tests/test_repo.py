@@ -13,7 +13,8 @@ import jupytext
 import nbformat
 import pytest
 
-from tools import badges, notebooks, tests
+from tools import badges, pairs, tests
+from tools.notebooks import MOST_BYTES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAIRS = sorted((ROOT / "notebooks").glob("*.py"))
@@ -40,8 +41,8 @@ class TestTwoHalves:
         first, second = (set(command) for command in tests.commands(["-q"]))
         folders = {f"tests/{path.name}" for path in (root / "tests").iterdir() if any(path.glob("test_*.py"))}
         apart = {name for name in first if (root / name).is_dir()}
-        assert apart == {"tests/browser", "tests/notebooks", "notebooks"} and apart - {"notebooks"} <= folders
-        assert {name.removeprefix("--ignore=") for name in second if "--ignore" in name} == apart - {"notebooks"}
+        assert apart == {"tests/browser", "tests/notebooks"} <= folders
+        assert {name.removeprefix("--ignore=") for name in second if "--ignore" in name} == apart
         assert "tests" in second and "-q" in first & second
 
     @pytest.mark.parametrize(("first", "second", "failed"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (5, 2, 2)])
@@ -76,7 +77,7 @@ class TestName:
         shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
         badges.rename(tmp_path, "some-one/else.where")
         badges.stamp_notebooks(tmp_path, badges.repository(tmp_path))
-        notebooks.bring_in_step(tmp_path)
+        pairs.bring_in_step(tmp_path)
         assert set.union(*repositories(tmp_path).values()) == {"some-one/else.where"}
         badges.rename(tmp_path, badges.repository(ROOT))
         assert all((tmp_path / name).read_text() == (ROOT / name).read_text() for name in badges.NAMING)
@@ -117,13 +118,6 @@ class TestPairs:
             (cell.cell_type, cell.source) for cell in stored.cells
         ]
 
-    @pytest.mark.parametrize("path", PAIRS, ids=lambda path: path.stem)
-    def test_the_last_picture_is_stored_and_nothing_else(self, path):
-        stored = nbformat.read(path.with_suffix(".ipynb"), as_version=4)
-        outputs = [output for cell in stored.cells for output in cell.get("outputs", [])]
-        assert [sorted(output["data"]) for output in outputs] == [["image/png", "text/plain"]]
-        assert notebooks.last_picture(stored) is not None
-
 
 class TestFiles:
     def test_no_generated_file_is_kept(self):
@@ -132,7 +126,7 @@ class TestFiles:
         assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout == ""
 
     def test_no_file_is_large(self):
-        assert [path.name for path in tracked() if path.stat().st_size > 1_000_000] == []
+        assert [path.name for path in tracked() if path.stat().st_size > MOST_BYTES] == []
 
     def test_no_path_of_one_machine(self):
         places = [rf"(?<![\w.]){re.escape('/' + place + '/')}" for place in ("root", "work", "home", "Users", "opt")]

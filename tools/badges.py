@@ -16,8 +16,8 @@ from nbformat import NotebookNode
 from moe_lab.registry import INDEX, NOTEBOOKS
 from tools.course_map import course_table, map_table, ways_table
 from tools.guide import stamp_guide
+from tools.pairs import FORMAT, ROOT, bring_in_step, sources
 
-ROOT = Path(__file__).resolve().parent.parent
 # Text files that name the repository; the notebooks are stamped cell by cell.
 NAMING = ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CITATION.cff")
 # What comes before the name, in links and in the one place where it is set.
@@ -117,11 +117,11 @@ def _code(text: str, tag: str) -> NotebookNode:
 def stamp_notebooks(root: Path, repo: str) -> list[Path]:
     """Stamps the .py twin of every notebook. Returns those that changed."""
     changed = []
-    for path in sorted((root / "notebooks").glob("*.py")):
+    for path in sources(root):
         before = path.read_text()
-        notebook = jupytext.reads(before, fmt="py:percent")
+        notebook = jupytext.reads(before, fmt=FORMAT)
         stamp(notebook, repo, f"{path.stem}.ipynb")
-        after = jupytext.writes(notebook, fmt="py:percent")
+        after = jupytext.writes(notebook, fmt=FORMAT)
         if after != before:
             path.write_text(after)
             changed.append(path)
@@ -151,8 +151,6 @@ def main(arguments: list[str]) -> None:
     changed = stamp_notebooks(ROOT, repository())
     stamp_readme(ROOT, repository())
     stamp_guide(ROOT)
-    from tools.notebooks import bring_in_step
-
     bring_in_step(ROOT)
     print(f"{repository()}: {len(changed)} notebooks stamped")
 

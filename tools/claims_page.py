@@ -17,13 +17,13 @@ UNMEASURED = "not measured"
 
 
 def claims_page(results: Path | None) -> str:
-    """All claims, paper by paper, and the misprints that were found.
+    """Returns all claims by paper, and the misprints that were found.
 
     Args:
       results: results.json of `moe-lab reproduce`; None for the claims alone.
 
     Raises:
-      ValueError: the file is something else, or speaks of a claim that there is not.
+      ValueError: the file is something else, or has a claim that this version lacks.
     """
     found = None if results is None else records(results)
     parts = [f"{WIDE}\n# Claims\n\n{_opening(found)}"]
@@ -31,11 +31,11 @@ def claims_page(results: Path | None) -> str:
         if not any(claim.paper == key for claim in claims()):
             continue
         parts.append(f"## {paper.citation}\n\n{_claims(key, found)}")
-        misprints = [one for one in errata() if one.paper == key]
+        misprints = [erratum for erratum in errata() if erratum.paper == key]
         if misprints:
-            rows = [(one.where, one.printed, one.instead, one.evidence) for one in misprints]
+            rows = [(each.where, each.printed, each.instead, each.evidence) for each in misprints]
             parts.append(
-                "### Misprints, and steps untold\n\n" + table(("where", "printed", "instead", "evidence"), rows)
+                "### Misprints and omitted steps\n\n" + table(("where", "printed", "instead", "evidence"), rows)
             )
     return "\n\n".join(parts) + "\n"
 
@@ -44,7 +44,7 @@ def records(path: Path) -> dict[str, Mapping[str, Any]]:
     """The measured claims of a results.json by their id.
 
     Raises:
-      ValueError: the file is something else, or speaks of a claim that there is not.
+      ValueError: the file is something else, or has a claim that this version lacks.
     """
     rule = "results must be the results.json that `moe-lab reproduce` writes"
     try:
@@ -52,23 +52,25 @@ def records(path: Path) -> dict[str, Mapping[str, Any]]:
         found = {row["id"]: row for row in rows if row["verdict"]}
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{rule}: got {path} ({type(error).__name__}: {error})") from error
-    strangers = sorted(set(found) - {claim.id for claim in claims()})
-    require(not strangers, f"{rule}, of this version of moe_lab, which has no such claims", claims=strangers)
+    unknown = sorted(set(found) - {claim.id for claim in claims()})
+    require(not unknown, f"{rule}, of this version of moe_lab, which has no such claims", claims=unknown)
     return found
 
 
 def _opening(found: Mapping[str, Mapping[str, Any]] | None) -> str:
-    said = (
+    opening = (
         "What five papers publish, each with the rule that judges a measurement, stated before the run. "
         "`moe-lab reproduce` measures them."
     )
     if found is None:
-        return said
+        return opening
     counts = Counter(row["verdict"] for row in found.values())
     how = sorted(
         {f"{row['config']['budget']} budget, seed {row['seed']}, moe_lab {row['version']}" for row in found.values()}
     )
-    return f"{said} Measured here ({'; '.join(how)}): {', '.join(f'{n} {verdict}' for verdict, n in counts.items())}."
+    return (
+        f"{opening} Measured here ({'; '.join(how)}): {', '.join(f'{n} {verdict}' for verdict, n in counts.items())}."
+    )
 
 
 def _claims(paper: str, found: Mapping[str, Mapping[str, Any]] | None) -> str:

@@ -1,8 +1,7 @@
-"""Writes into the instructor's guide what its questions lead to, as the Labs' stories tell it.
+"""Writes the Labs' stories into the instructor's guide.
 
-In the guide a line `<!-- story: TITLE -->` stands for a story of a Lab, and `<!-- other stories: LAB -->` for those of
-a Lab that no question names. The quoted lines below, with the sliders and what will be seen, are written here, so that
-their numbers are typed once.
+In the guide a line `<!-- story: TITLE -->` stands for a story of a Lab, and `<!-- other stories: LAB -->` for the
+stories of a Lab that no question names. The quoted lines below it are generated, so that their numbers are typed once.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def stories() -> dict[str, Any]:
     """The stories of all Labs by title.
 
     Raises:
-      ValueError: two stories have one title.
+      ValueError: two stories have the same title.
     """
     every = [story for lab in LABS for story in getattr(moe_lab_widgets, lab).stories]
     found = {story.name: story for story in every}
@@ -42,7 +41,7 @@ def stamped(text: str) -> str:
     known = stories()
     asked = {title for _, kind, title in _MARK.findall(text) if kind == "story"}
 
-    def told(mark: re.Match[str]) -> str:
+    def written(mark: re.Match[str]) -> str:
         indent, kind, name = mark.groups()
         if kind == "story":
             require(name in known, "the guide must name a story of a Lab", story=name)
@@ -53,15 +52,15 @@ def stamped(text: str) -> str:
         quotes = f"\n{indent}>\n".join(_quoted(story, indent) for story in shown)
         return f"{indent}<!-- {kind}: {name} -->\n" + (f"{quotes}\n" if quotes else "")
 
-    return _MARK.sub(told, text)
+    return _MARK.sub(written, text)
 
 
 def _quoted(story: Any, indent: str) -> str:
-    """A story as quoted lines: its title, the sliders that it sets, what will be seen."""
+    """A story as quoted lines: its title, the sliders that it sets, and what to see."""
     values = ", ".join(f"{name} = {value}" for name, value in story.values.items() if name != "seed")
-    said = f"Story “{story.name}”{f' ({values})' if values else ''}: {story.what_to_see}".replace("*", r"\*")
+    sentence = f"Story “{story.name}”{f' ({values})' if values else ''}: {story.what_to_see}".replace("*", r"\*")
     # A number stays with its %, which alone at the start of a line would be a comment in some dialects of Markdown.
-    lines = textwrap.wrap(said.replace(" %", "\xa0%"), 118 - len(indent), break_on_hyphens=False)
+    lines = textwrap.wrap(sentence.replace(" %", "\xa0%"), 118 - len(indent), break_on_hyphens=False)
     return "\n".join(f"{indent}> {line}" for line in lines).replace("\xa0%", " %")
 
 

@@ -1,15 +1,15 @@
-"""Markdown that a tool writes."""
+"""Helpers for the Markdown that the tools write."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 WIDE = "---\nhtml_theme.sidebar_secondary.remove: true\n---\n"
-"""The head of a page whose tables need the room of the list of contents."""
+"""The head of a page whose tables need the width of the table of contents."""
 
 
 def escaped(text: str) -> str:
-    """The text with nothing in it that Markdown would read as a sign."""
+    """Escapes everything that Markdown would interpret."""
     return "".join(f"\\{letter}" if letter in "\\*_$<>[]{}|`#~" else letter for letter in " ".join(text.split()))
 
 

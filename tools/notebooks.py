@@ -1,110 +1,85 @@
-"""Brings every pair in step, runs every notebook, and stores its last picture:  python -m tools.notebooks [NAME ...]
+"""Brings every pair in step, runs the notebooks and stores their outputs:  python -m tools.notebooks [NAME ...]
 
-The .py twin is the source. A stored notebook has no output but its last picture, no time stamps and the same cell names
-every time, so that running it again changes nothing but what changed.
+With --check it changes nothing: it fails where a notebook fails, or where its outputs are not those that it stores.
+The outputs hold nothing that differs from run to run, so that a second run changes no file.
 """
 
 from __future__ import annotations
 
-import base64
-import io
+import argparse
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
-import matplotlib.image
-import nbformat
-import numpy as np
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-from tools.badges import ROOT, repository, stamp_notebooks
+from tools.badges import repository, stamp_notebooks
 from tools.guide import stamp_guide
+from tools.outputs import differences, keep_same_pictures, tidy_outputs
+from tools.pairs import ROOT, bring_in_step, read, write
 
-# A picture that differs by less than this (mean, of 255) from the stored one is the same: a digit of a status line.
-SAME = 0.5
-
-
-def bring_in_step(root: Path, names: list[str] | None = None) -> list[Path]:
-    """Writes the cells of every .py twin into its .ipynb, whose outputs stay. Returns the .ipynb files."""
-    sources = [path for path in sorted((root / "notebooks").glob("*.py")) if not names or path.stem in names]
-    pairs = [path.with_suffix(".ipynb") for path in sources]
-    for source, pair in zip(sources, pairs, strict=True):
-        command = [sys.executable, "-m", "jupytext", "--quiet", "--to", "ipynb", "--update", str(source)]
-        subprocess.run(command, check=True)
-        notebook = nbformat.read(pair, as_version=4)
-        _write(pair, _tidy(notebook, last_picture(notebook)))
-    return pairs
+MOST_BYTES = 1_500_000
+"""Of a stored notebook; GitHub shows larger ones badly."""
 
 
-def execute(path: Path) -> None:
-    """Runs a notebook and stores its last picture, unless the stored one looks the same.
+def executed(path: Path) -> NotebookNode:
+    """Runs a notebook and returns it with the outputs that are stored.
 
     Raises:
       nbclient.exceptions.CellExecutionError: a cell failed.
     """
-    notebook = nbformat.read(path, as_version=4)
-    before = last_picture(notebook)
-    NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(path.parent)}}).execute()
-    after = last_picture(notebook)
-    if before and after and before[0] == after[0] and _look_the_same(before[1], after[1]):
-        after = before
-    _write(path, _tidy(notebook, after))
-
-
-def last_picture(notebook: NotebookNode) -> tuple[int, str] | None:
-    """The last PNG that the notebook holds, with the number of its cell; None without any."""
-    found = None
-    for index, cell in enumerate(notebook.cells):
-        for output in cell.get("outputs", []):
-            if "image/png" in output.get("data", {}):
-                found = (index, output["data"]["image/png"].strip())
-    return found
-
-
-def _tidy(notebook: NotebookNode, picture: tuple[int, str] | None) -> NotebookNode:
-    """The notebook with one output, its last picture, and nothing that changes from run to run."""
-    for index, cell in enumerate(notebook.cells):
-        cell["id"] = f"cell-{index:02d}"
-        cell.metadata.pop("execution", None)
+    notebook = read(path)
+    NotebookClient(notebook, timeout=900, resources={"metadata": {"path": str(path.parent)}}).execute()
+    for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
-            if picture and picture[0] == index:
-                data: dict[str, Any] = {"image/png": picture[1], "text/plain": "The last picture of this notebook."}
-                cell.outputs = [nbformat.v4.new_output("display_data", data)]
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    notebook.metadata = NotebookNode(
-        jupytext=notebook.metadata.get("jupytext", {}),
-        kernelspec=kernel,
-        language_info={"name": "python"},
-    )
-    notebook.nbformat, notebook.nbformat_minor = 4, 5
+            cell.outputs = tidy_outputs(cell)
     return notebook
 
 
-def _look_the_same(one: str, other: str) -> bool:
-    first, second = (matplotlib.image.imread(io.BytesIO(base64.b64decode(text))) for text in (one, other))
-    return first.shape == second.shape and float(np.abs(first - second).mean()) * 255 < SAME
+def store(path: Path) -> None:
+    """Runs a notebook and stores its outputs; pictures that look as before stay as they are.
+
+    Raises:
+      ValueError: the file would be larger than `MOST_BYTES`.
+    """
+    before, after = read(path), executed(path)
+    for old, new in zip(before.cells, after.cells, strict=True):
+        if new.cell_type == "code":
+            keep_same_pictures(old.outputs, new.outputs)
+    write(path, after)
+    if (size := path.stat().st_size) > MOST_BYTES:
+        raise ValueError(f"a stored notebook must be at most {MOST_BYTES} bytes: got {size} ({path.name})")
 
 
-def _write(path: Path, notebook: NotebookNode) -> None:
-    text = nbformat.writes(notebook) + "\n"
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
+def check(path: Path) -> list[str]:
+    """Runs a notebook and returns a sentence for each cell whose stored outputs are not those of the run."""
+    return [f"{path.name}: {sentence}" for sentence in differences(read(path), executed(path))]
 
 
-def main(names: list[str]) -> None:
-    os.environ["MOE_LAB_HEADLESS"] = "1"  # Labs train inside the cell, and an error in a Lab fails its cell
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.notebooks", description="Runs notebooks, stores outputs.")
+    parser.add_argument("names", nargs="*", help="notebooks, such as 02_router_alignment; all if not given")
+    parser.add_argument("--check", action="store_true", help="compare with what is stored, and change nothing")
+    given = parser.parse_args(arguments)
+    names = [Path(name).stem for name in given.names]
+    # Labs train inside the cell, to the end even on a busy machine, and an error in a Lab fails its cell.
+    os.environ.update(MOE_LAB_HEADLESS="1", MOE_LAB_BUDGET="600")
+    if given.check:
+        paths = [path for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if not names or path.stem in names]
+        found = [sentence for path in paths for sentence in check(path)]
+        print("\n".join(found))
+        return int(bool(found))
     stamp_notebooks(ROOT, repository())
     stamp_guide(ROOT)
     for path in bring_in_step(ROOT, names):
         start = time.perf_counter()
-        execute(path)
-        print(f"{path.name}: {time.perf_counter() - start:.0f} s", flush=True)
+        store(path)
+        seconds, size = time.perf_counter() - start, path.stat().st_size
+        print(f"{path.name}: {seconds:.0f} s, {size / 1000:.0f} kB", flush=True)
+    return 0
 
 
 if __name__ == "__main__":
-    main([Path(name).stem for name in sys.argv[1:]])
+    sys.exit(main())

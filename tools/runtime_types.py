@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from beartype import BeartypeConf, FrozenDict, beartype
 
-# Where a hint says float, a whole number will do; NumPy's numbers are numbers; and Self has no meaning to a checker
-# that is given methods one by one.
+# A float hint accepts integers, and NumPy's scalars count as numbers. Self is not checked, because methods are checked
+# one by one.
 _MEANING: FrozenDict[Any, Any] = FrozenDict(
     {int: int | np.integer, float: float | int | np.floating | np.integer, Self: Any}
 )
@@ -17,5 +17,5 @@ _checked = beartype(conf=BeartypeConf(hint_overrides=_MEANING))
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, made to check its arguments and its result against its hints, array shapes included."""
+    """Returns the function with checks of its arguments and result against its hints, array shapes included."""
     return _checked(function)

@@ -1,8 +1,8 @@
 """Builds the course's site:  python -m tools.site [--results results.json] [--out site]
 
-The pages are the notebooks as they are stored, with their last pictures, the instructor's guide, the glossary, and the
-claims of `moe-lab reproduce`; with a results.json of that command also what was measured. Nothing is run, nothing is
-fetched, and the site needs neither the network nor a server, a kernel or scripts to be read.
+The pages are the notebooks with their stored outputs, the instructor's guide, the glossary, and the claims of
+`moe-lab reproduce`; with a results.json of that command also what was measured. Nothing is run and nothing is fetched,
+and reading the site needs no network, server, kernel or script.
 """
 
 from __future__ import annotations
@@ -20,26 +20,22 @@ from nbformat import NotebookNode
 
 from moe_lab import glossary
 from moe_lab.registry import INDEX, NOTEBOOKS
-from tools.badges import ROOT, badges, repository
+from tools.badges import badges, repository
 from tools.claims_page import claims_page
 from tools.guide import GUIDE
 from tools.markdown import WIDE, table
-
-UNSHOWN = "*(The notebook draws this picture when it is run.)*"
+from tools.pairs import ROOT, read
 
 ELSEWHERE = "Here the table is [a page of its own](glossary.md), and so are [the papers' claims](claims.md)."
 
 
 def notebook_page(notebook: NotebookNode, name: str, title: str) -> NotebookNode:
-    """A stored notebook as a page.
-
-    Its badges, pictures from elsewhere, become links; its set-up cell goes; and where a picture is spoken of that
-    is not stored, a line says so.
+    """Returns a stored notebook as a page, without its set-up cell and with links in place of its badges.
 
     Args:
       notebook: as stored.
       name: its file name, as "00_start_here.ipynb".
-      title: what it is about, for who cannot see the picture.
+      title: what it is about, for readers who cannot see its pictures.
     """
     cells: list[NotebookNode] = []
     for cell in notebook.cells:
@@ -48,17 +44,14 @@ def notebook_page(notebook: NotebookNode, name: str, title: str) -> NotebookNode
             continue
         if "badges" in tags:
             cell = _markdown(links(name))
-        elif cell.cell_type == "markdown" and cell.source.startswith("*What to see.*") and not cells[-1].get("outputs"):
-            cell = _markdown(f"{UNSHOWN}\n\n{cell.source}")
         elif cell.get("outputs"):
-            alt = f"The last picture of “{title}”; the text below it says what to see."
-            cell.metadata["mystnb"] = {"image": {"alt": alt}}
+            cell.metadata["mystnb"] = {"image": {"alt": f"A picture of “{title}”; the text below it says what to see."}}
         cells.append(cell)
     return NotebookNode({**notebook, "cells": cells})
 
 
 def links(name: str) -> str:
-    """Where a notebook comes alive, as links without pictures."""
+    """Links to where a notebook can be run, without pictures."""
     colab, binder = (badge.rsplit("(", 1)[1].rstrip(")") for badge in badges(repository(), name).splitlines())
     return f"To move the sliders, open this notebook [in Colab]({colab}), [on Binder]({binder}), or with `moe-lab lab`."
 
@@ -66,8 +59,8 @@ def links(name: str) -> str:
 def glossary_page() -> str:
     """The glossary as a page: a row for each meaning of a symbol."""
     shown = glossary.table().reset_index()
-    said = "The papers use one letter for several things; each meaning has its row. What has no values is measured."
-    return f"{WIDE}\n# Symbols\n\n{said}\n\n{table(list(shown.columns), shown.to_numpy().tolist())}\n"
+    opening = "The papers use one letter for several things; each meaning has its row. What has no values is measured."
+    return f"{WIDE}\n# Symbols\n\n{opening}\n\n{table(list(shown.columns), shown.to_numpy().tolist())}\n"
 
 
 def lay_out(root: Path, folder: Path, results: Path | None) -> None:
@@ -84,8 +77,7 @@ def lay_out(root: Path, folder: Path, results: Path | None) -> None:
         (folder / name).write_text(text, encoding="utf-8")
     titles = dict([INDEX, *((notebook.stem, notebook.title) for notebook in NOTEBOOKS)])
     for name, title in titles.items():
-        stored = nbformat.read(root / "notebooks" / f"{name}.ipynb", as_version=4)
-        page = notebook_page(stored, f"{name}.ipynb", title)
+        page = notebook_page(read(root / "notebooks" / f"{name}.ipynb"), f"{name}.ipynb", title)
         if name == "index":
             others = [*list(titles)[1:], GUIDE.stem, "glossary", "claims"]
             page.cells[-1] = _markdown(ELSEWHERE)
@@ -111,7 +103,7 @@ def build(root: Path, out: Path, results: Path | None = None) -> None:
         command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", "-b", "html"]
         command += ["-c", str(root / "docs"), "-d", str(Path(folder) / "doctrees"), str(pages), str(built)]
         if subprocess.run(command, cwd=root).returncode:
-            raise RuntimeError("Sphinx could not build the site; it says why above")
+            raise RuntimeError("Sphinx could not build the site; see its messages above")
         shutil.rmtree(out, ignore_errors=True)
         shutil.move(built, out)
 

@@ -1,7 +1,7 @@
-"""`python -m tools.tests [pytest options]`: runs all tests as two pytests at once, which two cores do in half the time.
+"""`python -m tools.tests [pytest options]`: runs all tests as two pytests at once, which takes two cores half the time.
 
-One opens notebooks and browsers, and mostly waits for them; the other has everything else. The first one's lines are
-shown as they come, the other's when it has ended.
+The first runs notebooks and browsers, and mostly waits for them; the second runs everything else. The output of the
+first is shown as it comes, that of the second when it has ended.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-APART = ("tests/browser", "tests/notebooks", "notebooks")
+APART = ("tests/browser", "tests/notebooks")
 """What the first pytest runs; the second one runs the rest of tests/."""
 
 
 def commands(options: list[str]) -> list[list[str]]:
     """The two calls of pytest."""
     pytest = [sys.executable, "-m", "pytest", *options]
-    rest = [f"--ignore={folder}" for folder in APART if folder.startswith("tests/")]
+    rest = [f"--ignore={folder}" for folder in APART]
     return [[*pytest, *APART], [*pytest, "tests", *rest]]
 
 

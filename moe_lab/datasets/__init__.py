@@ -14,13 +14,13 @@ from jaxtyping import Bool, Float, Int
 
 @dataclass(frozen=True)
 class Images:
-    """Images, one a row, with what they show.
+    """Images, one per row, with their labels.
 
     Attributes:
       images: (count, pixels) grey values from 0 (paper) to 1 (ink), row by row.
       labels: (count,) the digit, 0 ... 9.
       side: pixels along one side, to show an image as a square.
-      is_test: (count,) the official division into training and test images, or None where there is none.
+      is_test: (count,) the official split into training and test images, or None where there is none.
     """
 
     images: Float[np.ndarray, "count pixels"]
@@ -31,7 +31,7 @@ class Images:
 
 @dataclass(frozen=True)
 class Regression:
-    """Records with a number to predict, one a row, as they are in their source: neither centred nor scaled.
+    """Records with a number to predict, one per row, as in their source: neither centred nor scaled.
 
     Attributes:
       x: (count, features).

@@ -8,7 +8,7 @@ from moe_lab.datasets import Images
 
 
 def load() -> Images:
-    """All 1797 digits in float64, in scikit-learn's order; there is no official division.
+    """All 1797 digits in float64, in scikit-learn's order; there is no official split.
 
     scikit-learn's grey values run from 0 to 16; dividing by 16 loses nothing.
 

@@ -22,7 +22,7 @@ MIRRORS = (
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
 )
 
-# SHA-256 of the unpacked files: an archive packed again, with another date in its header, holds the same images.
+# SHA-256 of the unpacked files: a repacked archive, with another date in its header, holds the same images.
 SHA256 = {
     "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
     "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
@@ -68,12 +68,12 @@ def load(root: Path | str | None = None, *, download: bool = False) -> Images:
       download: fetch what is missing into that folder, and check it against its SHA-256.
 
     Returns:
-      The images in float32; `is_test` is the official division where both pairs are there, else None.
+      The images in float32; `is_test` is the official split where both pairs are there, else None.
 
     Raises:
       FileNotFoundError: the folder or a file of a pair is not there.
       ValueError: a file is not what its name says, or is cut short.
-      RuntimeError: the download failed, or gave something else than MNIST.
+      RuntimeError: the download failed, or its content is not MNIST.
     """
     folder = cache_folder() if root is None else Path(root)
     if download:
@@ -95,12 +95,12 @@ def load(root: Path | str | None = None, *, download: bool = False) -> Images:
 
 
 def fetch(folder: Path | str, *, mirrors: Sequence[str] | None = None, sha256: Mapping[str, str] = SHA256) -> None:
-    """Downloads what a folder lacks from the first mirror that has it, unpacks it and checks its SHA-256.
+    """Downloads missing files from the first mirror that has them, unpacks them and checks their SHA-256.
 
     A file that fails the check is thrown away and the next mirror is tried. A file that is already there is left alone.
 
     Args:
-      folder: where the files go, made if need be.
+      folder: where the files go; made if need be.
       mirrors: addresses of folders that serve the gzipped files; None for MIRRORS.
       sha256: name -> SHA-256 of the unpacked file, for each file wanted.
 

@@ -1,6 +1,6 @@
 """Checks for the exercises of the notebooks.
 
-Each takes the learner's own function and returns a Verdict, which shows itself at the end of a cell:
+Each takes the learner's own function and returns a Verdict, which displays itself at the end of a cell:
 
 >>> from moe_lab import exercises
 >>> exercises.check_delta(lambda delta_d, delta_r: 1 / (1 - max(delta_d, delta_r)))

@@ -1,4 +1,4 @@
-"""Checks of notebook 02: where routers point, what they catch, and what moves them."""
+"""Checks of notebook 02: alignment, coverage and the gradient of routers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _alignment_case(about: str, routers: Any, signals: Any) -> Case:
         "You return inner products: divide by the length of the router and of the pattern.": products,
         "You divide by the length of the patterns only: the routers have lengths too.": products / long_o,
         "You divide by the length of the routers only: the patterns have lengths too.": products / long_w,
-        "Your result is transposed: one row a router, one column a class.": right.T,
+        "Your result is transposed: one row for each router, one column for each class.": right.T,
         "You lost the sign: a router that points away from o has cosine -1.": np.abs(right),
         "You divide by the squared lengths: take the square root.": products / long_w**2 / long_o**2,
         "You divide by the length of the whole matrix: every row has a length of its own (axis=1).": (
@@ -77,7 +77,7 @@ def _coverage_case(about: str, kept: np.ndarray, signal: np.ndarray, labels: np.
         "You return every expert's share: take the best one of each class.": shares,
         "You divide by all samples: the share is of the samples of the class.": shares.max(0) * sizes / len(labels),
         "You count samples: divide by the number of samples of the class.": shares.max(0) * sizes,
-        "You do not tell the classes apart: one number a class, from its own samples.": caught.mean(1).max(),
+        "You do not separate the classes: one number for each class, from its own samples.": caught.mean(1).max(),
         "You count all kept patches: look at the place of o only, signal[i] for sample i.": (
             (kept.mean(-1) @ member.T / sizes).max(0)
         ),
@@ -94,13 +94,13 @@ def check_router_gradient(router_gradient: object) -> Verdict:
     """
     generator = np.random.default_rng(8)
 
-    def draw(n: int, d: int, r: int) -> list[np.ndarray]:
+    def sample(n: int, d: int, r: int) -> list[np.ndarray]:
         return [generator.normal(size=shape) for shape in ((n, d), (d,), (r, d), (r,))]
 
     cases = [
-        _gradient_case("with n=4, l=2, y=+1", *draw(4, 3, 2), count=2, y=1, v=0.4),
-        _gradient_case("with n=6, l=4, y=-1", *draw(6, 5, 3), count=4, y=-1, v=0.7),
-        _gradient_case("with l=1", *draw(5, 3, 2), count=1, y=1, v=0.5),
+        _gradient_case("with n=4, l=2, y=+1", *sample(4, 3, 2), count=2, y=1, v=0.4),
+        _gradient_case("with n=6, l=4, y=-1", *sample(6, 5, 3), count=4, y=-1, v=0.7),
+        _gradient_case("with l=1", *sample(5, 3, 2), count=1, y=1, v=0.5),
     ]
     praise = "A patch pulls its router when it adds more to -y f than the others do. With l=1 nothing pulls: exactly 0."
     return judge("router_gradient", router_gradient, cases, praise)
@@ -109,7 +109,7 @@ def check_router_gradient(router_gradient: object) -> Verdict:
 def _gradient_case(
     about: str, patches: Any, router: Any, neurons: Any, outputs: Any, *, count: int, y: int, v: float
 ) -> Case:
-    """The right answer is autograd's, through eq. 1 as it stands; the mistakes are slips in eq. 26."""
+    """Computes the right answer by autograd through eq. 1, and the mistakes from slips in eq. 26."""
     variable = torch.from_numpy(router).requires_grad_()
     tensor = torch.from_numpy(patches)
     mask, gates = routing.expert_choice((tensor @ variable)[None, None, None], count)
@@ -126,10 +126,10 @@ def _gradient_case(
         """-y v times the sum over j and i of slopes_j outer_j inner_i (x_j - x_i)"""
         return -y * v * np.einsum("j,i,jid->d", slopes * outer, inner, patches[:, None] - patches[None])
 
-    turned = (  # with y = +1 the sign was right, or an earlier case would have said so
-        "Your sign is turned round: the gradient carries -y, and the differences are x_j - x_i."
+    turned = (  # with y = +1 the sign was right, or an earlier case would have failed
+        "Your sign is wrong: the gradient carries -y, and the differences are x_j - x_i."
         if y > 0
-        else "You left out y: for y = -1 the pull turns round."
+        else "You left out y: for y = -1 the pull changes its sign."
     )
     mistakes = {
         turned: -right,
@@ -144,10 +144,3 @@ def _gradient_case(
         hint = "With l=1 the only gate is 1 whatever the router is, so the gradient is exactly 0."
         mistakes = {hint: -y * v * (s * g) @ patches} | mistakes
     return Case((patches, router, neurons, outputs, count, y, v), right, about, mistakes)
-
-
-def _without_outputs(
-    active: np.ndarray, g: np.ndarray, patches: np.ndarray, count: int, y: int, v: float
-) -> np.ndarray:
-    s = active.sum(0) / count
-    return -y * v * (g * (s - g @ s)) @ patches

@@ -1,4 +1,4 @@
-"""Checks of notebook 05: what a router's change is, who stays, what is left of the output, and a rival criterion."""
+"""Checks of notebook 05: the change of a router's norm, kept experts, the pruned output, and the importance score."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _change_case(about: str, before: Any, after: Any) -> Case:
     right = length(after) - length(before)
     mistakes = {
         "This is the norm of the difference: Delta is the difference of the norms.": length(after - before),
-        "Your sign is turned round: after minus before.": -right,
+        "Your sign is wrong: after minus before.": -right,
         "You lost the sign: a router that shrinks has a negative Delta.": np.abs(right),
         "This is the length after fine-tuning: subtract the one before.": length(after),
         "You subtract the squared lengths: take the roots first.": length(after) ** 2 - length(before) ** 2,
@@ -44,7 +44,7 @@ def _change_case(about: str, before: Any, after: Any) -> Case:
 
 
 def check_kept_experts(kept_experts: object) -> Verdict:
-    """Checks `kept_experts(scores, signs, rho) -> (k,) bool`: who stays, the largest scores of each sign.
+    """Checks `kept_experts(scores, signs, rho) -> (k,) bool`: the experts with the largest scores of each sign.
 
     Of each sign's experts, a share of rho is pruned, rounded down to whole experts.
     """

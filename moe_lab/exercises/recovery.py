@@ -1,4 +1,4 @@
-"""Checks of notebooks 06 and 07: what moments leave of a mixture, whose sample it is, and two kinder losses."""
+"""Checks of notebooks 06 and 07: moments of a mixture, the E-step, the gauge of the gates, and two losses."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _p3_case(about: str, g: Callable[[np.ndarray], np.ndarray], sigma: float) ->
 
 
 def _gaussian_moments(g: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """(4, 4) E[g(Z)^i He_j(Z)], with Gauss' rule on both sides of a kink at 0."""
+    """Computes (4, 4) E[g(Z)^i He_j(Z)], with Gauss' rule on both sides of a kink at 0."""
     nodes, weights = np.polynomial.legendre.leggauss(200)
     z = np.concatenate((6 * nodes - 6, 6 * nodes + 6))
     density = np.tile(6 * weights, 2) * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)

@@ -1,4 +1,4 @@
-"""Checks of notebook 01: who goes where, and with which gate."""
+"""Checks of notebook 01: which patches go to which experts, and with which gates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of notebook 04: how experts move, how their division of labour is measured, and what one expert cannot do."""
+"""Checks of notebook 04: the experts' step, the dispatch entropy, the limit of one expert, and the output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moe_lab.exercises.verdict import Case, Verdict, judge
 
 
 def check_expert_step(expert_step: object) -> Verdict:
-    """Checks `expert_step(filters, gradient, learning_rate) -> (M, J, d)`: eq. 3.4, all experts' steps equally long."""
+    """Checks `expert_step(filters, gradient, learning_rate) -> (M, J, d)`: eq. 3.4, with equal step lengths."""
     generator = np.random.default_rng(11)
     small = np.array([[[3.0, 0.0], [0.0, 4.0]], [[0.0, 0.6], [0.8, 0.0]]])
     idle = generator.normal(size=(4, 2, 3))

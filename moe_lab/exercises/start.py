@@ -1,4 +1,4 @@
-"""The check of notebook 00: reading a number off a result."""
+"""The check of notebook 00: a number read from a result."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def check_mean_accuracy(mean_accuracy: object) -> Verdict:
     result is a Dataset with test_accuracy(step, trial), as `collect(train(...))` returns it.
     """
     praise = "A result keeps its axes by name, so code that reads it says what it means."
-    drawn = np.random.default_rng(10).uniform(0.5, 1, size=(7, 4))
-    rows = [np.array([[0.5, 0.4], [0.9, 0.8], [0.9, 0.6]]), drawn]
+    samples = np.random.default_rng(10).uniform(0.5, 1, size=(7, 4))
+    rows = [np.array([[0.5, 0.4], [0.9, 0.8], [0.9, 0.6]]), samples]
     return judge("mean_accuracy", mean_accuracy, [_case(accuracy) for accuracy in rows], praise)
 
 

@@ -28,7 +28,7 @@ def check_l_star(l_star: object) -> Verdict:
 
 
 def _l_star_case(about: str, lean: np.ndarray, threshold: float) -> Case:
-    """Samples whose patterns have <o_1 - o_2, q> = lean, shared between o_1 and o_2 so that neither alone tells it."""
+    """Makes patterns with <o_1 - o_2, q> = lean, shared between o_1 and o_2 so that neither product alone shows it."""
     o_1, o_2 = np.eye(3)[:2]
     common = 0.3
     irrelevant = np.stack([common + lean / 2, common - lean / 2, np.zeros_like(lean)], axis=-1)

@@ -1,7 +1,7 @@
-"""How an exercise is judged: the learner's function against known cases, with a hint where it goes wrong.
+"""Judges an exercise: compares the learner's function with known cases, and gives a hint where it is wrong.
 
-A check never raises on a wrong, unfinished or crashing answer, so a notebook runs from top to bottom whatever stands in
-its exercise cells. Each case knows what typical mistakes give: an answer that equals one of them gets its hint.
+A check never raises on a wrong, unfinished or crashing answer, so a notebook runs from top to bottom whatever its
+exercise cells hold. Each case lists the results of typical mistakes: an answer that equals one of them gets its hint.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _RELATIVE, _ABSOLUTE = 1e-5, 1e-6  # loose enough for float32, far below what an
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check says. It is true when the answer is right, and shows itself at the end of a cell.
+    """The result of a check. It is true when the answer is right, and displays itself at the end of a cell.
 
     Attributes:
       exercise: the exercise's name, as "top_l".
       state: "right", "wrong", or "open" where nothing was answered yet.
-      message: what to know, in plain sentences.
+      message: the explanation, in plain sentences.
     """
 
     exercise: str
@@ -55,7 +55,7 @@ class Case:
     Attributes:
       arguments: what it is called with (copies, so that it may change them).
       expected: what it must return.
-      about: the call in words, as "with scores (1, 3, 3) and l=2".
+      about: the call in words, such as "with scores (1, 3, 3) and l=2".
       mistakes: hint -> what the mistake behind that hint returns here.
     """
 
@@ -72,12 +72,12 @@ def judge(
     praise: str,
     not_finite: str = "",
 ) -> Verdict:
-    """Calls the learner's function with every case and says what it found.
+    """Calls the learner's function with every case and returns the verdict.
 
     Args:
       exercise: the exercise's name.
-      function: the learner's own; whatever else it is gets explained.
-      cases: simple ones first, because the first that fails is the one to be explained.
+      function: the learner's own; anything else gets an explanation.
+      cases: simple ones first, because the first failure is the one explained.
       praise: what to remember, once all are right.
       not_finite: a hint for NaN or infinity where a finite number is expected.
     """
@@ -89,9 +89,9 @@ def judge(
         try:
             with np.errstate(all="ignore"):
                 answer = function(*copy.deepcopy(case.arguments))
-        except Exception as error:  # whatever a learner's function raises is to be explained, not passed on
-            said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return Verdict(exercise, "wrong", f"Your function stopped {case.about}: {said}")
+        except Exception as error:  # a learner's error is explained, not passed on
+            reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            return Verdict(exercise, "wrong", f"Your function stopped {case.about}: {reason}")
         if answer is None and position == 0:
             return _open(exercise)
         trouble = _trouble(answer, case, not_finite)
@@ -126,7 +126,7 @@ def _trouble(answer: Any, case: Case, not_finite: str) -> str:
 
 
 def _numbers(answer: Any) -> np.ndarray | None:
-    """An answer as an array of floats, be it a number, a list, an array or a tensor; None where it is none of these."""
+    """An answer (a number, list, array or tensor) as an array of floats; None for anything else."""
     detached = answer.detach().cpu() if hasattr(answer, "detach") else answer
     try:
         return np.asarray(detached, dtype=np.float64)
@@ -148,7 +148,7 @@ def _say(case: Case, found: np.ndarray, expected: np.ndarray, start: str = "your
 
 
 def show(array: Any) -> str:
-    """An array in one short line of text."""
+    """Formats an array as one short line."""
     numbers = np.asarray(array, dtype=np.float64)
     if numbers.size > 24:
         return f"an array of shape {numbers.shape} with mean {numbers.mean():.4g}"

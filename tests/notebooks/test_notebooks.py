@@ -1,4 +1,4 @@
-"""What every notebook owes its reader. That each runs from top to bottom is checked by nbmake."""
+"""What every notebook owes its reader. That each runs and gives what it stores is checked in test_outputs.py."""
 
 from __future__ import annotations
 

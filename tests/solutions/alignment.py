@@ -70,12 +70,12 @@ WRONG = {
         "number of samples of the class": lambda kept, signal, labels: [
             (_caught(kept, signal, labels) & (labels == label)).sum(1).max() for label in (0, 1)
         ],
-        "tell the classes apart": lambda *all: _caught(*all).mean(1).max(),
+        "separate the classes": lambda *all: _caught(*all).mean(1).max(),
         "place of o only": lambda kept, signal, labels: [kept[:, labels == c].mean((1, 2)).max() for c in (0, 1)],
         "one expert for all": _same_expert,
     },
     "router_gradient": {
-        "sign is turned round": lambda *model: -_gradient(*model),
+        "sign is wrong": lambda *model: -_gradient(*model),
         "left out y": lambda x, w, n, a, count, y, v: _gradient(x, w, n, a, count, 1, v),
         "left out v": lambda x, w, n, a, count, y, v: _gradient(x, w, n, a, count, y, 1),
         "left out 1/l": lambda x, w, n, a, count, y, v: count * _gradient(x, w, n, a, count, y, v),

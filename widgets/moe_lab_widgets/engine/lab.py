@@ -88,7 +88,7 @@ class Lab(Definition):
         self._runner = Runner(
             self,
             threaded=threaded,
-            budget=self.budget if self.headless else 2.0,
+            budget=max(self.budget, float(os.environ.get("MOE_LAB_BUDGET", "0"))) if self.headless else 2.0,
             raises=self.headless,
             most_records=self.most_records,
         )
