@@ -469,9 +469,10 @@ def test_samples_need_a_number_trials_and_a_seed(task):
 
 
 @pytest.mark.parametrize("samples", [0, -2, 7])
-def test_samples_of_two_classes_must_balance(samples):
+@pytest.mark.parametrize("task", [PatternTask(), DigitTask()], ids=lambda task: type(task).__name__)
+def test_samples_of_two_classes_must_balance(task, samples):
     with pytest.raises(ValueError, match=rf"samples \(N\) must be a positive multiple of classes \(2\).*N={samples}$"):
-        PatternTask().sample(samples, trials=[0], seed=0)
+        task.sample(samples, trials=[0], seed=0)
 
 
 @pytest.mark.parametrize("number", [0, 5, -1])
