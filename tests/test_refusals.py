@@ -290,6 +290,8 @@ def test_values_that_just_fit_together_are_accepted():
 # --- calls of train ---------------------------------------------------------------------------------------------------
 
 SMALL = TokenTask(patterns=20, tokens=8)
+BALANCED = {"samples": 300, "test_samples": 300}
+TOKEN_CHOICE = TokenMoE(routing="token-choice")
 NO_BASIS = r"signal_basis needs cubic filters, or filters without biases and with .*: got activation="
 TRAIN = {
     patch_routing.Run: patch_routing.train,
@@ -298,81 +300,42 @@ TRAIN = {
     gridlock.Run: gridlock.train,
     LossRun: landscape.descend,
 }
+PATCHES, CLUSTERS, TOKENS = patch_routing.Run, specialization.Run, pruning.Run
 CALLS: list[tuple[type[Config], dict[str, Any], str]] = [
     (
-        patch_routing.Run,
+        PATCHES,
         {"model": JointMoE(patches_per_expert=20)},
-        r"patches_per_expert \(l\) must be at most patches \(n\): got l=20, n=16",
+        r"patches_per_expert \(l\) must be at most .*: got l=20, n=16",
     ),
-    (patch_routing.Run, {"model": SeparateMoE(patches_per_expert=17)}, r"patches_per_expert .*: got l=17, n=16"),
+    (PATCHES, {"model": SeparateMoE(patches_per_expert=17)}, r"patches_per_expert .*: got l=17, n=16"),
     (
-        patch_routing.Run,
+        PATCHES,
         {"model": SeparateMoE(neurons=15)},
         r"neurons \(m\) must be divisible by experts \(k\), .*: got m=15, k=2",
     ),
     (
-        patch_routing.Run,
-        {"model": SeparateMoE(neurons=39), "task": PatternTask(classes=3), "samples": 300, "test_samples": 300},
-        r"classes \(c\) must be even .*: got c=3",
+        PATCHES,
+        {"model": SeparateMoE(neurons=39), "task": PatternTask(classes=3), **BALANCED},
+        r"classes .* even .*: got c=3",
     ),
+    (PATCHES, {"samples": 201}, r"samples \(N\) must be a positive multiple of classes \(2\), .*: got N=201"),
+    (PATCHES, {"test_samples": 3}, r"test_samples \(N_test\) must be .*: got N_test=3"),
+    (PATCHES, {"samples": 10}, r"batch_size \(B\) must be at most samples \(N\): got B=20, N=10"),
+    (CLUSTERS, {"model": SwitchMoE(activation="tanh"), "signal_basis": True}, f"{NO_BASIS}'tanh', biases=False"),
+    (CLUSTERS, {"model": SwitchMoE(activation="gelu"), "signal_basis": True}, f"{NO_BASIS}'gelu', biases=False"),
+    (CLUSTERS, {"model": SwitchMoE.authors(activation="relu"), "signal_basis": True}, f"{NO_BASIS}'relu', biases=True"),
+    (CLUSTERS, {"model": SingleExpert(activation="relu"), "signal_basis": True}, f"{NO_BASIS}'relu', biases=True"),
+    (TOKENS, {"model": TokenMoE(top=9), "task": SMALL}, r"top .* tokens \(n\) where experts choose: got l=9, n=8"),
+    (TOKENS, {"model": TokenMoE(experts=4)}, r"important experts must leave at least one .*: got important=2, k=4"),
+    (TOKENS, {"model": TokenMoE(experts=40), "task": SMALL}, r"each of the other .* the d - 2: got others=36, d=20"),
+    (TOKENS, {"model": TokenMoE(experts=6), "start": BranchStart(tasks=4)}, r"experts .* two a .*: got k=6, tasks=4"),
+    (TOKENS, {"task": SMALL, "start": BranchStart(tasks=10)}, r"the pre-training tasks .* \(d\): got tasks=10, d=20"),
+    (TOKENS, {"task": TokenTask(pair=4), "start": BranchStart(tasks=4)}, "pair must be one of .*: got pair=4, tasks=4"),
+    (TOKENS, {"model": TOKEN_CHOICE, "start": BranchStart(tasks=5)}, r"top .* smallest branch .*: got l=5, branch=4"),
     (
-        patch_routing.Run,
-        {"samples": 201},
-        r"samples \(N\) must be a positive multiple of classes \(2\), .*: got N=201",
-    ),
-    (patch_routing.Run, {"test_samples": 3}, r"test_samples \(N_test\) must be .*: got N_test=3"),
-    (patch_routing.Run, {"samples": 10}, r"batch_size \(B\) must be at most samples \(N\): got B=20, N=10"),
-    (specialization.Run, {"model": SwitchMoE(activation="tanh"), "signal_basis": True}, f"{NO_BASIS}'tanh', biases=F"),
-    (specialization.Run, {"model": SwitchMoE(activation="gelu"), "signal_basis": True}, f"{NO_BASIS}'gelu', biases=F"),
-    (
-        specialization.Run,
-        {"model": SwitchMoE.authors(activation="relu"), "signal_basis": True},
-        f"{NO_BASIS}'relu', biases=True",
-    ),
-    (
-        specialization.Run,
-        {"model": SingleExpert(activation="relu"), "signal_basis": True},
-        f"{NO_BASIS}'relu', biases=True",
-    ),
-    (
-        pruning.Run,
-        {"model": TokenMoE(top=9), "task": SMALL},
-        r"top \(l\) must be at most tokens \(n\) where experts choose: got l=9, n=8",
-    ),
-    (
-        pruning.Run,
-        {"model": TokenMoE(experts=4), "start": PlantedStart(important=2)},
-        r"important experts must leave at least one other in each half of the experts \(k\): got important=2, k=4",
-    ),
-    (
-        pruning.Run,
-        {"model": TokenMoE(experts=40), "task": SMALL},
-        r"each of the other experts needs an irrelevant pattern of its own among the d - 2: got others=36, d=20",
-    ),
-    (
-        pruning.Run,
-        {"model": TokenMoE(experts=6), "start": BranchStart(tasks=4)},
-        r"experts \(k\) must be at least two a pre-training task, .*: got k=6, tasks=4",
-    ),
-    (
-        pruning.Run,
-        {"task": SMALL, "start": BranchStart(tasks=10)},
-        r"the pre-training tasks must leave at least one irrelevant pattern .* \(d\): got tasks=10, d=20",
-    ),
-    (
-        pruning.Run,
-        {"task": TokenTask(pair=4), "start": BranchStart(tasks=4)},
-        "pair must be one of the pre-training tasks, counted from 0: got pair=4, tasks=4",
-    ),
-    (
-        pruning.Run,
-        {"model": TokenMoE(routing="token-choice"), "start": BranchStart(tasks=5)},
-        r"top \(l\) must be at most the experts of the smallest branch where tokens choose: got l=5, branch=4",
-    ),
-    (
-        pruning.Run,
+        TOKENS,
         {"start": BranchStart(tokens=4)},
-        r"top \(l\) must be at most the tokens in a pre-training sample where experts choose: got l=5, tokens=4",
+        r"top \(l\) .* the tokens in a pre-training sample .*: got l=5, tokens=4",
     ),
     (gridlock.Run, {"samples": 19}, r"samples \(n\) must be at least dimension .*: got n=19, d=10, k=2"),
     (LossRun, {"batch": 10, "samples": 5}, r"batch must be at most samples \(n\): got batch=10, n=5"),
@@ -433,7 +396,6 @@ def test_runs_of_a_batch_must_fit_together():
 
 def test_runs_that_just_fit_are_trained():
     """The neighbours of what pruning refuses."""
-    token_choice = TokenMoE(routing="token-choice", top=4)
     short: dict[str, Any] = {"steps": 2, "batch": 2}
     runs: list[tuple[TokenMoE, TokenTask, dict[str, Any]]] = [
         (TokenMoE(top=8), SMALL, {}),
@@ -442,7 +404,7 @@ def test_runs_that_just_fit_are_trained():
         (TokenMoE(experts=22), SMALL, {}),
         (TokenMoE(experts=8), SMALL, {"start": BranchStart(tasks=4, **short)}),
         (TokenMoE(experts=18), SMALL, {"start": BranchStart(tasks=9, **short)}),
-        (token_choice, SMALL, {"start": BranchStart(tasks=5, **short)}),
+        (TOKEN_CHOICE.replace(top=4), SMALL, {"start": BranchStart(tasks=5, **short)}),
         (TokenMoE(), SMALL, {"start": BranchStart(tasks=2, tokens=5, **short)}),
         (TokenMoE(experts=2, neurons=1), TokenTask(patterns=3, tokens=8), {"start": RandomStart()}),
         (TokenMoE(learning_rate=0, router_learning_rate=0), SMALL, {"start": RandomStart()}),
@@ -469,9 +431,10 @@ def test_samples_need_a_number_trials_and_a_seed(task):
 
 
 @pytest.mark.parametrize("samples", [0, -2, 7])
-def test_samples_of_two_classes_must_balance(samples):
+@pytest.mark.parametrize("task", [PatternTask(), DigitTask()], ids=lambda task: type(task).__name__)
+def test_samples_of_two_classes_must_balance(task, samples):
     with pytest.raises(ValueError, match=rf"samples \(N\) must be a positive multiple of classes \(2\).*N={samples}$"):
-        PatternTask().sample(samples, trials=[0], seed=0)
+        task.sample(samples, trials=[0], seed=0)
 
 
 @pytest.mark.parametrize("number", [0, 5, -1])

@@ -18,16 +18,6 @@ def test_a_stream_is_named_by_seed_trial_and_purpose() -> None:
         assert not np.intersect1d(first, other.random(1000)).size
 
 
-def test_many_streams_are_all_different() -> None:
-    firsts = {
-        float(stream(seed, trial, purpose).random())
-        for seed in range(10)
-        for trial in range(100)
-        for purpose in ("experts", "routers", "outputs")
-    }
-    assert len(firsts) == 3000
-
-
 def test_streams_of_neighbouring_trials_are_independent() -> None:
     drawn = np.stack([stream(0, trial, "noise").standard_normal(2000) for trial in range(40)])
     correlations = np.corrcoef(drawn)[np.triu_indices(40, 1)]

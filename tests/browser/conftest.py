@@ -135,9 +135,9 @@ def browser() -> Iterator[Any]:
         started.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def notebook(server: Server, browser: Any) -> Iterator[NotebookPage]:
-    """A fresh page on the server; its kernels are shut down afterwards."""
+    """A page on the server for the tests of a module; its kernels are shut down afterwards."""
     context = browser.new_context(viewport={"width": 1600, "height": 1100})
     page = context.new_page()
     yield NotebookPage(page, server.address, server.token, server.folder)
@@ -147,17 +147,20 @@ def notebook(server: Server, browser: Any) -> Iterator[NotebookPage]:
 
 @pytest.fixture
 def opened(notebook: NotebookPage, request: pytest.FixtureRequest) -> Callable[..., NotebookPage]:
-    """Opens a notebook with the Lab of the test's module, whose `LAB` is the cell that shows it, and runs it.
+    """Shows a Lab, named with its values, in the module's notebook. A second cell may hold more code.
 
-    The function takes more cells, and the Lab's values by name, which replace `{values}` in `LAB`.
+    A kernel takes 15 seconds of CPU time to start, so the tests of a module share one: running the cell again closes
+    the earlier test's Lab.
     """
-    module = request.module.__name__.rpartition(".")[2]  # two modules may name a test alike
-    name = f"{module}_{request.node.name.replace('[', '_').replace(']', '')}.ipynb"
 
-    def open_lab(*more: str, **values: Any) -> NotebookPage:
+    def open_lab(lab: str, more: str = "", **values: Any) -> NotebookPage:
         given = ", ".join(f"{name}={value!r}" for name, value in values.items())
-        write_notebook(notebook.folder / name, request.module.LAB.format(values=given), *more)
-        notebook.open(name)
+        home = "tests.widgets.engine.tiny" if lab == "TinyLab" else "moe_lab_widgets"
+        if not notebook.name:
+            name = f"{request.module.__name__.rpartition('.')[2]}.ipynb"
+            write_notebook(notebook.folder / name, "", "")
+            notebook.open(name)
+        notebook.write_cells(f"from {home} import {lab}\nlab = {lab}({given})\nlab", more)
         notebook.run_all()
         notebook.image.wait_for()
         return notebook

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -75,6 +76,17 @@ class NotebookPage:
         self.wait_idle(timeout)
         self.check()
 
+    def write_cells(self, *sources: str) -> None:
+        """Replaces the code of the notebook's cells, and forgets earlier complaints of the page."""
+        self.complaints.clear()
+        self.page.evaluate(
+            """(sources) => {
+              const cells = window.jupyterapp.shell.currentWidget.content.widgets;
+              sources.forEach((source, number) => cells[number].model.sharedModel.setSource(source));
+            }""",
+            list(sources),
+        )
+
     def run_code(self, source: str) -> None:
         """Puts code into the last cell and runs it."""
         self.page.evaluate(
@@ -115,10 +127,11 @@ class NotebookPage:
     # ---- the controls ----
 
     def _row(self, label: str) -> Locator:
-        row = self.page.locator(".widget-slider, .jupyter-widget-slider").filter(
-            has=self.page.locator(f".widget-label:text-matches('^{label}')")
-        )
-        return row.first
+        return self.page.locator(".widget-slider, .jupyter-widget-slider").filter(has=self._label(label)).first
+
+    def _label(self, start: str) -> Locator:
+        """Descriptions that begin with `start`."""
+        return self.page.locator(".widget-label").filter(has_text=re.compile(rf"^\s*{re.escape(start)}"))
 
     def slider(self, label: str) -> Locator:
         """The handle of the slider whose description begins with `label`."""
@@ -126,13 +139,18 @@ class NotebookPage:
         handle.scroll_into_view_if_needed()
         return handle
 
+    def greyed(self, label: str) -> bool:
+        """Whether a slider cannot be moved."""
+        return self._row(label).locator("[disabled]").count() > 0
+
     def value(self, label: str) -> float:
         """The number that a slider stands at, with one digit after the point."""
         return float(self.slider(label).get_attribute("aria-valuenow") or "nan")
 
     def readout(self, label: str) -> float:
         """The number beside a slider, with all its digits."""
-        return float(self._row(label).locator(".widget-readout").inner_text())
+        text = self._row(label).locator(".widget-readout").inner_text()
+        return float(text.replace("\u2212", "-"))  # the page writes a minus sign
 
     def drag(self, label: str, distance: float, steps: int = 12, pause: float = 15) -> None:
         """Drags a slider's handle by `distance` pixels in some steps with the mouse, `pause` ms apart."""
@@ -159,9 +177,7 @@ class NotebookPage:
 
     def choose(self, description: str, option: str) -> None:
         """Picks an option of a drop-down."""
-        row = self.page.locator(".widget-dropdown").filter(
-            has=self.page.locator(f".widget-label:text-matches('^{description}')")
-        )
+        row = self.page.locator(".widget-dropdown").filter(has=self._label(description))
         row.first.locator("select").select_option(label=option)
 
     # ---- the picture and the texts ----
@@ -236,6 +252,17 @@ class NotebookPage:
         """Waits until the picture differs from `before`."""
         self.until(lambda: not np.array_equal(self.pixels(), before), "the picture did not change", timeout)
         return self.pixels()
+
+    def wait_for_end(self) -> None:
+        """Waits until the run has ended."""
+        self.until(lambda: "ended" in self.text("status"), "the run did not end", 120)
+
+    def clipped(self) -> list[str]:
+        """Descriptions that are too long for their place."""
+        return self.page.evaluate(
+            """() => [...document.querySelectorAll('.jupyter-widgets .widget-label')]
+                 .filter(label => label.scrollWidth > label.clientWidth + 1).map(label => label.textContent)"""
+        )
 
     def check(self) -> None:
         """Fails on an error output of a cell, on a widget that cannot be shown, and on errors of the page."""

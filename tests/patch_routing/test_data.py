@@ -184,39 +184,6 @@ def test_training_and_test_samples_share_patterns_and_nothing_else() -> None:
 # --- who draws what -------------------------------------------------------------------------------------------------
 
 
-def parts(samples: Samples, trial: int, count: int) -> list[torch.Tensor]:
-    whole = [samples.patches(), samples.labels, samples.signal, samples.roles, samples.sides]
-    return [part[trial, :count] for part in whole]
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_a_short_draw_is_the_beginning_of_a_longer_one(classes: int) -> None:
-    task = PatternTask(classes=classes)
-    short, long = drawn(task, samples=8 * classes), drawn(task, samples=20 * classes)
-    for a, b in zip(parts(short, 1, 8 * classes), parts(long, 1, 8 * classes), strict=True):
-        assert torch.equal(a, b)
-
-
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_a_trial_draws_the_same_alone_and_among_others(split: str) -> None:
-    alone = drawn(PatternTask(), trials=(4,), split=split)
-    among = drawn(PatternTask(), trials=(9, 0, 4, 7), split=split)
-    for a, b in zip(parts(alone, 0, 240), parts(among, 2, 240), strict=True):
-        assert torch.equal(a, b)
-
-
-def test_float32_is_float64_rounded() -> None:
-    assert torch.equal(drawn(PatternTask(), dtype=torch.float32).patches(), drawn(PatternTask()).patches().float())
-
-
-def test_trials_and_seeds_differ() -> None:
-    task = PatternTask()
-    samples = drawn(task, trials=(0, 1))
-    assert not torch.equal(samples.patches()[0], samples.patches()[1])
-    other = task.sample(240, trials=(0,), seed=4, dtype=torch.float64)
-    assert not torch.equal(samples.patches()[0], other.patches()[0])
-
-
 def test_changing_the_noise_keeps_everything_else() -> None:
     """Moving the noise slider compares like with like: the same patterns at the same places."""
     quiet, loud = drawn(PatternTask(noise=0.1)), drawn(PatternTask(noise=1))

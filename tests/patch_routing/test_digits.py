@@ -92,16 +92,6 @@ def test_noise_is_of_the_sample_not_of_the_image(noise: float) -> None:
         assert torch.equal(getattr(clean, name), getattr(noisy, name))
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.3])
-def test_a_short_draw_is_the_beginning_and_a_trial_is_itself(noise: float) -> None:
-    task = DigitTask(noise=noise)
-    long, short = drawn(task, 200, trials=(5, 2, 0)), drawn(task, 80, trials=(2,))
-    assert torch.equal(long.patches()[1, :80], short.patches()[0])
-    for name in ("labels", "signal", "roles", "sides"):
-        assert torch.equal(getattr(long, name)[1, :80], getattr(short, name)[0])
-    assert not torch.equal(long.patches()[0], long.patches()[1])
-
-
 def test_signals_are_the_mean_training_images(task: DigitTask) -> None:
     pixels, labels = images_of(task)
     signals = task.signals([0, 7], seed=3)
@@ -141,8 +131,3 @@ def test_a_missing_or_damaged_file_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(b"nor a label")
     with pytest.raises(ValueError, match=r"an IDX file of unsigned bytes starts with 00 00 08 and .*t10k-images"):
         train(JointMoE(), DigitTask(source="mnist", root=tmp_path))
-
-
-def test_samples_must_balance() -> None:
-    with pytest.raises(ValueError, match=r"samples \(N\) must be a positive multiple of classes \(2\), .*: got N=7"):
-        drawn(DigitTask(), 7)

@@ -54,14 +54,6 @@ class TestEfficiency:
         assert (abs(loose.slope + 1) < 0.15).all()  # routers stay, and tokens do not spread evenly
         assert (loose.r_squared > 0.95).all()
 
-    def test_and_so_does_the_time(self):
-        """Of the default, where products dominate; the shortest times, for a busy machine only ever adds to them."""
-        data = figures.efficiency((0.5, 0.8), repeats=5)
-        share = data.seconds.min("repeat") / data.seconds.sel(rho=0.0).min("repeat")
-        np.testing.assert_allclose(share.sel(rho=0.5), 0.5, atol=0.15)
-        np.testing.assert_allclose(share.sel(rho=0.8), 0.2, atol=0.1)
-        assert (data.slope.sel(quantity="seconds") < -0.8).all()
-
     def test_attrs_make_it_again_but_for_the_seconds(self, costs):
         other = again(costs)
         timed = {"seconds", "slope", "r_squared"}

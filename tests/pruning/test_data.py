@@ -141,12 +141,6 @@ def same(one: Samples, other: Samples) -> bool:
 
 
 @EACH_ZIPF
-def test_a_short_draw_is_the_beginning_of_a_longer_one(zipf):
-    task = TokenTask(patterns=20, tokens=7, zipf=zipf)
-    assert same(drawn(task, 30), drawn(task, 90).only(0, 30))
-
-
-@EACH_ZIPF
 @pytest.mark.parametrize("cut", [(1,) * 12, (5, 7), (3, 1, 8), (12,)])
 def test_portions_of_a_stream_are_one_long_draw(cut, zipf):
     task = TokenTask(patterns=20, tokens=7, zipf=zipf)
@@ -156,12 +150,6 @@ def test_portions_of_a_stream_are_one_long_draw(cut, zipf):
         assert same(stream.sample(end - begin), whole.only(begin, end))
 
 
-def test_a_trial_draws_the_same_alone_and_among_others():
-    task = TokenTask(patterns=20, tokens=7)
-    alone, among = drawn(task, trials=(4,)), drawn(task, trials=(9, 0, 4))
-    assert torch.equal(alone.tokens[0], among.tokens[2]) and torch.equal(alone.labels[0], among.labels[2])
-
-
 def test_a_trial_named_twice_gets_its_samples_twice():
     """Variants of one trial train side by side on the same samples, portion after portion."""
     task = TokenTask(patterns=20, tokens=7)
@@ -169,14 +157,6 @@ def test_a_trial_named_twice_gets_its_samples_twice():
     for samples in (5, 3):
         many, few = stream.sample(samples), plain.sample(samples)
         assert torch.equal(many.tokens, few.tokens[[0, 1, 0, 0]]) and torch.equal(many.labels, few.labels[[0, 1, 0, 0]])
-
-
-def test_splits_trials_and_seeds_differ():
-    task = TokenTask(patterns=20, tokens=7)
-    draws = [drawn(task, trials=(trial,), split=split) for trial in (0, 1) for split in ("train", "test", "post")]
-    draws += [task.sample(200, trials=[0], seed=4)]
-    for part in ("tokens", "labels"):
-        assert len({getattr(one, part).numpy().tobytes() for one in draws}) == 7
 
 
 def test_a_slider_changes_what_it_names_and_nothing_else():

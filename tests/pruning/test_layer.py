@@ -198,7 +198,7 @@ def test_random_layers_have_the_sizes_of_pruned_ones(routing):
 def test_times_are_measured_for_each_layer_and_repeat():
     layers = [Layer.random(make("expert-choice"), 16, kept=kept) for kept in (8, 2)]
     seconds = inference_seconds(layers, torch.randn(3, 9, 16), repeats=4)
-    assert seconds.shape == (2, 4) and (seconds > 0).all() and (seconds < 1).all()
+    assert seconds.shape == (2, 4) and (seconds > 0).all()
 
 
 # --- wrong input ------------------------------------------------------------------------------------------------------

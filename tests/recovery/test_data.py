@@ -134,25 +134,6 @@ def test_there_are_four_orders(order):
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("share", [None, 0.5])
-def test_samples_are_the_first_of_any_longer_draw(share):
-    task = MixtureTask(experts=3, dimension=5, first_share=share)
-    few, many = task.sample(30, trials=[1, 4], seed=2), task.sample(90, trials=[0, 1, 4], seed=2)
-    torch.testing.assert_close(few.x, many.x[1:, :30], rtol=0, atol=0)
-    assert (few.y == many.y[1:, :30]).all() and (few.experts == many.experts[1:, :30]).all()
-    assert (few.truth.gates == many.truth.gates[1:]).all() and (few.inputs.means == many.inputs.means[1:]).all()
-
-
-def test_splits_trials_and_seeds_differ_and_share_what_they_should():
-    task = MixtureTask(first_share=0.5)
-    train, test = task.sample(30, **DRAW), task.sample(30, **DRAW, split="test")
-    assert (train.x != test.x).all() and (train.y != test.y).all()
-    assert (train.truth.regressors == test.truth.regressors).all() and (train.inputs.means == test.inputs.means).all()
-    other = task.sample(30, trials=range(3), seed=6)
-    assert (train.x != other.x).all() and (train.truth.gates[:, 0] != other.truth.gates[:, 0]).all()
-    assert (train.x[0] != train.x[1]).all()
-
-
 def test_a_changed_setting_leaves_the_other_draws_alone():
     """Noise scales, R scales: the same samples, but for what they change."""
     one, two = (MixtureTask(noise=noise).sample(50, **DRAW) for noise in (0.1, 0.4))
@@ -161,11 +142,3 @@ def test_a_changed_setting_leaves_the_other_draws_alone():
     torch.testing.assert_close(4 * (one.y - answer), two.y - answer)
     orthogonal = MixtureTask(gating="orthogonal").parameters(range(3), 5)
     assert (orthogonal.regressors == one.truth.regressors).all()
-
-
-def test_float32_is_the_cast_of_float64():
-    task = MixtureTask(first_share=0.5)
-    double, single = (task.sample(40, **DRAW, dtype=dtype) for dtype in (torch.float64, torch.float32))
-    assert single.x.dtype == single.y.dtype == single.truth.gates.dtype == single.inputs.shares.dtype == torch.float32
-    assert (double.x.float() == single.x).all() and (double.y.float() == single.y).all()
-    assert (double.experts == single.experts).all()

@@ -219,23 +219,6 @@ def test_only_takes_some_of_the_samples():
 # --- who draws what ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("split", ["train", "test"])
-@pytest.mark.parametrize("patches", [3, 6])
-def test_a_short_draw_is_the_beginning_of_a_longer_one(split, patches):
-    task = ClusterTask(patches=patches)
-    short, long = drawn(task, 30, split=split), drawn(task, 90, split=split)
-    for a, b in zip(parts(short), parts(long), strict=True):
-        assert torch.equal(a, b[:, :30])
-    assert torch.equal(short.signals, long.signals)
-
-
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_a_trial_draws_the_same_alone_and_among_others(split):
-    alone, among = drawn(ClusterTask(), trials=(4,), split=split), drawn(ClusterTask(), trials=(9, 0, 4), split=split)
-    for a, b in zip([alone.signals, *parts(alone)], [among.signals, *parts(among)], strict=True):
-        assert torch.equal(a[0], b[2])
-
-
 def test_training_and_test_samples_share_the_signals_and_nothing_else():
     train, test = drawn(ClusterTask()), drawn(ClusterTask(), split="test")
     assert torch.equal(train.signals, test.signals)
@@ -243,13 +226,6 @@ def test_training_and_test_samples_share_the_signals_and_nothing_else():
     for a, b in zip(parts(train), parts(test), strict=True):
         assert not torch.equal(a, b)
     assert not torch.isin(train.strengths, test.strengths).any() and not torch.isin(train.noise, test.noise).any()
-
-
-def test_trials_and_seeds_differ():
-    samples, other = drawn(ClusterTask()), ClusterTask().sample(200, trials=(0,), seed=4, dtype=torch.float64)
-    for part in [samples.signals, *parts(samples)]:
-        assert not torch.equal(part[0], part[1])
-    assert not torch.equal(samples.signals[0], other.signals[0]) and not torch.equal(samples.noise[0], other.noise[0])
 
 
 def test_one_data_set_for_all_trials():
@@ -275,8 +251,3 @@ def test_a_slider_changes_what_it_names_and_nothing_else():
     assert torch.equal(loud.strengths, base.strengths) and torch.equal(loud.order, base.order)
     assert torch.equal(wide.strengths[..., :2], base.strengths[..., :2]) and torch.equal(wide.noise, base.noise)
     assert (wide.strengths[..., 2].abs() >= base.strengths[..., 2].abs()).all()
-
-
-def test_float32_is_float64_rounded():
-    assert torch.equal(drawn(ClusterTask(), dtype=torch.float32).strengths, drawn(ClusterTask()).strengths.float())
-    assert drawn(ClusterTask(), dtype=torch.float32).patches().dtype == torch.float32

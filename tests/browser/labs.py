@@ -1,0 +1,216 @@
+"""What the browser tests know of each Lab: how to make a small one, and what to ask of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import moe_lab_widgets
+from moe_lab.config import Config, Knob
+from moe_lab.patch_routing import JointMoE, PatternTask
+from moe_lab.pruning import PlantedStart, TokenMoE, TokenTask
+from moe_lab.recovery import MixtureTask
+from moe_lab.recovery.gridlock import JointEM
+from moe_lab.recovery.landscape import L2Loss, L4Loss
+from moe_lab.specialization import ClusterTask, SwitchMoE
+from tests.browser.driver import NotebookPage
+
+Move = tuple[str, str] | tuple[str, str, int]
+"""A slider and a key (and how often it is pressed), or a drop-down and one of its options."""
+KEYS = ("ArrowLeft", "ArrowRight", "PageUp", "PageDown", "Home", "End")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Moves that ask for the impossible, the words that explain it, and the moves that lead out."""
+
+    moves: Sequence[Move]
+    words: tuple[str, ...]
+    out: Sequence[Move]
+
+
+@dataclass(frozen=True)
+class LabOnPage:
+    """A Lab and what is asked of it.
+
+    Attributes:
+      name: of its class.
+      small: values of a run that ends soon.
+      long: values of a run that is still training when a slider moves.
+      ended: words of the caption when the small run has ended.
+      story: a story's name, and words of the caption at its end.
+      moved: a slider that is moved while a cell runs.
+      fuzz: drop-downs with the options that random moves choose from.
+      rescue: the story that ends the random moves, and words of its caption.
+      wishes: what the Lab refuses.
+      configs: Configs whose defaults the code leaves out.
+      written: how code writes a knob's value, where it is not name=value; empty where the value itself is not written.
+      rates: sliders whose answer is timed, and what a quiet machine must reach: milliseconds and frames/s.
+    """
+
+    name: str
+    small: dict[str, Any]
+    long: dict[str, Any]
+    ended: tuple[str, ...]
+    story: tuple[str, str]
+    moved: str
+    rescue: tuple[str, str]
+    wishes: Sequence[Wish]
+    configs: Sequence[type[Config]]
+    fuzz: Sequence[tuple[str, str, str]] = ()
+    written: dict[str, str] = field(default_factory=dict)
+    rates: tuple[tuple[str, ...], float, float] = ((), 150, 8)
+
+    @property
+    def lab(self) -> Any:
+        return getattr(moe_lab_widgets, self.name)
+
+    @property
+    def sliders(self) -> list[Knob]:
+        """The sliders that start another run."""
+        looks = getattr(self.lab, "looks", ())
+        return [knob for knob in self.lab.knobs if knob.slider and knob.name not in looks]
+
+    def runs(self, knob: Knob, page: NotebookPage) -> bool:
+        """Whether the code of the present run has the slider's value; code does not name the library's defaults."""
+        pattern = self.written.get(knob.name, rf"(?<!\w){knob.name}=([-\d.e]+)")
+        if not pattern:
+            return True
+        value, numbers = page.readout(knob.label), [float(found) for found in re.findall(pattern, page.code())]
+        defaults = [config.knobs()[knob.name].default for config in self.configs if knob.name in config.knobs()]
+        return all(number == value for number in numbers) and (numbers != [] or value in (*defaults, knob.default))
+
+
+def do(page: NotebookPage, moves: Sequence[Move]) -> None:
+    """Makes the moves one after the other."""
+    for label, what, *times in moves:
+        if what in KEYS:
+            page.press(label, what, *times)
+        else:
+            page.choose(label, what)
+
+
+LABS = (
+    LabOnPage(
+        name="RouterAlignmentLab",
+        small={"trials": 2, "steps": 40},
+        long={"trials": 2, "source": "synthetic"},
+        ended=("Step 40 of 40", "CNN"),
+        story=("One patch gives a router no gradient (l = 1)", "have not moved at all"),
+        moved="l, patches",
+        rescue=("Routers find the digits", "CNN 87 %"),
+        wishes=(
+            Wish([("k,", "ArrowLeft")], ("must be divisible by experts (k)", "got m=40, k=3"), [("k,", "ArrowLeft")]),
+        ),
+        configs=(JointMoE, PatternTask),
+        fuzz=(("patches are", "synthetic", "digits"),),
+        written={"steps": ""},  # code counts epochs
+        rates=(("l, patches", "n,"), 120, 10),
+    ),
+    LabOnPage(
+        name="PhaseTransitionLab",
+        small={"trials": 5, "patches": 6, "distractors": 0},
+        long={"trials": 5, "distractors": 0},
+        ended=("samples suffice",),
+        story=("no distractors", ""),
+        moved="n,",
+        rescue=("no distractors", ""),
+        wishes=(
+            Wish([("l*-1", "End")], ("distractors must be at most patches (n) - 1",), [("l*-1", "Home")]),
+        ),
+        configs=(PatternTask,),
+        fuzz=(("patches are", "digits", "synthetic"),),
+    ),
+    LabOnPage(
+        name="SpecializationLab",
+        small={"trials": 2, "samples": 400, "steps": 100},
+        long={"trials": 2},
+        ended=("Step 100 of 100", "experts", "median entropy"),
+        story=("The router never learns (η_r = 0)", "expert 1 alone carries"),
+        moved="M,",
+        rescue=("One expert alone (M = 1)", "expert 1 alone"),
+        wishes=(
+            Wish(
+                [("σ, activation", "relu"), ("J,", "ArrowLeft")],
+                ("filters (J) must be even", "got J=7"),
+                [("d,", "Home"), ("J,", "ArrowLeft")],
+            ),
+            Wish([("K,", "End")], ("at least 2 clusters (K)", "got d=8, K=8"), [("d,", "PageUp")]),
+        ),
+        configs=(SwitchMoE, ClusterTask),
+        fuzz=(("σ, activation", "gelu", "linear"),),
+        written={"gamma": r"feature_noise=\([\d.]+, ([\d.]+)\)"},
+        rates=(("M,", "σ_p", "n,"), 150, 8),
+    ),
+    LabOnPage(
+        name="PruningLab",
+        small={"trials": 2, "steps": 40, "experts": 8, "patterns": 100, "tokens": 40, "tuning_steps": 20},
+        long={"trials": 2, "experts": 12, "important": 1},
+        ended=("pruned by norm change",),
+        story=("Pruned one too many", "In trial 2 neuron norm removed experts"),
+        moved="k,",
+        rescue=("Magnitude misleads", "10 of 20 experts pruned by router norm"),
+        wishes=(
+            Wish(
+                [("important", "End")], ("must leave at least one other in each half",), [("important", "Home")]
+            ),
+            Wish(
+                [("l,", "Home")],
+                ("undefined where no router has moved",),
+                [("ρ,", "ArrowLeft"), ("prune by", "neuron-magnitude-change")],
+            ),
+            Wish(
+                [("who chooses", "token-choice"), ("l,", "End")],
+                ("must be at most experts (k) where tokens choose", "got l=12, k=8"),
+                [("k,", "End")],
+            ),
+        ),
+        configs=(TokenMoE, TokenTask, PlantedStart),
+        fuzz=(
+            ("who chooses", "token-choice", "expert-choice"),
+            ("prune by", "router-magnitude", "router-norm-change"),
+        ),
+        rates=(("ρ,", "n,", "η_r,"), 150, 0),
+    ),
+    LabOnPage(
+        name="GridlockLab",
+        small={"experts": 3, "dimension": 8, "samples": 2000, "iterations": 40, "trials": 2},
+        long={"experts": 4, "dimension": 10, "samples": 3000, "noise": 0.3, "iterations": 100, "trials": 2},
+        ended=("Iteration 40 of 40", "spectral + EM found"),
+        story=("Easy: k = 3, EM needs no help", "found 3 of 3 (error 0.32), joint EM 3 of 3 (0.32)"),
+        moved="k,",
+        rescue=("ReLU needs more samples (n = 2000)", "of 2 (error 0.17)"),
+        wishes=(
+            Wish(
+                [("d,", "Home"), ("k,", "ArrowRight", 2)],
+                ("dimension (d) must be at least experts (k)", "got d=4, k=5"),
+                [("k,", "ArrowLeft")],
+            ),
+            Wish([("w, gates", "orthogonal")], ("greater than experts (k), so that gates",), [("w, gates", "random")]),
+            Wish(
+                [("k,", "End"), ("d,", "ArrowRight", 4), ("n,", "Home")],
+                ("T2 must have k=8 positive eigenvalues",),
+                [("k,", "Home")],
+            ),
+        ),
+        configs=(JointEM, MixtureTask),
+        fuzz=(("g, activation", "tanh", "identity"),),
+        rates=(("σ,", "n,"), 200, 6),
+    ),
+    LabOnPage(
+        name="LandscapeLab",
+        small={"trials": 2, "dimension": 6, "batch": 128, "steps": 200},
+        long={"trials": 2, "penalty": 4.0},
+        ended=("Step 200 of 200",),
+        story=("δ too small", "L₄ has found the regressors in 0 of 5 trials"),
+        moved="k,",
+        rescue=("The right weights (μ = .01, λ = 1, δ = 1)", "L₄ has found the regressors in 5 of 5 trials"),
+        wishes=(Wish([("λ,", "Home")], ("lambda p must be greater than mu",), [("λ,", "End")]),),
+        configs=(L4Loss, L2Loss, MixtureTask),
+        fuzz=(("w, gates", "random", "orthogonal"),),
+        written={"rate": r"L4Loss\([^)]*\brate=([\d.e-]+)", "l2_rate": r"L2Loss\([^)]*\brate=([\d.e-]+)"},
+        rates=(("σ,",), 150, 8),
+    ),
+)  # fmt: skip

@@ -1,0 +1,145 @@
+"""What one Lab alone does in a real JupyterLab: other trials on show, looks without training, the map of a phase."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.browser.driver import NotebookPage
+from tests.browser.labs import LABS
+
+pytestmark = pytest.mark.browser
+
+Opened = Callable[..., NotebookPage]
+SMALL = {of.name: of.small for of in LABS}
+
+
+@pytest.mark.parametrize("name, sampled", [("GridlockLab", 4), ("LandscapeLab", 8)])
+def test_another_trial_is_shown_without_a_new_run(opened: Opened, name: str, sampled: int) -> None:
+    page = opened(name, **SMALL[name])
+    page.wait_for_end()
+    before, status = page.pixels(), page.text("status")
+    page.press("trial on show", "ArrowRight")
+    second = page.wait_for_change(before)
+    page.press("trial on show", "ArrowLeft")
+    np.testing.assert_array_equal(page.wait_for_change(second), before)
+    assert page.text("status") == status, "the run is the same"
+    page.press("T,", "ArrowRight")
+    page.until(lambda: "trials=3" in page.code(), "the move was lost")
+    page.press("trial on show", "End", 2)  # the slider goes further, and comes back to the last trial that there is
+    page.until(lambda: page.readout("trial on show") == 3 < sampled, "End does not show the last trial")
+    page.press("trial on show", "Home")
+    page.until(lambda: page.readout("trial on show") == 1, "there is no way back")
+    page.check()
+
+
+@pytest.mark.parametrize(
+    "name, description, option, written",
+    [
+        ("RouterAlignmentLab", "patches are", "synthetic", "PatternTask("),
+        ("SpecializationLab", "σ, activation", "tanh", "activation='tanh'"),
+        ("GridlockLab", "g, activation", "tanh", "activation='tanh'"),
+        ("GridlockLab", "p, share", "0.3", "first_share=0.3"),
+        ("GridlockLab", "w, gates", "orthogonal", "gating='orthogonal'"),
+        ("GridlockLab", "a, regressors", "orthonormal", "regressors='orthonormal'"),
+        ("GridlockLab", "T₃, is", "y", "third='y'"),
+        ("LandscapeLab", "w, gates", "random", "MixtureTask(dimension=6"),
+        ("PruningLab", "gradient of", "hinge", "loss='hinge'"),
+        ("PruningLab", "checkpoint", "random", "RandomStart("),
+    ],
+)
+def test_a_choice_starts_another_run(opened: Opened, name: str, description: str, option: str, written: str) -> None:
+    more = {"regressors": "random"} if name == "GridlockLab" else {}
+    page = opened(name, **{**SMALL[name], **more})
+    page.wait_for_end()
+    before = page.pixels()
+    page.choose(description, option)
+    page.wait_for_change(before)
+    page.until(lambda: written in page.code(), f"the run is not {description} = {option}")
+    assert page.text("alert") == ""
+    page.check()
+
+
+def test_the_gru_s_sharpness_is_looked_at(opened: Opened) -> None:
+    page = opened("LandscapeLab", **SMALL["LandscapeLab"])
+    page.wait_for_end()
+    before, status = page.pixels(), page.text("status")
+    page.choose("β, sharpness of GRU gates", "20.0")
+    page.wait_for_change(before)
+    assert "(20.0,)" in page.code() and page.text("status") == status
+    page.check()
+
+
+def test_pruning_changes_the_picture_and_trains_nothing(opened: Opened) -> None:
+    count = "print('trained', len(lab.records), id(lab.record.pruned))"
+    page = opened("PruningLab", count, **SMALL["PruningLab"])
+    page.wait_for_end()
+
+    def trained() -> str:
+        page.run_code(count)
+        return page.printed("trained")[-1]
+
+    before_all, spent = trained(), page.text("status").split(" · ")[1]
+    for label in ("ρ,", "trial on show"):
+        for distance in (-30, 45) if label != "trial on show" else (150, -150):
+            before, value = page.pixels(), page.readout(label)
+            page.drag(label, distance)
+            page.wait_for_change(before)
+            assert np.sign(page.readout(label) - value) == np.sign(distance), f"{label} did not move"
+    for name in ("random", "importance-score", "reversed-norm-change", "router-norm-change"):
+        before = page.pixels()
+        page.choose("prune by", name)
+        page.wait_for_change(before)
+        page.until(lambda name=name: name.replace("-", "_") in page.code().replace("-", "_"), "the code stays")
+    before = page.pixels()
+    page.page.get_by_label("fine-tune the rest").click()
+    page.wait_for_change(before)
+    page.until(lambda: "after 20 steps of fine-tuning" in page.text("caption"), "nothing was fine-tuned")
+    assert trained() == before_all and page.text("status").split(" · ")[1] == spent
+    before = page.pixels()
+    page.drag("T', steps of", 60)
+    page.wait_for_change(before)
+    steps = page.readout("T', steps of")
+    page.until(lambda: f"after {steps:.0f} steps" in page.text("caption"), "no further fine-tuning")
+    assert page.text("alert") == ""
+    page.choose("story", "Fine-tuning rescues under the true hinge")
+    page.until(lambda: "after 60 steps of fine-tuning 100 %" in page.text("caption"), "nothing is rescued")
+    page.check()
+
+
+MAP = (slice(84, 380), slice(66, 534))
+"""Rows and columns of the phase map in the picture."""
+
+
+def _trainings(page: NotebookPage) -> tuple[int, int]:
+    """(ended, all) as the status line says."""
+    words = page.text("status").split(" trainings")[0].split(" of ")
+    return (int(words[0]), int(words[1])) if len(words) == 2 else (0, 0)
+
+
+def _coloured(page: NotebookPage) -> float:
+    """The share of the map's pixels that are teal: grid points with successes."""
+    shown = page.pixels()[MAP].astype(int)
+    return float((shown[..., 1] - shown[..., 0] > 15).mean())
+
+
+def test_the_phase_map_fills_and_goes_back_in_time(opened: Opened) -> None:
+    page = opened("PhaseTransitionLab", **SMALL["PhaseTransitionLab"])
+    page.until(lambda: 0 < _trainings(page)[0] < _trainings(page)[1] or page.text("alert"), "nothing has run")
+    page.until(lambda: _trainings(page)[0] == _trainings(page)[1] > 0 or "ended" in page.text("status"), "never full")
+    page.wait_for_end()
+    full, before = _coloured(page), page.pixels()
+    assert full > 0.1
+    page.drag("time", -200)
+    page.wait_for_change(before)
+    page.until(lambda: _coloured(page) < 0.8 * full, "an earlier map should be emptier")
+    before = page.pixels()
+    page.press("l*-1", "End")  # 6 distractors, more than n - 1
+    page.until(lambda: "distractors must be at most patches (n) - 1" in page.text("alert"), "the rule is not said")
+    assert np.array_equal(page.pixels(), before), "the last good picture stays"
+    page.press("l*-1", "Home")
+    page.wait_for_end()
+    assert page.text("alert") == "" and _coloured(page) == pytest.approx(full, abs=0.02)
+    page.check()
