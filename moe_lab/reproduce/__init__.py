@@ -1,8 +1,8 @@
-"""What five papers publish, as claims that run: `moe-lab reproduce`.
+"""Claims of five papers, with the measurements and rules that test them: `moe-lab reproduce`.
 
-A claim (`claim.Claim`) names a place in a paper, what stands there, the call that measures it, and the rule that judges
-it, stated before the run. `ledger.claims()` has them all, `ledger.errata()` the misprints and steps untold that were
-found. `run(...)` measures, judges, and writes results.json and report.html.
+A claim (`claim.Claim`) has a place in a paper, the published statement, the call that measures it, and the rule, stated
+before the run, that judges it. `ledger.claims()` returns all of them, `ledger.errata()` the misprints and omitted steps
+that were found. `run(...)` measures, judges, and writes results.json and report.html.
 """
 
 from moe_lab.reproduce.claim import Claim as Claim

@@ -1,4 +1,4 @@
-"""`moe-lab reproduce`: measures claims, says how far it is, prints a table, writes results.json and report.html."""
+"""`moe-lab reproduce`: measures claims, shows its progress, prints a table, writes results.json and report.html."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.table import Table
 
 from moe_lab.config import require
 from moe_lab.files import writable_folder, write_whole
-from moe_lab.reproduce.claim import Budget, Claim, Measurement
+from moe_lab.reproduce.claim import Budget, Claim
 from moe_lab.reproduce.ledger import chosen, measurements
 from moe_lab.reproduce.report import page
 from moe_lab.reproduce.runner import Done, Order, Piece, measured, missing, pieces
@@ -25,7 +25,7 @@ from moe_lab.reproduce.verdicts import Row, judged, pictured, tally
 from moe_lab.trials import choose_device, device_label
 
 CLUSTER_SECONDS = 20
-"""How long a Dask scheduler may take to answer."""
+"""Time within which a Dask scheduler must answer."""
 _STYLES = {"agrees": "green", "agrees in kind": "cyan", "differs": "magenta", "needs data": "dim", "failed": "red"}
 
 
@@ -40,72 +40,95 @@ def run(
     data: Path | str | None = None,
     cluster: str = "",
 ) -> list[dict[str, Any]]:
-    """Measures the claims of these names; writes `out`/results.json and `out`/report.html, each whole or not at all.
+    """Measures claims and judges them; writes `out`/results.json and `out`/report.html.
 
-    What is finished is kept in `out`/measured: a call that was stopped or killed goes on where it was.
+    Finished measurements are kept in `out`/measured, so that a run that was stopped or killed continues from there.
 
     Args:
-      names: of claims, or beginnings of them ("chen2022/table3"); none for all.
+      names: ids of claims, or beginnings of ids ("chen2022/table3"); none for all.
       budget: "quick", smaller sizes and fewer trials, or "full", the papers' own where they can be had.
-      seed: of all streams.
+      seed: of all random streams.
       device: "auto", "cpu", "cuda", "cuda:N" or "mps".
-      jobs: processes; None for one a core on a CPU and a single one beside a GPU.
-      out: a folder, made if need be.
+      jobs: number of processes; None for one per core on a CPU and a single one with a GPU.
+      out: a folder, made if necessary.
       data: a folder of data files that some claims need.
       cluster: the address of a Dask scheduler whose workers do the work.
 
     Returns:
-      What results.json holds.
+      The records in results.json.
 
     Raises:
-      ValueError: no claim has such a name, or a budget, seed, device or number of jobs that there is not.
-      RuntimeError: `out` cannot be written to, the cluster cannot be reached, or a measurement broke off: the
-        others are done and written.
+      ValueError: no claim has such a name, or the budget, seed, device or number of jobs is invalid.
+      RuntimeError: `out` cannot be written to, the cluster cannot be reached, or a measurement failed: the others are
+        done and written.
     """
-    require(budget in get_args(Budget), f"budget must be one of {', '.join(get_args(Budget))}", budget=budget)
-    require(seed >= 0, "seed must be at least 0", seed=seed)
-    require(jobs is None or jobs >= 1, "jobs must be at least 1", jobs=jobs)
-    require(data is None or Path(data).is_dir(), "data must be a folder", data=str(data))
-    on = choose_device(device)
-    claims = chosen(names)
-    folder = writable_folder(out)
-    parallel = jobs or (_cores() if on.type == "cpu" else 1)
-    place = folder.resolve() / "measured"
-    order = Order(
-        cast(Budget, budget), seed, device, place, Path(data).resolve() if data else None, None if cluster else parallel
-    )
+    order, parallel = _order(budget=budget, seed=seed, device=device, jobs=jobs, out=out, data=data, cluster=cluster)
+    claims, folder = chosen(names), writable_folder(out)
     console = Console(highlight=False)
     started = time.perf_counter()
     with _workers(cluster), warnings.catch_warnings():
-        # joblib begins a worker anew once it holds much memory, and says so to whoever reads the progress
+        # joblib restarts a worker that holds much memory, and warns, which would interrupt the progress bar
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
         done = _measure(claims, order, parallel, console)
     rows = judged(claims, done, order)
+    label = device_label(choose_device(device))
     records = [row.record(order) for row in rows]
     write_whole(folder / "results.json", (json.dumps(records, indent=1, allow_nan=False) + "\n").encode())
     console.print(table(rows))
     pictures = pictured([row.claim for row in rows], done)
-    write_whole(folder / "report.html", page(rows, pictures, order, device_label(on), names).encode())
+    write_whole(folder / "report.html", page(rows, pictures, order, label, names).encode())
     minutes = (time.perf_counter() - started) / 60
-    console.print(f"{tally(rows)}; {minutes:.1f} minutes on {device_label(on)}, seed {seed}, {budget} budget")
+    console.print(f"{tally(rows)}; {minutes:.1f} minutes on {label}, seed {seed}, {budget} budget")
     console.print(f"written to {folder}: results.json, report.html", soft_wrap=True)
+    _raise_failures(rows)
+    return records
+
+
+def _order(
+    *,
+    budget: str,
+    seed: int,
+    device: str,
+    jobs: int | None,
+    out: Path | str,
+    data: Path | str | None,
+    cluster: str,
+) -> tuple[Order, int]:
+    """Validates the arguments of `run`; returns the order and the number of processes."""
+    require(budget in get_args(Budget), f"budget must be one of {', '.join(get_args(Budget))}", budget=budget)
+    require(seed >= 0, "seed must be at least 0", seed=seed)
+    require(jobs is None or jobs >= 1, "jobs must be at least 1", jobs=jobs)
+    require(data is None or Path(data).is_dir(), "data must be a folder", data=str(data))
+    parallel = jobs or (_cores() if choose_device(device).type == "cpu" else 1)
+    order = Order(
+        budget=cast(Budget, budget),
+        seed=seed,
+        device=device,
+        folder=Path(out).resolve() / "measured",
+        data=Path(data).resolve() if data else None,
+        jobs=None if cluster else parallel,
+    )
+    return order, parallel
+
+
+def _raise_failures(rows: Sequence[Row]) -> None:
+    """Raises RuntimeError if a measurement failed."""
     failed = [row for row in rows if row.verdict == "failed"]
     if failed:
         raise RuntimeError(
             f"{len(failed)} of {len(rows)} claims could not be measured, the others are done; the first is "
             f"{failed[0].claim.id} ({failed[0].note})"
         )
-    return records
 
 
 def _cores() -> int:
-    """The cores that this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
 def _workers(cluster: str) -> Iterator[None]:
-    """Lets joblib hand its tasks to a Dask scheduler, where one is named.
+    """Makes joblib use a Dask scheduler, where one is named.
 
     Raises:
       RuntimeError: dask.distributed is not installed, or the scheduler does not answer.
@@ -128,15 +151,15 @@ def _workers(cluster: str) -> Iterator[None]:
 
 
 def _measure(claims: Sequence[Claim], order: Order, parallel: int, console: Console) -> dict[str, list[Done]]:
-    """The finished pieces by measurement, with a line that says how far it is."""
-    able = [one for one in measurements(claims) if not missing(one, order.data)]
-    plan = {one.name: pieces(one, order) for one in able}
+    """Measures the claims and shows the progress; returns the pieces of each measurement in the order of its calls."""
+    available = [measurement for measurement in measurements(claims) if not missing(measurement, order.data)]
+    plan = {measurement.name: pieces(measurement, order) for measurement in available}
     done: dict[str, list[Done]] = {}
-    with _progress(claims, able, plan, parallel, console) as seen:
-        for one in measured(order, [piece for part in plan.values() for piece in part]):
-            done.setdefault(one.piece.measurement, []).append(one)
-            seen.send(one)
-    place = {piece.call: number for part in plan.values() for number, piece in enumerate(part)}
+    with _progress(claims, plan, parallel, console) as progress:
+        for part in measured(order, [piece for calls in plan.values() for piece in calls]):
+            done.setdefault(part.piece.measurement, []).append(part)
+            progress.send(part)
+    place = {piece.call: number for calls in plan.values() for number, piece in enumerate(calls)}
     for parts in done.values():
         parts.sort(key=lambda part: place[part.piece.call])
     return done
@@ -145,41 +168,40 @@ def _measure(claims: Sequence[Claim], order: Order, parallel: int, console: Cons
 @contextmanager
 def _progress(
     claims: Sequence[Claim],
-    able: Sequence[Measurement],
     plan: dict[str, list[Piece]],
     parallel: int,
     console: Console,
 ) -> Iterator[Generator[None, Done, None]]:
-    """Takes finished pieces; shows claims, trials and time left, as a bar in a terminal and as lines elsewhere."""
-    every = [piece for part in plan.values() for piece in part]
+    """Yields a generator that takes finished pieces and shows the progress: a bar in a terminal, lines elsewhere."""
+    every = [piece for calls in plan.values() for piece in calls]
+    total = sum(piece.seconds for piece in every)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
     live = console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=not live) as progress:
-        bar = progress.add_task("", total=sum(piece.seconds for piece in every), left="")
+        bar = progress.add_task("", total=total, left="")
 
         def watch() -> Generator[None, Done, None]:
             began, fresh, known, trials, ended = time.perf_counter(), 0.0, 0.0, 0, dict.fromkeys(plan, 0)
             while True:
-                one = yield
-                known += one.piece.seconds
-                fresh += one.piece.seconds if one.fresh else 0.0
-                trials += one.piece.trials
-                ended[one.piece.measurement] += 1
+                part = yield
+                known += part.piece.seconds
+                fresh += part.piece.seconds if part.fresh else 0.0
+                trials += part.piece.trials
+                ended[part.piece.measurement] += 1
                 whole = {name for name, count in ended.items() if count == len(plan[name])}
                 decided = sum(claim.measurement.name in whole for claim in claims)
-                total = sum(piece.seconds for piece in every)
                 pace = (time.perf_counter() - began) / fresh if fresh else 1 / parallel
                 left = max(0.0, total - known) * pace
                 words = f"claims {decided}/{len(claims)}, trials {trials}/{sum(piece.trials for piece in every)}"
                 progress.update(bar, completed=known, description=words, left=f"about {_clock(left)} left")
                 if not live:
-                    what = f"{one.piece.measurement}: {one.failure or f'{one.seconds:.1f} s'}"
-                    kept = "" if one.fresh else " (kept)"
+                    what = f"{part.piece.measurement}: {part.failure or f'{part.seconds:.1f} s'}"
+                    kept = "" if part.fresh else " (kept)"
                     console.print(f"{words}, about {_clock(left)} left; {what}{kept}", soft_wrap=True)
 
-        seen = watch()
-        next(seen)
-        yield seen
+        watching = watch()
+        next(watching)
+        yield watching
 
 
 def _clock(seconds: float) -> str:
@@ -187,20 +209,20 @@ def _clock(seconds: float) -> str:
 
 
 def table(rows: Sequence[Row]) -> Table:
-    """Published against measured, for a terminal."""
-    made = Table(title="Published against measured", title_justify="left")
+    """Lays out published and measured numbers for a terminal."""
+    layout = Table(title="Published against measured", title_justify="left")
     for heading in ("claim", "published", "measured", "verdict"):
-        made.add_column(heading, overflow="fold")
+        layout.add_column(heading, overflow="fold")
     for number, row in enumerate(rows):
         last = number + 1 == len(rows) or rows[number + 1].claim.paper != row.claim.paper
         verdict = f"[{_STYLES[row.verdict]}]{row.verdict}[/]"
         unit = f" {row.claim.unit}" if row.claim.unit and row.measured else ""
-        made.add_row(row.claim.id, row.claim.published.words, row.measured + unit, verdict, end_section=last)
-    return made
+        layout.add_row(row.claim.id, row.claim.published.words, row.measured + unit, verdict, end_section=last)
+    return layout
 
 
 def show(names: Sequence[str] = ()) -> None:
-    """Prints the claims of these names with their places, statements and rules.
+    """Prints the named claims with their places, statements and rules.
 
     Raises:
       ValueError: no claim has such a name.

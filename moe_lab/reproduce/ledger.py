@@ -1,4 +1,4 @@
-"""All claims and errata, paper by paper, and how one names some of them."""
+"""All claims and errata, paper by paper, and their selection by name."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from moe_lab.reproduce.erratum import Erratum
 
 @cache
 def claims() -> tuple[Claim, ...]:
-    """Every claim, paper by paper."""
+    """Returns every claim, paper by paper."""
     return tuple(claim for paper in PAPERS for claim in importlib.import_module(f"{__package__}.{paper}").CLAIMS)
 
 
 @cache
 def errata() -> tuple[Erratum, ...]:
-    """Every erratum, paper by paper."""
-    return tuple(one for paper in PAPERS for one in importlib.import_module(f"{__package__}.{paper}").ERRATA)
+    """Returns every erratum, paper by paper."""
+    return tuple(erratum for paper in PAPERS for erratum in importlib.import_module(f"{__package__}.{paper}").ERRATA)
 
 
 def chosen(names: Sequence[str] = ()) -> tuple[Claim, ...]:
-    """The claims of that name, or whose id begins with it ("chen2022", "chen2022/table3"); all where nothing is named.
+    """Returns the claims whose id is one of the names or begins with it ("chen2022", "chen2022/table3"); all for none.
 
     Raises:
-      ValueError: nothing begins with a name.
+      ValueError: no id begins with a name.
     """
     known = claims()
     for name in names:
@@ -45,6 +45,6 @@ def _is_in(identity: str, name: str) -> bool:
     return identity == name or identity.startswith(name.rstrip("/") + "/")
 
 
-def measurements(some: Sequence[Claim]) -> tuple[Measurement, ...]:
-    """What the claims need measured, each once."""
-    return tuple({claim.measurement.name: claim.measurement for claim in some}.values())
+def measurements(selection: Sequence[Claim]) -> tuple[Measurement, ...]:
+    """Returns the measurements behind the claims, each once."""
+    return tuple({claim.measurement.name: claim.measurement for claim in selection}.values())

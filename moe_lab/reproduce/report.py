@@ -1,4 +1,4 @@
-"""report.html: a page of its own, pictures inside, that lays what was measured beside what the papers have."""
+"""report.html: a self-contained page, pictures included, of published and measured results side by side."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _VERSIONS = ("torch", "numpy", "scipy", "xarray", "scikit-learn", "matplotlib")
 def page(
     rows: Sequence[Row], data: Mapping[str, xr.Dataset], order: Order, device: str, names: Sequence[str] = ()
 ) -> str:
-    """The whole page: nothing in it is fetched from elsewhere.
+    """Returns the page, which loads nothing from elsewhere.
 
     Args:
       rows: the judged claims.
       data: the Datasets of measurements that have a picture, by name.
       order: how they were measured.
-      device: on what, in words.
-      names: of claims, as they were asked for.
+      device: on which device, in words.
+      names: of claims, as the user gave them.
     """
     papers = [_paper(key, [row for row in rows if row.claim.paper == key], data) for key in PAPERS]
     template = Environment(
@@ -49,10 +49,10 @@ def page(
 
 
 def _command(names: Sequence[str], order: Order) -> str:
-    """The command that makes this page again."""
+    """Returns the command that makes this page again."""
     data = "" if order.data is None else " --data FOLDER"
-    asked = "".join(f"{name} " for name in names)
-    return f"moe-lab reproduce {asked}--budget {order.budget} --seed {order.seed} --device {order.device}{data}"
+    selection = "".join(f"{name} " for name in names)
+    return f"moe-lab reproduce {selection}--budget {order.budget} --seed {order.seed} --device {order.device}{data}"
 
 
 def _paper(key: str, rows: Sequence[Row], data: Mapping[str, xr.Dataset]) -> dict[str, Any]:
@@ -62,27 +62,27 @@ def _paper(key: str, rows: Sequence[Row], data: Mapping[str, xr.Dataset]) -> dic
         "tally": tally(rows),
         "rows": rows,
         "parts": _parts(rows, data),
-        "errata": [(one, checked(one)) for one in errata() if one.paper == key] if rows else [],
+        "errata": [(erratum, checked(erratum)) for erratum in errata() if erratum.paper == key] if rows else [],
     }
 
 
 def _parts(rows: Sequence[Row], data: Mapping[str, xr.Dataset]) -> list[dict[str, Any]]:
-    """The rows of each measurement above its picture; those without one go on in the same table."""
+    """Groups rows by measurement, each above its picture; groups without a picture share a table with the next."""
     by_measurement: dict[str, list[Row]] = {}
     for row in rows:
         by_measurement.setdefault(row.claim.measurement.name, []).append(row)
     parts: list[dict[str, Any]] = []
-    for name, some in by_measurement.items():
-        picture = _picture(some[0].claim.measurement, data[name]) if name in data else None
+    for name, group in by_measurement.items():
+        picture = _picture(group[0].claim.measurement, data[name]) if name in data else None
         if parts and parts[-1]["picture"] is None:
-            parts[-1] = {"rows": [*parts[-1]["rows"], *some], "picture": picture}
+            parts[-1] = {"rows": [*parts[-1]["rows"], *group], "picture": picture}
         else:
-            parts.append({"rows": some, "picture": picture})
+            parts.append({"rows": group, "picture": picture})
     return parts
 
 
 def _picture(measurement: Measurement, data: xr.Dataset) -> dict[str, str]:
-    """A picture as a data address, with the sentence that says what is to be seen."""
+    """Returns a picture as a data URL, with the sentence that describes it."""
     return {
         "name": measurement.name,
         "sees": measurement.sees,
@@ -92,7 +92,7 @@ def _picture(measurement: Measurement, data: xr.Dataset) -> dict[str, str]:
 
 
 def png(measurement: Measurement, data: xr.Dataset) -> bytes:
-    """The measurement's picture as PNG."""
+    """Returns the measurement's picture as PNG."""
     figure, content = imported(measurement.picture)(data), io.BytesIO()
     figure.savefig(content, format="png")
     return content.getvalue()

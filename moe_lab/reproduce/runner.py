@@ -1,7 +1,7 @@
-"""Measures what claims need, piece by piece on several cores or a cluster; a stopped or killed run goes on.
+"""Runs measurements in pieces, on several cores or a cluster; a stopped or killed run can be continued.
 
-A piece is one call of a measurement's function. Its result is a file of its own, named by all that it depends on and
-written whole or not at all, so that a piece is computed once whatever happens to the others.
+A piece is one call of a measurement's function. Its result is kept in a file of its own, named by all that it depends
+on and written whole or not at all, so that each piece is computed once whatever happens to the others.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Piece:
     """One call of a measurement's function.
 
     Attributes:
-      measurement: its name.
+      measurement: name of the measurement.
       function: "module:name".
-      arguments: all of the call's, seed and device included.
-      seconds: about how long it takes.
+      arguments: of the call, including seed and device.
+      seconds: approximate duration.
     """
 
     measurement: str
@@ -45,25 +45,25 @@ class Piece:
 
     @property
     def trials(self) -> int:
-        """Trials that it runs, for the count on the way; 1 where it has none."""
+        """Number of trials, for the progress; 1 where it has none."""
         return int(self.arguments.get("trials", 1))
 
     @property
     def call(self) -> str:
-        """The call as Python that runs."""
+        """The call as Python code."""
         module, name = self.function.split(":")
         given = ", ".join(f"{key}={value!r}" for key, value in self.arguments.items())
         return f"{module}.{name}({given})"
 
     def path(self, folder: Path) -> Path:
-        """The file of its result: another version of the library, call or seed has another."""
+        """Returns the path of its result, which depends on the call, the seed and the version of the library."""
         recipe = json.dumps([self.function, plain(dict(self.arguments)), __version__], sort_keys=True).encode()
         return folder / f"{self.measurement.replace('/', '-')}-{hashlib.sha256(recipe).hexdigest()[:16]}.nc"
 
 
 @dataclass(frozen=True)
 class Done:
-    """A finished piece: its Dataset, or the reason why there is none."""
+    """A finished piece: its Dataset, or the error in words."""
 
     piece: Piece
     data: xr.Dataset | None
@@ -78,11 +78,11 @@ class Order:
 
     Attributes:
       budget: "quick" or "full".
-      seed: of all streams.
+      seed: of all random streams.
       device: as for `moe_lab.trials.choose_device`.
       folder: where finished pieces are kept.
       data: a folder of data that some measurements need.
-      jobs: processes; None leaves it to `joblib.parallel_config`.
+      jobs: number of processes; None leaves it to `joblib.parallel_config`.
     """
 
     budget: Budget
@@ -94,14 +94,14 @@ class Order:
 
 
 def missing(measurement: Measurement, data: Path | None) -> str:
-    """What a measurement lacks, in words; "" where nothing is missing."""
+    """Describes the data that a measurement lacks; "" where nothing is missing."""
     if measurement.needs is None or (data is not None and any(data.glob(measurement.needs.pattern))):
         return ""
     return f"needs {measurement.needs.what}: give its folder with --data"
 
 
 def pieces(measurement: Measurement, order: Order) -> list[Piece]:
-    """The calls that a measurement is made of."""
+    """Returns the calls of a measurement, one per value of the argument along which it is split."""
     arguments = measurement.arguments(order.budget)
     if measurement.needs is not None:
         require(order.data is not None, "this measurement needs data", measurement=measurement.name, data=order.data)
@@ -119,10 +119,10 @@ def pieces(measurement: Measurement, order: Order) -> list[Piece]:
 
 
 def measured(order: Order, plan: Sequence[Piece]) -> Iterator[Done]:
-    """Every piece once: first those that are kept, then the others as they are ready, the longest begun first.
+    """Yields every piece once: first the kept ones, then the others as they finish, the longest started first.
 
     Raises:
-      RuntimeError: the folder cannot be written to; a worker process ended before its time.
+      RuntimeError: the folder cannot be written to, or a worker process ended unexpectedly.
     """
     folder = writable_folder(order.folder)
     clear_parts(folder)
@@ -147,21 +147,21 @@ def measured(order: Order, plan: Sequence[Piece]) -> Iterator[Done]:
 
 @dataclass(frozen=True)
 class _Result:
-    """What a worker sends back: the file's content where it could not keep it itself, or why it failed."""
+    """What a worker returns: the content of the file if it could not write it itself, or the error in words."""
 
     content: bytes | None = None
     failure: str = ""
 
 
 def _work(piece: Piece, folder: Path) -> tuple[str, _Result]:
-    """One piece in a worker. It keeps its own result where it can, so that nothing finished waits for anybody."""
+    """Computes a piece in a worker, which writes its own result where it can, so that a kill loses nothing finished."""
     import torch
 
     torch.set_num_threads(1)
     path, started = piece.path(folder), time.perf_counter()
     try:
         data = imported(piece.function)(**piece.arguments)
-    except Exception as error:  # as words: not every exception can be pickled, and one must not stop the others
+    except Exception as error:  # in words: not every exception can be pickled, and one error must not stop the others
         return str(path), _Result(failure=f"{type(error).__name__}: {error}")
     seconds = time.perf_counter() - started
     device = device_label(choose_device(piece.arguments.get("device", "cpu")))
@@ -184,7 +184,7 @@ def _read(piece: Piece, result: _Result, folder: Path) -> Done:
 
 
 def _kept(piece: Piece, folder: Path) -> Done | None:
-    """A finished piece from its file; None where there is none, or where it is damaged, which warns."""
+    """Reads a finished piece from its file; None where there is none, or, with a warning, where it is damaged."""
     path = piece.path(folder)
     if not path.is_file():
         return None
@@ -199,17 +199,17 @@ def _kept(piece: Piece, folder: Path) -> Done | None:
 
 
 def joined(measurement: Measurement, done: Sequence[Done]) -> xr.Dataset:
-    """The Dataset of a measurement from those of its pieces, in the order of its calls."""
-    sets = [one.data for one in done if one.data is not None]
+    """Joins the Datasets of a measurement's pieces, in the order of its calls."""
+    sets = [part.data for part in done if part.data is not None]
     if measurement.split is None or len(sets) == 1:
         return sets[0]
-    return xr.concat(sets, measurement.split[1], data_vars="minimal", coords="minimal", compat="override",
-                     join="outer", combine_attrs="override")  # fmt: skip
+    how: dict[str, Any] = {"compat": "override", "join": "outer", "combine_attrs": "override"}
+    return xr.concat(sets, measurement.split[1], data_vars="minimal", coords="minimal", **how)
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Steps as small as these run slower on several threads than on one."""
+    """Restores the number of torch threads, which pieces set to one: their steps are too small for more."""
     import torch
 
     before = torch.get_num_threads()
@@ -220,7 +220,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def summary(values: np.ndarray) -> dict[str, float | int | None]:
-    """Mean and standard deviation over the trials, and their number; None where they are not finite."""
+    """Returns mean and standard deviation over the trials, and their number; None where they are not finite."""
     finite = bool(np.isfinite(values).all()) and values.size > 0
     return {
         "mean": float(values.mean()) if finite else None,

@@ -1,4 +1,4 @@
-"""Claims judged by what was measured: one row a claim, as results.json and the report have it."""
+"""Judges claims by their measurements: one row per claim, for results.json and the report."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from moe_lab.reproduce.runner import Done, Order, joined, missing, summary
 
 @dataclass(frozen=True)
 class Row:
-    """What came of a claim.
+    """The result of a claim.
 
     Attributes:
       claim: the claim.
-      verdict: by its rule; "needs data" where the data are not there, "failed" where the measurement broke off.
+      verdict: by its rule; "needs data" where the data are missing, "failed" where the measurement raised an error.
       values: (trial,) the measured numbers; empty where there are none.
-      seconds: of CPU work of its measurement, which other claims may share.
+      seconds: CPU time of its measurement, which other claims may share.
       device: on which it was measured; "" where it was not.
-      calls: Python that measures it again.
+      calls: Python code that repeats the measurement.
       note: why there is no number.
     """
 
@@ -40,7 +40,7 @@ class Row:
 
     @property
     def reason(self) -> str:
-        """Why it is not plainly so; "" where it agrees."""
+        """Why it does not fully agree; "" where it does."""
         if self.verdict in ("needs data", "failed"):
             return self.note
         if self.verdict == "agrees":
@@ -59,7 +59,7 @@ class Row:
         return f"{statistics['mean']:.4g}{spread}"
 
     def record(self, order: Order) -> dict[str, Any]:
-        """As results.json holds it."""
+        """Returns the record for results.json."""
         claim = self.claim
         return {
             "id": claim.id,
@@ -90,7 +90,7 @@ def _finite(number: float) -> float | None:
 
 
 def judged(claims: Sequence[Claim], done: Mapping[str, Sequence[Done]], order: Order) -> list[Row]:
-    """A row for each claim whose measurement has ended, by measurement name; and for those that lack data."""
+    """Returns a row for each claim whose measurement is finished, or lacks data; `done` is by measurement name."""
     rows = []
     for claim in claims:
         lack = missing(claim.measurement, order.data)
@@ -111,19 +111,19 @@ def _row(claim: Claim, parts: Sequence[Done]) -> Row:
     device = str(data.attrs["measured_on"])
     try:
         values = claim.values(data)
-    except (KeyError, ValueError, IndexError, TypeError) as error:  # one claim that misreads must not lose the others
+    except (KeyError, ValueError, IndexError, TypeError) as error:  # an error in one claim must not lose the others
         return Row(claim, "failed", np.zeros(0), seconds, device, calls, f"{type(error).__name__}: {error}")
     return Row(claim, claim.rule.verdict(values), values, seconds, device, calls)
 
 
 def counts(rows: Sequence[Row]) -> dict[Verdict, int]:
-    """How many rows have each verdict that occurs."""
+    """Counts the rows of each verdict that occurs."""
     found = Counter(row.verdict for row in rows)
     return {verdict: found[verdict] for verdict in VERDICTS if found[verdict]}
 
 
 def tally(rows: Sequence[Row]) -> str:
-    """The counts in words: "1 agrees, 2 differ"."""
+    """Returns the counts in words: "1 agrees, 2 differ"."""
     return ", ".join(
         f"{number} {verdict if number == 1 else _PLURAL.get(verdict, verdict)}"
         for verdict, number in counts(rows).items()
@@ -134,7 +134,7 @@ _PLURAL = {"agrees": "agree", "agrees in kind": "agree in kind", "differs": "dif
 
 
 def pictured(claims: Sequence[Claim], done: Mapping[str, Sequence[Done]]) -> dict[str, xr.Dataset]:
-    """The Datasets of those measurements that have a picture, by name."""
+    """Returns the Datasets of the measurements that have a picture, by name."""
     needed = {claim.measurement.name: claim.measurement for claim in claims if claim.measurement.picture}
     return {
         name: joined(measurement, done[name])

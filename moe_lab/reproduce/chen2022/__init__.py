@@ -1,6 +1,6 @@
-"""The claims of chen2022, "Towards Understanding the Mixture-of-Experts Layer in Deep Learning".
+"""The claims and errata of chen2022, "Towards Understanding the Mixture-of-Experts Layer in Deep Learning".
 
-Its tables 2, 10 and 11 and figures 6 to 8 are of images and language, for which there is no model here.
+Tables 2, 10 and 11 and figures 6 to 8 are about images and language, for which there is no model here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Misprints of chen2022 and steps that it does not tell, with checks of what can be computed within a second."""
+"""Misprints of chen2022 and omitted steps, with checks of what can be computed within a second."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def data_scale() -> Finding:
 
 
 def initial_scale() -> Finding:
-    """The outcome hangs on sigma_0: .01 works, the smallest that theorem 4.2 allows (d^(-1/3)) does not at d = 50."""
+    """The outcome depends on sigma_0: .01 works, the smallest that theorem 4.2 allows (d^(-1/3)) does not at d = 50."""
     task, routed = ClusterTask.setting(3), {}
     for start in (0.01, task.dimension ** (-1 / 3)):
         last = final(train(SwitchMoE(initial_scale=start), task, **_SMALL | {"steps": 300}))
@@ -111,7 +111,7 @@ def positive_outputs() -> Finding:
     return Finding(
         "eq. 3.1, output weights",
         judged(True, lowest["eq. 3.1"] >= 0 > lowest["half negative"]),
-        f"The lowest output of 8 random ReLU experts on 200 samples is {lowest['eq. 3.1']:.2g} as eq. 3.1 has it, and "
+        f"The lowest output of 8 random ReLU experts on 200 samples is {lowest['eq. 3.1']:.2g} under eq. 3.1, and "
         f"{lowest['half negative']:.2g} if half of the filters count negatively, as theorem 4.1's a_j allow.",
         lowest,
     )
@@ -130,7 +130,7 @@ ERRATA: tuple[Erratum, ...] = (
         id="chen2022/initial-scale",
         where="algorithm 1, appendix A.2",
         printed="nothing: sigma_0 has no number",
-        instead="sigma_0 about .01 for data as they are; the authors' code comes to 8e-4",
+        instead="sigma_0 about .01 for data as they are; the authors' code has 8e-4",
         evidence="the result depends on it, and the range of theorem 4.2 does not lead to division at d = 50",
         check=initial_scale,
     ),
@@ -156,7 +156,7 @@ ERRATA: tuple[Erratum, ...] = (
         where="table 7, caption; appendix A.2, verification of theorem 4.1",
         printed="alpha, gamma in (1, 2)",
         instead="alpha, gamma in (.5, 2), as in setting 3",
-        evidence="the text says setting 3, and two of the numbers are table 3's for it",
+        evidence="the text states setting 3, and two of the numbers are table 3's for it",
         check=table_7_range,
     ),
     Erratum(
@@ -179,15 +179,15 @@ ERRATA: tuple[Erratum, ...] = (
         where="eq. 3.1",
         printed="a plain sum over the filters for all activations",
         instead="output weights of both signs and biases, as in the remark to theorem 4.1 and the authors' code",
-        evidence="ReLU experts as written can never answer -1, and cubic single experts without biases reach 53 % in "
+        evidence="ReLU experts as written can never predict -1, and cubic single experts without biases reach 53 % in "
         "setting 1, not the published 79 %",
         check=positive_outputs,
     ),
     Erratum(
         id="chen2022/balance-weight",
         where="table 9",
-        printed="nothing: the weight of the load-balancing loss is told for images only (1e-3)",
-        instead="1e-3 or 1e-4: the authors' code holds both",
+        printed="nothing: the weight of the load-balancing loss is given for images only (1e-3)",
+        instead="1e-3 or 1e-4: the authors' code has both",
         evidence="appendix A.2 against A.3",
     ),
     Erratum(

@@ -1,6 +1,6 @@
 """The claims of chen2022's figures 1, 3, 4 and 5.
 
-They show curves and points without numbers, so that what is seen agrees in kind at most; thresholds are round numbers.
+They show curves and points without numbers, so that a claim agrees in kind at most; thresholds are round numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What claims of chen2022 read and no figure of the room gives: theorems and lemmas trial by trial, figure 1 often."""
+"""Measurements behind chen2022's claims beyond the room's figures: theorems and lemmas per trial, figure 1 repeated."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _STATEMENTS = {
     "experts": ("good_experts", "good"),
     "router": ("routed", "value"),
 }
-"""The statements of theorem 4.2 -> the name here, and which number of the Finding it is."""
+"""Statements of theorem 4.2 -> (variable of the Dataset, number of the Finding)."""
 
 
 def random_function(generator: np.random.Generator, dimension: int, width: int = 12) -> PatchFunction:
-    """A function of one patch, neither odd nor even: a small random network."""
+    """Returns a function of one patch, neither odd nor even: a small random network."""
     first, last = generator.standard_normal((dimension, width)), generator.standard_normal(width)
     weights, shifts, ends = (torch.as_tensor(part) for part in (2 * first, generator.standard_normal(width), last))
 
@@ -41,7 +41,7 @@ def random_function(generator: np.random.Generator, dimension: int, width: int =
 
 
 def single_functions(trials: int = 40, samples: int = 500, seed: int = 0) -> xr.Dataset:
-    """Theorem 4.1 and its proof for random functions, and for the classifier that shows the bound to be tight.
+    """Computes theorem 4.1 and its proof for random functions, and for the classifier that shows the bound to be tight.
 
     Returns:
       test_error and least_wrong (of each four configurations of appendix B) over (trial,), one random function each, in
@@ -49,20 +49,20 @@ def single_functions(trials: int = 40, samples: int = 500, seed: int = 0) -> xr.
       tight_drawn(trial), its test error in setting 3.
     """
     task = ClusterTask.setting(3)
-    errors, wrong, drawn = [], [], []
+    errors, wrong, tight_errors = [], [], []
     for trial in range(trials):
         f = random_function(stream(seed, trial, "a function of patches"), task.dimension)
         errors.append(theory.theorem_4_1(f, task, samples=samples, trial=trial, seed=seed)["test error"])
         wrong.append(theory.appendix_b(f, task, samples=samples, trial=trial, seed=seed)["least wrong"])
         tight = theory.tight_classifier(task.signals([trial], seed)[0])
-        drawn.append(theory.theorem_4_1(tight, task, samples=samples, trial=trial, seed=seed)["test error"])
+        tight_errors.append(theory.theorem_4_1(tight, task, samples=samples, trial=trial, seed=seed)["test error"])
     kinds = list(range(2, 9))
     exact = []
     for clusters in kinds:
         signals = task.replace(clusters=clusters).signals([0], seed)[0]
         f = theory.tight_classifier(signals)
         exact.append(1 - theory.additive_accuracy(f, theory.every_configuration(signals)))
-    values = {"test_error": errors, "least_wrong": wrong, "tight_drawn": drawn}
+    values = {"test_error": errors, "least_wrong": wrong, "tight_drawn": tight_errors}
     data = xr.Dataset({name: ("trial", np.array(part)) for name, part in values.items()}, {"trial": np.arange(trials)})
     return data.assign(tight_error=("clusters", np.array(exact))).assign_coords(clusters=kinds)
 
@@ -70,12 +70,12 @@ def single_functions(trials: int = 40, samples: int = 500, seed: int = 0) -> xr.
 def smooth_routing(
     trials: int = 200, tries: int = 300, experts: Sequence[int] = (2, 4, 8, 16), seed: int = 0
 ) -> xr.Dataset:
-    """Lemmas 5.1, C.1, C.3 and C.4 and remark C.2 at random scores.
+    """Computes lemmas 5.1, C.1, C.3 and C.4 and remark C.2 at random scores.
 
     Args:
       trials: random score vectors for C.3 and C.4.
-      tries: of the search for the largest change (C.1, 5.1).
-      experts: the numbers of experts M, one after the other.
+      tries: number of tries in the search for the largest change (C.1, 5.1).
+      experts: numbers of experts M.
 
     Returns:
       worst_ratio(noise, experts), the largest |p - p^| / |h - h^| found, and bound(noise, experts), kappa M^2;
@@ -98,7 +98,7 @@ def smooth_routing(
         close = theory.lemma_c_3(generator.uniform(-0.5, 0.5, m))
         pairs.append(close["ratio"] / close["bound"])
         scores = generator.uniform(-3, 0, m)
-        scores[0] = scores[1:].min() + 1 + generator.uniform(0, 1)  # so that somebody is beaten
+        scores[0] = scores[1:].min() + 1 + generator.uniform(0, 1)  # so that one expert has no chance
         beaten.append(theory.lemma_c_4(scores)["largest probability"])
     return xr.Dataset(
         {
@@ -114,15 +114,15 @@ def smooth_routing(
 def mixture_theorem(
     trials: int = 12, samples: int = 4000, seed: int = 0, device: str = "auto", *, steps: int = 300, **model: Any
 ) -> xr.Dataset:
-    """Theorem 4.2 and lemma E.1, read off cubic mixtures trained by algorithm 1 in setting 3.
+    """Evaluates theorem 4.2 and lemma E.1 on cubic mixtures trained by algorithm 1 in setting 3.
 
     Args:
-      steps: of training.
+      steps: training steps.
       model: parameters of SwitchMoE to change.
 
     Returns:
-      Over (trial,), NaN where one diverged: training_error, test_error, smallest_group (experts of the cluster that has
-      fewest), good_experts (share of the experts that err on at most 5 % of their cluster) and routed (share of test
+      Over (trial,), NaN where a trial diverged: training_error, test_error, smallest_group (experts of the cluster with
+      the fewest), good_experts (share of experts that err on at most 5 % of their cluster) and routed (share of test
       samples that reach their cluster's group). router_sum: the largest product of the routers' sum with a signal, over
       the largest of a single router.
     """
@@ -138,11 +138,11 @@ def mixture_theorem(
 
 
 def exploration(trials: int = 12, samples: int = 4000, seed: int = 0, device: str = "auto") -> xr.Dataset:
-    """Lemma 5.2: experts at the end of the exploration stage, T_1 = floor(sqrt(sigma_0) / eta) steps, in setting 3.
+    """Evaluates experts after the exploration stage of floor(sqrt(sigma_0) / eta) steps, in setting 3 (lemma 5.2).
 
     Returns:
-      own_error, on the cluster that the first weights foretell, other_error, on the other clusters, and foretold, the
-      share of the experts whose largest product with a label signal is the foretold one; means over experts, (trial,).
+      own_error, on the cluster predicted from the initial weights, other_error, on the other clusters, and foretold,
+      the share of experts whose largest product with a label signal is the predicted one; means over experts, (trial,).
     """
     model = SwitchMoE()
     last = _trained(model, trials, samples, seed, device, math.floor(model.initial_scale**0.5 / model.learning_rate))
@@ -162,7 +162,7 @@ def exploration(trials: int = 12, samples: int = 4000, seed: int = 0, device: st
 def figure_1(
     trials: int = 12, samples: int = 1600, seed: int = 0, device: str = "auto", *, shown: int = 1600
 ) -> xr.Dataset:
-    """Figure 1's two mixtures of four experts in several trainings, and the map of the one that divides clusters best.
+    """Trains figure 1's two mixtures of four experts repeatedly, and maps the trial that divides the clusters best.
 
     Returns:
       What `figures.tsne` returns for the trial in which the cubic experts' entropy is lowest, and trial_entropy and

@@ -1,7 +1,7 @@
 """The claims of chen2022's tables 1 and 3: mixtures, under algorithm 1 and with the authors' objective, single experts.
 
-One rule for all mixtures, from what the paper says of each number. Nonlinear experts reach it: an
-accuracy at least, and an entropy at most, a published standard deviation away. Linear ones do not get further: an
+One rule for all mixtures, from the paper's statement about each number. Nonlinear experts reach it: an
+accuracy at least, and an entropy at most, a published standard deviation away. Linear ones do not exceed it: an
 accuracy at most, and an entropy at least, so far away. Of nonlinear experts the median of the trials is judged: single
 trials, in which two clusters share an expert, lie far out. Deviations under half a point (accuracy) or .1 nats
 (entropy, 7 % of log 4) count as that much: fewer samples cost as much. With the authors' objective two deviations are

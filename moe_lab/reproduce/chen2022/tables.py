@@ -1,4 +1,4 @@
-"""The claims of chen2022's tables 4 to 6 (who gets what), 7 and 8 (activations) and 9 (load balancing)."""
+"""The claims of chen2022's tables 4 to 6 (dispatch), 7 and 8 (activations) and 9 (load balancing)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ _TABLE_6 = _dispatch(
 )
 
 
-def _entropy_of(place: str) -> float:
+def entropy_of(place: str) -> float:
+    """Returns the dispatch entropy, in nats, of a published table of counts."""
     counts = torch.as_tensor(published(place)["final_dispatch"].values, dtype=torch.float64)
     return float(dispatch_entropy(counts))
 
@@ -62,7 +63,7 @@ _DISPATCH = (
         where="tables 4 and 5, final dispatch",
         statement="Each nonlinear expert is given either no data or data that come from one cluster only: the entropy "
         "is 0",
-        published=Published(value=_entropy_of("table 4"), relation=f"{_entropy_of('table 5'):.3f} in table 5"),
+        published=Published(value=entropy_of("table 4"), relation=f"{entropy_of('table 5'):.3f} in table 5"),
         measurement=_TABLE_4,
         read=lambda data: data["dispatch_entropy"],
         rule=Rule(agrees=at_most(0.1)),
@@ -81,10 +82,10 @@ _DISPATCH = (
         id="chen2022/table6/clusters-mixed",
         where="table 6, final dispatch",
         statement="A linear mixture's dispatch does not separate the clusters",
-        published=Published(value=_entropy_of("table 6"), relation="clusters are not well separated"),
+        published=Published(value=entropy_of("table 6"), relation="clusters are not well separated"),
         measurement=_TABLE_6,
         read=lambda data: data["dispatch_entropy"],
-        rule=Rule(agrees=near(_entropy_of("table 6"), 0.25)),
+        rule=Rule(agrees=near(entropy_of("table 6"), 0.25)),
         unit="nats",
     ),
 )

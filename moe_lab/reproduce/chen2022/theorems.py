@@ -1,8 +1,8 @@
 """The claims of chen2022's theorems and lemmas.
 
-What is algebra (theorem 4.1, lemmas C.1 to C.4 and E.1) is judged as it stands, up to rounding. The rest is about the
-limit of large d: what "o(1)" and "large" are at d = 50 is not said, so that rules on trained mixtures are in kind only,
-with the thresholds of `moe_lab.specialization.theory`, or round numbers.
+Algebraic statements (theorem 4.1, lemmas C.1 to C.4 and E.1) are judged as stated, up to rounding. The rest is about
+the limit of large d: the paper does not define "o(1)" and "large" at d = 50, so that rules on trained mixtures are in
+kind only, with the thresholds of `moe_lab.specialization.theory`, or round numbers.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="chen2022/theorem4.2/router-large-start",
         where="theorem 4.2, conditions",
-        statement="From a start as large as the theorem asks, sigma_0 = d^(-1/3), with eta_r = M^2 eta the router does "
-        "the same",
+        statement="From initial weights as large as the theorem requires, sigma_0 = d^(-1/3), with eta_r = M^2 eta the "
+        "router does the same",
         published=Published(relation="probability 1 - o(1)"),
         measurement=LARGE_START,
         read=lambda data: data["routed"],
@@ -194,7 +194,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="chen2022/lemma5.2/own-cluster",
         where="lemma 5.2",
-        statement="After exploration an expert is good on the cluster that its first weights foretell: its error there",
+        statement="After exploration an expert is good on the cluster that its initial weights predict: its error "
+        "there",
         published=Published(relation="o(1)"),
         measurement=EXPLORATION,
         read=lambda data: data["own_error"],
@@ -209,7 +210,7 @@ CLAIMS: tuple[Claim, ...] = (
         measurement=EXPLORATION,
         read=lambda data: data["other_error"],
         rule=Rule(in_kind=at_least(0.25)),
-        reason="the constant of the order 1/K is not told",
+        reason="the constant of the order 1/K is not given",
     ),
     Claim(
         id="chen2022/lemmae.1/routers-sum-to-zero",

@@ -1,4 +1,4 @@
-"""The misprints of gated2019, and steps that it does not tell, each with a check where numbers can tell."""
+"""Misprints of gated2019 and omitted steps, each with a check where one can be computed."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _SIGMA = 0.5
 
 def relu() -> Finding:
     """Example 2's system leaves moments of Q4; without sigma^2 in the column of beta it does not."""
-    [theirs] = [one.polynomial for one in printed("relu", _SIGMA) if one.name == "Q4"]
+    [theirs] = [form.polynomial for form in printed("relu", _SIGMA) if form.name == "Q4"]
     s, variance = math.sqrt(2 / math.pi), _SIGMA**2
     system = np.array([[1.5 + 1.5 * variance, s, 0.5], [3 * s * (1 + variance / 2), 1, s / 2], [3, s, 0]])
     wanted = -np.array([s * (4 + 6 * variance), 6 + 6 * variance, s * (12 + 6 * variance)])
     alpha, beta, gamma = np.linalg.solve(system, wanted).tolist()
     mine = polynomial("relu", _SIGMA, (gamma, beta, alpha, 1.0))
-    right, wrong = (max(map(abs, one.residuals)) for one in (mine, theirs))
+    right, wrong = (max(map(abs, polynomial.residuals)) for polynomial in (mine, theirs))
     return compared("example 2", corrected=right, printed=wrong, sentence="largest remaining E[S4 He_j]")
 
 
@@ -43,9 +43,9 @@ def fourth_power() -> Finding:
     """E[Y^4 | Z] = g^4 + 6 g^2 sigma^2 + 3 sigma^4."""
     nodes, weights = quadrature()
     g = 0.7
-    said = g**4 + 6 * g**2 * _SIGMA**2
+    stated = g**4 + 6 * g**2 * _SIGMA**2
     moment = float(weights @ (g + _SIGMA * nodes) ** 4)
-    right, wrong = said + 3 * _SIGMA**4 - moment, said + _SIGMA**4 - moment
+    right, wrong = stated + 3 * _SIGMA**4 - moment, stated + _SIGMA**4 - moment
     return compared(
         "appendix B, S4", corrected=right, printed=wrong, sentence="stated minus actual fourth moment at g = .7"
     )
@@ -68,15 +68,17 @@ def gate_sign() -> Finding:
 def gradient() -> Finding:
     """L_log's gradient by w_1 is -E[(posterior - prior) x]; eq. 14 has lost the x."""
     task = PAPER_TASK
-    drawn = task.sample(500, trials=[0], seed=1)
-    gates = 0.5 * drawn.truth.gates
+    samples = task.sample(500, trials=[0], seed=1)
+    gates = 0.5 * samples.truth.gates
     by_hand = gates.clone().requires_grad_()
-    _, _, likelihood = posterior(State(drawn.truth.regressors, by_hand), drawn.x, drawn.y, task.g, task.noise)
+    _, _, likelihood = posterior(State(samples.truth.regressors, by_hand), samples.x, samples.y, task.g, task.noise)
     (slope,) = torch.autograd.grad(-likelihood.sum(), by_hand)
-    mine = losses.l_log(State(drawn.truth.regressors, gates), drawn.x, drawn.y, task.g, task.noise).slope.gates
-    after, prior, _ = posterior(State(drawn.truth.regressors, gates), drawn.x, drawn.y, task.g, task.noise)
+    mine = losses.l_log(State(samples.truth.regressors, gates), samples.x, samples.y, task.g, task.noise).slope.gates
+    responsibilities, prior, _ = posterior(
+        State(samples.truth.regressors, gates), samples.x, samples.y, task.g, task.noise
+    )
     right = float((mine - slope)[0, 0].abs().max())
-    wrong = float(((prior - after)[0, 0].mean() - slope[0, 0]).abs().max())
+    wrong = float(((prior - responsibilities)[0, 0].mean() - slope[0, 0]).abs().max())
     return compared("eq. 14", corrected=right, printed=wrong, sentence="distance to the gradient by autograd")
 
 
@@ -155,7 +157,7 @@ ERRATA: tuple[Erratum, ...] = (
         where="section 2, eq. 5",
         printed="exact for W (r * h)",
         instead="exact for r * (W h), as in torch",
-        evidence="unit i of W (r * h) holds the resets of all units",
+        evidence="unit i of W (r * h) contains the reset gates of all units",
         check=reset_gate,
     ),
     Erratum(

@@ -18,7 +18,8 @@ FIGURE_2A = Measurement(
     full={"trials": 100},
     seconds=(23, 96),
     picture=PICTURE,
-    sees="On L4 every start comes to an error of 0; on the squared error about half of the same starts stay near .5.",
+    sees="On L4 every run reaches an error of 0; on the squared error about half of the same initializations stay near "
+    ".5.",
 )
 FIGURE_2B = Measurement(
     name="gated2019/figure2b",
@@ -62,12 +63,12 @@ def _ends(loss: str) -> Read:
     return lambda data: data["regressor_error"].sel(loss=loss).isel(step=-1)
 
 
-def _rests_on_the_way(data: xr.Dataset) -> np.ndarray:
-    """(trial,) 1 where L4's error falls by less than 5 % in some 50 steps while it is over .05, and then comes to 0."""
+def _plateau(data: xr.Dataset) -> np.ndarray:
+    """Reads 1 where L4's error falls by less than 5 % in some 50 steps while above .05, and then reaches 0."""
     error = data["regressor_error"].sel(loss="L4").transpose("step", "trial").values
     window = max(1, round(50 / float(data["step"][1] - data["step"][0])))
-    rests = (error[:-window] > 0.05) & (error[:-window] - error[window:] < 0.05 * error[:-window])
-    return (rests.any(0) & (error[-1] < _FOUND)).astype(float)
+    flat = (error[:-window] > 0.05) & (error[:-window] - error[window:] < 0.05 * error[:-window])
+    return (flat.any(0) & (error[-1] < _FOUND)).astype(float)
 
 
 def _gating(source: str) -> Read:
@@ -79,7 +80,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="gated2019/figure2/a-l4-recovers",
         where="figure 2a",
-        statement="Descent on L4 finds the regressors from every start",
+        statement="Descent on L4 finds the regressors from every initialization",
         published=Published(value=0.0, relation="where the curve ends"),
         measurement=FIGURE_2A,
         read=_ends("L4"),
@@ -88,9 +89,10 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="gated2019/figure2/a-l2-stuck",
         where="figure 2a",
-        statement="Descent on the squared error gets stuck from the same starts",
+        statement="Descent on the squared error gets stuck from the same initializations",
         published=Published(
-            value=0.2, relation="share of starts, at least: one of five runs, else the mean curve would end at 0"
+            value=0.2,
+            relation="share of initializations, at least: one of five runs, else the mean curve would end at 0",
         ),
         measurement=FIGURE_2A,
         read=lambda data: data["stuck"].sel(loss="l2").astype(float),
@@ -108,13 +110,13 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="gated2019/figure2/a-plateau",
         where="figure 2a and section 4",
-        statement="On its way L4's error rests on a plateau, a saddle, in most runs",
+        statement="L4's error stays on a plateau, a saddle, for a while in most runs",
         published=Published(value=0.5, relation="share of runs, at least: 'a plateau around 200 epochs'"),
         measurement=FIGURE_2A,
-        read=_rests_on_the_way,
+        read=_plateau,
         rule=Rule(in_kind=at_least(0.5)),
         reason="The paper's delta, lambda, mu and rate are not printed; with those that work here the error falls "
-        "without a rest in most runs",
+        "without a plateau in most runs",
     ),
     Claim(
         id="gated2019/figure2/b-l4-as-true",

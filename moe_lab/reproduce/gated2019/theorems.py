@@ -65,7 +65,7 @@ def _squared(gating: str, *experts: int) -> Read:
 
 
 def _error_rate(data: xr.Dataset) -> np.ndarray:
-    """(trial,) the slope of log error on log n."""
+    """Returns the slope of log error on log n, (trial,)."""
     count = np.log(data["samples"].values)
     return np.polyfit(count, np.log(data["error"].transpose("samples", "trial").values), 1)[0]
 
@@ -146,7 +146,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="gated2019/theorem1/landscape",
         where="theorem 1",
         statement="Every descent on eq. 8 ends at a permutation of the true regressors (2, 3 and 5 experts)",
-        published=Published(value=0.0, relation="error at the end, of the worst start"),
+        published=Published(value=0.0, relation="error at the end, of the worst initialization"),
         measurement=LANDSCAPE,
         read=lambda data: data["regressor_error"].max("experts"),
         rule=Rule(agrees=at_most(1e-3), of="highest"),
@@ -164,8 +164,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="gated2019/theorem2/finite-samples",
         where="theorem 2",
-        statement="On samples that are drawn once L4 keeps its landscape: every "
-        "descent finds the regressors (n = 65,536)",
+        statement="On a fixed set of samples L4 keeps its landscape: every descent finds the regressors (n = 65,536)",
         published=Published(value=0.0, relation="error at the end"),
         measurement=FIXED,
         read=lambda data: data["regressor_error"],
@@ -175,7 +174,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="gated2019/theorem3/contraction",
         where="theorem 3",
         statement="Descent on L_log contracts the distance to where it ends at every "
-        "step, for the worst start (k = 3, n = 16,000)",
+        "step, for the worst initialization (k = 3, n = 16,000)",
         published=Published(value=1.0, relation="less than"),
         measurement=LOG,
         read=lambda data: data["contraction"].sel(samples=16000),

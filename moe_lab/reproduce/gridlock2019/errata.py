@@ -1,4 +1,4 @@
-"""The misprints of gridlock2019, and steps that it does not tell, each with a check where numbers can tell."""
+"""Misprints of gridlock2019 and omitted steps, each with a check where one can be computed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIGMA = 0.1
 
 def relu() -> Finding:
     """Example 3's P3 leaves E[S He_2]; with the delta function of g'' it does not."""
-    [theirs] = [one.polynomial for one in printed("relu", _SIGMA) if one.name == "P3"]
+    [theirs] = [form.polynomial for form in printed("relu", _SIGMA) if form.name == "P3"]
     s = np.sqrt(2 / np.pi)
     alpha = -1.5 * s / (1 - s**2)
     beta = -3 - 2 * alpha * s - 3 * _SIGMA**2
@@ -86,9 +86,9 @@ def rate() -> Finding:
 def no_orthogonality() -> Finding:
     """For two experts with odd g a gate is 1/2 plus an odd function, which cancels over x and -x, whatever w is."""
     task = MixtureTask(experts=2, dimension=6, noise=_SIGMA)
-    drawn = task.sample(2000, trials=[0], seed=1)
-    x = torch.cat((drawn.x[0], -drawn.x[0]))
-    rows, w = drawn.truth.regressors[0], drawn.truth.gates[0, 0]
+    samples = task.sample(2000, trials=[0], seed=1)
+    x = torch.cat((samples.x[0], -samples.x[0]))
+    rows, w = samples.truth.regressors[0], samples.truth.gates[0, 0]
     cubic = (x @ rows.mT) ** 3 - 3 * (x @ rows.mT)
     gate = torch.sigmoid(x @ w)[:, None]
     prior, u = torch.cat((gate, 1 - gate), dim=1), x @ rows.sum(0)
@@ -135,7 +135,7 @@ ERRATA: tuple[Erratum, ...] = (
         where="appendix C, S3''",
         printed="2 alpha g'^2 + g g''",
         instead="2 alpha (g'^2 + g g'')",
-        evidence="Stein's lemma; the matrix below it has it right",
+        evidence="Stein's lemma; the matrix below it is right",
         check=second_derivative,
     ),
     Erratum(
@@ -175,7 +175,7 @@ ERRATA: tuple[Erratum, ...] = (
         where="section 4.3, E(A, W)",
         printed="W less W* in the other order",
         instead="both in the gauge w_k = 0, in which a gate can be 2 R long",
-        evidence="a softmax does not see what all gates share",
+        evidence="a softmax does not depend on what all gates share",
         check=gauge,
     ),
     Erratum(

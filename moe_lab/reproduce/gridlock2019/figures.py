@@ -25,7 +25,7 @@ FIGURE_3 = Measurement(
     seconds=(14, 70),
     device=True,
     picture=PICTURE,
-    sees="Gates are found in two iterations; joint EM ends where EM from the spectral start does, but later.",
+    sees="Gates are found in two iterations; joint EM ends where EM from the spectral initialization does, but later.",
 )
 FIGURE_4 = Measurement(
     name="gridlock2019/figure4",
@@ -47,7 +47,7 @@ FIGURE_5 = Measurement(
     split=("activation", "activation"),
     device=True,
     picture=PICTURE,
-    sees="With sigmoid and ReLU experts joint EM is as good as EM from the spectral start.",
+    sees="With sigmoid and ReLU experts joint EM is as good as EM from the spectral initialization.",
 )
 STUCK = Measurement(
     name="gridlock2019/section4.3-stuck",
@@ -57,7 +57,8 @@ STUCK = Measurement(
     seconds=(20, 67),
     device=True,
     picture=PICTURE,
-    sees="With 8 experts joint EM is stuck in most trials, EM from the spectral start finds the regressors in most.",
+    sees="With 8 experts joint EM is stuck in most trials, EM from the spectral initialization finds the regressors in "
+    "most.",
 )
 
 
@@ -95,24 +96,24 @@ def _end(data: xr.Dataset, method: str, **at: object) -> xr.DataArray:
 
 
 def _ours_smaller(method: str = _OURS, **at: object) -> Read:
-    """Reads 1 where our error is clearly smaller than joint EM's; a trial without a spectral start is not."""
+    """Reads 1 where our error is clearly smaller than joint EM's; a trial without a spectral initialization is not."""
     return lambda data: (_end(data, method, **at) < _CLEARLY * _end(data, _JOINT, **at)).astype(float)
 
 
 def _short(method: str, **at: object) -> Read:
-    """Reads 1 where a method has not come to the error of EM from the truth."""
+    """Reads 1 where a method has not reached the error of EM from the truth."""
     return lambda data: (~(_end(data, method, **at) <= _REACHED * data["best_error"].sel(at))).astype(float)
 
 
 def _iterations(data: xr.Dataset) -> np.ndarray:
-    """(k, trial) after how many iterations the error of EM from the spectral start stays by that of EM from truth."""
+    """Counts iterations until EM from the spectral initialization stays near the error of EM from truth, (k, trial)."""
     error = data["error"].sel(algorithm=_OURS).transpose("iteration", "k", "trial").values
     far = ~(error <= _REACHED * data["best_error"].transpose("k", "trial").values)
     return np.where(far.any(0), len(far) - far[::-1].argmax(0), 0)
 
 
 def _gate_iterations(data: xr.Dataset) -> np.ndarray:
-    """(trial,) after how many iterations of EM the gating fit stays within .01 of where it ends."""
+    """Counts iterations of EM until the gating fit stays within .01 of its last value, (trial,)."""
     fit = data["gates_alone"].sel(gate_algorithm="spectral").transpose("gate_iteration", "trial").values
     far = np.abs(fit - fit[-1]) > 0.01
     return np.where(far.any(0), len(far) - far[::-1].argmax(0), 0)
@@ -126,7 +127,8 @@ def _advantage(identity: str, where: str, words: str, measurement: Measurement, 
     return Claim(
         id=f"gridlock2019/{identity}",
         where=where,
-        statement=f"EM from the spectral start ends with a clearly smaller error than joint EM {words}, in most trials",
+        statement=f"EM from the spectral initialization ends with a clearly smaller error than joint EM {words}, in "
+        "most trials",
         published=Published(value=0.5, relation="share of trials, at least: 'consistently outperforms'"),
         measurement=measurement,
         read=read,
@@ -171,7 +173,7 @@ _FIGURE_3 = (
     Claim(
         id="gridlock2019/figure3/bc-joint-em-stuck",
         where="figures 3b and 3c",
-        statement="Joint EM often gets stuck: it does not come to the error of EM from the truth",
+        statement="Joint EM often gets stuck: it does not reach the error of EM from the truth",
         published=Published(value=_OFTEN, relation="share of trials, at least: 'often'"),
         measurement=FIGURE_3,
         read=lambda data: _short(_JOINT)(data).mean("k"),
@@ -181,18 +183,18 @@ _FIGURE_3 = (
     Claim(
         id="gridlock2019/figure3/bc-gradient-joint-em-stuck",
         where="figures 3b and 3c",
-        statement="Joint EM with one gradient step for an M-step, and gates within R = 1, often has not come to that "
+        statement="Joint EM with one gradient step for an M-step, and gates within R = 1, often has not reached that "
         "error",
         published=Published(value=_OFTEN, relation="share of trials, at least: 'often'"),
         measurement=FIGURE_3,
         read=lambda data: _short(_GRADIENT)(data).mean("k"),
         rule=Rule(in_kind=at_least(_OFTEN)),
-        reason="This is another joint EM than the paper says it ran, and the one that shows the paper's picture",
+        reason="This is another joint EM than the paper describes, and the one that reproduces the paper's picture",
     ),
     Claim(
         id="gridlock2019/figure3/bc-iterations",
         where="section 4.3",
-        statement="EM from the spectral start is there in less than 10 iterations, often",
+        statement="EM from the spectral initialization often needs less than 10 iterations",
         published=Published(value=_OFTEN, relation="share of trials, at least: 'often less than 10'"),
         measurement=FIGURE_3,
         read=lambda data: (_iterations(data) < 10).mean(0),
@@ -216,7 +218,7 @@ _OTHER_FIGURES = (
         _advantage(
             identity=f"figure5/{g}-advantage",
             where=f"figure 5, {g}",
-            words=f"with {g} experts (sigma = .1; the paper says none)",
+            words=f"with {g} experts (sigma = .1; the paper states none)",
             measurement=FIGURE_5,
             read=_ours_smaller(activation=g, noise=0.1),
             why=REPLICATION["figure 5"],
@@ -236,8 +238,8 @@ _OTHER_FIGURES = (
     Claim(
         id="gridlock2019/section4.3/spectral-finds-more",
         where="section 4.3",
-        statement="EM from the spectral start finds the regressors in more trials than joint EM, by at least a quarter "
-        "of all",
+        statement="EM from the spectral initialization finds the regressors in more trials than joint EM, by at least "
+        "a quarter of all",
         published=Published(value=_OFTEN, relation="share of all trials, at least: joint EM is 'often' stuck"),
         measurement=STUCK,
         read=lambda data: _found(data, _OURS) - _found(data, _JOINT),
@@ -274,6 +276,6 @@ def _real(measurement: Measurement, method: str, words: str, why: str) -> Claim:
 _REAL = tuple(
     _real(measurement=measurement, method=method, words=words, why=REPLICATION["figure 6"])
     for measurement in (AIRFOIL, CONCRETE, DIABETES)
-    for method, words in (("spectral", "The spectral mixture"), (_OURS, "EM from the spectral start"))
+    for method, words in (("spectral", "The spectral mixture"), (_OURS, "EM from the spectral initialization"))
 )
 CLAIMS: tuple[Claim, ...] = (*_FIGURE_3, *_OTHER_FIGURES, *_REAL)

@@ -34,7 +34,7 @@ TABLE_1_EM = Measurement(
     split=("first_share", "first_share"),
     device=True,
     picture=PICTURE,
-    sees="With inputs from two Gaussians, EM of everything after the spectral start brings every trial to 1.",
+    sees="With inputs from two Gaussians, EM of everything after the spectral initialization brings every trial to 1.",
 )
 TABLE_2 = Measurement(
     name="gridlock2019/table2",
@@ -104,8 +104,8 @@ def _with_em(place: str, measurement: Measurement, axis: str) -> Claim:
     return Claim(
         id=f"gridlock2019/{place.replace(' ', '')}/spectral-em",
         where=f"{place} and section 4",
-        statement="Spectral start and EM together learn the regressors as accurately as .999, in the worst setting of "
-        "a trial",
+        statement="Spectral initialization and EM together learn the regressors as accurately as .999, in the worst "
+        "setting of a trial",
         published=Published(
             relation="very accurately; with EM of everything, which the paper does not add, at least .999"
         ),

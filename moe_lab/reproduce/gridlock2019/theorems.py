@@ -51,7 +51,7 @@ BY_MOMENTS = Measurement(
 
 
 def _median_square(label: str, *activations: str) -> Callable[[xr.Dataset], xr.DataArray]:
-    """Reads the median over activations and directions of z^2, which is .45 where what is said is so."""
+    """Reads the median over activations and directions of z^2, which is .45 where the theorem holds."""
 
     def read(data: xr.Dataset) -> xr.DataArray:
         z = data["z"].sel(label=label, activation=list(activations))
@@ -60,7 +60,9 @@ def _median_square(label: str, *activations: str) -> Callable[[xr.Dataset], xr.D
     return read
 
 
-_CONVERGES = "contracts the distance to where it ends, at every iteration from a random start and for the worst trial"
+_CONVERGES = (
+    "contracts the distance to its end, at every iteration from a random initialization and for the worst trial"
+)
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="gridlock2019/theorem1/conditions",
@@ -95,7 +97,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="gridlock2019/eq3/gates-come-in",
         where="section 2, eq. 3",
-        statement="The same tensor of y itself is no sum over regressors alone: the gates come in",
+        statement="The same tensor of y itself is no sum over regressors alone: it depends on the gates",
         published=Published(relation="beyond sampling error"),
         measurement=THIRD,
         read=_median_square("y", "identity", "relu"),
@@ -117,7 +119,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="gridlock2019/theorem2/faster-with-less-noise",
         where="theorem 2",
-        statement="The contraction factor of EM goes to 0 with sigma: it falls as sigma goes from .5 to .1 to .05",
+        statement="The contraction factor of EM goes to 0 with sigma: it falls as sigma decreases from .5 to .1 to .05",
         published=Published(value=1.0, relation="each factor less than this part of the one before"),
         measurement=GATES,
         read=lambda data: (data["contraction"].sel(step="EM") / data["contraction"].sel(step="EM").shift(noise=-1)).max(
@@ -128,7 +130,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="gridlock2019/theorem2/from-anywhere",
         where="theorem 2",
-        statement="EM of the gates ends at the same gates from two random starts",
+        statement="EM of the gates ends at the same gates from two random initializations",
         published=Published(value=0.0, relation="distance of the ends"),
         measurement=GATES,
         read=selected("apart", step="EM", noise=0.1),
@@ -147,7 +149,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="gridlock2019/theorem3/constant",
         where="theorem 3",
         statement="The moment of 1{Ratio <= 1/2} with x is alpha w, with the alpha of the theorem (sigma = .1)",
-        published=Published(value=1.0, relation="measured over said"),
+        published=Published(value=1.0, relation="measured over stated"),
         measurement=MOMENT,
         read=lambda data: data["ratio"].sel(noise=0.1),
         rule=Rule(agrees=near(1.0, 0.03)),

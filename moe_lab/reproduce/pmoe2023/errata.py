@@ -1,4 +1,4 @@
-"""Misprints of pmoe2023 and steps that it does not tell, each with a computation where one shows it."""
+"""Misprints of pmoe2023 and omitted steps, each with a check where one can be computed."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ def hyperplane_of_few_sets() -> Finding:
     task = PatternTask(pattern_sets=16, distractors=6, noise=0.0)
     rows = np.vstack([task.set_centres(0, 0), task.class_patterns().numpy()])
     h = np.linalg.lstsq(rows, np.r_[np.zeros(16), 1.0, -1.0], rcond=None)[0]
-    drawn = task.sample(500, trials=[0], seed=0, dtype=torch.float64)
-    values = drawn.patches()[0].numpy().sum(axis=1) @ h
-    right = float(((values < 0) == (drawn.labels[0].numpy() == 1)).mean())
+    samples = task.sample(500, trials=[0], seed=0, dtype=torch.float64)
+    values = samples.patches()[0].numpy().sum(axis=1) @ h
+    right = float(((values < 0) == (samples.labels[0].numpy() == 1)).mean())
     sentence = f"with l* = {task.l_star}, p = 16 and d = 32 one hyperplane is right about {right:.1%} of the samples"
     return Finding("lemma K.1", judged(task.l_star == 7, right == 1), sentence, {"accuracy": right})
 
@@ -146,8 +146,8 @@ ERRATA: tuple[Erratum, ...] = (
     Erratum(
         id="pmoe2023/eq26-neurons",
         where="eqs. 23 and 26",
-        printed="the sum over r goes to m",
-        instead="it goes to m/k",
+        printed="the sum over r runs to m",
+        instead="it runs to m/k",
         evidence="eq. 1 and section 3.1: an expert has m/k neurons, and only so is it the gradient",
         check=neurons_of_an_expert,
     ),
@@ -164,7 +164,7 @@ ERRATA: tuple[Erratum, ...] = (
         where="after theorem 4.5",
         printed="the model size falls by n^10 / (k^3 l^6)",
         instead="by n^8 / (k^3 l^6)",
-        evidence="M_C is n^10, but M_J of the theorem holds n^2 itself",
+        evidence="M_C is n^10, but M_J of the theorem contains n^2 itself",
         check=neurons_after_theorem_4_5,
     ),
     Erratum(
@@ -180,7 +180,7 @@ ERRATA: tuple[Erratum, ...] = (
         where="last lines of the proof of lemma E.3",
         printed="for all j with x^(j) in S_c",
         instead="for all j with x^(j) not in S_c",
-        evidence="the lemma says so, and patterns inside can pass o_1",
+        evidence="the lemma states it, and patterns inside can pass o_1",
         check=who_passes_o,
     ),
     Erratum(
@@ -196,7 +196,7 @@ ERRATA: tuple[Erratum, ...] = (
         where="last line of the proof of lemma E.2",
         printed="P[|w| <= 1/n^2] <= P[|w| >= 1/n^2 | E] P[E]",
         instead="P[|w| <= 1/n^2] >= P[|w| <= 1/n^2 | E] P[E]",
-        evidence="a lower bound of the probability is wanted, and |w| <= 1/n^2 is what holds under E",
+        evidence="a lower bound of the probability is needed, and |w| <= 1/n^2 is what holds under E",
     ),
     Erratum(
         id="pmoe2023/l-of-one",

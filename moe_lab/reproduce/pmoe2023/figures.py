@@ -1,4 +1,4 @@
-"""The claims of pmoe2023's section 5.1 that the embedded 8x8 digits can tell: figures 4 to 9, and table 2 in kind.
+"""The claims of pmoe2023's section 5.1 that the embedded 8x8 digits can test: figures 4 to 9, and table 2 in kind.
 
 The paper has numbers for MNIST only. On the 8x8 digits 6 and 7 a claim agrees in kind at most; where the paper states
 an order or a share that should not depend on the digits, that number is judged as such.
@@ -179,8 +179,8 @@ CLAIMS: tuple[Claim, ...] = (
         measurement=FIGURE_5,
         read=_power,
         rule=Rule(in_kind=(0.2, 8.0)),
-        reason=f"{_OTHER_DIGITS}; the power seen, of the samples at which half of the trials reach 95 %, is near 1: "
-        "the bound suffices, and is not tight",
+        reason=f"{_OTHER_DIGITS}; the measured power, of the samples at which half of the trials reach 95 %, is near "
+        "1: the bound suffices, and is not tight",
         unit="power of l",
     ),
     Claim(
@@ -202,8 +202,8 @@ CLAIMS: tuple[Claim, ...] = (
         measurement=FIGURE_6,
         read=_times_the_error("experts", 40, 8),
         rule=Rule(agrees=near(_ORDER_K, 0.1 * _ORDER_K)),
-        reason="no fall is seen: with m = 40 neurons divided among the experts, 40 do as well as 8; the paper does not "
-        "say what it keeps fixed",
+        reason="no fall is found: with m = 40 neurons divided among the experts, 40 do as well as 8; the paper does "
+        "not state what it keeps fixed",
         unit="times the error",
     ),
     Claim(

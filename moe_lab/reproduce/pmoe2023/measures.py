@@ -1,4 +1,4 @@
-"""What the claims of pmoe2023 read beyond the room's figures: cells of figures, routers alone, bounds, hyperplanes."""
+"""Measurements behind pmoe2023's claims beyond the room's figures: grid points, routers, bounds, hyperplanes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ routed before o, so that l* = 5 is needed and not only sufficient."""
 
 
 def name_of(cell: Cell) -> str:
-    """A cell in words, as the coordinate `cell` has it."""
+    """Returns the label of a grid point in the coordinate `cell`."""
     kind, samples, experts, kept = cell
     own = {"joint": f", k={experts}, l={kept}", "separate": f", l={kept}", "cnn": ""}[kind]
     return f"{kind}, N={samples}{own}"
@@ -41,11 +41,11 @@ def cells(
     device: str = "auto",
     **settings: Any,
 ) -> xr.Dataset:
-    """Single cells of figures 4, 6, 7 and 9, trained as the figures train them, and how long they took.
+    """Trains single grid points of figures 4, 6, 7 and 9 as the figures do, and counts epochs and operations.
 
     Args:
       source: "digits", "mnist" (with root) or "patterns".
-      cells: the models and numbers of samples; cells of one trial share its data, as far as they need it.
+      cells: models and numbers of samples; the grid points of a trial share its data.
       trials, seed, device: as for the figures.
       root: a folder of MNIST IDX files.
       settings: other parameters of `moe_lab.patch_routing.Run`.
@@ -100,7 +100,7 @@ def accuracy_by_knob(
     device: str = "auto",
     **settings: Any,
 ) -> xr.Dataset:
-    """Test accuracy of the three models on patterns of which one property changes, all else kept.
+    """Computes the test accuracy of the three models on patterns of which one property is varied.
 
     Args:
       knob: a parameter of PatternTask, such as "patches" or "delta_d".
@@ -135,14 +135,14 @@ def separate_routers(
     classes: int = 2,
     device: str = "auto",
 ) -> xr.Dataset:
-    """Figure 8 on patterns whose distractors lean as far as `LEANING` says, for lemma 4.1 and appendix M.1."""
+    """Computes figure 8 on the patterns of `LEANING`, for lemma 4.1 and appendix M.1."""
     task = PatternTask(**LEANING, classes=classes, pattern_sets=256)
     given: dict[str, Any] = {"patches_per_expert": patches_per_expert, "samples": samples}
     return figures.separate_routers(task=task, trials=trials, seed=seed, device=device, **given)
 
 
 def kept_background(samples: int, trials: int, seed: int = 0, *, device: str = "auto") -> xr.Dataset:
-    """How many patches of each role separately trained routers keep at l = l*, on the patterns of `LEANING`.
+    """Counts the patches of each role that separately trained routers keep at l = l*, on the patterns of `LEANING`.
 
     Returns:
       kept(trial, expert, role), the mean number in a test sample, and accuracy of the routers as coverage(trial).
@@ -161,7 +161,7 @@ def kept_background(samples: int, trials: int, seed: int = 0, *, device: str = "
 
 
 def router_gradient(samples: Sequence[int], trials: int, seed: int = 0) -> xr.Dataset:
-    """The gradient of the routers' loss over N samples against its expectation (o_1 - o_2)/2 (lemma E.1).
+    """Compares the gradient of the routers' loss over N samples with its expectation (o_1 - o_2)/2 (lemma E.1).
 
     Returns:
       error(samples, trial), the norm of the difference; cosine(samples, trial) between both; power(trial), the slope
@@ -172,11 +172,11 @@ def router_gradient(samples: Sequence[int], trials: int, seed: int = 0) -> xr.Da
     expected = (o_1 - o_2) / 2
     error, cosine = np.empty((2, len(samples), trials))
     for trial in range(trials):
-        drawn = task.sample(most, trials=[trial], seed=seed, dtype=torch.float64)
-        sums = drawn.patches().sum(2)
+        sampled = task.sample(most, trials=[trial], seed=seed, dtype=torch.float64)
+        sums = sampled.patches().sum(2)
         for row, count in enumerate(samples):
             counted = torch.ones(1, count, dtype=torch.float64)
-            found = models.router_direction(sums[:, :count], drawn.labels[:, :count], counted, 2)[0, 0]
+            found = models.router_direction(sums[:, :count], sampled.labels[:, :count], counted, 2)[0, 0]
             error[row, trial] = float((found - expected).norm())
             cosine[row, trial] = float(torch.cosine_similarity(found, expected, dim=0))
     power = np.polyfit(np.log(samples), np.log(error), 1)[0]
@@ -185,7 +185,7 @@ def router_gradient(samples: Sequence[int], trials: int, seed: int = 0) -> xr.Da
 
 
 def hyperplanes(pattern_sets: Sequence[int], samples: int, trials: int, seed: int = 0) -> xr.Dataset:
-    """Lemma K.1: the test accuracy of the best hyperplane found, with l* = 7, d = 32 and p pattern sets.
+    """Computes the test accuracy of the best hyperplane found, with l* = 7, d = 32 and p pattern sets (lemma K.1).
 
     Returns:
       test_accuracy(pattern_sets, trial).
@@ -207,7 +207,7 @@ def hyperplanes(pattern_sets: Sequence[int], samples: int, trials: int, seed: in
 
 
 def bounds(patches: int, patches_per_expert: int, experts: int, neurons: int) -> xr.Dataset:
-    """What follows from theorems 4.2, 4.3 and 4.5 and from table 1 at given sizes; nothing is random.
+    """Computes the ratios of theorems 4.2, 4.3 and 4.5 and of table 1 at given sizes; nothing is random.
 
     Returns:
       advantage(quantity, kind), the CNN's bound over the mixture's; error_power(symbol), how the error that N samples
@@ -221,7 +221,7 @@ def bounds(patches: int, patches_per_expert: int, experts: int, neurons: int) ->
     cost = {
         kind: theory.operations(kind, sizes, batch_size=1, neurons=neurons, dimension=1) for kind in (*kinds, "cnn")
     }
-    whole = {kind: one.per_iteration * one.iterations for kind, one in cost.items()}
+    whole = {kind: operations.per_iteration * operations.iterations for kind, operations in cost.items()}
 
     def power(**change: int) -> float:
         """d log eps / d log of the changed size, at fixed N: -(d log N / d log size) / (d log N / d log eps)."""
@@ -235,7 +235,7 @@ def bounds(patches: int, patches_per_expert: int, experts: int, neurons: int) ->
         {
             "advantage": (
                 ("quantity", "kind"),
-                [[theory.advantage(one, kind, sizes) for kind in kinds] for one in quantities],
+                [[theory.advantage(quantity, kind, sizes) for kind in kinds] for quantity in quantities],
             ),
             "error_power": ("symbol", [power(experts=2 * experts), power(patches_per_expert=2 * patches_per_expert)]),
             "total": ("kind", [cost["cnn"].total / cost[kind].total for kind in kinds]),
@@ -247,7 +247,7 @@ def bounds(patches: int, patches_per_expert: int, experts: int, neurons: int) ->
 
 
 def step_operations(patches: int, patches_per_expert: int, neurons: int) -> xr.Dataset:
-    """The operations of one real step of separate training and of the CNN, counted as they are carried out.
+    """Counts the operations of one actual step of separate training and of the CNN.
 
     Returns:
       operations(kind), multiplications and additions of the matrix products of forward and backward pass.
@@ -255,9 +255,9 @@ def step_operations(patches: int, patches_per_expert: int, neurons: int) -> xr.D
     counted = []
     for experts, kept in ((2, patches_per_expert), (1, patches)):
         share, batch, dimension = neurons // experts, 20, 64
-        weights, seen = torch.randn(1, experts, share, dimension), torch.randn(1, experts, kept, batch, dimension)
+        weights, inputs = torch.randn(1, experts, share, dimension), torch.randn(1, experts, kept, batch, dimension)
         rules = models.FixedRules(torch.randn(1, neurons, 1) / kept, None, torch.ones(1, 1, 1))
         with FlopCounterMode(display=False) as counter:
-            models.fixed_step(weights, seen, torch.arange(batch)[None] % 2, rules)
+            models.fixed_step(weights, inputs, torch.arange(batch)[None] % 2, rules)
         counted.append(float(counter.get_total_flops()))
     return xr.Dataset({"operations": ("kind", counted)}, {"kind": ["separate", "cnn"]})

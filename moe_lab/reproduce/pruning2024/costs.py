@@ -46,7 +46,7 @@ INDEPENDENCE = Measurement(
     device=True,
 )
 
-_LAYER = "one layer, where a vision model has a rest that pruning leaves as it is"
+_LAYER = "one layer, where a vision model has other parts that pruning leaves unchanged"
 
 
 def _saved(quantity: str) -> Read:
@@ -78,7 +78,7 @@ _SAVED = tuple(
     Claim(
         id=f"pruning2024/figure1/{place}-saved",
         where="section 1",
-        statement=f"with 75 % of the experts {words} goes",
+        statement=f"pruning 75 % of the experts saves {words}",
         published=Published(value=STATEMENTS[key].value, relation="of the V-MoE's, CIFAR-10"),
         measurement=EFFICIENCY,
         read=_saved(quantity),
@@ -93,16 +93,17 @@ _SAVED = tuple(
     )
 )
 
-_EVEN = "counted as if all experts got equally many tokens; those that go may get fewer, and buffers may be padded"
-_FIVE = "20 of 48 experts hold 33 % of what the sizes in section 5.2 and appendix A add up to"
+_EVEN = (
+    "counted as if all experts received equally many tokens; pruned ones may receive fewer, and buffers may be padded"
+)
+_FIVE = "20 of 48 experts hold 33 % of all parameters by the sizes in section 5.2 and appendix A"
 
 
 _COUNTED = tuple(
     Claim(
         id=f"pruning2024/{place}",
         where=STATEMENTS[key].place,
-        statement=f"with the experts that go, this share of the {words} goes, by the sizes of section 5.2 and appendix "
-        "A",
+        statement=f"pruning the experts saves this share of the {words}, by the sizes of section 5.2 and appendix A",
         published=Published(value=STATEMENTS[key].value),
         measurement=SIZES,
         read=selected(quantity, pruned=name),
@@ -140,7 +141,7 @@ _WHOLE = tuple(
     Claim(
         id=f"pruning2024/appendixA/{name}-parameters",
         where="appendix A",
-        statement=f"this many parameters are in the {words} with 8 experts in an encoder",
+        statement=f"the {words} with 8 experts per encoder has this many parameters",
         published=Published(value=STATEMENTS[f"{name}/parameters"].value / 1e6, relation="roughly"),
         measurement=SIZES,
         read=_whole(name),

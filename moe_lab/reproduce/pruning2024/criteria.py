@@ -16,7 +16,7 @@ from moe_lab.reproduce.pruning2024.sources import FIGURES, PICTURE
 
 _LAYER = "one layer on synthetic tokens stands for a vision model"
 _CHOSEN = f"{_LAYER}, and the planted checkpoint is made so that large, confident routers are useless ones"
-_TIE = "both keep the accuracy at every rho: specialists on synthetic tokens do not tell them apart"
+_TIE = "both keep the accuracy at every rho: specialists on synthetic tokens do not separate them"
 _UNIT = "of the experts"
 
 
@@ -42,7 +42,7 @@ PRETRAINED = _measurement(start="pretrained", routing="token-choice", trials=(8,
 
 
 def tolerated(data: xr.Dataset, criterion: str, fine_tuned: bool) -> xr.DataArray:
-    """(trial,) up to which rho of the grid a criterion keeps the accuracy within 1 % of the unpruned layer's."""
+    """Returns up to which rho a criterion keeps the accuracy within 1 % of the unpruned layer's, (trial,)."""
     accuracy = data["test_accuracy"].sel(criterion=criterion, fine_tuned=fine_tuned).sortby("rho")
     fine = accuracy >= data["unpruned_accuracy"] - 0.01 - 1e-9
     return (fine.cumprod("rho") * accuracy["rho"]).max("rho")

@@ -1,4 +1,4 @@
-"""Misprints of pruning2024 and steps that it does not tell, with checks that compute."""
+"""Misprints of pruning2024 and omitted steps, with checks of what can be computed."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ def frequency() -> Finding:
     sentence = (
         f"With n = 100 and d = 200 it occurs in {often:.0%} of the samples, {often * task.patterns:.0f} times 1/d."
     )
-    drawn = task.sample(2000, trials=[0], seed=0).counts()[0, int(task.irrelevant[0])]
-    counted = float((drawn > 0).double().mean())
+    counts = task.sample(2000, trials=[0], seed=0).counts()[0, int(task.irrelevant[0])]
+    counted = float((counts > 0).double().mean())
     true = often > 10 / task.patterns and abs(counted - often) < 0.05
     return Finding("section 4.2", judged(True, true), f"{sentence} Counted: {counted:.0%}.", {"often": often})
 
 
 def equation_11() -> Finding:
-    """A neuron moves by eta_e or less in a step: how far it can come in (11)'s steps, as eta_e gets smaller."""
+    """A neuron moves by eta_e or less in a step: how far it can move in the steps of (11), as eta_e decreases."""
     k, top = 20, 5
     reached = [eta * k * top**2 * math.sqrt(math.log(top) / eta) for eta in (1e-2, 1e-4)]
     lemma_h1 = [eta * k * top**2 * math.sqrt(math.log(top)) / eta for eta in (1e-2, 1e-4)]
     asked = k * top**2 * math.sqrt(math.log(top))
-    shares = [one / asked for one in reached]
+    shares = [distance / asked for distance in reached]
     sentence = (
-        f"As printed, the steps let a neuron move by {shares[0]:.2g} and {shares[1]:.2g} of what (12) asks for with "
+        f"As printed, the steps let a neuron move by {shares[0]:.2g} and {shares[1]:.2g} of what (12) requires with "
         "eta_e = .01 and .0001, which is no constant; with lemma H.1's by all of it."
     )
     true = shares[1] < 0.2 * shares[0] and np.allclose(lemma_h1, asked)
@@ -81,7 +81,7 @@ def equation_8() -> Finding:
             steps=110,
             test_samples=200,
         )
-        change = next(one for one in theory.lemma_4_1(fine_tune(run)) if one.statement.endswith("Delta"))
+        change = next(finding for finding in theory.lemma_4_1(fine_tune(run)) if finding.statement.endswith("Delta"))
         changes.append((change.holds, change["smallest"]))
     sentence = f"Delta of important experts is {changes[0][1]:g} with eta_r = 0 and {changes[1][1]:.2g} with .05."
     true = not changes[0][0] and changes[0][1] == 0 and changes[1][0]
@@ -102,11 +102,11 @@ def lemma_d_1() -> Finding:
 
 def lemma_e_6() -> Finding:
     """G (1 - G) >= 1/(4l) as printed, and where G >= 1/l and every kept token is within 2 log l of o_1."""
-    one = np.exp(np.array([1.0, 0.9, 10.0]))  # o_1, q just below it, another pattern far above; l = 3
-    gate = float(one[0] / one.sum())
+    raised = np.exp(np.array([1.0, 0.9, 10.0]))  # o_1, q just below it, another pattern far above; l = 3
+    gate = float(raised[0] / raised.sum())
     draws, lowest = np.random.default_rng(0), math.inf
     for top in (2, 3, 5, 10):
-        below = draws.uniform(-2 * math.log(top), 2, (20_000, top - 1))  # the others, seen from o_1
+        below = draws.uniform(-2 * math.log(top), 2, (20_000, top - 1))  # the others, relative to o_1
         gates = 1 / (1 + np.exp(below).sum(1))
         gates = gates[gates >= 1 / top]
         lowest = min(lowest, float((4 * top * gates * (1 - gates)).min()))
@@ -125,19 +125,20 @@ def lemma_e_2() -> Finding:
     some = np.flatnonzero((before["proficiency"] > 0.1) & (before["proficiency"] < 0.9))
     slopes, shares = -before["gate"][some] / 2, before["proficiency"][some]
     true = bool((slopes > -0.9 / (2 * top)).any() and (slopes <= -0.99 * shares / (2 * top)).all())
-    told = ", ".join(f"{slope:.3f} with p = {share:.2f}" for slope, share in zip(slopes, shares, strict=True))
-    sentence = f"It is {told}: not {-1 / (2 * top):g} or below in all, but -p/(2l) or below."
+    cases = ", ".join(f"{slope:.3f} with p = {share:.2f}" for slope, share in zip(slopes, shares, strict=True))
+    sentence = f"It is {cases}: not {-1 / (2 * top):g} or below in all, but -p/(2l) or below."
     return Finding("lemma E.2, (iii)", judged(True, true), sentence, {"slope": float(slopes.max(initial=-math.inf))})
 
 
 def parameters() -> Finding:
     """Parameters of the models that section 5.2 describes, and of those with 32 experts and the pre-training head."""
-    told = {"V-MoE": (V_MOE, 979e6), "E3": (E3, 167e6)}
-    eight = {name: model.parameters / said for name, (model, said) in told.items()}
+    printed = {"V-MoE": (V_MOE, 979e6), "E3": (E3, 167e6)}
+    eight = {name: model.parameters / number for name, (model, number) in printed.items()}
     more = {
-        name: model._replace(experts=32, classes=MADE_FOR).parameters / said for name, (model, said) in told.items()
+        name: model._replace(experts=32, classes=MADE_FOR).parameters / number
+        for name, (model, number) in printed.items()
     }
-    sizes = ", ".join(f"{name} {model.parameters / 1e6:.0f} M" for name, (model, _) in told.items())
+    sizes = ", ".join(f"{name} {model.parameters / 1e6:.0f} M" for name, (model, _) in printed.items())
     sentence = (
         f"With 8 experts: {sizes}. With 32 and a head of {MADE_FOR:,} classes: "
         f"{' and '.join(f'{share:.1%}' for share in more.values())} of the printed numbers."
@@ -159,7 +160,7 @@ def shares() -> Finding:
 
 
 def _random(steps: int) -> FineTuned:
-    """A layer of section 5.1, from a random start in which some experts get their pattern in a part of its samples."""
+    """Fine-tunes a layer of section 5.1 from random weights, where some experts miss a part of their pattern."""
     model = TokenMoE(router_learning_rate=0.01)
     given = {"seed": 1, "trials": 1, "batch": 100, "test_samples": 1000}
     return fine_tune(Run(model=model, task=TokenTask(), start=RandomStart(), steps=steps, **given))
@@ -171,14 +172,14 @@ ERRATA: tuple[Erratum, ...] = (
         where="section 3.2, equation 6",
         printed="the denominator is the sum of exp(g_j^(i)) over i in J_s",
         instead="the sum of exp(g_i^(s)) over i in J_s, as in equation 4",
-        evidence="J_s holds tokens, and i stands where an expert should; with nothing pruned the two equations must be "
-        "one",
+        evidence="J_s holds tokens, and i is used where an expert should be; with nothing pruned the two equations "
+        "must be one",
         check=equation_6,
     ),
     Erratum(
         id="pruning2024/appendixC-proficiency",
         where="appendix C, definition of p_1 and p_2",
-        printed="p^(s,t) asks for G^(s,0) >= 1/l, the gate of step 0",
+        printed="p^(s,t) requires G^(s,0) >= 1/l, the gate of step 0",
         instead="G^(s,t), as in section 4.2",
         evidence="as printed, an expert that learned its pattern would keep a small p, and lemma 4.1 (i) would be "
         "false",
@@ -195,7 +196,7 @@ ERRATA: tuple[Erratum, ...] = (
     Erratum(
         id="pruning2024/section5.1-settings",
         where="section 5.1",
-        printed="the number of neurons, both step sizes, the batch and the number of steps are not told",
+        printed="the number of neurons, both step sizes, the batch and the number of steps are not given",
         instead="m = 20, eta_e = .1, eta_r = .01, B = 100 and T = 300 give figure 3",
         evidence="found by trying: the norms and their number are like those of figure 3a",
     ),
@@ -203,7 +204,7 @@ ERRATA: tuple[Erratum, ...] = (
         id="pruning2024/equation11-root",
         where="section 4.3, equation 11",
         printed="T' = Omega(k l^2 sqrt(log l / eta_e))",
-        instead="T' = Omega(k l^2 sqrt(log l) / eta_e), as lemma H.1 has it",
+        instead="T' = Omega(k l^2 sqrt(log l) / eta_e), as in lemma H.1",
         evidence="a neuron moves by at most eta_e in a step",
         check=equation_11,
     ),
@@ -259,7 +260,7 @@ ERRATA: tuple[Erratum, ...] = (
         id="pruning2024/appendixA-parameters",
         where="appendix A",
         printed="roughly 979 million parameters of the V-MoE, 167 million of the E3",
-        instead="284 and 56 million with the 8 experts that are told",
+        instead="284 and 56 million with the 8 experts that are stated",
         evidence="the numbers are those of 32 experts and a head of 18,291 classes; the pruned shares are those of 8 "
         "experts",
         check=parameters,
@@ -268,7 +269,7 @@ ERRATA: tuple[Erratum, ...] = (
         id="pruning2024/section5.2.1-half",
         where="section 5.2.1, figure 4b",
         printed="50 % of the experts are 35 % of the whole model",
-        instead="50 % of the experts of five encoders, 42 % of all, as it is told of ImageNet",
+        instead="50 % of the experts of five encoders, 42 % of all, as stated for ImageNet",
         evidence="half of all experts hold 40 % of the parameters",
         check=shares,
     ),

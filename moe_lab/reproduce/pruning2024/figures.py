@@ -134,7 +134,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="pruning2024/figure3/both-groups",
         where="section 5.1, figure 3a",
-        statement="in both groups there are routers with significantly larger norms",
+        statement="both groups have routers with significantly larger norms",
         published=Published(value=1, relation="in the one training that is shown"),
         measurement=FIGURE_3,
         read=lambda data: ~data["violated"],
@@ -146,7 +146,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="pruning2024/figure3/zero-error",
         where="section 5.1",
-        statement="training from the tiny random start ends without errors",
+        statement="training from the tiny random initialization ends without errors",
         published=Published(value=1, relation="zero training error"),
         measurement=FIGURE_3,
         read=lambda data: data["test_accuracy"],

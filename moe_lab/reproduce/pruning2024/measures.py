@@ -1,4 +1,4 @@
-"""What claims of pruning2024 read that no figure of its room gives: statements, gradients, independence, sizes."""
+"""Measurements behind pruning2024's claims beyond the room's figures: statements, gradients, independence, sizes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def statements(
     device: str = "cpu",
     **more: object,
 ) -> xr.Dataset:
-    """Lemmas and theorems, told of several trials with experts that choose.
+    """Tests lemmas and theorems on several trials with expert-choice routing.
 
     Args:
       start: "planted", with routers as short as appendix C has them (norms up to .8, at most (log l)/2), or "random".
@@ -49,10 +49,10 @@ def statements(
     begun: str | Start = PlantedStart(others_norm=0.4) if start == "planted" else start
     run = run_of("statements", begun, "expert-choice", trials=trials, seed=seed, more={"device": device, **more})
     tuned, _ = trained(run)
-    told = [_told(tuned, trial, which, later_steps) for trial in range(trials)]
-    names = [finding.statement for finding in told[0]]
+    findings = [_findings(tuned, trial, which, later_steps) for trial in range(trials)]
+    names = [finding.statement for finding in findings[0]]
     codes = {"holds": 1, "fails": 0, "assumption not met": -1}
-    states = [[codes[finding.state] for finding in column] for column in told]
+    states = [[codes[finding.state] for finding in column] for column in findings]
     meaning = "1: holds, 0: fails, -1: assumption not met"
     return xr.Dataset(
         {"state": variable(("statement", "trial"), np.array(states).T, meaning)},
@@ -61,11 +61,11 @@ def statements(
 
 
 def independence(trials: int = 3, seed: int = 0, steps: int = 40, device: str = "cpu") -> xr.Dataset:
-    """How far experts that are fine-tuned in a layer of which chance pruned a half end from where they would otherwise.
+    """Measures how far fine-tuned experts end from where they otherwise would if a random half of the layer is pruned.
 
     Returns:
-      gap(kind, trial): `theory.decoupling` in float64, for experts that choose, for tokens that choose, and for the
-        true hinge loss.
+      gap(kind, trial): `theory.decoupling` in float64, for expert choice, for token choice, and for the true hinge
+        loss.
     """
     kinds = {
         "expert-choice": ("expert-choice", {}),
@@ -86,19 +86,19 @@ def independence(trials: int = 3, seed: int = 0, steps: int = 40, device: str = 
 
 
 def gradients(trials: int = 10, seed: int = 0) -> xr.Dataset:
-    """The derivatives of 1 - y f as equations 14 to 19 print them, against automatic differentiation on vectors.
+    """Compares the derivatives of 1 - y f in equations 14 to 19 with automatic differentiation.
 
     Returns:
       router_gap(trial) and neuron_gap(trial): the largest difference over the largest component, of a sample of 12
-        tokens that are drawn from 20 patterns and a layer of 4 experts with l = 5 and large random weights.
+        tokens drawn from 20 patterns and a layer of 4 experts with l = 5 and large random weights.
     """
     task, model, numbers = TokenTask(patterns=20, tokens=12), TokenMoE(experts=4, neurons=6), range(trials)
     samples = task.sample(1, trials=numbers, seed=seed, dtype=torch.float64)
     bases = task.vectors(numbers, seed)
-    drawn = random_weights(RandomStart(router_scale=1, neuron_scale=1), model, task.patterns, numbers, seed)
+    weights = random_weights(RandomStart(router_scale=1, neuron_scale=1), model, task.patterns, numbers, seed)
     gaps = [
         _gaps(samples.tokens[trial, 0], float(samples.labels[trial, 0]), bases[trial], routers, neurons, model.top)
-        for trial, (routers, neurons) in enumerate(zip(*map(torch.as_tensor, drawn), strict=True))
+        for trial, (routers, neurons) in enumerate(zip(*map(torch.as_tensor, weights), strict=True))
     ]
     meaning = "largest difference between the printed and the true gradient, over its largest component"
     both = np.array(gaps)
@@ -119,9 +119,9 @@ class VisionModel(NamedTuple):
       width, hidden: d and m.
       patch, tokens: side of a patch in pixels, and n.
       classes: of the head.
-      chosen: l, experts that a token picks.
-      members: of the ensemble; from the first mixture on each has tokens of its own.
-      experts: in an encoder, of all members together.
+      chosen: l, experts per token.
+      members: of the ensemble; from the first mixture on each has its own tokens.
+      experts: per encoder, of all members together.
     """
 
     encoders: int
@@ -137,7 +137,7 @@ class VisionModel(NamedTuple):
 
     @property
     def expert(self) -> int:
-        """Parameters of an expert, which is a dense block's FFN, too."""
+        """Parameters of an expert, which has the shape of a dense block's FFN."""
         return 2 * self.width * self.hidden + self.hidden + self.width
 
     @property
@@ -150,9 +150,9 @@ class VisionModel(NamedTuple):
         return ends + blocks + self.mixtures * self.experts * (d + self.expert)
 
     def saved(self, experts: int) -> float:
-        """The share of the encoders' products that goes with so many experts, if all experts get equally many tokens.
+        """Returns the share of the encoders' products saved with so many experts, if all get equally many tokens.
 
-        Every second encoder is a mixture, the last one too; behind the first mixture each member has its own tokens.
+        Every second encoder is a mixture, including the last; after the first mixture each member has its own tokens.
         """
         later = 2 * (self.mixtures - 1)
         attention = 4 * self.width**2 + 2 * self.tokens * self.width
@@ -172,16 +172,16 @@ PRUNED = {
     "imagenet": (V_MOE._replace(classes=1000, tokens=577), 20),
     "e3-cifar": (E3, 6 * 2),
 }
-"""Experts that go: 6 of 8 in six encoders, 4 of 8 in five, 4 of 8 in six, 42 % of 48, and 3 of 4 in four groups."""
+"""Pruned experts: 6 of 8 in six encoders, 4 of 8 in five, 4 of 8 in six, 42 % of 48, and 3 of 4 in four groups."""
 MADE_FOR = 18_291
 """Classes of the released models' pre-training head."""
 
 
 def vision_models() -> xr.Dataset:
-    """What the vision models' sizes say of parameters and FLOPs: arithmetic, nothing is trained or fetched.
+    """Computes parameters and FLOPs of the vision models from their sizes; nothing is trained or downloaded.
 
     Returns:
-      over `pruned`, the keys of `PRUNED`: parameter_share, of the whole model's, and operations_share, of an image's if
+      over `pruned`, the keys of `PRUNED`: parameter_share, of the whole model, and operations_share, of an image if
       all experts get equally many tokens; and parameters(model, experts) of "v-moe" and "e3" with the 8 experts of
       section 5.2 and a head of 10 classes, and with 32 experts and a head of `MADE_FOR` classes.
     """
@@ -190,18 +190,15 @@ def vision_models() -> xr.Dataset:
     sizes = [[model.parameters, model._replace(experts=32, classes=MADE_FOR).parameters] for model in (V_MOE, E3)]
     return xr.Dataset(
         {
-            "parameter_share": variable(("pruned",), shares, "parameters that go, of all"),
-            "operations_share": variable(("pruned",), operations, "FLOPs of an image that go, of all"),
+            "parameter_share": variable(("pruned",), shares, "share of all parameters that is pruned"),
+            "operations_share": variable(("pruned",), operations, "share of an image's FLOPs that is pruned"),
             "parameters": variable(("model", "experts"), np.array(sizes, dtype=float), "numbers in the model"),
         },
         {"pruned": list(PRUNED), "model": ["v-moe", "e3"], "experts": [8, 32]},
     )
 
 
-# --- pieces ----------------------------------------------------------------------------------------------------------
-
-
-def _told(tuned: FineTuned, trial: int, which: Sequence[str], later: int) -> list[Finding]:
+def _findings(tuned: FineTuned, trial: int, which: Sequence[str], later: int) -> list[Finding]:
     ways = {
         "lemma 4.1": lambda: theory.lemma_4_1(tuned, trial),
         "lemma 4.2": lambda: theory.lemma_4_2(tuned, trial),
@@ -215,14 +212,14 @@ def _told(tuned: FineTuned, trial: int, which: Sequence[str], later: int) -> lis
 def _gaps(
     tokens: Tensor, label: float, basis: Tensor, routers: Tensor, neurons: Tensor, top: int
 ) -> tuple[float, float]:
-    """Of one sample; routers (k, d) and neurons (k, d, m) are components along the patterns, the rows of the basis."""
+    """Compares both gradients of one sample; routers (k, d) and neurons (k, d, m) are components along the patterns."""
     rows, columns = (routers @ basis).requires_grad_(), torch.einsum("sqm,qd->smd", neurons, basis).requires_grad_()
     x = basis[tokens]
     best = torch.topk(rows @ x.mT, top, dim=1)
-    gates, answers = best.values.softmax(1), torch.relu(x @ columns.mT).sum(2).gather(1, best.indices)
+    gates, predictions = best.values.softmax(1), torch.relu(x @ columns.mT).sum(2).gather(1, best.indices)
     signs = torch.ones(len(routers), dtype=x.dtype)
     signs[len(routers) // 2 :] = -1
-    true = torch.autograd.grad(1 - label * (signs * (gates * answers).sum(1)).sum(), (rows, columns))
+    true = torch.autograd.grad(1 - label * (signs * (gates * predictions).sum(1)).sum(), (rows, columns))
     of_rows, of_neurons = torch.zeros_like(routers), torch.zeros_like(neurons)
     gates, sums = gates.detach(), neurons.clamp(min=0).sum(2)  # sigma_q
     for s, sign in enumerate(signs.tolist()):

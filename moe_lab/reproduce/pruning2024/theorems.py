@@ -1,4 +1,4 @@
-"""What pruning2024 proves, as shares of trials in which it is so."""
+"""The claims of pruning2024's lemmas and theorems, as shares of the trials in which they hold."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RANDOM = Measurement(
 
 
 def _holds(statement: str) -> Read:
-    """(trial,) 1 where it holds and 0 where it fails; trials whose assumption is not met are left out."""
+    """Reads 1 where a statement holds and 0 where it fails; omits trials whose assumption is not met."""
 
     def read(data: xr.Dataset) -> Any:
         state = data["state"].sel(statement=statement)
@@ -49,7 +49,7 @@ def _holds(statement: str) -> Read:
 def _claim(
     name: str, words: str, measurement: Measurement, place: str, reason: str = "", in_kind: bool = False
 ) -> Claim:
-    """A statement that is to hold with high probability: read as at least 85 % of the trials, so small is d."""
+    """Returns the claim of a statement with high probability: it holds in at least 85 % of the trials."""
     often = at_least(0.85)
     return Claim(
         id=f"pruning2024/{place}",
@@ -157,4 +157,4 @@ CLAIMS: tuple[Claim, ...] = (
         place="theorem4.5/no-error",
     ),
 )
-"""The planted start has routers as short as appendix C wants them; (8), (9) and (11) are far from met in both."""
+"""The planted routers are as short as appendix C requires; (8), (9) and (11) are far from met in both."""

@@ -37,7 +37,7 @@ class Definition:
     most_records: ClassVar[int] = 600
     """Most records kept; a longer run is thinned evenly."""
     budget: ClassVar[float] = 20.0
-    """Seconds after which a headless run is cut short."""
+    """Seconds after which a headless run is cut short; MOE_LAB_BUDGET gives every Lab more."""
 
     def start(self, values: dict[str, Any]) -> Iterator[Any]:
         """Checks the values and returns the run, an iterator of records. Called on the worker thread."""
