@@ -1,1 +1,1 @@
-"""What every Lab's picture is drawn with: a still background, live artists, tables of pixels and words."""
+"""The parts of a Lab's picture: a fixed background, live artists, tables of pixels, pins and words."""

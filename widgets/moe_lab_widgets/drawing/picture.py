@@ -20,8 +20,8 @@ A Lab's picture in five steps::
 
 `picture.image` is the widget to show, `draw(record)` draws a frame (updates the artists, draws, encodes), and
 `png(caption)` returns the whole picture with its caption, for files and saved notebooks. `Strip` shows uint8
-RGBA pixels at a tenth of the cost of imshow. Artists may be made in begin() too (other experts, other rows): `remove(artist)`
-removes one; then `invalidate()`.
+RGBA pixels at a tenth of the cost of imshow. Artists may be made in begin() too (other experts, other rows):
+`remove(artist)` removes one; then `invalidate()`.
 Text is expensive (about 1 ms per word): draw numbers as markers, or into the background, or change them rarely.
 """
 
@@ -65,7 +65,7 @@ class Strip(Artist):
 
     Args:
       left, top: pixels from the top left of the figure at 100 dpi.
-      zoom: screen pixels a pixel at 100 dpi; at a projector's 150 dpi it is rounded down to a whole number.
+      zoom: screen pixels per pixel at 100 dpi; at a projector's 150 dpi it is rounded down to a whole number.
     """
 
     def __init__(self, left: float, top: float, zoom: int = 1, zorder: float = 3) -> None:

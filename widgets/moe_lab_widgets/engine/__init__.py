@@ -1,1 +1,1 @@
-"""What every Lab stands on: sliders, a run on a thread, its records, and the notebook's output."""
+"""The base of every Lab: sliders, a run on a thread, its records, and the notebook's output."""

@@ -18,7 +18,7 @@ OWN = "(my own settings)"
 SPEEDS = {"slow": 4.0, "easy to follow": 15.0, "as fast as it trains": 0.0}
 _TEXT = f"font: 15px/1.4 sans-serif; color: {theme.INK}; background: {theme.PAPER}; padding: 4px 14px; margin: 0;"
 
-# The picture that a saved notebook keeps stands in the output after the live Lab: hidden while the Lab is there.
+# The picture that a saved notebook keeps is the output after the live Lab, hidden while the Lab is there.
 _HIDE_STILL = (
     "<style>.jp-OutputArea-child:has(.moe-lab) + .jp-OutputArea-child:has(> .jp-RenderedImage),"
     " .output_area:has(.moe-lab) + .output_area:has(.output_png) {display: none}</style>"
@@ -26,13 +26,13 @@ _HIDE_STILL = (
 
 
 def _wide(width: int, description: int | None = None) -> dict[str, Any]:
-    """Layout and style of a widget: pixels for all of it, and for its description."""
+    """Returns the layout and style of a widget: pixels for all of it, and for its description."""
     layout = {"layout": {"width": f"{width}px"}}
     return layout if description is None else {**layout, "style": {"description_width": f"{description}px"}}
 
 
 def slider(knob: Knob, value: Any, width: int, label_width: int) -> w.DOMWidget:
-    """The widget for one knob: a drop-down for choices, a tick for yes/no, else a slider wide enough for `value`."""
+    """Returns the widget of a knob: a drop-down for choices, a checkbox, or a slider that includes `value`."""
     common = {"description": knob.label, **_wide(width, label_width)}
     if knob.choices:
         return w.Dropdown(options=list(knob.choices), value=value, **common)
@@ -49,7 +49,7 @@ def slider(knob: Knob, value: Any, width: int, label_width: int) -> w.DOMWidget:
 
 
 class Controls:
-    """All widgets of one Lab. They know nothing of training; the Lab listens to them.
+    """All widgets of one Lab. They do not depend on the training; the Lab listens to them.
 
     Attributes:
       knobs: the widget of every knob by name, `seed` among them.
@@ -76,7 +76,7 @@ class Controls:
             **_wide(140, 40),
         )
         self.play = w.Button(
-            description="Pause", icon="pause", tooltip="Hold the training, or let it go on", **_wide(90)
+            description="Pause", icon="pause", tooltip="Hold the training, or continue it", **_wide(90)
         )
         self.step = w.Button(description="Step", icon="step-forward", tooltip="Take one record", **_wide(80))
         self.reset = w.Button(description="Reset", icon="undo", tooltip="Start again at step 0", **_wide(85))
@@ -152,25 +152,25 @@ class Controls:
         self.story.observe(lambda change: heard["story"](change["new"]), "value")
 
     def show_playing(self, playing: bool) -> None:
-        """What the button offers: to hold a run that goes on, or to let one go on."""
+        """Labels the play button with what it does next: hold the run or continue it."""
         self.play.description, self.play.icon = ("Pause", "pause") if playing else ("Play", "play")
 
     def show_time(self, index: int, last: int) -> None:
         """Moves the time slider to a record; one press of an arrow key is one record.
 
         It always runs from 0 (the start) to 1 (now): a page whose slider changes its range clips values, sends them
-        back as if a hand had moved it, and jumps to the old end on the End key.
+        back as user input, and jumps to the old end on the End key.
         """
         last = max(last, 1)
         self.time.value = index / last
         self.time.step = 1 / last
 
     def say(self, caption: str) -> None:
-        """The sentence below the picture, read aloud by screen readers."""
+        """Writes the caption below the picture, which screen readers read aloud."""
         self.caption.value = f"<p aria-live='polite' style='{_TEXT}'>{html.escape(caption)}</p>"
 
     def warn(self, sentence: str) -> None:
-        """An error or a divergence in words; empty takes it away."""
+        """Shows an error or a divergence in words; empty removes it."""
         style = _TEXT + f"border-left: 6px solid {theme.FAILURE};"
         text = f"<p role='alert' aria-live='assertive' style='{style}'><b>✗</b> {html.escape(sentence)}</p>"
         value = text if sentence else ""
@@ -178,11 +178,12 @@ class Controls:
             self.message.value = value
 
     def tell(self, status: str) -> None:
+        """Writes the status line."""
         style = f"font: 13px sans-serif; color: var(--jp-ui-font-color2, {theme.MUTED}); padding: 2px 14px;"
         self.status.value = f"<div role='status' aria-live='off' style='{style}'>{html.escape(status)}</div>"
 
     def explain(self, sentence: str) -> None:
-        """What to see in the chosen story."""
+        """Writes what to see in the chosen story."""
         self.see.value = (
             f"<p aria-live='polite' style='font: 14px/1.3 sans-serif; margin: 4px 8px'>{html.escape(sentence)}</p>"
         )
@@ -204,7 +205,7 @@ class Controls:
         )
 
     def close(self) -> None:
-        """Closes every widget, layouts and styles too, so that none stays in the kernel."""
+        """Closes every widget with its layout and style, so that none stays in the kernel."""
 
         def close(widget: w.Widget) -> None:
             for child in getattr(widget, "children", ()):

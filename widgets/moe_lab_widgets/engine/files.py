@@ -1,4 +1,4 @@
-"""Files are written whole or not at all."""
+"""Writing files atomically."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from moe_lab import files
 
 
 def write_whole(path: str | Path, content: bytes) -> Path:
-    """Writes a file so that a crash leaves the old one or the new one, never half of one.
+    """Writes a file atomically: a crash leaves the old file or the new one.
 
     Raises:
       FileNotFoundError: its folder does not exist.
-      RuntimeError: it cannot be written there.
+      RuntimeError: the file cannot be written.
     """
     path = Path(path).expanduser()
     if not path.parent.exists():
@@ -29,7 +29,7 @@ def write_whole(path: str | Path, content: bytes) -> Path:
 
 
 def dataset_bytes(dataset: xr.Dataset, suffix: str) -> bytes:
-    """A dataset as the content of a .nc or .json file.
+    """Returns a dataset as the content of a .nc or .json file.
 
     Raises:
       ValueError: another suffix.

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def size_of(record: Any) -> int:
-    """About how many bytes a record's arrays take, whatever they are wrapped in."""
+    """Returns the approximate size in bytes of a record's arrays, nested or not."""
     if isinstance(record, np.ndarray):
         return record.nbytes
     if isinstance(record, Mapping):
@@ -22,9 +22,9 @@ def size_of(record: Any) -> int:
 
 
 class Recorder:
-    """Keeps records evenly over the whole run: when full, every second one goes, and from then on every second comes.
+    """Keeps records evenly over the whole run: when full, drops every second one and from then on adds every second.
 
-    The latest record is always there.
+    The latest record is always kept.
 
     Args:
       most: records to keep, at least 4.
@@ -57,7 +57,7 @@ class Recorder:
         return halved
 
     def all(self) -> list[Any]:
-        """A list of what is kept, oldest first."""
+        """Returns a list of the kept records, oldest first."""
         return [*self._kept, *self._tail]
 
     def __len__(self) -> int:

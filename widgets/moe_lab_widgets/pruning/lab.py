@@ -53,7 +53,7 @@ class PruningLab(Lab):
         return {} if record.shot is None else {"run": record.shot}
 
     def data(self, records: Sequence[Frame]) -> xr.Dataset:
-        """Returns the training, and the accuracies after pruning by every criterion, with known results of fine-tuning."""
+        """Returns the training, and the accuracies after pruning by every criterion and known fine-tuning."""
         shots = {id(record.shot): record.shot for record in records if record.shot is not None}
         if not shots:
             raise ValueError("there is nothing to save yet: the branches are still being pre-trained")

@@ -81,7 +81,7 @@ class Gates(Panel):
         for name in reversed(CONVENTIONS):
             style, values = STYLES[name], found[name]
             line: dict[str, Any] = {"color": style.colour, "linestyle": style.line}
-            thin = LineCollection([np.stack((x, height_of(one)), axis=1) for one in values], colors=[style.colour],
+            thin = LineCollection([np.stack((x, height_of(cell)), axis=1) for cell in values], colors=[style.colour],
                                   linestyles=style.line, linewidths=0.9, alpha=0.55)  # fmt: skip
             self.axes.add_collection(thin)
             (self.thick[name],) = self.axes.plot(x, height_of(np.median(values, axis=0)), linewidth=2.4, **line)

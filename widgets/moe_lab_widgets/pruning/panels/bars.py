@@ -137,7 +137,7 @@ class Bars(Panel):
             self.board.write(x, middle, str(expert + 1), "center", colour=colour)
 
     def _carries(self, expert: int, side: int, lost: bool) -> None:
-        """Draws the tile of the class's pattern under an expert that carries it, crossed out where no carrier is left."""
+        """Draws the tile of a class's pattern under an expert that carries it, crossed out where no carrier is left."""
         x, top, both = self._x(expert), self.CHIPS + self.CHIP + 4, self._slot >= 23
         if lost:
             self.board.write(x + (7 if both else 0), top + 7, "✖", "center", colour=theme.FAILURE, size=12)
