@@ -58,7 +58,10 @@ def spectral(rounds: int = 9) -> list[Result]:
     seconds = in_turns(rivals, calls=1, rounds=rounds)
     return [
         Result(
-            "spectral_20_trials", statistics.median(seconds["spectral"]), "CPU s", 0.3,
+            "spectral_20_trials",
+            statistics.median(seconds["spectral"]),
+            "CPU s",
+            0.3,
             note=f"mean regressor fit {fit:.3f}",
         ),
         Result("spectral_20_trials_drawn", statistics.median(seconds["drawn"]), "CPU s", note="drawing included"),
@@ -66,7 +69,7 @@ def spectral(rounds: int = 9) -> list[Result]:
         Result("spectral_textbook", statistics.median(seconds["textbook"]), "CPU s", note="trials and starts looped"),
         Result("spectral_over_loop", ratio(seconds["loop"], seconds["spectral"]), "times"),
         Result("spectral_loop", statistics.median(seconds["loop"]), "CPU s", note="trials looped"),
-    ]  # fmt: skip
+    ]
 
 
 def joint(rounds: int = 5) -> list[Result]:
