@@ -6,8 +6,9 @@ import inspect
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,7 +86,7 @@ def changed(data: xr.Dataset, claim: Claim) -> Iterator[xr.Dataset]:
     """Datasets of the same shape with other values: constants, one variable scaled, and noise."""
     names = [name for name, values in data.data_vars.items() if values.dtype.kind in "fbi" and "shown" not in str(name)]
 
-    def filled(name: object, values: object) -> xr.DataArray:
+    def filled(name: Hashable, values: Any) -> xr.DataArray:
         array = data[name].astype(float) * 0 + values
         return array > 0.5 if data[name].dtype.kind == "b" else array
 
