@@ -97,8 +97,3 @@ def figure_of(data: xr.Dataset, paper: str, known: Collection[str], module: str 
     proper = said in known and str(data.attrs.get("paper", "")).startswith(paper)
     require(proper, f"data must come from one of the functions in {module}", figure=said)
     return said
-
-
-def counted(count: int, word: str = "trial") -> str:
-    """ "1 trial", "3 trials"."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
