@@ -20,6 +20,8 @@ def spread(wanted: Sequence[float], gap: float, low: float = -np.inf, high: floa
     Returns:
       The places, in the order of `wanted`.
     """
+    from scipy.optimize import isotonic_regression  # here, because importing it takes a moment
+
     places = np.asarray(wanted, dtype=float)
     count = len(places)
     if count == 0:
@@ -28,13 +30,7 @@ def spread(wanted: Sequence[float], gap: float, low: float = -np.inf, high: floa
         gap = min(gap, (high - low) / (count - 1))
     order = np.argsort(places, kind="stable")
     steps = gap * np.arange(count)
-    blocks: list[list[float]] = []  # (mean, size): pool neighbours until the shifted places no longer decrease
-    for value in places[order] - steps:
-        blocks.append([value, 1])
-        while len(blocks) > 1 and blocks[-2][0] >= blocks[-1][0]:
-            mean, size = blocks.pop()
-            blocks[-1] = [(blocks[-1][0] * blocks[-1][1] + mean * size) / (blocks[-1][1] + size), blocks[-1][1] + size]
-    pooled = np.concatenate([np.full(int(size), mean) for mean, size in blocks])
+    pooled = isotonic_regression(places[order] - steps).x  # the nearest shifted places that do not decrease
     settled = np.clip(pooled, low, high - steps[-1]) + steps
     result = np.empty(count)
     result[order] = settled

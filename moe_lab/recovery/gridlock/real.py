@@ -98,35 +98,41 @@ def figure6(
     require(trials >= 1, "trials must be at least 1", trials=trials)
     require(iterations >= 1, "iterations must be at least 1", iterations=iterations)
     require(source in DATA, f"source must be one of {', '.join(DATA)}", source=source)
-    if source == "diabetes":
-        require(path is None and not download, "diabetes is embedded: leave out path and download", path=path)
-        data = diabetes.load()
-    else:
-        data = uci.load(source, path, download=download)
+    data = _loaded(source, path, download)
     rows, d = data.x.shape
     task = MixtureTask(experts=k, dimension=d, noise=noise)
     starts = Run(model=JointEM(iterations=iterations), task=task, samples=rows, trials=trials, seed=seed)
-    values = np.full((len(names), trials), np.nan)
-    with threads_for(0, torch.device("cpu")):
-        for number in range(trials):
-            split = divided(data, seed, number)
-            for place, name in enumerate(names):
-                values[place, number] = _error(name, split, task, iterations, seed)
+    values = _errors(data, names, task, iterations, trials, seed)
     about = {"long_name": "mean squared error on test rows, target scaled to (-1, 1)"}
     found = xr.Dataset(
         {"test_error": (("algorithm", "trial"), values, about)},
         coords={"algorithm": list(names), "trial": np.arange(trials)},
     )
-    arguments: dict[str, Any] = {
-        "source": source,
-        "path": path if path is None else str(path),
-        "trials": trials,
-        "seed": seed,
-    }
+    arguments: dict[str, Any] = {"source": source, "path": None if path is None else str(path)}
+    arguments |= {"trials": trials, "seed": seed}
     arguments |= {"methods": names, "k": k, "noise": noise, "iterations": iterations}
     about_data = {"source": source, "data": json.dumps({"rows": rows, "features": list(data.features)})}
     found.attrs = Figure("figure 6", "figure6", trials, seed, {}).attrs(arguments, [starts.record()], **about_data)
     return found
+
+
+def _loaded(source: str, path: Path | str | None, download: bool) -> Regression:
+    if source != "diabetes":
+        return uci.load(source, path, download=download)
+    require(path is None and not download, "diabetes is embedded: leave out path and download", path=path)
+    return diabetes.load()
+
+
+def _errors(
+    data: Regression, names: Sequence[str], task: MixtureTask, iterations: int, trials: int, seed: int
+) -> np.ndarray:
+    """(method, trial) test errors."""
+    values = np.full((len(names), trials), np.nan)
+    with threads_for(0, torch.device("cpu")):
+        for number in range(trials):
+            split = divided(data, seed, number)
+            values[:, number] = [_error(name, split, task, iterations, seed) for name in names]
+    return values
 
 
 def divided(data: Regression, seed: int, number: int) -> Split:
