@@ -1,4 +1,4 @@
-"""Where labels and marks go when they would lie on one another: as near as can be, but apart."""
+"""Moves labels and marks apart that would overlap, as little as possible."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 
 def spread(wanted: Sequence[float], gap: float, low: float = -np.inf, high: float = np.inf) -> NDArray[np.float64]:
-    """Moves labels apart: the nearest places (least squares) that keep the order and at least `gap` between neighbours.
+    """Finds the nearest places (least squares) that keep the order and at least `gap` between neighbours.
 
     Args:
-      wanted: where each label would like to be.
+      wanted: the ideal place of each label.
       gap: the least distance, in the same unit.
-      low, high: the room; when it is too small for all, the labels share it evenly.
+      low, high: the limits; labels are spaced evenly if they do not fit with `gap`.
 
     Returns:
       The places, in the order of `wanted`.
