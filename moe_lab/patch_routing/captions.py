@@ -1,4 +1,4 @@
-"""One sentence for each figure's picture: what it shows, in numbers, for screen readers and for print."""
+"""Describes each figure in one sentence with numbers, for screen readers and for print."""
 
 from __future__ import annotations
 

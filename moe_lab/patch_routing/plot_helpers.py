@@ -1,4 +1,4 @@
-"""What the plots of a room's figures are made of: curves with bands, axes of shares and sizes, the paper's stars."""
+"""Plotting helpers: curves with bands, axes of shares and sizes, stars for published values."""
 
 from __future__ import annotations
 

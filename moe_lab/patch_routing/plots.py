@@ -1,8 +1,8 @@
 """Draws the Datasets of `figures`: one function a figure, onto an Axes (figure 8: a figure or SubFigure of two panels).
 
-They draw and return nothing; they never train. Lines are means over trials, bands one standard deviation, open stars
-what the paper publishes. Names stand at the ends of lines, to the right of the axes. `picture` sets any of them on a
-page of its own, with a head and a sentence below.
+They return nothing and never train. Lines are means over trials, bands one standard deviation, open stars
+what the paper publishes. Names stand at the ends of lines, to the right of the axes. `picture` draws any of them on a
+page of its own, with a head and a caption.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the plots of this room are made of: lines of criteria, marks of experts, maps of components."""
+"""Plotting helpers: styles and names of criteria, thresholds, maps of components."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Draws the Datasets of `figures`: one function a figure, onto an Axes or several.
 
-They draw and return nothing; they never train. Experts that vote + are blue, those that vote - orange; the chosen
-criterion is in ink, the others are grey, each with its own dashes and marker. `picture` sets any of them on a page of
-its own, with heads and a sentence below.
+They return nothing and never train. Experts that vote + are blue, those that vote - orange; the chosen
+criterion is in ink, the others are grey, each with its own dashes and marker. `picture` draws any of them on a page of
+its own, with heads and a caption.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One sentence or two for each picture of this room: what it shows, in numbers, for screen readers and for print."""
+"""Describes each table and figure in a sentence or two with numbers, for screen readers and for print."""
 
 from __future__ import annotations
 

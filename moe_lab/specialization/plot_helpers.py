@@ -1,4 +1,4 @@
-"""What the plots of this room are made of: measured marks beside published ones, curves, cells of numbers."""
+"""Plotting helpers: styles and names of models, axes of accuracy and entropy, tables of counts."""
 
 from __future__ import annotations
 

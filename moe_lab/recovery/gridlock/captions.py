@@ -1,4 +1,4 @@
-"""A sentence or two for each picture of this room's figures: what it shows, in numbers, for screens and print."""
+"""Describes each table and figure in a sentence or two with numbers, for screen readers and for print."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def gates(data: xr.Dataset) -> str:
     mean, parts = data["gating_fit"].mean("trial"), []
     for samples in data["samples"].values:
         one = mean.sel(samples=samples)
-        told = [
+        numbers = [
             f"{name_of('gates-em' if m == 'spectral' else str(m))} {span(one.sel(algorithm=m).values)}"
             for m in data["algorithm"].values
         ]
-        parts.append(f"n = {samples:,}: {', '.join(told)}")
+        parts.append(f"n = {samples:,}: {', '.join(numbers)}")
     return f"Mean gating fit over {counted(data.sizes['trial'])}, with no EM of the regressors. {'; '.join(parts)}."
 
 
@@ -45,8 +45,8 @@ def stuck(data: xr.Dataset) -> str:
     parts = []
     for method in map(str, data["algorithm"].values):
         counts = verdict_counts(data.sel(algorithm=method))
-        told = [f"{counts[word]} {word}" for word in VERDICT_ORDER if counts[word]]
-        parts.append(f"{name_of(method)}: {series(told)}")
+        numbers = [f"{counts[word]} {word}" for word in VERDICT_ORDER if counts[word]]
+        parts.append(f"{name_of(method)}: {series(numbers)}")
     total = int(np.prod([size for name, size in data["stuck"].sizes.items() if name != "algorithm"]))
     rule = (
         f"the error fell by less than {100 * float(data.attrs['gain']):g} % in {int(data.attrs['window'])} iterations"

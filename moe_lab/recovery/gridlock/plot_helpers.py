@@ -1,4 +1,4 @@
-"""What the plots of this room are made of: measured marks beside published ones, and curves of trials."""
+"""Plotting helpers: styles and names of methods, and logarithmic axes."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ NAMES = {
 
 
 def style_of(method: str) -> theme.Style:
-    """A method's ink, mark and line."""
+    """Returns the colour, marker and line of a method."""
     return STYLES.get(method, theme.Style(theme.REFERENCE, "s", "--"))
 
 
 def name_of(method: str) -> str:
-    """A method in a few words."""
+    """Returns a short name of a method."""
     return NAMES.get(method, method)
 
 
@@ -69,7 +69,7 @@ def decades(values: np.ndarray) -> tuple[float, float]:
 
 
 def plain_numbers(axes: Axes) -> None:
-    """1, 2 and 5 of each decade (and more, where that is few), written as they are said."""
+    """Ticks at 1, 2 and 5 of each decade (and at more on short axes), written as plain numbers."""
     low, high = axes.get_ylim()
     few = high / low < 10
     bases = (1, 1.5, 2, 3, 4, 5, 6, 8) if few else (1, 2, 5)

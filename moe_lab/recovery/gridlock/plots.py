@@ -1,8 +1,8 @@
 """Draws the Datasets of `figures`: one function a figure, onto an Axes or an array of them.
 
-They draw and return nothing; they never run a method. A small mark or thin line is a trial, a thick bar or line the
+They return nothing and never run a method. A small mark or thin line is a trial, a thick bar or line the
 median of the trials, an open star what the paper publishes. What starts from moments is in ink, what it is compared
-with in grey. `picture` sets any of them on a page of its own, with heads and a sentence below.
+with in grey. `picture` draws any of them on a page of its own, with heads and a caption.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Draws who is stuck: every trial and its verdict, or for many sizes a map over experts and samples."""
+"""Draws which trials are stuck: every trial and its verdict, or for many sizes a map over experts and samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One sentence or two for each picture of the loss landscapes: what it shows, in numbers."""
+"""Describes each picture of the loss landscapes in a sentence or two with numbers."""
 
 from __future__ import annotations
 

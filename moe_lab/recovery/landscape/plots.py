@@ -1,8 +1,8 @@
 """Draws the Datasets of `figures`: one function a figure, onto an Axes or several.
 
-They draw and return nothing; they never train. Thin: a trial; thick: the mean of the trials, as in the paper, for the
+They return nothing and never train. Thin: a trial; thick: the mean of the trials, as in the paper, for the
 median of a loss that gets stuck from half of all starts says nothing. L4, and what is under study, is in ink; l2 and
-other references are grey and dashed. `picture` sets any of them on a page of its own, with heads and a sentence below.
+other references are grey and dashed. `picture` draws any of them on a page of its own, with heads and a caption.
 """
 
 from __future__ import annotations
