@@ -1,4 +1,4 @@
-"""The points of a grid, and a table of what is known of them."""
+"""The points of a grid, and a table of their results so far."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Values = Mapping[str, Any]
 
 
 def checked_axes(axes: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
-    """The axes with plain Python values.
+    """Returns the axes with plain Python values.
 
     Raises:
-      ValueError: there is no axis, or one is empty, repeats a value, has a taken name, or holds something else than
+      ValueError: there is no axis, or one is empty, repeats a value, has a taken name, or holds anything but
         finite numbers and strings.
     """
     require(len(axes) > 0, "axes must name at least one axis", axes=dict(axes))
@@ -46,7 +46,7 @@ def points_of(axes: Mapping[str, Sequence[Any]]) -> list[Point]:
 
 @dataclass
 class Table:
-    """The grid and what is known of it; one row a grid point."""
+    """A grid and its results so far, one row per grid point."""
 
     grid: dict[str, list[Any]]
     trials: int
@@ -69,7 +69,7 @@ class Table:
         self.values[name] = np.full((len(self.points), self.trials, *shape), np.nan)
 
     def put(self, indices: list[int], values: Values, done: bool = True) -> None:
-        """Writes the values (points, trials, ...) of some points, which are done unless that is said otherwise.
+        """Writes the values (points, trials, ...) of some points and, unless `done` is False, marks them as done.
 
         Raises:
           ValueError: a value's shape is not that of other points.
@@ -86,7 +86,7 @@ class Table:
         self.done[indices] = done
 
     def dataset(self) -> xr.Dataset:
-        """A copy of all that is known, with named axes: value(axes..., trial, ...) and done(axes...)."""
+        """Returns a copy of all results, with named axes: value(axes..., trial, ...) and done(axes...)."""
         shape, dims = tuple(len(values) for values in self.grid.values()), tuple(self.grid)
         about = {"long_name": "this grid point has been run"}
         variables: dict[str, Any] = {"done": (dims, self.done.reshape(shape).copy(), about)}

@@ -1,4 +1,4 @@
-"""What a result says of itself: the call, settings and version that make it again, and which figure it is."""
+"""The attrs of results: the call, settings and version that reproduce them, and the figure that they belong to."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from moe_lab.trials import choose_device, device_label
 
 
 def origin(*, call: str, config: Any, seed: int, device: torch.device | str, paper: str, **more: Any) -> dict[str, Any]:
-    """The attrs of a Snapshot or Dataset: plain values only, so that every file format can hold them.
+    """Returns the attrs of a Snapshot or Dataset: plain values only, so that every file format can hold them.
 
     Args:
-      call: Python that makes the result again.
+      call: Python code that reproduces the result.
       config: all settings, as plain values.
       seed: of all streams.
-      device: where it was made, or the name that chose it.
+      device: where it was computed, or a name for `choose_device`.
       paper: its key, and the place in it: "chen2022, table 3".
-      more: what else a room says.
+      more: further attrs.
     """
     on = choose_device(device) if isinstance(device, str) else device
     return {
@@ -41,7 +41,7 @@ def origin(*, call: str, config: Any, seed: int, device: torch.device | str, pap
 
 
 def origin_of(run: Any, device: torch.device, paper: str = "", **more: Any) -> dict[str, Any]:
-    """The attrs of what one run gives: a RunConfig with a seed, whose task names its paper unless one is given."""
+    """Returns the attrs of the results of one run; the paper defaults to that of the run's task."""
     return origin(
         call=run.code(),
         config=[run.record()],
@@ -53,12 +53,12 @@ def origin_of(run: Any, device: torch.device, paper: str = "", **more: Any) -> d
 
 
 def call_of(name: str, arguments: Mapping[str, Any]) -> str:
-    """The Python expression that calls a function; arguments that are None are left out."""
+    """Returns the Python expression that calls a function, without arguments that are None."""
     return f"{name}({', '.join(f'{key}={code(value)}' for key, value in arguments.items() if value is not None)})"
 
 
 def code(value: Any) -> str:
-    """A value as Python that makes it. Infinite numbers and NaN are those of the module math."""
+    """Returns a Python expression for a value. Infinite numbers and NaN refer to the module math."""
     if isinstance(value, Config):
         return value.code()
     if isinstance(value, Mapping):
@@ -73,7 +73,7 @@ def code(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as Python types, so that its repr is code: numbers of NumPy, paths, and sequences of them."""
+    """Converts NumPy numbers, paths and sequences of them to Python types whose repr is code."""
     if isinstance(value, tuple | list):
         return tuple(plain(item) for item in value)
     if isinstance(value, np.generic):
@@ -82,23 +82,18 @@ def plain(value: Any) -> Any:
 
 
 def listed(values: Any) -> tuple[Any, ...]:
-    """One value or several as a tuple of plain values."""
+    """Returns one value or several as a tuple of plain values."""
     several = values if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str) else [values]
     return tuple(plain(value) for value in several)
 
 
 def figure_of(data: xr.Dataset, paper: str, known: Collection[str], module: str = "figures") -> str:
-    """Which of a paper's figures a Dataset holds, from its attrs.
+    """Returns which of a paper's figures a Dataset holds, from its attrs.
 
     Raises:
-      ValueError: it does not say, or is none of those known.
+      ValueError: the attrs name none of the known figures.
     """
-    said = str(data.attrs.get("figure", ""))
-    proper = said in known and str(data.attrs.get("paper", "")).startswith(paper)
-    require(proper, f"data must come from one of the functions in {module}", figure=said)
-    return said
-
-
-def counted(count: int, word: str = "trial") -> str:
-    """ "1 trial", "3 trials"."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+    place = str(data.attrs.get("figure", ""))
+    proper = place in known and str(data.attrs.get("paper", "")).startswith(paper)
+    require(proper, f"data must come from one of the functions in {module}", figure=place)
+    return place

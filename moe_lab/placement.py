@@ -1,4 +1,4 @@
-"""Where labels and marks go when they would lie on one another: as near as can be, but apart."""
+"""Moves labels and marks apart that would overlap, as little as possible."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from numpy.typing import NDArray
 
 
 def spread(wanted: Sequence[float], gap: float, low: float = -np.inf, high: float = np.inf) -> NDArray[np.float64]:
-    """Moves labels apart: the nearest places (least squares) that keep the order and at least `gap` between neighbours.
+    """Finds the nearest places (least squares) that keep the order and at least `gap` between neighbours.
 
     Args:
-      wanted: where each label would like to be.
+      wanted: the ideal place of each label.
       gap: the least distance, in the same unit.
-      low, high: the room; when it is too small for all, the labels share it evenly.
+      low, high: the limits; labels are spaced evenly if they do not fit with `gap`.
 
     Returns:
       The places, in the order of `wanted`.
     """
+    from scipy.optimize import isotonic_regression  # here, because importing it takes a moment
+
     places = np.asarray(wanted, dtype=float)
     count = len(places)
     if count == 0:
@@ -28,13 +30,7 @@ def spread(wanted: Sequence[float], gap: float, low: float = -np.inf, high: floa
         gap = min(gap, (high - low) / (count - 1))
     order = np.argsort(places, kind="stable")
     steps = gap * np.arange(count)
-    blocks: list[list[float]] = []  # (mean, size): pool neighbours until the shifted places no longer decrease
-    for value in places[order] - steps:
-        blocks.append([value, 1])
-        while len(blocks) > 1 and blocks[-2][0] >= blocks[-1][0]:
-            mean, size = blocks.pop()
-            blocks[-1] = [(blocks[-1][0] * blocks[-1][1] + mean * size) / (blocks[-1][1] + size), blocks[-1][1] + size]
-    pooled = np.concatenate([np.full(int(size), mean) for mean, size in blocks])
+    pooled = isotonic_regression(places[order] - steps).x  # the nearest shifted places that do not decrease
     settled = np.clip(pooled, low, high - steps[-1]) + steps
     result = np.empty(count)
     result[order] = settled

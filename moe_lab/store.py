@@ -1,4 +1,4 @@
-"""Finished grid points kept in a folder, one file each, named by all that they depend on."""
+"""Keeps finished grid points in a folder, one file each, named by a hash of everything that they depend on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Store:
     """A folder of finished grid points.
 
     A point's file is named by a hash of its recipe (run, config, trials, seed, library version, point) and holds the
-    recipe itself, so that a file of something else is never taken for it.
+    recipe itself, so that no other result is mistaken for it.
     """
 
     folder: Path
@@ -40,7 +40,7 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path | str, run: Run, config: Any, trials: int, seed: int) -> Store:
-        """Opens a folder, made if need be.
+        """Opens a folder, and creates it if it does not exist.
 
         Raises:
           ValueError: run has no name of its own, or config cannot be written down.
@@ -61,7 +61,7 @@ class Store:
         return self.folder / f"{hashlib.sha256(self._recipe_of(point)).hexdigest()[:32]}.npz"
 
     def read(self, point: Point) -> dict[str, np.ndarray] | None:
-        """The values of a point, (trials, ...) each; None where it is not kept, or its file is damaged, which warns."""
+        """Returns the values of a point, (trials, ...) each; None if it is not kept, or, with a warning, damaged."""
         path = self.path(point)
         if not path.is_file():
             return None
@@ -98,13 +98,13 @@ class Store:
 
 
 def name_of(run: Run) -> str:
-    """A function's full name; that of the function inside, for a functools.partial."""
+    """Returns the full name of a function, or of the function inside a functools.partial."""
     inner = run.func if isinstance(run, functools.partial) else run
     return f"{inner.__module__}.{getattr(inner, '__qualname__', type(inner).__qualname__)}"
 
 
 def _identity(run: Run) -> Any:
-    """What tells one run function from another: name, bound arguments and, outside this library, source.
+    """Identifies a run function by name, bound arguments and, outside this library, source.
 
     This library's own functions change with its version; a learner's function in a notebook changes without one.
     """
@@ -126,10 +126,10 @@ def _identity(run: Run) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can hold it, the same for equal values.
+    """Converts a value to what JSON can hold, the same for equal values.
 
     Raises:
-      ValueError: there is no such form.
+      ValueError: the value cannot be converted.
     """
     if isinstance(value, Config):
         return [type(value).__qualname__, {name: _plain(getattr(value, name)) for name in type(value).model_fields}]

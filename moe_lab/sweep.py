@@ -1,7 +1,7 @@
-"""A grid of runs -> one xarray.Dataset that fills while it is computed, and goes on after a kill.
+"""Runs a grid of settings into one xarray.Dataset, which fills during the sweep and can be resumed after a kill.
 
-The grid is cut into batches; a batch is one call of the caller's `run`, in this process or through joblib. Every
-finished grid point can be kept in a folder, one file a point, so a later call computes only what is not there yet.
+The grid is divided into batches; a batch is one call of the caller's `run`, in this process or through joblib. Every
+finished grid point can be kept in a folder, one file per point, so that a later call computes only missing points.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def sweep(
     coords: Mapping[str, Any] | None = None,
     attrs: Mapping[str, Any] | None = None,
 ) -> Iterator[xr.Dataset]:
-    """Runs every point of a grid, and yields the results each time that more of them are known.
+    """Runs every point of a grid, and yields the results so far whenever there are new ones.
 
     `run(points, trials=..., seed=...)` gets a list of grid points such as {"samples": 100, "patches_per_expert": 6} and
     returns {name: array (points, trials, ...)}. It may also be a generator, which yields None as a sign of life, or the
@@ -53,17 +53,17 @@ def sweep(
       axes: name -> the different values of that axis, numbers or strings. The last one changes fastest.
       trials: independent trials of each point.
       seed: passed on to run.
-      batch: at most so many points in one call of run; or a function that divides the points still to run into lists,
-        in the order in which to run them (cheap ones first, say, or those together that share most work).
+      batch: the largest number of points in one call of run; or a function that divides the points still to run into
+        lists, in the order in which to run them (say, cheap ones first, or those that share most work together).
       jobs: 1 computes in this process; n in n processes; None leaves it to `joblib.parallel_config`, and so to a Dask
         or Ray cluster. Each worker process uses one torch thread.
       store: a folder to keep finished points in; a call that finds points there does not compute them again.
-      config: all else that the results depend on (Configs, numbers, strings, lists, mappings). A stored point counts
-        only if run, config, trials, seed, the library's version and the point itself are the same.
-      measures: what each value is; names its axes after the trial.
-      meanings: what each axis is, in words.
+      config: everything else that the results depend on (Configs, numbers, strings, lists, mappings). A stored point is
+        used only if run, config, trials, seed, the library's version and the point itself are the same.
+      measures: describes each value, and names its axes after the trial.
+      meanings: describes each axis.
       coords: labels of the axes that the measures name.
-      attrs: what to say about the result as a whole.
+      attrs: of the result as a whole.
 
     Yields:
       Datasets with value(axes..., trial, ...), NaN where not yet run, and done(axes...). Each is a copy of its own.
@@ -195,7 +195,7 @@ def _reason(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a worker needs to compute a batch."""
+    """Everything that a worker needs to compute a batch."""
 
     run: Run
     trials: int

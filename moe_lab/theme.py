@@ -253,20 +253,25 @@ def expert_head(axes: Axes, number: int, size: float = 15) -> tuple[Line2D, Line
     return shape, figure_
 
 
-def end_labels(axes: Axes, x: float, labels: Iterable[tuple[float, str, str]], pixels: float = 15) -> list[Text]:
-    """Names at the ends of lines, in place of a legend, pushed apart.
+def end_labels(
+    axes: Axes, labels: Iterable[tuple[float, str, str]], pixels: float = 15, x: float | None = None
+) -> list[Text]:
+    """Names at the ends of lines, in place of a legend, pushed apart on whatever scale the vertical axis has.
 
     Args:
-      x: where the lines end, in data units; the names stand a little to the right.
-      labels: (y of the line's end, name, colour) each.
+      labels: (y of the line's end, name, colour) each; those whose y is NaN or infinite get no name.
       pixels: the least distance between two names at 100 dpi.
+      x: where the lines end, in data units (default: at the right edge); the names stand a little to the right.
     """
-    listed = list(labels)
-    low, high = axes.get_ylim()
-    tall = axes.get_window_extent().height * BASE_DPI / axes.figure.dpi
-    per_pixel = (high - low) / tall
-    places = spread([y for y, _, _ in listed], pixels * per_pixel, low, high)
+    known = [label for label in labels if np.isfinite(label[0])]
+    scale = axes.yaxis.get_transform()
+    low, high = scale.transform(np.array(axes.get_ylim()))
+    per_pixel = (high - low) * axes.figure.dpi / (axes.get_window_extent().height * BASE_DPI)
+    wanted = scale.transform(np.array([y for y, _, _ in known], dtype=float))
+    places = scale.inverted().transform(spread(wanted.tolist(), pixels * per_pixel, float(low), float(high)))
+    right = axes.get_xlim()[1] if x is None else x
+    style: dict[str, Any] = {"size": SMALL_SIZE, "weight": "bold", "va": "center", "clip_on": False}
     return [
-        axes.text(x, place, f" {name}", color=colour, size=SMALL_SIZE, weight="bold", va="center", clip_on=False)
-        for place, (_, name, colour) in zip(places, listed, strict=True)
+        axes.text(right, place, f" {name}", color=colour, **style)
+        for place, (_, name, colour) in zip(places, known, strict=True)
     ]

@@ -13,7 +13,7 @@ import xarray as xr
 
 from moe_lab import __version__
 from moe_lab.config import Config, knob
-from moe_lab.origins import call_of, counted, figure_of, listed, origin, plain
+from moe_lab.origins import call_of, figure_of, listed, origin, plain
 
 
 class Settings(Config):
@@ -72,7 +72,3 @@ def test_a_dataset_says_which_figure_it_is() -> None:
     for wrong in (xr.Dataset(), data.assign_attrs(paper="pruning2024"), data.assign_attrs(figure="table 4")):
         with pytest.raises(ValueError, match="data must come from one of the functions in figures: got figure="):
             figure_of(wrong, "chen2022", ["table 3"])
-
-
-def test_counts_in_words() -> None:
-    assert [counted(1), counted(3), counted(2, "digit")] == ["1 trial", "3 trials", "2 digits"]

@@ -133,9 +133,7 @@ def test_end_labels_do_not_overlap() -> None:
     figure = theme.figure()
     axes = theme.axes(figure, 60, 100, 300, 290)
     axes.set(xlim=(0, 10), ylim=(0, 1))
-    texts = theme.end_labels(
-        axes, 10, [(0.5, "pMoE", theme.INK), (0.51, "CNN", theme.REFERENCE), (0.99, "top", theme.INK)]
-    )
+    texts = theme.end_labels(axes, [(0.5, "pMoE", theme.INK), (0.51, "CNN", theme.REFERENCE), (0.99, "top", theme.INK)])
     boxes = sorted((text.get_window_extent() for text in texts), key=lambda box: box.y0)
     assert all(below.y1 <= above.y0 + 1 for below, above in itertools.pairwise(boxes))
 

@@ -1,45 +1,21 @@
-"""One sentence for each figure's picture: what it shows, in numbers, for screen readers and for print."""
+"""Describes each figure in one sentence with numbers, for screen readers and for print."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Iterable
 
 import numpy as np
 import xarray as xr
 
-from moe_lab.config import require
 from moe_lab.patch_routing.figures import samples_for
+from moe_lab.words import percent, series
 
 _NAMES = {"joint": "joint", "separate": "separate", "cnn": "CNN"}
 
 
-def caption(data: xr.Dataset) -> str:
-    """What the picture of a figure's Dataset shows.
-
-    Raises:
-      ValueError: the Dataset is not one of figures 4 to 9.
-    """
-    return _SENTENCES[figure_number(data)](data)
-
-
-def figure_number(data: xr.Dataset) -> int:
-    """The number of the paper's figure that a Dataset holds, from its attrs.
-
-    Raises:
-      ValueError: it does not say, or it is not one of figures 4 to 9.
-    """
-    said = str(data.attrs.get("paper", ""))
-    number = said.rsplit("figure ", 1)[-1]
-    proper = number.isdigit() and int(number) in _SENTENCES
-    require(proper, "data must come from one of the functions in figures (figures 4 to 9)", paper=said)
-    return int(number)
-
-
-def _sample_complexity(data: xr.Dataset) -> str:
+def sample_complexity(data: xr.Dataset) -> str:
     at = 100 if 100 in data["samples"] else int(data["samples"][0])
     mean = data["test_accuracy"].mean("trial")
     names = [str(name) for name in data["model"].values]
-    reached = _listed(f"{_NAMES.get(name, name)} {_percent(mean.sel(model=name, samples=at))}" for name in names)
+    reached = series(f"{_NAMES.get(name, name)} {percent(mean.sel(model=name, samples=at))}" for name in names)
     needed = samples_for(data, 0.95)
     least = int(data["samples"].min())
 
@@ -49,10 +25,10 @@ def _sample_complexity(data: xr.Dataset) -> str:
             return f"{_NAMES.get(name, name)} more than {int(data['samples'].max())}"
         return f"{_NAMES.get(name, name)} {f'at most {least}' if found <= least else f'about {found:.0f}'}"
 
-    return f"N = {at}: {reached}. Samples for 95 %: {_listed(map(count, names))}."
+    return f"N = {at}: {reached}. Samples for 95 %: {series(map(count, names))}."
 
 
-def _phase_map(data: xr.Dataset) -> str:
+def phase_map(data: xr.Dataset) -> str:
     share = data["success"].mean("trial", skipna=False)
     enough = (share >= 0.9).sortby("samples", ascending=False).astype(int).cumprod("samples").astype(bool)
     least = enough["samples"].where(enough).min("samples")
@@ -63,44 +39,34 @@ def _phase_map(data: xr.Dataset) -> str:
     top = int(data["patches_per_expert"].max())
     last = float(least.sel(patches_per_expert=top))
     needs = f"needs {last:.0f}" if np.isfinite(last) else f"needs more than {int(data['samples'].max())}"
-    return f"Cheapest: l = {_listed(cheapest)} with {best:.0f} samples; l = {top} {needs}."
+    return f"Cheapest: l = {series(cheapest)} with {best:.0f} samples; l = {top} {needs}."
 
 
-def _by_size(data: xr.Dataset, dim: str, symbol: str) -> str:
+def by_size(data: xr.Dataset, dim: str, symbol: str) -> str:
     mean = data["test_accuracy"].mean("trial")
 
-    def one(count: int) -> str:
+    def at(count: int) -> str:
         curve = mean.sel(samples=count)
         best, values = int(curve[dim][int(np.nanargmax(curve.values))]), curve[dim].values
-        ends = f"{_percent(curve[0])} at {symbol} = {values[0]}, {_percent(curve[-1])} at {symbol} = {values[-1]}"
-        return f"N = {count}: {ends}, best {_percent(curve.max())} at {symbol} = {best}"
+        ends = f"{percent(curve[0])} at {symbol} = {values[0]}, {percent(curve[-1])} at {symbol} = {values[-1]}"
+        return f"N = {count}: {ends}, best {percent(curve.max())} at {symbol} = {best}"
 
-    return "; ".join(one(int(count)) for count in data["samples"].values) + "."
+    return "; ".join(at(int(count)) for count in data["samples"].values) + "."
 
 
-def _separate_routers(data: xr.Dataset) -> str:
+def separate_routers(data: xr.Dataset) -> str:
     at = _near(data, 300)
     mean = data["coverage"].mean("trial").sel(samples=at)
-    each = _listed(
+    each = series(
         f"{_shares(mean.sel(patches_per_expert=kept))} (l = {kept})" for kept in mean.patches_per_expert.values
     )
     return f"N = {at}: the top l patches hold o₁ / o₂ in {each} of test samples."
 
 
-def _joint_routers(data: xr.Dataset) -> str:
+def joint_routers(data: xr.Dataset) -> str:
     at = _near(data, 300)
     mean = data["largest_gate"].mean("trial").sel(samples=at)
     return f"N = {at}: o₁ / o₂ get the largest gate of their best expert in {_shares(mean)} of test samples."
-
-
-_SENTENCES: dict[int, Callable[[xr.Dataset], str]] = {
-    4: _sample_complexity,
-    5: _phase_map,
-    6: lambda data: _by_size(data, "experts", "k"),
-    7: lambda data: _by_size(data, "patches_per_expert", "l"),
-    8: _separate_routers,
-    9: _joint_routers,
-}
 
 
 def _near(data: xr.Dataset, wanted: int) -> int:
@@ -108,14 +74,5 @@ def _near(data: xr.Dataset, wanted: int) -> int:
     return int(counts[np.abs(counts - wanted).argmin()])
 
 
-def _percent(share: xr.DataArray) -> str:
-    return f"{100 * float(share):.1f} %"
-
-
 def _shares(values: xr.DataArray) -> str:
     return " / ".join(f"{100 * float(value):.0f}" for value in values) + " %"
-
-
-def _listed(parts: Iterable[str]) -> str:
-    listed = list(parts)
-    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"

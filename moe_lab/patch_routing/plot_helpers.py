@@ -1,8 +1,7 @@
-"""What the plots of a room's figures are made of: curves with bands, axes of shares and sizes, the paper's stars."""
+"""Plotting helpers: curves with bands, axes of shares and sizes, stars for published values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -117,11 +116,6 @@ def star(axes: Axes, x: float, y: float, note: str, colour: str, side: str = "ce
         zorder=6,
         bbox={"facecolor": to_rgba(theme.PAPER, 0.8), "edgecolor": "none", "pad": 1},
     )
-
-
-def names(axes: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
-    finite = [end for end in ends if np.isfinite(end[0])]
-    theme.end_labels(axes, axes.get_xlim()[1], finite)
 
 
 def class_name(number: int) -> str:

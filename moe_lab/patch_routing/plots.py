@@ -1,8 +1,8 @@
 """Draws the Datasets of `figures`: one function a figure, onto an Axes (figure 8: a figure or SubFigure of two panels).
 
-They draw and return nothing; they never train. Lines are means over trials, bands one standard deviation, open stars
-what the paper publishes. Names stand at the ends of lines, to the right of the axes. `picture` sets any of them on a
-page of its own, with a head and a sentence below.
+They return nothing and never train. Lines are means over trials, bands one standard deviation, open stars
+what the paper publishes. Names stand at the ends of lines, to the right of the axes. `picture` draws any of them on a
+page of its own, with a head and a caption.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Rectangle
 
 from moe_lab import theme
-from moe_lab.patch_routing import plot_helpers
-from moe_lab.patch_routing.captions import caption, figure_number
+from moe_lab.patch_routing import captions, plot_helpers
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.figures import samples_for
+from moe_lab.pictures import Kind, Pictures
 
 MODELS = {
     "joint": theme.Style(theme.INK, "o", "-"),
@@ -50,7 +50,7 @@ def sample_complexity(data: xr.Dataset, axes: Axes) -> None:
         needed = float(samples_for(data, 0.95).sel(model="cnn"))
         if np.isfinite(needed):
             plot_helpers.star(axes, 0.6 * needed, 0.95, "paper: 60 % of\nthe CNN's N", theme.INK)
-    plot_helpers.names(axes, ends)
+    theme.end_labels(axes, ends)
 
 
 def phase_map(data: xr.Dataset, axes: Axes) -> None:
@@ -123,7 +123,7 @@ def separate_routers(data: xr.Dataset, figure: Figure | SubFigure) -> None:
             ends.append((plot_helpers.curve(axes, shares, "samples", style), f"l = {kept}", colour))
         if number < len(_TOP_4):
             plot_helpers.star(axes, _PUBLISHED_ROUTERS, _TOP_4[number], "paper, l = 4", colour)
-        plot_helpers.names(axes, ends)
+        theme.end_labels(axes, ends)
 
 
 def joint_routers(data: xr.Dataset, axes: Axes) -> None:
@@ -141,50 +141,7 @@ def joint_routers(data: xr.Dataset, axes: Axes) -> None:
             plot_helpers.star(
                 axes, _PUBLISHED_ROUTERS, _LARGEST_GATE[number], note, colour, "right" if number else "left"
             )
-    plot_helpers.names(axes, ends)
-
-
-PLOTS: dict[int, Callable[..., None]] = {
-    4: sample_complexity,
-    5: phase_map,
-    6: accuracy_by_experts,
-    7: accuracy_by_patches,
-    8: separate_routers,
-    9: joint_routers,
-}
-_HEADS = {
-    4: "How many samples each model needs",
-    5: "How often separate training succeeds",
-    6: "Does the number of experts matter?",
-    7: "Does it matter how many patches an expert keeps?",
-    8: "What separately trained routers find",
-    9: "What jointly trained routers find",
-}
-
-
-def picture(data: xr.Dataset, scale: float = 1.0) -> Figure:
-    """The plot of one of the paper's figures on a page of its own, with a head, and its caption below.
-
-    Args:
-      data: what a function of `figures` returned.
-      scale: 1 for 100 dots per inch, 1.5 for a projector.
-
-    Raises:
-      ValueError: the Dataset is not one of figures 4 to 9.
-    """
-    number = figure_number(data)
-    page = theme.figure(1100, 480, scale)
-    note = f"{data.sizes['trial']} trials; line: mean, band: ± one standard deviation"
-    note += "; star: what the paper says of MNIST" if number in (4, 8, 9) else ""
-    if number == 5:
-        note = f"% of {data.sizes['trial']} trials with a test accuracy of at least 95 %; staircase: 90 % from here on"
-    theme.header(page, 8, number, _HEADS[number], note)
-    if number == 8:
-        separate_routers(data, page)
-    else:
-        PLOTS[number](data, theme.axes(page, 84, 84, 880, 300))
-    theme.caption(page, caption(data))
-    return page
+    theme.end_labels(axes, ends)
 
 
 def l_star(data: xr.Dataset) -> tuple[int, str] | None:
@@ -193,9 +150,6 @@ def l_star(data: xr.Dataset) -> tuple[int, str] | None:
     if task["name"] == "PatternTask":
         return PatternTask(**{name: value for name, value in task.items() if name != "name"}).l_star, ""
     return (6, " (the paper)") if task["source"] == "mnist" else None
-
-
-# --- pieces ----------------------------------------------------------------------------------------------------------
 
 
 def _by_size(data: xr.Dataset, axes: Axes, dim: str, label: str) -> None:
@@ -212,7 +166,7 @@ def _by_size(data: xr.Dataset, axes: Axes, dim: str, label: str) -> None:
         style = plot_helpers.style_of(line, theme.INK)
         end = plot_helpers.curve(axes, accuracy.sel(samples=count), dim, style, hollow=line % 2 == 1)
         ends.append((end, f"N = {count}", theme.INK))
-    plot_helpers.names(axes, ends)
+    theme.end_labels(axes, ends)
 
 
 def _staircase(axes: Axes, enough: np.ndarray) -> None:
@@ -231,3 +185,50 @@ def _staircase(axes: Axes, enough: np.ndarray) -> None:
         top = starts[0]
         where: dict[str, Any] = {"xytext": (0, 4), "textcoords": "offset points", "ha": "center", "weight": "bold"}
         axes.annotate("90 %", (first[top], top), color=theme.FAILURE, size=theme.SMALL_SIZE, **where)
+
+
+# --- pages -----------------------------------------------------------------------------------------------------------
+
+_MEAN = "{} trials; line: mean, band: ± one standard deviation"
+_STAR = f"{_MEAN}; star: what the paper reports for MNIST"
+_SHARE = "% of {} trials with a test accuracy of at least 95 %; staircase: 90 % from here on"
+
+
+def _page(number: int, title: str, note: str = _MEAN, panel: bool = True) -> Callable[[xr.Dataset, Figure], Any]:
+    """A layout with one head and one Axes, or, without a panel, with nothing below the head."""
+
+    def lay_out(data: xr.Dataset, page: Figure) -> Any:
+        theme.header(page, 8, number, title, note.format(data.sizes["trial"]))
+        return theme.axes(page, 84, 84, 880, 300) if panel else page
+
+    return lay_out
+
+
+def _experts_caption(data: xr.Dataset) -> str:
+    return captions.by_size(data, "experts", "k")
+
+
+def _patches_caption(data: xr.Dataset) -> str:
+    return captions.by_size(data, "patches_per_expert", "l")
+
+
+PICTURES = Pictures(
+    "pmoe2023",
+    {
+        "figure 4": Kind(
+            captions.sample_complexity, sample_complexity, _page(4, "How many samples each model needs", _STAR)
+        ),
+        "figure 5": Kind(captions.phase_map, phase_map, _page(5, "How often separate training succeeds", _SHARE)),
+        "figure 6": Kind(_experts_caption, accuracy_by_experts, _page(6, "Does the number of experts matter?")),
+        "figure 7": Kind(
+            _patches_caption, accuracy_by_patches, _page(7, "Does it matter how many patches an expert keeps?")
+        ),
+        "figure 8": Kind(
+            captions.separate_routers,
+            separate_routers,
+            _page(8, "What separately trained routers find", _STAR, panel=False),
+        ),
+        "figure 9": Kind(captions.joint_routers, joint_routers, _page(9, "What jointly trained routers find", _STAR)),
+    },
+)
+caption, picture = PICTURES.caption, PICTURES.picture

@@ -1,4 +1,4 @@
-"""How the models of a figure train, and the sweep that fills a figure's Dataset (pmoe2023, section 5.1)."""
+"""How the models of a figure train, and the sweep that computes its Dataset (pmoe2023, section 5.1)."""
 
 from __future__ import annotations
 

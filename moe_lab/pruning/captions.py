@@ -1,37 +1,15 @@
-"""One sentence or two for each picture of this room: what it shows, in numbers, for screen readers and for print."""
+"""Describes each figure in a sentence or two with numbers, for screen readers and for print."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import numpy as np
 import xarray as xr
 
-from moe_lab.origins import counted, figure_of
 from moe_lab.pruning.costs import relative
 from moe_lab.pruning.plot_helpers import name_of
-
-KINDS = {"figure 3": "figure 3", "figure 7": "figure 3", "figure 5": "figure 5", "figure 6": "figure 6"}
-"""The figure that a Dataset holds -> the one that it is drawn like."""
-
-
-def caption(data: xr.Dataset) -> str:
-    """What the picture of a Dataset of `figures` shows.
-
-    Raises:
-      ValueError: the Dataset is not one of theirs.
-    """
-    return _SENTENCES[kind_of(data)](data)
-
-
-def kind_of(data: xr.Dataset) -> str:
-    """The figure that a Dataset is drawn like, from its attrs.
-
-    Raises:
-      ValueError: it does not say, or is not from this room.
-    """
-    return KINDS[figure_of(data, "pruning2024", KINDS)]
+from moe_lab.words import counted
 
 
 def settings_of(data: xr.Dataset) -> dict:
@@ -60,7 +38,7 @@ def darkest(data: xr.Dataset) -> tuple[float, float]:
     return float(data["router_component"].max()), float(data["neuron_component"].max())
 
 
-def _routers(data: xr.Dataset) -> str:
+def routers(data: xr.Dataset) -> str:
     trial, trials = int(data["shown_trial"]), counted(data.sizes["trial"])
     number, group = shown(data, "large")
     own = "o1" if group == "+" else "o2"
@@ -77,7 +55,7 @@ def _routers(data: xr.Dataset) -> str:
     )
 
 
-def _criteria(data: xr.Dataset) -> str:
+def criteria(data: xr.Dataset) -> str:
     last = data.sortby("rho").isel(rho=-1).sel(fine_tuned=False)
     parts = []
     for name in map(str, data["criterion"].values):
@@ -89,7 +67,7 @@ def _criteria(data: xr.Dataset) -> str:
     )
 
 
-def _efficiency(data: xr.Dataset) -> str:
+def efficiency(data: xr.Dataset) -> str:
     parts = []
     for routing in map(str, data["routing"].values):
         here = {name: float(relative(data, name).sel(routing=routing).isel(rho=-1)) for name in _COSTS}
@@ -102,11 +80,6 @@ def _efficiency(data: xr.Dataset) -> str:
 
 
 _COSTS = {"operations": "FLOPs", "bytes": "memory", "seconds": "time"}
-_SENTENCES: dict[str, Callable[[xr.Dataset], str]] = {
-    "figure 3": _routers,
-    "figure 5": _criteria,
-    "figure 6": _efficiency,
-}
 
 
 def _percent(share: xr.DataArray) -> str:

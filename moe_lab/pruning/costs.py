@@ -38,9 +38,9 @@ def efficiency(
 ) -> xr.Dataset:
     """Figures 6 and 10 in kind: operations, memory and inference time of a pruned layer against rho, for both routings.
 
-    The layers are untrained, for what they cost does not depend on what they know, and so large that their time goes
-    into products of matrices. Those of pruned experts are not there any more. With k l = n l', as by default, the two
-    routings of the unpruned layer bring equally many tokens to experts.
+    The layers are untrained, since training does not change their cost, and so large that matrix products dominate
+    their time. Pruned experts are removed. With k l = n l', as by default, both routings send equally many tokens to
+    the experts of the unpruned layer.
 
     Departs from the paper: one layer alone, where it has vision models, the rest of which pruning leaves as it is.
 

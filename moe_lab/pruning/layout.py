@@ -1,4 +1,4 @@
-"""Where the panels of a picture lie on its page, and what their heads say."""
+"""Heads and empty Axes for each kind of picture of pruning2024; places are in pixels from the top left."""
 
 from __future__ import annotations
 
@@ -7,26 +7,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from moe_lab import theme
-from moe_lab.pruning.captions import counted, darkest, settings_of, shown, signed
+from moe_lab.pictures import heads, row
+from moe_lab.pruning.captions import darkest, settings_of, shown, signed
+from moe_lab.words import counted
 
 _TOP, _TALL = 88.0, 292.0
 _STARTS = {"PlantedStart": "planted", "RandomStart": "random", "BranchStart": "pre-trained"}
 
 
-def panels_of(data: xr.Dataset, kind: str, page: Figure) -> list[Axes]:
-    """Puts heads and empty Axes on a page.
-
-    Args:
-      data: what will be drawn.
-      kind: a key of `plots.PLOTS`.
-
-    Returns:
-      as many as the plot of that kind takes.
-    """
-    return {"figure 3": _routers, "figure 5": _criteria, "figure 6": _efficiency}[kind](data, page)
-
-
-def _routers(data: xr.Dataset, page: Figure) -> list[Axes]:
+def routers(data: xr.Dataset, page: Figure) -> list[Axes]:
+    """Five Axes: norms; router and neurons of the large expert; router and neurons of the small one."""
     trial, seed = int(data["shown_trial"]), int(data.attrs["seed"])
     theme.header(page, 12, 1, "A few routers grow large", f"trial {trial} of seed {seed}, from tiny random weights")
     made = [theme.axes(page, 62, _TOP, 420, _TALL)]
@@ -41,7 +31,8 @@ def _routers(data: xr.Dataset, page: Figure) -> list[Axes]:
     return made
 
 
-def _criteria(data: xr.Dataset, page: Figure) -> list[Axes]:
+def criteria(data: xr.Dataset, page: Figure) -> list[Axes]:
+    """An Axes for Delta and one for each value of fine_tuned."""
     settings = settings_of(data)
     start = _STARTS.get(settings["start"]["kind"], settings["start"]["kind"])
     two = data.sizes["fine_tuned"] == 2
@@ -58,7 +49,8 @@ def _criteria(data: xr.Dataset, page: Figure) -> list[Axes]:
     return made
 
 
-def _efficiency(data: xr.Dataset, page: Figure) -> list[Axes]:
+def efficiency(data: xr.Dataset, page: Figure) -> list[Axes]:
+    """Three Axes."""
     settings = settings_of(data)
     whole = data.sel(rho=0.0)
     amounts = [
@@ -67,17 +59,15 @@ def _efficiency(data: xr.Dataset, page: Figure) -> list[Axes]:
         _both(1e3 * whole["seconds"].median("repeat"), "{:.1f}", "ms"),
     ]
     size = f"k = {settings['experts']}, d = {settings['dimension']}, m = {settings['neurons']}"
+    calls = f"{counted(settings['samples'], 'sample')}, marks: {counted(data.sizes['repeat'], 'run')}"
     titles = {
         "FLOPs of a sample": "line: formula, marks: torch's counter",
         "Memory of the layer": size,
-        "Inference time": f"{counted(settings['samples'], 'sample')}, marks: {counted(data.sizes['repeat'], 'run')}",
+        "Inference time": calls,
     }
-    made = []
-    for number, (title, note) in enumerate(titles.items()):
-        left = 64 + 358 * number
-        theme.header(page, left - 52, number + 1, title, f"100 % = {amounts[number]}\n{note}")
-        made.append(theme.axes(page, left, _TOP + 12, 184, _TALL - 12))
-    return made
+    notes = [f"100 % = {amount}\n{note}" for amount, note in zip(amounts, titles.values(), strict=True)]
+    heads(page, *zip((12, 370, 728), titles, notes, strict=True))
+    return row(page, 3, 64, 964, _TOP + 12, _TALL - 12, gap=174)
 
 
 def _both(values: xr.DataArray, form: str, unit: str) -> str:

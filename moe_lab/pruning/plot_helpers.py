@@ -1,4 +1,4 @@
-"""What the plots of this room are made of: lines of criteria, marks of experts, maps of components."""
+"""Plotting helpers: styles and names of criteria, thresholds, maps of components."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def names(axes: Axes, x: float, ends: Sequence[tuple[float, str, str]], pixels: 
     wide = axes.get_window_extent().width * theme.BASE_DPI / axes.figure.dpi
     gap = 14 * (right - left) / wide
     known = [end for end in ends if np.isfinite(end[0])]
-    texts = theme.end_labels(axes, right + gap, known, pixels)
+    texts = theme.end_labels(axes, known, pixels, right + gap)
     for text, (y, _, colour) in zip(texts, known, strict=True):
         tie = ([x, right, right + gap], [y, y, text.get_position()[1]])
         axes.plot(*tie, color=colour, linewidth=0.7, alpha=0.8, clip_on=False, zorder=1, gid="tie")

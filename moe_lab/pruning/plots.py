@@ -1,27 +1,24 @@
 """Draws the Datasets of `figures`: one function a figure, onto an Axes or several.
 
-They draw and return nothing; they never train. Experts that vote + are blue, those that vote - orange; the chosen
-criterion is in ink, the others are grey, each with its own dashes and marker. `picture` sets any of them on a page of
-its own, with heads and a sentence below.
+They return nothing and never train. Experts that vote + are blue, those that vote - orange; the chosen
+criterion is in ink, the others are grey, each with its own dashes and marker. `picture` draws any of them on a page of
+its own, with heads and a caption.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from moe_lab import theme
-from moe_lab.config import require
-from moe_lab.pruning import plot_helpers
-from moe_lab.pruning.captions import caption, darkest, kind_of, pattern_of, settings_of, shown, signed
+from moe_lab.pictures import Kind, Pictures, panels_of
+from moe_lab.pruning import captions, layout, plot_helpers
+from moe_lab.pruning.captions import darkest, pattern_of, settings_of, shown, signed
 from moe_lab.pruning.costs import relative
-from moe_lab.pruning.layout import panels_of
 
 _COSTS = {"operations": "FLOPs", "bytes": "memory", "seconds": "time"}
 
@@ -34,7 +31,7 @@ def criteria(data: xr.Dataset, axes: Any, chosen: str = "router-norm-change") ->
       axes: one Axes for Delta and one for each value of fine_tuned.
       chosen: the criterion in ink; the first one where this is not among the data's.
     """
-    panels = _panels(axes, 1 + data.sizes["fine_tuned"])
+    panels = panels_of(axes, 1 + data.sizes["fine_tuned"])
     norm_changes(data, panels[0])
     for panel, tuned in zip(panels[1:], data["fine_tuned"].values, strict=True):
         pruning_curve(data, panel, bool(tuned), chosen)
@@ -121,7 +118,7 @@ def routers(data: xr.Dataset, axes: Any) -> None:
       data: what `figures.figure3` or `figure7` returned.
       axes: five Axes: norms; router and neurons of the large one; router and neurons of the small one.
     """
-    panels = _panels(axes, 5)
+    panels = panels_of(axes, 5)
     router_norms(data, panels[0])
     picked = [shown(data, role)[0] for role in ("large", "small")]
     largest = darkest(data)
@@ -193,7 +190,7 @@ def efficiency(data: xr.Dataset, axes: Any) -> None:
       axes: three Axes.
     """
     share = data["pruned_share"].values
-    for panel, quantity in zip(_panels(axes, 3), _COSTS, strict=True):
+    for panel, quantity in zip(panels_of(axes, 3), _COSTS, strict=True):
         theme.plain(panel)
         panel.plot([0, 1], [1, 0], color=theme.RULE, linewidth=1, zorder=0, gid="in proportion")
         ends, highest = [], 1.0
@@ -232,29 +229,6 @@ def efficiency(data: xr.Dataset, axes: Any) -> None:
         panel.set_xticks([0, 0.5, 1])
 
 
-PLOTS: dict[str, Callable[..., None]] = {"figure 3": routers, "figure 5": criteria, "figure 6": efficiency}
-
-
-def picture(data: xr.Dataset, scale: float = 1.0) -> Figure:
-    """The plot of a Dataset on a page of its own, with its heads, and its caption below.
-
-    Args:
-      data: what a function of `figures` returned.
-      scale: 1 for 100 dots per inch, 1.5 for a projector.
-
-    Raises:
-      ValueError: the Dataset is not one of theirs.
-    """
-    kind = kind_of(data)
-    page = theme.figure(1100, 480, scale)
-    PLOTS[kind](data, panels_of(data, kind, page))
-    theme.caption(page, caption(data))
-    return page
-
-
-# --- pieces ----------------------------------------------------------------------------------------------------------
-
-
 def _marks(data: xr.Dataset, quantity: str, routing: str) -> np.ndarray:
     """(rho, marks) what is marked on a line of `efficiency`, as shares of the unpruned layer's."""
     one = data.sel(routing=routing)
@@ -265,7 +239,13 @@ def _marks(data: xr.Dataset, quantity: str, routing: str) -> np.ndarray:
     return np.asarray((counted / counted.sel(rho=0.0)).values)[:, None]
 
 
-def _panels(axes: Any, count: int) -> list[Axes]:
-    panels = list(np.atleast_1d(np.asarray(axes, dtype=object)).ravel())
-    require(len(panels) == count, f"axes must be {count} Axes", got=len(panels))
-    return panels
+PICTURES = Pictures(
+    "pruning2024",
+    {
+        "figure 3": Kind(captions.routers, routers, layout.routers),
+        "figure 7": Kind(captions.routers, routers, layout.routers),
+        "figure 5": Kind(captions.criteria, criteria, layout.criteria),
+        "figure 6": Kind(captions.efficiency, efficiency, layout.efficiency),
+    },
+)
+caption, picture = PICTURES.caption, PICTURES.picture

@@ -1,4 +1,4 @@
-"""What pruning2024 states in numbers, and which of it can be looked into on synthetic data."""
+"""The numbers that pruning2024 states, and which of them can be studied on synthetic data."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import xarray as xr
 from moe_lab.config import require
 from moe_lab.specialization.data import Samples
 from moe_lab.specialization.measures import dispatch_entropy
-from moe_lab.specialization.predictions import Predictions, Trained, trained
+from moe_lab.specialization.predictions import Trained, trained
 from moe_lab.specialization.recipes import Figure, run_of
 from moe_lab.specialization.run import Run
 
@@ -131,26 +131,8 @@ def tsne(
     changes: dict[str, dict[str, Any]] = {"task": RANGES, **{name: {"experts": EXPERTS_SHOWN} for name in names}}
     more = {**more, "test_samples": shown}
     made = [_one("figure 1", "tsne", name, 3, seed, trial, objective, samples, more, changes) for name in names]
-    models = [trained(run) for _, run, _ in made]
-    base = models[0].samples("test")  # both models have the same samples
-    scale = models[0].run.task.scale
-    xy = embed(base, stretch, scale, perplexity, seed)
-    answers = [model.predict(base, model.last_noise("test")) for model in models]
-    places = np.linspace(-1.05, 1.05, resolution)
-    data = xr.Dataset(
-        {
-            "xy": (("sample", "axis"), xy, {"long_name": "place on the t-SNE map"}),
-            "cluster": ("sample", base.clusters[0].cpu().numpy() + 1),
-            "label": ("sample", base.labels[0].cpu().numpy()),
-            **_answered(answers, models),
-            "region": (
-                ("model", "y", "x"),
-                np.stack([regions(xy, one.output[0].cpu().numpy(), places, neighbours) for one in answers]),
-                {"long_name": f"answer that most of the {neighbours} nearest shown samples got"},
-            ),
-        },
-        coords={"model": list(names), "axis": ["x", "y"], "x": places, "y": places},
-    )
+    models = {name: trained(run) for name, (_, run, _) in zip(names, made, strict=True)}
+    data = _mapped(models, stretch, perplexity, seed, neighbours, resolution)
     figure = made[0][0]
     arguments = {"seed": seed, "objective": objective, "samples": samples, "shown": shown, "trial": trial}
     arguments |= {"stretch": stretch, "perplexity": perplexity, "neighbours": neighbours, "resolution": resolution}
@@ -186,16 +168,35 @@ def regions(xy: np.ndarray, outputs: np.ndarray, places: np.ndarray, neighbours:
     return np.asarray(nearest.predict(np.column_stack((across.ravel(), up.ravel())))).reshape(across.shape)
 
 
-def _answered(answers: list[Predictions], models: list[Trained]) -> dict[str, Any]:
-    experts = np.stack([one.expert[0].cpu().numpy() + 1 for one in answers])
-    signs = np.stack([np.where(one.output[0].cpu().numpy() > 0, 1, -1) for one in answers])
-    found: dict[str, Any] = {
-        "expert": (("model", "sample"), experts, {"long_name": "expert that the sample is sent to"}),
-        "answer": (("model", "sample"), signs, {"long_name": "sign of the model's output"}),
+def _mapped(
+    models: dict[str, Trained], stretch: float, perplexity: float, seed: int, neighbours: int, resolution: int
+) -> xr.Dataset:
+    """The map of the test samples, which all models share, and each model's predictions on it."""
+    first = next(iter(models.values()))
+    samples = first.samples("test")
+    xy = embed(samples, stretch, first.run.task.scale, perplexity, seed)
+    predictions = [model.predict(samples, model.last_noise("test")) for model in models.values()]
+    experts = np.stack([found.expert[0].cpu().numpy() + 1 for found in predictions])
+    outputs = np.stack([found.output[0].cpu().numpy() for found in predictions])
+    places = np.linspace(-1.05, 1.05, resolution)
+    ground = np.stack([regions(xy, output, places, neighbours) for output in outputs])
+    measures = {
+        name: ("model", np.array([model.measures[name][0] for model in models.values()]))
+        for name in ("test_accuracy", "dispatch_entropy")
     }
-    for name in ("test_accuracy", "dispatch_entropy"):
-        found[name] = "model", np.array([model.measures[name][0] for model in models])
-    return found
+    nearest = f"answer that most of the {neighbours} nearest shown samples got"
+    return xr.Dataset(
+        {
+            "xy": (("sample", "axis"), xy, {"long_name": "place on the t-SNE map"}),
+            "cluster": ("sample", samples.clusters[0].cpu().numpy() + 1),
+            "label": ("sample", samples.labels[0].cpu().numpy()),
+            "expert": (("model", "sample"), experts, {"long_name": "expert that the sample is sent to"}),
+            "answer": (("model", "sample"), np.where(outputs > 0, 1, -1), {"long_name": "sign of the model's output"}),
+            "region": (("model", "y", "x"), ground, {"long_name": nearest}),
+            **measures,
+        },
+        coords={"model": list(models), "axis": ["x", "y"], "x": places, "y": places},
+    )
 
 
 def _one(

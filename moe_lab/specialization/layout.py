@@ -1,4 +1,4 @@
-"""Where the panels of a picture lie on its page, and what their heads say."""
+"""Heads and empty Axes for each kind of picture of chen2022; places are in pixels from the top left."""
 
 from __future__ import annotations
 
@@ -9,72 +9,57 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from moe_lab import theme
-
-_HEADS = {
-    "table 3": ("Test accuracy", "Dispatch entropy"),
-    "table 4": ("Who gets which cluster",),
-    "table 7": ("One expert for all clusters",),
-    "table 9": ("Does load balancing help linear experts?", "Dispatch entropy"),
-    "figure 1": ("Linear experts", "Cubic experts"),
-    "figure 3": ("Dispatch entropy through training",),
-    "figure 4": ("What experts and routers learn",),
-}
+from moe_lab.pictures import heads, row
 
 
-def page_height(kind: str) -> int:
-    """In pixels; two rows of panels need more."""
-    return 640 if kind == "figure 4" else 480
+def table3(data: xr.Dataset, page: Figure, title: str = "Test accuracy") -> list[Axes]:
+    """Two Axes, for accuracy and entropy."""
+    heads(page, (14, title, _marks(data)), (644, "Dispatch entropy", "0: every expert serves one cluster"))
+    return [theme.axes(page, 74, 78, 420, 310), theme.axes(page, 704, 78, 250, 310)]
 
 
-def panels_of(data: xr.Dataset, kind: str, page: Figure) -> list[Axes]:
-    """Puts heads and empty Axes on a page.
-
-    Args:
-      data: what will be drawn.
-      kind: a key of `plots.PLOTS`.
-    """
-    across = _places(kind, data.sizes.get("setting", 1))
-    for number, (title, note) in enumerate(zip(_HEADS[kind], _notes(data, kind), strict=True)):
-        left = across[number][0] - (12 if kind == "figure 1" else 60)
-        theme.header(page, left, number + 1, title, note)
-    if kind == "figure 4":
-        return [theme.axes(page, left, top, wide, 205) for top in (94, 356) for left, wide in across]
-    top, tall = {"table 7": (104, 272), "figure 3": (104, 272), "figure 1": (78, 352)}.get(kind, (78, 310))
-    return [theme.axes(page, left, top, wide, tall) for left, wide in across]
+def load_balancing(data: xr.Dataset, page: Figure) -> list[Axes]:
+    """As `table3`, under another title."""
+    return table3(data, page, "Does load balancing help linear experts?")
 
 
-def _places(kind: str, settings: int) -> list[tuple[float, float]]:
-    """Left edges and widths in pixels of the panels side by side."""
-    fixed = {
-        "table 3": [(74.0, 420.0), (704.0, 250.0)],
-        "table 9": [(74.0, 420.0), (704.0, 250.0)],
-        "table 4": [(160.0, 860.0)],
-        "figure 1": [(20.0, 520.0), (560.0, 520.0)],
-        "figure 4": [(76.0, 380.0), (610.0, 380.0)],
-    }
-    if kind in fixed:
-        return fixed[kind]
-    gap = 46 if kind == "table 7" else 120  # names at the ends of lines need room
-    wide = (1000 - gap * (settings - 1) - (gap if kind == "figure 3" else 0)) / settings
-    return [(76 + number * (wide + gap), wide) for number in range(settings)]
+def dispatch_table(data: xr.Dataset, page: Figure) -> Axes:
+    """One Axes."""
+    note = f"{_experts(data)}: training samples that each gets, after training and (last row) in the first step"
+    heads(page, (100, "Who gets which cluster", note))
+    return theme.axes(page, 160, 78, 860, 310)
 
 
-def _notes(data: xr.Dataset, kind: str) -> list[str]:
-    trials = data.sizes.get("trial", 1)
+def single_experts(data: xr.Dataset, page: Figure) -> list[Axes]:
+    """An Axes for each setting."""
+    heads(page, (16, "One expert for all clusters", _marks(data)))
+    return row(page, data.sizes["setting"], 76, 1076, 104, 272, gap=46)
+
+
+def entropy_through_time(data: xr.Dataset, page: Figure) -> list[Axes]:
+    """An Axes for each setting, with room for names at the ends of lines."""
+    note = f"thin: one of {data.sizes['trial']} trials, thick: their median"
+    heads(page, (16, "Dispatch entropy through training", note))
+    return row(page, data.sizes["setting"], 76, 956, 104, 272, gap=120)
+
+
+def inner_products(data: xr.Dataset, page: Figure) -> list[Axes]:
+    """Two rows of two Axes."""
+    note = f"{_experts(data)}; one line for each expert and signal, thick: the largest of each expert"
+    heads(page, (16, "What experts and routers learn", note))
+    return [axes for top in (94, 356) for axes in row(page, 2, 76, 990, top, 205, gap=154)]
+
+
+def tsne(data: xr.Dataset, page: Figure) -> list[Axes]:
+    """An Axes for each of two models."""
+    how = "colour and shape: expert; filled: class +, open: class −; ground: the answer"
+    heads(page, (8, "Linear experts", how), (548, "Cubic experts", "the same samples; cross: wrong answer"))
+    return row(page, 2, 20, 1080, 78, 352, gap=20)
+
+
+def _marks(data: xr.Dataset) -> str:
     place = data.attrs["paper"].replace("chen2022", "the paper")
-    marks = f"small mark: one of {trials} trials, bar: their median, star: {place}"
-    if kind in ("table 3", "table 9"):
-        return [marks, "0: every expert serves one cluster"]
-    if kind == "table 4":
-        return [f"{_experts(data)}: training samples that each gets, after training and (last row) in the first step"]
-    if kind == "figure 1":
-        how = "colour and shape: expert; filled: class +, open: class −; ground: the answer"
-        return [how, "the same samples; cross: wrong answer"]
-    return {
-        "table 7": [marks],
-        "figure 3": [f"thin: one of {trials} trials, thick: their median"],
-        "figure 4": [f"{_experts(data)}; one line for each expert and signal, thick: the largest of each expert"],
-    }[kind]
+    return f"small mark: one of {data.sizes['trial']} trials, bar: their median, star: {place}"
 
 
 def _experts(data: xr.Dataset) -> str:

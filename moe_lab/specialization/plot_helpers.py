@@ -1,11 +1,10 @@
-"""What the plots of this room are made of: measured marks beside published ones, curves, cells of numbers."""
+"""Plotting helpers: styles and names of models, axes of accuracy and entropy, tables of counts."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -55,52 +54,6 @@ def entropy_axis(axes: Axes, clusters: int, words: bool = True) -> None:
         note: dict[str, Any] = {"color": theme.MUTED, "size": theme.SMALL_SIZE, "transform": axes.get_yaxis_transform()}
         axes.text(0.99, top, "no specialisation", ha="right", va="bottom", **note)
         axes.text(0.99, -0.01 * top, "every expert serves one cluster", ha="right", va="top", **note)
-
-
-def measured(axes: Axes, x: float, values: np.ndarray, style: theme.Style, vertical: bool = True) -> float:
-    """A small mark for each trial and a thick bar at their median; returns the median, NaN if all trials diverged."""
-    finite = np.sort(values[np.isfinite(values)])
-    if not len(finite):
-        return float("nan")
-    aside = x + 0.05 * np.resize([-1, 1, 0], len(finite)) * (len(finite) > 1)
-    across, up = (aside, finite) if vertical else (finite, aside)
-    face = style.colour if style.marker in "os" else theme.PAPER
-    mark: dict[str, Any] = {"marker": style.marker, "linestyle": "none", "markersize": 5, "markerfacecolor": face}
-    axes.plot(across, up, **mark, markeredgecolor=style.colour, alpha=0.6, zorder=3, gid="trials")
-    middle = float(np.median(finite))
-    bar = ([x - 0.1, x + 0.1], [middle, middle])
-    line = axes.plot(*(bar if vertical else bar[::-1]), color=style.colour, linewidth=3.2, zorder=4, gid="median")
-    line[0].set_solid_capstyle("butt")
-    return middle
-
-
-def star(axes: Axes, x: float, value: float, spread: float, colour: str, vertical: bool = True) -> None:
-    """What the paper publishes: an open star, with its standard deviation where it gives one."""
-    if not np.isfinite(value):
-        return
-    edge: dict[str, Any] = {"markerfacecolor": theme.PAPER, "markeredgecolor": colour, "markeredgewidth": 1.3}
-    where = (x, value) if vertical else (value, x)
-    if np.isfinite(spread):
-        ends = [value - spread, value + spread]
-        axes.plot(*(([x, x], ends) if vertical else (ends, [x, x])), color=colour, linewidth=1.3, zorder=4, gid="paper")
-    axes.plot([where[0]], [where[1]], marker="*", markersize=12, linestyle="none", zorder=5, gid="paper", **edge)
-
-
-def trials(axes: Axes, curves: xr.DataArray, style: theme.Style) -> float:
-    """One thin line a trial and a thick median; returns where the median ends."""
-    across = curves.transpose("step", "trial")
-    steps = across["step"].values
-    thin: dict[str, Any] = {"color": style.colour, "linestyle": style.line, "linewidth": 0.8, "alpha": 0.55}
-    axes.plot(steps, across.values, **thin, zorder=2, gid="trials")
-    median = across.median("trial").values
-    axes.plot(steps, median, color=style.colour, linestyle=style.line, linewidth=2.8, zorder=3, gid="median")
-    known = median[np.isfinite(median)]
-    return float(known[-1]) if len(known) else float("nan")
-
-
-def names(axes: Axes, ends: list[tuple[float, str, str]], pixels: float = 15) -> None:
-    """Names at the ends of lines, at the right of the axes; none for lines that have no end."""
-    theme.end_labels(axes, axes.get_xlim()[1], [end for end in ends if np.isfinite(end[0])], pixels)
 
 
 def cells(axes: Axes, top: float, counts: np.ndarray) -> None:

@@ -1,27 +1,23 @@
 """Draws the Datasets of `figures`: one function a figure, onto an Axes or an array of them.
 
-They draw and return nothing; they never train. A small mark is a trial, a thick bar or line the median of the trials,
-an open star what the paper publishes. Cubic experts are in ink, linear ones in grey. `picture` sets any of them on a
-page of its own, with heads and a sentence below.
+They return nothing and never train. A small mark is a trial, a thick bar or line the median of the trials,
+an open star what the paper publishes. Cubic experts are in ink, linear ones in grey. `picture` draws any of them on a
+page of its own, with heads and a caption.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
-from matplotlib.figure import Figure
 
 from moe_lab import theme
-from moe_lab.config import require
-from moe_lab.specialization import plot_helpers
-from moe_lab.specialization.captions import caption, kind_of
-from moe_lab.specialization.layout import page_height, panels_of
+from moe_lab.pictures import Kind, Pictures, measured, panels_of, star, title, trials
+from moe_lab.specialization import captions, layout, plot_helpers
 from moe_lab.specialization.published import published
 
 _PRODUCTS = {
@@ -82,7 +78,7 @@ def single_experts(data: xr.Dataset, axes: Any) -> None:
 
     The star is what the paper publishes for the setting; it is left out where alpha or gamma were changed.
     """
-    panels = _panels(axes, data.sizes["setting"])
+    panels = panels_of(axes, data.sizes["setting"])
     usual = _usual_ranges(data)
     rows = -np.arange(data.sizes["activation"], dtype=float)
     for number, (setting, panel) in enumerate(zip(data["setting"].values, panels, strict=True)):
@@ -91,15 +87,15 @@ def single_experts(data: xr.Dataset, axes: Any) -> None:
         panel.set_ylim(rows[-1] - 0.6, 0.6)
         panel.set_yticks(rows, [str(name) if number == 0 else "" for name in data["activation"].values])
         panel.tick_params(axis="y", length=0)
-        panel.set_title(f"setting {setting}", loc="left", size=theme.TEXT_SIZE, color=theme.INK, weight="bold")
+        title(panel, f"setting {setting}")
         theirs = published("table 7" if setting == 3 else "table 8")["test_accuracy"].sel(setting=setting)
         for row, name in zip(rows, data["activation"].values, strict=True):
             style = plot_helpers.style_of(f"single-{name}")
             values = data["test_accuracy"].sel(setting=setting, activation=name).values
-            plot_helpers.measured(panel, row - 0.12, values, style, vertical=False)
+            measured(panel, row - 0.12, values, style, vertical=False)
             if usual and f"single-{name}" in theirs["model"]:
                 paper = float(theirs.sel(model=f"single-{name}"))
-                plot_helpers.star(panel, row + 0.2, paper, float("nan"), style.colour, vertical=False)
+                star(panel, row + 0.2, paper, float("nan"), style.colour, vertical=False)
         bound = float(data["optimum"].sel(setting=setting))
         if np.isfinite(bound):
             panel.axvline(bound, color=theme.FAILURE, linewidth=1.4, linestyle=(0, (5, 3)), zorder=1)
@@ -111,19 +107,19 @@ def single_experts(data: xr.Dataset, axes: Any) -> None:
 def entropy_through_time(data: xr.Dataset, axes: Any) -> None:
     """Figure 3: the dispatch entropy through training, thin lines for trials and thick medians; one Axes a setting."""
     clusters = clusters_of(data)
-    for setting, panel in zip(data["setting"].values, _panels(axes, data.sizes["setting"]), strict=True):
+    for setting, panel in zip(data["setting"].values, panels_of(axes, data.sizes["setting"]), strict=True):
         theme.plain(panel)
         plot_helpers.entropy_axis(panel, clusters)
         panel.set_xlim(0, int(data["step"].max()))
-        panel.set_title(f"setting {setting}", loc="left", size=theme.TEXT_SIZE, color=theme.INK, weight="bold")
+        title(panel, f"setting {setting}")
         panel.set_xlabel("training step")
         ends = []
         for name in map(str, data["model"].values):
             style = plot_helpers.style_of(name)
-            end = plot_helpers.trials(panel, data["dispatch_entropy"].sel(setting=setting, model=name), style)
+            end = trials(panel, data["dispatch_entropy"].sel(setting=setting, model=name), "step", style)
             ends.append((end, name.removeprefix("moe-"), style.colour))
-        plot_helpers.names(panel, ends)
-    _panels(axes, data.sizes["setting"])[0].set_ylabel("dispatch entropy, nats")
+        theme.end_labels(panel, ends)
+    panels_of(axes, data.sizes["setting"])[0].set_ylabel("dispatch entropy, nats")
 
 
 def inner_products(data: xr.Dataset, axes: Any, trial: int = 0) -> None:
@@ -132,13 +128,13 @@ def inner_products(data: xr.Dataset, axes: Any, trial: int = 0) -> None:
     One line for each expert and signal, in the expert's colour; thick the largest of each expert, with its name
     ("3: v₂" is expert 3 and label signal v₂) where it counts. Signals and centers share a scale.
     """
-    panels = _panels(axes, 4)
-    for number, (panel, (name, title)) in enumerate(zip(panels, _PRODUCTS.items(), strict=True)):
+    panels = panels_of(axes, 4)
+    for number, (panel, (name, words)) in enumerate(zip(panels, _PRODUCTS.items(), strict=True)):
         values = data[name].isel(trial=trial).transpose("step", "expert", "cluster").values
         steps = data["step"].values
         theme.plain(panel)
         panel.set_xlim(0, int(steps[-1]))
-        panel.set_title(title, loc="left", size=theme.TEXT_SIZE, color=theme.INK, weight="bold")
+        title(panel, words)
         high = _largest(data, number // 2)
         panel.set_ylim(-1.05 * high if number >= 2 else 0, 1.05 * high)
         signal, ends = "vc"[number % 2], []
@@ -154,7 +150,7 @@ def inner_products(data: xr.Dataset, axes: Any, trial: int = 0) -> None:
             )
             if final[best] > 0.25 * high:
                 ends.append((float(line[-1]), f" {expert + 1}: {signal}{_low(best + 1)}", _readable(style.colour)))
-        plot_helpers.names(panel, ends, 13)
+        theme.end_labels(panel, ends, 13)
         if number >= 2:
             panel.set_xlabel("training step")
 
@@ -170,7 +166,7 @@ def tsne(data: xr.Dataset, axes: Any) -> None:
     side = data["x"].values
     edge = (side[1] - side[0]) / 2
     limits = (float(side[0] - edge), float(side[-1] + edge))
-    for name, panel in zip(data["model"].values, _panels(axes, data.sizes["model"]), strict=True):
+    for name, panel in zip(data["model"].values, panels_of(axes, data.sizes["model"]), strict=True):
         one = data.sel(model=name)
         region = one["region"].transpose("y", "x").values
         image = np.where((region > 0)[..., None], tints[1], tints[-1])
@@ -194,46 +190,14 @@ def tsne(data: xr.Dataset, axes: Any) -> None:
             spine.set(color=theme.RULE)
 
 
-PLOTS: dict[str, Callable[..., None]] = {
-    "table 3": table3,
-    "table 4": dispatch_table,
-    "table 7": single_experts,
-    "table 9": load_balancing,
-    "figure 1": tsne,
-    "figure 3": entropy_through_time,
-    "figure 4": inner_products,
-}
-
-
-def picture(data: xr.Dataset, scale: float = 1.0) -> Figure:
-    """The plot of a Dataset on a page of its own, with its heads, and its caption below.
-
-    Args:
-      data: what a function of `figures` returned.
-      scale: 1 for 100 dots per inch, 1.5 for a projector.
-
-    Raises:
-      ValueError: the Dataset is not one of theirs.
-    """
-    kind = kind_of(data)
-    page = theme.figure(1100, page_height(kind), scale)
-    panels = panels_of(data, kind, page)
-    PLOTS[kind](data, panels[0] if kind == "table 4" else panels)
-    theme.caption(page, caption(data))
-    return page
-
-
 def clusters_of(data: xr.Dataset) -> int:
     """K of a figure's task."""
     return int(json.loads(data.attrs["config"])[0]["task"]["clusters"])
 
 
-# --- pieces ----------------------------------------------------------------------------------------------------------
-
-
 def _compare(data: xr.Dataset, axes: Any, place: str) -> None:
     """Accuracy and entropy of some models in some settings, each beside what the table publishes of it."""
-    left, right = _panels(axes, 2)
+    left, right = panels_of(axes, 2)
     theirs = published(place)
     names, settings = [str(name) for name in data["model"].values], data["setting"].values
     shown_too = theirs["test_accuracy"].reindex(setting=settings, model=names).values.ravel()
@@ -258,22 +222,12 @@ def _compare(data: xr.Dataset, axes: Any, place: str) -> None:
             aside = 0.84 * ((number + 0.5) / len(shown) - 0.5)
             for place_of, setting in enumerate(settings):
                 x = place_of + aside
-                end = plot_helpers.measured(
-                    panel, x - 0.03, data[measure].sel(setting=setting, model=name).values, style
-                )
+                end = measured(panel, x - 0.03, data[measure].sel(setting=setting, model=name).values, style)
                 if measure in theirs and name in theirs["model"] and setting in theirs["setting"]:
                     here = theirs.sel(setting=setting, model=name)
-                    plot_helpers.star(
-                        panel, x + 0.09, float(here[measure]), float(here[f"{measure}_std"]), style.colour
-                    )
+                    star(panel, x + 0.09, float(here[measure]), float(here[f"{measure}_std"]), style.colour)
             ends.append((end, plot_helpers.name_of(name), style.colour))
-        plot_helpers.names(panel, ends)
-
-
-def _panels(axes: Any, count: int) -> list[Axes]:
-    panels = list(np.atleast_1d(np.asarray(axes, dtype=object)).ravel())
-    require(len(panels) == count, f"axes must be {count} Axes", got=len(panels))
-    return panels
+        theme.end_labels(panel, ends)
 
 
 def _largest(data: xr.Dataset, row: int) -> float:
@@ -296,3 +250,28 @@ def _readable(colour: str) -> str:
 
 def _low(number: int) -> str:
     return "".join("₀₁₂₃₄₅₆₇₈₉"[int(digit)] for digit in str(number))
+
+
+_COMPARED = Kind(captions.compared, table3, layout.table3)
+_DISPATCH = Kind(captions.dispatch_table, dispatch_table, layout.dispatch_table)
+_SINGLE = Kind(captions.single_experts, single_experts, layout.single_experts)
+_PRODUCT = Kind(captions.inner_products, inner_products, layout.inner_products, height=640)
+PICTURES = Pictures(
+    "chen2022",
+    {
+        "table 1": _COMPARED,
+        "table 3": _COMPARED,
+        "table 4": _DISPATCH,
+        "table 6": _DISPATCH,
+        "table 7": _SINGLE,
+        "table 8": _SINGLE,
+        "tables 7 and 8": _SINGLE,
+        "table 9": Kind(captions.compared, load_balancing, layout.load_balancing),
+        "figure 1": Kind(captions.tsne, tsne, layout.tsne),
+        "figure 3": Kind(captions.entropy_through_time, entropy_through_time, layout.entropy_through_time),
+        "figure 4": _PRODUCT,
+        "figure 5": _PRODUCT,
+        "figures 4 and 5, another activation": _PRODUCT,
+    },
+)
+caption, picture = PICTURES.caption, PICTURES.picture

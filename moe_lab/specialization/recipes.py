@@ -1,4 +1,4 @@
-"""Which model on which task each table and figure of chen2022 trains, and the sweep that fills its Dataset."""
+"""The models and tasks of each table and figure of chen2022, and the sweep that computes its Dataset."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def train_cells(
         recorded = [*recorded, snapshot.values] if run.measure == "every" else [snapshot.values]
         last = snapshot
         yield None
-    one = isinstance(run.model, SingleExpert)  # what it has of one expert would not fit an axis of eight
-    names = [name for name in names if name in last.values and not (one and MEASURES[name].dims)]
+    single = isinstance(run.model, SingleExpert)  # its measures of one expert would not fit an axis of eight
+    names = [name for name in names if name in last.values and not (single and MEASURES[name].dims)]
     if run.measure == "last":
         yield {name: recorded[-1][name][None] for name in names}
         return

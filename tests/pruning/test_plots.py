@@ -63,10 +63,10 @@ def render(page: Figure) -> np.ndarray:
 
 def drawn(data: xr.Dataset) -> list[Axes]:
     """The axes after drawing onto Axes of one's own."""
-    kind = captions.kind_of(data)
+    kind = data.attrs["figure"].replace("figure 7", "figure 3")
     page = theme.figure()
     count = PANELS[kind] - (kind == "figure 5" and data.sizes["fine_tuned"] == 1)
-    assert plots.PLOTS[kind](data, page.subplots(1, count)) is None
+    assert plots.PICTURES.kind_of(data).draw(data, page.subplots(1, count)) is None
     render(page)
     return page.axes
 
@@ -243,7 +243,7 @@ class TestAllPictures:
         assert pixels.shape == (480, 1100, 4)
         assert to_rgb(page.get_facecolor()) == to_rgb(theme.PAPER)
         texts = [text.get_text().replace("\n", " ") for text in page.texts]
-        assert captions.caption(ALL[kind]()) in texts
+        assert plots.caption(ALL[kind]()) in texts
         assert {"1", "2"} <= set(texts)
 
     def test_nothing_is_written_smaller_than_the_look_allows(self, rendered):
@@ -288,7 +288,7 @@ class TestAllPictures:
         for name in ("test_accuracy", "norm_change", "unpruned_accuracy"):
             data[name] = data[name] * np.nan
         render(plots.picture(data))
-        assert "diverged" in captions.caption(data)
+        assert "diverged" in plots.caption(data)
 
     def test_other_sizes_can_be_drawn(self):
         more = {"patterns": 400, "experts": 30, "neurons": 3, "steps": 2, "batch": 5, "test_samples": 20}
@@ -319,25 +319,25 @@ class TestCaptions:
     def test_criteria(self):
         data = five()
         last = data.test_accuracy.sel(rho=0.75, fine_tuned=False, criterion="random")
-        told = captions.caption(data).replace("\u00a0", " ")
+        told = plots.caption(data).replace("\u00a0", " ")
         assert told.startswith("ρ = 0.75, 2 of 8 experts left, median of 3 trials without fine-tuning: norm change ")
         assert f"random {100 * float(last.median()):.0f} % (worst {100 * float(last.min()):.0f} %)" in told
 
     def test_routers(self):
         data = three()
         trial, expert = int(data.shown_trial), int(data.shown.sel(role="large"))
-        told = captions.caption(data)
+        told = plots.caption(data)
         assert told.startswith(f"Trial {trial}: {int(data.large.sel(trial=trial).sum())} of 8 routers are large.")
         along = float(data.router_component.sel(expert=expert, pattern="o1"))
         assert f"That of expert {expert} has {along:.1f} along o₁" in told
         assert told.endswith(f"In {int(data.violated.sum())} of 2 trials a class has no large router.")
 
     def test_efficiency(self):
-        told = captions.caption(six()).replace("\u00a0", " ")
+        told = plots.caption(six()).replace("\u00a0", " ")
         assert told.startswith("With 2 of 8 experts left: expert-choice 25 % of the FLOPs, 25 % of the memory and ")
         assert told.endswith("Torch counts the same FLOPs.")
         other = six().assign(counted_operations=1.05 * six().operations)
-        assert captions.caption(other).endswith("Torch's count of FLOPs is up to 5.0 % off.")
+        assert plots.caption(other).endswith("Torch's count of FLOPs is up to 5.0 % off.")
 
     def test_numbers_have_a_minus_and_zero_has_none(self):
         assert [captions.signed(value) for value in (1.25, -2.0, -0.01, 0.0)] == ["1.2", "−2.0", "0.0", "0.0"]

@@ -13,7 +13,7 @@ from matplotlib.colors import same_color, to_rgb
 from matplotlib.figure import Figure
 
 from moe_lab import theme
-from moe_lab.specialization import captions, figures, plot_helpers, plots
+from moe_lab.specialization import figures, plot_helpers, plots
 from moe_lab.specialization.published import published
 
 MIXTURES = ["moe-cubic", "moe-linear"]
@@ -133,7 +133,7 @@ def drawn(kind: str, data: xr.Dataset) -> list[Axes]:
     """The axes after drawing onto Axes of one's own."""
     page = theme.figure()
     axes = page.subplots(2, 2) if PANELS[kind] == 4 else page.subplots(1, PANELS[kind])
-    assert plots.PLOTS[kind](data, axes) is None
+    assert plots.PICTURES.kinds[kind].draw(data, axes) is None
     render(page)
     return page.axes
 
@@ -186,7 +186,7 @@ class TestComparison:
         left, right = drawn("table 3", three())
         theirs = published("table 3")
         for axes, name in ((left, "test_accuracy"), (right, "dispatch_entropy")):
-            spans = [line[1] for line in lines(axes, "paper") if line.shape[1] == 2]
+            spans = [line[1] for line in lines(axes, "spread")]
             assert len(spans) == 8  # single experts have none
             here = theirs.sel(setting=2, model="moe-linear")
             low, high = spans[5]
@@ -386,7 +386,7 @@ class TestAllPictures:
         assert pixels.shape == (640 if kind == "figure 4" else 480, 1100, 4)
         assert to_rgb(page.get_facecolor()) == to_rgb(theme.PAPER)
         texts = [text.get_text().replace("\n", " ") for text in page.texts]
-        assert captions.caption(data) in texts
+        assert plots.caption(data) in texts
         assert "1" in texts
 
     def test_nothing_is_written_smaller_than_the_look_allows(self, rendered):
@@ -457,38 +457,38 @@ class TestAllPictures:
 
 class TestCaptions:
     def test_comparison(self):
-        assert captions.caption(nine()) == (
+        assert plots.caption(nine()) == (
             "Medians of 3 trials: linear mixture 92.6 to 92.9 %, entropy 1.20; "
             "cubic mixture 97.6 to 97.9 %, entropy 0.10."
         )
-        assert captions.caption(three()).endswith("single cubic 69.6 to 69.9 %; single linear 64.6 to 64.9 %.")
+        assert plots.caption(three()).endswith("single cubic 69.6 to 69.9 %; single linear 64.6 to 64.9 %.")
 
     def test_dispatch(self):
-        assert captions.caption(four()) == (
+        assert plots.caption(four()) == (
             "After training 4 of 8 experts get samples, 4 of them from one cluster only; "
             "entropy 0.00, test accuracy 100.0 %."
         )
 
     def test_single_experts(self):
-        assert captions.caption(seven()) == (
+        assert plots.caption(seven()) == (
             "Medians of 3 trials: setting 1 70.0 % and setting 3 75.0 %; the best training reached 76.0 %; "
             "no single expert can pass 87.5 % where α and γ are alike."
         )
 
     def test_entropy(self):
-        assert captions.caption(entropy()) == (
+        assert plots.caption(entropy()) == (
             "Median entropy at step 300 (3 trials). setting 1: cubic mixture 0.10 and linear mixture 1.10; "
             "setting 2: cubic mixture 0.20 and linear mixture 1.10."
         )
 
     def test_products(self):
-        assert captions.caption(products()) == (
+        assert plots.caption(products()) == (
             "Of what an expert has learned of label signals, 100 % lies on one of them (median). Largest: "
             "experts 3 with v, 0.01 with c; routers 0.1 with v, 2 with c."
         )
 
     def test_map(self):
-        assert captions.caption(one()) == (
+        assert plots.caption(one()) == (
             "5 unseen samples, trial 1: linear mixture 80.0 % right, entropy 0.90; "
             "cubic mixture 100.0 % right, entropy 0.00."
         )

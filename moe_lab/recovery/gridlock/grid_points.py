@@ -86,42 +86,36 @@ def _length(run: Run, every: bool) -> int:
 
 def _curves(run: Run, point: Point, every: bool) -> dict[str, np.ndarray]:
     samples = samples_of(run)
-    found: list[dict[str, np.ndarray]] = []
-    state = None
     with threads_for(0, samples.x.device):
-        for phase, state in _path(run, samples, point):
-            if every and phase:
-                found.append(fits(state, samples.truth))
-        assert state is not None
-        if not every:
-            found = [fits(state, samples.truth)]
-    return {name: np.stack([one[name] for one in found], axis=1) for name in FITS}
-
-
-def _path(run: Run, samples: Samples, point: Point) -> Iterator[tuple[int, State]]:
-    """(phase, state): phase 0 while regressors are sought, 1 from the state that EM starts with."""
-    if point["algorithm"] == FROM_TRUTH:
-        assert isinstance(run.model, JointEM)
-        truth = State(samples.truth.regressors, samples.truth.gates)
-        task = run.task
-        moves = em(truth, samples.x, samples.y, task.g, task.noise, iterations=run.model.iterations,
-                   move_regressors=True)  # fmt: skip
-        for progress in moves:
-            yield 1, progress.state
-        return
-    joint, waiting = isinstance(run.model, JointEM), None
-    for _, phase, state in states(run, samples, watch=False):
-        if joint:
-            yield 1, state
-        elif phase == 0:
-            waiting = state
+        path = _path(run, samples, point)
+        if every:
+            found = [fits(state, samples.truth) for state in path]
         else:
-            if waiting is not None:
-                yield 1, waiting
-                waiting = None
-            yield 1, state
-    if waiting is not None:  # no iteration of EM at all
-        yield 1, waiting
+            *_, last = path
+            found = [fits(last, samples.truth)]
+    return {name: np.stack([values[name] for values in found], axis=1) for name in FITS}
+
+
+def _path(run: Run, samples: Samples, point: Point) -> Iterator[State]:
+    """The state that EM starts with, then the state after each iteration."""
+    task, joint = run.task, isinstance(run.model, JointEM)
+    if isinstance(run.model, JointEM) and point["algorithm"] == FROM_TRUTH:
+        truth = State(samples.truth.regressors, samples.truth.gates)
+        how: dict[str, Any] = {"iterations": run.model.iterations, "move_regressors": True}
+        for progress in em(truth, samples.x, samples.y, task.g, task.noise, **how):
+            yield progress.state
+        return
+    first = None  # the latest state of phase 0, in which regressors are sought
+    for _, phase, state in states(run, samples, watch=False):
+        if phase == 0 and not joint:
+            first = state
+            continue
+        if first is not None:
+            yield first
+            first = None
+        yield state
+    if first is not None:  # no iteration of EM at all
+        yield first
 
 
 def converged(before: np.ndarray, now: np.ndarray, gain: float = GAIN) -> np.ndarray:

@@ -1,24 +1,23 @@
 """Draws the Datasets of `figures`: one function a figure, onto an Axes or an array of them.
 
-They draw and return nothing; they never run a method. A small mark or thin line is a trial, a thick bar or line the
+They return nothing and never run a method. A small mark or thin line is a trial, a thick bar or line the
 median of the trials, an open star what the paper publishes. What starts from moments is in ink, what it is compared
-with in grey. `picture` sets any of them on a page of its own, with heads and a sentence below.
+with in grey. `picture` draws any of them on a page of its own, with heads and a caption.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from moe_lab import theme
-from moe_lab.recovery.gridlock import plot_helpers
-from moe_lab.recovery.gridlock.captions import caption, kind_of
-from moe_lab.recovery.gridlock.layout import cells_of, page_height, panels_of
+from moe_lab.pictures import Kind, Pictures, measured, panels_of, star, title, trials
+from moe_lab.recovery.gridlock import captions, layout, plot_helpers
+from moe_lab.recovery.gridlock.layout import points_across
 from moe_lab.recovery.gridlock.published import PLACES, published
 from moe_lab.recovery.gridlock.stuck_plots import stuck, stuck_map
 
@@ -37,14 +36,14 @@ def fits(data: xr.Dataset, axes: Any) -> None:
     theirs = published(place) if place in PLACES else None
     labels = data[across].values
     words = [f"{label}\ngates" if across == "gating" else f"p = {label}" for label in labels]
-    for panel, name in zip(plot_helpers.panels(axes, 2), ("regressor_fit", "gating_fit"), strict=True):
+    for panel, name in zip(panels_of(axes, 2), ("regressor_fit", "gating_fit"), strict=True):
         _cosine_axis(panel, _floor(data[name].values))
         _columns(panel, data[name], [{across: label} for label in labels], words, {})
         _edge(panel, data[name].values)
         for place_of, label in enumerate(labels):
             if theirs is not None and label in theirs[across].values:
                 here = theirs.sel({across: label})
-                plot_helpers.star(panel, place_of - 0.4, float(here[name]), float(here[f"{name}_std"]))
+                star(panel, place_of - 0.4, float(here[name]), float(here[f"{name}_std"]))
         panel.set_ylabel("regressor fit, smallest |cos|" if name == "regressor_fit" else "gating fit, smallest |cos|")
 
 
@@ -55,9 +54,9 @@ def gates(data: xr.Dataset, axes: Any) -> None:
       data: what `figures.gates_by_moments` returned.
       axes: an Axes for each kind of gates.
     """
-    points = cells_of(data, ("samples", "regressors"))
+    points = points_across(data, ("samples", "regressors"))
     words = [f"{plot_helpers.words_of({'samples': point['samples']})}\n{point['regressors']}" for point in points]
-    panels = plot_helpers.panels(axes, data.sizes["gating"])
+    panels = panels_of(axes, data.sizes["gating"])
     fit = data["gating_fit"]
     angles = fit.copy(data=np.degrees(np.arccos(fit.values.clip(0, 1))))
     high = 1.05 * float(np.nanmax(angles))
@@ -65,7 +64,7 @@ def gates(data: xr.Dataset, axes: Any) -> None:
         theme.plain(panel)
         panel.set_ylim(0, high)
         _columns(panel, angles.sel(gating=gating), points, words, {"spectral": "gates-em"})
-        panel.set_title(f"{gating} gates", loc="left", size=theme.TEXT_SIZE, color=theme.INK, weight="bold")
+        title(panel, f"{gating} gates")
         panel.set_xlabel("regressors that the gates are found with")
     panels[0].set_ylabel("angle to the true gate, degrees")
 
@@ -89,23 +88,21 @@ def _columns(
         style = plot_helpers.style_of(stroke)
         aside = 0.8 * ((number + 1) / (len(methods) + 1) - 0.5) + 0.05
         for place, point in enumerate(points):
-            end = plot_helpers.measured(panel, place + aside, values.sel({**point, "algorithm": method}).values, style)
+            end = measured(panel, place + aside, values.sel({**point, "algorithm": method}).values, style)
         ends.append((end, plot_helpers.name_of(stroke), style.colour))
-    plot_helpers.names(panel, ends)
+    theme.end_labels(panel, ends)
 
 
 def curves(data: xr.Dataset, axes: Any) -> None:
     """Figures 3 (b, c), 4 and 5: the error through EM, an Axes a cell; the dotted line is EM from the truth."""
-    points = cells_of(data)
+    points = points_across(data)
     bounds = plot_helpers.decades(np.clip(data["error"].values, None, _MOST))
-    for number, (point, panel) in enumerate(zip(points, plot_helpers.panels(axes, len(points)), strict=True)):
+    for number, (point, panel) in enumerate(zip(points, panels_of(axes, len(points)), strict=True)):
         theme.plain(panel)
         panel.set_yscale("log")
         panel.set_ylim(*bounds)
         panel.set_xlim(0, int(data["iteration"].max()))
-        panel.set_title(
-            plot_helpers.words_of(point, ", "), loc="left", size=theme.TEXT_SIZE, color=theme.INK, weight="bold"
-        )
+        title(panel, plot_helpers.words_of(point, ", "))
         panel.set_xlabel("iteration of EM")
         if number == 0:
             panel.set_ylabel("error E(A, W)")
@@ -115,26 +112,26 @@ def curves(data: xr.Dataset, axes: Any) -> None:
         for method in map(str, data["algorithm"].values):
             style = plot_helpers.style_of(method)
             shown = data["error"].sel({**point, "algorithm": method})
-            end = plot_helpers.trials(panel, shown, "iteration", style)
+            end = trials(panel, shown, "iteration", style)
             ends.append((min(end, _MOST), plot_helpers.name_of(method), style.colour))
         plot_helpers.plain_numbers(panel)
         if number == len(points) - 1 or (len(points) == 4 and number == 1):
-            plot_helpers.names(panel, [*ends, (best, "EM from the truth", theme.FAILURE)])
+            theme.end_labels(panel, [*ends, (best, "EM from the truth", theme.FAILURE)])
 
 
 def figure3(data: xr.Dataset, axes: Any) -> None:
     """Figure 3: the gating fit through EM of the gates alone, then `curves`; one Axes more than there are k."""
-    panels = plot_helpers.panels(axes, 1 + data.sizes["k"])
+    panels = panels_of(axes, 1 + data.sizes["k"])
     first = panels[0]
     gates = data["gates_alone"]
     _cosine_axis(first, 0.0)
     first.set_xlim(0, int(gates["gate_iteration"].max()))
-    first.set_title("k = 2", loc="left", size=theme.TEXT_SIZE, color=theme.INK, weight="bold")
+    title(first, "k = 2")
     first.set_xlabel("iteration of EM of the gates")
     first.set_ylabel("gating fit")
     for method in map(str, gates["gate_algorithm"].values):
         style = plot_helpers.style_of("spectral+em" if method == "spectral" else method)
-        plot_helpers.trials(first, gates.sel(gate_algorithm=method), "gate_iteration", style)
+        trials(first, gates.sel(gate_algorithm=method), "gate_iteration", style)
     note: dict[str, Any] = {"size": theme.SMALL_SIZE, "transform": first.transAxes, "ha": "right"}
     first.text(0.98, 0.16, "Newton's M-step: solid", color=theme.INK, weight="bold", **note)
     first.text(0.98, 0.08, "gradient M-step: dashed", color=theme.REFERENCE, weight="bold", **note)
@@ -153,7 +150,7 @@ def figure6(data: xr.Dataset, axes: Axes) -> None:
     axes.tick_params(axis="y", length=0)
     for row, (name, errors) in enumerate(zip(names, values, strict=True)):
         style = plot_helpers.style_of(name)
-        middle = plot_helpers.measured(axes, -row, np.minimum(errors, top), style, vertical=False)
+        middle = measured(axes, -row, np.minimum(errors, top), style, vertical=False, reach=0.3)
         beyond = int((errors > top).sum())
         lost = int(np.isnan(errors).sum())
         if beyond:
@@ -164,38 +161,6 @@ def figure6(data: xr.Dataset, axes: Axes) -> None:
         place: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "size": theme.SMALL_SIZE}
         axes.text(1.02, -row, words, color=theme.INK, clip_on=False, gid="median", **place)
     axes.set_xlabel("mean squared error on test rows, target scaled to (−1, 1)")
-
-
-PLOTS: dict[str, Callable[..., None]] = {
-    "tables": fits,
-    "theorem 3": gates,
-    "stuck": stuck,
-    "stuck map": stuck_map,
-    "figure 3": figure3,
-    "figure 4": curves,
-    "figure 6": figure6,
-}
-
-
-def picture(data: xr.Dataset, scale: float = 1.0) -> Figure:
-    """The plot of a Dataset on a page of its own, with its heads, and its caption below.
-
-    Args:
-      data: what a function of `figures` returned.
-      scale: 1 for 100 dots per inch, 1.5 for a projector.
-
-    Raises:
-      ValueError: the Dataset is not one of theirs.
-    """
-    kind = kind_of(data)
-    page = theme.figure(1100, page_height(data, kind), scale)
-    panels = panels_of(data, kind, page)
-    PLOTS[kind](data, panels[0] if kind == "figure 6" else panels)
-    theme.caption(page, caption(data))
-    return page
-
-
-# --- pieces ----------------------------------------------------------------------------------------------------------
 
 
 def _floor(values: np.ndarray, step: float = 0.05) -> float:
@@ -216,3 +181,25 @@ def _edge(axes: Axes, values: np.ndarray) -> None:
     if below:
         style: dict[str, Any] = {"size": theme.SMALL_SIZE, "color": theme.MUTED, "transform": axes.transAxes}
         axes.text(0.02, 0.015, f"▽ {below} trials lie below", ha="left", va="bottom", **style)
+
+
+def _stuck(data: xr.Dataset, axes: Any) -> None:
+    (stuck_map if layout.is_map(data) else stuck)(data, axes)
+
+
+_TABLES = Kind(captions.tables, fits, layout.tables)
+_CURVES = Kind(captions.curves, curves, layout.curves, layout.curves_height)
+PICTURES = Pictures(
+    "gridlock2019",
+    {
+        "table 1": _TABLES,
+        "table 2": _TABLES,
+        "theorem 3": Kind(captions.gates, gates, layout.gates),
+        "section 4.3": Kind(captions.stuck, _stuck, layout.stuck, layout.stuck_height),
+        "figure 3": Kind(captions.curves, figure3, layout.figure3),
+        "figure 4": _CURVES,
+        "figure 5": _CURVES,
+        "figure 6": Kind(captions.real_data, figure6, layout.real_data),
+    },
+)
+caption, picture = PICTURES.caption, PICTURES.picture

@@ -1,4 +1,4 @@
-"""Which method on which task each table and figure of gridlock2019 runs, and the sweep that fills its Dataset."""
+"""The methods and tasks of each table and figure of gridlock2019, and the sweep that computes its Dataset."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def method_of(name: str, iterations: int | None = None) -> Method:
       variance (`moments.gate_by_moments`).
     - "joint-em": EM of everything from random parameters, with a Newton M-step.
     - "joint-em-gradient": the same with one gradient step as M-step, and gates kept within R = 1.
-    - "em-from-truth": joint EM that begins where no method can, to show what the samples allow.
+    - "em-from-truth": joint EM from the true parameters, to show what the samples allow.
 
     Args:
       iterations: of EM in all, from wherever it starts; None for the method's own: 5 of the gates, 10 more of

@@ -1,4 +1,4 @@
-"""Draws who is stuck: every trial and its verdict, or for many sizes a map over experts and samples."""
+"""Draws which trials are stuck: every trial and its verdict, or for many sizes a map over experts and samples."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from moe_lab import theme
+from moe_lab.pictures import measured, panels_of, title
 from moe_lab.recovery.gridlock import plot_helpers
 from moe_lab.recovery.gridlock.captions import VERDICT_ORDER, verdict_counts
-from moe_lab.recovery.gridlock.layout import cells_of
+from moe_lab.recovery.gridlock.layout import points_across
 
 
 def stuck(data: xr.Dataset, axes: Any) -> None:
     """Who is stuck: every trial's error, and how many were found, are still moving or are stuck; two Axes."""
-    left, right = plot_helpers.panels(axes, 2)
-    points = cells_of(data, ("k", "samples"))
+    left, right = panels_of(axes, 2)
+    points = points_across(data, ("k", "samples"))
     methods = [str(name) for name in data["algorithm"].values]
     theme.plain(left)
     left.set_yscale("log")
@@ -35,13 +36,13 @@ def stuck(data: xr.Dataset, axes: Any) -> None:
         aside = 0.7 * ((number + 0.5) / len(methods) - 0.5)
         for place, point in enumerate(points):
             one = data.sel({**point, "algorithm": method})
-            end = plot_helpers.measured(left, place + aside, one["error"].values, style)
+            end = measured(left, place + aside, one["error"].values, style)
             bad = one["error"].values[one["stuck"].values > 0]
             cross: dict[str, Any] = {"marker": "x", "markersize": 8, "color": theme.FAILURE, "linestyle": "none"}
             left.plot(np.full(len(bad), place + aside + 0.14), bad, **cross, zorder=5, gid="stuck")
         ends.append((end, plot_helpers.name_of(method), style.colour))
     plot_helpers.plain_numbers(left)
-    plot_helpers.names(left, ends)
+    theme.end_labels(left, ends)
     _verdict_bars(data, right, points, methods)
 
 
@@ -78,7 +79,7 @@ def stuck_map(data: xr.Dataset, axes: Any) -> None:
     """Who is stuck over experts and samples: an Axes a method; shade and number are trials found, below who is not."""
     names = [str(name) for name in data["algorithm"].values]
     rows, columns, total = data["k"].values, data["samples"].values, data.sizes["trial"]
-    for number, (method, panel) in enumerate(zip(names, plot_helpers.panels(axes, len(names)), strict=True)):
+    for number, (method, panel) in enumerate(zip(names, panels_of(axes, len(names)), strict=True)):
         theme.plain(panel)
         panel.set_xlim(-0.5, len(columns) - 0.5)
         panel.set_ylim(-0.5, len(rows) - 0.5)
@@ -86,7 +87,7 @@ def stuck_map(data: xr.Dataset, axes: Any) -> None:
         panel.set_yticks(range(len(rows)), [str(k) for k in rows])
         panel.tick_params(length=0)
         panel.set_xlabel("n, samples")
-        panel.set_title(plot_helpers.name_of(method), loc="left", size=theme.TEXT_SIZE, color=theme.INK, weight="bold")
+        title(panel, plot_helpers.name_of(method))
         if number == 0:
             panel.set_ylabel("k, experts")
         for row, k in enumerate(rows):
@@ -100,8 +101,8 @@ def _map_cell(panel: Axes, column: int, row: int, counts: dict[str, int], total:
     share = counts["found"] / total
     corner = (column - 0.48, row - 0.46)
     panel.add_patch(Rectangle(corner, 0.96, 0.92, facecolor=theme.RAMP(0.6 * share), linewidth=0, gid="cell"))
-    rest = [f"{counts[word]} {word.removeprefix('still ')}" for word in ("stuck", "still moving", "diverged")
-            if counts[word]]  # fmt: skip
+    others = {"stuck": "stuck", "still moving": "moving", "diverged": "diverged"}
+    rest = [f"{counts[word]} {short}" for word, short in others.items() if counts[word]]
     middle: dict[str, Any] = {"ha": "center", "va": "center", "color": theme.ink_on(0.6 * share)}
     top = row + 0.14 * len(rest)
     panel.text(column, top, str(counts["found"]), size=theme.TEXT_SIZE, weight="bold", gid="found", **middle)

@@ -1,37 +1,15 @@
-"""One sentence or two for each picture of the loss landscapes: what it shows, in numbers."""
+"""Describes each picture of the loss landscapes in a sentence or two with numbers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import xarray as xr
 
-from moe_lab.origins import figure_of
 from moe_lab.recovery.landscape.stuck import STUCK_ERROR
 
-KINDS = ("figure 2 (a)", "figure 2 (b)", "figure 3", "figure 4", "loss surface", "section 2")
 
-
-def caption(data: xr.Dataset) -> str:
-    """What the picture of a Dataset of `figures` shows.
-
-    Raises:
-      ValueError: the Dataset is not one of theirs.
-    """
-    return _SENTENCES[kind_of(data)](data)
-
-
-def kind_of(data: xr.Dataset) -> str:
-    """The figure that a Dataset holds, from its attrs.
-
-    Raises:
-      ValueError: it does not say, or is not from here.
-    """
-    return figure_of(data, "gated2019", KINDS)
-
-
-def _compared(data: xr.Dataset) -> str:
+def l4_against_l2(data: xr.Dataset) -> str:
     last, count = data["regressor_error"].isel(step=-1), data.sizes["trial"]
     four, two = (data["stuck"].sel(loss=name) for name in ("L4", "l2"))
     worst = float(last.sel(loss="L4").max())
@@ -48,14 +26,14 @@ def _compared(data: xr.Dataset) -> str:
     return f"{text}."
 
 
-def _sources(data: xr.Dataset) -> str:
+def gates_given_regressors(data: xr.Dataset) -> str:
     last = data["gating_error"].isel(step=-1).mean("trial")
     words = {"L4": "L₄'s", "l2": "ℓ₂'s", "true": "the true"}
     parts = [f"{words[str(name)]} {float(last.sel(regressors=name)):.2g}" for name in data["regressors"].values]
     return f"Mean gating error after {int(data['step'][-1])} steps on L_log, with regressors: {', '.join(parts)}."
 
 
-def _random(data: xr.Dataset) -> str:
+def random_gates(data: xr.Dataset) -> str:
     regressors = float(data["regressor_error"].isel(step=-1).max())
     gates = float(data["gating_error"].isel(gate_step=-1).max())
     return (
@@ -64,20 +42,20 @@ def _random(data: xr.Dataset) -> str:
     )
 
 
-def _batches(data: xr.Dataset) -> str:
+def small_batches(data: xr.Dataset) -> str:
     last = data["regressor_error"].isel(step=-1)
     parts = [f"{size} a batch: {float(last.sel(batch=size).max()):.2g}" for size in data["batch"].values]
     return f"Largest error of {data.sizes['trial']} starts after {int(data['step'][-1])} steps, {'; '.join(parts)}."
 
 
-def _surface(data: xr.Dataset) -> str:
+def loss_surface(data: xr.Dataset) -> str:
     error = float(data["regressor_error"].isel(step=-1))
     name = {"L4": "L₄", "l2": "ℓ₂"}[data["surface"].attrs["long_name"].split()[0]]
     end = "arrives at a solution" if error <= STUCK_ERROR else "ends away from every solution"
     return f"{name} from this start {end}: regressor error {error:.2g} after {int(data['step'][-1])} steps."
 
 
-def _gru(data: xr.Dataset) -> str:
+def gate_sharpness(data: xr.Dataset) -> str:
     gap = data["median"].median("cell")
     beta = float(data["sharpness"][-1])
     ending = "binary gates" if math.isinf(beta) else f"β = {beta:g}"
@@ -86,8 +64,3 @@ def _gru(data: xr.Dataset) -> str:
         first, last = (float(gap.sel(convention=name).isel(sharpness=place)) for place in (0, -1))
         parts.append(f"in {words} from {first:.2g} to {last:.2g}")
     return f"From β = {float(data['sharpness'][0]):g} to {ending} the typical gap goes {', '.join(parts)}."
-
-
-_SENTENCES: dict[str, Callable[[xr.Dataset], str]] = dict(
-    zip(KINDS, (_compared, _sources, _random, _batches, _surface, _gru), strict=True)
-)

@@ -1,14 +1,13 @@
 """Draws the Datasets of `figures`: one function a figure, onto an Axes or several.
 
-They draw and return nothing; they never train. Thin: a trial; thick: the mean of the trials, as in the paper, for the
+They return nothing and never train. Thin: a trial; thick: the mean of the trials, as in the paper, for the
 median of a loss that gets stuck from half of all starts says nothing. L4, and what is under study, is in ink; l2 and
-other references are grey and dashed. `picture` sets any of them on a page of its own, with heads and a sentence below.
+other references are grey and dashed. `picture` draws any of them on a page of its own, with heads and a caption.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from moe_lab import theme
-from moe_lab.config import require
-from moe_lab.recovery.landscape.captions import caption, kind_of
+from moe_lab.pictures import Kind, Pictures, heads, panels_of, row
+from moe_lab.recovery.landscape import captions
 from moe_lab.recovery.landscape.stuck import STUCK_ERROR
 
 _LOWEST = 1e-5
@@ -35,7 +34,7 @@ _WORDS = {"L4": "L₄", "l2": "ℓ₂", "true": "true regressors", "torch": "tor
 
 def l4_against_l2(data: xr.Dataset, axes: Any) -> None:
     """Figure 2 (a) on three Axes: errors through time, where each start ended, and where l2's gates point."""
-    left, middle, right = _panels(axes, 3)
+    left, middle, right = panels_of(axes, 3)
     _curves(left, data["regressor_error"], "loss", "regressor error, 1 − |cos|")
     _ends(middle, data)
     theme.plain(right)
@@ -51,8 +50,14 @@ def l4_against_l2(data: xr.Dataset, axes: Any) -> None:
     words: dict[str, Any] = {"size": theme.SMALL_SIZE, "weight": "bold"}
     if lost.any():
         beyond = float(data["excess"].values[lost].mean())
-        right.text(0.06, 0.98, f"{lost.sum()} in the other valley,\ntheir loss {beyond:.4f} larger", va="top",
-                   color=theme.FAILURE, **words)  # fmt: skip
+        right.text(
+            0.06,
+            0.98,
+            f"{lost.sum()} in the other valley,\ntheir loss {beyond:.4f} larger",
+            va="top",
+            color=theme.FAILURE,
+            **words,
+        )
     if (~lost).any():
         right.text(0.97, 0.06, f"{(~lost).sum()} at the true one", ha="right", color=theme.INK, **words)
 
@@ -64,14 +69,14 @@ def gates_given_regressors(data: xr.Dataset, axes: Axes) -> None:
 
 def random_gates(data: xr.Dataset, axes: Any) -> None:
     """Figure 3 on two Axes: L4's regressors, then L_log's gates."""
-    left, right = _panels(axes, 2)
+    left, right = panels_of(axes, 2)
     _curves(left, data["regressor_error"], None, "regressor error, 1 − |cos|")
     _curves(right, data["gating_error"].rename(gate_step="step"), None, "gating error, 1 − |cos|")
 
 
 def small_batches(data: xr.Dataset, axes: Any) -> None:
     """Figure 4: L4 with small batches; one Axes a batch size."""
-    panels = _panels(axes, data.sizes["batch"])
+    panels = panels_of(axes, data.sizes["batch"])
     for panel, size in zip(panels, data["batch"].values, strict=True):
         _curves(panel, data["regressor_error"].sel(batch=size), None, "regressor error, 1 − |cos|")
 
@@ -102,8 +107,18 @@ def loss_surface(data: xr.Dataset, axes: Axes) -> None:
         down = any(math.hypot(at[0] - a, at[1] - b) < 0.1 * (u[-1] - u[0]) for a, b in placed)
         placed.append(at)
         box = {"facecolor": theme.PAPER, "edgecolor": "none", "pad": 1.2, "alpha": 0.85}
-        axes.annotate(name, at, xytext=(0, -20 if down else 13), textcoords="offset points", ha="center",
-                      size=theme.SMALL_SIZE, weight="bold", color=theme.INK, bbox=box, zorder=7)  # fmt: skip
+        axes.annotate(
+            name,
+            at,
+            xytext=(0, -20 if down else 13),
+            textcoords="offset points",
+            ha="center",
+            size=theme.SMALL_SIZE,
+            weight="bold",
+            color=theme.INK,
+            bbox=box,
+            zorder=7,
+        )
     axes.set(xlim=(u[0], u[-1]), ylim=(v[0], v[-1]), aspect="equal")
     axes.set_xlabel(data["u"].attrs["long_name"])
     axes.set_ylabel(data["v"].attrs["long_name"])
@@ -138,85 +153,30 @@ def gate_sharpness(data: xr.Dataset, axes: Axes) -> None:
         thin: dict[str, Any] = {"color": style.colour, "linestyle": style.line, "linewidth": 0.8, "alpha": 0.55}
         axes.plot(places, values, **thin, gid="trials")
         median = np.median(values, axis=1)
-        axes.plot(places, median, color=style.colour, linestyle=style.line, linewidth=2.6, marker=style.marker,
-                  markersize=6, gid="median", clip_on=False)  # fmt: skip
+        axes.plot(
+            places,
+            median,
+            color=style.colour,
+            linestyle=style.line,
+            linewidth=2.6,
+            marker=style.marker,
+            markersize=6,
+            gid="median",
+            clip_on=False,
+        )
         ends.append((float(median[-1]), _WORDS[name], style.colour))
     for height, words, colour in ends:
-        axes.annotate(words, (places[-1], height), xytext=(10, 0), textcoords="offset points", va="center",
-                      color=colour, size=theme.SMALL_SIZE, weight="bold", annotation_clip=False)  # fmt: skip
-
-
-PLOTS: dict[str, tuple[Callable[..., None], ...]] = {
-    "figure 2 (a)": (l4_against_l2,),
-    "figure 2 (b)": (gates_given_regressors,),
-    "figure 3": (random_gates,),
-    "figure 4": (small_batches,),
-    "loss surface": (loss_surface, descent),
-    "section 2": (gate_sharpness,),
-}
-_PLACES: dict[str, list[tuple[float, float]]] = {
-    "figure 2 (a)": [(88, 270), (452, 250), (800, 270)],
-    "figure 2 (b)": [(88, 840)],
-    "figure 3": [(88, 410), (622, 410)],
-    "loss surface": [(88, 320), (540, 500)],
-    "section 2": [(88, 780)],
-}
-_HEADS = {
-    "figure 2 (a)": ("Error through training", "Where starts end", "What ℓ₂ found instead"),
-    "figure 2 (b)": ("The gate's error on L_log, with regressors from three sources",),
-    "figure 3": ("Regressors by L₄, random gates", "Gates by L_log"),
-    "loss surface": ("The loss and the path on it", "Error along the path"),
-    "section 2": ("A GRU cell and the mixture of eq. 5",),
-}
-
-
-def picture(data: xr.Dataset, scale: float = 1.0) -> Figure:
-    """The plot of a Dataset on a page of its own, with its heads, and its caption below.
-
-    Args:
-      data: what a function of `figures` returned.
-      scale: 1 for 100 dots per inch, 1.5 for a projector.
-
-    Raises:
-      ValueError: the Dataset is not one of theirs.
-    """
-    kind = kind_of(data)
-    page = theme.figure(scale=scale)
-    if kind == "figure 4":
-        wide = (968 - 90 * (data.sizes["batch"] - 1)) / data.sizes["batch"]
-        places = [(88 + number * (wide + 90), wide) for number in range(data.sizes["batch"])]
-        heads = tuple(f"L₄ with batches of {size}" for size in data["batch"].values)
-    else:
-        places, heads = _PLACES[kind], _HEADS[kind]
-    for number, ((left, _), head, note) in enumerate(zip(places, heads, _notes(data, kind), strict=True)):
-        theme.header(page, left - 72, number + 1, head, note)
-    panels = [theme.axes(page, left, 82, wide, 300) for left, wide in places]
-    draws = PLOTS[kind]
-    if len(draws) == 1:
-        draws[0](data, panels if len(panels) > 1 else panels[0])
-    else:
-        for draw, panel in zip(draws, panels, strict=True):
-            draw(data, panel)
-    theme.caption(page, caption(data))
-    return page
-
-
-# --- pieces ----------------------------------------------------------------------------------------------------------
-
-
-def _notes(data: xr.Dataset, kind: str) -> list[str]:
-    trials = f"thin: one of {data.sizes.get('trial', 1)} starts, thick: their mean"
-    if kind == "figure 2 (a)":
-        stuck = f"✗: over {STUCK_ERROR:g} and falls no more, △: still falls"
-        return [trials, stuck, "one mark a start; 1: parallel, 0: a right angle"]
-    if kind == "loss surface":
-        off = float(data["off"].max())
-        loss, rest = data["surface"].attrs["long_name"].split(" ", 1)
-        return [f"{_WORDS[loss]} {rest}; the path is at most {off:.2f} off this plane", "the same descent"]
-    if kind == "section 2":
-        return ["median over inputs and states; thin: one of "
-                f"{data.sizes['cell']} random cells, thick: their median"]  # fmt: skip
-    return [trials] * (data.sizes["batch"] if kind == "figure 4" else len(_HEADS[kind]))
+        axes.annotate(
+            words,
+            (places[-1], height),
+            xytext=(10, 0),
+            textcoords="offset points",
+            va="center",
+            color=colour,
+            size=theme.SMALL_SIZE,
+            weight="bold",
+            annotation_clip=False,
+        )
 
 
 def _curves(axes: Axes, values: xr.DataArray, across: str | None, words: str) -> None:
@@ -237,14 +197,9 @@ def _curves(axes: Axes, values: xr.DataArray, across: str | None, words: str) ->
         mean = np.full(len(lines), np.nan)
         mean[known] = np.nanmean(lines[known], axis=1)
         axes.plot(steps, mean, color=style.colour, linestyle=style.line, linewidth=2.8, zorder=3, gid="mean")
-        if name is not None and np.isfinite(mean[-1]):
-            ends.append((math.log10(mean[-1]), _WORDS[name], style.colour))
-    low, high = (math.log10(limit) for limit in axes.get_ylim())
-    per_pixel = (high - low) / 300
-    for place, (_, name, colour) in zip(
-        theme.spread([end[0] for end in ends], 15 * per_pixel, low, high), ends, strict=True
-    ):
-        axes.text(steps[-1], 10**place, f" {name}", color=colour, size=theme.SMALL_SIZE, weight="bold", va="center")
+        if name is not None:
+            ends.append((float(mean[-1]), _WORDS[name], style.colour))
+    theme.end_labels(axes, ends)
 
 
 def _ends(axes: Axes, data: xr.Dataset) -> None:
@@ -265,15 +220,29 @@ def _ends(axes: Axes, data: xr.Dataset) -> None:
         axes.plot(aside[stuck], last[stuck], **_marks(theme.FAILURE, "x"), gid="stuck")
         axes.plot(aside[falling], last[falling], **_marks(theme.FAILURE, "^"), gid="still falling")
         lost = int(stuck.sum())
-        axes.text(place, 0.6 * STUCK_ERROR, f"{lost} of {len(last)} stuck", ha="center", va="top",
-                  size=theme.SMALL_SIZE,
-                  weight="bold", color=theme.FAILURE if lost else theme.INK)  # fmt: skip
+        axes.text(
+            place,
+            0.6 * STUCK_ERROR,
+            f"{lost} of {len(last)} stuck",
+            ha="center",
+            va="top",
+            size=theme.SMALL_SIZE,
+            weight="bold",
+            color=theme.FAILURE if lost else theme.INK,
+        )
 
 
 def _marks(colour: str, marker: str) -> dict[str, Any]:
     face = theme.PAPER if marker == "^" else colour
-    return {"linestyle": "none", "marker": marker, "markersize": 6, "markeredgecolor": colour, "markerfacecolor": face,
-            "markeredgewidth": 1.4, "alpha": 0.8}  # fmt: skip
+    return {
+        "linestyle": "none",
+        "marker": marker,
+        "markersize": 6,
+        "markeredgecolor": colour,
+        "markerfacecolor": face,
+        "markeredgewidth": 1.4,
+        "alpha": 0.8,
+    }
 
 
 def _error_axis(axes: Axes, words: str) -> None:
@@ -284,7 +253,68 @@ def _error_axis(axes: Axes, words: str) -> None:
     axes.set_ylabel(words)
 
 
-def _panels(axes: Any, count: int) -> list[Axes]:
-    panels = list(np.atleast_1d(np.asarray(axes, dtype=object)).ravel())
-    require(len(panels) == count, f"axes must be {count} Axes", got=len(panels))
-    return panels
+# --- pages: places in pixels from the top left -----------------------------------------------------------------------
+
+_TOP, _TALL = 82, 300
+
+
+def _starts(data: xr.Dataset) -> str:
+    return f"thin: one of {data.sizes['trial']} starts, thick: their mean"
+
+
+def _three(data: xr.Dataset, page: Figure) -> list[Axes]:
+    stuck = f"✗: over {STUCK_ERROR:g} and falls no more, △: still falls"
+    parallel = "one mark a start; 1: parallel, 0: a right angle"
+    titles = ("Error through training", "Where starts end", "What ℓ₂ found instead")
+    heads(page, *zip((16, 380, 728), titles, (_starts(data), stuck, parallel), strict=True))
+    return [theme.axes(page, left, _TOP, wide, _TALL) for left, wide in ((88, 270), (452, 250), (800, 270))]
+
+
+def _sources(data: xr.Dataset, page: Figure) -> Axes:
+    heads(page, (16, "The gate's error on L_log, with regressors from three sources", _starts(data)))
+    return theme.axes(page, 88, _TOP, 840, _TALL)
+
+
+def _stages(data: xr.Dataset, page: Figure) -> list[Axes]:
+    heads(page, (16, "Regressors by L₄, random gates", _starts(data)), (550, "Gates by L_log", _starts(data)))
+    return row(page, 2, 88, 1032, _TOP, _TALL, gap=124)
+
+
+def _batches(data: xr.Dataset, page: Figure) -> list[Axes]:
+    axes = row(page, data.sizes["batch"], 88, 1056, _TOP, _TALL, gap=90)
+    lefts = [1100 * panel.get_position().x0 - 72 for panel in axes]
+    titles = [f"L₄ with batches of {size}" for size in data["batch"].values]
+    heads(page, *((left, title, _starts(data)) for left, title in zip(lefts, titles, strict=True)))
+    return axes
+
+
+def _surface(data: xr.Dataset, page: Figure) -> list[Axes]:
+    loss, rest = data["surface"].attrs["long_name"].split(" ", 1)
+    note = f"{_WORDS[loss]} {rest}; the path is at most {float(data['off'].max()):.2f} off this plane"
+    heads(page, (16, "The loss and the path on it", note), (468, "Error along the path", "the same descent"))
+    return [theme.axes(page, 88, _TOP, 320, _TALL), theme.axes(page, 540, _TOP, 500, _TALL)]
+
+
+def _sharpness(data: xr.Dataset, page: Figure) -> Axes:
+    note = f"median over inputs and states; thin: one of {data.sizes['cell']} random cells, thick: their median"
+    heads(page, (16, "A GRU cell and the mixture of eq. 5", note))
+    return theme.axes(page, 88, _TOP, 780, _TALL)
+
+
+def _surface_and_descent(data: xr.Dataset, axes: list[Axes]) -> None:
+    loss_surface(data, axes[0])
+    descent(data, axes[1])
+
+
+PICTURES = Pictures(
+    "gated2019",
+    {
+        "figure 2 (a)": Kind(captions.l4_against_l2, l4_against_l2, _three),
+        "figure 2 (b)": Kind(captions.gates_given_regressors, gates_given_regressors, _sources),
+        "figure 3": Kind(captions.random_gates, random_gates, _stages),
+        "figure 4": Kind(captions.small_batches, small_batches, _batches),
+        "loss surface": Kind(captions.loss_surface, _surface_and_descent, _surface),
+        "section 2": Kind(captions.gate_sharpness, gate_sharpness, _sharpness),
+    },
+)
+caption, picture = PICTURES.caption, PICTURES.picture

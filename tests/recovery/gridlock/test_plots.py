@@ -13,7 +13,7 @@ from matplotlib.colors import same_color, to_rgb
 from matplotlib.figure import Figure
 
 from moe_lab import theme
-from moe_lab.recovery.gridlock import captions, layout, plots
+from moe_lab.recovery.gridlock import layout, plots
 from moe_lab.recovery.gridlock.published import published
 
 SPECTRAL = ["orth-als", "spectral", "spectral+em"]
@@ -120,7 +120,7 @@ def drawn(data: xr.Dataset, count: int) -> list[Axes]:
     """The axes after drawing onto Axes of one's own."""
     page = theme.figure()
     axes = page.subplots(1, count)
-    assert plots.PLOTS[captions.kind_of(data)](data, axes) is None
+    assert plots.PICTURES.kind_of(data).draw(data, axes) is None
     render(page)
     return page.axes
 
@@ -195,13 +195,13 @@ def test_gates_are_angles_of_every_trial() -> None:
             np.testing.assert_allclose(np.cos(np.radians(bar[1])), np.median(values))
         assert {"moments", "centred moments", "EM"} <= set(words(axes))
         assert [label.get_text() for label in axes.get_xticklabels()][1] == "n = 2,000\ntrue"
-    assert "n = 2,000: moments 0.959 to 0.969, centred" in captions.caption(data)
+    assert "n = 2,000: moments 0.959 to 0.969, centred" in plots.caption(data)
 
 
 @pytest.mark.parametrize(("place", "count"), [("figure 4", 2), ("figure 5", 4)])
 def test_curves_are_all_trials_their_medians_and_the_least_error(place: str, count: int) -> None:
     data = curves(place)
-    for axes, point in zip(drawn(data, count), layout.cells_of(data), strict=True):
+    for axes, point in zip(drawn(data, count), layout.points_across(data), strict=True):
         thin, thick = lines(axes, "trials"), lines(axes, "median")
         assert (len(thin), len(thick)) == (12, 4)
         for line, method in zip(thick, METHODS, strict=True):
@@ -252,15 +252,15 @@ def test_a_picture_is_on_paper_and_nothing_is_cut_off_or_too_small(place: str) -
 
 
 def test_captions_say_the_numbers() -> None:
-    assert "Orth-ALS 0.903 to 0.907 and 0.898 to 0.902" in captions.caption(table())
-    assert captions.caption(stuck()) == (
+    assert "Orth-ALS 0.903 to 0.907 and 0.898 to 0.902" in plots.caption(table())
+    assert plots.caption(stuck()) == (
         "Of 4 trials each, spectral + EM: 3 found and 1 still moving; joint EM: 1 found, 2 stuck and 1 diverged. "
         "Stuck: not found, and the error fell by less than 2 % in 20 iterations."
     )
-    assert "of 6 trials each: spectral 0, spectral + EM 4, joint EM 4, joint EM (gradient) 0 reach" in captions.caption(
+    assert "of 6 trials each: spectral 0, spectral + EM 4, joint EM 4, joint EM (gradient) 0 reach" in plots.caption(
         curves()
     )
-    assert captions.caption(real()).startswith("Diabetes, medians of 3 divisions: variance of the target 0.210, ridge")
+    assert plots.caption(real()).startswith("Diabetes, medians of 3 divisions: variance of the target 0.210, ridge")
 
 
 def test_what_starts_from_moments_is_ink_and_what_it_is_compared_with_grey() -> None:

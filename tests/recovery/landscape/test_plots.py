@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import same_color
 
 from moe_lab import theme
-from moe_lab.recovery.landscape import captions, plots
+from moe_lab.recovery.landscape import plots
 
 STEPS = np.array([0, 50, 100])
 
@@ -124,7 +124,7 @@ def test_a_page_holds_everything_apart(data):
 
 @EACH
 def test_a_caption_is_a_short_text_with_numbers(data):
-    words = captions.caption(data)
+    words = plots.caption(data)
     assert words.endswith(".") and any(letter.isdigit() for letter in words) and len(words) < 240
     assert "nan" not in words
 
@@ -153,7 +153,7 @@ class TestL4AgainstL2:
         assert any("0.0030 larger" in text.get_text() for text in axes.texts)
 
     def test_caption_counts(self):
-        words = captions.caption(compared())
+        words = plots.caption(compared())
         assert "L₄ is stuck in 0" in words and "ℓ₂ in 2" in words and "0 and 1 still falling" in words
 
 
@@ -171,7 +171,7 @@ def test_the_path_lies_on_the_surface():
     for name, at in (("start", (0.9, 0.9)), ("end", (0.5, 0.0)), ("solution", (-0.5, 0.0))):
         (mark,) = drawn(axes, name)
         assert (mark.get_xdata()[0], mark.get_ydata()[0]) == at
-    assert "away from every solution" in captions.caption(hill())
+    assert "away from every solution" in plots.caption(hill())
     assert "0.30 off" in "".join(text.get_text() for text in plots.picture(hill()).texts)
 
 
@@ -181,7 +181,7 @@ def test_cells_end_at_binary_gates():
     np.testing.assert_allclose(torch_.get_ydata(), [0.05, 1e-3, 0])
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "10", "binary"]
     assert paper.get_linestyle() == "--"
-    assert "from 0.05 to 0" in captions.caption(cells())
+    assert "from 0.05 to 0" in plots.caption(cells())
 
 
 @pytest.mark.parametrize("said", [attrs("figure 2 (a)") | {"paper": "chen2022, figure 2"}, attrs("table 9"), {}])

@@ -1,0 +1,34 @@
+"""Numbers and lists in words, for captions and messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+
+def counted(count: int, word: str = "trial") -> str:
+    """ "1 trial", "3 trials"."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def series(parts: Iterable[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def percent(share: Any) -> str:
+    """ "93.1 %"."""
+    return f"{100 * float(share):.1f} %"
+
+
+def span(values: Any, form: str = "{:.3f}", unit: str = "") -> str:
+    """ "93.1 to 96.0 %", one number if both ends round to the same, "diverged" if none is finite."""
+    sizes = np.abs(np.asarray(values, dtype=float))  # an entropy of 0 may come as -0.0
+    finite = sizes[np.isfinite(sizes)]
+    if not finite.size:
+        return "diverged"
+    low, high = form.format(finite.min()), form.format(finite.max())
+    return f"{low}{unit}" if low == high else f"{low} to {high}{unit}"
