@@ -218,7 +218,7 @@ def test_groups_of_trials_and_portions_of_samples_do_not_show(case: Case, monkey
     for trials, samples in ((1, 3), (2, 1), (3, 30)):
         monkeypatch.setattr(learner, "_NUMBERS_AT_ONCE", trials * 8 * wide * 8)
         monkeypatch.setattr(learner, "_DRAWN_AT_ONCE", samples * trials * 15)
-        monkeypatch.setattr(measures, "_AT_ONCE", samples * 8 * wide)
+        monkeypatch.setattr(measures, "_BLOCK_SIZE", samples * 8 * wide)
         assert learner.group_size(case.model, TOKEN_TASK, 8, torch.device("cpu")) == trials
         for found, whole in zip(case.snapshots(trials=3, test_samples=40), wanted, strict=True):
             compare(found, slice(0, 3), whole)
