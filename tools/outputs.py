@@ -16,8 +16,8 @@ from PIL import Image
 
 KEPT = ("text/html", "text/markdown", "text/latex", "text/plain", "image/png")
 """Forms of an output that are stored. Widgets are not: they need the kernel that made them."""
-ENVIRONMENT = {"MOE_LAB_HEADLESS": "1", "MOE_LAB_BUDGET": "900"}
-"""In which notebooks run: Labs train inside the cell, to the end even on a busy machine, and their errors fail it."""
+ENVIRONMENT = {"MOE_LAB_HEADLESS": "1", "MOE_LAB_BUDGET": "900", "CUDA_VISIBLE_DEVICES": ""}
+"""In which notebooks run: on the CPU, with Labs that train inside the cell, to the end even on a busy machine."""
 VARIES = "varies"
 """Tag of a cell whose numbers differ from run to run, such as measured times."""
 _EXERCISE = re.compile(r"^exercises\.check_", flags=re.M)
