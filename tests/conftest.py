@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-# Jupyter's folders follow the platform; without this it warns, and a warning is an error here.
-os.environ.setdefault("JUPYTER_PLATFORM_DIRS", "1")
-
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_torch_thread() -> Iterator[None]:

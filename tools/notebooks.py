@@ -1,7 +1,7 @@
 """Brings every pair in step, runs the notebooks and stores their outputs:  python -m tools.notebooks [NAME ...]
 
-With --check it changes nothing: it fails where a notebook fails, or where its outputs are not those that it stores.
-The outputs hold nothing that differs from run to run, so that a second run changes no file.
+The outputs hold nothing that differs from run to run, so that a second run changes no file. `pytest notebooks` checks
+that a run still gives them (see conftest.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 
 from tools.badges import repository, stamp_notebooks
 from tools.guide import stamp_guide
-from tools.outputs import differences, keep_same_pictures, tidy_outputs
+from tools.outputs import ENVIRONMENT, keep_same_pictures, tidy_notebook
 from tools.pairs import ROOT, bring_in_step, read, write
 
 MOST_BYTES = 1_500_000
@@ -32,10 +32,7 @@ def executed(path: Path) -> NotebookNode:
     """
     notebook = read(path)
     NotebookClient(notebook, timeout=900, resources={"metadata": {"path": str(path.parent)}}).execute()
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs = tidy_outputs(cell)
-    return notebook
+    return tidy_notebook(notebook)
 
 
 def store(path: Path) -> None:
@@ -53,24 +50,12 @@ def store(path: Path) -> None:
         raise ValueError(f"a stored notebook must be at most {MOST_BYTES} bytes: got {size} ({path.name})")
 
 
-def check(path: Path) -> list[str]:
-    """Runs a notebook and returns a sentence for each cell whose stored outputs are not those of the run."""
-    return [f"{path.name}: {sentence}" for sentence in differences(read(path), executed(path))]
-
-
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.notebooks", description="Runs notebooks, stores outputs.")
     parser.add_argument("names", nargs="*", help="notebooks, such as 02_router_alignment; all if not given")
-    parser.add_argument("--check", action="store_true", help="compare with what is stored, and change nothing")
     given = parser.parse_args(arguments)
     names = [Path(name).stem for name in given.names]
-    # Labs train inside the cell, to the end even on a busy machine, and an error in a Lab fails its cell.
-    os.environ.update(MOE_LAB_HEADLESS="1", MOE_LAB_BUDGET="600")
-    if given.check:
-        paths = [path for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if not names or path.stem in names]
-        found = [sentence for path in paths for sentence in check(path)]
-        print("\n".join(found))
-        return int(bool(found))
+    os.environ.update(ENVIRONMENT)
     stamp_notebooks(ROOT, repository())
     stamp_guide(ROOT)
     for path in bring_in_step(ROOT, names):

@@ -16,6 +16,8 @@ from PIL import Image
 
 KEPT = ("text/html", "text/markdown", "text/latex", "text/plain", "image/png")
 """Forms of an output that are stored. Widgets are not: they need the kernel that made them."""
+ENVIRONMENT = {"MOE_LAB_HEADLESS": "1", "MOE_LAB_BUDGET": "900", "CUDA_VISIBLE_DEVICES": ""}
+"""In which notebooks run: on the CPU, with Labs that train inside the cell, to the end even on a busy machine."""
 VARIES = "varies"
 """Tag of a cell whose numbers differ from run to run, such as measured times."""
 _EXERCISE = re.compile(r"^exercises\.check_", flags=re.M)
@@ -44,6 +46,14 @@ def tidy_outputs(cell: NotebookNode) -> list[NotebookNode]:
             if data:
                 kept.append(nbformat.v4.new_output("display_data", data))
     return kept
+
+
+def tidy_notebook(notebook: NotebookNode) -> NotebookNode:
+    """Tidies the outputs of a notebook that has run, in place, and returns it."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = tidy_outputs(cell)
+    return notebook
 
 
 def keep_same_pictures(before: list[NotebookNode], after: list[NotebookNode]) -> None:

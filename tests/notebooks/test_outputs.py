@@ -1,10 +1,12 @@
-"""Every notebook runs, and stores what a run gives: tables, text and pictures, and nothing for the exercises."""
+"""Notebooks store what a run gives: tables, text and pictures, and nothing for the exercises.
+
+nbmake runs the course's notebooks (see conftest.py at the root); here it runs small ones that fail.
+"""
 
 from __future__ import annotations
 
 import base64
 import io
-import os
 import re
 import subprocess
 import sys
@@ -18,19 +20,24 @@ from PIL import Image
 
 from tools import outputs
 from tools.notebooks import MOST_BYTES
-from tools.pairs import read
+from tools.pairs import read, write
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_runs_and_gives_what_it_stores(path):
-    command = [sys.executable, "-m", "tools.notebooks", "--check", path.stem]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "widgets")])}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"`make notebooks` stores the outputs of a run\n{done.stdout}{done.stderr}"
+def test_fails_under_nbmake_where_a_cell_does_and_where_a_run_gives_other_outputs(tmp_path):
+    stored = new_output("stream", name="stdout", text="0.5\n")
+    for name, source in [("same", "print(0.5001)"), ("drifted", "print(0.7)"), ("broken", "print(0.5); 1 / 0")]:
+        write(tmp_path / f"{name}.ipynb", new_notebook(cells=[new_code_cell(source, outputs=[stored])]))
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    options = ["-p", "conftest", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"), str(tmp_path)]
+    done = subprocess.run([sys.executable, "-m", "pytest", *options], cwd=ROOT, capture_output=True, text=True)
+    assert "2 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "cell 0 must store the text/plain that a run gives: got '0.5\\n', a run gives '0.7\\n'" in done.stdout
+    assert "ZeroDivisionError" in done.stdout and "INTERNAL ERROR" not in done.stdout
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -36,3 +36,10 @@ def guarded(
             failed(error)
 
     return safe
+
+
+def message(error: Exception) -> str:
+    """Returns the sentence that a Lab shows for an error: the error's own where it is meant for readers."""
+    if isinstance(error, (ValueError, FileNotFoundError, RuntimeError)) and str(error):
+        return str(error)
+    return f"This run stopped: {type(error).__name__}: {error}"

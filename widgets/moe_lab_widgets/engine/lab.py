@@ -43,7 +43,7 @@ from pathlib import Path
 from typing import Any
 
 from moe_lab_widgets.drawing.picture import drawing_lock
-from moe_lab_widgets.engine.callbacks import OwnMoves, guarded
+from moe_lab_widgets.engine.callbacks import OwnMoves, guarded, message
 from moe_lab_widgets.engine.controls import OWN, SPEEDS, Controls
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.files import dataset_bytes, write_whole
@@ -85,12 +85,9 @@ class Lab(Definition):
         file = "".join(letter if letter.isalnum() else "_" for letter in self.title.lower())
         self.controls = Controls(self.title, self.knobs, self.values, self.stories, self.picture.image, file)
         self._board.attach({**self.controls.knobs, "seed": self.controls.seed})
+        budget = max(self.budget, float(os.environ.get("MOE_LAB_BUDGET", "0"))) if self.headless else 2.0
         self._runner = Runner(
-            self,
-            threaded=threaded,
-            budget=max(self.budget, float(os.environ.get("MOE_LAB_BUDGET", "0"))) if self.headless else 2.0,
-            raises=self.headless,
-            most_records=self.most_records,
+            self, threaded=threaded, budget=budget, raises=self.headless, most_records=self.most_records
         )
         self.output = NotebookOutput(
             kind=type(self).__name__,
@@ -266,7 +263,7 @@ class Lab(Definition):
 
     def failed(self, error: Exception) -> None:
         """Reports an error beside the picture."""
-        self.controls.warn(_sentence(error))
+        self.controls.warn(message(error))
         self.controls.tell("no run: see the message above")
         self._first_shown.set()
 
@@ -330,9 +327,9 @@ class Lab(Definition):
         try:
             path = save(self.controls.file.value)
         except Exception as error:
-            self.controls.warn(_sentence(error))
+            self.controls.warn(message(error))
             if not isinstance(error, ValueError):  # which says that it is too early
-                self._unsaved = _sentence(error)
+                self._unsaved = message(error)
             if self.headless:
                 raise
             return
@@ -401,9 +398,3 @@ class Lab(Definition):
             state += ", an earlier record on show"
         parts = [self.progress(record), f"{runner.seconds:.1f} s of training", self.device(record), state]
         self.controls.tell(" · ".join(part for part in parts if part))
-
-
-def _sentence(error: Exception) -> str:
-    if isinstance(error, (ValueError, FileNotFoundError, RuntimeError)) and str(error):
-        return str(error)
-    return f"This run stopped: {type(error).__name__}: {error}"
