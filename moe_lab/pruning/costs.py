@@ -78,9 +78,9 @@ def efficiency(
     data["experts_kept"] = variable(("rho",), kept, "experts that stay")
     data["pruned_share"] = variable(("rho",), 1 - np.array(kept) / experts, "share of experts that are pruned")
     data["slope"], data["r_squared"] = _lines(data)
-    layer = {"experts": experts, "neurons": neurons, "dimension": dimension, "tokens": tokens}
-    layer |= {"kept_tokens": kept_tokens, "picked_experts": picked_experts}
-    own = {**layer, "samples": samples, "repeats": repeats, "device": device}
+    own: dict[str, Any] = {"experts": experts, "neurons": neurons, "dimension": dimension, "tokens": tokens}
+    own |= {"kept_tokens": kept_tokens, "picked_experts": picked_experts}
+    own |= {"samples": samples, "repeats": repeats, "device": device}
     arguments = {"rho": axes["rho"], "routings": names, "seed": seed, **own}
     data.attrs = Figure("figure 6", "efficiency", 1, seed, {}).attrs(arguments, [own], device)
     return data

@@ -75,3 +75,14 @@ def step(
         if slope is not None:
             after[place] -= eta_r * slope
     return Mixture(after, mixture.neurons - eta_e * slopes[0], mixture.signs, mixture.own), outputs.detach()
+
+
+def separates(scores: Tensor, important: Tensor, signs: Tensor) -> Tensor:
+    """(T,) whether, within each group, every important expert has a larger score than every other."""
+    parts = []
+    for sign in (1, -1):
+        mine = signs == sign
+        lowest = scores[:, mine].masked_fill(~important[:, mine], torch.inf).amin(1)
+        highest = scores[:, mine].masked_fill(important[:, mine], -torch.inf).amax(1)
+        parts.append(lowest > highest)
+    return parts[0] & parts[1]

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from moe_lab.pruning import FineTuned, PlantedStart, Run, TokenMoE, TokenTask, fine_tune
-from moe_lab.pruning.criteria import separates
 from moe_lab.pruning.initialization import important_experts
+from tests.pruning.oracle import separates
 
 
 @pytest.fixture(scope="module")

@@ -67,7 +67,7 @@ def table2(
     .982 and .983 to .985, "spectral+em" .9999 and .987 to .989, on seeds 0, 21, 22, 23, 81 and 82.
 
     Args:
-      trials: independent draws of parameters and samples; the paper does not say how many it has.
+      trials: independent samples of parameters and data; the paper does not state their number.
       seed: of all streams.
       gating: "orthogonal", "random" or both.
       methods: of `METHODS`, one or several.
@@ -84,8 +84,7 @@ def table2(
     task = {"experts": 2, "dimension": 10, "noise": noise}
     figure = Figure("table 2", "table2", trials, seed, more, task, samples)
     axes = {"gating": listed(gating), "algorithm": listed(methods)}
-    arguments = {"trials": trials, "seed": seed, "gating": axes["gating"], "methods": axes["algorithm"]}
-    return figure.fill(fit_cells, axes, FITS, arguments | {"samples": samples, "noise": noise})
+    return figure.fill(fit_cells, axes, FITS, {"noise": noise})
 
 
 def table1(
@@ -102,7 +101,7 @@ def table1(
 
     "spectral+em" is the method to quote: .9999 and .987 to .989 for every p on nine seeds. "spectral" finds regressors
     to .950 to .975 and gates to .956 to .979. What limits its gates are its regressors, neither iterations (30 give
-    what 5 do) nor samples: with the true regressors EM reaches .989, a logistic regression that is told every sample's
+    what 5 do) nor samples: with the true regressors EM reaches .989, a logistic regression that knows every sample's
     expert .990. Where a regressor is off by a quarter, its residuals are larger than sigma, and the E-step, which
     trusts sigma, gives samples to the wrong expert with confidence: worst where the two regressors are near each other.
 
@@ -119,8 +118,7 @@ def table1(
     task = {"experts": 2, "dimension": 10, "noise": noise, "gating": "random"}
     figure = Figure("table 1", "table1", trials, seed, more, task, samples)
     axes = {"first_share": listed(first_share), "algorithm": listed(methods)}
-    arguments = {"trials": trials, "seed": seed, "first_share": axes["first_share"], "methods": axes["algorithm"]}
-    return figure.fill(fit_cells, axes, FITS, arguments | {"samples": samples, "noise": noise})
+    return figure.fill(fit_cells, axes, FITS, {"noise": noise})
 
 
 def figure3(
@@ -159,15 +157,7 @@ def figure3(
       ValueError: a wrong value or combination, before anything runs.
     """
     axes = {"k": listed(k), "algorithm": listed(methods)}
-    arguments = {
-        "k": axes["k"],
-        "trials": trials,
-        "seed": seed,
-        "methods": axes["algorithm"],
-        "samples": samples,
-        "d": d,
-    }
-    arguments |= {"noise": noise, "iterations": iterations, "gate_iterations": gate_iterations}
+    arguments = {"d": d, "noise": noise, "iterations": iterations, "gate_iterations": gate_iterations}
     require(gate_iterations >= 1, "gate_iterations must be at least 1", gate_iterations=gate_iterations)
     task = {"dimension": d, "noise": noise}
     figure = Figure("figure 3", "figure3", trials, seed, more, task, samples, iterations)
@@ -179,8 +169,7 @@ def _gates_alone(trials: int, seed: int, iterations: int, more: dict[str, Any]) 
     """Panel (a) of figure 3."""
     figure = Figure("figure 3", "figure3", trials, seed, more, {"experts": 2, "dimension": 10}, 2000, iterations)
     axes = {"algorithm": ("spectral", "spectral-gradient")}
-    coords = {"iteration": np.arange(iterations + 1)}
-    found = figure.fill(curve_cells, axes, _CURVES, {}, coords)["gating_fit"]
+    found = figure.fill(curve_cells, axes, _CURVES, {}, {"iteration": np.arange(iterations + 1)})["gating_fit"]
     found = found.transpose("algorithm", "iteration", "trial")
     return found.rename(algorithm="gate_algorithm", iteration="gate_iteration")
 
@@ -214,18 +203,9 @@ def figure4(
       ValueError: a wrong value or combination, before anything runs.
     """
     axes = {"samples": listed(samples), "algorithm": listed(methods)}
-    arguments = {
-        "samples": axes["samples"],
-        "trials": trials,
-        "seed": seed,
-        "methods": axes["algorithm"],
-        "k": k,
-        "d": d,
-    }
-    arguments |= {"noise": noise, "iterations": iterations}
     task = {"experts": k, "dimension": d, "noise": noise}
     figure = Figure("figure 4", "figure4", trials, seed, more, task, iterations=iterations)
-    return _with_best(figure, axes, iterations, arguments)
+    return _with_best(figure, axes, iterations, {"k": k, "d": d, "noise": noise, "iterations": iterations})
 
 
 def figure5(
@@ -243,7 +223,7 @@ def figure5(
 ) -> xr.Dataset:
     """Figure 5: the error through EM with sigmoid and ReLU experts (k=3, d=5, n=10,000).
 
-    The paper does not say sigma here; its other curves have .5, its tables .1.
+    The paper does not state sigma here; its other curves have .5, its tables .1.
 
     It does not replicate: "joint-em" is as good as "spectral+em". Of 60 trials of seeds 0, 21, 22, 23, 81 and
     82 they reach `best_error` (to 10 %) in 58 and 57 (sigmoid, sigma=.1), 60 and 60 (ReLU, .1), 47 and 47 (ReLU, .5),
@@ -263,16 +243,12 @@ def figure5(
       ValueError: a wrong value or combination, before anything runs.
     """
     axes = {"activation": listed(activation), "noise": listed(noise), "algorithm": listed(methods)}
-    arguments = {"activation": axes["activation"], "noise": axes["noise"], "trials": trials, "seed": seed}
-    arguments |= {"methods": axes["algorithm"], "samples": samples, "k": k, "d": d, "iterations": iterations}
     task = {"experts": k, "dimension": d}
     figure = Figure("figure 5", "figure5", trials, seed, more, task, samples, iterations)
-    return _with_best(figure, axes, iterations, arguments)
+    return _with_best(figure, axes, iterations, {"k": k, "d": d, "iterations": iterations})
 
 
-def _with_best(
-    figure: Figure, axes: dict[str, tuple[Any, ...]], iterations: int, arguments: dict[str, Any]
-) -> xr.Dataset:
+def _with_best(figure: Figure, axes: dict[str, Any], iterations: int, arguments: dict[str, Any]) -> xr.Dataset:
     """Curves of the methods, and the error of EM from the truth after as many iterations."""
     require(iterations >= 1, "iterations must be at least 1", iterations=iterations)
     rule = "em-from-truth is always computed, as best_error: leave it out of methods"
@@ -280,8 +256,7 @@ def _with_best(
     rule = "gates by moments take one step and have no curve: leave them out of methods"
     require(not set(BY_MOMENTS) & set(axes["algorithm"]), rule, methods=axes["algorithm"])
     coords = {"iteration": np.arange(iterations + 1)}
-    dims = (*axes, "iteration", "trial")
-    found = figure.fill(curve_cells, axes, _CURVES, arguments, coords).transpose(*dims)
+    found = figure.fill(curve_cells, axes, _CURVES, arguments, coords).transpose(*axes, "iteration", "trial")
     best = figure.fill(fit_cells, {**axes, "algorithm": (FROM_TRUTH,)}, FITS, arguments)["error"]
     best = best.squeeze("algorithm", drop=True).assign_attrs(long_name="E(A, W) of EM from the true parameters")
     return found.assign(best_error=best)

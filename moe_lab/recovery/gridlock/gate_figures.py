@@ -47,7 +47,7 @@ def gates_by_moments(
     Args:
       samples: n, one or several.
       gating: "orthogonal", "random" or both.
-      trials: independent draws of parameters and samples.
+      trials: independent samples of parameters and data.
       seed: of all streams.
       methods: "moments" (theorem 3), "centred-moments" (half of its variance) and "spectral" (EM of the gates).
       regressors: "estimated" (by the whitened tensor), "true" or both.
@@ -67,9 +67,7 @@ def gates_by_moments(
     task = {"experts": 2, "dimension": 10, "noise": noise, "first_share": first_share}
     figure = Figure("theorem 3", "gates_by_moments", trials, seed, more, task)
     axes = {"gating": listed(gating), "samples": listed(samples), "regressors": sources, "algorithm": names}
-    arguments = {"samples": axes["samples"], "gating": axes["gating"], "trials": trials, "seed": seed}
-    arguments |= {"methods": names, "regressors": sources, "noise": noise, "first_share": first_share}
-    return figure.fill(gate_cells, axes, _MEASURES, arguments)
+    return figure.fill(gate_cells, axes, _MEASURES, {"noise": noise, "first_share": first_share})
 
 
 def gate_cells(points: list[Point], *, trials: int, seed: int, **how: Any) -> Iterator[dict[str, np.ndarray]]:

@@ -1,8 +1,9 @@
-"""What one cell of a table or figure computes, for `moe_lab.sweep`: fits at the end, curves, and who is stuck."""
+"""Computes one grid point of a table or figure, for `moe_lab.sweep`: final fits, curves, and stuck trials."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from moe_lab.recovery.data import Parameters, Samples
 from moe_lab.recovery.em import State, em
 from moe_lab.recovery.gridlock.recipes import FROM_TRUTH, run_of
 from moe_lab.recovery.gridlock.run import JointEM, Run, Spectral
-from moe_lab.recovery.gridlock.training import samples_of, states
+from moe_lab.recovery.gridlock.training import MEASURES, samples_of, states
 from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.tensor import RankError
 from moe_lab.training import Measure
@@ -26,11 +27,7 @@ FOUND = 0.95
 that and .9 for long."""
 WINDOW, GAIN = 20, 0.02
 """EM has converged where its error fell by less than 2 % in the last 20 iterations (`converged`)."""
-FITS = {
-    "regressor_fit": Measure((), "", "smallest |cos| of a regressor to its true one, experts matched (eq. 11)"),
-    "gating_fit": Measure((), "", "smallest |cos| of a gate to its true one, in the gauge w_k = 0 (eq. 12)"),
-    "error": Measure((), "", "E(A, W), distance of all parameters to the true ones (section 4.3)"),
-}
+FITS = {name: MEASURES[name] for name in ("regressor_fit", "gating_fit", "error")}
 VERDICTS = {
     "stuck": Measure((), "", "1 where a trial has converged and its regressors are not found"),
     "converged": Measure((), "", "1 where the error fell by less than `gain` in the last `window` iterations"),
@@ -46,8 +43,7 @@ def fit_cells(points: list[Point], *, trials: int, seed: int, **how: Any) -> Ite
       regressor_fit, gating_fit and error, (1, trials) each; NaN where T2 has no k directions or EM diverged.
     """
     (point,) = points
-    run = run_of(point, trials=trials, seed=seed, **how)
-    curves = _by_trial(run, point, every=False)
+    curves = _by_trial(run_of(point, trials=trials, seed=seed, **how), point, every=False)
     yield {name: value[None, :, -1] for name, value in curves.items()}
 
 
@@ -58,8 +54,7 @@ def curve_cells(points: list[Point], *, trials: int, seed: int, **how: Any) -> I
       regressor_fit, gating_fit and error, (1, trials, iteration) each.
     """
     (point,) = points
-    run = run_of(point, trials=trials, seed=seed, **how)
-    curves = _by_trial(run, point, every=True)
+    curves = _by_trial(run_of(point, trials=trials, seed=seed, **how), point, every=True)
     yield {name: value[None] for name, value in curves.items()}
 
 
@@ -87,33 +82,27 @@ def _length(run: Run, every: bool) -> int:
 def _curves(run: Run, point: Point, every: bool) -> dict[str, np.ndarray]:
     samples = samples_of(run)
     with threads_for(0, samples.x.device):
-        path = _path(run, samples, point)
-        if every:
-            found = [fits(state, samples.truth) for state in path]
-        else:
-            *_, last = path
-            found = [fits(last, samples.truth)]
+        path: Iterable[State] = _path(run, samples, point)
+        path = path if every else deque(path, maxlen=1)
+        found = [fits(state, samples.truth) for state in path]
     return {name: np.stack([values[name] for values in found], axis=1) for name in FITS}
 
 
 def _path(run: Run, samples: Samples, point: Point) -> Iterator[State]:
-    """The state that EM starts with, then the state after each iteration."""
-    task, joint = run.task, isinstance(run.model, JointEM)
+    """Yields the initial state of EM, then the state after each iteration."""
     if isinstance(run.model, JointEM) and point["algorithm"] == FROM_TRUTH:
-        truth = State(samples.truth.regressors, samples.truth.gates)
+        truth, task = State(samples.truth.regressors, samples.truth.gates), run.task
         how: dict[str, Any] = {"iterations": run.model.iterations, "move_regressors": True}
         for progress in em(truth, samples.x, samples.y, task.g, task.noise, **how):
             yield progress.state
         return
     first = None  # the latest state of phase 0, in which regressors are sought
     for _, phase, state in states(run, samples, watch=False):
-        if phase == 0 and not joint:
-            first = state
-            continue
-        if first is not None:
+        if phase and first is not None:
             yield first
-            first = None
-        yield state
+        first = None if phase else state
+        if phase:
+            yield state
     if first is not None:  # no iteration of EM at all
         yield first
 
@@ -142,7 +131,7 @@ def fits(state: State, truth: Parameters) -> dict[str, np.ndarray]:
 def stuck_cells(
     points: list[Point], *, trials: int, seed: int, window: int, gain: float, **how: Any
 ) -> Iterator[dict[str, np.ndarray] | None]:
-    """Runs one grid point and says which trials have stopped short of the truth.
+    """Runs one grid point and finds the trials that are stuck.
 
     Trials whose parameters an iteration has left where they were (to 1e-10) are at a fixed point. They would stay
     there, so EM goes on without them, which changes nothing but the time.
@@ -180,15 +169,14 @@ def _verdicts(run: Run, window: int, gain: float) -> Iterator[dict[str, np.ndarr
     before, done = fits(now, samples.truth)["error"], 0
     moving = torch.arange(run.trials, device=samples.x.device)
     while done < left and len(moving):
-        resting = torch.zeros_like(moving, dtype=torch.bool)
-        for state, at_rest in _until_some_rest(run, samples, now, moving, left - done):
-            now, resting, done = state, at_rest, done + 1
+        for state, fixed in _until_some_are_fixed(run, samples, now, moving, left - done):
+            now, converged_rows, done = state, fixed, done + 1
             if done == left - window:
                 before = fits(now, samples.truth)["error"]
             if done % window == 0:
                 yield None
-        moving = moving[~resting]
-    if done < left - window:  # all trials rest
+        moving = moving[~converged_rows]
+    if done < left - window:  # all trials are at a fixed point
         before = fits(now, samples.truth)["error"]
     values = fits(now, samples.truth)
     still = converged(before, values["error"], gain)
@@ -200,7 +188,7 @@ def _verdicts(run: Run, window: int, gain: float) -> Iterator[dict[str, np.ndarr
 
 
 def _start(run: Run, samples: Samples) -> tuple[State, int]:
-    """Where joint EM begins, and how many iterations of it there are."""
+    """Returns the initial state of joint EM and the number of its iterations."""
     if isinstance(run.model, JointEM):
         return random_state(run.task, run.trial_numbers, run.seed, samples.x), run.model.iterations
     spectral: Spectral = run.model
@@ -209,10 +197,14 @@ def _start(run: Run, samples: Samples) -> tuple[State, int]:
     return state, spectral.joint_iterations
 
 
-def _until_some_rest(
+def _until_some_are_fixed(
     run: Run, samples: Samples, state: State, rows: Tensor, most: int
 ) -> Iterator[tuple[State, Tensor]]:
-    """Joint EM of some trials, until a quarter of them are at a fixed point: all trials' parameters, and who rests."""
+    """Runs joint EM of some trials until a quarter of them are at a fixed point.
+
+    Yields:
+      The parameters of all trials after each iteration, and which of these rows are at a fixed point.
+    """
     task, part = run.task, State(*(whole[rows] for whole in state))
     steps = em(part, samples.x[rows], samples.y[rows], task.g, task.noise, iterations=most, move_regressors=True)
     with threads_for(0, samples.x.device):
@@ -221,8 +213,8 @@ def _until_some_rest(
         with threads_for(0, samples.x.device):  # not across a yield
             after = next(steps).state
         moved = [(a - b).abs().flatten(1).amax(1) for a, b in zip(after, before, strict=True)]
-        resting = torch.maximum(*moved) < _FIXED
+        fixed = torch.maximum(*moved) < _FIXED
         before = after
-        yield State(*(whole.index_copy(0, rows, new) for whole, new in zip(state, after, strict=True))), resting
-        if int(resting.sum()) * 4 >= len(rows):
+        yield State(*(whole.index_copy(0, rows, new) for whole, new in zip(state, after, strict=True))), fixed
+        if int(fixed.sum()) * 4 >= len(rows):
             return

@@ -70,12 +70,12 @@ def gates(data: xr.Dataset, axes: Any) -> None:
 
 
 def _columns(
-    panel: Axes, values: xr.DataArray, points: list[dict[str, Any]], words: list[str], drawn_as: Mapping[str, str]
+    panel: Axes, values: xr.DataArray, points: list[dict[str, Any]], words: list[str], styled_as: Mapping[str, str]
 ) -> None:
     """A group of columns for each point, in it one for each method: all trials and their median.
 
     Args:
-      drawn_as: the name in `strokes` of a method that is not drawn under its own.
+      styled_as: the name in `plot_helpers` of a method that has another style and name than its own.
     """
     panel.set_xlim(-0.5, len(points) - 0.4)
     panel.set_xticks(range(len(points)), words)
@@ -84,12 +84,12 @@ def _columns(
         panel.axvline(border - 0.5, color=theme.RULE, linewidth=0.8, zorder=0)
     methods, ends = [str(name) for name in values["algorithm"].values], []
     for number, method in enumerate(methods):
-        stroke, end = drawn_as.get(method, method), float("nan")
-        style = plot_helpers.style_of(stroke)
+        known_as, end = styled_as.get(method, method), float("nan")
+        style = plot_helpers.style_of(known_as)
         aside = 0.8 * ((number + 1) / (len(methods) + 1) - 0.5) + 0.05
         for place, point in enumerate(points):
             end = measured(panel, place + aside, values.sel({**point, "algorithm": method}).values, style)
-        ends.append((end, plot_helpers.name_of(stroke), style.colour))
+        ends.append((end, plot_helpers.name_of(known_as), style.colour))
     theme.end_labels(panel, ends)
 
 

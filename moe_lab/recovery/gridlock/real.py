@@ -104,20 +104,10 @@ def figure6(
             split = split_rows(data, seed, number)
             errors[:, number] = [_error(name, split, task, iterations, seed) for name in names]
     about = {"long_name": "mean squared error on test rows, target scaled to (-1, 1)"}
-    result = xr.Dataset(
-        {"test_error": (("algorithm", "trial"), errors, about)},
-        coords={"algorithm": list(names), "trial": np.arange(trials)},
-    )
-    arguments: dict[str, Any] = {
-        "source": source,
-        "path": path if path is None else str(path),
-        "trials": trials,
-        "seed": seed,
-        "methods": names,
-        "k": k,
-        "noise": noise,
-        "iterations": iterations,
-    }
+    coords = {"algorithm": list(names), "trial": np.arange(trials)}
+    result = xr.Dataset({"test_error": (("algorithm", "trial"), errors, about)}, coords)
+    arguments: dict[str, Any] = {"source": source, "path": path, "trials": trials, "seed": seed, "methods": names}
+    arguments |= {"k": k, "noise": noise, "iterations": iterations}
     about_data = {"source": source, "data": json.dumps({"rows": rows, "features": list(data.features)})}
     result.attrs = Figure("figure 6", "figure6", trials, seed, {}).attrs(arguments, [run.record()], **about_data)
     return result
@@ -195,8 +185,7 @@ def _joint_with_bias(split: Split, task: MixtureTask, iterations: int, seed: int
 
 
 def _after_em(start: State, split: Split, task: MixtureTask, iterations: int, *, move_regressors: bool = True) -> State:
-    steps = em(start, split.x, split.y, task.g, task.noise, iterations=iterations, move_regressors=move_regressors)
-    *_, last = steps
+    *_, last = em(start, split.x, split.y, task.g, task.noise, iterations=iterations, move_regressors=move_regressors)
     return last.state
 
 
@@ -205,8 +194,7 @@ def _spectral_start(split: Split, task: MixtureTask, seed: int) -> State:
     inputs = Inputs(split.x, torch.zeros_like(split.x[:, :1]), torch.ones_like(split.y[:, :1]))
     initial_vectors = power_starts(Spectral(), task, [split.number], seed, split.x)
     polynomials = transforms(task.g, task.noise)
-    steps = find_regressors(inputs, split.y, task.experts, polynomials, Spectral(), initial_vectors, watch=False)
-    *_, last = steps
+    *_, last = find_regressors(inputs, split.y, task.experts, polynomials, Spectral(), initial_vectors, watch=False)
     return State(last.regressors, torch.zeros_like(last.regressors))
 
 

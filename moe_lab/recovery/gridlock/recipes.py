@@ -29,24 +29,7 @@ METHODS = (
 )
 """What the tables and figures compare, by name; `method_of` makes each."""
 FROM_TRUTH = "em-from-truth"
-IN_WORDS = {
-    "orth-als": "full T3, Orth-ALS (the authors')",
-    "spectral": "spectral, then EM of the gates",
-    "spectral+em": "spectral, then EM of everything",
-    "joint-em": "joint EM",
-    "joint-em-gradient": "joint EM, gradient M-step, R = 1",
-    "spectral-gradient": "spectral, then gradient EM of the gates",
-    "moments": "spectral, then the gate by moments (k=2)",
-    "centred-moments": "spectral, then the gate by centred moments (k=2)",
-    FROM_TRUTH: "EM from the true parameters",
-}
-_OF_TASK = {
-    "k": "experts",
-    "gating": "gating",
-    "first_share": "first_share",
-    "activation": "activation",
-    "noise": "noise",
-}
+_OF_TASK = ("experts", "gating", "first_share", "activation", "noise")
 _MEANINGS = {
     "k": "k, experts",
     "gating": "gates orthogonal to all regressors, or random",
@@ -115,11 +98,12 @@ def run_of(
       ValueError: a wrong value or combination.
     """
     count = iterations.get(point["algorithm"]) if isinstance(iterations, Mapping) else iterations
-    named = {_OF_TASK[name]: value for name, value in point.items() if name in _OF_TASK}
+    named = {"experts" if name == "k" else name: value for name, value in point.items()}
+    of_task = {name: value for name, value in named.items() if name in _OF_TASK}
     sized = {"samples": point["samples"]} if "samples" in point else {}
     return Run(
         model=method_of(point["algorithm"], count),
-        task=MixtureTask(**{**task, **named}),
+        task=MixtureTask(**{**task, **of_task}),
         trials=trials,
         seed=seed,
         **{**settings, **sized},
@@ -135,8 +119,6 @@ class Figure(figure.Figure):
       samples: n, where it is no axis.
       iterations: see `run_of`.
 
-    Raises:
-      ValueError: a parameter that the figure sets itself.
     """
 
     paper = "gridlock2019"
@@ -169,7 +151,7 @@ class Figure(figure.Figure):
           evaluate: for `moe_lab.sweep`: (points, trials=, seed=, task=, settings=, iterations=, **extra) -> values.
           axes: the values of each axis; the last is "algorithm".
           measures: what a grid point yields, with the axes after the trial.
-          arguments: of the figure's function, for its call.
+          arguments: of the figure's function, for its call, besides the axes, trials, seed and samples.
           coords: labels of those axes.
           extra: more arguments of `evaluate`.
 
@@ -185,5 +167,8 @@ class Figure(figure.Figure):
         found = self.sweep(evaluation, checked, batch=1, measures=measures, meanings=_MEANINGS, coords=coords)
         found = found[list(measures)]
         records = [{"point": point, **run.record()} for point, run in zip(points, runs, strict=True)]
-        found.attrs = self.attrs(arguments, records, self.settings["device"])
+        call: dict[str, Any] = {"methods" if name == "algorithm" else name: values for name, values in axes.items()}
+        call |= {"trials": self.trials, "seed": self.seed}
+        call |= {} if self.samples is None else {"samples": self.samples}
+        found.attrs = self.attrs({**call, **arguments}, records, self.settings["device"])
         return found

@@ -71,10 +71,10 @@ def stuck_rate(
     iterations = {name: joint_iterations for name in possible} | {"spectral+em": gates + spectral_iterations}
     figure = Figure("section 4.3", "stuck_rate", trials, seed, more, task, iterations=iterations)
     axes = {"k": listed(k), "samples": listed(samples), "algorithm": names}
-    arguments = {"k": axes["k"], "d": d, "samples": axes["samples"], "trials": trials, "seed": seed, "methods": names}
-    arguments |= {**counts, "noise": noise, "regressors": regressors, "window": window, "gain": gain}
-    found = figure.fill(stuck_cells, axes, VERDICTS, arguments, window=window, gain=gain)
-    found.attrs |= {"window": window, "gain": gain}
+    test: dict[str, Any] = {"window": window, "gain": gain}
+    arguments = {"d": d, **counts, "noise": noise, "regressors": regressors, **test}
+    found = figure.fill(stuck_cells, axes, VERDICTS, arguments, **test)
+    found.attrs |= test
     return found.transpose("algorithm", "k", "samples", "trial")
 
 

@@ -21,7 +21,6 @@ from moe_lab.recovery.transforms import transforms
 from moe_lab.training import Measure, Snapshot
 from moe_lab.trials import on_one_thread, placement, threads_for
 
-PHASES = ("regressors", "gates", "everything")
 MEASURES = {
     "regressor_fit": Measure((), "", "smallest |cos| of a regressor to its true one, experts matched (eq. 11)"),
     "gating_fit": Measure((), "", "smallest |cos| of a gate to its true one, in the gauge w_k = 0 (eq. 12)"),
@@ -86,18 +85,15 @@ def states(run: Run, samples: Samples, watch: bool = True) -> Iterator[tuple[int
     """Yields (iteration, phase, parameters) of a method on samples; algorithms use x and y, never the truth.
 
     Args:
-      watch: yield every power iteration, and not the last alone.
+      watch: whether to yield every power iteration or only the last.
     """
     task, x, y = run.task, samples.x, samples.y
     start = random_state(task, run.trial_numbers, run.seed, x)
     if isinstance(run.model, JointEM):
         model = run.model
-        moves = em(
-            start, x, y, task.g, task.noise,
-            iterations=model.iterations, move_regressors=True, radius=model.radius,
-            gradient_rate=model.gate_rate if model.gate_step == "gradient" else None,
-        )  # fmt: skip
-        for progress in moves:
+        rate = model.gate_rate if model.gate_step == "gradient" else None
+        how: dict[str, Any] = {"iterations": model.iterations, "gradient_rate": rate, "radius": model.radius}
+        for progress in em(start, x, y, task.g, task.noise, move_regressors=True, **how):
             yield progress.iteration, 2, progress.state
         return
     spectral: Spectral = run.model
@@ -133,11 +129,8 @@ def after_regressors(run: Run, samples: Samples, state: State, count: int = 0) -
             state, count = State(state.regressors, torch.stack((gate, torch.zeros_like(gate)), dim=1)), count + 1
             yield count, phase, state
             continue
-        moves = em(
-            state, x, y, task.g, task.noise,
-            iterations=iterations, move_regressors=phase == 2, gradient_rate=rate if phase == 1 else None,
-        )  # fmt: skip
-        for progress in moves:
+        how: dict[str, Any] = {"iterations": iterations, "gradient_rate": rate if phase == 1 else None}
+        for progress in em(state, x, y, task.g, task.noise, move_regressors=phase == 2, **how):
             state = progress.state
             if progress.iteration:
                 yield count + progress.iteration, phase, state

@@ -199,9 +199,9 @@ def loss_surface(
 
     Args:
       loss: "L4" or "l2".
-      plane: "solutions" holds the start, the true parameters next to the end, and the end (or, where that is they, the
-        next solution); "path" the two directions that the path takes most; "regressor" the first row of A along a_1*
-        and a_2*, everything else as it ended.
+      plane: "solutions" contains the start, the true parameters nearest to the end, and the end (or, if it is these,
+        the next solution); "path" the two main directions of the path; "regressor" the first row of A along a_1* and
+        a_2*, everything else as at the end.
       trial, seed, more: which start, as for `l4_against_l2`.
       resolution: points along each side.
       samples: that the surface is computed from, of no batch.
@@ -260,17 +260,10 @@ def gate_sharpness(
 
     found = np.stack([gaps(name) for name in CONVENTIONS])
     dims = ("convention", "sharpness", "cell")
-    data = xr.Dataset(
-        {
-            "median": (
-                dims,
-                np.median(found, axis=3),
-                {"long_name": "median over samples of a unit's largest gap"},
-            ),
-            "largest": (dims, found.max(axis=3), {"long_name": "largest gap of a unit in any sample"}),
-        },
-        {"convention": list(CONVENTIONS), "sharpness": list(betas), "cell": np.arange(cells)},
-    )
+    coords = {"convention": list(CONVENTIONS), "sharpness": list(betas), "cell": np.arange(cells)}
+    data = xr.Dataset(coords=coords)
+    data["median"] = dims, np.median(found, axis=3), {"long_name": "median over samples of a unit's largest gap"}
+    data["largest"] = dims, found.max(axis=3), {"long_name": "largest gap of a unit in any sample"}
     arguments = {"sharpness": betas, "cells": cells, "seed": seed, "units": units, "inputs": inputs, "samples": samples}
     return data.assign_attrs(Figure("section 2", "gate_sharpness", cells, seed, {}).attrs(arguments, []))
 

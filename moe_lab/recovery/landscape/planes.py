@@ -1,7 +1,6 @@
 """Planes of parameters that are known before a descent begins, and the losses L4 and l2 on them.
 
-A plane that is shown while a descent goes on cannot depend on where it ends. Both planes are spanned by the minima of
-their losses.
+A plane that is shown during a descent cannot depend on its end. Both planes are spanned by the minima of their losses.
 
 L4: A = 0, and two assignments of the true regressors to the rows of A, with the signs that the start has. In population
 and for orthonormal regressors <a_i, a_m*> never changes its sign, so that one of the two is where a descent for two
@@ -89,6 +88,11 @@ def flat(loss: str, rows: Array, gates: Array) -> Array:
     return moved.reshape(len(moved), -1)
 
 
+def permuted(regressors: Array, gates: Array, order: NDArray[np.int64]) -> Array:
+    """The flat parameters of l2 with the experts in another order, shifted such that w_k = 0."""
+    return np.concatenate((regressors[order], (gates[order] - gates[order[-1]])[:-1])).ravel()
+
+
 def plane(run: LossRun, trial: int) -> Plane:
     """The plane of one trial of a run, cached: learning rates, batches and steps do not change it."""
     assert isinstance(run.model, (L4Loss, L2Loss))
@@ -110,9 +114,9 @@ def _plane(model: L4Loss | L2Loss, task: MixtureTask, seed: int, trial: int) -> 
     first = start.gates[0].numpy()
     middle = np.concatenate((np.tile(regressors.mean(0), (len(regressors), 1)), np.zeros_like(gates[:-1])))
     begin = flat("l2", rows[None], first[None])[0]
-    order = linear_sum_assignment(-(rows @ regressors.T))[1]
-    orders = [order, np.roll(order, 1)]
-    points = [np.concatenate((regressors[o], (gates[o] - gates[o[-1]])[:-1])).ravel() for o in orders]
+    nearest = linear_sum_assignment(-(rows @ regressors.T))[1]
+    orders = [nearest, np.roll(nearest, 1)]
+    points = [permuted(regressors, gates, order) for order in orders]
     if task.experts > 2:
         return _spanned(run, middle.ravel(), points, [], begin)
     return _spanned(run, middle.ravel(), points[:1], [_exchanged(regressors, gates)], begin)
@@ -137,10 +141,8 @@ def _assigned(rows: Array, targets: Array) -> list[Array]:
     product = rows @ targets.T
     nearest = linear_sum_assignment(-np.abs(product))[1]
     places = np.arange(len(rows))
-    found = []
-    for order in (nearest, np.roll(nearest, 1)):
-        found.append(np.where(product[places, order] < 0, -1.0, 1.0)[:, None] * targets[order])
-    return found
+    orders = (nearest, np.roll(nearest, 1))
+    return [np.where(product[places, order] < 0, -1.0, 1.0)[:, None] * targets[order] for order in orders]
 
 
 def _exchanged(regressors: Array, gates: Array) -> Array:

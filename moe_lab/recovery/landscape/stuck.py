@@ -31,10 +31,10 @@ def where_l2_ended(run: LossRun, end: xr.Dataset) -> xr.Dataset:
     truth = run.task.parameters(run.trial_numbers, run.seed)
     excess = []
     for place, trial in enumerate(run.trial_numbers):  # one by one: memory
-        drawn = run.task.sample(_FOR_EXCESS, trials=[trial], seed=run.seed, split="excess")
+        samples = run.task.sample(_FOR_EXCESS, trials=[trial], seed=run.seed, split="excess")
         found = State(*(torch.as_tensor(end[name].values[[place]]) for name in ("rows", "gates")))
         true = State(truth.regressors[[place]], truth.gates[[place]])
-        there, here = (losses.l2(state, drawn.x, drawn.y, run.task.g).value for state in (true, found))
+        there, here = (losses.l2(state, samples.x, samples.y, run.task.g).value for state in (true, found))
         excess.append(float(here - there))
     data = xr.Dataset({"excess": ("trial", excess, {"long_name": "l2 beyond that of the true parameters"})})
     if run.task.experts == 2:

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from moe_lab.config import require
 from moe_lab.recovery.landscape import losses
-from moe_lab.recovery.landscape.planes import coordinates, l2_values, orthonormal
+from moe_lab.recovery.landscape.planes import coordinates, flat, l2_values, orthonormal, permuted
 from moe_lab.recovery.landscape.run import L4Loss, LossRun
 from moe_lab.recovery.landscape.training import descend_run
 from moe_lab.recovery.transforms import transforms
@@ -63,8 +63,7 @@ def surface(run: LossRun, plane: str, resolution: int, samples: int) -> xr.Datas
     require(samples >= 1, "samples must be at least 1", samples=samples)
     solutions = _solutions(run) if plane == "solutions" else []
     data = collect(descend_run(run))
-    diverged = bool(data["diverged"].any())
-    require(not diverged, "this descent diverged; take another trial or rate", trial=run.first_trial)
+    require(not data["diverged"].any(), "this descent diverged; take another trial or rate", trial=run.first_trial)
     path, shape = _path(run, data)
     if plane == "path":
         chosen = _along_path(path)
@@ -99,16 +98,15 @@ def surface(run: LossRun, plane: str, resolution: int, samples: int) -> xr.Datas
 
 def _path(run: LossRun, data: xr.Dataset) -> tuple[Float[np.ndarray, "S P"], tuple[int, ...]]:
     """Returns the flattened parameters of each step, and their shape."""
-    rows, gates = (data[name].values[:, 0] for name in ("rows", "gates"))
-    path = rows if isinstance(run.model, L4Loss) else np.concatenate((rows, gates[:, :-1]), axis=1)
-    return path.reshape(len(path), -1), path.shape[1:]
+    path = flat(run.model.name, *(data[name].values[:, 0] for name in ("rows", "gates")))
+    return path, (path.shape[1] // run.task.dimension, run.task.dimension)
 
 
 def _along_path(path: Float[np.ndarray, "S P"]) -> _PlaneBasis:
     """Returns the plane through the end that the path deviates from least."""
     labels = "along most of the path", "along most of what is left"
     first, second = np.linalg.svd(path - path[-1], full_matrices=False)[2][:2]
-    return _orthonormal(path[-1], first, second, labels, {})
+    return _PlaneBasis(path[-1], *orthonormal(first, second), labels, {})
 
 
 def _through_solutions(path: Float[np.ndarray, "S P"], solutions: Sequence[np.ndarray]) -> _PlaneBasis:
@@ -117,14 +115,8 @@ def _through_solutions(path: Float[np.ndarray, "S P"], solutions: Sequence[np.nd
     arrived = np.linalg.norm(nearest - path[-1]) < _ARRIVED * np.linalg.norm(nearest - path[0])
     marks = {"solution": nearest} | ({"other solution": another} if arrived else {})
     labels = f"towards the {'other solution' if arrived else 'end'}", "towards the start"
-    return _orthonormal(nearest, (another if arrived else path[-1]) - nearest, path[0] - nearest, labels, marks)
-
-
-def _orthonormal(
-    origin: np.ndarray, first: np.ndarray, second: np.ndarray, labels: tuple[str, str], marks: dict[str, np.ndarray]
-) -> _PlaneBasis:
-    """Makes a plane from two directions, which it orthonormalises."""
-    return _PlaneBasis(origin, *orthonormal(first, second), labels, marks)
+    target = another if arrived else path[-1]
+    return _PlaneBasis(nearest, *orthonormal(target - nearest, path[0] - nearest), labels, marks)
 
 
 def _solutions(run: LossRun) -> list[np.ndarray]:
@@ -141,11 +133,7 @@ def _solutions(run: LossRun) -> list[np.ndarray]:
         signs = [np.array(choice)[:, None] for choice in itertools.product((1, -1), repeat=k)]
         return [(sign * best[list(order)]).ravel() for order in orders for sign in signs]
     regressors, gates = truth.regressors[0].numpy(), truth.gates[0].numpy()
-    solutions = []
-    for order in map(list, orders):
-        shifted = gates[order] - gates[order[-1]]  # such that w_k = 0
-        solutions.append(np.concatenate((regressors[order], shifted[:-1])).ravel())
-    return solutions
+    return [permuted(regressors, gates, np.array(order)) for order in orders]
 
 
 def _along_regressors(run: LossRun, end: np.ndarray) -> _PlaneBasis:
@@ -161,9 +149,8 @@ def _along_regressors(run: LossRun, end: np.ndarray) -> _PlaneBasis:
         f"a{number}*": origin.ravel() + (basis @ regressor) @ directions
         for number, regressor in zip("₁₂", truth[:2], strict=True)
     }
-    orthonormal = run.task.regressors == "orthonormal"
-    labels = "a₁ along a₁*", "a₁ along a₂*" if orthonormal else "a₁ along the part of a₂* across a₁*"
-    return _orthonormal(origin.ravel(), directions[0], directions[1], labels, marks)
+    second = "a₂*" if run.task.regressors == "orthonormal" else "the part of a₂* across a₁*"
+    return _PlaneBasis(origin.ravel(), *orthonormal(*directions), ("a₁ along a₁*", f"a₁ along {second}"), marks)
 
 
 def _grid(points: np.ndarray, resolution: int) -> tuple[np.ndarray, np.ndarray]:

@@ -141,9 +141,9 @@ class _Descents(TrialProgress):
         if not isinstance(self.run.stages[0], L4Loss):
             return rows
         run = self.run
-        where: Any = {"device": self.device, "dtype": self.dtype}
-        drawn = run.task.sample(_FOR_SIGNS, trials=run.trial_numbers, seed=run.seed, split="signs", **where)
-        return oriented(losses.regressors_from(rows), drawn.inputs, drawn.y, transforms(run.task.g, run.task.noise))
+        how: Any = {"split": "signs", "device": self.device, "dtype": self.dtype}
+        samples = run.task.sample(_FOR_SIGNS, trials=run.trial_numbers, seed=run.seed, **how)
+        return oriented(losses.regressors_from(rows), samples.inputs, samples.y, transforms(run.task.g, run.task.noise))
 
     def snapshot_at(self, place: _Place) -> Snapshot:
         run = self.run

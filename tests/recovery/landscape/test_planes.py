@@ -31,7 +31,7 @@ def test_l4_is_least_where_a_star_stands(experts: int) -> None:
         value, slope = losses.l4_population(rows, truth.regressors, shares, run.model.weights)
         assert float(slope.abs().max()) < 1e-9, "not a stationary point"
         assert float(value) <= shown.values.min() + 1e-9
-        assert float(regressor_fit(losses.read(rows), truth.regressors)[0]) == pytest.approx(1)
+        assert float(regressor_fit(losses.regressors_from(rows), truth.regressors)[0]) == pytest.approx(1)
 
 
 def test_l4_s_path_ends_at_a_star_of_the_plane_that_its_start_chose() -> None:
