@@ -1,4 +1,4 @@
-"""A table or figure of a paper while it is computed: its settings, its sweep, and how to make the result again."""
+"""A table or figure of a paper while it is computed: its settings, its sweep, and the attrs that reproduce it."""
 
 from __future__ import annotations
 
@@ -18,23 +18,20 @@ _OF_SWEEP = ("store", "jobs")
 
 @dataclass
 class Figure:
-    """What every function of a room's `figures` needs. A room derives its own class, with its paper.
+    """The settings that all functions of a room's `figures` share. Each room derives its own class.
 
     Args:
       place: in the paper, such as "table 3".
-      name: of the function that makes it.
+      name: of the function that computes it.
       trials, seed: of every grid point.
-      more: the other parameters that its caller set: of the room's configs, and store and jobs of the sweep.
-
-    Attributes:
-      paper: its key.
-      taken: parameters that the figures of the paper set themselves.
+      more: the caller's other parameters: of the room's configs, and store and jobs of the sweep.
 
     Raises:
       ValueError: a parameter that the figure sets itself.
     """
 
-    paper: ClassVar[str]
+    paper: ClassVar[str]  # its key
+    # Parameters that the figures of the paper set themselves:
     taken: ClassVar[Sequence[str]] = (
         "model",
         "task",
@@ -67,14 +64,7 @@ class Figure:
         return finished
 
     def attrs(self, arguments: Mapping[str, Any], config: Any, device: str = "cpu", **more: Any) -> dict[str, Any]:
-        """The attrs of the result, from which it can be made again.
-
-        Args:
-          arguments: of the figure's function, besides `more`.
-          config: all settings, as plain values.
-          device: where it was computed.
-          more: further attrs.
-        """
+        """Returns the attrs of the result, whose call has these arguments besides those in `self.more`."""
         return origin(
             figure=self.place,
             call=call_of(self.name, {**arguments, **self.given}),

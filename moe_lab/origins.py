@@ -23,10 +23,8 @@ def origin(*, call: str, config: Any, seed: int, device: torch.device | str, pap
     Args:
       call: Python code that reproduces the result.
       config: all settings, as plain values.
-      seed: of all streams.
       device: where it was computed, or a name for `choose_device`.
       paper: its key, and the place in it: "chen2022, table 3".
-      more: further attrs.
     """
     on = choose_device(device) if isinstance(device, str) else device
     return {

@@ -21,7 +21,7 @@ class Kind:
     """How the Dataset of a table or figure is shown.
 
     Attributes:
-      caption: returns a sentence about the Dataset.
+      caption: describes the Dataset in a sentence or two.
       draw: draws the Dataset onto what `lay_out` returns.
       lay_out: puts heads and empty Axes for the Dataset on a page.
       height: of the page in pixels, or a function of the Dataset that returns it.
@@ -35,41 +35,22 @@ class Kind:
 
 @dataclass(frozen=True)
 class Pictures:
-    """The pictures of a paper's Datasets.
+    """The pictures of a paper's Datasets. All methods raise a ValueError for the Dataset of another paper."""
 
-    Attributes:
-      paper: its key.
-      kinds: table or figure -> how it is shown.
-    """
-
-    paper: str
-    kinds: Mapping[str, Kind]
+    paper: str  # its key
+    kinds: Mapping[str, Kind]  # by table or figure
 
     def kind_of(self, data: xr.Dataset) -> Kind:
-        """How a Dataset is shown.
-
-        Raises:
-          ValueError: the Dataset is not one of the paper's.
-        """
         return self.kinds[figure_of(data, self.paper, self.kinds)]
 
     def caption(self, data: xr.Dataset) -> str:
-        """Describes in a sentence or two, with numbers, what the picture of a Dataset shows.
-
-        Raises:
-          ValueError: the Dataset is not one of the paper's.
-        """
+        """Describes the picture of a Dataset in a sentence or two with numbers."""
         return self.kind_of(data).caption(data)
 
     def picture(self, data: xr.Dataset, scale: float = 1.0) -> Figure:
         """Draws a Dataset on a page of its own, with heads above and its caption below.
 
-        Args:
-          data: what a function of the room's `figures` returned.
-          scale: 1 for 100 dots per inch, 1.5 for a projector.
-
-        Raises:
-          ValueError: the Dataset is not one of the paper's.
+        A scale of 1 has 100 dots per inch; 1.5 suits a projector.
         """
         kind = self.kind_of(data)
         page = theme.figure(1100, kind.height if isinstance(kind.height, int) else kind.height(data), scale)

@@ -1,4 +1,4 @@
-"""Draws a routing table: which expert gets which patch, with which gate, and who is left out."""
+"""Draws a routing table: which expert gets which patch, with which gate, and which patches are dropped."""
 
 from __future__ import annotations
 
@@ -17,15 +17,10 @@ _WIDE = 1.5
 
 
 def gate_table(axes: Axes, gates: ArrayLike, title: str = "") -> None:
-    """One row an expert, one column a patch; a framed cell is routed, its shade and number are the gate.
+    """Draws gates, (experts, patches), as a table; a framed cell is routed, its shade and number are the gate.
 
     The right margin counts the patches of each expert, the lower one the experts of each patch; a patch that no expert
     gets is marked as dropped.
-
-    Args:
-      axes: where to draw; its limits and ticks are set.
-      gates: (experts, patches), zero where nothing is routed.
-      title: a few words, as "expert-choice, l = 2".
 
     Raises:
       ValueError: gates is not a table of finite numbers.

@@ -44,20 +44,18 @@ def sweep(
     """Runs every point of a grid, and yields the results so far whenever there are new ones.
 
     `run(points, trials=..., seed=...)` gets a list of grid points such as {"samples": 100, "patches_per_expert": 6} and
-    returns {name: array (points, trials, ...)}. It may also be a generator, which yields None as a sign of life, or the
-    values so far (NaN where not yet known); the last values are the result. With jobs=1 the sweep yields its present
-    Dataset again at each sign of life, so that a consumer can stop there.
+    returns {name: array (points, trials, ...)}. It may also be a generator that yields the values so far (NaN where not
+    yet known), or None to report progress; the last values are the result. With jobs=1 the sweep yields its Dataset
+    after each, so that a consumer can stop there.
 
     Args:
       run: a function at the top of a module (or a functools.partial of one), so that other processes can call it.
-      axes: name -> the different values of that axis, numbers or strings. The last one changes fastest.
-      trials: independent trials of each point.
-      seed: passed on to run.
-      batch: the largest number of points in one call of run; or a function that divides the points still to run into
-        lists, in the order in which to run them (say, cheap ones first, or those that share most work together).
+      axes: the different values of each axis, numbers or strings. The last axis changes fastest.
+      batch: the largest number of points in one call of run; or a function that divides the missing points into lists,
+        in the order in which to run them.
       jobs: 1 computes in this process; n in n processes; None leaves it to `joblib.parallel_config`, and so to a Dask
         or Ray cluster. Each worker process uses one torch thread.
-      store: a folder to keep finished points in; a call that finds points there does not compute them again.
+      store: a folder of finished points, which are not computed again.
       config: everything else that the results depend on (Configs, numbers, strings, lists, mappings). A stored point is
         used only if run, config, trials, seed, the library's version and the point itself are the same.
       measures: describes each value, and names its axes after the trial.
@@ -146,7 +144,7 @@ class _Failed:
 
 
 def _here(plan: _Plan, table: Table, batches: list[list[int]]) -> Generator[_Result | _Failed | None, None, None]:
-    """Computes in this process, with a pause (a yield) at each sign of life."""
+    """Computes in this process, and yields whenever the run does."""
     for indices in batches:
         latest = None
         try:

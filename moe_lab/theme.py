@@ -1,4 +1,4 @@
-"""One look for all pictures: colours with fixed meanings, numbered panels, labels that do not collide.
+"""The common style of all pictures: colours with fixed meanings, numbered panels, labels that do not collide.
 
 A colour means the same thing in every Lab and every plot, and always comes with a second cue (marker, number, stripes,
 dashes), so that nothing rests on colour vision. Positions are in pixels from the top left of a figure at 100 dots per
@@ -79,13 +79,13 @@ EXPERTS = (
     Style("#E0B000", "h", on=INK),
     Style("#5A3E00", "8"),
 )
-"""Experts 1 to 8. Colours repeat after four; the marker and the number tell 5 to 8 from 1 to 4."""
+"""Experts 1 to 8. Colours repeat after four; 5 to 8 differ from 1 to 4 in marker and number."""
 MODEL = Style(INK, "o", "-")
 OTHER = Style(REFERENCE, "s", "--")
 
 
 def expert(number: int) -> Style:
-    """The style of expert `number`, counted from 0; after eight they repeat and only the number tells them apart."""
+    """Returns the style of expert `number`, counted from 0; after eight, styles repeat."""
     return EXPERTS[number % len(EXPERTS)]
 
 
@@ -167,7 +167,7 @@ def figure(width: int = 1100, height: int = 480, scale: float = 1.0) -> Figure:
 
 
 def frame(figure: Figure) -> Figure:
-    """Gives an existing figure, and the axes that it has, the common look; returns it."""
+    """Applies the common style to an existing figure and its axes; returns the figure."""
     figure.set_facecolor(PAPER)
     for axes in figure.axes:
         plain(axes)
@@ -197,7 +197,7 @@ def spot(figure: Figure, x: float, y: float) -> tuple[float, float]:
 
 
 def axes(figure: Figure, left: float, top: float, width: float, height: float, **options: Any) -> Axes:
-    """Axes at a place given in pixels from the top left, in the common look."""
+    """Adds Axes in the common style at a place given in pixels from the top left."""
     wide, high = figure.get_size_inches() * BASE_DPI
     x, y = spot(figure, left, top + height)
     return plain(figure.add_axes((x, y, float(width / wide), float(height / high)), **options))
@@ -206,11 +206,7 @@ def axes(figure: Figure, left: float, top: float, width: float, height: float, *
 def header(figure: Figure, left: float, number: int, title: str, note: str = "") -> None:
     """A panel's head: its number in a disc, a bold title, and one or two lines in small print.
 
-    Args:
-      left: pixels from the left to the disc.
-      number: the panel's place in the story: cause, mechanism, outcome.
-      title: a few words.
-      note: what exactly is shown.
+    The disc is `left` pixels from the left; the note describes exactly what is shown.
     """
     x, y = spot(figure, left + 12, 24)
     disc = Line2D([x], [y], marker="o", markersize=17, color=INK, linestyle="none", transform=figure.transFigure)

@@ -35,9 +35,8 @@ class Snapshot:
     """A plain record of a run at one step. Pictures read Snapshots and nothing else.
 
     Attributes:
-      step: updates done so far by the trials that are still training.
+      step: updates done so far by the trials still in training.
       values: measured arrays; the first axis of each is the trial.
-      measures: a description of every value.
       steps: (trial,) updates that each trial has done; constant once the trial has finished.
       finished: (trial,) True where training has ended (zero training error, the epoch limit, or divergence).
       diverged: (trial,) True where the loss became infinite or NaN; such a trial's values are NaN.
@@ -63,13 +62,7 @@ class Snapshot:
 
 
 class TrialProgress:
-    """How far the trials of a run are, and what was measured last. A room adds what moves and measures them.
-
-    Attributes:
-      step: updates done by the trials that are still training.
-      steps, finished, diverged: (trial,) as in a Snapshot.
-      values: measured arrays; the first axis of each is the trial.
-    """
+    """The state of a run from which Snapshots are made, with their attributes. A room adds training and evaluation."""
 
     def __init__(self, trials: int, measures: Mapping[str, Measure]) -> None:
         self.step, self.measures = 0, measures
@@ -89,7 +82,7 @@ class TrialProgress:
         coords: Mapping[str, Any] | None = None,
         constants: Mapping[str, np.ndarray] | None = None,
     ) -> Snapshot:
-        """A copy of everything as it is now, with values that are the same in every Snapshot."""
+        """Copies the present state, and adds values that are the same in every Snapshot."""
         values = {name: value.copy() for name, value in self.values.items()} | dict(constants or {})
         return Snapshot(
             step=self.step,

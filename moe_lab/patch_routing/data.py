@@ -89,9 +89,14 @@ def stack(bank: np.ndarray, trials: Sequence[SampleIndices], device: torch.devic
     )
 
 
-def random_positions(seed: int, trial: int, split: Split, samples: int, patches: int) -> np.ndarray:
-    """(N, n) a random permutation of each sample's patch positions; column 0 is the position of the signal."""
-    return stream(seed, trial, f"{split}/places").random((samples, patches)).argsort(axis=1, kind="stable")
+def shuffled(
+    index: np.ndarray, labels: np.ndarray, roles: np.ndarray, sides: np.ndarray, random: np.random.Generator
+) -> SampleIndices:
+    """Moves the patches of each sample, of which the signal is the first, to random positions."""
+    positions = random.random(index.shape).argsort(axis=1, kind="stable")
+    order = positions.argsort(axis=1, kind="stable")  # inverse permutation: the patch at each position
+    index, roles, sides = (np.take_along_axis(part, order, axis=1) for part in (index, roles, sides))
+    return SampleIndices(index, labels, positions[:, 0], roles, sides)
 
 
 def _uniform_choice(seed: int, trial: int, purpose: str, shape: tuple[int, ...], count: int) -> np.ndarray:
@@ -263,18 +268,9 @@ class PatternTask(Config):
         if self.noise:
             patches += stream(seed, trial, f"{split}/noise").standard_normal(patches.shape) * (self.noise / np.sqrt(d))
 
-        positions = random_positions(seed, trial, split, samples, n)
-        order = positions.argsort(axis=1, kind="stable")  # inverse permutation: the patch at each position
-        return (
-            patches.reshape(samples * n, d),
-            SampleIndices(
-                index=np.arange(0, samples * n, n)[:, None] + order,
-                labels=labels,
-                signal=positions[:, 0],
-                roles=np.take_along_axis(roles, order, axis=1),
-                sides=np.take_along_axis(sides, order, axis=1),
-            ),
-        )
+        index = np.arange(samples * n).reshape(samples, n)
+        arranged = shuffled(index, labels, roles, sides, stream(seed, trial, f"{split}/places"))
+        return patches.reshape(samples * n, d), arranged
 
     def _pattern_sets_of(
         self, labels: np.ndarray, trial: int, seed: int, split: Split

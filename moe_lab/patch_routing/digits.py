@@ -24,7 +24,7 @@ from moe_lab.patch_routing.data import (
     Samples,
     Split,
     check_balance,
-    random_positions,
+    shuffled,
     stack,
 )
 from moe_lab.trials import stream
@@ -148,15 +148,7 @@ class DigitTask(Config):
             index[rows, 0] = relevant[(uniform[rows, 0] * len(relevant)).astype(np.int64)]
         roles, sides = np.full(index.shape, BACKGROUND), np.full(index.shape, -1)
         roles[:, 0], sides[:, 0] = SIGNAL, labels
-        positions = random_positions(seed, trial, split, samples, self.patches)
-        order = positions.argsort(axis=1, kind="stable")
-        return SampleIndices(
-            index=np.take_along_axis(index, order, axis=1),
-            labels=labels,
-            signal=positions[:, 0],
-            roles=np.take_along_axis(roles, order, axis=1),
-            sides=np.take_along_axis(sides, order, axis=1),
-        )
+        return shuffled(index, labels, roles, sides, stream(seed, trial, f"{split}/places"))
 
     def _pool(self, split: Split) -> np.ndarray:
         """The images that may occur in training or in test samples."""

@@ -1,11 +1,12 @@
 """Figures 4 to 9 of pmoe2023 (section 5.1), each one call that returns a labelled Dataset; `plots` draws it.
 
-A Dataset says in `.attrs["call"]` how to make it again. All models of a figure train in the same way, until zero
-training error, at the step size and batch size that `RECIPES` gives for the source:
+A Dataset records in `.attrs["call"]` how to make it again. Wrong values raise a ValueError before anything trains. All
+models of a figure train in the same way, until zero training error, at the step size and batch size that `RECIPES` has
+for the source:
 
-- "digits": B=2, step size 8. The paper names no batch size, and a step size for raw pixels only. Of what was tried
-  for the joint model at N=100 (B from 1 to 20, step sizes from 4 to 80) it gains with the ratio of the two: 96.7 % at
-  B=20 and step size 5, 97.4 % here. The CNN gains a point or two as well (86.2 to 87.4 %).
+- "digits": B=2, step size 8. The paper states no batch size, and a step size for raw pixels only. At N=100 the
+  accuracy of the joint model (B from 1 to 20, step sizes from 4 to 80) rises with the ratio of the two: 96.7 % at B=20
+  and step size 5, 97.4 % here. The CNN gains a point or two as well (86.2 to 87.4 %).
 - "mnist": B=20, step size 2, within the paper's 150 epochs. B=2 trains faster and lifts the CNN by 2 to 4 points.
 - "patterns": B=20, step size 5. Separate training keeps l=6 here, because l* is 5.
 """
@@ -62,20 +63,18 @@ def sample_complexity(
     Args:
       source: "digits" (embedded 8x8 digits, 6 against 7), "mnist" (1 against 0, with root=) or "patterns".
       samples: the values of N, even.
-      trials: independent trainings of each cell; a trial has its own data and weights.
-      seed: of all streams.
+      trials: independent trainings per grid point; a trial has its own data and weights.
       root: a folder of MNIST IDX files.
       task: any other task; the source is then the task's.
       models: {"joint": ..., "separate": ..., "cnn": ...}, to change anything about them but how they train.
       settings: device, precision, epochs, test_samples (parameters of `Run`); batch_size and learning_rate (of all
-        models); store and jobs (of `moe_lab.sweep.sweep`: go on after a kill, several processes).
+        models); store and jobs (see `moe_lab.sweep.sweep`).
 
     Returns:
       test_accuracy(model, samples, trial) and coverage(model, samples, trial, class), NaN for the CNN.
 
     Raises:
-      ValueError: an unknown source, no samples, an odd N or any other wrong value, before anything trains.
-      FileNotFoundError: image files that are not there.
+      FileNotFoundError: image files are missing.
     """
     figure = Figure("figure 4", "sample_complexity", trials, seed, settings, task or make_task(source, root=root))
     separate = SeparateMoE(patches_per_expert=figure.recipe.separate_patches)
@@ -99,7 +98,7 @@ def accuracy_by_experts(
 ) -> xr.Dataset:
     """Figure 6: test accuracy of joint training against k, for fixed N. The m=40 neurons are divided among the experts.
 
-    The paper does not say what it keeps fixed; here it is m, so that models of every k are of one size.
+    The paper does not state what it keeps fixed; here it is m, so that models of every k have the same size.
 
     Args:
       experts: the values of k, divisors of m.
@@ -107,9 +106,6 @@ def accuracy_by_experts(
 
     Returns:
       test_accuracy(samples, experts, trial).
-
-    Raises:
-      ValueError: a wrong value or combination, before anything trains.
     """
     figure = Figure("figure 6", "accuracy_by_experts", trials, seed, settings, task or make_task(source, root=root))
     chosen = {"joint": figure.model(model or JointMoE())}
@@ -138,9 +134,6 @@ def accuracy_by_patches(
 
     Returns:
       test_accuracy(samples, patches_per_expert, trial) and coverage(..., class).
-
-    Raises:
-      ValueError: a wrong value or combination, before anything trains.
     """
     figure = Figure("figure 7", "accuracy_by_patches", trials, seed, settings, task or make_task(source, root=root))
     chosen = {"joint": figure.model(model or JointMoE())}
@@ -164,7 +157,7 @@ def separate_routers(
 ) -> xr.Dataset:
     """Figure 8: how often o is among the top l patches of a separately trained router, against N.
 
-    The routers are trained before the experts and then frozen, so the experts get one epoch only.
+    The routers are trained before the experts and then frozen, so that one epoch of the experts suffices.
 
     Args:
       patches_per_expert: the values of l.
@@ -172,9 +165,6 @@ def separate_routers(
 
     Returns:
       coverage(patches_per_expert, samples, trial, class).
-
-    Raises:
-      ValueError: a wrong value or combination, before anything trains.
     """
     figure = Figure("figure 8", "separate_routers", trials, seed, settings, task or make_task(source, root=root))
     chosen = {"separate": figure.model(model or SeparateMoE())}
@@ -201,9 +191,6 @@ def joint_routers(
 
     Returns:
       largest_gate(samples, trial, class) and coverage(samples, trial, class).
-
-    Raises:
-      ValueError: a wrong value or combination, before anything trains.
     """
     figure = Figure("figure 9", "joint_routers", trials, seed, settings, task or make_task(source, root=root))
     chosen = {"joint": figure.model(model or JointMoE())}
@@ -212,18 +199,12 @@ def joint_routers(
     return found.squeeze("model", drop=True)
 
 
-# --- what is read off a figure ---------------------------------------------------------------------------------------
-
-
 def samples_needed(data: xr.Dataset, share: float = 0.9, accuracy: float = 0.95) -> xr.DataArray:
-    """The least N from which on (for it and every larger N) at least `share` of the trials reach `accuracy`.
-
-    Args:
-      data: has test_accuracy(..., samples, trial), as figures 4 to 7 have.
-      share, accuracy: 0 to 1.
+    """Computes the least N such that, for it and every larger N, at least `share` of the trials reach `accuracy`.
 
     Returns:
-      N over the other axes; NaN where no N suffices. Diverged trainings count as failures.
+      N over the other axes of data.test_accuracy(..., samples, trial); NaN where no N suffices. Diverged trainings
+      count as failures.
 
     Raises:
       ValueError: the Dataset has no such test_accuracy, or share or accuracy is not within 0 to 1.
@@ -237,7 +218,7 @@ def samples_needed(data: xr.Dataset, share: float = 0.9, accuracy: float = 0.95)
 
 
 def samples_for(data: xr.Dataset, accuracy: float = 0.95) -> xr.DataArray:
-    """The N at which the mean test accuracy crosses `accuracy`, on straight lines between the measured N.
+    """Interpolates the N at which the mean test accuracy crosses `accuracy`.
 
     Returns:
       N over the other axes; the least measured N where that already suffices, NaN where none does.

@@ -20,8 +20,8 @@ from moe_lab.routing import sorted_patches
 class _FixedLearner(Learner):
     """Experts whose patches are known beforehand; weights are (T, k, m/k, d).
 
-    `tables` name, for each source (a trained router, or a trial's data), the patches of every sample and expert as rows
-    of the bank; `source` says which table a row of the batch reads.
+    `tables` contain, for each source (a trained router, or a trial's data), the patches of every sample and expert as
+    rows of the bank; `source` is the index of the table that a row of the batch uses.
     """
 
     tables: dict[str, Int[Tensor, "sources N k l"]]
@@ -81,8 +81,8 @@ class CNNLearner(_FixedLearner):
 class SeparateLearner(_FixedLearner):
     """Routers trained in closed form, then frozen; each expert receives the l patches that its router scores highest.
 
-    Rows with the same trial and N have the same routers, so the routing is worked out once for each such source, for
-    the largest l: the first l patches in the order of the routing values are J_s for every smaller l.
+    Rows with the same trial and N have the same routers, so the routing is computed once for each such source, for the
+    largest l: the first l patches in the order of the routing values are J_s for every smaller l.
     """
 
     def __init__(self, rows: Rows, setting: Setting, train: Samples, test: Samples) -> None:

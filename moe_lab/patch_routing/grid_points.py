@@ -1,4 +1,4 @@
-"""Grid points of one model on one task, trained together: what every figure of this room is swept with."""
+"""Training of several grid points of one model on one task, for the sweeps of all figures."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from moe_lab.patch_routing.run import Run, Task
 from moe_lab.patch_routing.training import train_batch
 from moe_lab.trials import choose_device
 
-_HEARTBEAT = 25  # steps between two signs of life
+_HEARTBEAT = 25  # steps between two reports of progress
 _ROWS_AT_ONCE = {"cpu": 40, "mps": 400, "cuda": 4000}
 _RESULTS = ("test_accuracy", "coverage", "largest_gate")
 
 
 def make_task(source: str, *, root: Any = None, **changes: Any) -> Task:
-    """The task behind the name of a source: "digits" (6, 7), "mnist" (1, 0; needs root) or "patterns".
+    """Makes the task of a source: "digits" (6, 7), "mnist" (1, 0; needs root) or "patterns".
 
     Raises:
-      ValueError: the name is not one of these, or a value breaks a rule of the task.
+      ValueError: the source is unknown, or a value is invalid.
     """
     if source == "patterns":
         return PatternTask(**changes)
@@ -36,11 +36,7 @@ def make_task(source: str, *, root: Any = None, **changes: Any) -> Task:
 
 
 def run_of(point: Point, *, model: Model, task: Task, trials: int, seed: int, settings: Mapping[str, Any]) -> Run:
-    """The Run of a grid point, whose names are parameters of the model or of `Run`.
-
-    Raises:
-      ConfigError: a wrong value or combination.
-    """
+    """Makes the Run of a grid point, which names parameters of the model or of `Run`."""
     changes = {name: value for name, value in point.items() if name in type(model).model_fields}
     others = {name: value for name, value in point.items() if name not in changes}
     fixed = {"measure": "last", "record_every": _HEARTBEAT, **settings}
@@ -50,7 +46,7 @@ def run_of(point: Point, *, model: Model, task: Task, trials: int, seed: int, se
 def train_cells(
     points: list[Point], *, trials: int, seed: int, model: Model, task: Task, settings: Mapping[str, Any]
 ) -> Iterator[dict[str, np.ndarray] | None]:
-    """Trains grid points as one batch, for `moe_lab.sweep`: None as a sign of life, then the final values.
+    """Trains grid points as one batch, for `moe_lab.sweep`: yields None as progress, then the final values.
 
     Yields:
       test_accuracy (points, trials) and, for models with routers, coverage and largest_gate (points, trials, class).
@@ -66,12 +62,12 @@ def train_cells(
 def cells_of(
     model: Model, task: Task, settings: Mapping[str, Any]
 ) -> Callable[..., Iterator[dict[str, np.ndarray] | None]]:
-    """`train_cells` with all but the grid given: what to hand to `sweep`, in this process or another."""
+    """Returns `train_cells` with everything but the grid, as `sweep` expects; can be pickled."""
     return functools.partial(train_cells, model=model, task=task, settings=settings)
 
 
 def batches_of(trials: int, device: str, *together: str) -> Callable[[list[Point]], Iterator[list[Point]]]:
-    """Divides a grid for `sweep`: as many points at once as the device likes, only such that agree in `together`."""
+    """Divides a grid for `sweep` into batches whose size suits the device and whose points agree in `together`."""
     most = max(1, _ROWS_AT_ONCE[choose_device(device).type] // trials)
 
     def divide(points: list[Point]) -> Iterator[list[Point]]:
@@ -85,7 +81,7 @@ def batches_of(trials: int, device: str, *together: str) -> Callable[[list[Point
 
 
 def one_by_one(*order: str) -> Callable[[list[Point]], Iterator[list[Point]]]:
-    """Divides a grid for `sweep` into single points, sorted by these axes: for a picture that fills cell by cell."""
+    """Divides a grid for `sweep` into single points, sorted by these axes."""
 
     def divide(points: list[Point]) -> Iterator[list[Point]]:
         return iter([[point] for point in sorted(points, key=lambda point: [point[name] for name in order])])

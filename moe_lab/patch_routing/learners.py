@@ -28,7 +28,7 @@ class Rows:
     """Per row: its trial, where its data lie, and its own settings."""
 
     trial: np.ndarray
-    group: np.ndarray  # position of the trial in the drawn Samples
+    group: np.ndarray  # position of the trial in the Samples
     samples: np.ndarray  # N
     patches_per_expert: np.ndarray  # l
     experts: np.ndarray  # k
@@ -151,5 +151,5 @@ class Learner(ABC):
 def initial_outputs(rows: Rows, setting: Setting, pooled: np.ndarray) -> Float[Tensor, "T m c"]:
     """Each row's output weights over the number of patches that it pools: a / l."""
     outputs = 1 if setting.classes == 2 else setting.classes
-    drawn = [models.initial_outputs(trial, setting.seed, setting.model.neurons, outputs) for trial in rows.trial]
-    return setting.tensor(np.stack(drawn) / pooled[:, None, None])
+    sampled = [models.initial_outputs(trial, setting.seed, setting.model.neurons, outputs) for trial in rows.trial]
+    return setting.tensor(np.stack(sampled) / pooled[:, None, None])

@@ -40,12 +40,7 @@ MEASURES = {
 
 
 class RoutingCounts:
-    """Accumulates routing statistics over test samples, chunk by chunk.
-
-    Args:
-      trials, experts, classes, roles: sizes T, k, c and the number of roles.
-      like: a tensor with the device and dtype to use.
-    """
+    """Accumulates routing statistics over test samples, chunk by chunk, with the device and dtype of `like`."""
 
     def __init__(self, trials: int, experts: int, classes: int, roles: int, like: Tensor) -> None:
         self.samples = like.new_zeros(trials, 1, classes)

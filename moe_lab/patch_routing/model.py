@@ -189,10 +189,7 @@ def joint_forward(
 ) -> JointPass:
     """Computes eq. 1 with the gates of eq. 4, as f = sum_s sum_j G_{j,s} V_{j,s}.
 
-    Args:
-      weights: m rows of hidden weights, then k routers.
-      patches: x.
-      rules: made by `joint_rules`.
+    The weights are m rows of hidden weights, then k routers.
     """
     trials, batch, n, _ = patches.shape
     _, classes, experts, neurons = rules.outputs.shape
@@ -294,9 +291,8 @@ def router_direction(
 
     Args:
       patch_sums: sum_j x^(j) of every sample.
-      labels: 0 ... c-1, c even.
       valid: 1 for samples, 0 for padding if N differs between trials.
-      classes: c.
+      classes: c, even.
     """
     member = torch.nn.functional.one_hot(labels, classes).to(patch_sums.dtype) * valid[..., None]
     sums = member.mT @ patch_sums  # (T, c, d)

@@ -20,7 +20,14 @@ from moe_lab.patch_routing.run import Task
 from moe_lab.sweep import sweep
 from moe_lab.trials import choose_device, device_label
 
+AXES = ("patches_per_expert", "samples", "trial")
+MEANINGS = {"patches_per_expert": "l, patches each expert keeps", "samples": "N, training samples"}
 SUCCESS = 0.95  # test accuracy from which a training counts as a success; the paper does not define it
+MEASURES = {
+    "success": f"1 where test accuracy reached {SUCCESS:.0%}, 0 where not, NaN where not run",
+    "test_accuracy": "share of test samples with the right label",
+    "coverage": "share of the worst class's test samples whose o is routed to its best expert",
+}
 KEPT = (1, 2, 3, 4, 5, 6, 7, 8)
 SAMPLES = (60, 100, 140, 180, 240, 300, 360, 500, 700, 1000)
 
@@ -62,10 +69,8 @@ def phase_map_stream(
 
     Args:
       source: "digits", "mnist" (with root=, a folder of IDX files) or "patterns"; ignored where a task is given.
-      patches_per_expert: the values of l.
-      samples: the values of N.
+      patches_per_expert, samples: the values of l and N.
       trials: independent trainings per grid point; all grid points of a trial share its data.
-      seed: of all streams.
       task, model: to change anything else; the paper's figure is of separate training.
       cell_by_cell: train one grid point after another, small N first (for a live picture), instead of large batches.
       jobs, store: processes, and a folder to resume from; see `moe_lab.sweep.sweep`.
@@ -82,22 +87,20 @@ def phase_map_stream(
     base = model if model is not None else SeparateMoE()
     axes = {"patches_per_expert": list(patches_per_expert), "samples": list(samples)}
     points = [{"patches_per_expert": kept, "samples": count} for kept in patches_per_expert for count in samples]
-    runs = [
-        run_of(point, model=base, task=chosen, trials=trials, seed=seed, settings=settings) for point in points
-    ]  # checks every grid point before any is trained
+    # Every grid point is checked before any is trained.
+    runs = [run_of(point, model=base, task=chosen, trials=trials, seed=seed, settings=settings) for point in points]
     device = runs[0].device if runs else "auto"
+    together = batches_of(trials, device, "patches_per_expert")
     filling = sweep(
         cells_of(base, chosen, settings),
         axes,
         trials=trials,
         seed=seed,
-        batch=one_by_one("samples", "patches_per_expert")
-        if cell_by_cell
-        else batches_of(trials, device, "patches_per_expert"),
+        batch=one_by_one("samples", "patches_per_expert") if cell_by_cell else together,
         jobs=jobs,
         store=store,
         config=[base, chosen, settings],
-        meanings={"patches_per_expert": "l, patches each expert keeps", "samples": "N, training samples"},
+        meanings=MEANINGS,
         attrs={
             "call": call_of(base, chosen, patches_per_expert, samples, trials, seed, settings),
             "config": json.dumps([run.record() for run in runs[:1]]),
@@ -118,7 +121,7 @@ def call_of(
     seed: int,
     settings: Mapping[str, Any],
 ) -> str:
-    """The call of `phase_map` that makes a map."""
+    """Returns the call of `phase_map` that computes a map."""
     given = "".join(f", {name}={value!r}" for name, value in settings.items())
     return (
         f"phase_map(patches_per_expert={tuple(patches_per_expert)}, samples={tuple(samples)}, trials={trials}, "
@@ -138,14 +141,12 @@ def _maps(filling: Iterator[xr.Dataset]) -> Iterator[xr.Dataset]:
 def _map(partial: xr.Dataset) -> xr.Dataset:
     """Adds success and reduces coverage to the worst class. A diverged training has no accuracy: a failure."""
     if "test_accuracy" not in partial:  # nothing has run yet
-        axes = ("patches_per_expert", "samples", "trial")
         empty = xr.full_like(partial["done"], float("nan"), dtype=float).expand_dims(trial=partial["trial"], axis=2)
-        return partial.assign({name: (axes, empty.values) for name in ("success", "test_accuracy", "coverage")})
+        return partial.assign({name: (AXES, empty.values) for name in MEASURES})
     accuracy = partial["test_accuracy"]
     success = (accuracy >= SUCCESS).astype(float).where(partial["done"])
     coverage = partial["coverage"].min([partial["coverage"].dims[-1]])
-    success.attrs = {"long_name": f"1 where test accuracy reached {SUCCESS:.0%}, 0 where not, NaN where not run"}
-    coverage.attrs = {"long_name": "share of the worst class's test samples whose o reaches its best expert"}
-    accuracy.attrs = {"long_name": "share of test samples with the right label"}
-    kept = partial.drop_vars([name for name in partial.data_vars if name not in ("done", "test_accuracy")])
-    return kept.assign(success=success, coverage=coverage)
+    found = partial[["done"]].assign(success=success, test_accuracy=accuracy, coverage=coverage)
+    for name, meaning in MEASURES.items():
+        found[name].attrs = {"long_name": meaning}
+    return found

@@ -22,7 +22,7 @@ from moe_lab.patch_routing.data import INTEGER_PARTS, PatternTask, Samples
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.grid_points import run_of
 from moe_lab.patch_routing.model import JointMoE, SeparateMoE
-from moe_lab.patch_routing.phase import SUCCESS, call_of
+from moe_lab.patch_routing.phase import AXES, MEANINGS, MEASURES, SUCCESS, call_of
 from moe_lab.patch_routing.run import Run, Task
 from moe_lab.patch_routing.training import samples_of, train_batch
 from moe_lab.training import Snapshot
@@ -39,9 +39,9 @@ class PhaseRecord:
     Attributes:
       patches_per_expert, samples: the values of l and of N.
       done: which trainings have ended.
-      test_accuracy, coverage: of those, and NaN elsewhere; coverage is that of the worst class.
-      running: the grid points that train now.
-      origin: how to make the map again, and l* where the data determine it.
+      test_accuracy, coverage: NaN for the others; coverage is that of the worst class.
+      running: the grid points in training.
+      origin: the attrs that reproduce the map, and l* where the data determine it.
     """
 
     patches_per_expert: tuple[int, ...]
@@ -77,26 +77,13 @@ class PhaseRecord:
 
     def dataset(self) -> xr.Dataset:
         """success, test_accuracy and coverage over (patches_per_expert, samples, trial), NaN where not yet known."""
-        axes = ("patches_per_expert", "samples", "trial")
         success = np.where(self.done, np.nan_to_num(self.test_accuracy) >= SUCCESS, np.nan)
-        variables = {
-            "success": (axes, success, {"long_name": f"1 where test accuracy reached {SUCCESS:.0%}, 0 where not"}),
-            "test_accuracy": (axes, self.test_accuracy, {"long_name": "share of test samples with the right label"}),
-            "coverage": (
-                axes,
-                self.coverage,
-                {"long_name": "share of the worst class's test samples whose o reaches its best expert"},
-            ),
+        values = {"success": success, "test_accuracy": self.test_accuracy, "coverage": self.coverage}
+        variables = {name: (AXES, values[name], {"long_name": meaning}) for name, meaning in MEASURES.items()}
+        coords: dict[str, Any] = {
+            name: (name, list(getattr(self, name)), {"long_name": meaning}) for name, meaning in MEANINGS.items()
         }
-        coords = {
-            "patches_per_expert": (
-                "patches_per_expert",
-                list(self.patches_per_expert),
-                {"long_name": "l, patches each expert keeps"},
-            ),
-            "samples": ("samples", list(self.samples), {"long_name": "N, training samples"}),
-            "trial": np.arange(self.trials),
-        }
+        coords["trial"] = np.arange(self.trials)
         return xr.Dataset(variables, coords=coords, attrs=dict(self.origin))
 
 

@@ -1,14 +1,14 @@
-"""Draws the Datasets of `figures`: one function a figure, onto an Axes (figure 8: a figure or SubFigure of two panels).
+"""Draws the Datasets of `figures`, one function per figure, onto an Axes (figure 8: a Figure or SubFigure of 2 panels).
 
-They return nothing and never train. Lines are means over trials, bands one standard deviation, open stars
-what the paper publishes. Names stand at the ends of lines, to the right of the axes. `picture` draws any of them on a
-page of its own, with a head and a caption.
+Lines are means over trials, bands one standard deviation, open stars published values. Names are at the ends of lines,
+to the right of the axes. `picture` draws any of them on a page of its own, with a head and a caption.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ MODELS = {
     "separate": theme.Style(theme.INK, "^", ":"),
     "cnn": theme.Style(theme.REFERENCE, "s", "--"),
 }
-"""Both mixtures are in ink, told apart by marker and line; the CNN is the reference."""
+"""Both mixtures are in ink and differ in marker and line; the CNN is the reference."""
 MODEL_NAMES = {"joint": "joint pMoE", "separate": "separate pMoE", "cnn": "CNN"}
 _PUBLISHED_ROUTERS = 300  # the N of the shares that the paper's text gives for figures 8 and 9
 _TOP_4, _LARGEST_GATE = (0.95, 0.95), (0.95, 0.92)
@@ -105,7 +105,7 @@ def accuracy_by_patches(data: xr.Dataset, axes: Axes) -> None:
 
 
 def separate_routers(data: xr.Dataset, figure: Figure | SubFigure) -> None:
-    """Figure 8: how often o is in the top l of the separately trained router, against N; a panel a class."""
+    """Figure 8: how often o is in the top l of the separately trained router, against N; one panel per class."""
     panels = figure.subplots(1, data.sizes["class"], sharey=True)
     figure.subplots_adjust(left=0.07, right=0.93, bottom=0.2, top=0.8, wspace=0.3)
     for number, axes in enumerate(np.atleast_1d(panels)):
@@ -145,7 +145,7 @@ def joint_routers(data: xr.Dataset, axes: Axes) -> None:
 
 
 def l_star(data: xr.Dataset) -> tuple[int, str] | None:
-    """l* of the figure's task and who says so; None for digits, for which it is not known."""
+    """Returns l* of the figure's task and its source; None for digits, for which it is not known."""
     task = json.loads(data.attrs["config"])["task"]
     if task["name"] == "PatternTask":
         return PatternTask(**{name: value for name, value in task.items() if name != "name"}).l_star, ""
@@ -187,8 +187,6 @@ def _staircase(axes: Axes, enough: np.ndarray) -> None:
         axes.annotate("90 %", (first[top], top), color=theme.FAILURE, size=theme.SMALL_SIZE, **where)
 
 
-# --- pages -----------------------------------------------------------------------------------------------------------
-
 _MEAN = "{} trials; line: mean, band: ± one standard deviation"
 _STAR = f"{_MEAN}; star: what the paper reports for MNIST"
 _SHARE = "% of {} trials with a test accuracy of at least 95 %; staircase: 90 % from here on"
@@ -204,14 +202,8 @@ def _page(number: int, title: str, note: str = _MEAN, panel: bool = True) -> Cal
     return lay_out
 
 
-def _experts_caption(data: xr.Dataset) -> str:
-    return captions.by_size(data, "experts", "k")
-
-
-def _patches_caption(data: xr.Dataset) -> str:
-    return captions.by_size(data, "patches_per_expert", "l")
-
-
+_BY_EXPERTS = partial(captions.by_size, dim="experts", symbol="k")
+_BY_PATCHES = partial(captions.by_size, dim="patches_per_expert", symbol="l")
 PICTURES = Pictures(
     "pmoe2023",
     {
@@ -219,9 +211,9 @@ PICTURES = Pictures(
             captions.sample_complexity, sample_complexity, _page(4, "How many samples each model needs", _STAR)
         ),
         "figure 5": Kind(captions.phase_map, phase_map, _page(5, "How often separate training succeeds", _SHARE)),
-        "figure 6": Kind(_experts_caption, accuracy_by_experts, _page(6, "Does the number of experts matter?")),
+        "figure 6": Kind(_BY_EXPERTS, accuracy_by_experts, _page(6, "Does the number of experts matter?")),
         "figure 7": Kind(
-            _patches_caption, accuracy_by_patches, _page(7, "Does it matter how many patches an expert keeps?")
+            _BY_PATCHES, accuracy_by_patches, _page(7, "Does it matter how many patches an expert keeps?")
         ),
         "figure 8": Kind(
             captions.separate_routers,

@@ -9,6 +9,7 @@ from typing import Any
 import xarray as xr
 
 from moe_lab import figure
+from moe_lab.config import Config
 from moe_lab.grid import checked_axes, points_of
 from moe_lab.origins import plain
 from moe_lab.patch_routing.data import PatternTask
@@ -21,7 +22,7 @@ from moe_lab.trials import choose_device
 
 @dataclass(frozen=True)
 class Recipe:
-    """How all models train on a source, and l of separate training in figure 4."""
+    """Batch and step size of all models on a source, and l of separate training in figure 4."""
 
     batch_size: int
     learning_rate: float
@@ -39,15 +40,7 @@ _OF_MODELS = ("batch_size", "learning_rate")
 
 @dataclass
 class Figure(figure.Figure):
-    """A figure of pmoe2023.
-
-    Args:
-      more: parameters of `Run`, of all models (batch_size, learning_rate) and of the sweep (store, jobs).
-      task: that all models train on.
-
-    Raises:
-      ValueError: a parameter that the figure sets itself.
-    """
+    """A figure of pmoe2023, whose models all train on one task; `more` may also hold batch_size and learning_rate."""
 
     paper = "pmoe2023"
     task: Task
@@ -60,7 +53,7 @@ class Figure(figure.Figure):
         self.of_run = {name: value for name, value in self.given.items() if name not in _OF_MODELS}
 
     def model(self, model: Model) -> Model:
-        """The model with the figure's batch size and step size."""
+        """Returns the model with the figure's batch size and step size."""
         return model.replace(batch_size=self.recipe.batch_size, learning_rate=self.recipe.learning_rate)
 
     def fill(
@@ -74,11 +67,11 @@ class Figure(figure.Figure):
         """Checks every grid point of every model, trains them all, and labels the results.
 
         Args:
-          models: name -> model; the names become the axis "model".
-          axes: name -> the values to sweep, parameters of the model or of `Run`.
+          models: by name; the names become the axis "model".
+          axes: the values of parameters of the model or of `Run`.
           names: the measures to keep.
           changed: arguments of the figure's function, for its call.
-          fixed: settings of `Run` that the caller's settings replace.
+          fixed: default settings of `Run`.
 
         Returns:
           The named measures over (model, axes..., trial, ...); NaN where a model has no such measure.
@@ -112,23 +105,19 @@ class Figure(figure.Figure):
             join="exact",
             combine_attrs="override",
         )
-        joined.attrs = self._attrs(models, changed, settings, device)
-        return joined
-
-    def _attrs(
-        self, models: Mapping[str, Model], changed: Mapping[str, Any], settings: Mapping[str, Any], device: str
-    ) -> dict[str, Any]:
-        """How to make the Dataset again."""
         arguments = {**changed, "trials": self.trials, "seed": self.seed, "task": self.task}
         arguments |= {"batch_size": self.recipe.batch_size, "learning_rate": self.recipe.learning_rate}
         config = {
-            "task": {"name": type(self.task).__name__, **self.task.model_dump(mode="json")},
-            "models": {
-                name: {"name": type(model).__name__, **model.model_dump(mode="json")} for name, model in models.items()
-            },
+            "task": _record(self.task),
+            "models": {name: _record(model) for name, model in models.items()},
             "settings": {name: plain(value) for name, value in settings.items()},
         }
-        return self.attrs(arguments, config, device, source=self.source)
+        joined.attrs = self.attrs(arguments, config, device, source=self.source)
+        return joined
+
+
+def _record(config: Config) -> dict[str, Any]:
+    return {"name": type(config).__name__, **config.model_dump(mode="json")}
 
 
 def _kept_together(model: Model, axes: Mapping[str, Sequence[Any]]) -> list[str]:

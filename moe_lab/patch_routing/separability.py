@@ -35,18 +35,13 @@ def linear_separability(
     hyperplane may use all d dimensions: with p < d - 2 pattern sets it can take the same value on all of them, so
     that they cancel and only o_1 or o_2 matters. Measured with d=32 and l*=7: about .6 with p=256, but 1.00 with p=16.
 
-    Args:
-      samples: number of training samples; a fifth of them is held out to choose the regularization.
-      test_samples: number of samples to evaluate on.
-
-    Raises:
-      ValueError: samples is not a positive multiple of the number of classes.
+    A fifth of the training samples is held out to choose the regularization.
     """
     train = task.sample(samples, trials=[trial], seed=seed, split="train", dtype=torch.float64)
     test = task.sample(test_samples, trials=[trial], seed=seed, split="test", dtype=torch.float64)
-    labels = train.labels[0], test.labels[0]
-    all_numbers = _best_linear(train.patches()[0].flatten(1), test.patches()[0].flatten(1), *labels)
-    patch_sums = _best_linear(train.patches()[0].sum(1), test.patches()[0].sum(1), *labels)
+    labels, (x, z) = (train.labels[0], test.labels[0]), (train.patches()[0], test.patches()[0])
+    all_numbers = _best_linear(x.flatten(1), z.flatten(1), *labels)
+    patch_sums = _best_linear(x.sum(1), z.sum(1), *labels)
     return max(all_numbers, patch_sums, key=lambda result: result[0])[1]
 
 

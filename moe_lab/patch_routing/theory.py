@@ -31,10 +31,8 @@ __all__ = [
     "bound",
     "closer",
     "delta",
-    "formula",
     "l_star",
     "linear_separability",
-    "model_complexity",
     "operations",
     "sample_complexity",
 ]
@@ -126,10 +124,7 @@ def delta(delta_d: float | Sequence[float], delta_r: float) -> float:
 def bound(quantity: Quantity, kind: Kind, sizes: Sizes) -> float:
     """Computes a bound of theorem 4.2 (separate), 4.5 (joint) or 4.3 (CNN), up to a constant; appendix M for c > 2.
 
-    Args:
-      quantity: "samples" (N), "neurons" (m), "batch" (B) or "iterations" (T). N = B T.
-      kind: the model.
-      sizes: n, l, k, p, delta, eps, c.
+    The quantities are N, m, B and T; N = B T.
 
     Raises:
       ValueError: a CNN with more than two classes, which appendix M does not treat.
@@ -148,11 +143,6 @@ def sample_complexity(kind: Kind, sizes: Sizes) -> float:
     return bound("samples", kind, sizes)
 
 
-def model_complexity(kind: Kind, sizes: Sizes) -> float:
-    """Computes m, the number of neurons sufficient for error eps, up to a constant (theorems 4.2, 4.3, 4.5)."""
-    return bound("neurons", kind, sizes)
-
-
 def advantage(quantity: Quantity, kind: Kind, sizes: Sizes) -> float:
     """Computes the ratio of the CNN's bound to that of a mixture.
 
@@ -162,18 +152,6 @@ def advantage(quantity: Quantity, kind: Kind, sizes: Sizes) -> float:
     contains n^2, so that the ratio is n^8 / (k^3 l^6).
     """
     return bound(quantity, "cnn", sizes) / bound(quantity, kind, sizes)
-
-
-def formula(quantity: Quantity, kind: Kind, classes: int = 2) -> str:
-    """Formats a bound as text.
-
-    >>> formula("samples", "joint")
-    'k^4 l^6 p^12 delta^6 / eps^16'
-    """
-    powers = _powers(quantity, kind, classes)
-    numerator = " ".join(f"{symbol}^{power}" for symbol, power in powers.items() if power > 0)
-    denominator = " ".join(f"{symbol}^{-power}" for symbol, power in powers.items() if power < 0)
-    return f"{numerator} / {denominator}"
 
 
 def _powers(quantity: Quantity, kind: Kind, classes: int) -> dict[str, int]:
@@ -212,12 +190,6 @@ def operations(kind: Kind, sizes: Sizes, *, batch_size: int, neurons: int, dimen
     The iterations are those of the theorems without p and delta, as in the table. A separately trained router is
     frozen while the experts are trained and therefore not counted.
 
-    Args:
-      sizes: n, l, k and eps.
-      batch_size: B, samples per step.
-      neurons: m, the number of neurons of all experts together.
-      dimension: d, numbers in a patch.
-
     References: pmoe2023, table 1 and appendix N.
     """
     without_p_and_delta = sizes.replace(pattern_sets=1, delta=1.0)
@@ -237,10 +209,7 @@ def closer(
 ) -> Bool[Tensor, "*rows c"]:
     """Returns the class pattern, if any, that each patch is delta'-closer to: <o_i - o_j, q> > delta' for all j != i.
 
-    Args:
-      patches: q.
-      class_patterns: o_1 ... o_c.
-      threshold: delta' of section 4.2.
+    Patches are q, class patterns o_1 ... o_c, and the threshold is delta' of section 4.2.
     """
     products = patches @ class_patterns.T.to(patches.dtype)
     largest_two = products.topk(2, dim=-1)
@@ -258,12 +227,9 @@ def l_star(
     estimate grows with the noise (and, for share=1, with the number of samples).
 
     Args:
-      samples: number of samples to generate.
-      threshold: delta'. The paper specifies only Theta(1 - delta_d). None uses half the gap of a PatternTask (between
-        neutral patterns, at 0, and distractors, at the gap), else half of 1 - delta_d.
+      threshold: delta' (section 4.2). The paper specifies only Theta(1 - delta_d). None uses half the gap of a
+        PatternTask (between neutral patterns, at 0, and distractors, at the gap), else half of 1 - delta_d.
       share: the share of samples in which the number is not exceeded; 1 for the definition.
-
-    References: pmoe2023, section 4.2.
     """
     require(0 < share <= 1, "share must be greater than 0 and at most 1", share=share)
     sampled = task.sample(samples, trials=[trial], seed=seed, dtype=torch.float64)

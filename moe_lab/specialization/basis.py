@@ -41,13 +41,9 @@ def make_basis(samples: Samples, activation: str, biases: bool) -> SignalBasis:
 
 
 class SignalBasis(ABC):
-    """The contribution of the signal patches of a set of samples.
+    """The contribution of the signal patches of a set of samples."""
 
-    Attributes:
-      coefficients: (T, R, N) the constant coefficients of the filters' terms for every sample.
-    """
-
-    coefficients: Float[Tensor, "T R N"]
+    coefficients: Float[Tensor, "T R N"]  # the constant coefficients of the filters' terms for every sample
 
     @abstractmethod
     def outputs(self, weights: Float[Tensor, "T M J d"], signs: Float[Tensor, " J"]) -> tuple[Tensor, Any]:
@@ -55,12 +51,9 @@ class SignalBasis(ABC):
 
     @abstractmethod
     def gradient(self, saved: Any, slopes: Float[Tensor, "T M N"], signs: Float[Tensor, " J"]) -> Tensor:
-        """Returns the gradient, (T, M, J, d).
+        """Returns the gradient, (T, M, J, d), for the values saved by `outputs`.
 
-        Args:
-          saved: the values returned by `outputs`.
-          slopes: derivative of each sample's loss in f at the expert to which it is dispatched, 0 at the others.
-          signs: a_j.
+        `slopes` are the derivatives of the samples' losses in f at the expert of each sample, 0 at the others.
         """
 
 

@@ -1,4 +1,4 @@
-"""What needs the trained weights themselves: figure 1's map of the samples, and the dispatch tables 4 to 6."""
+"""Figure 1's map of the samples and the dispatch tables 4 to 6, which are computed from trained weights."""
 
 from __future__ import annotations
 
@@ -33,23 +33,20 @@ def dispatch_table(
     trial: int = 0,
     **more: Any,
 ) -> xr.Dataset:
-    """Tables 4 and 5 (nonlinear) and 6 (linear): who got the training samples before one training and after it.
+    """Tables 4 and 5 (nonlinear) and 6 (linear): the dispatch of the training samples before and after training.
 
-    The first dispatch is that of the first step: routers are zero, so its router noise alone decides. The last one is
-    that of the trained router, without noise; with the authors' objective, which tests with noise, with noise.
+    The initial dispatch is that of the first step, in which routers are zero and the router noise alone decides. The
+    final one is that of the trained router, without noise (with noise for the authors' objective, as in its tests).
 
     Args:
       kind: "nonlinear" (cubic experts) or "linear".
-      setting: 1 to 4; the paper does not say which it shows.
-      seed, trial: which training; the trial's number is that of `table3` with the same seed.
+      setting: 1 to 4; the paper does not state which it shows.
+      seed, trial: of one training of `table3`.
       objective, samples, more: as for `figures.table3`, without store and jobs.
 
     Returns:
       initial_dispatch and final_dispatch over (cluster, expert) in training samples, dispatch_entropy of the latter,
       and test_accuracy.
-
-    Raises:
-      ValueError: a wrong value, before anything trains.
     """
     require(kind in _KINDS, "kind must be 'nonlinear' or 'linear'", kind=kind)
     place = "table 4" if kind == "nonlinear" else "table 6"
@@ -90,37 +87,31 @@ def tsne(
     resolution: int = 160,
     **more: Any,
 ) -> xr.Dataset:
-    """Figure 1: unseen samples on a plane, the expert that each is sent to, and the regions of the mixture's answers.
+    """Figure 1: test samples on a plane, the expert of each, and the regions of the mixture's predictions.
 
     M=4 experts for K=4 clusters. The map is t-SNE of the patches in a fixed order (feature, center, feature noise,
-    noise), which the models do not see, with the noise patch `stretch` times as long (appendix A.1: 3) so that points
-    lie apart; the models answer the samples as they are. A point of the plane gets the answer that most of its nearest
-    shown samples got, as in the authors' code.
+    noise), which is hidden from the models, with the noise patch multiplied by `stretch` (appendix A.1: 3) so that
+    points lie apart; predictions are for the unchanged samples. A point of the plane has the prediction of most of its
+    nearest shown samples, as in the authors' code.
 
-    Trial 1 of seed 0 is picked: like the paper's training, it is one of those (15 of the first 20) in which each of the
-    four cubic experts finds a cluster of its own. In the others two of them share a cluster, and a cluster has none.
+    Trial 1 of seed 0 is selected: like the paper's training, it is one of those (15 of the first 20) in which each of
+    the four cubic experts has a cluster of its own. In the others two of them share a cluster, and a cluster has none.
 
-    Departs from the paper: the authors' code for this figure draws alpha = 1 and has the stretched noise in the
-    training samples too; here alpha is drawn from (.5, 2), as the caption says.
+    Departs from the paper: the authors' code for this figure has alpha = 1 and stretches the noise of the training
+    samples too; here alpha is sampled from (.5, 2), as in the caption.
 
     Args:
-      seed, trial: which training.
-      objective: "paper" or "authors".
-      samples: of training.
       shown: test samples on the map.
-      stretch: what multiplies the noise patches on the map.
+      stretch: factor of the noise patches on the map.
       perplexity: of t-SNE.
-      neighbours: that decide a point of the plane.
+      neighbours: samples that determine a point of the plane.
       resolution: points of the plane along each side.
-      more: other parameters of `Run`, without store and jobs.
+      seed, objective, samples, trial, more: as for `dispatch_table`.
 
     Returns:
       xy(sample, axis) within -1 to 1, cluster(sample), label(sample) -1 or 1; for each model ("moe-linear",
       "moe-cubic") expert(model, sample), answer(model, sample) -1 or 1, region(model, y, x) -1 or 1, test_accuracy and
       dispatch_entropy.
-
-    Raises:
-      ValueError: a wrong value, before anything trains.
     """
     require(shown >= 10, "shown must be at least 10 samples", shown=shown)
     require(0 < stretch < 1e3, "stretch must be between 0 and 1000", stretch=stretch)
@@ -142,12 +133,7 @@ def tsne(
 
 
 def embed(samples: Samples, stretch: float, scale: float, perplexity: float, seed: int) -> np.ndarray:
-    """(N, 2) t-SNE of trial 0's unshuffled patches, within -1 to 1. The same for the same arguments.
-
-    Args:
-      stretch: what multiplies the noise patches.
-      scale: what all patches are divided by.
-    """
+    """(N, 2) t-SNE of trial 0's unshuffled patches over `scale`, noise times `stretch`, within -1 to 1."""
     from sklearn.manifold import TSNE  # here, because it takes a second to import
 
     places = torch.arange(samples.order.shape[2], device=samples.order.device)
@@ -159,7 +145,7 @@ def embed(samples: Samples, stretch: float, scale: float, perplexity: float, see
 
 
 def regions(xy: np.ndarray, outputs: np.ndarray, places: np.ndarray, neighbours: int) -> np.ndarray:
-    """(y, x) the answer, -1 or 1, of most of the nearest samples of each point of a square grid."""
+    """(y, x) the prediction, -1 or 1, for most of the nearest samples of each point of a square grid."""
     from sklearn.neighbors import KNeighborsClassifier
 
     answers = np.where(outputs > 0, 1, -1)
@@ -211,7 +197,7 @@ def _one(
     more: dict[str, Any],
     changes: dict[str, dict[str, Any]],
 ) -> tuple[Figure, Run, dict[str, Any]]:
-    """One training of one model, checked."""
+    """Makes the figure, the checked Run and the recorded point of one training of one model."""
     refused = [key for key in more if key in ("store", "jobs")]
     require(not refused, "one training has no store and no jobs", settings=refused)
     figure = Figure(place, name, 1, seed, more, objective, samples)

@@ -59,8 +59,6 @@ def make_inputs(samples: Samples, activation: str, *, biases: bool = False, sign
     """Prepares samples for experts with a given activation.
 
     Args:
-      samples: N per trial.
-      activation: name of the experts' activation.
       biases: whether filters have biases; if so, every patch gets an extra 1, and a filter's last weight is its bias.
       signal_basis: whether to use the signal basis; None uses it where possible.
 
@@ -127,13 +125,7 @@ def dispatch(scores: Float[Tensor, "T M N"]) -> Dispatch:
 
 
 class Experts(ABC):
-    """Experts of one architecture, bound to a set of samples.
-
-    Args:
-      inputs: made by `make_inputs`.
-      activation: a name in ACTIVATIONS.
-      signs: (J,) a_j.
-    """
+    """Experts of one architecture, bound to a set of samples; `signs` are a_j."""
 
     def __init__(self, inputs: Inputs, activation: str, signs: Float[Tensor, " J"]) -> None:
         self.inputs, self.signs = inputs, signs
@@ -147,7 +139,6 @@ class Experts(ABC):
         """Computes outputs and gradient with each sample at its expert.
 
         Args:
-          weights: the filters.
           sent: the expert of each sample.
           gates: y g, the label times the factor of f.
           link: derivative of the loss with respect to the margin y g f.

@@ -1,20 +1,20 @@
 """Tables 1 and 3 to 9 and figures 1 and 3 to 5 of chen2022, each one call that returns a labelled Dataset.
 
-`plots` draws it beside `published.published`. A Dataset says in `.attrs["call"]` how to make it again. Everything has
-K=4 clusters, P=4 patches, d=50, M=8 experts of J=16 filters (figure 1: M=4), and is trained in one of two ways:
+`plots` draws it beside `published.published`. A Dataset records in `.attrs["call"]` how to make it again. There are K=4
+clusters, P=4 patches, d=50, M=8 experts of J=16 filters (figure 1: M=4), trained in one of two ways:
 
-- `objective="paper"`: algorithm 1 as it is written, on data as it is, with the step sizes that belong to that, for 300
-  steps: later some trials collapse. sigma_0, which the paper does not state, is .01, and 8e-4 for linear experts.
-- `objective="authors"`: what the authors' code does (see `SwitchMoE`), for at most 500 steps. A trial that their code
-  would have stopped before stays as it is. This is what reproduces table 3's linear experts.
+- `objective="paper"`: algorithm 1 on unscaled data with the step sizes that belong to it, for 300 steps: later some
+  trials collapse. sigma_0, which the paper does not state, is .01, and 8e-4 for linear experts.
+- `objective="authors"`: the training of the authors' code (see `SwitchMoE`), for at most 500 steps; trials stop early
+  as theirs do. It reproduces table 3's linear experts.
 
-Single experts are trained by Adam for 500 steps, in both, and have biases, as the authors' do. Eq. 3.1 has none, but
-what tables 3, 7 and 8 say of cubic ones needs them (setting 1, 16,000 samples: 78 %, without biases 53 %): a filter
-without bias knows nothing of a signal but the cube of its strength.
+Single experts are trained by Adam for 500 steps in both, with biases, as the authors' are. Eq. 3.1 has none, but the
+results of tables 3, 7 and 8 for cubic ones need them (setting 1, 16,000 samples: 78 %, without biases 53 %): a filter
+without bias depends only on the cube of a signal's strength.
 
-Test samples are as many as training samples. Any other parameter of `Run` (steps, device, precision, ...) can be given
-too; where a grid is trained, also store and jobs of `moe_lab.sweep.sweep`, to go on after a kill and to share the work
-among processes.
+There are as many test samples as training samples. Any other parameter of `Run` (steps, device, precision, ...) can be
+given too and, where a grid is trained, store and jobs of `moe_lab.sweep.sweep`. Wrong values raise a ValueError before
+anything trains.
 """
 
 from __future__ import annotations
@@ -65,23 +65,22 @@ def table3(
     """Table 3: test accuracy and dispatch entropy of mixtures and single experts in the paper's four settings.
 
     Args:
-      settings: of 1 to 4, one or several.
-      trials: independent trainings of each model; with the authors' objective all on one data set, as theirs.
-      seed: of all streams.
+      settings: one or several of 1 to 4.
+      trials: independent trainings of each model; with the authors' objective all on one data set, like theirs.
       objective: "paper" or "authors".
-      samples: of training; as many test samples, unless test_samples= says otherwise.
-      models: names, one or several: moe-ACTIVATION, single-ACTIVATION (128 filters) or single-ACTIVATION-FILTERS.
+      samples: of training, and of testing unless test_samples is given.
+      models: one or several of moe-ACTIVATION, single-ACTIVATION (128 filters) or single-ACTIVATION-FILTERS.
       more: other parameters of `Run`, store and jobs.
 
     Returns:
       test_accuracy, dispatch_entropy and train_accuracy over (setting, model, trial), dispatch(..., cluster, expert),
-      expert_load(..., expert) and expert_accuracy(..., expert, cluster), all measured at the end. Single experts have
-      no dispatch: theirs is NaN. Diverged trials are NaN throughout.
-
-    Raises:
-      ValueError: an unknown setting, model or objective or any other wrong value, before anything trains.
+      expert_load(..., expert) and expert_accuracy(..., expert, cluster), all at the end. Single experts have no
+      dispatch (NaN). Diverged trials are NaN throughout.
     """
-    return _table("table 3", "table3", settings, trials, seed, objective, samples, models, more)
+    figure = Figure("table 3", "table3", trials, seed, more, objective, samples)
+    chosen, names = listed(settings), listed(models)
+    arguments = {"settings": chosen, **figure.own(), "models": names}
+    return figure.fill({"setting": chosen, "model": names}, _TABLE, arguments)
 
 
 def table1(
@@ -92,8 +91,10 @@ def table1(
     models: str | Sequence[str] = ALL,
     **more: Any,
 ) -> xr.Dataset:
-    """Table 1: settings 1 and 2 of `table3`, with the same arguments, values and errors."""
-    return _table("table 1", "table1", None, trials, seed, objective, samples, models, more)
+    """Table 1: settings 1 and 2 of `table3`, with the same arguments and values."""
+    figure = Figure("table 1", "table1", trials, seed, more, objective, samples)
+    names = listed(models)
+    return figure.fill({"setting": (1, 2), "model": names}, _TABLE, {**figure.own(), "models": names})
 
 
 def single_experts(
@@ -115,15 +116,12 @@ def single_experts(
       settings, trials, seed, samples, more: as for `table3`.
       activations: one or several of cubic, linear, relu, celu, gelu and tanh.
       filters: J of the expert.
-      biases: whether its filters have biases, as theorem 4.1 and the authors' code have it; eq. 3.1 has none.
-      feature, feature_noise: other ranges of alpha and gamma; (1, 2) for both is what table 7's caption says.
+      biases: whether its filters have biases, as in theorem 4.1 and the authors' code; eq. 3.1 has none.
+      feature, feature_noise: other ranges of alpha and gamma; table 7's caption has (1, 2) for both.
 
     Returns:
       test_accuracy and train_accuracy over (setting, activation, trial), and optimum(setting): the bound of theorem
       4.1, NaN where alpha and gamma are drawn differently, for which there is none.
-
-    Raises:
-      ValueError: a wrong value or combination, before anything trains.
     """
     names, chosen = listed(activations), listed(settings)
     rule = f"activations must be among {', '.join(ACTIVATIONS)}"
@@ -162,9 +160,6 @@ def load_balancing(
 
     Returns:
       What `table3` returns, for the models "moe-linear" (with the loss) and "moe-cubic" (without).
-
-    Raises:
-      ValueError: a wrong value or combination, before anything trains.
     """
     figure = Figure("table 9", "load_balancing", trials, seed, more, objective, samples)
     chosen = listed(settings)
@@ -184,18 +179,15 @@ def entropy_through_time(
     every: int = 10,
     **more: Any,
 ) -> xr.Dataset:
-    """Figure 3: the dispatch entropy of mixtures while they train, all for as many steps.
+    """Figure 3: the dispatch entropy of mixtures through training.
 
     Args:
-      settings, trials, seed, objective, samples, models, more: as for `table3`; models are mixtures. Algorithm 1 goes
-        on for 300 steps here, the authors' objective for 500, unless steps= says otherwise.
+      settings, trials, seed, objective, samples, models, more: as for `table3`; models are mixtures, trained for
+        300 steps, or 500 with the authors' objective, unless `steps` is given.
       every: steps from one value to the next.
 
     Returns:
       dispatch_entropy and test_accuracy over (setting, model, step, trial).
-
-    Raises:
-      ValueError: a wrong value or combination, before anything trains.
     """
     names, chosen = listed(models), listed(settings)
     require(all(str(name).startswith("moe-") for name in names), "only mixtures have a dispatch entropy", models=names)
@@ -227,9 +219,6 @@ def inner_products(
       expert_feature, expert_center (largest |<w, v_k>| and |<w, c_k>| among an expert's filters), router_feature and
       router_center (<theta, v_k> and <theta, c_k>, which the paper may show without their sign), all over
       (step, trial, expert, cluster).
-
-    Raises:
-      ValueError: a wrong value or combination, before anything trains.
     """
     place = {"cubic": "figure 4", "linear": "figure 5"}.get(activation, "figures 4 and 5, another activation")
     figure = Figure(place, "inner_products", trials, seed, _timed(more, objective), objective, samples, every)
@@ -239,22 +228,5 @@ def inner_products(
 
 
 def _timed(more: dict[str, Any], objective: str) -> dict[str, Any]:
-    """All lines of a picture are as long as one another."""
+    """Sets one number of steps for all trials, so that their lines have the same length."""
     return {"steps": {"authors": 500}.get(objective, 300)} | more
-
-
-def _table(
-    place: str,
-    name: str,
-    settings: int | Sequence[int] | None,
-    trials: int,
-    seed: int,
-    objective: str,
-    samples: int,
-    models: str | Sequence[str],
-    more: dict[str, Any],
-) -> xr.Dataset:
-    figure = Figure(place, name, trials, seed, more, objective, samples)
-    chosen = (1, 2) if settings is None else listed(settings)
-    arguments = {"settings": settings and chosen, **figure.own(), "models": listed(models)}
-    return figure.fill({"setting": chosen, "model": listed(models)}, _TABLE, arguments)

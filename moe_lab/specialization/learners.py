@@ -1,7 +1,7 @@
 """A model bound to its data and weights: takes steps and evaluates test samples. A learner holds a few trials.
 
-Small groups of trials go many steps at a time, and a step goes block by block through the samples, so that what a step
-touches stays in the processor's cache; on a GPU there is one group and one block of everything.
+On a CPU, small groups of trials take many steps at a time, each block by block through the samples, so that the working
+set stays in the processor's cache; on a GPU there is one group and one block.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from moe_lab.specialization.run import Run
 from moe_lab.trials import placement, stream
 
 _NUMBERS_AT_ONCE = 2**22
-"""What a step of a CPU keeps in hand at a time: 16 MB in float32. A quarter of that costs 20 to 30 % more."""
+"""The working set of a step on a CPU: 16 MB in float32. A quarter of that costs 20 to 30 % more time."""
 
 AnyModel = TypeVar("AnyModel", models.SwitchMoE, models.SingleExpert)
 
 
 def block_size(run: Run, samples: int) -> tuple[int, int]:
-    """How many trials of how many samples each make a block on a CPU."""
+    """Returns how many trials of how many samples make a block on a CPU."""
     task, rows = run.task, rows_of(run.model.activation, run.model.biases, run.signal_basis)
     patches = {"none": 0, "noise": task.patches - 3, "all": task.patches}[rows]
     each = task.dimension + patches * (task.dimension + 2 * run.model.filters)
@@ -42,7 +42,7 @@ def block_size(run: Run, samples: int) -> tuple[int, int]:
 
 
 def samples_of(run: Run, trials: Sequence[int], split: Split) -> Samples:
-    """The samples that some trials of a run train on, or are tested on."""
+    """Generates the training or test samples of some trials of a run."""
     device, dtype = placement(run)
     count = run.samples if split == "train" else run.test_samples
     return run.task.sample(count, trials=trials, seed=run.seed, split=split, device=device, dtype=dtype)
@@ -51,12 +51,7 @@ def samples_of(run: Run, trials: Sequence[int], split: Split) -> Samples:
 def router_noise(
     model: models.SwitchMoE, streams: Sequence[np.random.Generator], samples: int, like: Tensor
 ) -> Float[Tensor, "T M N"]:
-    """Samples r for every sample and expert: uniform on [0, router_noise].
-
-    Args:
-      streams: one per trial.
-      like: a tensor of the device and precision to use.
-    """
+    """Samples r, uniform on [0, router_noise], from one stream per trial, with the device and dtype of `like`."""
     shape = (len(streams), model.experts, samples)
     if not model.router_noise:
         return like.new_zeros(shape)
@@ -70,34 +65,24 @@ def router_noise(
 def evaluation_noise(
     run: Run, model: models.SwitchMoE, trials: Sequence[int], split: Split, samples: int, like: Tensor
 ) -> Float[Tensor, "T M N"] | None:
-    """The router noise of evaluations: none, but in the authors' code; the same at every evaluation."""
+    """Samples the router noise of evaluations, the same each time; None except with the authors' objective."""
     if model.objective == "paper":
         return None
     return router_noise(model, [stream(run.seed, trial, f"{split} noise") for trial in trials], samples, like)
 
 
 class Routed(NamedTuple):
-    """What a mixture computes on samples.
+    """The forward pass of a mixture."""
 
-    Attributes:
-      outputs: of every expert.
-      sent: where each sample goes.
-      output: F(x), the output of the chosen expert with its gate.
-    """
-
-    outputs: Float[Tensor, "T M N"]
+    outputs: Float[Tensor, "T M N"]  # of every expert
     sent: Dispatch
-    output: Float[Tensor, "T N"]
+    output: Float[Tensor, "T N"]  # F(x), the output of the chosen expert times its gate
 
 
 def routed(
     model: models.SwitchMoE, state: models.State, experts: Experts, noise: Float[Tensor, "T M N"] | None
 ) -> Routed:
-    """Sends samples to experts, with noise on the router's scores if any is given.
-
-    Args:
-      experts: bound to the samples.
-    """
+    """Dispatches the samples of `experts`, with the given noise on the router's scores, and computes F(x)."""
     scores = state.routers @ experts.inputs.totals.mT
     noisy = scores if noise is None else scores + noise
     sent, outputs = dispatch(noisy), experts.every(state.experts)
@@ -106,18 +91,12 @@ def routed(
 
 
 class Learner(ABC, Generic[AnyModel]):
-    """Some trials of one model.
+    """Some trials of one model."""
 
-    Attributes:
-      loss, right: (T,) mean loss and correct predictions of the last step, before it moved.
-      steps: (T,) steps taken.
-      active: (T,) False where the trial has stopped for good.
-    """
-
-    loss: Float[Tensor, " T"]
-    right: Int[Tensor, " T"]
+    loss: Float[Tensor, " T"]  # mean loss of the last step, before the update
+    right: Int[Tensor, " T"]  # correct predictions, likewise
     steps: Int[Tensor, " T"]
-    active: Bool[Tensor, " T"]
+    active: Bool[Tensor, " T"]  # False once a trial has stopped
 
     def __init__(self, run: Run, model: AnyModel, trials: Sequence[int], train: Samples, test: Samples) -> None:
         self.run, self.trials, self.signals = run, list(trials), train.signals
@@ -153,15 +132,27 @@ class Learner(ABC, Generic[AnyModel]):
 
     @abstractmethod
     def evaluate(self) -> dict[str, Tensor]:
-        """All measures on the test samples and of the weights, for every trial."""
+        """Computes all measures on the test samples and of the weights, for every trial."""
 
     @abstractmethod
+    def _training_margins(self) -> Iterator[Float[Tensor, "T b"]]:
+        """Computes y F(x) block by block, with the router noise of evaluations (paper: none)."""
+
+    def _loss_of(self, margin: Tensor) -> Tensor:
+        return softplus(-margin)
+
+    @torch.no_grad()
     def training_error(self) -> tuple[Float[Tensor, " T"], Float[Tensor, " T"]]:
-        """Accuracy and mean loss on all training samples now, with the router noise that tests have (paper: none)."""
+        """Computes the accuracy and mean loss on all training samples."""
+        right, loss = torch.zeros_like(self.loss), torch.zeros_like(self.loss)
+        for margin in self._training_margins():
+            right += (margin > 0).sum(1)
+            loss += self._loss_of(margin).sum(1)
+        return right / self.run.samples, loss / self.run.samples
 
 
 class SwitchLearner(Learner[models.SwitchMoE]):
-    """The mixture in training by algorithm 1."""
+    """The mixture, trained by algorithm 1."""
 
     def __init__(self, run: Run, model: models.SwitchMoE, trials: Sequence[int], train: Samples, test: Samples) -> None:
         super().__init__(run, model, trials, train, test)
@@ -225,17 +216,15 @@ class SwitchLearner(Learner[models.SwitchMoE]):
             "router_center": routers[..., half:],
         }
 
-    def training_error(self) -> tuple[Tensor, Tensor]:
-        right, loss = torch.zeros_like(self.loss), torch.zeros_like(self.loss)
-        for block, (_, _, output) in self._routed("train"):
-            margin = block.inputs.labels * output
-            right += (margin > 0).sum(1)
-            loss += (softplus(-margin) if self.model.objective == "paper" else models.authors_loss(margin)).sum(1)
-        return right / self.run.samples, loss / self.run.samples
+    def _training_margins(self) -> Iterator[Tensor]:
+        return (block.inputs.labels * output for block, (_, _, output) in self._routed("train"))
+
+    def _loss_of(self, margin: Tensor) -> Tensor:
+        return softplus(-margin) if self.model.objective == "paper" else models.authors_loss(margin)
 
 
 class SingleLearner(Learner[models.SingleExpert]):
-    """One expert in training by Adam, on all samples at once (torch.optim.Adam: elementwise, so trials do not meet)."""
+    """One expert trained by full-batch Adam (torch.optim.Adam is elementwise, so that trials are independent)."""
 
     def __init__(
         self, run: Run, model: models.SingleExpert, trials: Sequence[int], train: Samples, test: Samples
@@ -275,11 +264,5 @@ class SingleLearner(Learner[models.SingleExpert]):
         shown = {name: counted[name] for name in ("test_accuracy", "cluster_accuracy", "expert_accuracy")}
         return shown | {"expert_feature": feature, "expert_center": center}
 
-    @torch.no_grad()
-    def training_error(self) -> tuple[Tensor, Tensor]:
-        right, loss = torch.zeros_like(self.loss), torch.zeros_like(self.loss)
-        for block in self.train:
-            margin = block.inputs.labels * block.every(self.weights)[:, 0]
-            right += (margin > 0).sum(1)
-            loss += softplus(-margin).sum(1)
-        return right / self.run.samples, loss / self.run.samples
+    def _training_margins(self) -> Iterator[Tensor]:
+        return (block.inputs.labels * block.every(self.weights)[:, 0] for block in self.train)

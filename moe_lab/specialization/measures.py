@@ -33,15 +33,12 @@ MEASURES = {
 
 
 def dispatch_entropy(dispatch: Float[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:
-    """Entropy of the router's dispatch in nats, chen2022's eq. 6.1.
+    """Computes the entropy of the router's dispatch in nats (eq. 6.1) from (..., K, M) numbers of samples.
 
     >>> round(float(dispatch_entropy(torch.tensor([[4.0, 0.0, 0.0], [0.0, 2.0, 2.0]]))), 3)
     0.0
     >>> round(float(dispatch_entropy(torch.ones(4, 8))), 4)  # log 4
     1.3863
-
-    Args:
-      dispatch: (..., K, M) number of samples of cluster k dispatched to expert m.
     """
     received = dispatch.sum(-2, keepdim=True)
     shares = dispatch / torch.where(received > 0, received, 1)
@@ -50,12 +47,7 @@ def dispatch_entropy(dispatch: Float[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:
 
 
 class Counts:
-    """Accumulates counts over test samples, block by block.
-
-    Args:
-      trials, experts, clusters: sizes T, M and K.
-      like: a tensor with the device and dtype to use.
-    """
+    """Accumulates counts over test samples, block by block, with the device and dtype of `like`."""
 
     def __init__(self, trials: int, experts: int, clusters: int, like: Tensor) -> None:
         self.samples = like.new_zeros(trials, clusters)
@@ -71,15 +63,7 @@ class Counts:
         labels: Float[Tensor, "T b"],
         clusters: Int[Tensor, "T b"],
     ) -> None:
-        """Adds a block of b samples.
-
-        Args:
-          outputs: f of every expert.
-          sent: the expert to which each sample is dispatched.
-          prediction: output of the model.
-          labels: y.
-          clusters: k.
-        """
+        """Adds a block of b samples: f of every expert, the dispatch, F(x), y and k."""
         member = torch.nn.functional.one_hot(clusters, self.samples.shape[1]).to(outputs.dtype)  # (T, b, K)
         right = (labels * prediction > 0).to(outputs.dtype)
         self.samples += member.sum(1)

@@ -236,16 +236,10 @@ class State(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """The contribution of a block of samples to a step.
-
-    Attributes:
-      loss: (T,) sum over the block's samples.
-      right: (T,) number of outputs with the label's sign.
-      experts, routers: gradient of the mean loss over all samples.
-    """
+    """The contribution of a block of samples to a step: sums over samples, and gradients of the mean loss over all."""
 
     loss: Float[Tensor, " T"]
-    right: Int[Tensor, " T"]
+    right: Int[Tensor, " T"]  # number of outputs with the label's sign
     experts: Float[Tensor, "T M J d"]
     routers: Float[Tensor, "T M d"]
 
@@ -261,12 +255,10 @@ def block_gradient(
     """Computes the contribution of a block of samples to the gradient of the mean loss over all N samples.
 
     Args:
-      state: the parameters.
       experts: bound to the block's samples.
       noise: r of the block.
       shares: each expert's share of all samples, for the load-balancing loss; None without one.
       samples: N.
-      model: the objective and the weight of the load-balancing loss.
     """
     totals, labels = experts.inputs.totals, experts.inputs.labels
     paper = model.objective == "paper"
@@ -296,11 +288,9 @@ def switch_step(
     """Takes one step of algorithm 1 on all samples.
 
     Args:
-      state: the parameters.
       blocks: experts bound to consecutive blocks of the samples, whose gradients are added; small blocks fit in the
         cache.
       noise: r of this step.
-      model: the step sizes, the objective and the weight of the load-balancing loss.
 
     Returns:
       The new state, and the sums over all samples before the step.

@@ -1,8 +1,7 @@
-"""Draws the Datasets of `figures`: one function a figure, onto an Axes or an array of them.
+"""Draws the Datasets of `figures`: one function per figure, onto an Axes or an array of them.
 
-They return nothing and never train. A small mark is a trial, a thick bar or line the median of the trials,
-an open star what the paper publishes. Cubic experts are in ink, linear ones in grey. `picture` draws any of them on a
-page of its own, with heads and a caption.
+A small mark is a trial, a thick bar or line the median of the trials, an open star a published value. Cubic experts are
+in ink, linear ones in grey. `picture` draws any of them on a page of its own, with heads and a caption.
 """
 
 from __future__ import annotations
@@ -29,12 +28,7 @@ _PRODUCTS = {
 
 
 def table3(data: xr.Dataset, axes: Any) -> None:
-    """Tables 1 and 3: test accuracy and dispatch entropy, measured beside published.
-
-    Args:
-      data: what `figures.table3` or `table1` returned.
-      axes: two Axes, for accuracy and entropy.
-    """
+    """Tables 1 and 3: test accuracy and dispatch entropy, measured beside published, on two Axes."""
     _compare(data, axes, "table 3")
 
 
@@ -44,10 +38,9 @@ def load_balancing(data: xr.Dataset, axes: Any) -> None:
 
 
 def dispatch_table(data: xr.Dataset, axes: Axes) -> None:
-    """Tables 4 to 6: how many training samples each expert got of each cluster, of all, and of all in the first step.
+    """Tables 4 to 6: training samples per expert, by cluster, in total, and in total in the first step.
 
-    Args:
-      data: what `figures.dispatch_table` returned, or `published("table 4")` and its like.
+    The Dataset may also be `published("table 4")`, 5 or 6.
     """
     final, initial = data["final_dispatch"].transpose("cluster", "expert").values, data["initial_dispatch"]
     first = (initial.sum("cluster") if "cluster" in initial.dims else initial).values[None]
@@ -74,7 +67,7 @@ def dispatch_table(data: xr.Dataset, axes: Axes) -> None:
 
 
 def single_experts(data: xr.Dataset, axes: Any) -> None:
-    """Tables 7 and 8: one expert for all clusters, with each activation; one Axes a setting.
+    """Tables 7 and 8: one expert for all clusters, with each activation; one Axes per setting.
 
     The star is what the paper publishes for the setting; it is left out where alpha or gamma were changed.
     """
@@ -105,7 +98,7 @@ def single_experts(data: xr.Dataset, axes: Any) -> None:
 
 
 def entropy_through_time(data: xr.Dataset, axes: Any) -> None:
-    """Figure 3: the dispatch entropy through training, thin lines for trials and thick medians; one Axes a setting."""
+    """Figure 3: the dispatch entropy through training, thin lines for trials, thick medians; one Axes per setting."""
     clusters = clusters_of(data)
     for setting, panel in zip(data["setting"].values, panels_of(axes, data.sizes["setting"]), strict=True):
         theme.plain(panel)
@@ -156,10 +149,10 @@ def inner_products(data: xr.Dataset, axes: Any, trial: int = 0) -> None:
 
 
 def tsne(data: xr.Dataset, axes: Any) -> None:
-    """Figure 1: samples on a plane, the expert each is sent to, and the regions of the answers; one Axes a model.
+    """Figure 1: samples on a plane, the expert of each, and the regions of the predictions; one Axes per model.
 
-    Colour and shape tell the expert; filled marks are of class +, open ones of class −; a cross lies on samples that
-    get the wrong answer. Blue ground: the answer there is +, orange ground: −.
+    Colour and shape denote the expert, filled marks class +, open marks class −, a cross a wrong prediction. The ground
+    is blue where the prediction is + and orange where it is −.
     """
     tints = {1: to_rgba(theme.CLASSES_TINT[0]), -1: to_rgba(theme.CLASSES_TINT[1])}
     x, y = data["xy"].sel(axis="x").values, data["xy"].sel(axis="y").values
@@ -167,19 +160,19 @@ def tsne(data: xr.Dataset, axes: Any) -> None:
     edge = (side[1] - side[0]) / 2
     limits = (float(side[0] - edge), float(side[-1] + edge))
     for name, panel in zip(data["model"].values, panels_of(axes, data.sizes["model"]), strict=True):
-        one = data.sel(model=name)
-        region = one["region"].transpose("y", "x").values
+        shown = data.sel(model=name)
+        region = shown["region"].transpose("y", "x").values
         image = np.where((region > 0)[..., None], tints[1], tints[-1])
         panel.imshow(image, origin="lower", extent=(*limits, *limits), interpolation="nearest", zorder=0, aspect="auto")
         panel.contour(side, side, region, levels=[0], colors=[theme.MUTED], linewidths=0.7, zorder=1)
-        for expert in np.unique(one["expert"].values):
+        for expert in np.unique(shown["expert"].values):
             style = theme.expert(int(expert) - 1)
             for label in (1, -1):
-                here = (one["expert"].values == expert) & (one["label"].values == label)
+                here = (shown["expert"].values == expert) & (shown["label"].values == label)
                 face = style.colour if label > 0 else "none"
                 mark: dict[str, Any] = {"marker": style.marker, "s": 15, "linewidths": 0.8, "edgecolors": style.colour}
                 panel.scatter(x[here], y[here], facecolors=face, **mark, zorder=2, gid=f"expert {expert}, {label}")
-        wrong = one["answer"].values != one["label"].values
+        wrong = shown["answer"].values != shown["label"].values
         panel.scatter(x[wrong], y[wrong], marker="x", s=34, linewidths=1.3, color=theme.INK, zorder=3, gid="wrong")
         for place, expert in enumerate(np.unique(data["expert"].values)):
             for artist in theme.expert_head(panel, int(expert) - 1):

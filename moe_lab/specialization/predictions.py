@@ -1,4 +1,4 @@
-"""A mixture trained to the end, and its predictions for any samples: which expert it chooses, and its output."""
+"""A trained mixture and its predictions for any samples."""
 
 from __future__ import annotations
 
@@ -20,26 +20,15 @@ from moe_lab.trials import choose_device, stream, threads_for
 
 
 class Predictions(NamedTuple):
-    """A mixture's predictions for samples.
+    """A mixture's predictions for samples."""
 
-    Attributes:
-      expert: (T, N) the expert that each sample is sent to, from 0.
-      output: (T, N) F(x), whose sign is the predicted label.
-    """
-
-    expert: Int[Tensor, "T N"]
-    output: Float[Tensor, "T N"]
+    expert: Int[Tensor, "T N"]  # to which each sample is dispatched, from 0
+    output: Float[Tensor, "T N"]  # F(x), whose sign is the predicted label
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A mixture after its last step.
-
-    Attributes:
-      run: what was trained.
-      state: (T, M, J, d) filters and (T, M, d) routers.
-      measures: all of `measures.MEASURES` at the end, on the run's test samples, (T, ...).
-    """
+    """A mixture after its last step, with the final values of `measures.MEASURES`, (T, ...)."""
 
     run: Run
     model: models.SwitchMoE
@@ -51,18 +40,14 @@ class Trained:
         return self.run.trial_numbers
 
     def samples(self, split: Split) -> Samples:
-        """The samples that it was trained or tested on."""
+        """Generates its training or test samples."""
         return samples_of(self.run, self.trials, split)
 
     def predict(self, samples: Samples, noise: Float[Tensor, "T M N"] | None = None) -> Predictions:
-        """Sends samples to experts, with noise on the router's scores if any is given, and computes F(x).
-
-        Args:
-          samples: of as many trials as the run has.
-          noise: r, as `first_noise` and `last_noise` draw it.
+        """Dispatches samples, with noise r on the router's scores if any is given, and computes F(x).
 
         Raises:
-          ValueError: the samples are of another number of trials.
+          ValueError: the samples are not of as many trials as the run.
         """
         rule = "samples must be drawn for the trials of the run"
         require(len(samples.labels) == len(self.trials), rule, trials=len(self.trials), drawn=len(samples.labels))
@@ -73,21 +58,21 @@ class Trained:
         return Predictions(sent.expert, output)
 
     def first_noise(self) -> Float[Tensor, "T M N"]:
-        """r of the first training step, on the training samples."""
+        """Samples r of the first training step."""
         streams = [stream(self.run.seed, trial, "router noise") for trial in self.trials]
         return router_noise(self.model, streams, self.run.samples, self.state.routers)
 
     def last_noise(self, split: Split) -> Float[Tensor, "T M N"] | None:
-        """The noise on the scores in the measures of `train_run`: none, but with the authors' objective."""
+        """Samples the noise of evaluations; None except with the authors' objective."""
         count = self.run.samples if split == "train" else self.run.test_samples
         return evaluation_noise(self.run, self.model, self.trials, split, count, self.state.routers)
 
 
 def trained(run: Run) -> Trained:
-    """Trains a mixture to the end and keeps its weights: the same numbers as `train_run` measures.
+    """Trains a mixture and returns its weights, with the same measures as `train_run`.
 
     Raises:
-      ValueError: the run's model is no mixture; a wrong device or precision.
+      ValueError: the run's model is not a mixture; an invalid device or precision.
     """
     require(isinstance(run.model, models.SwitchMoE), "only a mixture sends samples to experts", model=run.model.name)
     assert isinstance(run.model, models.SwitchMoE)

@@ -23,12 +23,12 @@ from moe_lab.training import Measure
 from moe_lab.trials import choose_device, choose_dtype
 
 ALL = ("moe-cubic", "moe-linear", "single-cubic", "single-linear")
-"""The models of tables 1 and 3, by name: what it is, its activation and, after a second dash, J of a single expert."""
+"""The models of tables 1 and 3; a name has the kind, the activation and, for a single expert, optionally J."""
 OBJECTIVES = ("paper", "authors")
 LINEAR_START = 8e-4
-"""sigma_0 of linear experts under algorithm 1, what the authors' code comes to. From .01 they gain half a point of
+"""sigma_0 of linear experts under algorithm 1, equivalent to the authors' code. With .01 they gain half a point of
 accuracy, and in setting 4 their entropy falls to .4 to .6 by step 500; the paper has 1.16."""
-_HEARTBEAT = 25  # steps between two signs of life
+_HEARTBEAT = 25  # steps between two reports of progress
 _MEANINGS = {
     "setting": "setting of section 6.1 and appendix A.2",
     "model": "model",
@@ -37,13 +37,10 @@ _MEANINGS = {
 
 
 def model_of(name: str, objective: str) -> Model:
-    """The model behind a name: "moe-cubic", "single-linear", "single-cubic-512", or with any other activation.
+    """Makes the model of a name: "moe-cubic", "single-linear", "single-cubic-512", or with any other activation.
 
     Mixtures are `SwitchMoE` of M=8 experts of J=16 filters; `objective` "authors" makes them `SwitchMoE.authors`.
-    Single experts have 128 filters unless the name says otherwise, with biases, and are the same for both objectives.
-
-    Raises:
-      ValueError: there is no such model or objective.
+    Single experts have 128 filters unless the name has another number, with biases, for both objectives.
     """
     require(objective in OBJECTIVES, "objective must be 'paper' or 'authors'", objective=objective)
     kind, activation, filters = (*str(name).split("-"), "", "")[:3]
@@ -62,12 +59,9 @@ def model_of(name: str, objective: str) -> Model:
 
 
 def task_of(setting: int, model: Model, objective: str) -> ClusterTask:
-    """The task of a setting with the scale that the model's step sizes are for.
+    """Makes the task of a setting, at the scale for which the model's step sizes are.
 
     Single experts and the authors' objective are trained on data times 10; the authors' ten runs share one data set.
-
-    Raises:
-      ValueError: there is no such setting.
     """
     task = ClusterTask.setting(setting)
     scaled = objective == "authors" or isinstance(model, SingleExpert)
@@ -83,14 +77,11 @@ def run_of(
     changes: Mapping[str, Mapping[str, Any]],
     settings: Mapping[str, Any],
 ) -> Run:
-    """The Run of a grid point {"setting": ..., "model": ...}.
+    """Makes the Run of a grid point {"setting": ..., "model": ...}.
 
     Args:
-      changes: "task" -> parameters of all tasks to change, a model's name -> parameters of that model to change.
+      changes: changed parameters of all tasks (key "task"), and of models by their name.
       settings: other parameters of `Run`.
-
-    Raises:
-      ValueError: a wrong value or combination.
     """
     model = model_of(point["model"], objective)
     task = task_of(point["setting"], model, objective).replace(**changes.get("task", {}))
@@ -99,23 +90,15 @@ def run_of(
     return Run(model=model, task=task, trials=trials, seed=seed, **fixed)
 
 
-def train_cells(
-    points: list[Point],
-    *,
-    trials: int,
-    seed: int,
-    objective: str,
-    changes: Mapping[str, Mapping[str, Any]],
-    settings: Mapping[str, Any],
-    names: Sequence[str],
-) -> Iterator[dict[str, np.ndarray] | None]:
-    """Trains one grid point, for `moe_lab.sweep`: None as a sign of life, then the values at the end.
+def train_cells(points: list[Point], *, names: Sequence[str], **how: Any) -> Iterator[dict[str, np.ndarray] | None]:
+    """Trains one grid point, for `moe_lab.sweep`: yields None as progress, then the final values.
 
     Yields:
-      The named measures (1, trials, ...), (1, trials, step, ...) where the settings measure every Snapshot.
+      The named measures (1, trials, ...), (1, trials, step, ...) where the settings measure every Snapshot. `how` is
+      as for `run_of`.
     """
     (point,) = points
-    run = run_of(point, trials=trials, seed=seed, objective=objective, changes=changes, settings=settings)
+    run = run_of(point, **how)
     recorded: list[Mapping[str, np.ndarray]] = []
     for snapshot in train_run(run):
         recorded = [*recorded, snapshot.values] if run.measure == "every" else [snapshot.values]
@@ -141,8 +124,8 @@ class Figure(figure.Figure):
     """A table or figure of chen2022.
 
     Args:
-      objective, samples: of every training; the test samples are as many unless `more` sets test_samples.
-      every: record curves at every so many steps.
+      objective, samples: of every training; there are as many test samples unless `more` has test_samples.
+      every: steps between the points of curves; None for final values only.
 
     Raises:
       ValueError: an unknown objective, or a parameter that the figure sets itself.
@@ -165,7 +148,7 @@ class Figure(figure.Figure):
     def runs(
         self, axes: Mapping[str, Sequence[Any]], changes: Mapping[str, Mapping[str, Any]]
     ) -> list[tuple[Point, Run]]:
-        """Every grid point with its Run, all checked."""
+        """Returns every grid point with its checked Run."""
         how: dict[str, Any] = {"objective": self.objective, "changes": changes, "settings": self.settings}
         return [(point, run_of(point, trials=self.trials, seed=self.seed, **how)) for point in points_of(axes)]
 
@@ -182,7 +165,7 @@ class Figure(figure.Figure):
           axes: the values of "setting" and "model".
           names: the measures to keep.
           arguments: of the figure's function, for its call.
-          changes: see `run_of`.
+          changes: as for `run_of`.
 
         Returns:
           The named measures over (setting, model, trial, ...), or (setting, model, step, trial, ...) as curves; NaN
@@ -207,12 +190,12 @@ class Figure(figure.Figure):
         return found
 
     def own(self, objective: bool = True) -> dict[str, Any]:
-        """The arguments that all figures have, for their calls."""
+        """Returns the arguments that all figures have, for their calls."""
         how = {"objective": self.objective} if objective else {}
         return {"trials": self.trials, "seed": self.seed, **how, "samples": self.samples}
 
     def attrs_of(self, runs: Sequence[tuple[Point, Run]], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The attrs of the results of some Runs."""
+        """Returns the attrs of the results of some Runs."""
         config = [{"point": point, **run.record()} for point, run in runs]
         return self.attrs(arguments, config, self.settings.get("device", "auto"), objective=self.objective)
 

@@ -87,7 +87,6 @@ def groups(snapshot: Snapshot, *, expert_error: float = 0.05) -> Int[np.ndarray,
     with the highest accuracy. The theorem states only that such groups exist.
 
     Args:
-      snapshot: of a mixture.
       expert_error: largest error that counts as small.
     """
     received = np.swapaxes(_measured(snapshot, "dispatch"), -1, -2)  # (T, M, K)
@@ -122,11 +121,42 @@ def theorem_4_2(
     if snapshot.diverged[trial]:
         names = ("training error", "test error", "groups", "experts", "router")
         return tuple(Finding(f"theorem 4.2, {name}", "fails", "The trial diverged.") for name in names)
+    train, test = (1 - float(_measured(snapshot, name)[trial]) for name in ("train_accuracy", "test_accuracy"))
     group = groups(snapshot, expert_error=expert_error)[trial]
+    dispatch = _measured(snapshot, "dispatch")[trial]
+    clusters, experts = dispatch.shape
+    sizes = np.bincount(group, minlength=clusters)
+    accuracy = _measured(snapshot, "expert_accuracy")[trial][np.arange(experts), group]
+    good, worst = int((accuracy >= 1 - expert_error).sum()), 1 - float(accuracy.min())
+    used = int((dispatch.sum(0) > 0).sum())
+    share = float((dispatch * (group == np.arange(clusters)[:, None])).sum() / dispatch.sum())
     return (
-        *_errors(snapshot, trial, test_error),
-        *_groups_and_experts(snapshot, trial, group, expert_error),
-        _router(snapshot, trial, group, routed),
+        _conclusion("training error", train <= 1e-9, f"It is {train:.4f}; required: 0.", value=train),
+        _conclusion(
+            "test error", test <= test_error, f"It is {test:.4f}; required: at most {test_error:g}.", value=test
+        ),
+        _conclusion(
+            "groups",
+            bool((sizes > 0).all()),
+            f"The {clusters} clusters have {', '.join(map(str, sizes))} experts; required: at least 1.",
+            smallest=float(sizes.min()),
+        ),
+        _conclusion(
+            "experts",
+            good == experts,
+            f"{good} of {experts} experts have an error of at most {expert_error:g} on their cluster; the largest "
+            f"error is {worst:.4f}. {used} of {experts} experts get test samples.",
+            good=float(good),
+            worst=worst,
+            used=float(used),
+        ),
+        _conclusion(
+            "router",
+            share >= routed,
+            f"{share:.4f} of the test samples are dispatched to an expert of their cluster's group; required: at least "
+            f"{routed:g}.",
+            value=share,
+        ),
     )
 
 
@@ -134,64 +164,10 @@ def _conclusion(name: str, true: bool, sentence: str, **numbers: float) -> Findi
     return Finding(f"theorem 4.2, {name}", judged(True, true), sentence, numbers)
 
 
-def _errors(snapshot: Snapshot, trial: int, allowed: float) -> tuple[Finding, Finding]:
-    train = 1 - float(_measured(snapshot, "train_accuracy")[trial])
-    test = 1 - float(_measured(snapshot, "test_accuracy")[trial])
-    return (
-        _conclusion("training error", train <= 1e-9, f"It is {train:.4f}; required: 0.", value=train),
-        _conclusion("test error", test <= allowed, f"It is {test:.4f}; required: at most {allowed:g}.", value=test),
-    )
-
-
-def _groups_and_experts(
-    snapshot: Snapshot, trial: int, group: Int[np.ndarray, " M"], allowed: float
-) -> tuple[Finding, Finding]:
-    dispatch = _measured(snapshot, "dispatch")[trial]
-    clusters, experts = dispatch.shape
-    sizes = np.bincount(group, minlength=clusters)
-    accuracy = _measured(snapshot, "expert_accuracy")[trial][np.arange(experts), group]
-    good, worst = accuracy >= 1 - allowed, 1 - float(accuracy.min())
-    used = int((dispatch.sum(0) > 0).sum())
-    return (
-        _conclusion(
-            "groups",
-            bool((sizes > 0).all()),
-            f"The {clusters} clusters have {', '.join(str(size) for size in sizes)} experts; required: at least 1.",
-            smallest=float(sizes.min()),
-        ),
-        _conclusion(
-            "experts",
-            bool(good.all()),
-            f"{int(good.sum())} of {experts} experts have an error of at most {allowed:g} on their cluster; the "
-            f"largest error is {worst:.4f}. {used} of {experts} experts get test samples.",
-            good=float(good.sum()),
-            worst=worst,
-            used=float(used),
-        ),
-    )
-
-
-def _router(snapshot: Snapshot, trial: int, group: Int[np.ndarray, " M"], required: float) -> Finding:
-    dispatch = _measured(snapshot, "dispatch")[trial]
-    own_group = group == np.arange(len(dispatch))[:, None]
-    share = float((dispatch * own_group).sum() / dispatch.sum())
-    return _conclusion(
-        "router",
-        share >= required,
-        f"{share:.4f} of the test samples are dispatched to an expert of their cluster's group; required: at least "
-        f"{required:g}.",
-        value=share,
-    )
-
-
 def predicted_clusters(run: Run, trials: Sequence[int]) -> Int[np.ndarray, "T M"]:
     """Predicts each expert's cluster by lemma 5.2: argmax over k and j of <v_k, w_mj> at initialization.
 
     The inner products of filters with a_j = -1 are negated.
-
-    Args:
-      run: of a SwitchMoE.
-      trials: numbers of trials, as in `Run.first_trial`.
     """
     model = run.model
     assert isinstance(model, models.SwitchMoE)

@@ -26,10 +26,6 @@ _ROUNDING = 1e-9  # relative to the largest |F|; outputs closer to 0 count as 0
 def additive_output(f: PatchFunction, samples: Samples) -> Float[Tensor, "T N"]:
     """Computes F(x) = sum_p f(x^(p)), the form of theorem 4.1: a CNN with any activation, or a sum of CNNs.
 
-    Args:
-      f: any function of single patches.
-      samples: with or without noise patches.
-
     Raises:
       ValueError: f does not return one number per patch.
     """
@@ -75,11 +71,7 @@ def four_configurations(samples: Samples) -> tuple[Samples, Samples, Samples, Sa
 
 @dataclass(frozen=True)
 class Symmetrised:
-    """The margins y F(x) of the four configurations.
-
-    Attributes:
-      margins: (T, N, 4).
-    """
+    """The margins y F(x) of the four configurations."""
 
     margins: Float[Tensor, "T N four"]
 
@@ -157,9 +149,7 @@ def every_configuration(
 ) -> Samples:
     """Returns one sample for each (k, k', y, epsilon), 4 K (K - 1) in total, without noise patches.
 
-    Args:
-      signals: v_1 ... v_K, c_1 ... c_K, as returned by `ClusterTask.signals`.
-      strengths: alpha, beta, gamma.
+    Signals are v_1 ... v_K, c_1 ... c_K, strengths alpha, beta and gamma.
     """
     kinds = len(signals) // 2
     rows = [(k, other, y, epsilon) for k, other in permutations(range(kinds), 2) for y, epsilon in _SIGNS]
@@ -192,9 +182,6 @@ def tight_classifier(signals: Float[Tensor, "S d"], *, answer: float = 2.0) -> P
     Args:
       signals: v_1 ... v_K, c_1 ... c_K.
       answer: G, at least 1.
-
-    Raises:
-      ValueError: answer is less than 1.
     """
     require(answer >= 1, "answer (G) must be at least 1, so that two agreeing signals determine the sign", G=answer)
     kinds = len(signals) // 2
