@@ -16,11 +16,10 @@ from moe_lab.reproduce.claim import Claim, Measurement, Published, Read, Rule, a
 
 _CURVES = "the paper shows curves, not numbers"
 
-FIGURE_1 = Measurement(
+FIGURE_1 = Measurement.sized(
     name="chen2022/figure1",
     function=f"{MEASURES}:figure_1",
-    quick={"trials": 12, "shown": 800},
-    full={"trials": 40, "shown": 1600},
+    sizes={"trials": (12, 40), "shown": (800, 1600)},
     seconds=(8, 20),
     device=True,
     picture=PICTURE,

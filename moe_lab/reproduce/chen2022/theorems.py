@@ -17,25 +17,22 @@ from moe_lab.reproduce.claim import Claim, Measurement, Published, Rule, at_leas
 _LIMIT = "the theorem is about the limit of large d; d is 50 here, and sigma_0 = .01 is below its d^(-1/3) = .27"
 _ROUNDING = 1e-9
 
-SINGLE = Measurement(
+SINGLE = Measurement.sized(
     name="chen2022/theorem4.1",
     function=f"{MEASURES}:single_functions",
-    quick={"trials": 20, "samples": 200},
-    full={"trials": 200, "samples": 1000},
+    sizes={"trials": (20, 200), "samples": (200, 1000)},
     seconds=(2, 40),
 )
-ROUTING = Measurement(
+ROUTING = Measurement.sized(
     name="chen2022/lemma5.1",
     function=f"{MEASURES}:smooth_routing",
-    quick={"trials": 100, "tries": 60, "experts": (2, 4, 8, 16)},
-    full={"trials": 1000, "tries": 300, "experts": (2, 4, 8, 16, 32)},
+    sizes={"trials": (100, 1000), "tries": (60, 300), "experts": ((2, 4, 8, 16), (2, 4, 8, 16, 32))},
     seconds=(2, 20),
 )
-MIXTURE = Measurement(
+MIXTURE = Measurement.sized(
     name="chen2022/theorem4.2",
     function=f"{MEASURES}:mixture_theorem",
-    quick={"trials": 12, "samples": 4000},
-    full={"trials": 20, "samples": 16000},
+    sizes={"trials": (12, 20), "samples": (4000, 16000)},
     seconds=(7, 40),
     device=True,
 )
@@ -47,11 +44,10 @@ LARGE_START = Measurement(
     seconds=(2, 40),
     device=True,
 )
-EXPLORATION = Measurement(
+EXPLORATION = Measurement.sized(
     name="chen2022/lemma5.2",
     function=f"{MEASURES}:exploration",
-    quick={"trials": 12, "samples": 4000},
-    full={"trials": 40, "samples": 16000},
+    sizes={"trials": (12, 40), "samples": (4000, 16000)},
     seconds=(1, 8),
     device=True,
 )

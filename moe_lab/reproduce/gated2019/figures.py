@@ -13,48 +13,43 @@ from moe_lab.reproduce.gated2019.sources import FIGURES, PICTURE
 _FOUND = 0.01  # an error of a mean curve that the paper shows to end at 0: cosines of more than .99
 NOT_STUCK = 0.05  # the same of every single run, as in `moe_lab.recovery.landscape.stuck`
 
-FIGURE_2A = Measurement(
+FIGURE_2A = Measurement.sized(
     name="gated2019/figure2a",
     function=f"{FIGURES}:l4_against_l2",
-    quick={"trials": 24},
-    full={"trials": 100},
+    sizes={"trials": (24, 100)},
     seconds=(23, 96),
     picture=PICTURE,
     sees="On L4 every run reaches an error of 0; on the squared error about half of the same initializations stay near "
     ".5.",
 )
-FIGURE_2B = Measurement(
+FIGURE_2B = Measurement.sized(
     name="gated2019/figure2b",
     function=f"{FIGURES}:gates_given_regressors",
-    quick={"trials": 8},
-    full={"trials": 40},
+    sizes={"trials": (8, 40)},
     seconds=(14, 69),
     picture=PICTURE,
     sees="With L4's regressors L_log finds the gates as with the true ones; with those of the squared error often not.",
 )
-FIGURE_3 = Measurement(
+FIGURE_3 = Measurement.sized(
     name="gated2019/figure3",
     function=f"{FIGURES}:random_gates",
-    quick={"trials": 5},
-    full={"trials": 40},
+    sizes={"trials": (5, 40)},
     seconds=(8, 60),
     picture=PICTURE,
     sees="With random gates, too, both errors go to 0 in every run.",
 )
-FIGURE_4 = Measurement(
+FIGURE_4 = Measurement.sized(
     name="gated2019/figure4",
     function=f"{FIGURES}:small_batches",
-    quick={"trials": 4},
-    full={"trials": 20},
+    sizes={"trials": (4, 20)},
     seconds=(9, 43),
     picture=PICTURE,
     sees="With batches of 128 the regressors' error on L4 still goes to 0.",
 )
-SECTION_2 = Measurement(
+SECTION_2 = Measurement.sized(
     name="gated2019/section2-gru",
     function=f"{FIGURES}:gate_sharpness",
-    quick={"cells": 5},
-    full={"cells": 40},
+    sizes={"cells": (5, 40)},
     seconds=(1, 4),
     picture=PICTURE,
     sees="As gates sharpen, a GRU of torch's kind becomes the mixture of eq. 5; the paper's kind does not.",

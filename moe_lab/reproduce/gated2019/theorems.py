@@ -11,12 +11,8 @@ from moe_lab.reproduce.claim import Claim, Measurement, Published, Read, Rule, a
 from moe_lab.reproduce.gated2019.figures import NOT_STUCK
 from moe_lab.reproduce.gated2019.sources import MEASURES, SHARED
 
-EQ_8 = Measurement(
-    name="gated2019/eq8",
-    function=f"{MEASURES}:eq7_and_eq8",
-    quick={"trials": 24},
-    full={"trials": 100},
-    seconds=(6, 23),
+EQ_8 = Measurement.sized(
+    name="gated2019/eq8", function=f"{MEASURES}:eq7_and_eq8", sizes={"trials": (24, 100)}, seconds=(6, 23)
 )
 FOURTH = Measurement(
     name="gated2019/lemma1-tensor",
@@ -25,26 +21,14 @@ FOURTH = Measurement(
     full={"trials": 60, "samples": 400_000},
     seconds=(6, 60),
 )
-LANDSCAPE = Measurement(
-    name="gated2019/theorem1-landscape",
-    function=f"{MEASURES}:landscape",
-    quick={"trials": 40},
-    full={"trials": 400},
-    seconds=(3, 20),
+LANDSCAPE = Measurement.sized(
+    name="gated2019/theorem1-landscape", function=f"{MEASURES}:landscape", sizes={"trials": (40, 400)}, seconds=(3, 20)
 )
-FIXED = Measurement(
-    name="gated2019/theorem2-fixed",
-    function=f"{MEASURES}:fixed_samples",
-    quick={"trials": 4},
-    full={"trials": 20},
-    seconds=(5, 22),
+FIXED = Measurement.sized(
+    name="gated2019/theorem2-fixed", function=f"{MEASURES}:fixed_samples", sizes={"trials": (4, 20)}, seconds=(5, 22)
 )
-LOG = Measurement(
-    name="gated2019/theorem3-descent",
-    function=f"{MEASURES}:log_descent",
-    quick={"trials": 24},
-    full={"trials": 100},
-    seconds=(4, 17),
+LOG = Measurement.sized(
+    name="gated2019/theorem3-descent", function=f"{MEASURES}:log_descent", sizes={"trials": (24, 100)}, seconds=(4, 17)
 )
 CONDITIONS = Measurement(
     name="gated2019/conditions", function=f"{SHARED}:stein_conditions", quick={}, full={}, seconds=(1, 1), seeded=False

@@ -18,11 +18,10 @@ _OFTEN = 0.25  # the paper's "often", in no number: a quarter of the trials
 _CLEARLY = 0.9  # an error is clearly smaller where it is less than this part of the other
 _REACHED = 1.1  # the error of EM from the truth counts as reached within a tenth of it
 
-FIGURE_3 = Measurement(
+FIGURE_3 = Measurement.sized(
     name="gridlock2019/figure3",
     function=f"{FIGURES}:figure3",
-    quick={"trials": 8},
-    full={"trials": 40},
+    sizes={"trials": (8, 40)},
     seconds=(14, 70),
     device=True,
     picture=PICTURE,
@@ -50,11 +49,10 @@ FIGURE_5 = Measurement(
     picture=PICTURE,
     sees="With sigmoid and ReLU experts joint EM is as good as EM from the spectral initialization.",
 )
-STUCK = Measurement(
+STUCK = Measurement.sized(
     name="gridlock2019/section4.3-stuck",
     function=f"{FIGURES}:stuck_rate",
-    quick={"trials": 12},
-    full={"trials": 40},
+    sizes={"trials": (12, 40)},
     seconds=(20, 67),
     device=True,
     picture=PICTURE,

@@ -25,19 +25,14 @@ THIRD = Measurement(
     full={"trials": 60, "samples": 400_000},
     seconds=(5, 46),
 )
-GATES = Measurement(
+GATES = Measurement.sized(
     name="gridlock2019/theorem2-gates",
     function=f"{MEASURES}:gates_from_anywhere",
-    quick={"trials": 4, "samples": 5000},
-    full={"trials": 12, "samples": 20_000},
+    sizes={"trials": (4, 12), "samples": (5000, 20_000)},
     seconds=(5, 60),
 )
-MOMENT = Measurement(
-    name="gridlock2019/theorem3-moment",
-    function=f"{MEASURES}:gate_moment",
-    quick={"trials": 8},
-    full={"trials": 40},
-    seconds=(1, 4),
+MOMENT = Measurement.sized(
+    name="gridlock2019/theorem3-moment", function=f"{MEASURES}:gate_moment", sizes={"trials": (8, 40)}, seconds=(1, 4)
 )
 BY_MOMENTS = Measurement(
     name="gridlock2019/theorem3-gates",

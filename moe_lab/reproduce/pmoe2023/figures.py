@@ -18,26 +18,24 @@ from moe_lab.reproduce.pmoe2023.sources import FIGURES, MEASURES, PICTURE
 _OTHER_DIGITS = "8x8 digits 6 and 7, centred, in place of MNIST's 1 and 0"
 
 
-FIGURE_4 = Measurement(
+FIGURE_4 = Measurement.sized(
     name="pmoe2023/figure4-digits",
     function=f"{FIGURES}:sample_complexity",
     seconds=(12, 50),
     device=True,
-    quick={"samples": (60, 100, 200, 300, 500, 700), "trials": 8},
-    full={"samples": (60, 100, 200, 300, 500, 700, 1000), "trials": 20},
+    sizes={"samples": ((60, 100, 200, 300, 500, 700), (60, 100, 200, 300, 500, 700, 1000)), "trials": (8, 20)},
     picture=PICTURE,
     sees="Both mixtures are above the CNN at every N, and cross 95 % left of the star at 60 % of its samples.",
 )
-FIGURE_5 = Measurement(
+FIGURE_5 = Measurement.sized(
     name="pmoe2023/figure5-digits",
     function=f"{FIGURES}:phase_map",
     seconds=(10, 45),
     device=True,
-    quick={"patches_per_expert": (2, 4, 8), "samples": (100, 180, 300, 500, 700), "trials": 12},
-    full={
-        "patches_per_expert": (2, 3, 4, 5, 6, 7, 8),
-        "samples": (60, 100, 140, 180, 240, 300, 360, 500, 700),
-        "trials": 20,
+    sizes={
+        "patches_per_expert": ((2, 4, 8), (2, 3, 4, 5, 6, 7, 8)),
+        "samples": ((100, 180, 300, 500, 700), (60, 100, 140, 180, 240, 300, 360, 500, 700)),
+        "trials": (12, 20),
     },
     split=("patches_per_expert", "patches_per_expert"),
     picture=PICTURE,
@@ -63,23 +61,25 @@ FIGURE_7 = Measurement(
     picture=PICTURE,
     sees="Accuracy on 8x8 digits does not fall when experts keep 16 patches in place of 6.",
 )
-FIGURE_8 = Measurement(
+FIGURE_8 = Measurement.sized(
     name="pmoe2023/figure8-digits",
     function=f"{FIGURES}:separate_routers",
     seconds=(1, 4),
     device=True,
-    quick={"patches_per_expert": (1, 2, 4), "samples": (20, 60, 100, 300), "trials": 10},
-    full={"patches_per_expert": (1, 2, 4, 6), "samples": (20, 60, 100, 300, 1000), "trials": 40},
+    sizes={
+        "patches_per_expert": ((1, 2, 4), (1, 2, 4, 6)),
+        "samples": ((20, 60, 100, 300), (20, 60, 100, 300, 1000)),
+        "trials": (10, 40),
+    },
     picture=PICTURE,
     sees="With 300 samples the deciding patch is in the top 4 of a separately trained router nearly always.",
 )
-FIGURE_9 = Measurement(
+FIGURE_9 = Measurement.sized(
     name="pmoe2023/figure9-digits",
     function=f"{FIGURES}:joint_routers",
     seconds=(2, 6),
     device=True,
-    quick={"samples": (20, 100, 300), "trials": 16},
-    full={"samples": (20, 60, 100, 300, 1000), "trials": 40},
+    sizes={"samples": ((20, 100, 300), (20, 60, 100, 300, 1000)), "trials": (16, 40)},
     picture=PICTURE,
     sees="With 300 samples one expert of each class gives the deciding patch its largest gate nearly always.",
 )

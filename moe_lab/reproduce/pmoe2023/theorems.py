@@ -27,12 +27,11 @@ FOUR_CLASSES = Measurement(
     full={"patches_per_expert": (4, 5, 8), "samples": (60, 1000, 4000), "trials": 20, "classes": 4},
     device=True,
 )
-KEPT = Measurement(
+KEPT = Measurement.sized(
     name="pmoe2023/finding1-kept",
     function=f"{MEASURES}:kept_background",
     seconds=(1, 2),
-    quick={"samples": 2000, "trials": 8},
-    full={"samples": 4000, "trials": 20},
+    sizes={"samples": (2000, 4000), "trials": (8, 20)},
     device=True,
 )
 GRADIENT = Measurement(

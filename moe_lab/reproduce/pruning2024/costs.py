@@ -31,18 +31,13 @@ SIZES = Measurement(
     seconds=(0.1, 0.1),
     seeded=False,
 )
-GRADIENTS = Measurement(
-    name="pruning2024/gradients",
-    function=f"{MEASURES}:gradients",
-    quick={"trials": 20},
-    full={"trials": 200},
-    seconds=(0.2, 1),
+GRADIENTS = Measurement.sized(
+    name="pruning2024/gradients", function=f"{MEASURES}:gradients", sizes={"trials": (20, 200)}, seconds=(0.2, 1)
 )
-INDEPENDENCE = Measurement(
+INDEPENDENCE = Measurement.sized(
     name="pruning2024/independence",
     function=f"{MEASURES}:independence",
-    quick={"trials": 4},
-    full={"trials": 20},
+    sizes={"trials": (4, 20)},
     seconds=(2, 8),
     device=True,
 )

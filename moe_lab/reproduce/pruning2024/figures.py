@@ -11,21 +11,19 @@ from moe_lab.pruning.published import STATEMENTS
 from moe_lab.reproduce.claim import Claim, Measurement, Published, Read, Rule, at_least, at_most, near
 from moe_lab.reproduce.pruning2024.sources import FIGURES, PICTURE
 
-FIGURE_3 = Measurement(
+FIGURE_3 = Measurement.sized(
     name="pruning2024/figure3",
     function=f"{FIGURES}:figure3",
-    quick={"trials": 60},
-    full={"trials": 200},
+    sizes={"trials": (60, 200)},
     seconds=(17, 55),
     device=True,
     picture=PICTURE,
     sees="Figure 3 a to e: a few routers grow large, and those experts' routers and neurons point along their pattern.",
 )
-FIGURE_7 = Measurement(
+FIGURE_7 = Measurement.sized(
     name="pruning2024/figure7",
     function=f"{FIGURES}:figure7",
-    quick={"trials": 10},
-    full={"trials": 20},
+    sizes={"trials": (10, 20)},
     seconds=(3, 6),
     device=True,
     picture=PICTURE,
