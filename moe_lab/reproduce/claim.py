@@ -168,6 +168,12 @@ class Measurement:
     sees: str = ""
     needs: Needs | None = None
 
+    @classmethod
+    def sized(cls, *, sizes: Mapping[str, tuple[Any, Any]], **fields: Any) -> Measurement:
+        """Returns a measurement with each argument as a pair: for the quick budget and for the full one."""
+        quick, full = ({name: pair[budget] for name, pair in sizes.items()} for budget in (0, 1))
+        return cls(quick=quick, full=full, **fields)
+
     def arguments(self, budget: Budget) -> dict[str, Any]:
         """Returns the function's arguments, without seed and device."""
         return dict(self.quick if budget == "quick" else self.full)

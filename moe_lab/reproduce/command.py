@@ -85,14 +85,7 @@ def run(
 
 
 def _order(
-    *,
-    budget: str,
-    seed: int,
-    device: str,
-    jobs: int | None,
-    out: Path | str,
-    data: Path | str | None,
-    cluster: str,
+    *, budget: str, seed: int, device: str, jobs: int | None, out: Path | str, data: Path | str | None, cluster: str
 ) -> tuple[Order, int]:
     """Validates the arguments of `run`; returns the order and the number of processes."""
     require(budget in get_args(Budget), f"budget must be one of {', '.join(get_args(Budget))}", budget=budget)
@@ -167,10 +160,7 @@ def _measure(claims: Sequence[Claim], order: Order, parallel: int, console: Cons
 
 @contextmanager
 def _progress(
-    claims: Sequence[Claim],
-    plan: dict[str, list[Piece]],
-    parallel: int,
-    console: Console,
+    claims: Sequence[Claim], plan: dict[str, list[Piece]], parallel: int, console: Console
 ) -> Iterator[Generator[None, Done, None]]:
     """Yields a generator that takes finished pieces and shows the progress: a bar in a terminal, lines elsewhere."""
     every = [piece for calls in plan.values() for piece in calls]

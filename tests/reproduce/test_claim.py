@@ -71,7 +71,7 @@ def test_nonsense_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         ("the gates are found", "The gates are found."),
         ("l* patches suffice.", "l* patches suffice."),
@@ -80,5 +80,5 @@ def test_nonsense_is_refused() -> None:
         ("", ""),
     ],
 )
-def test_a_sentence_begins_with_a_capital_unless_with_a_symbol(words: str, said: str) -> None:
-    assert sentence(words) == said
+def test_a_sentence_begins_with_a_capital_unless_with_a_symbol(words: str, expected: str) -> None:
+    assert sentence(words) == expected

@@ -96,7 +96,7 @@ def changed(data: xr.Dataset, claim: Claim) -> Iterator[xr.Dataset]:
     for name in names:
         for factor in (-1.0, 1e-3, 1e3):
             yield data.assign({name: filled(name, factor * data[name])})
-    for seed in range(20):
+    for seed in range(100):
         noise = np.random.default_rng(seed)
         yield data.assign({name: filled(name, noise.uniform(-1, 1, data[name].shape)) for name in names})
 

@@ -27,9 +27,9 @@ def test_it_measures_judges_and_writes(
 ) -> None:
     out = tmp_path / "out"
     assert call("--out", str(out), "--jobs", "1", "--seed", "0", "--device", "cpu") == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "claims 3/4, trials 9/9, about 0:00 left" in said
-    assert "1 agrees, 1 agrees in kind, 1 differs, 1 needs data" in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert "claims 3/4, trials 9/9, about 0:00 left" in output
+    assert "1 agrees, 1 agrees in kind, 1 differs, 1 needs data" in output
     records = json.loads((out / "results.json").read_text())
     assert [record["verdict"] for record in records] == ["needs data", "agrees", "agrees in kind", "differs"]
     second = records[1]
@@ -95,13 +95,13 @@ def test_the_list_measures_nothing(
     few: tuple[Claim, ...], computed: Callable[[], Counter[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call("chen2022/squares", "--list") == 0
-    said = capsys.readouterr().out
-    assert "3 claims" in said and "agrees from 3.5 to 4.5, or agrees in kind at least 8" in said
-    assert "pmoe2023" not in said and computed().total() == 0
+    output = capsys.readouterr().out
+    assert "3 claims" in output and "agrees from 3.5 to 4.5, or agrees in kind at least 8" in output
+    assert "pmoe2023" not in output and computed().total() == 0
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["chen2023"], "a claim must be named by its id or its beginning"),
         (["chen2022/squares/tw"], "a claim must be named by its id or its beginning"),
@@ -120,10 +120,10 @@ def test_wrong_input_is_one_sentence(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
-    says: str,
+    message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("moe_lab.reproduce.command.CLUSTER_SECONDS", 1)
     assert call(*arguments) == 1
     error = capsys.readouterr().err
-    assert says in error and error.count("\n") == 1
+    assert message in error and error.count("\n") == 1

@@ -9,10 +9,5 @@ from moe_lab.reproduce.chen2022 import errata, figures, mixtures, tables, theore
 from moe_lab.reproduce.claim import Claim
 from moe_lab.reproduce.erratum import Erratum
 
-CLAIMS: tuple[Claim, ...] = (
-    *mixtures.CLAIMS,
-    *tables.CLAIMS,
-    *figures.CLAIMS,
-    *theorems.CLAIMS,
-)
+CLAIMS: tuple[Claim, ...] = (*mixtures.CLAIMS, *tables.CLAIMS, *figures.CLAIMS, *theorems.CLAIMS)
 ERRATA: tuple[Erratum, ...] = errata.ERRATA

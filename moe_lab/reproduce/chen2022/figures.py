@@ -5,6 +5,8 @@ They show curves and points without numbers, so that a claim agrees in kind at m
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import xarray as xr
 
@@ -14,11 +16,10 @@ from moe_lab.reproduce.claim import Claim, Measurement, Published, Read, Rule, a
 
 _CURVES = "the paper shows curves, not numbers"
 
-FIGURE_1 = Measurement(
+FIGURE_1 = Measurement.sized(
     name="chen2022/figure1",
     function=f"{MEASURES}:figure_1",
-    quick={"trials": 12, "shown": 800},
-    full={"trials": 40, "shown": 1600},
+    sizes={"trials": (12, 40), "shown": (800, 1600)},
     seconds=(8, 20),
     device=True,
     picture=PICTURE,
@@ -97,119 +98,99 @@ def matching_centers(data: xr.Dataset) -> np.ndarray:
     return np.asarray((match & pointing).sum(-1) / pointing.sum(-1))
 
 
+_figure_1 = partial(Claim, where="figure 1", measurement=FIGURE_1)
+_figure_3 = partial(Claim, where="figure 3", measurement=FIGURE_3, reason=_CURVES)
+_figure_4 = partial(Claim, measurement=FIGURE_4, reason=_CURVES)
+_figure_5 = partial(Claim, measurement=FIGURE_5, reason=_CURVES)
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    _figure_1(
         id="chen2022/figure1/nonlinear-divides",
-        where="figure 1",
         statement="Four nonlinear experts recover the four clusters: the dispatch entropy is low",
         published=Published(relation="each expert has a cluster"),
-        measurement=FIGURE_1,
         read=lambda data: data["trial_entropy"].sel(model="moe-cubic"),
         rule=Rule(in_kind=at_most(0.5), of="median"),  # two clusters that share an expert: .5 log 2 = .35
         reason="the paper shows one training; in ours two experts share a cluster in about a quarter of the trials",
     ),
-    Claim(
+    _figure_1(
         id="chen2022/figure1/linear-does-not",
-        where="figure 1",
         statement="Four linear experts do not recover the clusters: the dispatch entropy is high",
         published=Published(relation="neither router nor experts are diversified"),
-        measurement=FIGURE_1,
         read=lambda data: data["trial_entropy"].sel(model="moe-linear"),
         rule=Rule(in_kind=at_least(HIGH_ENTROPY), of="median"),
         reason="the paper shows one training",
     ),
-    Claim(
+    _figure_3(
         id="chen2022/figure3/nonlinear-falls",
-        where="figure 3",
         statement="The entropy of nonlinear mixtures falls significantly: measured is the share of log 4 that is left",
         published=Published(relation="significantly decreases"),
-        measurement=FIGURE_3,
         read=_entropy_left("moe-cubic"),
         rule=Rule(in_kind=at_most(0.25), of="median"),
-        reason=_CURVES,
     ),
-    Claim(
+    _figure_3(
         id="chen2022/figure3/linear-stays",
-        where="figure 3",
         statement="The entropy of linear mixtures remains large: measured is the share of log 4 that is left",
         published=Published(relation="remains large"),
-        measurement=FIGURE_3,
         read=_entropy_left("moe-linear"),
         rule=Rule(in_kind=at_least(0.5)),
-        reason=_CURVES,
     ),
-    Claim(
+    _figure_4(
         id="chen2022/figure4/one-signal-each",
         where="figure 4, top left",
         statement="Each nonlinear expert picks up one label signal: the second largest product is a small part of the "
         "largest",
         published=Published(relation="each expert picks up one feature signal"),
-        measurement=FIGURE_4,
         read=second_signal,
         rule=Rule(in_kind=at_most(1 / 3), of="median"),
-        reason=_CURVES,
     ),
-    Claim(
+    _figure_4(
         id="chen2022/figure4/no-centers",
         where="figure 4, top right",
         statement="Nonlinear experts almost do not learn centers: largest product with a center over that with a "
         "signal",
         published=Published(relation="almost do not learn center signals"),
-        measurement=FIGURE_4,
         read=_largest_ratio("expert_center", "expert_feature"),
         rule=Rule(in_kind=at_most(0.1), of="median"),
-        reason=_CURVES,
     ),
-    Claim(
+    _figure_4(
         id="chen2022/figure4/corresponding-center",
         where="figure 4, bottom right",
         statement="The router picks up the center that belongs to the signal of its expert: share of the routers in "
         "use",
         published=Published(relation="the router picks up the corresponding center signal"),
-        measurement=FIGURE_4,
         read=matching_centers,
         rule=Rule(in_kind=at_least(0.9), of="median"),
-        reason=_CURVES,
     ),
-    Claim(
+    _figure_4(
         id="chen2022/figure4/router-signals-small",
         where="figure 4, bottom left",
         statement="The router's products with label signals remain small: the largest over that with a center",
         published=Published(relation="remain small"),
-        measurement=FIGURE_4,
         read=_largest_ratio("router_feature", "router_center"),
         rule=Rule(in_kind=at_most(0.5), of="median"),
-        reason=_CURVES,
     ),
-    Claim(
+    _figure_5(
         id="chen2022/figure5/several-signals",
         where="figure 5, top left",
         statement="Linear experts learn several label signals: the second largest product is a good part of the "
         "largest",
         published=Published(relation="an expert does not learn a specific feature signal"),
-        measurement=FIGURE_5,
         read=second_signal,
         rule=Rule(in_kind=at_least(1 / 3)),
-        reason=_CURVES,
     ),
-    Claim(
+    _figure_5(
         id="chen2022/figure5/centers-too",
         where="figure 5, top right",
         statement="Linear experts learn centers too: largest product with a center over that with a signal",
         published=Published(relation="learns multiple feature and center signals"),
-        measurement=FIGURE_5,
         read=_largest_ratio("expert_center", "expert_feature"),
         rule=Rule(in_kind=at_least(1 / 3)),
-        reason=_CURVES,
     ),
-    Claim(
+    _figure_5(
         id="chen2022/figure5/router-signals-large",
         where="figure 5, bottom",
         statement="With linear experts the router's products with signals can be larger than with centers: their ratio",
         published=Published(relation="can be even larger"),
-        measurement=FIGURE_5,
         read=_largest_ratio("router_feature", "router_center"),
         rule=Rule(in_kind=at_least(1), of="highest"),
-        reason=_CURVES,
     ),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import torch
 import xarray as xr
@@ -47,34 +49,32 @@ def _largest_excess(data: xr.Dataset) -> np.ndarray:
     return np.abs(loads / loads.sum() - 1 / loads.sizes["expert"]).max().values
 
 
+_table_4 = partial(Claim, measurement=_TABLE_4)
 _DISPATCH = (
-    Claim(
+    _table_4(
         id="chen2022/table4/initial-dispatch",
         where="tables 4 to 6, initial dispatch",
         statement="Before training each of eight experts gets an eighth of the samples; measured is the largest "
         "departure",
         published=Published(value=0.0049, relation="the largest departure in table 4"),
-        measurement=_TABLE_4,
         read=_largest_excess,
         rule=Rule(agrees=at_most(0.0125)),
     ),
-    Claim(
+    _table_4(
         id="chen2022/table4/one-cluster-or-nothing",
         where="tables 4 and 5, final dispatch",
         statement="Each nonlinear expert is given either no data or data that come from one cluster only: the entropy "
         "is 0",
         published=Published(value=entropy_of("table 4"), relation=f"{entropy_of('table 5'):.3f} in table 5"),
-        measurement=_TABLE_4,
         read=lambda data: data["dispatch_entropy"],
         rule=Rule(agrees=at_most(0.1)),
         unit="nats",
     ),
-    Claim(
+    _table_4(
         id="chen2022/table5/accuracy",
         where="tables 4 and 5, captions",
         statement="The accuracy under such a dispatch is 100 % or very close to it",
         published=Published(value=0.9995, relation="1 in table 4"),
-        measurement=_TABLE_4,
         read=lambda data: data["test_accuracy"],
         rule=Rule(agrees=at_least(0.995)),
     ),

@@ -7,6 +7,8 @@ kind only, with the thresholds of `moe_lab.specialization.theory`, or round numb
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from moe_lab.reproduce.chen2022.sources import MEASURES
@@ -15,25 +17,22 @@ from moe_lab.reproduce.claim import Claim, Measurement, Published, Rule, at_leas
 _LIMIT = "the theorem is about the limit of large d; d is 50 here, and sigma_0 = .01 is below its d^(-1/3) = .27"
 _ROUNDING = 1e-9
 
-SINGLE = Measurement(
+SINGLE = Measurement.sized(
     name="chen2022/theorem4.1",
     function=f"{MEASURES}:single_functions",
-    quick={"trials": 20, "samples": 200},
-    full={"trials": 200, "samples": 1000},
+    sizes={"trials": (20, 200), "samples": (200, 1000)},
     seconds=(2, 40),
 )
-ROUTING = Measurement(
+ROUTING = Measurement.sized(
     name="chen2022/lemma5.1",
     function=f"{MEASURES}:smooth_routing",
-    quick={"trials": 100, "tries": 60, "experts": (2, 4, 8, 16)},
-    full={"trials": 1000, "tries": 300, "experts": (2, 4, 8, 16, 32)},
+    sizes={"trials": (100, 1000), "tries": (60, 300), "experts": ((2, 4, 8, 16), (2, 4, 8, 16, 32))},
     seconds=(2, 20),
 )
-MIXTURE = Measurement(
+MIXTURE = Measurement.sized(
     name="chen2022/theorem4.2",
     function=f"{MEASURES}:mixture_theorem",
-    quick={"trials": 12, "samples": 4000},
-    full={"trials": 20, "samples": 16000},
+    sizes={"trials": (12, 20), "samples": (4000, 16000)},
     seconds=(7, 40),
     device=True,
 )
@@ -45,11 +44,10 @@ LARGE_START = Measurement(
     seconds=(2, 40),
     device=True,
 )
-EXPLORATION = Measurement(
+EXPLORATION = Measurement.sized(
     name="chen2022/lemma5.2",
     function=f"{MEASURES}:exploration",
-    quick={"trials": 12, "samples": 4000},
-    full={"trials": 40, "samples": 16000},
+    sizes={"trials": (12, 40), "samples": (4000, 16000)},
     seconds=(1, 8),
     device=True,
 )
@@ -71,33 +69,33 @@ def _of_mixture(
     )
 
 
+_single = partial(Claim, measurement=SINGLE)
+_routing = partial(Claim, measurement=ROUTING)
+_exploration = partial(Claim, where="lemma 5.2", measurement=EXPLORATION)
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    _single(
         id="chen2022/theorem4.1/any-function",
         where="theorem 4.1",
         statement="Any sum over patches of one function errs on at least an eighth where alpha and gamma are drawn "
         "alike",
         published=Published(relation="test error at least 1/8"),
-        measurement=SINGLE,
         read=lambda data: data["test_error"],
         rule=Rule(agrees=at_least(0.125 - _ROUNDING), of="lowest"),
     ),
-    Claim(
+    _single(
         id="chen2022/theorem4.1/one-of-four",
         where="appendix B",
         statement="Of each four configurations with opposed signs at least one is wrong, for any function",
         published=Published(relation="at least one of I_1 ... I_4 is not zero"),
-        measurement=SINGLE,
         read=lambda data: data["least_wrong"],
         rule=Rule(agrees=at_least(1), of="lowest"),
     ),
-    Claim(
+    _single(
         id="chen2022/theorem4.1/optimal-accuracy",
         where="table 7, optimal accuracy",
         statement="The optimal accuracy of a single expert is 87.5 %: an explicit function reaches it for 2 to 8 "
         "clusters",
         published=Published(value=0.875),
-        measurement=SINGLE,
         read=lambda data: 1 - np.concatenate((data["tight_error"].values, data["tight_drawn"].values)),
         rule=Rule(agrees=near(0.875, _ROUNDING), of="lowest"),
     ),
@@ -148,23 +146,21 @@ CLAIMS: tuple[Claim, ...] = (
         reason="d = 50 is far from the limit: the first weights are as large as what training adds, and experts do not "
         "divide",
     ),
-    Claim(
+    _routing(
         id="chen2022/lemma5.1/bound",
         where="lemmas 5.1 and C.1, remark C.2",
         statement="Routing probabilities change by at most kappa M^2 times the change of the scores: worst ratio over "
         "the bound",
         published=Published(relation="at most 1"),
-        measurement=ROUTING,
         read=lambda data: (data["worst_ratio"] / data["bound"]).values.ravel(),
         rule=Rule(agrees=at_most(1), of="highest"),
     ),
-    Claim(
+    _routing(
         id="chen2022/remarkc.2/wider-noise-smoother",
         where="remark C.2",
         statement="Noise of a wider range or variance makes routing smoother: worst ratio of the wider over the "
         "narrower",
         published=Published(relation="smoother"),
-        measurement=ROUTING,
         read=lambda data: np.concatenate(
             [
                 (data["worst_ratio"].sel(noise=wide) / data["worst_ratio"].sel(noise=narrow)).values
@@ -173,41 +169,35 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         rule=Rule(agrees=at_most(1), of="highest"),
     ),
-    Claim(
+    _routing(
         id="chen2022/lemmac.3/close-scores",
         where="lemma C.3",
         statement="Experts with close scores get close shares: |p_m - p_m'| over M^2 |h_m - h_m'|",
         published=Published(relation="at most 1"),
-        measurement=ROUTING,
         read=lambda data: data["pair_ratio"],
         rule=Rule(agrees=at_most(1), of="highest"),
     ),
-    Claim(
+    _routing(
         id="chen2022/lemmac.4/never-routed",
         where="lemma C.4",
         statement="An expert whose score is at least 1 below the largest gets no sample: its largest probability",
         published=Published(relation="0"),
-        measurement=ROUTING,
         read=lambda data: data["beaten_share"],
         rule=Rule(agrees=at_most(_ROUNDING), of="highest"),
     ),
-    Claim(
+    _exploration(
         id="chen2022/lemma5.2/own-cluster",
-        where="lemma 5.2",
         statement="After exploration an expert is good on the cluster that its initial weights predict: its error "
         "there",
         published=Published(relation="o(1)"),
-        measurement=EXPLORATION,
         read=lambda data: data["own_error"],
         rule=Rule(in_kind=at_most(0.125)),
         reason=_LIMIT,
     ),
-    Claim(
+    _exploration(
         id="chen2022/lemma5.2/other-clusters",
-        where="lemma 5.2",
         statement="After exploration an expert is bad on the other clusters: its error there",
         published=Published(relation="of the order of 1/K = .25"),
-        measurement=EXPLORATION,
         read=lambda data: data["other_error"],
         rule=Rule(in_kind=at_least(0.25)),
         reason="the constant of the order 1/K is not given",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import xarray as xr
 
@@ -11,48 +13,43 @@ from moe_lab.reproduce.gated2019.sources import FIGURES, PICTURE
 _FOUND = 0.01  # an error of a mean curve that the paper shows to end at 0: cosines of more than .99
 NOT_STUCK = 0.05  # the same of every single run, as in `moe_lab.recovery.landscape.stuck`
 
-FIGURE_2A = Measurement(
+FIGURE_2A = Measurement.sized(
     name="gated2019/figure2a",
     function=f"{FIGURES}:l4_against_l2",
-    quick={"trials": 24},
-    full={"trials": 100},
+    sizes={"trials": (24, 100)},
     seconds=(23, 96),
     picture=PICTURE,
     sees="On L4 every run reaches an error of 0; on the squared error about half of the same initializations stay near "
     ".5.",
 )
-FIGURE_2B = Measurement(
+FIGURE_2B = Measurement.sized(
     name="gated2019/figure2b",
     function=f"{FIGURES}:gates_given_regressors",
-    quick={"trials": 8},
-    full={"trials": 40},
+    sizes={"trials": (8, 40)},
     seconds=(14, 69),
     picture=PICTURE,
     sees="With L4's regressors L_log finds the gates as with the true ones; with those of the squared error often not.",
 )
-FIGURE_3 = Measurement(
+FIGURE_3 = Measurement.sized(
     name="gated2019/figure3",
     function=f"{FIGURES}:random_gates",
-    quick={"trials": 5},
-    full={"trials": 40},
+    sizes={"trials": (5, 40)},
     seconds=(8, 60),
     picture=PICTURE,
     sees="With random gates, too, both errors go to 0 in every run.",
 )
-FIGURE_4 = Measurement(
+FIGURE_4 = Measurement.sized(
     name="gated2019/figure4",
     function=f"{FIGURES}:small_batches",
-    quick={"trials": 4},
-    full={"trials": 20},
+    sizes={"trials": (4, 20)},
     seconds=(9, 43),
     picture=PICTURE,
     sees="With batches of 128 the regressors' error on L4 still goes to 0.",
 )
-SECTION_2 = Measurement(
+SECTION_2 = Measurement.sized(
     name="gated2019/section2-gru",
     function=f"{FIGURES}:gate_sharpness",
-    quick={"cells": 5},
-    full={"cells": 40},
+    sizes={"cells": (5, 40)},
     seconds=(1, 4),
     picture=PICTURE,
     sees="As gates sharpen, a GRU of torch's kind becomes the mixture of eq. 5; the paper's kind does not.",
@@ -76,17 +73,18 @@ def _gating(source: str) -> Read:
 
 
 _EXACT = "With binary gates a GRU is the hierarchical mixture of eq. 5"
+_figure_2a = partial(Claim, measurement=FIGURE_2A)
+_figure_2b = partial(Claim, where="figure 2b", measurement=FIGURE_2B)
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    _figure_2a(
         id="gated2019/figure2/a-l4-recovers",
         where="figure 2a",
         statement="Descent on L4 finds the regressors from every initialization",
         published=Published(value=0.0, relation="where the curve ends"),
-        measurement=FIGURE_2A,
         read=_ends("L4"),
         rule=Rule(agrees=at_most(NOT_STUCK), of="highest"),
     ),
-    Claim(
+    _figure_2a(
         id="gated2019/figure2/a-l2-stuck",
         where="figure 2a",
         statement="Descent on the squared error gets stuck from the same initializations",
@@ -94,54 +92,45 @@ CLAIMS: tuple[Claim, ...] = (
             value=0.2,
             relation="share of initializations, at least: one of five runs, else the mean curve would end at 0",
         ),
-        measurement=FIGURE_2A,
         read=lambda data: data["stuck"].sel(loss="l2").astype(float),
         rule=Rule(agrees=at_least(0.2)),
     ),
-    Claim(
+    _figure_2a(
         id="gated2019/figure2/a-l2-mean",
         where="figure 2a",
         statement="The mean error of l2's runs stays far above that of L4's",
         published=Published(relation="far above: by .1 at least"),
-        measurement=FIGURE_2A,
         read=lambda data: _ends("l2")(data) - _ends("L4")(data),
         rule=Rule(agrees=at_least(0.1)),
     ),
-    Claim(
+    _figure_2a(
         id="gated2019/figure2/a-plateau",
         where="figure 2a and section 4",
         statement="L4's error stays on a plateau, a saddle, for a while in most runs",
         published=Published(value=0.5, relation="share of runs, at least: 'a plateau around 200 epochs'"),
-        measurement=FIGURE_2A,
         read=_plateau,
         rule=Rule(in_kind=at_least(0.5)),
         reason="The paper's delta, lambda, mu and rate are not printed; with those that work here the error falls "
         "without a plateau in most runs",
     ),
-    Claim(
+    _figure_2b(
         id="gated2019/figure2/b-l4-as-true",
-        where="figure 2b",
         statement="With L4's regressors L_log finds the gates as well as with true ones",
         published=Published(value=0.0, relation="difference of the two errors"),
-        measurement=FIGURE_2B,
         read=lambda data: _gating("L4")(data) - _gating("true")(data),
         rule=Rule(agrees=near(0.0, _FOUND)),
     ),
-    Claim(
+    _figure_2b(
         id="gated2019/figure2/b-l4-finds",
-        where="figure 2b",
         statement="With L4's regressors L_log finds the gates in every run",
         published=Published(value=0.0, relation="where the curve ends"),
-        measurement=FIGURE_2B,
         read=_gating("L4"),
         rule=Rule(agrees=at_most(NOT_STUCK), of="highest"),
     ),
-    Claim(
+    _figure_2b(
         id="gated2019/figure2/b-l2-fails",
-        where="figure 2b",
         statement="With l2's regressors the mean gating error stays far from 0",
         published=Published(relation="far from 0: .1 at least"),
-        measurement=FIGURE_2B,
         read=_gating("l2"),
         rule=Rule(agrees=at_least(0.1)),
     ),

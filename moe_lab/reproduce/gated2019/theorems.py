@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import xarray as xr
 
@@ -9,12 +11,8 @@ from moe_lab.reproduce.claim import Claim, Measurement, Published, Read, Rule, a
 from moe_lab.reproduce.gated2019.figures import NOT_STUCK
 from moe_lab.reproduce.gated2019.sources import MEASURES, SHARED
 
-EQ_8 = Measurement(
-    name="gated2019/eq8",
-    function=f"{MEASURES}:eq7_and_eq8",
-    quick={"trials": 24},
-    full={"trials": 100},
-    seconds=(6, 23),
+EQ_8 = Measurement.sized(
+    name="gated2019/eq8", function=f"{MEASURES}:eq7_and_eq8", sizes={"trials": (24, 100)}, seconds=(6, 23)
 )
 FOURTH = Measurement(
     name="gated2019/lemma1-tensor",
@@ -23,26 +21,14 @@ FOURTH = Measurement(
     full={"trials": 60, "samples": 400_000},
     seconds=(6, 60),
 )
-LANDSCAPE = Measurement(
-    name="gated2019/theorem1-landscape",
-    function=f"{MEASURES}:landscape",
-    quick={"trials": 40},
-    full={"trials": 400},
-    seconds=(3, 20),
+LANDSCAPE = Measurement.sized(
+    name="gated2019/theorem1-landscape", function=f"{MEASURES}:landscape", sizes={"trials": (40, 400)}, seconds=(3, 20)
 )
-FIXED = Measurement(
-    name="gated2019/theorem2-fixed",
-    function=f"{MEASURES}:fixed_samples",
-    quick={"trials": 4},
-    full={"trials": 20},
-    seconds=(5, 22),
+FIXED = Measurement.sized(
+    name="gated2019/theorem2-fixed", function=f"{MEASURES}:fixed_samples", sizes={"trials": (4, 20)}, seconds=(5, 22)
 )
-LOG = Measurement(
-    name="gated2019/theorem3-descent",
-    function=f"{MEASURES}:log_descent",
-    quick={"trials": 24},
-    full={"trials": 100},
-    seconds=(4, 17),
+LOG = Measurement.sized(
+    name="gated2019/theorem3-descent", function=f"{MEASURES}:log_descent", sizes={"trials": (24, 100)}, seconds=(4, 17)
 )
 CONDITIONS = Measurement(
     name="gated2019/conditions", function=f"{SHARED}:stein_conditions", quick={}, full={}, seconds=(1, 1), seeded=False
@@ -72,27 +58,25 @@ def _error_rate(data: xr.Dataset) -> np.ndarray:
 
 _NOISE = "squared standard errors"
 
+_eq_8 = partial(Claim, measurement=EQ_8, rule=Rule(agrees=at_most(2.0), of="median"), unit=_NOISE)
+_conditions = partial(Claim, where="appendix B, conditions 1 and 2", measurement=CONDITIONS)
+_landscape = partial(Claim, where="theorem 1", measurement=LANDSCAPE)
+_log = partial(Claim, measurement=LOG)
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    _eq_8(
         id="gated2019/theorem5/eq8",
         where="appendix C, theorem 5",
         statement="L4 on samples is eq. 8, within sampling error, where gates are "
         "orthogonal to the regressors (k = 2 and 3, random A)",
         published=Published(value=0.7, relation="median, where it is so"),
-        measurement=EQ_8,
         read=_squared("orthogonal", 2, 3),
-        rule=Rule(agrees=at_most(2.0), of="median"),
-        unit=_NOISE,
     ),
-    Claim(
+    _eq_8(
         id="gated2019/theorem5/eq8-random-gates",
         where="section 3.1",
         statement="The technical assumption is not needed: for two experts eq. 8 holds where gates are random, too",
         published=Published(value=0.45, relation="median, where it is so"),
-        measurement=EQ_8,
         read=_squared("random", 2),
-        rule=Rule(agrees=at_most(2.0), of="median"),
-        unit=_NOISE,
     ),
     Claim(
         id="gated2019/lemma1/tensor",
@@ -105,21 +89,17 @@ CLAIMS: tuple[Claim, ...] = (
         rule=Rule(agrees=at_most(2.0), of="median"),
         unit=_NOISE,
     ),
-    Claim(
+    _conditions(
         id="gated2019/appendix-b/conditions",
-        where="appendix B, conditions 1 and 2",
         statement="Q4 and Q2 exist for linear, ReLU, leaky ReLU, sigmoid and tanh experts",
         published=Published(value=0.0, relation="to rounding"),
-        measurement=CONDITIONS,
         read=lambda data: data["residual"].sel(polynomial=["P2", "Q4"]).max(("polynomial", "noise")),
         rule=Rule(agrees=at_most(1e-10), of="highest"),
     ),
-    Claim(
+    _conditions(
         id="gated2019/appendix-b/constants",
-        where="appendix B, conditions 1 and 2",
         statement="The constants c and c', which carry the regressors, are not zero for any of these activations",
         published=Published(relation="not zero"),
-        measurement=CONDITIONS,
         read=lambda data: data["strength"].sel(polynomial=["P2", "Q4"]).min(("polynomial", "noise")),
         rule=Rule(agrees=at_least(1e-6), of="lowest"),
     ),
@@ -142,21 +122,17 @@ CLAIMS: tuple[Claim, ...] = (
         rule=Rule(agrees=at_most(1e-3), of="highest"),
         reason="Three sigma^2 in the column of beta do not belong there: a constant has no moment with He_j, j > 0",
     ),
-    Claim(
+    _landscape(
         id="gated2019/theorem1/landscape",
-        where="theorem 1",
         statement="Every descent on eq. 8 ends at a permutation of the true regressors (2, 3 and 5 experts)",
         published=Published(value=0.0, relation="error at the end, of the worst initialization"),
-        measurement=LANDSCAPE,
         read=lambda data: data["regressor_error"].max("experts"),
         rule=Rule(agrees=at_most(1e-3), of="highest"),
     ),
-    Claim(
+    _landscape(
         id="gated2019/theorem1/scale",
-        where="theorem 1",
         statement="There (A^+)^T is D Gamma A* with D close to 1 and Gamma_ii = sqrt(E[p_i])",
         published=Published(value=1.0, relation="every entry of D"),
-        measurement=LANDSCAPE,
         read=lambda data: abs(data["scale"] - 1).max(("experts", "expert")),
         rule=Rule(agrees=at_most(0.05), of="highest"),
         unit="distance of D from 1",
@@ -170,40 +146,36 @@ CLAIMS: tuple[Claim, ...] = (
         read=lambda data: data["regressor_error"],
         rule=Rule(agrees=at_most(NOT_STUCK), of="highest"),
     ),
-    Claim(
+    _log(
         id="gated2019/theorem3/contraction",
         where="theorem 3",
         statement="Descent on L_log contracts the distance to where it ends at every "
         "step, for the worst initialization (k = 3, n = 16,000)",
         published=Published(value=1.0, relation="less than"),
-        measurement=LOG,
         read=lambda data: data["contraction"].sel(samples=16000),
         rule=Rule(agrees=(0.0, 0.99), of="highest"),
     ),
-    Claim(
+    _log(
         id="gated2019/theorem4/rate",
         where="theorem 4",
         statement="The gates' error falls as 1 / sqrt(n)",
         published=Published(value=-0.5, relation="slope of log error on log n"),
-        measurement=LOG,
         read=_error_rate,
         rule=Rule(agrees=near(-0.5, 0.1)),
     ),
-    Claim(
+    _log(
         id="gated2019/lemma2/fixed-point",
         where="appendix D, lemma 2",
         statement="The true gates are a fixed point: L_log's gradient there is 0 but for sampling, as 1 / sqrt(n)",
         published=Published(value=1.0, relation="gradient at n = 16,000 over that at 1000, each times sqrt(n)"),
-        measurement=LOG,
         read=lambda data: data["slope"].sel(samples=16000).mean() / data["slope"].sel(samples=1000).mean(),
         rule=Rule(agrees=(0.5, 2.0)),
     ),
-    Claim(
+    _log(
         id="gated2019/appendix-d3/gradient-em",
         where="appendix D.3",
         statement="A step on L_log is a step of gradient EM",
         published=Published(value=0.0, relation="to rounding"),
-        measurement=LOG,
         read=lambda data: data["from_em"].max("samples"),
         rule=Rule(agrees=at_most(1e-12), of="highest"),
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -17,11 +18,10 @@ _OFTEN = 0.25  # the paper's "often", in no number: a quarter of the trials
 _CLEARLY = 0.9  # an error is clearly smaller where it is less than this part of the other
 _REACHED = 1.1  # the error of EM from the truth counts as reached within a tenth of it
 
-FIGURE_3 = Measurement(
+FIGURE_3 = Measurement.sized(
     name="gridlock2019/figure3",
     function=f"{FIGURES}:figure3",
-    quick={"trials": 8},
-    full={"trials": 40},
+    sizes={"trials": (8, 40)},
     seconds=(14, 70),
     device=True,
     picture=PICTURE,
@@ -49,11 +49,10 @@ FIGURE_5 = Measurement(
     picture=PICTURE,
     sees="With sigmoid and ReLU experts joint EM is as good as EM from the spectral initialization.",
 )
-STUCK = Measurement(
+STUCK = Measurement.sized(
     name="gridlock2019/section4.3-stuck",
     function=f"{FIGURES}:stuck_rate",
-    quick={"trials": 12},
-    full={"trials": 40},
+    sizes={"trials": (12, 40)},
     seconds=(20, 67),
     device=True,
     picture=PICTURE,
@@ -137,13 +136,13 @@ def _advantage(identity: str, where: str, words: str, measurement: Measurement, 
     )
 
 
+_figure_3 = partial(Claim, measurement=FIGURE_3)
 _FIGURE_3 = (
-    Claim(
+    _figure_3(
         id="gridlock2019/figure3/a-gates-iterations",
         where="figure 3a",
         statement="EM of the gates converges in less than 5 iterations in every trial",
         published=Published(value=5.0, relation="less than"),
-        measurement=FIGURE_3,
         read=_gate_iterations,
         rule=Rule(agrees=at_most(4.0), of="highest"),
         unit="iterations",
@@ -159,44 +158,40 @@ _FIGURE_3 = (
         )
         for panel, k in (("b", 3), ("c", 4))
     ),
-    Claim(
+    _figure_3(
         id="gridlock2019/figure3/bc-spectral-alone",
         where="figures 3b and 3c",
         statement="Algorithms 1 and 2 as they are, which leave the spectral regressors alone, end with a clearly "
         "smaller error than joint EM in most trials",
         published=Published(value=0.5, relation="share of trials, at least"),
-        measurement=FIGURE_3,
         read=lambda data: _ours_smaller("spectral")(data).mean("k"),
         rule=Rule(agrees=at_least(0.5)),
         reason="At sigma = .5 the spectral regressors carry sampling errors that no EM of the gates can take away",
     ),
-    Claim(
+    _figure_3(
         id="gridlock2019/figure3/bc-joint-em-stuck",
         where="figures 3b and 3c",
         statement="Joint EM often gets stuck: it does not reach the error of EM from the truth",
         published=Published(value=_OFTEN, relation="share of trials, at least: 'often'"),
-        measurement=FIGURE_3,
         read=lambda data: _short(_JOINT)(data).mean("k"),
         rule=Rule(agrees=at_least(_OFTEN)),
         reason=REPLICATION["figure 3"],
     ),
-    Claim(
+    _figure_3(
         id="gridlock2019/figure3/bc-gradient-joint-em-stuck",
         where="figures 3b and 3c",
         statement="Joint EM with one gradient step for an M-step, and gates within R = 1, often has not reached that "
         "error",
         published=Published(value=_OFTEN, relation="share of trials, at least: 'often'"),
-        measurement=FIGURE_3,
         read=lambda data: _short(_GRADIENT)(data).mean("k"),
         rule=Rule(in_kind=at_least(_OFTEN)),
         reason="This is another joint EM than the paper describes, and the one that reproduces the paper's picture",
     ),
-    Claim(
+    _figure_3(
         id="gridlock2019/figure3/bc-iterations",
         where="section 4.3",
         statement="EM from the spectral initialization often needs less than 10 iterations",
         published=Published(value=_OFTEN, relation="share of trials, at least: 'often less than 10'"),
-        measurement=FIGURE_3,
         read=lambda data: (_iterations(data) < 10).mean(0),
         rule=Rule(agrees=at_least(_OFTEN)),
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import xarray as xr
 
@@ -24,19 +25,14 @@ THIRD = Measurement(
     full={"trials": 60, "samples": 400_000},
     seconds=(5, 46),
 )
-GATES = Measurement(
+GATES = Measurement.sized(
     name="gridlock2019/theorem2-gates",
     function=f"{MEASURES}:gates_from_anywhere",
-    quick={"trials": 4, "samples": 5000},
-    full={"trials": 12, "samples": 20_000},
+    sizes={"trials": (4, 12), "samples": (5000, 20_000)},
     seconds=(5, 60),
 )
-MOMENT = Measurement(
-    name="gridlock2019/theorem3-moment",
-    function=f"{MEASURES}:gate_moment",
-    quick={"trials": 8},
-    full={"trials": 40},
-    seconds=(1, 4),
+MOMENT = Measurement.sized(
+    name="gridlock2019/theorem3-moment", function=f"{MEASURES}:gate_moment", sizes={"trials": (8, 40)}, seconds=(1, 4)
 )
 BY_MOMENTS = Measurement(
     name="gridlock2019/theorem3-gates",
@@ -63,6 +59,8 @@ def _median_square(label: str, *activations: str) -> Callable[[xr.Dataset], xr.D
 _CONVERGES = (
     "contracts the distance to its end, at every iteration from a random initialization and for the worst trial"
 )
+_third = partial(Claim, measurement=THIRD, unit="squared standard errors")
+_gates = partial(Claim, measurement=GATES)
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="gridlock2019/theorem1/conditions",
@@ -83,65 +81,57 @@ CLAIMS: tuple[Claim, ...] = (
         read=lambda data: data["strength"].sel(polynomial=["P2", "P3"]).min(("polynomial", "noise")),
         rule=Rule(agrees=at_least(1e-6), of="lowest"),
     ),
-    Claim(
+    _third(
         id="gridlock2019/theorem1/tensor",
         where="theorem 1",
         statement="T3 of P3(y) is c sum E[p_i] a_i a_i a_i for linear, ReLU and sigmoid experts (k = 3), within "
         "sampling error",
         published=Published(value=0.455, relation="median of chi-squared, where it is so"),
-        measurement=THIRD,
         read=_median_square("P3(y)", "identity", "relu", "sigmoid"),
         rule=Rule(agrees=at_most(1.0)),
-        unit="squared standard errors",
     ),
-    Claim(
+    _third(
         id="gridlock2019/eq3/gates-come-in",
         where="section 2, eq. 3",
         statement="The same tensor of y itself is no sum over regressors alone: it depends on the gates",
         published=Published(relation="beyond sampling error"),
-        measurement=THIRD,
         read=_median_square("y", "identity", "relu"),
         rule=Rule(agrees=at_least(1.0)),
-        unit="squared standard errors",
     ),
     *(
-        Claim(
+        _gates(
             id=f"gridlock2019/theorem2/contraction-{sigma:g}",
             where="theorem 2",
             statement=f"With the true regressors EM of the gates {_CONVERGES} (k = 3, sigma = {sigma:g})",
             published=Published(value=1.0, relation="less than"),
-            measurement=GATES,
             read=selected("contraction", step="EM", noise=sigma),
             rule=Rule(agrees=(0.0, 0.99), of="highest"),
         )
         for sigma in (0.1, 0.5)
     ),
-    Claim(
+    _gates(
         id="gridlock2019/theorem2/faster-with-less-noise",
         where="theorem 2",
         statement="The contraction factor of EM goes to 0 with sigma: it falls as sigma decreases from .5 to .1 to .05",
         published=Published(value=1.0, relation="each factor less than this part of the one before"),
-        measurement=GATES,
         read=lambda data: (data["contraction"].sel(step="EM") / data["contraction"].sel(step="EM").shift(noise=-1)).max(
             "noise"
         ),
         rule=Rule(agrees=(0.0, 0.9), of="highest"),
     ),
-    Claim(
+    _gates(
         id="gridlock2019/theorem2/from-anywhere",
         where="theorem 2",
         statement="EM of the gates ends at the same gates from two random initializations",
         published=Published(value=0.0, relation="distance of the ends"),
-        measurement=GATES,
         read=selected("apart", step="EM", noise=0.1),
         rule=Rule(agrees=(0.0, 1e-6), of="highest"),
     ),
-    Claim(
+    _gates(
         id="gridlock2019/theorem5/gradient-em",
         where="appendix G, theorem 5",
         statement=f"Gradient EM of the gates with a step of 4 {_CONVERGES} too (sigma = .1)",
         published=Published(value=1.0, relation="less than"),
-        measurement=GATES,
         read=selected("contraction", step="gradient EM", noise=0.1),
         rule=Rule(agrees=(0.0, 0.99), of="highest"),
     ),

@@ -6,6 +6,8 @@ an order or a share that should not depend on the digits, that number is judged 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import xarray as xr
 
@@ -16,26 +18,24 @@ from moe_lab.reproduce.pmoe2023.sources import FIGURES, MEASURES, PICTURE
 _OTHER_DIGITS = "8x8 digits 6 and 7, centred, in place of MNIST's 1 and 0"
 
 
-FIGURE_4 = Measurement(
+FIGURE_4 = Measurement.sized(
     name="pmoe2023/figure4-digits",
     function=f"{FIGURES}:sample_complexity",
     seconds=(12, 50),
     device=True,
-    quick={"samples": (60, 100, 200, 300, 500, 700), "trials": 8},
-    full={"samples": (60, 100, 200, 300, 500, 700, 1000), "trials": 20},
+    sizes={"samples": ((60, 100, 200, 300, 500, 700), (60, 100, 200, 300, 500, 700, 1000)), "trials": (8, 20)},
     picture=PICTURE,
     sees="Both mixtures are above the CNN at every N, and cross 95 % left of the star at 60 % of its samples.",
 )
-FIGURE_5 = Measurement(
+FIGURE_5 = Measurement.sized(
     name="pmoe2023/figure5-digits",
     function=f"{FIGURES}:phase_map",
     seconds=(10, 45),
     device=True,
-    quick={"patches_per_expert": (2, 4, 8), "samples": (100, 180, 300, 500, 700), "trials": 12},
-    full={
-        "patches_per_expert": (2, 3, 4, 5, 6, 7, 8),
-        "samples": (60, 100, 140, 180, 240, 300, 360, 500, 700),
-        "trials": 20,
+    sizes={
+        "patches_per_expert": ((2, 4, 8), (2, 3, 4, 5, 6, 7, 8)),
+        "samples": ((100, 180, 300, 500, 700), (60, 100, 140, 180, 240, 300, 360, 500, 700)),
+        "trials": (12, 20),
     },
     split=("patches_per_expert", "patches_per_expert"),
     picture=PICTURE,
@@ -61,23 +61,25 @@ FIGURE_7 = Measurement(
     picture=PICTURE,
     sees="Accuracy on 8x8 digits does not fall when experts keep 16 patches in place of 6.",
 )
-FIGURE_8 = Measurement(
+FIGURE_8 = Measurement.sized(
     name="pmoe2023/figure8-digits",
     function=f"{FIGURES}:separate_routers",
     seconds=(1, 4),
     device=True,
-    quick={"patches_per_expert": (1, 2, 4), "samples": (20, 60, 100, 300), "trials": 10},
-    full={"patches_per_expert": (1, 2, 4, 6), "samples": (20, 60, 100, 300, 1000), "trials": 40},
+    sizes={
+        "patches_per_expert": ((1, 2, 4), (1, 2, 4, 6)),
+        "samples": ((20, 60, 100, 300), (20, 60, 100, 300, 1000)),
+        "trials": (10, 40),
+    },
     picture=PICTURE,
     sees="With 300 samples the deciding patch is in the top 4 of a separately trained router nearly always.",
 )
-FIGURE_9 = Measurement(
+FIGURE_9 = Measurement.sized(
     name="pmoe2023/figure9-digits",
     function=f"{FIGURES}:joint_routers",
     seconds=(2, 6),
     device=True,
-    quick={"samples": (20, 100, 300), "trials": 16},
-    full={"samples": (20, 60, 100, 300, 1000), "trials": 40},
+    sizes={"samples": ((20, 100, 300), (20, 60, 100, 300, 1000)), "trials": (16, 40)},
     picture=PICTURE,
     sees="With 300 samples one expert of each class gives the deciding patch its largest gate nearly always.",
 )
@@ -145,14 +147,14 @@ LARGEST_GATE = (0.95, 0.92)  # at N = 300, for o_1 and o_2
 _ORDER_K, _ORDER_L = 5**0.25, (16 / 6) ** 0.375
 
 
+_figure_4 = partial(Claim, where=FIGURE_4_PLACE, measurement=FIGURE_4)
+_digits = partial(Claim, measurement=DIGITS)
 CLAIMS: tuple[Claim, ...] = (
     *(
-        Claim(
+        _figure_4(
             id=f"pmoe2023/figure4/{kind}-outperforms",
-            where=FIGURE_4_PLACE,
             statement=f"{words}, on 8x8 digits",
             published=BETTER,
-            measurement=FIGURE_4,
             read=_ahead(kind),
             rule=Rule(in_kind=at_least(0.0)),
             reason=_OTHER_DIGITS,
@@ -160,12 +162,10 @@ CLAIMS: tuple[Claim, ...] = (
         )
         for kind, words in OUTPERFORMS.items()
     ),
-    Claim(
+    _figure_4(
         id="pmoe2023/figure4/joint-samples",
-        where=FIGURE_4_PLACE,
         statement="joint training needs 60 % of the samples that the CNN needs for a test accuracy of 95 %",
         published=Published(value=0.6, relation="of the CNN's samples"),
-        measurement=FIGURE_4,
         read=_share_of_samples,
         rule=Rule(agrees=near(0.6, 0.05)),
         reason="on 8x8 digits it needs far fewer, about a sixth, and separate training a third to a half",
@@ -206,12 +206,11 @@ CLAIMS: tuple[Claim, ...] = (
         "not state what it keeps fixed",
         unit="times the error",
     ),
-    Claim(
+    _digits(
         id="pmoe2023/figure7/below-l-star",
         where="figure 7",
         statement="with l = 1, below l*, joint training does worse than with l = 6",
         published=Published(relation="the order holds when l is greater than l*"),
-        measurement=DIGITS,
         read=difference("joint, N=100, k=8, l=6", "joint, N=100, k=8, l=1"),
         rule=Rule(in_kind=at_least(0.0)),
         reason=f"{_OTHER_DIGITS}; at l = 1 the softmax has one value, and the routers' gradient is exactly zero",
@@ -257,12 +256,11 @@ CLAIMS: tuple[Claim, ...] = (
         )
         for number, share in enumerate(LARGEST_GATE)
     ),
-    Claim(
+    _digits(
         id="pmoe2023/section5.1/epochs",
         where="section 5.1",
         statement="joint training reaches zero training error in fewer epochs than the CNN",
         published=Published(relation="pMoE converges much faster than the CNN, which takes 150 epochs"),
-        measurement=DIGITS,
         read=lambda data: (
             data["epochs"].sel(cell="cnn, N=300") / data["epochs"].sel(cell="joint, N=300, k=8, l=6").mean("trial")
         ),
@@ -270,12 +268,11 @@ CLAIMS: tuple[Claim, ...] = (
         reason=f"{_OTHER_DIGITS}; with batches of 2 both take under ten epochs, the CNN about half as many again",
         unit="times the epochs",
     ),
-    Claim(
+    _digits(
         id="pmoe2023/table2/training-operations",
         where="table 2",
         statement="joint training needs fewer operations until zero training error than the model without a mixture",
         published=Published(value=0.58, spread=0.01, relation="of WRN's FLOPs, for 4000 to 16000 images of CelebA"),
-        measurement=DIGITS,
         read=lambda data: (
             data["operations"].sel(cell="joint, N=300, k=8, l=6")
             / data["operations"].sel(cell="cnn, N=300").mean("trial")

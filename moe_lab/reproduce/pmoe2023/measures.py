@@ -152,10 +152,7 @@ def kept_background(samples: int, trials: int, seed: int = 0, *, device: str = "
     run: dict[str, Any] = {"samples": samples, "trials": trials, "seed": seed, "device": device}
     end = final(train(model, task, epochs=1, measure="last", **run))
     return xr.Dataset(
-        {
-            "kept": (("trial", "expert", "role"), end["expert_load"]),
-            "coverage": ("trial", end["coverage"].min(axis=1)),
-        },
+        {"kept": (("trial", "expert", "role"), end["expert_load"]), "coverage": ("trial", end["coverage"].min(axis=1))},
         {"role": list(end.coords["role"])},
     )
 

@@ -10,13 +10,7 @@ from __future__ import annotations
 import xarray as xr
 
 from moe_lab.reproduce.claim import Claim, Measurement, Needs, Published, Read, Rule, at_least, near
-from moe_lab.reproduce.pmoe2023.figures import (
-    BETTER,
-    FIGURE_4_PLACE,
-    LARGEST_GATE,
-    OUTPERFORMS,
-    difference,
-)
+from moe_lab.reproduce.pmoe2023.figures import BETTER, FIGURE_4_PLACE, LARGEST_GATE, OUTPERFORMS, difference
 from moe_lab.reproduce.pmoe2023.sources import FIGURES, MEASURES, PICTURE
 
 _MNIST = Needs(what="MNIST's IDX files, or its t10k pair alone", argument="root", pattern="*images*ubyte*")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import xarray as xr
 
 from moe_lab.reproduce.claim import Claim, Measurement, Published, Rule, at_least, at_most, near
@@ -25,12 +27,11 @@ FOUR_CLASSES = Measurement(
     full={"patches_per_expert": (4, 5, 8), "samples": (60, 1000, 4000), "trials": 20, "classes": 4},
     device=True,
 )
-KEPT = Measurement(
+KEPT = Measurement.sized(
     name="pmoe2023/finding1-kept",
     function=f"{MEASURES}:kept_background",
     seconds=(1, 2),
-    quick={"samples": 2000, "trials": 8},
-    full={"samples": 4000, "trials": 20},
+    sizes={"samples": (2000, 4000), "trials": (8, 20)},
     device=True,
 )
 GRADIENT = Measurement(
@@ -124,13 +125,13 @@ def _separable(sets: int, reason: str) -> Claim:
 _DISCRIMINATIVE = Published(value=1.0, relation="for all samples, with high probability")
 _FIXED_SIZES = "accuracy from 200 samples of patterns in place of a bound, which has no constant"
 
+_routers = partial(Claim, measurement=ROUTERS, unit="share")
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    _routers(
         id="pmoe2023/lemma4.1/from-l-star-on",
         where="lemma 4.1",
         statement="for every l from l* on, the separately trained routers send o_1 to expert 1 and o_2 to expert 2",
         published=_DISCRIMINATIVE,
-        measurement=ROUTERS,
         read=lambda data: (
             data["coverage"]
             .isel(samples=-1)
@@ -138,19 +139,16 @@ CLAIMS: tuple[Claim, ...] = (
             .min(("class", "patches_per_expert"))
         ),
         rule=Rule(agrees=at_least(1.0), of="lowest"),
-        unit="share",
     ),
-    Claim(
+    _routers(
         id="pmoe2023/lemma4.1/below-l-star",
         where="section 4.3, after lemma 4.1",
         statement="it is l >= l* that ensures it: with one patch fewer, samples with l* - 1 closer patterns lose o",
         published=Published(
             relation="at most l* - 1 patches are closer, so that sending l >= l* ensures that one is o"
         ),
-        measurement=ROUTERS,
         read=lambda data: data["coverage"].isel(samples=-1).sel(patches_per_expert=4).min("class"),
         rule=Rule(agrees=at_most(0.9)),
-        unit="share",
     ),
     Claim(
         id="pmoe2023/appendixM/four-classes",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import xarray as xr
@@ -30,18 +31,13 @@ SIZES = Measurement(
     seconds=(0.1, 0.1),
     seeded=False,
 )
-GRADIENTS = Measurement(
-    name="pruning2024/gradients",
-    function=f"{MEASURES}:gradients",
-    quick={"trials": 20},
-    full={"trials": 200},
-    seconds=(0.2, 1),
+GRADIENTS = Measurement.sized(
+    name="pruning2024/gradients", function=f"{MEASURES}:gradients", sizes={"trials": (20, 200)}, seconds=(0.2, 1)
 )
-INDEPENDENCE = Measurement(
+INDEPENDENCE = Measurement.sized(
     name="pruning2024/independence",
     function=f"{MEASURES}:independence",
-    quick={"trials": 4},
-    full={"trials": 20},
+    sizes={"trials": (4, 20)},
     seconds=(2, 8),
     device=True,
 )
@@ -57,16 +53,15 @@ def _saved(quantity: str) -> Read:
     return read
 
 
+_efficiency = partial(Claim, measurement=EFFICIENCY, reason=_LAYER)
 _LINES = tuple(
-    Claim(
+    _efficiency(
         id=f"pruning2024/{place}-linear",
         where=where,
         statement=f"{words} falls linearly with the share of experts pruned",
         published=Published(relation="a straight line"),
-        measurement=EFFICIENCY,
         read=selected("r_squared", quantity=quantity),
         rule=Rule(in_kind=at_least(0.95), of="lowest"),
-        reason=_LAYER,
         unit="r squared",
     )
     for place, where, words, quantity in (
@@ -75,15 +70,13 @@ _LINES = tuple(
     )
 )
 _SAVED = tuple(
-    Claim(
+    _efficiency(
         id=f"pruning2024/figure1/{place}-saved",
         where="section 1",
         statement=f"pruning 75 % of the experts saves {words}",
         published=Published(value=STATEMENTS[key].value, relation="of the V-MoE's, CIFAR-10"),
-        measurement=EFFICIENCY,
         read=_saved(quantity),
         rule=Rule(in_kind=at_least(STATEMENTS[key].value), of="lowest"),
-        reason=_LAYER,
         unit="of the layer's",
     )
     for place, words, quantity, key in (

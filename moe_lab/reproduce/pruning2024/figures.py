@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import xarray as xr
@@ -10,21 +11,19 @@ from moe_lab.pruning.published import STATEMENTS
 from moe_lab.reproduce.claim import Claim, Measurement, Published, Read, Rule, at_least, at_most, near
 from moe_lab.reproduce.pruning2024.sources import FIGURES, PICTURE
 
-FIGURE_3 = Measurement(
+FIGURE_3 = Measurement.sized(
     name="pruning2024/figure3",
     function=f"{FIGURES}:figure3",
-    quick={"trials": 60},
-    full={"trials": 200},
+    sizes={"trials": (60, 200)},
     seconds=(17, 55),
     device=True,
     picture=PICTURE,
     sees="Figure 3 a to e: a few routers grow large, and those experts' routers and neurons point along their pattern.",
 )
-FIGURE_7 = Measurement(
+FIGURE_7 = Measurement.sized(
     name="pruning2024/figure7",
     function=f"{FIGURES}:figure7",
-    quick={"trials": 10},
-    full={"trials": 20},
+    sizes={"trials": (10, 20)},
     seconds=(3, 6),
     device=True,
     picture=PICTURE,
@@ -116,39 +115,37 @@ def _shown(place: str, group: str, figure: str, measurement: Measurement) -> tup
     )
 
 
+_figure_3 = partial(Claim, measurement=FIGURE_3)
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
+    _figure_3(
         id="pruning2024/figure3/large-routers",
         where="section 5.1, figure 3a",
         statement="a few of 20 routers end with significantly larger norms, above 1.5 log l",
         published=Published(
             value=STATEMENTS["synthetic/large-routers"].value, relation="are named in the training that is shown"
         ),
-        measurement=FIGURE_3,
         read=lambda data: data["large"].sum("expert"),
         rule=Rule(
             agrees=near(STATEMENTS["synthetic/large-routers"].value, 1.7)
         ),  # their number's deviation from run to run
         unit="routers",
     ),
-    Claim(
+    _figure_3(
         id="pruning2024/figure3/both-groups",
         where="section 5.1, figure 3a",
         statement="both groups have routers with significantly larger norms",
         published=Published(value=1, relation="in the one training that is shown"),
-        measurement=FIGURE_3,
         read=lambda data: ~data["violated"],
         rule=Rule(agrees=at_least(1), in_kind=at_least(0.5)),
         reason="in about a quarter of the trainings one class has no large router: nothing makes sure that a random "
         "start has an important expert for it, which the theory assumes; the paper shows a single training",
         unit="of the trainings",
     ),
-    Claim(
+    _figure_3(
         id="pruning2024/figure3/zero-error",
         where="section 5.1",
         statement="training from the tiny random initialization ends without errors",
         published=Published(value=1, relation="zero training error"),
-        measurement=FIGURE_3,
         read=lambda data: data["test_accuracy"],
         rule=Rule(agrees=at_least(0.999), of="median"),
         unit="test accuracy",

@@ -46,115 +46,98 @@ def _holds(statement: str) -> Read:
     return read
 
 
-def _claim(
-    name: str, words: str, measurement: Measurement, place: str, reason: str = "", in_kind: bool = False
-) -> Claim:
-    """Returns the claim of a statement with high probability: it holds in at least 85 % of the trials."""
+def _claims(
+    measurement: Measurement, *rows: tuple[str, str, str], reason: str = "", in_kind: bool = False
+) -> list[Claim]:
+    """Returns claims that statements hold with high probability: in at least 85 % of the trials.
+
+    Args:
+      measurement: the states of the statements.
+      rows: (end of the id, statement of `moe_lab.pruning`, the claim in words).
+      reason: why they may differ.
+      in_kind: whether they agree in kind at most.
+    """
     often = at_least(0.85)
-    return Claim(
-        id=f"pruning2024/{place}",
-        where=name.split(",")[0],
-        statement=words,
-        published=Published(value=1, relation="with high probability"),
-        measurement=measurement,
-        read=_holds(name),
-        rule=Rule(in_kind=often) if in_kind else Rule(agrees=often),
-        reason=reason,
-        unit="of the trials",
-    )
+    return [
+        Claim(
+            id=f"pruning2024/{place}",
+            where=statement.split(",")[0],
+            statement=words,
+            published=Published(value=1, relation="with high probability"),
+            measurement=measurement,
+            read=_holds(statement),
+            rule=Rule(in_kind=often) if in_kind else Rule(agrees=often),
+            reason=reason,
+            unit="of the trials",
+        )
+        for place, statement, words in rows
+    ]
 
 
 _IMPORTANT = "important experts, p^(0) = Omega(1), end"
 _UNIMPORTANT = "unimportant experts, p^(0) = O(1/d), end"
 _GREW = "experts with Delta > 1.5 log l"
+_TINY = "from tiny random weights,"
 CLAIMS: tuple[Claim, ...] = (
-    _claim(
-        name="lemma 4.1, (i) p", words=f"{_IMPORTANT} with p = 1", measurement=PLANTED, place="lemma4.1/i-proficiency"
+    *_claims(
+        PLANTED,
+        ("lemma4.1/i-proficiency", "lemma 4.1, (i) p", f"{_IMPORTANT} with p = 1"),
+        ("lemma4.1/ii-gates", "lemma 4.1, (ii) gates", f"{_IMPORTANT} with gates above 1/2"),
     ),
-    _claim(
-        name="lemma 4.1, (ii) gates",
-        words=f"{_IMPORTANT} with gates above 1/2",
-        measurement=PLANTED,
-        place="lemma4.1/ii-gates",
-    ),
-    _claim(
-        name="lemma 4.1, (iii) neurons",
-        words=f"{_IMPORTANT} with a constant fraction of neurons that are large along o",
-        measurement=PLANTED,
-        place="lemma4.1/iii-neurons",
+    *_claims(
+        PLANTED,
+        (
+            "lemma4.1/iii-neurons",
+            "lemma 4.1, (iii) neurons",
+            f"{_IMPORTANT} with a constant fraction of neurons that are large along o",
+        ),
         reason=_FAR,
         in_kind=True,
     ),
-    _claim(
-        name="lemma 4.1, (iv) Delta",
-        words=f"{_IMPORTANT} with Delta > 1.5 log l",
-        measurement=PLANTED,
-        place="lemma4.1/iv-norm-change",
+    *_claims(
+        PLANTED,
+        ("lemma4.1/iv-norm-change", "lemma 4.1, (iv) Delta", f"{_IMPORTANT} with Delta > 1.5 log l"),
+        ("lemma4.2/i-proficiency", "lemma 4.2, (i) p", f"{_UNIMPORTANT} with p = O(1/d)"),
+        ("lemma4.2/ii-norm-change", "lemma 4.2, (ii) Delta", f"{_UNIMPORTANT} with a small Delta"),
     ),
-    _claim(
-        name="lemma 4.2, (i) p",
-        words=f"{_UNIMPORTANT} with p = O(1/d)",
-        measurement=PLANTED,
-        place="lemma4.2/i-proficiency",
-    ),
-    _claim(
-        name="lemma 4.2, (ii) Delta",
-        words=f"{_UNIMPORTANT} with a small Delta",
-        measurement=PLANTED,
-        place="lemma4.2/ii-norm-change",
-    ),
-    _claim(
-        name="lemma 4.2, (i) p",
-        words=f"from tiny random weights, {_UNIMPORTANT} with p = O(1/d)",
-        measurement=RANDOM,
-        place="lemma4.2/i-proficiency-random-start",
+    *_claims(
+        RANDOM,
+        ("lemma4.2/i-proficiency-random-start", "lemma 4.2, (i) p", f"{_TINY} {_UNIMPORTANT} with p = O(1/d)"),
+        ("lemma4.2/ii-norm-change-random-start", "lemma 4.2, (ii) Delta", f"{_TINY} {_UNIMPORTANT} with a small Delta"),
         reason=_NOISE,
     ),
-    _claim(
-        name="lemma 4.2, (ii) Delta",
-        words=f"from tiny random weights, {_UNIMPORTANT} with a small Delta",
-        measurement=RANDOM,
-        place="lemma4.2/ii-norm-change-random-start",
-        reason=_NOISE,
+    *_claims(
+        PLANTED,
+        (
+            "theorem4.3/no-error",
+            "theorem 4.3",
+            "up to rho = gamma no test sample is wrong, without fine-tuning after pruning",
+        ),
+        ("lemma4.4/i-proficiency", "lemma 4.4, (i) p", f"{_GREW} have p = 1"),
+        ("lemma4.4/ii-gates", "lemma 4.4, (ii) gates", f"{_GREW} have gates above 1/2"),
     ),
-    _claim(
-        name="theorem 4.3",
-        words="up to rho = gamma no test sample is wrong, without fine-tuning after pruning",
-        measurement=PLANTED,
-        place="theorem4.3/no-error",
+    *_claims(
+        RANDOM,
+        ("lemma4.4/i-random-start", "lemma 4.4, (i) p", f"{_TINY} {_GREW} have p = 1"),
+        ("lemma4.4/ii-random-start", "lemma 4.4, (ii) gates", f"{_TINY} {_GREW} have gates above 1/2"),
     ),
-    _claim(name="lemma 4.4, (i) p", words=f"{_GREW} have p = 1", measurement=PLANTED, place="lemma4.4/i-proficiency"),
-    _claim(
-        name="lemma 4.4, (ii) gates",
-        words=f"{_GREW} have gates above 1/2",
-        measurement=PLANTED,
-        place="lemma4.4/ii-gates",
-    ),
-    _claim(
-        name="lemma 4.4, (i) p",
-        words=f"from tiny random weights, {_GREW} have p = 1",
-        measurement=RANDOM,
-        place="lemma4.4/i-random-start",
-    ),
-    _claim(
-        name="lemma 4.4, (ii) gates",
-        words=f"from tiny random weights, {_GREW} have gates above 1/2",
-        measurement=RANDOM,
-        place="lemma4.4/ii-random-start",
-    ),
-    _claim(
-        name="lemma 4.4, (iii) neurons",
-        words="fine-tuned alone, a constant fraction of their neurons grow large along o",
-        measurement=PLANTED,
-        place="lemma4.4/iii-neurons",
+    *_claims(
+        PLANTED,
+        (
+            "lemma4.4/iii-neurons",
+            "lemma 4.4, (iii) neurons",
+            "fine-tuned alone, a constant fraction of their neurons grow large along o",
+        ),
         reason=_FAR,
         in_kind=True,
     ),
-    _claim(
-        name="theorem 4.5",
-        words="with fine-tuning after pruning no test sample is wrong up to one expert of each sign",
-        measurement=PLANTED,
-        place="theorem4.5/no-error",
+    *_claims(
+        PLANTED,
+        (
+            "theorem4.5/no-error",
+            "theorem 4.5",
+            "with fine-tuning after pruning no test sample is wrong up to one expert of each sign",
+        ),
     ),
 )
 """The planted routers are as short as appendix C requires; (8), (9) and (11) are far from met in both."""
