@@ -54,15 +54,19 @@ class Tuner:
         return Weights.joined([group.weights for group in self._groups])
 
 
+Results = Mapping[tuple[str, int, int], NDArray[np.float64]]
+"""Accuracies by criterion, number of experts pruned of each half, and steps of fine-tuning: (rho, trial) where one
+fine-tuning serves every criterion and rho, else (trial,)."""
+
+
 class Pruned:
-    """A trained layer pruned by every criterion; results of fine-tuning are added while it goes on.
+    """A trained layer pruned by every criterion. Nothing in it changes.
 
     Rho takes half as many values as there are experts: 0 to k/2 - 1 experts of each half go.
 
     Args:
       tuned: the trained layer.
       criteria: by name.
-      interval: steps of fine-tuning from one result to the next.
 
     Attributes:
       half: k/2.
@@ -72,8 +76,8 @@ class Pruned:
       plain: by criterion, (rho, trial): accuracy without fine-tuning.
     """
 
-    def __init__(self, tuned: FineTuned, criteria: Mapping[str, Criterion], interval: int) -> None:
-        self.tuned, self.interval = tuned, interval
+    def __init__(self, tuned: FineTuned, criteria: Mapping[str, Criterion]) -> None:
+        self.tuned = tuned
         self.half = tuned.run.model.experts // 2
         self.scores: dict[str, NDArray[np.float64]] = {}
         self.undefined: dict[str, str] = {}
@@ -86,30 +90,22 @@ class Pruned:
                 continue
             self.scores[name] = scores.numpy().astype(float)
             self.kept[name] = kept_by_count(scores, tuned.after.signs)
-        self.plain = self._by_criterion(tuned.evaluation)
-        self._tuners: dict[tuple[str, int], Tuner] = {}
-        self._results: dict[tuple[str, int, int], tuple[int, NDArray[np.float64]]] = {}
+        self.plain = self.by_criterion(tuned.evaluation)
 
-    def _by_criterion(self, evaluation: Evaluation) -> dict[str, NDArray[np.float64]]:
-        """By criterion, (rho, trial) accuracies from the votes of all experts."""
+    def by_criterion(self, evaluation: Evaluation) -> dict[str, NDArray[np.float64]]:
+        """Returns by criterion the (rho, trial) accuracies from the votes of all experts."""
         names = list(self.kept)
-        accuracies = self._accuracies(evaluation, torch.cat([self.kept[name] for name in names]))
+        accuracies = self.accuracies(evaluation, torch.cat([self.kept[name] for name in names]))
         return dict(zip(names, accuracies.reshape(len(names), self.half, -1), strict=True))
 
-    def _accuracies(self, evaluation: Evaluation, kept: Bool[Tensor, "M T k"]) -> Float[NDArray[Any], "M T"]:
+    def accuracies(self, evaluation: Evaluation, kept: Bool[Tensor, "M T k"]) -> Float[NDArray[Any], "M T"]:
+        """Returns the accuracies with those experts alone that are kept."""
         return np.asarray(self.tuned.accuracies_of(evaluation, kept).cpu().numpy(), dtype=float)
 
     @property
     def coupled(self) -> bool:
         """Whether every pruned layer must be fine-tuned on its own."""
         return self.tuned.run.model.coupled
-
-    @property
-    def known(self) -> int:
-        """The number of results of fine-tuning; `after` returns what was known when there were so many."""
-        return len(self._results)
-
-    # ---- what it costs ----
 
     def parameters(self, gone: int) -> float:
         """The share of the layer's parameters that is left when so many experts of each half are pruned."""
@@ -129,70 +125,79 @@ class Pruned:
         whole = operations(model, experts=model.experts, received=float(task.tokens * model.top), **size)
         return operations(model, experts=2 * (self.half - gone), received=pairs, **size) / whole
 
-    # ---- fine-tuning ----
+    def after(self, choice: Choice, results: Results) -> dict[str, tuple[int, NDArray[np.float64]]]:
+        """Returns by criterion the least steps of fine-tuning and the accuracies after them.
 
-    def work(self, choice: Callable[[], Choice]) -> Iterator[None]:
-        """Fine-tunes `interval` steps at a time until every result of the latest choice is there."""
+        Accuracies are (rho, trial), NaN where there is no result yet.
+        """
+        latest: dict[tuple[str, int], int] = {}
+        for name, gone, steps in results:
+            if steps <= choice.tuning_steps and (not self.coupled or name == choice.criterion):
+                latest[name, gone] = max(steps, latest.get((name, gone), 0))
+        found: dict[str, tuple[int, NDArray[np.float64]]] = {}
+        for (name, gone), steps in latest.items():
+            least, values = found.get(name, (steps, np.full(self.plain[name].shape, np.nan)))
+            values[gone if self.coupled else slice(None)] = results[name, gone, steps]
+            found[name] = min(least, steps), values
+        return found
+
+
+class FineTuning:
+    """Fine-tunes a pruned layer for the latest choice.
+
+    Args:
+      pruned: the layer.
+      interval: steps of fine-tuning from one result to the next.
+
+    Attributes:
+      results: all results so far.
+    """
+
+    def __init__(self, pruned: Pruned, interval: int) -> None:
+        self.pruned, self.interval = pruned, interval
+        self.results: dict[tuple[str, int, int], NDArray[np.float64]] = {}
+        self._tuners: dict[tuple[str, int], Tuner] = {}
+
+    def work(self, choice: Callable[[], Choice]) -> Iterator[Results]:
+        """Fine-tunes until every result of the latest choice is computed; yields a copy of the results each time.
+
+        Args:
+          choice: returns the latest choice; called again every `interval` steps.
+        """
         while (missing := self._missing(choice())) is not None:
             self._tune(*missing)
-            yield
+            yield dict(self.results)
 
     def lacks(self, choice: Choice) -> bool:
-        """Whether a result of this choice has not been computed yet."""
+        """Returns whether a result of this choice has not been computed yet."""
         return self._missing(choice) is not None
 
     def _missing(self, choice: Choice) -> tuple[str, int] | None:
-        """The next layer to fine-tune further: its criterion, and how many experts of each half are pruned."""
-        if not self.coupled:  # also while no fine-tuning is chosen, so that its results are there at once
+        """Returns the next layer to fine-tune further: its criterion, and how many experts of each half are pruned."""
+        pruned = self.pruned
+        if not pruned.coupled:  # also while no fine-tuning is chosen, so that its results are there at once
             enough = ("", 0) in self._tuners and self._tuners["", 0].steps >= choice.tuning_steps
             return None if enough else ("", 0)
-        if not choice.fine_tune or choice.criterion in self.undefined:
+        if not choice.fine_tune or choice.criterion in pruned.undefined:
             return None
-        here = choice.count(self.half)
-        for gone in sorted(range(self.half), key=lambda count: abs(count - here)):
+        here = choice.count(pruned.half)
+        for gone in sorted(range(pruned.half), key=lambda count: abs(count - here)):
             tuner = self._tuners.get((choice.criterion, gone))
             if tuner is None or tuner.steps < choice.tuning_steps:
                 return choice.criterion, gone
         return None
 
     def _tune(self, criterion: str, gone: int) -> None:
-        key = criterion, gone
+        key, pruned, tuned = (criterion, gone), self.pruned, self.pruned.tuned
         if key not in self._tuners:
-            weights = self.tuned.pruned(self.kept[criterion][gone]) if self.coupled else self.tuned.after
-            self._tuners[key] = Tuner(self.tuned, weights)
+            weights = tuned.pruned(pruned.kept[criterion][gone]) if pruned.coupled else tuned.after
+            self._tuners[key] = Tuner(tuned, weights)
         tuner = self._tuners[key]
-        evaluation = self.tuned.evaluate(tuner.advance(self.interval))
-        if self.coupled:
+        evaluation = tuned.evaluate(tuner.advance(self.interval))
+        if pruned.coupled:
             whole = torch.ones((1, *evaluation.votes.shape[:2]), dtype=torch.bool)
-            accuracies = {criterion: self._accuracies(evaluation, whole)[0]}
+            accuracies = {criterion: pruned.accuracies(evaluation, whole)[0]}
         else:
-            accuracies = self._by_criterion(evaluation)
+            accuracies = pruned.by_criterion(evaluation)
         for name, values in accuracies.items():
-            self._results[name, gone, tuner.steps] = len(self._results), values
-
-    def after(self, choice: Choice, known: int) -> dict[str, tuple[int, NDArray[np.float64]]]:
-        """By criterion: the least steps of fine-tuning, and (rho, trial) accuracies after it, NaN where there is none.
-
-        Args:
-          known: how many results there were.
-        """
-        found = {}
-        for name in self.kept if not self.coupled else {choice.criterion} & set(self.kept):
-            values = np.full(self.plain[name].shape, np.nan)
-            reached = []
-            for gone in range(self.half) if self.coupled else (0,):
-                steps = self._latest(name, gone, choice.tuning_steps, known)
-                if steps:
-                    reached.append(steps)
-                    result = self._results[name, gone, steps][1]
-                    values[gone if self.coupled else slice(None)] = result
-            if reached:
-                found[name] = min(reached), values
-        return found
-
-    def _latest(self, name: str, gone: int, steps: int, known: int) -> int:
-        """The most steps up to `steps` of which a result was known."""
-        for done in range(steps, 0, -self.interval):
-            if self._results.get((name, gone, done), (known,))[0] < known:
-                return done
-        return 0
+            self.results[name, gone, tuner.steps] = values

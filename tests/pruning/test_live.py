@@ -12,7 +12,7 @@ import torch
 from moe_lab.pruning import FineTuned, Run, TokenMoE, TokenTask, Weights, fine_tune
 from moe_lab.pruning.criteria import CRITERIA, Criterion, Scores, Statistics, router_norm_change
 from moe_lab.pruning.layer import Layer, counted_operations
-from moe_lab.pruning.live import Choice, Pruned, Tuner
+from moe_lab.pruning.live import Choice, FineTuning, Pruned, Tuner
 from moe_lab.pruning.select import kept_by_count, kept_experts
 
 CHUNK = 10
@@ -36,16 +36,17 @@ def choice_of(**values: Any) -> Choice:
     return Choice(**{**usual, **values})
 
 
-def finished(pruned: Pruned, choice: Choice) -> Pruned:
-    for _ in pruned.work(lambda: choice):
+def finished(pruned: Pruned, choice: Choice) -> FineTuning:
+    tuning = FineTuning(pruned, CHUNK)
+    for _ in tuning.work(lambda: choice):
         pass
-    return pruned
+    return tuning
 
 
 @pytest.mark.parametrize("values", [{}, {"routing": "token-choice", "top": 2}, {"loss": "hinge"}])
 def test_accuracies_of_all_choices_at_once_are_those_one_by_one(values: dict[str, Any]) -> None:
     tuned = trained(trials=3, **values)
-    pruned = Pruned(tuned, OFFERED, CHUNK)
+    pruned = Pruned(tuned, OFFERED)
     for name, criterion in OFFERED.items():
         expected = tuned.accuracies([criterion], [0, 0.25, 0.5, 0.75])[0]
         np.testing.assert_allclose(pruned.plain[name], expected.numpy(), atol=1e-6)
@@ -66,9 +67,10 @@ def test_ties_and_scores_that_are_not_numbers_are_ranked_as_one_by_one() -> None
 
 def test_one_fine_tuning_in_portions_serves_every_criterion_and_rho() -> None:
     tuned, choice = trained(), choice_of()
-    pruned = finished(Pruned(tuned, OFFERED, CHUNK), choice)
+    pruned = Pruned(tuned, OFFERED)
+    results = finished(pruned, choice).results
     for steps in (CHUNK, 2 * CHUNK):
-        after = pruned.after(dataclasses.replace(choice, tuning_steps=steps), pruned.known)
+        after = pruned.after(dataclasses.replace(choice, tuning_steps=steps), results)
         assert set(after) == set(OFFERED)
         for name in ("router-norm-change", "random", "router-magnitude"):
             expected = tuned.accuracies([name], [0, 0.25, 0.5, 0.75], steps)[0]
@@ -79,53 +81,53 @@ def test_one_fine_tuning_in_portions_serves_every_criterion_and_rho() -> None:
 @pytest.mark.parametrize("values", [{"routing": "token-choice", "top": 2}, {"loss": "hinge"}])
 def test_coupled_layers_are_tuned_one_by_one_from_rho_outwards(values: dict[str, Any]) -> None:
     tuned, choice = trained(**values), choice_of(fine_tune=True, rho=0.5, criterion="router-magnitude")
-    pruned, order = Pruned(tuned, OFFERED, CHUNK), []
-    work = pruned._tune
+    pruned, order = Pruned(tuned, OFFERED), []
+    tuning = FineTuning(pruned, CHUNK)
+    work = tuning._tune
 
     def noted(criterion: str, gone: int) -> None:
         order.append(gone)
         work(criterion, gone)
 
-    pruned._tune = noted  # type: ignore[method-assign]
-    finished(pruned, choice)
+    tuning._tune = noted  # type: ignore[method-assign]
+    for _ in tuning.work(lambda: choice):
+        pass
     assert order == [2, 2, 1, 1, 3, 3, 0, 0]
-    steps, after = pruned.after(choice, pruned.known)["router-magnitude"]
+    steps, after = pruned.after(choice, tuning.results)["router-magnitude"]
     assert steps == 20
     for gone in range(4):
         expected = tuned.accuracy(tuned.kept("router-magnitude", gone / 4), 20)
         np.testing.assert_allclose(after[gone], expected.numpy(), atol=1e-6)
-    assert not pruned.lacks(dataclasses.replace(choice, rho=0.0))
-    assert pruned.lacks(dataclasses.replace(choice, tuning_steps=30))
-    assert not pruned.lacks(dataclasses.replace(choice, fine_tune=False, tuning_steps=30))
+    assert not tuning.lacks(dataclasses.replace(choice, rho=0.0))
+    assert tuning.lacks(dataclasses.replace(choice, tuning_steps=30))
+    assert not tuning.lacks(dataclasses.replace(choice, fine_tune=False, tuning_steps=30))
 
 
 def test_a_choice_that_changes_meanwhile_is_followed() -> None:
-    pruned = Pruned(trained(loss="hinge"), OFFERED, CHUNK)
+    tuning = FineTuning(Pruned(trained(loss="hinge"), OFFERED), CHUNK)
     choices = [choice_of(fine_tune=True, rho=0.25)] * 3 + [choice_of(fine_tune=True, rho=0.75, criterion="random")]
 
     def latest() -> Choice:
         return choices.pop(0) if len(choices) > 1 else choices[0]
 
-    for _ in pruned.work(latest):
+    for _ in tuning.work(latest):
         pass
-    done = {(name, gone) for name, gone, _ in pruned._results}
+    done = {(name, gone) for name, gone, _ in tuning.results}
     assert {gone for name, gone in done if name == "random"} == {0, 1, 2, 3}
     assert {gone for name, gone in done if name == "router-norm-change"} == {1, 0}, "no more than was looked at"
 
 
 def test_results_are_shown_again_as_they_were_known() -> None:
-    pruned, choice = Pruned(trained(), OFFERED, CHUNK), choice_of()
-    known = [pruned.known]
-    for _ in pruned.work(lambda: choice):
-        known.append(pruned.known)
-    reached = [pruned.after(choice, number).get("random", (0, None))[0] for number in known]
+    pruned, choice = Pruned(trained(), OFFERED), choice_of()
+    known = [{}, *FineTuning(pruned, CHUNK).work(lambda: choice)]
+    reached = [pruned.after(choice, results).get("random", (0, None))[0] for results in known]
     assert reached == [0, 10, 20]
 
 
 @pytest.mark.parametrize("values", [{}, {"routing": "token-choice", "top": 2}])
 def test_memory_and_operations_are_those_of_the_layer(values: dict[str, Any]) -> None:
     tuned = trained(**values)
-    pruned, run = Pruned(tuned, OFFERED, CHUNK), tuned.run
+    pruned, run = Pruned(tuned, OFFERED), tuned.run
     samples = tuned.samples("validation", tuned.validation_samples)
     vectors = torch.eye(run.task.patterns)
     for gone in range(4):
@@ -142,10 +144,10 @@ def test_memory_and_operations_are_those_of_the_layer(values: dict[str, Any]) ->
 
 def test_a_diverged_trial_has_no_accuracy_and_leaves_the_others() -> None:
     tuned = trained(trials=3)
-    broken = Pruned(dataclasses.replace(tuned, diverged=torch.tensor([False, True, False])), OFFERED, CHUNK)
-    for values in finished(broken, choice_of()).plain.values():
+    broken = Pruned(dataclasses.replace(tuned, diverged=torch.tensor([False, True, False])), OFFERED)
+    for values in broken.plain.values():
         assert np.isnan(values[:, 1]).all() and np.isfinite(values[:, [0, 2]]).all()
-    assert np.isnan(broken.after(choice_of(), broken.known)["random"][1][:, 1]).all()
+    assert np.isnan(broken.after(choice_of(), finished(broken, choice_of()).results)["random"][1][:, 1]).all()
 
 
 def test_a_tuner_takes_groups_of_trials(monkeypatch: pytest.MonkeyPatch) -> None:

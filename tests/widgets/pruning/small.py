@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moe_lab_widgets import PruningLab
-from moe_lab_widgets.pruning.record import Frame, live, view_of
+from moe_lab_widgets.pruning.record import Frame, LiveRun, view_of
 from moe_lab_widgets.pruning.settings import KNOBS, recipe, run_of
 from tests.widgets.labs import ended, making
 
@@ -36,4 +36,4 @@ def frames(**values: Any) -> tuple[list[Frame], dict[str, Any]]:
     """All records of a run with the Lab's defaults for its start and routing, and its values."""
     start, routing = values.get("start", DEFAULTS["start"]), values.get("routing", DEFAULTS["routing"])
     every = {**DEFAULTS, **recipe(start, routing), **values}
-    return list(live(run_of(every), lambda: view_of(every))), every
+    return list(LiveRun(run_of(every), lambda: view_of(every)).frames()), every

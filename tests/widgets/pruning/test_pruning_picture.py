@@ -123,7 +123,7 @@ def test_the_theory_s_line_is_named_where_no_bar_stands(make: Make) -> None:
 def test_the_curves_are_medians_over_the_trials(make: Make, fine_tune: bool) -> None:
     lab = done(make(trials=3, criterion="router-magnitude", fine_tune=fine_tune, steps=15, rho=0.5))
     curves, pruned = lab.picture.curves, lab.record.pruned
-    values = {name: one[1] for name, one in pruned.after(lab.picture.view, lab.record.known).items()}
+    values = {name: one[1] for name, one in pruned.after(lab.picture.view, lab.record.results).items()}
     values = values if fine_tune else pruned.plain
     for name in OFFERED:
         line = curves.chosen if name == "router-magnitude" else curves.others[name]
@@ -309,7 +309,7 @@ def test_routers_that_stay_cost_memory_and_the_caption_says_both(make: Make) -> 
 def test_scrubbing_shows_an_earlier_record_as_it_was(make: Make) -> None:
     lab = done(make(fine_tune=True))
     now = pixels(lab)
-    known = [record.known for record in lab.records]
+    known = [len(record.results) for record in lab.records]
     index = known.index(len(OFFERED))  # the first ten steps of fine-tuning
     lab.scrub(index)
     lab.wait(20)

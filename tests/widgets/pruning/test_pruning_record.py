@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from moe_lab.pruning import fine_tune
-from moe_lab_widgets.pruning.record import Frame, live, outcome
+from moe_lab_widgets.pruning.record import Frame, LiveRun, outcome
 from moe_lab_widgets.pruning.settings import NAMES, OFFERED, SCORES, run_of
 from tests.widgets.pruning.small import DEFAULTS, SMALL, frames, view_of
 
@@ -29,14 +29,14 @@ def test_records_of_a_training_are_those_of_the_library() -> None:
     change = tuned.after.routers.norm(dim=2) - tuned.before.routers.norm(dim=2)
     np.testing.assert_allclose(last.shot["norm_change"], change.numpy(), atol=1e-5)
     np.testing.assert_allclose(last.accuracy, tuned.evaluation.accuracy().numpy(), atol=1e-6)
-    assert {record.known for record in records} == {0, len(OFFERED), 2 * len(OFFERED)}
+    assert {len(record.results) for record in records} == {0, len(OFFERED), 2 * len(OFFERED)}
     measured = [record.step for record in records if record.shot is not None and "test_accuracy" in record.shot.values]
     assert len(set(measured)) == 11
 
 
 def test_a_pretrained_run_shows_itself_before_it_has_pretrained() -> None:
     values = {**DEFAULTS, **SMALL, "start": "pre-trained", "trials": 1, "steps": 5}
-    run: Iterator[Frame] = live(run_of(values), lambda: view_of(values))
+    run: Iterator[Frame] = LiveRun(run_of(values), lambda: view_of(values)).frames()
     first, second = next(run), next(run)
     assert first.shot is None and outcome(first, view_of(values)) is None and not first.changes(0).any()
     assert second.shot is not None and second.step == 0

@@ -117,7 +117,7 @@ def test_one_too_many_takes_the_last_carriers_and_fine_tuning_cannot_bring_them_
     assert trial[3] > 0.99 and trial[4] == pytest.approx(0.48, abs=0.05)
     assert [side for side, _ in record.lost(view, 1)] == [0, 1]
     assert record.lost(view_of({**values, "rho": 0.3}), 1) == []
-    assert pruned.after(view, pruned.known)["neuron-magnitude"][1][4, 1] < 0.6
+    assert pruned.after(view, record.results)["neuron-magnitude"][1][4, 1] < 0.6
 
 
 def test_tokens_choose_one_expert_of_each_class_and_routers_stay() -> None:

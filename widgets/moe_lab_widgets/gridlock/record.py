@@ -46,6 +46,11 @@ class Frame(Pair):
         """Whether the spectral method is still in its power iterations."""
         return self.spectral.step <= self.power
 
+    @property
+    def last_power(self) -> Snapshot:
+        """The latest Snapshot of the power iterations."""
+        return next(shot for shot in reversed(self.first) if shot.step <= self.power)
+
     def errors(self, method: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Returns (m,) iterations of EM and (m, trial) the errors after them, from the first iterate of EM on."""
         first = self.power if method == "spectral" else 0

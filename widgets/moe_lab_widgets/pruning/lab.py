@@ -14,7 +14,7 @@ from moe_lab_widgets.engine.lab import Lab
 from moe_lab_widgets.pruning import settings as of
 from moe_lab_widgets.pruning.panels.blocks import short
 from moe_lab_widgets.pruning.picture import PruningPicture
-from moe_lab_widgets.pruning.record import Frame, Outcome, View, further, live, outcome, view_of
+from moe_lab_widgets.pruning.record import Frame, LiveRun, Outcome, View, outcome, view_of
 from moe_lab_widgets.pruning.stories import STORIES
 
 
@@ -31,17 +31,14 @@ class PruningLab(Lab):
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
         run = of.run_of(values)
         of.check_view(values)
-        return live(run, self._view)
+        self._live_run = LiveRun(run, lambda: view_of(self.values))
+        return self._live_run.frames()
 
     def check_view(self, values: Mapping[str, Any]) -> None:
         of.check_view(values)
 
     def more(self, record: Frame) -> Iterator[Frame] | None:
-        lacks = record.pruned is not None and record.pruned.lacks(self._view())
-        return further(record, self._view) if lacks else None
-
-    def _view(self) -> View:
-        return view_of(self.values)
+        return self._live_run.further(record)
 
     def make_picture(self, values: dict[str, Any]) -> PruningPicture:
         return PruningPicture(scale=self.scale)
@@ -60,8 +57,8 @@ class PruningLab(Lab):
         dataset, last = collect(shots.values()), records[-1]
         if last.pruned is None:
             return dataset
-        plain, view = last.pruned.plain, self._view()
-        after = last.pruned.after(view, last.known)
+        plain = last.pruned.plain
+        after = last.pruned.after(view_of(self.values), last.results)
         names, nothing = list(plain), np.full(next(iter(plain.values())).shape, np.nan)
         axes = ("criterion", "rho", "trial")
         tuned = np.stack([after[name][1] if name in after else nothing for name in names])
@@ -87,7 +84,7 @@ class PruningLab(Lab):
     def progress(self, record: Frame) -> str:
         if record.shot is None:
             return "pre-training the branches"
-        if record.pruned is not None and record.known and self.picture.view.fine_tune:
+        if record.results and self.picture.view.fine_tune:
             return f"trained {record.total} steps, pruned, fine-tuning"
         return f"step {record.step} of {record.total}"
 

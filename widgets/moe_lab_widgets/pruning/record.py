@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moe_lab.pruning import BranchStart, FineTuned, Run
-from moe_lab.pruning.live import Choice, Pruned
+from moe_lab.pruning.live import Choice, FineTuning, Pruned, Results
 from moe_lab.pruning.measures import MEASURES, evaluate
 from moe_lab.pruning.training import Training
 from moe_lab.training import Snapshot
@@ -25,7 +25,7 @@ CARRIES = 0.5
 
 @dataclass(frozen=True)
 class View(Choice):
-    """What is looked at: the values of the Lab's `looks`."""
+    """The values of the Lab's view-only knobs."""
 
     shown: int
 
@@ -40,8 +40,8 @@ class Frame:
       shot: norms of the routers (trial, expert) and, at the end of training, all measures; None while branches are
         pre-trained.
       accuracy: (trial,) of the unpruned layer when it was last measured.
-      pruned: the trained layer and what pruning makes of it, once training has ended. All later records share it.
-      known: how many of its results of fine-tuning there were at this record.
+      pruned: the trained layer and what pruning makes of it, once training has ended.
+      results: of fine-tuning it, as far as they were known at this record.
     """
 
     run: Run
@@ -49,7 +49,7 @@ class Frame:
     shot: Snapshot | None = None
     accuracy: NDArray[np.float64] | None = None
     pruned: Pruned | None = None
-    known: int = 0
+    results: Results = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -129,7 +129,7 @@ def outcome(record: Frame, view: View) -> Outcome | None:
     plain, steps = pruned.plain[view.criterion][gone], 0
     tuned, chance = plain, pruned.plain["random"][gone]
     if view.fine_tune:
-        after = pruned.after(view, record.known)
+        after = pruned.after(view, record.results)
         if view.criterion in after and np.isfinite(after[view.criterion][1][gone]).any():
             steps, tuned = after[view.criterion][0], after[view.criterion][1][gone]
         if "random" in after:
@@ -151,45 +151,59 @@ def view_of(values: Mapping[str, Any]) -> View:
     return View(**{field.name: values[field.name] for field in dataclasses.fields(View)})
 
 
-def live(run: Run, view: Callable[[], View]) -> Iterator[Frame]:
-    """Yields a training, record by record, and its pruning and fine-tuning afterwards.
+class LiveRun:
+    """A training, and its pruning and fine-tuning afterwards.
 
     Args:
-      view: returns the present view; called again before each piece of fine-tuning.
+      view: returns the present view; called again every `CHUNK` steps of fine-tuning.
     """
-    if isinstance(run.start, BranchStart):
-        yield Frame(run, 0)  # what follows takes a moment
-    every = record_every(run)
-    training = Training(run.replace(measure="last", record_every=every))
-    before = np.linalg.norm(training.before.own_routers.numpy(), axis=2)
-    test = run.task.sample(run.test_samples, trials=run.trial_numbers, seed=run.seed, split="test")
-    between, due, accuracy = run.steps / (EVALUATIONS - 1), 0.0, np.full(run.trials, np.nan)
-    shot: Snapshot | None = None
-    for shot in training.snapshots():
-        values = dict(shot.values)
-        if values:  # the last one has them all
-            accuracy = values["test_accuracy"]
-        else:
-            weights = training.after
-            norms = np.linalg.norm(weights.own_routers.numpy(), axis=2).astype(float)
-            norms[shot.diverged] = np.nan
-            values = {"router_norm": norms, "norm_change": norms - before}
-            if shot.step >= due:
-                due += between
-                accuracy = evaluate(weights, test, run.model, run.task).accuracy().numpy().astype(float)
-                values["test_accuracy"] = accuracy = np.where(shot.diverged, np.nan, accuracy)
-        shot = dataclasses.replace(shot, values=values, measures={name: MEASURES[name] for name in values})
-        yield Frame(run, shot.step, shot, accuracy)
-    assert shot is not None
-    pruned = Pruned(FineTuned.of(training, run), OFFERED, CHUNK)
-    first = Frame(run, shot.step, shot, accuracy, pruned)
-    yield first
-    yield from further(first, view)
 
+    def __init__(self, run: Run, view: Callable[[], View]) -> None:
+        self._run, self._view = run, view
+        self._tuning: FineTuning | None = None
 
-def further(record: Frame, view: Callable[[], View]) -> Iterator[Frame]:
-    """Yields the records of the fine-tuning that the view still needs."""
-    pruned = record.pruned
-    if pruned is not None:
-        for _ in pruned.work(view):
-            yield dataclasses.replace(record, known=pruned.known)
+    def frames(self) -> Iterator[Frame]:
+        """Yields the records of the training, and of the fine-tuning that the view needs."""
+        run = self._run
+        if isinstance(run.start, BranchStart):
+            yield Frame(run, 0)  # pre-training takes a moment
+        training = Training(run.replace(measure="last", record_every=record_every(run)))
+        for frame in self._training(training):
+            yield frame
+        pruned = Pruned(FineTuned.of(training, run), OFFERED)
+        self._tuning = FineTuning(pruned, CHUNK)
+        first = dataclasses.replace(frame, pruned=pruned)
+        yield first
+        yield from self._tuned(first, self._tuning)
+
+    def further(self, record: Frame) -> Iterator[Frame] | None:
+        """Returns the records of the fine-tuning that the view still needs, given the last one; None for none."""
+        tuning = self._tuning
+        if tuning is None or not tuning.lacks(self._view()):
+            return None
+        return self._tuned(record, tuning)
+
+    def _tuned(self, record: Frame, tuning: FineTuning) -> Iterator[Frame]:
+        for results in tuning.work(self._view):
+            yield dataclasses.replace(record, results=results)
+
+    def _training(self, training: Training) -> Iterator[Frame]:
+        run = self._run
+        before = np.linalg.norm(training.before.own_routers.numpy(), axis=2)
+        test = run.task.sample(run.test_samples, trials=run.trial_numbers, seed=run.seed, split="test")
+        between, due, accuracy = run.steps / (EVALUATIONS - 1), 0.0, np.full(run.trials, np.nan)
+        for shot in training.snapshots():
+            values = dict(shot.values)
+            if values:  # the last one has them all
+                accuracy = values["test_accuracy"]
+            else:
+                weights = training.after
+                norms = np.linalg.norm(weights.own_routers.numpy(), axis=2).astype(float)
+                norms[shot.diverged] = np.nan
+                values = {"router_norm": norms, "norm_change": norms - before}
+                if shot.step >= due:
+                    due += between
+                    accuracy = evaluate(weights, test, run.model, run.task).accuracy().numpy().astype(float)
+                    values["test_accuracy"] = accuracy = np.where(shot.diverged, np.nan, accuracy)
+            shot = dataclasses.replace(shot, values=values, measures={name: MEASURES[name] for name in values})
+            yield Frame(run, shot.step, shot, accuracy)

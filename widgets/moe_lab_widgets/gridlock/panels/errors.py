@@ -59,14 +59,15 @@ class Errors(ErrorCurves):
         return log_places(errors, *self.limits)
 
     def update(self, record: Frame) -> None:
-        ends = self.show_errors({
+        errors = {
             method: ErrorHistory(*record.errors(method), record.stuck(method), record.falling(method))
             for method in METHODS
-        })  # fmt: skip
+        }
+        ends = self.show_errors(errors)
         floor = float(np.median(record.best)) if record.best is not None else np.nan
         self.best.set_data([0, 1], self.y_of(np.array([floor, floor])))
         self._name([*ends.values(), floor])
-        marks = [(record.whole(method), record.stuck(method), record.falling(method)) for method in METHODS]
+        marks = [(record.whole(method), errors[method].stuck, errors[method].falling) for method in METHODS]
         self.show_counts([[str(int(which.sum())) for which in row] for row in marks])
 
     def _name(self, ends: list[float]) -> None:

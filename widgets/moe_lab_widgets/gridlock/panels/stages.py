@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from moe_lab import theme
 from moe_lab.recovery.gridlock.grid_points import FOUND
+from moe_lab.training import Snapshot
 from moe_lab_widgets.drawing.error_curves import FOUND_COLOUR, TABLE
 from moe_lab_widgets.drawing.picture import Strip
 from moe_lab_widgets.drawing.scene import Panel, Scene
@@ -46,6 +47,8 @@ class Stages(Panel):
         self.counts = scene.live(Strip(self.LEFT, TABLE + 8))
         self.words: list[list[str]] = []
         self._ends = (1, 1, 1)
+        self._powers: tuple[Snapshot, int] | None = None
+        self._curves: list[NDArray[np.float64]] = []
 
     def set(self, power: int, trials: int, shown: int) -> None:
         """Writes the stages' names.
@@ -80,26 +83,34 @@ class Stages(Panel):
 
     def update(self, record: Frame, shown: int) -> None:
         shots, power = record.first, self._ends[0]
-        em = [shot for shot in shots if shot.step >= power]
-        x = self.places(np.array([shot.step for shot in em], dtype=np.int64))
+        steps = np.array([shot.step for shot in shots])
+        begun = int(np.searchsorted(steps, power))
+        em, x = shots[begun:], self.places(steps[begun:])
         best = np.array([shot["cosines"][shown].max(0) for shot in em])  # (shots, estimate)
         gates = np.array([shot["gate_cosines"][shown] for shot in em])
         lines = [np.stack((x, curve), axis=1) for curve in np.nan_to_num(best).T]
         self.regressors.set_segments([*self._components(record, shown), *lines])
         self.gates.set_segments([np.stack((x, curve), axis=1) for curve in np.nan_to_num(gates).T])
-        self.words = self._counts(shots, shown)
+        self.words = self._counts(shots, steps, shown)
         self.counts.set_pixels(self._table(self.words))
 
     def _components(self, record: Frame, shown: int) -> list[NDArray[np.float64]]:
-        """Returns for each component sought so far (m, 2) its iterations, as places on the axis, and its best |cos|."""
-        wide = self.EDGES[1] / of.POWER_ITERATIONS
-        curves = record.components(shown)
-        return [np.stack((wide * np.arange(1, len(curve) + 1), curve), axis=1) for curve in curves]
+        """Returns for each component sought so far (m, 2) its iterations, as places on the axis, and its best |cos|.
 
-    def _counts(self, shots: History, shown: int) -> list[list[str]]:
+        They stay the same while EM runs, so the latest ones are kept.
+        """
+        last = record.last_power
+        if self._powers is None or self._powers[0] is not last or self._powers[1] != shown:
+            wide = self.EDGES[1] / of.POWER_ITERATIONS
+            curves = record.components(shown)
+            self._curves = [np.stack((wide * np.arange(1, len(curve) + 1), curve), axis=1) for curve in curves]
+            self._powers = last, shown
+        return self._curves
+
+    def _counts(self, shots: History, steps: NDArray[np.int64], shown: int) -> list[list[str]]:
         """Returns for regressors and gates how many are found at the end of each stage."""
         rows: list[list[str]] = [[], []]
-        steps, first = np.array([shot.step for shot in shots]), 0
+        first = 0
         for stage, last in enumerate(self._ends):
             here = np.flatnonzero((steps > first) & (steps <= last))
             first = last

@@ -96,7 +96,7 @@ class Curves(PinnedPanel):
             self._in_training(record)
             return
         shares = np.arange(pruned.half) / pruned.half
-        after = pruned.after(view, record.known) if view.fine_tune else {}
+        after = pruned.after(view, record.results) if view.fine_tune else {}
         shown = {name: after.get(name, (0, plain))[1] for name, plain in pruned.plain.items()}
         middles = {name: median(values) for name, values in shown.items()}
         for name, values in middles.items():
