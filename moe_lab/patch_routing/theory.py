@@ -33,6 +33,7 @@ __all__ = [
     "delta",
     "l_star",
     "linear_separability",
+    "model_complexity",
     "operations",
     "sample_complexity",
 ]
@@ -124,7 +125,9 @@ def delta(delta_d: float | Sequence[float], delta_r: float) -> float:
 def bound(quantity: Quantity, kind: Kind, sizes: Sizes) -> float:
     """Computes a bound of theorem 4.2 (separate), 4.5 (joint) or 4.3 (CNN), up to a constant; appendix M for c > 2.
 
-    The quantities are N, m, B and T; N = B T.
+    Args:
+      quantity: "samples" (N), "neurons" (m), "batch" (B) or "iterations" (T). N = B T.
+      sizes: n, l, k, p, delta, eps, c.
 
     Raises:
       ValueError: a CNN with more than two classes, which appendix M does not treat.
@@ -141,6 +144,11 @@ def sample_complexity(kind: Kind, sizes: Sizes) -> float:
     True
     """
     return bound("samples", kind, sizes)
+
+
+def model_complexity(kind: Kind, sizes: Sizes) -> float:
+    """Computes m, the number of neurons sufficient for error eps, up to a constant (theorems 4.2, 4.3, 4.5)."""
+    return bound("neurons", kind, sizes)
 
 
 def advantage(quantity: Quantity, kind: Kind, sizes: Sizes) -> float:
@@ -189,6 +197,12 @@ def operations(kind: Kind, sizes: Sizes, *, batch_size: int, neurons: int, dimen
 
     The iterations are those of the theorems without p and delta, as in the table. A separately trained router is
     frozen while the experts are trained and therefore not counted.
+
+    Args:
+      sizes: n, l, k and eps.
+      batch_size: B.
+      neurons: m, of all experts together.
+      dimension: d, numbers in a patch.
 
     References: pmoe2023, table 1 and appendix N.
     """

@@ -22,6 +22,7 @@ from moe_lab.patch_routing.theory import (
     delta,
     l_star,
     linear_separability,
+    model_complexity,
     operations,
     sample_complexity,
 )
@@ -79,9 +80,9 @@ def test_theorems_by_hand() -> None:
     assert sample_complexity("separate", sizes) == 2**8 * shared
     assert sample_complexity("joint", sizes) == 3**4 * 2**6 * shared
     assert sample_complexity("cnn", sizes) == 4**8 * shared
-    assert bound("neurons", "separate", sizes) == 2**10 * shared
-    assert bound("neurons", "joint", sizes) == 3**3 * 4**2 * 2**6 * shared
-    assert bound("neurons", "cnn", sizes) == 4**10 * shared
+    assert model_complexity("separate", sizes) == 2**10 * shared
+    assert model_complexity("joint", sizes) == 3**3 * 4**2 * 2**6 * shared
+    assert model_complexity("cnn", sizes) == 4**10 * shared
     assert bound("iterations", "joint", sizes) == 3**2 * 2**2 * 2**6 * 2**3 * 2**8
 
 
