@@ -317,4 +317,4 @@ def test_many_patterns_do_not_fill_the_memory() -> None:
     weights = learner.start_weights(run, [0], torch.device("cpu"), torch.float32)
     step = learner.Learner(weights, model, task, trials=[0], seed=0, batch=1)
     step.advance(30)
-    assert sum(held.numel() for held in step._scratch._held.values()) < 10**6
+    assert sum(buffer.numel() for buffer in step._scratch._buffers.values()) < 10**6

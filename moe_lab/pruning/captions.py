@@ -11,6 +11,8 @@ from moe_lab.pruning.costs import relative
 from moe_lab.pruning.plot_helpers import name_of
 from moe_lab.words import counted
 
+COSTS = {"operations": "FLOPs", "bytes": "memory", "seconds": "time"}
+
 
 def settings_of(data: xr.Dataset) -> dict:
     """The settings in a Dataset's attrs."""
@@ -70,16 +72,13 @@ def criteria(data: xr.Dataset) -> str:
 def efficiency(data: xr.Dataset) -> str:
     parts = []
     for routing in map(str, data["routing"].values):
-        here = {name: float(relative(data, name).sel(routing=routing).isel(rho=-1)) for name in _COSTS}
-        words = [f"{100 * here[name]:.0f}\u00a0% of the {_COSTS[name]}" for name in _COSTS]
+        here = {name: float(relative(data, name).sel(routing=routing).isel(rho=-1)) for name in COSTS}
+        words = [f"{100 * here[name]:.0f}\u00a0% of the {COSTS[name]}" for name in COSTS]
         parts.append(f"{routing} {words[0]}, {words[1]} and {words[2]}")
     off = float(abs(data["counted_operations"] / data["operations"] - 1).max())
     agree = "torch counts the same FLOPs" if off < 1e-6 else f"torch's count of FLOPs is up to {100 * off:.1f} % off"
     left, whole = int(data["experts_kept"][-1]), int(data["experts_kept"].sel(rho=0.0))
     return f"With {left} of {whole} experts left: {'; '.join(parts)}. {agree[0].upper()}{agree[1:]}."
-
-
-_COSTS = {"operations": "FLOPs", "bytes": "memory", "seconds": "time"}
 
 
 def _percent(share: xr.DataArray) -> str:

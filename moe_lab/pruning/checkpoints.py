@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -59,11 +60,9 @@ class FineTuned:
 
     def samples(self, split: str, samples: int) -> Samples:
         """Samples of the trials: of "test", "validation" or any other split."""
-        run = self.run
-        device, dtype = placement(run)
-        return run.task.sample(
-            samples, trials=run.trial_numbers, seed=run.seed, split=split, device=device, dtype=dtype
-        )
+        run, (device, dtype) = self.run, placement(self.run)
+        how: Any = {"seed": run.seed, "split": split, "device": device, "dtype": dtype}
+        return run.task.sample(samples, trials=run.trial_numbers, **how)
 
     @cached_property
     def test(self) -> Samples:
@@ -121,11 +120,8 @@ class FineTuned:
         Raises:
           ValueError: kept is of another shape; steps is negative; as for `select.pruned`.
         """
-        rule, shape = (
-            "kept must state for each expert of each trial whether it stays",
-            tuple(self.after.experts.shape),
-        )
-        require(kept.shape == shape, rule, kept=tuple(kept.shape), experts=shape)
+        rule, shape = "kept must state for each expert of each trial whether it stays", self.after.experts.shape
+        require(kept.shape == shape, rule, kept=tuple(kept.shape), experts=tuple(shape))
         if steps and self.run.model.coupled:
             evaluation = self.evaluate(self.tuned(kept, steps))
             kept = torch.ones_like(evaluation.votes[..., 0], dtype=torch.bool)

@@ -38,28 +38,25 @@ def efficiency(
 ) -> xr.Dataset:
     """Figures 6 and 10 in kind: operations, memory and inference time of a pruned layer against rho, for both routings.
 
-    The layers are untrained, since training does not change their cost, and so large that matrix products dominate
-    their time. Pruned experts are removed. With k l = n l', as by default, both routings send equally many tokens to
-    the experts of the unpruned layer.
+    The layers are untrained, and so large that matrix products dominate their time. With k l = n l', as by default,
+    both routings send equally many tokens to the experts of the unpruned layer.
 
-    Departs from the paper: one layer alone, where it has vision models, the rest of which pruning leaves as it is.
+    Departs from the paper: one layer alone instead of vision models.
 
     Args:
-      rho: the share of each group of experts that goes, one value or several; the unpruned layer is always measured.
+      rho: share of each group of experts to prune, one value or several; 0 is always measured too.
       routings: "expert-choice", "token-choice" or both.
       seed: of the weights and samples.
       experts, neurons, dimension, tokens: k, m, d and n.
-      kept_tokens: l of expert-choice.
-      picked_experts: l of token-choice.
-      samples: in a batch.
-      repeats: measurements of each time, the layers in turn.
+      kept_tokens, picked_experts: l of expert-choice, and l of token-choice.
+      samples, repeats: samples in a batch, and how often its time is measured, the layers in turn.
       device: where to compute; one thread is used on a CPU.
 
     Returns:
       over (routing, rho): operations of a sample by formula, counted_operations of a sample by torch's counter,
       parameters and bytes; seconds(routing, rho, repeat) of a batch; experts_kept(rho) and pruned_share(rho); and over
-      (quantity, routing): slope, how fast a quantity's share of the unpruned layer's falls with pruned_share (-1: in
-      proportion), and r_squared of that straight line. Seconds are measured, and never quite the same again.
+      (quantity, routing): slope of a quantity's share of the unpruned layer's against pruned_share (-1: in proportion),
+      and r_squared of that line.
 
     Raises:
       ValueError: a wrong value, before anything is measured.
@@ -130,13 +127,10 @@ def _costs(models: Sequence[TokenMoE], kept: Sequence[int], batch: torch.Tensor,
 def _measured(model: TokenMoE, kept: Sequence[int], batch: torch.Tensor, seed: int, repeats: int) -> dict[str, Any]:
     """What layers with so many experts cost."""
     layers = [Layer.random(model, batch.shape[2], kept=count, seed=seed).to(batch.device) for count in kept]
-    meetings = [float(layer.received(batch).sum()) / len(batch) for layer in layers]
+    each = zip(kept, (float(layer.received(batch).sum()) / len(batch) for layer in layers), strict=True)
     sizes = {"tokens": batch.shape[1], "dimension": batch.shape[2]}
     return {
-        "operations": [
-            operations(model, experts=count, received=pairs, **sizes)
-            for count, pairs in zip(kept, meetings, strict=True)
-        ],
+        "operations": [operations(model, experts=count, received=pairs, **sizes) for count, pairs in each],
         "counted_operations": [counted_operations(layer, batch) for layer in layers],
         "parameters": [layer.parameter_count for layer in layers],
         "bytes": [layer.bytes for layer in layers],

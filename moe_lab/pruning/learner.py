@@ -84,10 +84,9 @@ def start_weights(run: Run, trials: Sequence[int], device: torch.device, dtype: 
     """The checkpoint of some trials; branches are pre-trained here."""
     start, model, task = run.start, run.model, run.task
     if isinstance(start, initialization.PlantedStart):
-        return initialization.weights_of(
-            *initialization.planted_weights(start, model, task, trials, run.seed), device, dtype
-        )
-    components = initialization.random_weights(start, model, task.patterns, trials, run.seed)
+        components = initialization.planted_weights(start, model, task, trials, run.seed)
+    else:
+        components = initialization.random_weights(start, model, task.patterns, trials, run.seed)
     weights = initialization.weights_of(*components, device, dtype)
     if isinstance(start, initialization.BranchStart):
         _pretrain(weights, start, run, trials)
@@ -101,14 +100,7 @@ def _pretrain(weights: Weights, start: initialization.BranchStart, run: Run, tri
         members: Int[Tensor, " b"] = (branches == number).nonzero()[:, 0]
         model = run.model.replace(experts=len(members), router_learning_rate=start.router_learning_rate)
         branch = Weights.unpruned(weights.routers[:, members], weights.neurons[:, members])
-        learner = Learner(
-            branch,
-            model,
-            run.task.replace(pair=number, tokens=start.tokens_for(model)),
-            trials=trials,
-            seed=run.seed,
-            batch=start.batch,
-            split=f"pretrain {number}",
-        )
+        task, split = run.task.replace(pair=number, tokens=start.tokens_for(model)), f"pretrain {number}"
+        learner = Learner(branch, model, task, trials=trials, seed=run.seed, batch=start.batch, split=split)
         learner.advance(start.steps)
         weights.routers[:, members], weights.neurons[:, members] = branch.routers, branch.neurons

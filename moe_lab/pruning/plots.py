@@ -20,8 +20,6 @@ from moe_lab.pruning import captions, layout, plot_helpers
 from moe_lab.pruning.captions import darkest, pattern_of, settings_of, shown, signed
 from moe_lab.pruning.costs import relative
 
-_COSTS = {"operations": "FLOPs", "bytes": "memory", "seconds": "time"}
-
 
 def criteria(data: xr.Dataset, axes: Any, chosen: str = "router-norm-change") -> None:
     """Figures 4a, 5 and 9 in kind: what moved, and the accuracy against rho by each criterion.
@@ -98,12 +96,8 @@ def pruning_curve(data: xr.Dataset, axes: Axes, fine_tuned: bool = False, chosen
         median = values.sel(criterion=name).median("trial").values
         mine = name == chosen
         line: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 3.4 if mine else 1.6}
-        mark: dict[str, Any] = {
-            "marker": marker,
-            "markersize": 8 if mine else 5.5,
-            "markeredgecolor": theme.PAPER,
-            "markeredgewidth": 0.6,
-        }
+        mark: dict[str, Any] = {"marker": marker, "markersize": 8 if mine else 5.5}
+        mark |= {"markeredgecolor": theme.PAPER, "markeredgewidth": 0.6}
         axes.plot(rho, median, **line, **mark, zorder=4 if mine else 3, clip_on=False, gid=name)
         ends.append((float(median[-1]), plot_helpers.name_of(name), colour))
     plot_helpers.names(axes, float(rho[-1]), ends)
@@ -172,9 +166,8 @@ def router_norms(data: xr.Dataset, axes: Axes) -> None:
     some = [int(expert) for expert in experts if expert in marked or (int(expert) % every == 0)]
     axes.set_xticks(some, [str(expert) for expert in some])
     for label, expert in zip(axes.get_xticklabels(), some, strict=True):
-        label.set(
-            weight="bold" if expert in marked else "normal", color=theme.INK if expert in marked else theme.REFERENCE
-        )
+        weight, colour = ("bold", theme.INK) if expert in marked else ("normal", theme.REFERENCE)
+        label.set(weight=weight, color=colour)
     axes.tick_params(axis="x", length=0, pad=2)
     axes.set_xlabel("expert (bold: shown at the right)")
     axes.set_ylabel("norm of the router after training")
@@ -190,7 +183,7 @@ def efficiency(data: xr.Dataset, axes: Any) -> None:
       axes: three Axes.
     """
     share = data["pruned_share"].values
-    for panel, quantity in zip(panels_of(axes, 3), _COSTS, strict=True):
+    for panel, quantity in zip(panels_of(axes, 3), captions.COSTS, strict=True):
         theme.plain(panel)
         panel.plot([0, 1], [1, 0], color=theme.RULE, linewidth=1, zorder=0, gid="in proportion")
         ends, highest = [], 1.0
@@ -201,26 +194,14 @@ def efficiency(data: xr.Dataset, axes: Any) -> None:
             panel.plot(share, curve, color=style.colour, linestyle=style.line, **thick, clip_on=False, gid=routing)
             marks = _marks(data, quantity, routing)
             highest = max(highest, float(marks.max()))
-            mark: dict[str, Any] = {"marker": style.marker, "linestyle": "none", "markersize": 5, "zorder": 4}
             across = np.repeat(share, marks.shape[1])
             face = style.colour if style is theme.MODEL else theme.PAPER
-            panel.plot(
-                across,
-                marks.ravel(),
-                color=style.colour,
-                markerfacecolor=face,
-                **mark,
-                clip_on=False,
-                gid=f"{routing} marks",
-            )
+            mark: dict[str, Any] = {"marker": style.marker, "markersize": 5, "markerfacecolor": face}
+            mark |= {"color": style.colour, "linestyle": "none", "zorder": 4, "clip_on": False}
+            panel.plot(across, marks.ravel(), **mark, gid=f"{routing} marks")
             slope = float(data["slope"].sel(quantity=quantity, routing=routing))
-            ends.append(
-                (
-                    float(curve[-1]),
-                    f"{routing}\n slope {slope:.2f}".replace("-0", "−0").replace("-1", "−1"),
-                    style.colour,
-                )
-            )
+            words = f"{routing}\n slope {slope:.2f}".replace("-0", "−0").replace("-1", "−1")
+            ends.append((float(curve[-1]), words, style.colour))
         panel.set_xlim(0, 1)
         plot_helpers.percent(panel, 0.0, highest)
         plot_helpers.names(panel, float(share[-1]), ends, 30)

@@ -52,17 +52,8 @@ class Training(TrialProgress):
         with threads_for(0, self.device):
             self._groups = [self._learner(trials) for trials in in_groups(run.trial_numbers, size)]
             self._before = [group.weights.clone() for group in self._groups]
-        self._tests = [
-            run.task.sample(
-                run.test_samples,
-                trials=group.trials,
-                seed=run.seed,
-                split="test",
-                device=self.device,
-                dtype=self.dtype,
-            )
-            for group in self._groups
-        ]
+        how: Any = {"seed": run.seed, "split": "test", "device": self.device, "dtype": self.dtype}
+        self._tests = [run.task.sample(run.test_samples, trials=group.trials, **how) for group in self._groups]
 
     def _learner(self, trials: Sequence[int]) -> Learner:
         run = self.run
@@ -88,7 +79,7 @@ class Training(TrialProgress):
             self._measure()
         while True:
             self.finished = self.diverged | self._ended
-            yield self.snapshot(self.origin)
+            yield self.snapshot(origin_of(self.run, self.device))
             if self._ended:
                 return
             self._advance(min(self.run.record_every, self.run.steps - self.step))
@@ -116,8 +107,3 @@ class Training(TrialProgress):
         self.diverged |= ~np.isfinite(values["test_loss"]) | ~np.isfinite(values["router_norm"]).all(1)
         values["train_loss"] = joined(group.loss for group in self._groups)
         self.record(values)
-
-    @property
-    def origin(self) -> dict[str, Any]:
-        """How to make this run again."""
-        return origin_of(self.run, self.device)

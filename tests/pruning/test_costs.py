@@ -16,8 +16,8 @@ def again(data: xr.Dataset) -> xr.Dataset:
 
 @pytest.fixture(scope="module")
 def costs() -> xr.Dataset:
-    return figures.efficiency((0.25, 0.5, 0.75), seed=3, experts=8, neurons=64, dimension=32, tokens=40, kept_tokens=10,
-                              samples=8, repeats=3)  # fmt: skip
+    layer = {"experts": 8, "neurons": 64, "dimension": 32, "tokens": 40, "kept_tokens": 10}
+    return figures.efficiency((0.25, 0.5, 0.75), seed=3, **layer, samples=8, repeats=3)
 
 
 class TestEfficiency:

@@ -271,8 +271,8 @@ def test_memory_that_is_used_again_does_not_show(routing):
         apply_step(weights, sums, step, scratch)
         wanted, *_ = case.found()
         assert torch.equal(weights.routers, wanted.routers) and torch.equal(weights.neurons, wanted.neurons)
-        for held in scratch._held.values():
-            held.fill_(torch.nan)
+        for buffer in scratch._buffers.values():
+            buffer.fill_(torch.nan)
 
 
 @EACH_ROUTING

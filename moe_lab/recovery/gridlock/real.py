@@ -69,10 +69,10 @@ def figure6(
 
     Inputs are whitened and the target is scaled to (-1, 1), by the training rows. Linear experts.
 
-    - "variance": variance of the test rows, the paper's baseline. "ridge": ridge regression, not in the paper.
-    - "joint-em": joint EM from random parameters; "+bias": with a constant input added.
+    - "variance": of the test rows, the paper's baseline. "ridge": ridge regression, not in the paper.
+    - "joint-em", "spectral+em": joint EM from random parameters, or from the spectral initialization; "joint-em+bias":
+      with a constant input added.
     - "spectral": algorithms 1 and 2 unchanged, with unit regressors. "spectral-scaled": their lengths are fitted too.
-    - "spectral+em": joint EM from the spectral initialization.
 
     Args:
       source: "diabetes" (embedded), "airfoil" or "concrete"; the paper's third, stock portfolios, is not offered.
@@ -80,9 +80,7 @@ def figure6(
       trials: number of splits.
       seed: of the splits and initializations.
       methods: one or several of `PREDICTORS`.
-      k: number of experts.
-      noise: sigma, assumed known by EM.
-      iterations: of EM.
+      k, noise, iterations: experts, sigma (assumed known) and iterations of EM.
       download: whether to fetch airfoil or concrete if it is not in the cache.
 
     Returns:

@@ -50,14 +50,8 @@ def l4_against_l2(data: xr.Dataset, axes: Any) -> None:
     words: dict[str, Any] = {"size": theme.SMALL_SIZE, "weight": "bold"}
     if lost.any():
         beyond = float(data["excess"].values[lost].mean())
-        right.text(
-            0.06,
-            0.98,
-            f"{lost.sum()} in the other valley,\ntheir loss {beyond:.4f} larger",
-            va="top",
-            color=theme.FAILURE,
-            **words,
-        )
+        note = f"{lost.sum()} in the other valley,\ntheir loss {beyond:.4f} larger"
+        right.text(0.06, 0.98, note, va="top", color=theme.FAILURE, **words)
     if (~lost).any():
         right.text(0.97, 0.06, f"{(~lost).sum()} at the true one", ha="right", color=theme.INK, **words)
 
@@ -153,17 +147,9 @@ def gate_sharpness(data: xr.Dataset, axes: Axes) -> None:
         thin: dict[str, Any] = {"color": style.colour, "linestyle": style.line, "linewidth": 0.8, "alpha": 0.55}
         axes.plot(places, values, **thin, gid="trials")
         median = np.median(values, axis=1)
-        axes.plot(
-            places,
-            median,
-            color=style.colour,
-            linestyle=style.line,
-            linewidth=2.6,
-            marker=style.marker,
-            markersize=6,
-            gid="median",
-            clip_on=False,
-        )
+        thick: dict[str, Any] = {"color": style.colour, "linestyle": style.line, "linewidth": 2.6}
+        thick |= {"marker": style.marker, "markersize": 6, "clip_on": False}
+        axes.plot(places, median, **thick, gid="median")
         ends.append((float(median[-1]), _WORDS[name], style.colour))
     for height, words, colour in ends:
         axes.annotate(
@@ -220,16 +206,9 @@ def _ends(axes: Axes, data: xr.Dataset) -> None:
         axes.plot(aside[stuck], last[stuck], **_marks(theme.FAILURE, "x"), gid="stuck")
         axes.plot(aside[falling], last[falling], **_marks(theme.FAILURE, "^"), gid="still falling")
         lost = int(stuck.sum())
-        axes.text(
-            place,
-            0.6 * STUCK_ERROR,
-            f"{lost} of {len(last)} stuck",
-            ha="center",
-            va="top",
-            size=theme.SMALL_SIZE,
-            weight="bold",
-            color=theme.FAILURE if lost else theme.INK,
-        )
+        words: dict[str, Any] = {"size": theme.SMALL_SIZE, "weight": "bold", "ha": "center", "va": "top"}
+        words["color"] = theme.FAILURE if lost else theme.INK
+        axes.text(place, 0.6 * STUCK_ERROR, f"{lost} of {len(last)} stuck", **words)
 
 
 def _marks(colour: str, marker: str) -> dict[str, Any]:

@@ -22,10 +22,8 @@ def test_no_step_lowers_the_objective(activation, along):
     a, w = torch.randn(2, 3, 3, 4, generator=generator, dtype=torch.float64)
     w[:, -1] = 0
     directions = a[..., None] if along else None
-    steps = em_iterations(
-        State(a, w), torch.ones(3, dtype=torch.float64), drawn.x, drawn.y, ACTIVATIONS[activation],
-        prior=1.0, directions=directions,
-    )  # fmt: skip
+    g, sigma = ACTIVATIONS[activation], torch.ones(3, dtype=torch.float64)
+    steps = em_iterations(State(a, w), sigma, drawn.x, drawn.y, g, prior=1.0, directions=directions)
     before = next(steps)
     for _, now in zip(range(40), steps, strict=False):
         assert (now.objective >= before.objective - 1e-10).all()

@@ -177,8 +177,8 @@ def test_many_sizes_are_a_map_of_what_became_of_the_trials() -> None:
     for text in right.texts:
         x, y = text.get_position()
         cells[round(x), round(y)].append(text.get_text())
-    assert cells == {(0, 0): ["4"], (1, 0): ["4"], (0, 1): ["0", "3 stuck", "1 moving"],
-                     (1, 1): ["2", "1 moving", "1 diverged"]}  # fmt: skip
+    first, second = ["0", "3 stuck", "1 moving"], ["2", "1 moving", "1 diverged"]
+    assert cells == {(0, 0): ["4"], (1, 0): ["4"], (0, 1): first, (1, 1): second}
     assert [label.get_text() for label in right.get_xticklabels()] == ["2,000", "6,000"]
     shades = [patch.get_facecolor() for patch in right.patches]
     assert len(shades) == 4 and shades[0] == shades[1] != shades[2]

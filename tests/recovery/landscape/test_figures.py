@@ -102,8 +102,8 @@ class TestOthers:
         assert data.regressor_error.dims == ("batch", "step", "trial")
         assert data.batch.values.tolist() == [32, 64]
         runs = json.loads(data.attrs["config"])
-        assert [(run["batch"], run["task"]["dimension"], run["model"]["rate"]) for run in runs] == [
-            (32, 5, 0.001), (64, 5, 0.001)]  # fmt: skip
+        recipes = [(run["batch"], run["task"]["dimension"], run["model"]["rate"]) for run in runs]
+        assert recipes == [(32, 5, 0.001), (64, 5, 0.001)]
         assert again(data).identical(data)
 
     def test_gate_sharpness(self):
@@ -183,7 +183,7 @@ class TestSurface:
         (lambda: figures.loss_surface("L4", regressors="random"), "L4's solutions are known.*plane='path'"),
         (lambda: figures.loss_surface("l2", experts=5, dimension=12), "at most 4 experts: got k=5"),
     ],
-)  # fmt: skip
+)
 def test_asked_wrongly_is_one_sentence_before_anything_is_descended(call, says, monkeypatch):
     ran = []
     for module in ("figures", "surface"):

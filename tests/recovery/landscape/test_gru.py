@@ -72,9 +72,9 @@ class TestConventionOfThePaper:
 
     def test_eq_5_is_exact_where_all_resets_are_alike(self):
         cell, (x, h) = GRU.random(7, 5, convention="paper").replace(sharpness=math.inf), drawn()
-        one = replace(cell.reset, inputs=cell.reset.inputs[:1].expand(7, 5), states=cell.reset.states[:1].expand(7, 7),
-                      input_bias=cell.reset.input_bias[:1].expand(7), state_bias=torch.zeros(7).double())  # fmt: skip
-        same = cell.replace(reset=one)
+        first, bias = cell.reset, cell.reset.input_bias[:1].expand(7)
+        alike = replace(first, inputs=first.inputs[:1].expand(7, 5), states=first.states[:1].expand(7, 7))
+        same = cell.replace(reset=replace(alike, input_bias=bias, state_bias=torch.zeros(7).double()))
         assert len(same.mixture(x, h).reset.unique()) == 2
         assert float(same.gap(x, h).max()) < 1e-12
 
@@ -90,8 +90,8 @@ class TestConventionOfThePaper:
 class TestSharpness:
     def test_the_typical_gap_closes_in_the_convention_of_torch_only(self):
         sharpness = (1.0, 10.0, 100.0, math.inf)
-        medians = {name: np.median(gap_by_sharpness(GRU.random(8, 6, convention=name), sharpness), axis=1)
-                   for name in ("torch", "paper")}  # fmt: skip
+        cells = {name: GRU.random(8, 6, convention=name) for name in ("torch", "paper")}
+        medians = {name: np.median(gap_by_sharpness(cell, sharpness), axis=1) for name, cell in cells.items()}
         assert medians["torch"][0] > 0.02
         assert medians["torch"][1] < medians["torch"][0] / 10
         assert medians["torch"][-1] < 1e-12

@@ -153,9 +153,15 @@ def gap(experts: int, gating: str, g: str) -> tuple[float, float]:
 class TestPopulation:
     @pytest.mark.parametrize(
         ("experts", "gating", "g"),
-        [(2, "orthogonal", "identity"), (3, "orthogonal", "identity"), (3, "orthogonal", "sigmoid"),
-         (2, "random", "identity"), (2, "random", "tanh"), (2, "random", "sigmoid")],
-    )  # fmt: skip
+        [
+            (2, "orthogonal", "identity"),
+            (3, "orthogonal", "identity"),
+            (3, "orthogonal", "sigmoid"),
+            (2, "random", "identity"),
+            (2, "random", "tanh"),
+            (2, "random", "sigmoid"),
+        ],
+    )
     def test_eq_8_is_eq_7_without_samples(self, experts, gating, g):
         """Where gates are orthogonal to the regressors, and for two experts whose g is odd up to a constant."""
         found, value = gap(experts, gating, g)
@@ -168,15 +174,20 @@ class TestPopulation:
 
     @pytest.mark.parametrize(
         ("gating", "experts", "g"),
-        [("orthogonal", 2, "identity"), ("random", 2, "identity"), ("orthogonal", 3, "identity"),
-         ("orthogonal", 2, "sigmoid"), ("random", 2, "tanh")],
-    )  # fmt: skip
+        [
+            ("orthogonal", 2, "identity"),
+            ("random", 2, "identity"),
+            ("orthogonal", 3, "identity"),
+            ("orthogonal", 2, "sigmoid"),
+            ("random", 2, "tanh"),
+        ],
+    )
     def test_eq_7_is_eq_8_within_monte_carlo_error(self, gating, experts, g):
         task = MixtureTask(experts=experts, dimension=6, noise=0.05, gating=gating, activation=g)
         at = task.parameters([0], 1).regressors + 0.3 * rows(experts).detach()[:1]
         gap, error = difference(task, at)
-        scale = float(losses.l4_population(at, task.parameters([0], 1).regressors, torch.ones(1, experts).double(),
-                                           WEIGHTS)[0].abs())  # fmt: skip
+        truth, shares = task.parameters([0], 1).regressors, torch.ones(1, experts).double()
+        scale = float(losses.l4_population(at, truth, shares, WEIGHTS)[0].abs())
         assert abs(gap) < 4.5 * error
         assert error < 0.5 * scale
 

@@ -203,7 +203,7 @@ class TestDivergence:
         (lambda: descend(L4Loss(), TASK, device="abacus"), "device must be"),
         (lambda: LossRun(model="L4", task=TASK), "model must be L4Loss or L2Loss or LogLoss"),
     ],
-)  # fmt: skip
+)
 def test_refusals_are_one_sentence_at_once(make, says):
     with pytest.raises(ValueError, match=says) as error:
         make()
