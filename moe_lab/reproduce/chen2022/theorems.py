@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from moe_lab.reproduce.chen2022.sources import MEASURES
-from moe_lab.reproduce.claim import Claim, Measurement, Published, Rule, at_least, at_most, near
+from moe_lab.reproduce.claim import Claim, Measurement, Published, Rule, at_least, at_most, near, selected
 
 _LIMIT = "the theorem is about the limit of large d; d is 50 here, and sigma_0 = .01 is below its d^(-1/3) = .27"
 _ROUNDING = 1e-9
@@ -53,22 +53,49 @@ EXPLORATION = Measurement.sized(
 )
 
 
-def _of_mixture(
-    name: str, statement: str, relation: str, variable: str, rule: Rule, measurement: Measurement = MIXTURE
-) -> Claim:
-    where = f"theorem 4.2, {name.replace('-', ' ')}"
-    return Claim(
+_OF_MIXTURE = tuple(
+    Claim(
         id=f"chen2022/theorem4.2/{name}",
-        where=where,
+        where=f"theorem 4.2, {name.replace('-', ' ')}",
         statement=statement,
         published=Published(relation=relation),
-        measurement=measurement,
-        read=lambda data: data[variable],
+        measurement=MIXTURE,
+        read=selected(variable),
         rule=rule,
         reason=_LIMIT,
     )
-
-
+    for name, variable, rule, relation, statement in (
+        (
+            "training-error",
+            "training_error",
+            Rule(in_kind=at_most(0.01)),
+            "training error zero",
+            "After training by algorithm 1 no training sample is wrong",
+        ),
+        ("test-error", "test_error", Rule(in_kind=at_most(0.01)), "o(1)", "The test error is nearly zero"),
+        (
+            "groups",
+            "smallest_group",
+            Rule(in_kind=at_least(1), of="median"),
+            "K non-empty sets",
+            "The experts divide into a non-empty group for each cluster: experts of the smallest group",
+        ),
+        (
+            "experts",
+            "good_experts",
+            Rule(in_kind=at_least(0.5)),
+            "error o(1) for every expert",
+            "Each expert is good on the cluster of its group: share of those that err on at most 5 % of it",
+        ),
+        (
+            "router",
+            "routed",
+            Rule(in_kind=at_least(0.9)),
+            "probability 1 - o(1)",
+            "A sample is routed to an expert of its cluster's group: share of the test samples",
+        ),
+    )
+)
 _single = partial(Claim, measurement=SINGLE)
 _routing = partial(Claim, measurement=ROUTING)
 _exploration = partial(Claim, where="lemma 5.2", measurement=EXPLORATION)
@@ -99,41 +126,7 @@ CLAIMS: tuple[Claim, ...] = (
         read=lambda data: 1 - np.concatenate((data["tight_error"].values, data["tight_drawn"].values)),
         rule=Rule(agrees=near(0.875, _ROUNDING), of="lowest"),
     ),
-    _of_mixture(
-        name="training-error",
-        statement="After training by algorithm 1 no training sample is wrong",
-        relation="training error zero",
-        variable="training_error",
-        rule=Rule(in_kind=at_most(0.01)),
-    ),
-    _of_mixture(
-        name="test-error",
-        statement="The test error is nearly zero",
-        relation="o(1)",
-        variable="test_error",
-        rule=Rule(in_kind=at_most(0.01)),
-    ),
-    _of_mixture(
-        name="groups",
-        statement="The experts divide into a non-empty group for each cluster: experts of the smallest group",
-        relation="K non-empty sets",
-        variable="smallest_group",
-        rule=Rule(in_kind=at_least(1), of="median"),
-    ),
-    _of_mixture(
-        name="experts",
-        statement="Each expert is good on the cluster of its group: share of those that err on at most 5 % of it",
-        relation="error o(1) for every expert",
-        variable="good_experts",
-        rule=Rule(in_kind=at_least(0.5)),
-    ),
-    _of_mixture(
-        name="router",
-        statement="A sample is routed to an expert of its cluster's group: share of the test samples",
-        relation="probability 1 - o(1)",
-        variable="routed",
-        rule=Rule(in_kind=at_least(0.9)),
-    ),
+    *_OF_MIXTURE,
     Claim(
         id="chen2022/theorem4.2/router-large-start",
         where="theorem 4.2, conditions",

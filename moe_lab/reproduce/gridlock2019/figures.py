@@ -14,7 +14,7 @@ from moe_lab.reproduce.claim import Claim, Measurement, Needs, Published, Rule, 
 from moe_lab.reproduce.gridlock2019.sources import FIGURES, PICTURE
 
 _OURS, _JOINT, _GRADIENT = "spectral+em", "joint-em", "joint-em-gradient"
-_OFTEN = 0.25  # the paper's "often", in no number: a quarter of the trials
+_OFTEN = 0.25  # the paper gives no number for "often": a quarter of the trials
 _CLEARLY = 0.9  # an error is clearly smaller where it is less than this part of the other
 _REACHED = 1.1  # the error of EM from the truth counts as reached within a tenth of it
 

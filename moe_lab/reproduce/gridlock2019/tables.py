@@ -130,7 +130,7 @@ def _least_of_both(data: xr.Dataset) -> np.ndarray:
 
 _table_2 = partial(Claim, where="section 4.2", measurement=TABLE_2)
 CLAIMS: tuple[Claim, ...] = (
-    # p = .7 stands on the edge of what is published (.901 of .90 and .924 of .93, over 300 trials): no number of
+    # p = .7 is at the edge of the published range (.901 of .90 and .924 of .93, over 300 trials): no number of
     # trials would decide it twice alike. It counts in the row.
     *(_cell(place="table 1", axis="first_share", at=p, name=name) for name in _MEASURED for p in _SHARES if p != 0.7),
     *(_row(name) for name in _MEASURED),

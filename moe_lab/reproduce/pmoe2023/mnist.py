@@ -1,4 +1,4 @@
-"""The claims of pmoe2023's section 5.1 on MNIST, the paper's own data, for who names a folder of its files.
+"""The claims of pmoe2023's section 5.1 on MNIST, the paper's own data, measured where a folder of its files is given.
 
 With the t10k pair alone every fourth of its images is for testing. Images have unit norm, and all models train with
 batches of 20 and step size 2 (see `moe_lab.patch_routing.figures`): the paper names no batch size, and a step size for
