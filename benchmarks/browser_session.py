@@ -25,7 +25,7 @@ def seconds(frames):
     Quiet.frames = frames
     begin = time.process_time()
     one = Quiet(steps=200)
-    one._runner.set_pace(0.0)
+    one._runner.set_tempo(0.0, frames)
     one.wait(60)
     used = time.process_time() - begin
     one.close()

@@ -143,6 +143,11 @@ class ErrorCurves(PinnedPanel):
         self.words = words
         self.counts.set_pixels(number_table(words, self.columns[1], self.scene.scale))
 
+    def keep(self, record: Any) -> None:
+        """Pins all medians up to a record, whose `errors(method)` are the steps (m,) and the errors (m, trial)."""
+        errors = {method: record.errors(method) for method in self.method_names}
+        self.pin(Pin(method, steps, median(values)) for method, (steps, values) in errors.items())
+
     def draw_pin(self, pin: Pin) -> list[Artist]:
         return [self.pin_line(self.axes, self.x_of(pin.steps), self.y_of(pin.values), color=self.colours[pin.name])]
 

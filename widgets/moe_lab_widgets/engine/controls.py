@@ -65,62 +65,19 @@ class Controls:
         image: w.DOMWidget,
         file: str,
     ) -> None:
-        label = min(max((round(6.5 * len(knob.label)) + 10 for knob in knobs), default=120), 330)
-        columns = 3 if label <= 190 and len(knobs) > 9 else 2  # long sliders, unless they push the picture away
-        self.knobs = {knob.name: slider(knob, values[knob.name], 1085 // columns, label) for knob in knobs}
-        self.seed = w.BoundedIntText(
-            value=values["seed"],
-            min=0,
-            max=10**9,
-            description="seed",
-            **_wide(140, 40),
-        )
-        self.play = w.Button(
-            description="Pause", icon="pause", tooltip="Hold the training, or continue it", **_wide(90)
-        )
-        self.step = w.Button(description="Step", icon="step-forward", tooltip="Take one record", **_wide(80))
-        self.reset = w.Button(description="Reset", icon="undo", tooltip="Start again at step 0", **_wide(85))
-        self.pin = w.ToggleButton(
-            description="Pin", icon="thumb-tack", tooltip="Keep these curves to compare", **_wide(80)
-        )
-        self.speed = w.Dropdown(
-            options=list(SPEEDS),
-            value="easy to follow",
-            description="speed",
-            **_wide(225, 45),
-        )
-        self.time = w.FloatSlider(
-            value=1.0, min=0.0, max=1.0, step=1.0, description="time", readout=False, **_wide(330, 40)
-        )
-        names = [OWN, *(story.name for story in stories)]
+        self._make_knobs(knobs, values)
+        self._make_buttons()
+        self._make_texts()
+        self._make_files(file)
         self.story = w.Dropdown(
-            options=names,
-            value=OWN,
-            description="story",
-            **_wide(420, 45),
+            options=[OWN, *(story.name for story in stories)], value=OWN, description="story", **_wide(420, 45)
         )
-        self.see = w.HTML(**_wide(650))
-        self.caption = w.HTML(layout={"width": "1100px", "min_height": "30px", "margin": "0"})
-        self.message = w.HTML(**_wide(1100))
-        self.status = w.HTML(layout={"width": "1100px", "min_height": "24px"})
-        self.code_shown = w.ToggleButton(description="Copy as code", icon="code", **_wide(150))
-        self.code = w.HTML(layout={"width": "1100px", "display": "none"})
-        self.file = w.Text(value=file, description="file", **_wide(300, 40))
-        self.save_picture = w.Button(description="Save picture", icon="image", tooltip="Writes FILE.png", **_wide(140))
-        self.save_data = w.Button(
-            description="Save data",
-            icon="save",
-            tooltip="Writes FILE.nc, or FILE.json if the name ends so",
-            **_wide(125),
-        )
-        rows = list(self.knobs.values())
-        grid = [w.HBox(rows[i : i + columns]) for i in range(0, len(rows), columns)]
         heading = w.HTML(f"{_HIDE_STILL}<h3 style='margin:2px 0'>{html.escape(title)}</h3>")
         self.box = w.VBox(
             [
                 heading,
                 *([w.HBox([self.story, self.see])] if stories else []),
-                *grid,
+                *self._knob_rows,
                 w.HBox([self.play, self.step, self.reset, self.seed, self.speed, self.pin, self.time]),
                 image,
                 self.caption,
@@ -134,22 +91,60 @@ class Controls:
         self.box.add_class("moe-lab")
         self.code_shown.observe(self._show_code, "value")
 
+    def _make_knobs(self, knobs: Sequence[Knob], values: dict[str, Any]) -> None:
+        """Makes the widgets of the knobs in rows of two, or of three where many have short names, and of the seed."""
+        label = min(max((round(6.5 * len(knob.label)) + 10 for knob in knobs), default=120), 330)
+        columns = 3 if label <= 190 and len(knobs) > 9 else 2  # long sliders, unless they push the picture away
+        self.knobs = {knob.name: slider(knob, values[knob.name], 1085 // columns, label) for knob in knobs}
+        widgets = list(self.knobs.values())
+        self._knob_rows = [w.HBox(widgets[i : i + columns]) for i in range(0, len(widgets), columns)]
+        self.seed = w.BoundedIntText(value=values["seed"], min=0, max=10**9, description="seed", **_wide(140, 40))
+
+    def _make_buttons(self) -> None:
+        """Makes the widgets that steer the run."""
+        hold = "Hold the training, or continue it"
+        keep = "Keep these curves to compare"
+        self.play = w.Button(description="Pause", icon="pause", tooltip=hold, **_wide(90))
+        self.step = w.Button(description="Step", icon="step-forward", tooltip="Take one record", **_wide(80))
+        self.reset = w.Button(description="Reset", icon="undo", tooltip="Start again at step 0", **_wide(85))
+        self.pin = w.ToggleButton(description="Pin", icon="thumb-tack", tooltip=keep, **_wide(80))
+        self.speed = w.Dropdown(options=list(SPEEDS), value="easy to follow", description="speed", **_wide(225, 45))
+        self.time = w.FloatSlider(
+            value=1.0, min=0.0, max=1.0, step=1.0, description="time", readout=False, **_wide(330, 40)
+        )
+
+    def _make_texts(self) -> None:
+        """Makes the texts around the picture."""
+        self.see = w.HTML(**_wide(650))
+        self.caption = w.HTML(layout={"width": "1100px", "min_height": "30px", "margin": "0"})
+        self.message = w.HTML(**_wide(1100))
+        self.status = w.HTML(layout={"width": "1100px", "min_height": "24px"})
+
+    def _make_files(self, file: str) -> None:
+        """Makes the widgets that show the code and write files."""
+        kinds = "Writes FILE.nc, or FILE.json if the name ends so"
+        self.code_shown = w.ToggleButton(description="Copy as code", icon="code", **_wide(150))
+        self.code = w.HTML(layout={"width": "1100px", "display": "none"})
+        self.file = w.Text(value=file, description="file", **_wide(300, 40))
+        self.save_picture = w.Button(description="Save picture", icon="image", tooltip="Writes FILE.png", **_wide(140))
+        self.save_data = w.Button(description="Save data", icon="save", tooltip=kinds, **_wide(125))
+
     def _show_code(self, change: Any) -> None:
         self.code.layout.display = "" if change["new"] else "none"
 
-    def listen(self, **heard: Callable[..., None]) -> None:
+    def listen(self, **callbacks: Callable[..., None]) -> None:
         """Connects callbacks by name: knob(name), play, step, reset, pin, speed, scrub, story, picture, data."""
         for name, widget in {**self.knobs, "seed": self.seed}.items():
-            widget.observe(lambda _, name=name: heard["knob"](name), "value")
-        self.play.on_click(lambda _: heard["play"]())
-        self.step.on_click(lambda _: heard["step"]())
-        self.reset.on_click(lambda _: heard["reset"]())
-        self.save_picture.on_click(lambda _: heard["picture"]())
-        self.save_data.on_click(lambda _: heard["data"]())
-        self.pin.observe(lambda change: heard["pin"](change["new"]), "value")
-        self.speed.observe(lambda change: heard["speed"](change["new"]), "value")
-        self.time.observe(lambda change: heard["scrub"](change["new"]), "value")
-        self.story.observe(lambda change: heard["story"](change["new"]), "value")
+            widget.observe(lambda _, name=name: callbacks["knob"](name), "value")
+        self.play.on_click(lambda _: callbacks["play"]())
+        self.step.on_click(lambda _: callbacks["step"]())
+        self.reset.on_click(lambda _: callbacks["reset"]())
+        self.save_picture.on_click(lambda _: callbacks["picture"]())
+        self.save_data.on_click(lambda _: callbacks["data"]())
+        self.pin.observe(lambda change: callbacks["pin"](change["new"]), "value")
+        self.speed.observe(lambda change: callbacks["speed"](change["new"]), "value")
+        self.time.observe(lambda change: callbacks["scrub"](change["new"]), "value")
+        self.story.observe(lambda change: callbacks["story"](change["new"]), "value")
 
     def show_playing(self, playing: bool) -> None:
         """Labels the play button with what it does next: hold the run or continue it."""

@@ -1,4 +1,30 @@
-"""What the author of a Lab writes; see lab.py for an example."""
+"""What the author of a Lab writes.
+
+A Lab in one screen::
+
+    class MyLab(Lab):
+        title = "What moves"
+        knobs = (offer(PatternTask, "patches"), offer(JointMoE, "learning_rate", default=2.0))
+        stories = (Story("Too noisy", {"noise": 1.5}, "Watch the accuracy stay at 50 %."),)
+
+        def start(self, values):                  # checks first; a ValueError is shown beside the picture
+            task, model = given(PatternTask, values), given(JointMoE, values)
+            return train(model, task, seed=values["seed"])     # an iterator of records; many records = an agile slider
+        def make_picture(self, values):               # once; later runs call picture.begin(values)
+            return MyPicture(values, scale=self.scale)
+        def caption(self, record):                    # the sentence below the picture
+            return f"Step {record.step}: accuracy {...} %."
+        def code(self, values):                       # the call that makes this run without a Lab
+            return f"train({given(JointMoE, values).code()}, ...)"
+
+A record is a `Snapshot`, a `Pair` (two runs with their histories; see pair.py), or anything plain and complete that a
+picture can read. `values` holds every knob by name, and `seed`. `offer(Config, "name", ...)` makes a knob of a declared
+parameter, with words or ranges of its own; other knobs are `LabKnob(...)`, with a slider range or choices. A knob can
+declare `enabled_when`, `follows`, `at_most` and `view_only` (see `LabKnob`). `given(Config, values)` makes the Config.
+`start` runs on a worker thread and must not touch widgets. Moving a `view_only` knob calls
+`picture.set_view({name: value})`, draws the present record again and starts nothing, unless `more(record)` returns
+records that the ended run should still add.
+"""
 
 from __future__ import annotations
 

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from moe_lab_widgets.engine.recorder import Recorder
+if TYPE_CHECKING:
+    from moe_lab_widgets.engine.runner import Runner
 
 
 class Host(Protocol):
-    """What a Runner needs of a Lab. Never called by two threads at once."""
+    """What a Runner needs of a Lab. Never called by two threads at the same time."""
 
-    def begin(self) -> Iterator[Any]:
+    def begin(self, runner: Runner) -> Iterator[Any]:
         """Starts a run with the latest values; may raise."""
 
-    def further(self) -> Iterator[Any] | None:
+    def further(self, runner: Runner) -> Iterator[Any] | None:
         """Returns the records that a run that has ended should add for the present view; None for none."""
 
-    def show(self, records: Recorder, index: int) -> None:
-        """Draws a record."""
+    def show(self, runner: Runner, index: int) -> None:
+        """Draws the index-th record."""
 
     def failed(self, error: Exception) -> None:
         """Reports in words that the run has failed."""
 
-    def ended(self) -> None:
+    def ended(self, runner: Runner) -> None:
         """Called when the run has ended and its last record is drawn."""
 
     def idle(self) -> None:

@@ -78,6 +78,7 @@ class KnobBoard:
         self._values |= {
             knob.name: knob.follows(self._values) for knob in knobs if knob.follows and knob.name not in values
         }
+        self.view_names = {knob.name for knob in knobs if knob.view_only}
         self._widgets: Mapping[str, Any] = {}
         self._lock = threading.RLock()
 
@@ -85,6 +86,10 @@ class KnobBoard:
     def values(self) -> dict[str, Any]:
         with self._lock:
             return dict(self._values)
+
+    def view_of(self, values: Values) -> dict[str, Any]:
+        """Returns the values of the view-only knobs."""
+        return {name: value for name, value in values.items() if name in self.view_names}
 
     def attach(self, widgets: Mapping[str, Any]) -> None:
         """Takes the widget of every knob and of the seed."""

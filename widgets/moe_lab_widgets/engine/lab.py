@@ -1,29 +1,4 @@
-"""Lab: sliders -> a run -> a live picture.
-
-A Lab in one screen::
-
-    class MyLab(Lab):
-        title = "What moves"
-        knobs = (offer(PatternTask, "patches"), offer(JointMoE, "learning_rate", default=2.0))
-        stories = (Story("Too noisy", {"noise": 1.5}, "Watch the accuracy stay at 50 %."),)
-
-        def start(self, values):                  # checks at once; a ValueError is shown beside the picture
-            task, model = given(PatternTask, values), given(JointMoE, values)
-            return train(model, task, seed=values["seed"])     # an iterator of records; many records = an agile slider
-        def make_picture(self, values):               # once; later runs call picture.begin(values)
-            return MyPicture(values, scale=self.scale)
-        def caption(self, record):                    # the sentence below the picture
-            return f"Step {record.step}: accuracy {...} %."
-        def code(self, values):                       # the call that makes this run without a Lab
-            return f"train({given(JointMoE, values).code()}, ...)"
-
-A record is a `Snapshot`, a `Pair` (two runs with their histories; see pair.py), or anything plain and complete that a
-picture can read. `values` holds every knob by name, and `seed`. `offer(Config, "name", ...)` makes a knob of a declared
-parameter, with words or ranges of its own; other knobs are `LabKnob(...)`, with a slider range or choices. A knob can
-declare `enabled_when`, `follows`, `at_most` and `view_only` (see `LabKnob`). `given(Config, values)` makes the Config.
-`start` runs on a worker thread and must not touch widgets. Further hooks and attributes: see definition.py. Moving a
-`view_only` knob calls `picture.set_view({name: value})`, draws the present record again and starts nothing, unless
-`more(record)` returns records that the ended run should still add.
+"""Lab: sliders -> a run -> a live picture. See definition.py for how to make one.
 
 In use: `lab = MyLab(noise=.5)`; `lab` as the last line of a cell shows it. `lab.set(noise=1)`, `play()`, `pause()`,
 `step()`, `reset()`, `scrub(i)`, `pin()`, `unpin()`, `save_picture(path)`, `save_data(path)`, `close()`; `wait()`
@@ -36,25 +11,23 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 from moe_lab_widgets.drawing.picture import drawing_lock
-from moe_lab_widgets.engine.callbacks import OwnMoves, guarded, message
+from moe_lab_widgets.engine.callbacks import OwnMoves, guarded
 from moe_lab_widgets.engine.controls import OWN, SPEEDS, Controls
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.files import dataset_bytes, write_whole
 from moe_lab_widgets.engine.knobs import KnobBoard
 from moe_lab_widgets.engine.output import NotebookOutput
-from moe_lab_widgets.engine.recorder import Recorder
+from moe_lab_widgets.engine.presenter import Presenter
 from moe_lab_widgets.engine.runner import Runner
 
 
 class Lab(Definition):
-    """See the module's text for how to make one.
+    """A Lab; see the module's text.
 
     Every callback is safe: an error is shown in words, kept, and raised again by `wait()`; the last picture stays.
 
@@ -71,31 +44,36 @@ class Lab(Definition):
         self.scale = 1.5 if projector else 1.0
         self._own_moves = OwnMoves()
         self._board = KnobBoard(type(self).__name__, self.knobs, values, self._own_moves)
-        self._view_names = {knob.name for knob in self.knobs if knob.view_only}
         self.headless = os.environ.get("MOE_LAB_HEADLESS", "") not in ("", "0")
         threaded = not self.headless and "google.colab" not in sys.modules
-        self.record: Any = None
-        """The record on show."""
-        self._touched = self._closed = False
-        self._described_at = 0.0
-        self._unsaved = ""
-        """Why the latest file could not be written."""
-        self._first_shown = threading.Event()
+        self._closed = False
         self.picture = self.make_picture(self.values)
         file = "".join(letter if letter.isalnum() else "_" for letter in self.title.lower())
         self.controls = Controls(self.title, self.knobs, self.values, self.stories, self.picture.image, file)
         self._board.attach({**self.controls.knobs, "seed": self.controls.seed})
-        budget = max(self.budget, float(os.environ.get("MOE_LAB_BUDGET", "0"))) if self.headless else 2.0
-        self._runner = Runner(
-            self, threaded=threaded, budget=budget, raises=self.headless, most_records=self.most_records
-        )
         self.output = NotebookOutput(
             kind=type(self).__name__,
             title=self.title,
             headless=self.headless,
             model_id=self.controls.box.model_id,
-            picture=lambda: (self.png(), self._caption_on_show()),
+            picture=lambda: (self.png(), self._presenter.caption),
             close=self.close,
+        )
+        self._presenter = Presenter(
+            self,
+            picture=self.picture,
+            controls=self.controls,
+            board=self._board,
+            output=self.output,
+            own_moves=self._own_moves,
+            keep_latest=self.headless,
+        )
+        self._runner = Runner(
+            self._presenter,
+            threaded=threaded,
+            budget=max(self.budget, float(os.environ.get("MOE_LAB_BUDGET", "0"))) if self.headless else 2.0,
+            raises=self.headless,
+            most_records=self.most_records,
         )
         self._runner.playing = playing
         self.controls.show_playing(playing)
@@ -115,6 +93,11 @@ class Lab(Definition):
     def records(self) -> list[Any]:
         """The records of the present run."""
         return self._runner.records.all()
+
+    @property
+    def record(self) -> Any:
+        """The record on show."""
+        return self._presenter.record
 
     @property
     def error(self) -> Exception | None:
@@ -164,7 +147,7 @@ class Lab(Definition):
         """Shows the index-th record; None, or the last one, follows the run again."""
         last = len(self.records) - 1
         if index is not None:
-            self._show_time(min(index, last), last)
+            self._presenter.show_time(min(index, last), last)
         self._runner.scrub(None if index is None or index >= last else index)
 
     def pin(self) -> None:
@@ -195,7 +178,7 @@ class Lab(Definition):
 
     def png(self) -> bytes:
         """Returns the picture on show with its caption drawn in."""
-        return self.picture.png(self._caption_on_show())
+        return self.picture.png(self._presenter.caption)
 
     def close(self) -> None:
         """Stops the run and frees the thread, the widgets and the records."""
@@ -206,78 +189,23 @@ class Lab(Definition):
                 self.output.refresh()
             self.controls.close()
             self.picture.close()
-            self.record = None
+            self._presenter.record = None
 
     def _ipython_display_(self) -> None:
-        self._first_shown.wait(3)
+        self._presenter.first_shown.wait(3)
         self.output.show()
 
-    # ---- called by the runner ----
-
-    def begin(self) -> Iterator[Any]:
-        """Starts a run with the latest values; the picture changes only once the values have passed the checks."""
-        values = self.values
-        run = self.start(values)
-        with drawing_lock:
-            self.picture.set_view(self._view_of(values))
-            self.picture.begin(values)
-        self.controls.show_code(self.code(values))
-        self.controls.show_playing(self._runner.playing)
-        self._unsaved = ""
-        self.controls.warn("")
-        return run
-
-    def further(self) -> Iterator[Any] | None:
-        """Returns what the ended run should add for the view-only knobs."""
-        records = self._runner.records
-        return self.more(records[-1]) if len(records) else None
-
-    def show(self, records: Recorder, index: int) -> None:
-        """Draws one record, and updates the texts now and then."""
-        record = records[index]
-        self.picture.draw(record)
-        self.record = record
-        now, runner = time.monotonic(), self._runner
-        scrubbed = runner.scrubbed_to is not None
-        if now - self._described_at > 0.25 or not runner.playing or runner.finished or scrubbed or len(records) == 1:
-            self._described_at = now
-            self._describe(record)
-            if not scrubbed:  # the user may hold the time slider
-                self._show_time(index, len(records) - 1)
-        self._first_shown.set()
-
-    def ended(self) -> None:
-        """Reports the end of the run, and leaves the picture in the notebook."""
-        self.controls.show_playing(False)
-        if self.record is not None:
-            self._describe(self.record)
-            if self._runner.scrubbed_to is None:
-                self._show_time(len(self._runner.records) - 1, len(self._runner.records) - 1)
-        if self.headless or (self.output.together and not self._touched):
-            self.output.refresh()
-
-    def idle(self) -> None:
-        """Leaves the picture in the notebook while nothing moves."""
-        if not self.output.together:
-            self.output.refresh()
-
-    def failed(self, error: Exception) -> None:
-        """Reports an error beside the picture."""
-        self.controls.warn(message(error))
-        self.controls.tell("no run: see the message above")
-        self._first_shown.set()
-
-    # ---- callbacks: they may come on any thread and must return at once ----
+    # ---- callbacks: they may come on any thread and must return immediately ----
 
     def _listen(self) -> None:
         def touched(action: Callable[..., None]) -> Callable[..., None]:
             def act(*arguments: Any) -> None:
-                self._touched = True
+                self._presenter.touched = True
                 action(*arguments)
 
             return act
 
-        heard: dict[str, Callable[..., None]] = {
+        callbacks: dict[str, Callable[..., None]] = {
             "knob": self._knob_moved,
             "play": touched(lambda: self.pause() if self.playing and not self.finished else self.play()),
             "step": touched(self.step),
@@ -290,19 +218,19 @@ class Lab(Definition):
             "data": lambda: self._save("data", self.save_data),
         }
         self.controls.listen(
-            **{name: guarded(callback, self._own_moves, self._callback_failed) for name, callback in heard.items()}
+            **{name: guarded(callback, self._own_moves, self._callback_failed) for name, callback in callbacks.items()}
         )
 
     def _callback_failed(self, error: Exception) -> None:
         self._runner.error = error
-        self.failed(error)
+        self._presenter.failed(error)
         if self.headless:
             raise error
 
     def _knob_moved(self, name: str) -> None:
         changed = self._board.moved_by_user(name)
         if changed:
-            self._touched = True
+            self._presenter.touched = True
             with self._own_moves():
                 self.controls.story.value = OWN
             self._update(changed)
@@ -311,39 +239,34 @@ class Lab(Definition):
         last = len(self._runner.records) - 1
         index = None if round(place * last) >= last else round(place * last)
         if index != self._runner.scrubbed_to:
-            self._touched = True
+            self._presenter.touched = True
             self._runner.scrub(index)
 
     def _story_chosen(self, name: str) -> None:
         story = next((story for story in self.stories if story.name == name), None)
         self.controls.explain(story.what_to_see if story is not None else "")
         if story is not None:
-            self._touched = True
+            self._presenter.touched = True
             values = {**self._board.defaults, "seed": self.values["seed"], **story.values}
             self._update(self._board.move(values) or set(values))
 
     def _save(self, what: str, save: Callable[[str], Path]) -> None:
-        """Writes a file. An error is shown until a file is written or a run starts; it does not end the run."""
+        """Writes a file. An error does not end the run."""
         try:
             path = save(self.controls.file.value)
         except Exception as error:
-            self.controls.warn(message(error))
-            if not isinstance(error, ValueError):  # which says that it is too early
-                self._unsaved = message(error)
+            self._presenter.not_saved(error)
             if self.headless:
                 raise
-            return
-        if self._unsaved:
-            self._unsaved = ""
-            self.controls.warn("")
-        self.controls.tell(f"{what} saved in {path}")
+        else:
+            self._presenter.saved(what, path)
 
     # ---- helpers ----
 
     def _update(self, names: Collection[str]) -> None:
         """Draws the present record again if only view-only knobs moved and the run is sound; else starts a run."""
         values = self.values
-        sound = self._runner.error is None and self._view_names.issuperset(names)
+        sound = self._runner.error is None and self._board.view_names.issuperset(names)
         if sound:
             try:
                 self.check_view(values)
@@ -352,12 +275,8 @@ class Lab(Definition):
         if not sound:
             self._runner.restart()
             return
-        self.picture.set_view(self._view_of(values))
-        self.controls.show_code(self.code(values))
+        self._presenter.show_view(values)
         self._runner.refresh_view()
-
-    def _view_of(self, values: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in values.items() if name in self._view_names}
 
     def _tempo(self, speed: str) -> tuple[float, float]:
         """Most records and most frames per second at a speed."""
@@ -379,22 +298,3 @@ class Lab(Definition):
         with self._own_moves():
             self.controls.pin.value = pinned
         self._runner.redraw()
-
-    def _show_time(self, index: int, last: int) -> None:
-        with self._own_moves():
-            self.controls.show_time(index, last)
-
-    def _caption_on_show(self) -> str:
-        return "" if self.record is None else self.caption(self.record)
-
-    def _describe(self, record: Any) -> None:
-        """Writes the caption, the trouble and the status."""
-        self.controls.say(self.caption(record))
-        runner = self._runner
-        if runner.error is None:
-            self.controls.warn(self._unsaved or self.trouble(record))
-        state = "ended" if runner.finished else "training" if runner.playing else "held"
-        if runner.scrubbed_to is not None:
-            state += ", an earlier record on show"
-        parts = [self.progress(record), f"{runner.seconds:.1f} s of training", self.device(record), state]
-        self.controls.tell(" · ".join(part for part in parts if part))

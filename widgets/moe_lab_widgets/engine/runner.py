@@ -1,9 +1,9 @@
 """Runs the training of a Lab on one daemon thread.
 
-A callback of a widget may arrive on any thread and must return at once, so it only changes a few numbers here and wakes
-the worker. The worker notices a new generation number at the run's next record, drops the run and starts again with the
-latest values: of a twelve-step drag only the last value must survive. Without a thread (headless notebooks, Colab) the
-same turns are taken inside the callback.
+A callback of a widget may arrive on any thread and must return immediately, so it only changes a few numbers here and
+wakes the worker. The worker notices a new generation number at the run's next record, drops the run and starts again
+with the latest values: of a twelve-step drag only the last value must survive. Without a thread (headless notebooks,
+Colab) the same turns are taken inside the callback.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Runner:
     """Runs, records, paces and stops.
 
     Args:
-      host: the Lab.
+      host: shows the records.
       threaded: True to work on a thread, False to work inside the callers.
       budget: seconds that one call may train without a thread.
       raises: whether an error is also raised by the call that caused it (without a thread).
@@ -263,7 +263,7 @@ class Runner:
             self.error = None
             self._scrubbed_to = None
             self._ended = self._end_reported = self._view_changed = False
-        run = self.host.begin()
+        run = self.host.begin(self)
         self.records = Recorder(self.most_records)
         self.seconds = 0.0
         self._next_frame = self._next_record = 0.0
@@ -276,7 +276,7 @@ class Runner:
         self._view_changed = False
         if self._run is not None or not self._ended:
             return  # a run that goes on reads the latest values itself
-        more = self.host.further()
+        more = self.host.further(self)
         if more is not None:
             self._run = iter(more)
             self._ended = self._end_reported = False
@@ -324,7 +324,7 @@ class Runner:
                 len(self.records) - 1 if self._scrubbed_to is None else min(self._scrubbed_to, len(self.records) - 1)
             )
         used = time.thread_time()  # not the clock: a busy machine must not take frames away
-        self.host.show(self.records, index)
+        self.host.show(self, index)
         self._drawn = True
         cost = time.thread_time() - used
         self._next_frame = now + max(1 / self.frames, cost / self.DRAWING_SHARE) - 0.005
@@ -335,7 +335,7 @@ class Runner:
     def _report_end(self) -> None:
         if self._ended and not self._end_reported:
             self._end_reported = True
-            self.host.ended()
+            self.host.ended(self)
 
     def _drop(self) -> None:
         run, self._run = self._run, None

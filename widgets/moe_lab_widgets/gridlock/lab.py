@@ -1,4 +1,4 @@
-"""GridlockLab: a mixture's regressors from a tensor, then its gates, live, beside EM on both at once."""
+"""GridlockLab: a mixture's regressors from a tensor, then its gates, live, beside EM on both."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ class GridlockLab(PairLab):
             )
         errors = [middle(record.errors(method)[1][-1]) for method in record.names]
         trials = record.trials
-        said = (
+        text = (
             f"Iteration {joint} of {record.total}: spectral + EM found {ours} of {experts} (error "
             f"{two_digits(errors[0])}), joint EM {theirs} of {experts} ({two_digits(errors[1])}); "
         )
         stuck = [int(record.stuck(method).sum()) for method in record.names]
         falling = [int(record.falling(method).sum()) for method in record.names]
-        said += f"stuck: {stuck[0]} against {stuck[1]} of {trials} trial{'s' * (trials > 1)}"
-        return said + (f" ({falling[0]} and {falling[1]} still falling)." if any(falling) else ".")
+        text += f"stuck: {stuck[0]} against {stuck[1]} of {trials} trial{'s' * (trials > 1)}"
+        return text + (f" ({falling[0]} and {falling[1]} still falling)." if any(falling) else ".")
 
 
 def records_of(values: Mapping[str, Any], spectral: Run, joint: Run) -> Iterator[Frame]:

@@ -65,11 +65,11 @@ class LandscapeLab(PairLab):
         trials, step = record.trials, record.step
         ours, theirs = (two_digits(middle(part["regressor_error"])) for part in record.parts.values())
         found = [int(record.found(method).sum()) for method in METHODS]
-        said = (
+        text = (
             f"Step {step} of {record.total}: L₄ has found the regressors in {found[0]} of {trials} "
             f"trial{'s' * (trials > 1)} (median error {ours}), ℓ₂ in {found[1]} ({theirs})"
         )
         if not record.ended:
-            return said + "."
+            return text + "."
         (a, c), (b, d) = (tuple(int(which.sum()) for which in record.verdicts(method)) for method in METHODS)
-        return said + f"; stuck: {a} against {b}" + (f" ({c} and {d} still falling)." if c + d else ".")
+        return text + f"; stuck: {a} against {b}" + (f" ({c} and {d} still falling)." if c + d else ".")

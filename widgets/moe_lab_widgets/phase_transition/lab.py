@@ -92,8 +92,8 @@ def _best(record: PhaseRecord) -> tuple[int, list[int]] | None:
 def _cheapest(record: PhaseRecord) -> str:
     """Returns the cheapest l so far, while the map fills."""
     best = _best(record)
-    said = "No l succeeds in 90 % yet" if best is None else f"Cheapest: l = {_list(best[1])} at N = {best[0]}"
-    return f"{said}{_below(record)}."
+    text = "No l succeeds in 90 % yet" if best is None else f"Cheapest: l = {_list(best[1])} at N = {best[0]}"
+    return f"{text}{_below(record)}."
 
 
 def _needs(record: PhaseRecord) -> str:
@@ -104,10 +104,10 @@ def _needs(record: PhaseRecord) -> str:
     if best is None:
         return f"{star}no l succeeds in 90 % with up to N = {most} samples"
     largest, last = record.patches_per_expert[-1], needed[-1]
-    said = f"{star}{best[0]} samples suffice at l = {_list(best[1])}"
+    text = f"{star}{best[0]} samples suffice at l = {_list(best[1])}"
     if largest not in best[1]:
-        said += f"; l = {largest} needs {'more than ' + str(most) if np.isinf(last) else int(last)}"
-    return said
+        text += f"; l = {largest} needs {'more than ' + str(most) if np.isinf(last) else int(last)}"
+    return text
 
 
 def _below(record: PhaseRecord) -> str:
@@ -122,20 +122,20 @@ def _below(record: PhaseRecord) -> str:
     if star is None:
         return f"; coverage is {100 * shares[first]:.0f} % at l = {first} and {100 * shares[last]:.0f} % at l = {last}"
     best = max(shares, key=lambda kept: shares[kept])
-    said = f"; below l* = {star} coverage is "
+    text = f"; below l* = {star} coverage is "
     if shares[best] > COVERED and best != first:
-        return f"{said}{100 * shares[first]:.0f} % at l = {first}, but {100 * shares[best]:.0f} % at l = {best}"
-    return f"{said}at most {100 * shares[best]:.0f} %"
+        return f"{text}{100 * shares[first]:.0f} % at l = {first}, but {100 * shares[best]:.0f} % at l = {best}"
+    return f"{text}at most {100 * shares[best]:.0f} %"
 
 
 def _why(record: PhaseRecord) -> str:
     """Returns coverage below l*, and why some l can succeed all the same."""
     star, (needed, _), (_, levels) = record.origin.get("l_star", 1), samples_needed(record), coverage_at(record)
-    said = f"{_below(record)}"
+    text = f"{_below(record)}"
     below = zip(record.patches_per_expert, needed, levels[:, 1], strict=True)
     lucky = [
         f"{kept} (N = {own:.0f})" for kept, own, cover in below if kept < star and np.isfinite(own) and cover <= COVERED
     ]
     if lucky:
-        said += f", but one right expert is enough for l = {', '.join(lucky)}"
-    return f"{said}."
+        text += f", but one right expert is enough for l = {', '.join(lucky)}"
+    return f"{text}."

@@ -76,10 +76,10 @@ class PruningLab(Lab):
     # ---- words ----
 
     def trouble(self, record: Frame) -> str:
-        said = super().trouble(record)
+        text = super().trouble(record)
         if record.pruned is not None:
-            said = f"{said} {record.pruned.undefined.get(self.picture.view.criterion, '')}".strip()
-        return said[:1].upper() + said[1:]
+            text = f"{text} {record.pruned.undefined.get(self.picture.view.criterion, '')}".strip()
+        return text[:1].upper() + text[1:]
 
     def progress(self, record: Frame) -> str:
         if record.shot is None:
@@ -107,11 +107,9 @@ class PruningLab(Lab):
         accuracy = "–" if record.accuracy is None else short(middle(record.accuracy))
         if record.step == 0:
             return f"Step 0: the checkpoint, whose routers have not moved; accuracy {accuracy}."
-        said = f"{grown} of {record.run.model.experts} routers have" if grown != 1 else "1 router has"
-        line = f"1.5 log l = {record.threshold:.2f}"
-        return (
-            f"Step {record.step} of {record.total}: in trial {trial + 1} {said} grown by {line}; accuracy {accuracy}."
-        )
+        routers = f"{grown} of {record.run.model.experts} routers have" if grown != 1 else "1 router has"
+        grown_by = f"in trial {trial + 1} {routers} grown by 1.5 log l = {record.threshold:.2f}"
+        return f"Step {record.step} of {record.total}: {grown_by}; accuracy {accuracy}."
 
     @staticmethod
     def _pruning(record: Frame, found: Outcome, name: str) -> str:
@@ -126,36 +124,36 @@ class PruningLab(Lab):
 
         if found.left == experts and not found.steps:
             return f"Nothing is pruned: all {experts} experts, accuracy {median(found.whole)}."
-        said = f"{experts - found.left} of {experts} experts pruned by {name}: accuracy {median(found.plain)}"
+        text = f"{experts - found.left} of {experts} experts pruned by {name}: accuracy {median(found.plain)}"
         if found.steps:
-            said += f", after {found.steps} steps of fine-tuning {median(found.tuned)}, worst {worst(found.tuned)}"
+            text += f", after {found.steps} steps of fine-tuning {median(found.tuned)}, worst {worst(found.tuned)}"
         elif name != "random":
-            said += f" (random: {median(found.chance)}, worst {worst(found.chance)})"
+            text += f" (random: {median(found.chance)}, worst {worst(found.chance)})"
         else:
-            said += f", worst {worst(found.plain)}"
+            text += f", worst {worst(found.plain)}"
         whole = middle(found.whole)
         if whole < 0.985 or middle(found.plain) > whole + 0.005:
-            said += f"; before pruning {short(whole)}, worst {worst(found.whole)}"
+            text += f"; before pruning {short(whole)}, worst {worst(found.whole)}"
         memory, work = short(found.memory), short(found.operations)
         costs = f"memory and FLOPs fall to {memory}" if memory == work else f"memory falls to {memory}, FLOPs to {work}"
-        return f"{said}; {costs}." if found.left < experts else f"{said}."
+        return f"{text}; {costs}." if found.left < experts else f"{text}."
 
     @staticmethod
     def _failure(record: Frame, view: View, trial: int, name: str) -> str:
         """Returns why pruning failed in the trial on show, where it is known."""
-        said, half, gone = "", record.run.model.experts // 2, []
+        text, half, gone = "", record.run.model.experts // 2, []
         for side, experts in record.lost(view, trial):
             numbers = " and ".join(str(expert + 1) for expert in experts)
             who = f"expert {numbers}, which alone carries" if len(experts) == 1 else f"experts {numbers}, which carry"
             gone.append(f"{who} {('o₁', 'o₂')[side]}")
         if gone:
-            said = f" In trial {trial + 1} {name} removed {', and '.join(gone)}."
+            text = f" In trial {trial + 1} {name} removed {', and '.join(gone)}."
         carriers = record.carriers(trial)
         for side, mine in enumerate((carriers[:half], carriers[half:])):
             if not mine.any():
                 vote, pattern = (("+", "o₁"), ("−", "o₂"))[side]
-                said += f" In trial {trial + 1} no expert that votes {vote} carries {pattern}, against the assumption."
-        return said
+                text += f" In trial {trial + 1} no expert that votes {vote} carries {pattern}, against the assumption."
+        return text
 
 
 def _about(meaning: str) -> dict[str, str]:

@@ -70,13 +70,13 @@ class RouterAlignmentLab(PairLab):
         if record.ended and record.joint.trials > 1:
             count = int((record.joint["coverage"].min(axis=1) >= COVERED).sum())
             both = f" (both in {count} of {record.joint.trials} trials)"
-        said = f"Step {record.step} of {record.total}: {self._directions(record)}; "
+        text = f"Step {record.step} of {record.total}: {self._directions(record)}; "
         if (record.ended or record.step >= record.total / 2) and np.nanmin(cover, initial=1) < COVERED:
             side = int(np.nanargmin(cover))
             high = "Accuracy can stay high, because one routed class is enough: it is "
-            said += f"{theme.CLASS_NAMES[side]} reaches an expert in only {percent(cover[side])}{both}. "
-            return f"{said}{high if accuracy > 0.75 else 'Accuracy '}{percent(accuracy)}, CNN {percent(cnn)}."
-        return f"{said}coverage o₁ {first}, o₂ {second}{both}; accuracy {percent(accuracy)}, CNN {percent(cnn)}."
+            text += f"{theme.CLASS_NAMES[side]} reaches an expert in only {percent(cover[side])}{both}. "
+            return f"{text}{high if accuracy > 0.75 else 'Accuracy '}{percent(accuracy)}, CNN {percent(cnn)}."
+        return f"{text}coverage o₁ {first}, o₂ {second}{both}; accuracy {percent(accuracy)}, CNN {percent(cnn)}."
 
     @staticmethod
     def _directions(record: Frame) -> str:
@@ -85,10 +85,10 @@ class RouterAlignmentLab(PairLab):
             return "the routers have not moved at all"
         cosines = record.joint["alignment"][RouterPicture.shown]
         nearest = np.where(np.isfinite(cosines).all(1), cosines.argmax(1), -1)
-        said = []
+        parts = []
         for side, name in enumerate(theme.CLASS_NAMES):
             found = [str(s + 1) for s in np.flatnonzero((nearest == side) & (cosines.max(1) >= POINTS_AT))]
             if found:
                 many = len(found) > 1
-                said.append(f"router{'s' * many} {', '.join(found)} point{'s' * (not many)} at {name}")
-        return ", ".join(said) or "no router points at o₁ or o₂"
+                parts.append(f"router{'s' * many} {', '.join(found)} point{'s' * (not many)} at {name}")
+        return ", ".join(parts) or "no router points at o₁ or o₂"

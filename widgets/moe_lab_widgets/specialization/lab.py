@@ -62,10 +62,10 @@ class SpecializationLab(PairLab):
         if record.step == 0:
             why = "there is one expert" if experts == 1 else "all scores of the router are 0"
             return f"Step 0: {why}, so expert 1 gets every sample; entropy {most}: nobody specialises."
-        said = f"Step {record.step} of {record.total}: {self._carriers(record)}; {self._against(record)}."
+        text = f"Step {record.step} of {record.total}: {self._carriers(record)}; {self._against(record)}."
         if record.ended:
-            said += self._failure(record, clusters, experts)
-        return said
+            text += self._failure(record, clusters, experts)
+        return text
 
     @staticmethod
     def _carriers(record: Frame) -> str:
@@ -83,12 +83,12 @@ class SpecializationLab(PairLab):
         for name in ("dispatch_entropy", "test_accuracy"):
             ends[name] = [middle(part[name]) for part in record.parts.values()]
         entropies = ends["dispatch_entropy"]
-        said = f"median entropy {number(entropies[0])} ({study}) against {number(entropies[1])} ({reference})"
+        text = f"median entropy {number(entropies[0])} ({study}) against {number(entropies[1])} ({reference})"
         least = min(ends["test_accuracy"])
         if least >= GOOD and min(entropies) <= LOW and max(entropies) - min(entropies) >= APART:
-            return f"{said} although both reach ≥ {np.floor(100 * least):.0f} %"
+            return f"{text} although both reach ≥ {np.floor(100 * least):.0f} %"
         ours, theirs = (percent(share, 1) for share in ends["test_accuracy"])
-        return f"{said}, accuracy {ours} against {theirs}"
+        return f"{text}, accuracy {ours} against {theirs}"
 
     @staticmethod
     def _failure(record: Frame, clusters: int, experts: int) -> str:

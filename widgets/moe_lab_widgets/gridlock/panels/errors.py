@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from moe_lab import theme
 from moe_lab.recovery.gridlock.grid_points import GAIN, WINDOW
 from moe_lab_widgets.drawing.error_curves import FOUND_COLOUR, ErrorCurves, ErrorHistory, log_places
-from moe_lab_widgets.drawing.pins import Pin
 from moe_lab_widgets.drawing.scene import Scene
-from moe_lab_widgets.drawing.words import median, two_digits
+from moe_lab_widgets.drawing.words import two_digits
 from moe_lab_widgets.gridlock.panels.regressors import COLOURS, NAMES
 from moe_lab_widgets.gridlock.record import METHODS, Frame
 
@@ -81,11 +80,6 @@ class Errors(ErrorCurves):
             words = ("spectral", "joint EM", "EM from")[i], ("+ EM ", "", "truth ")[i] + two_digits(ends[i])
             self.say(lines[i], place, *words, size=theme.SMALL_SIZE if i == 2 else theme.TEXT_SIZE)
             lines[i].set_data([1.08], [place])
-
-    def keep(self, record: Frame) -> None:
-        """Pins both medians up to a record."""
-        errors = {method: record.errors(method) for method in METHODS}
-        self.pin(Pin(method, steps, median(values)) for method, (steps, values) in errors.items())
 
 
 def ticks(low: float, high: float) -> list[float]:

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from moe_lab import theme
 from moe_lab.recovery.landscape.stuck import STUCK_ERROR, STUCK_GAIN
 from moe_lab_widgets.drawing.error_curves import ErrorCurves, ErrorHistory, log_places
-from moe_lab_widgets.drawing.pins import Pin
 from moe_lab_widgets.drawing.scene import Scene
-from moe_lab_widgets.drawing.words import median, two_digits
+from moe_lab_widgets.drawing.words import two_digits
 from moe_lab_widgets.landscape.record import METHODS, Frame
 
 LOWEST, HIGHEST = 1e-5, 1.0
@@ -83,8 +82,3 @@ class Errors(ErrorCurves):
         for method, place in zip(known, places, strict=True):
             self.say(self.names[method], place, NAMES[method], two_digits(ends[method]), size=theme.SMALL_SIZE)
             self.names[method].set_data([1.06], [place])
-
-    def keep(self, record: Frame) -> None:
-        """Pins both medians up to a record."""
-        errors = {method: record.errors(method) for method in METHODS}
-        self.pin(Pin(method, steps, median(values)) for method, (steps, values) in errors.items())

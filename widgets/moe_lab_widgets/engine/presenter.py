@@ -1,0 +1,149 @@
+"""Shows the run of a Lab: the picture, the texts around it, the time slider, and the picture kept in the notebook."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from moe_lab_widgets.drawing.picture import drawing_lock
+from moe_lab_widgets.engine.callbacks import OwnMoves, message
+from moe_lab_widgets.engine.controls import Controls
+from moe_lab_widgets.engine.definition import Definition
+from moe_lab_widgets.engine.knobs import KnobBoard
+from moe_lab_widgets.engine.output import NotebookOutput
+from moe_lab_widgets.engine.runner import Runner
+
+DESCRIBE_AFTER = 0.25
+"""Seconds between two captions while a run goes on."""
+
+
+class Presenter:
+    """The `Host` of a Lab's Runner.
+
+    Args:
+      lab: its hooks are called.
+      keep_latest: whether the notebook keeps the picture of every run that ends (headless), not of the first alone.
+
+    Attributes:
+      record: the record on show.
+      touched: whether the user has operated the Lab.
+      unsaved: why the latest file could not be written.
+      first_shown: set when there is a first picture or an error.
+    """
+
+    def __init__(
+        self,
+        lab: Definition,
+        *,
+        picture: Any,
+        controls: Controls,
+        board: KnobBoard,
+        output: NotebookOutput,
+        own_moves: OwnMoves,
+        keep_latest: bool,
+    ) -> None:
+        self._lab, self._picture, self._controls, self._board = lab, picture, controls, board
+        self._output, self._own_moves, self._keep_latest = output, own_moves, keep_latest
+        self.record: Any = None
+        self.touched = False
+        self.unsaved = ""
+        self.first_shown = threading.Event()
+        self._described_at = 0.0
+
+    # ---- called by the Runner ----
+
+    def begin(self, runner: Runner) -> Iterator[Any]:
+        """Starts a run with the latest values; the picture changes only once the values have passed the checks."""
+        values = self._board.values
+        run = self._lab.start(values)
+        with drawing_lock:
+            self._picture.set_view(self._board.view_of(values))
+            self._picture.begin(values)
+        self._controls.show_code(self._lab.code(values))
+        self._controls.show_playing(runner.playing)
+        self.unsaved = ""
+        self._controls.warn("")
+        return run
+
+    def further(self, runner: Runner) -> Iterator[Any] | None:
+        """Returns what the ended run should add for the view-only knobs."""
+        return self._lab.more(runner.records[-1]) if len(runner.records) else None
+
+    def show(self, runner: Runner, index: int) -> None:
+        """Draws one record, and updates the texts now and then."""
+        self.record = record = runner.records[index]
+        self._picture.draw(record)
+        now, last = time.monotonic(), len(runner.records) - 1
+        scrubbed = runner.scrubbed_to is not None
+        due = now - self._described_at > DESCRIBE_AFTER or last == 0
+        if due or not runner.playing or runner.finished or scrubbed:
+            self._described_at = now
+            self._describe(runner)
+            if not scrubbed:  # the user may hold the time slider
+                self.show_time(index, last)
+        self.first_shown.set()
+
+    def ended(self, runner: Runner) -> None:
+        """Reports the end of the run, and leaves the picture in the notebook."""
+        self._controls.show_playing(False)
+        if self.record is not None:
+            self._describe(runner)
+            if runner.scrubbed_to is None:
+                self.show_time(len(runner.records) - 1, len(runner.records) - 1)
+        if self._keep_latest or (self._output.together and not self.touched):
+            self._output.refresh()
+
+    def idle(self) -> None:
+        """Leaves the picture in the notebook while nothing moves."""
+        if not self._output.together:
+            self._output.refresh()
+
+    def failed(self, error: Exception) -> None:
+        """Reports an error beside the picture."""
+        self._controls.warn(message(error))
+        self._controls.tell("no run: see the message above")
+        self.first_shown.set()
+
+    # ---- called by the Lab ----
+
+    def show_time(self, index: int, last: int) -> None:
+        """Moves the time slider."""
+        with self._own_moves():
+            self._controls.show_time(index, last)
+
+    def show_view(self, values: dict[str, Any]) -> None:
+        """Takes the values of the view-only knobs for the next frame."""
+        self._picture.set_view(self._board.view_of(values))
+        self._controls.show_code(self._lab.code(values))
+
+    def not_saved(self, error: Exception) -> None:
+        """Shows why a file could not be written, until a file is written or a run starts."""
+        self._controls.warn(message(error))
+        if not isinstance(error, ValueError):  # which says that it is too early
+            self.unsaved = message(error)
+
+    def saved(self, what: str, path: Any) -> None:
+        """Reports that a file was written."""
+        if self.unsaved:
+            self.unsaved = ""
+            self._controls.warn("")
+        self._controls.tell(f"{what} saved in {path}")
+
+    @property
+    def caption(self) -> str:
+        """The caption of the record on show."""
+        return "" if self.record is None else self._lab.caption(self.record)
+
+    def _describe(self, runner: Runner) -> None:
+        """Writes the caption, the trouble and the status."""
+        self._controls.say(self.caption)
+        if runner.error is None:
+            self._controls.warn(self.unsaved or self._lab.trouble(self.record))
+        state = "ended" if runner.finished else "training" if runner.playing else "held"
+        if runner.scrubbed_to is not None:
+            state += ", an earlier record on show"
+        progress, device = self._lab.progress(self.record), self._lab.device(self.record)
+        parts = [progress, f"{runner.seconds:.1f} s of training", device, state]
+        self._controls.tell(" · ".join(part for part in parts if part))
