@@ -45,8 +45,8 @@ def test_coupled_layers_are_tuned_on_the_worker_and_only_those_that_are_looked_a
     lab = done(make(loss="hinge"))
     assert lab.record.known == 0
     threads = set()
-    work = lab.record.pruned._do
-    lab.record.pruned._do = lambda *piece: (threads.add(threading.current_thread()), work(*piece))
+    work = lab.record.pruned._tune
+    lab.record.pruned._tune = lambda *piece: (threads.add(threading.current_thread()), work(*piece))
     move(lab, "fine_tune", True)
     done(lab)
     assert threading.main_thread() not in threads and len(threads) == 1
