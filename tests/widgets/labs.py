@@ -1,67 +1,82 @@
-"""What the tests of every Lab share: making small ones, waiting, moving, looking."""
+"""What the tests of every Lab share: making small ones, waiting, moving, reading pixels."""
 
 from __future__ import annotations
 
 import io
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from moe_lab_widgets import Lab
+from tests.widgets.cases import Case
 
 FAST = "as fast as it trains"
-AnyLab = TypeVar("AnyLab", bound=Lab)
+Make = Callable[..., Any]
 
 
 @contextmanager
-def making(kind: type[AnyLab], small: Mapping[str, Any]) -> Iterator[Callable[..., AnyLab]]:
+def making(case: Case) -> Iterator[Make]:
     """Makes Labs that are small unless told otherwise and run as fast as they can, and closes them."""
-    made: list[AnyLab] = []
+    made: list[Lab] = []
 
-    def make(**values: Any) -> AnyLab:
-        lab = kind(**{**small, **values})
+    def make(**values: Any) -> Lab:
+        lab = case.kind(**{**case.small, **values})
         lab.controls.speed.value = FAST
         made.append(lab)
         return lab
 
-    yield make
-    for lab in made:
-        lab.close()
+    with case.short_runs():
+        yield make
+        for lab in made:
+            lab.close()
 
 
-def ended(lab: AnyLab, seconds: float) -> AnyLab:
-    """Waits for the end of the run."""
-    assert lab.wait(seconds), f"the run did not end within {seconds:g} seconds"
+def fixtures(case: Case) -> tuple[Any, Any]:
+    """Returns the fixtures of a Lab's own tests: `make`, and `ended`, one finished run for tests that only read it."""
+
+    @pytest.fixture(name="make")
+    def make() -> Iterator[Make]:
+        with making(case) as make:
+            yield make
+
+    @pytest.fixture(name="ended", scope="module")
+    def ended() -> Iterator[Lab]:
+        with making(case) as make:
+            yield done(make())
+
+    return make, ended
+
+
+def done(lab: Any, **values: Any) -> Any:
+    """Sets values, if any, and waits for the end of the run."""
+    if values:
+        lab.set(**values)
+    assert lab.wait(120), "the run did not end within 120 seconds"
     assert lab.finished
     return lab
 
 
-def shown(lab: AnyLab) -> AnyLab:
+def shown(lab: Any) -> Any:
     """Waits until a run that is held has drawn what was asked for."""
     assert lab.wait(60)
     return lab
 
 
 def pixels(lab: Lab) -> np.ndarray:
-    """What the live picture shows."""
+    """The live picture, (height, width, 3)."""
     return np.asarray(Image.open(io.BytesIO(lab.picture.image.value)).convert("RGB"))
 
 
+def colours(lab: Lab) -> set[tuple[int, ...]]:
+    """The colours of the live picture."""
+    return {tuple(colour) for colour in pixels(lab).reshape(-1, 3)}
+
+
 def move(lab: Lab, name: str, value: Any) -> None:
-    """As a hand moves the widget."""
+    """Moves a widget as a user does."""
     widget = lab.controls.seed if name == "seed" else lab.controls.knobs[name]
     widget.value = value
-
-
-def check_that_closing_leaves_nothing(kind: type[AnyLab], small: Mapping[str, Any]) -> None:
-    """No thread and no widget is left of a Lab that was closed while it ran."""
-    before = set(threading.enumerate())
-    lab = kind(**small)
-    assert set(threading.enumerate()) > before
-    lab.close()
-    assert set(threading.enumerate()) <= before
-    assert lab.picture.image.comm is None

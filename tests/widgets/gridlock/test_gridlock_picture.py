@@ -1,16 +1,12 @@
-"""What the gridlock Lab's picture and captions say is what the records hold."""
+"""The gridlock Lab's picture and captions show what the records hold."""
 
 from __future__ import annotations
 
 import dataclasses
-import html
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from moe_lab import theme
 from moe_lab.recovery import MixtureTask
@@ -23,21 +19,10 @@ from moe_lab_widgets.gridlock import settings as of
 from moe_lab_widgets.gridlock.panels.errors import ticks
 from moe_lab_widgets.gridlock.panels.regressors import progress_of
 from moe_lab_widgets.gridlock.record import METHODS, Frame, frames
-from tests.widgets.gridlock.small import AFTER, POWER, SMALL, Make, done, make, pixels, shown
-from tests.widgets.labs import making
+from tests.widgets.cases import AFTER, GRIDLOCK, POWER
+from tests.widgets.labs import Make, colours, done, fixtures, shown
 
-__all__ = ["make"]
-
-
-@pytest.fixture(scope="module")
-def ended() -> Iterator[GridlockLab]:
-    """One run that has ended, for tests that only look at it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(of, "POWER_ITERATIONS", POWER)
-        patch.setattr(of, "EVERYTHING_ITERATIONS", AFTER)
-        patch.setattr(GridlockLab, "fast_frames", 1.0)
-        with making(GridlockLab, SMALL) as make:
-            yield done(make())
+make, ended = fixtures(GRIDLOCK)
 
 
 # ---- panel 1 ----
@@ -235,22 +220,8 @@ def test_captions_tell_start_run_and_end(ended: GridlockLab) -> None:
     assert captions[-1] in lab.controls.caption.value
 
 
-def test_every_story_starts_and_says_what_to_see(make: Make) -> None:
-    names = [story.name for story in GridlockLab.stories]
-    assert len(names) == len(set(names)) >= 5
-    lab = make()
-    lab.pause()
-    for story in GridlockLab.stories:
-        lab.controls.story.value = story.name
-        assert lab.wait(60)
-        assert lab.error is None
-        defaults = {knob.name: knob.default for knob in of.KNOBS}
-        assert lab.values == {**defaults, **story.values}, "a story names its seed, for its numbers are that seed's"
-        assert story.what_to_see in html.unescape(lab.controls.see.value)
-
-
 def test_the_first_frame_does_not_wait_for_joint_em() -> None:
-    lab = GridlockLab(**SMALL, playing=False)
+    lab = GridlockLab(**GRIDLOCK.small, playing=False)
     try:
         assert lab.wait(60)
         assert len(lab.records) == 1 and lab.record.joint is None and not lab.record.ended
@@ -273,50 +244,18 @@ def test_a_method_that_has_ended_stays_while_the_other_goes_on(ended: GridlockLa
     assert all(frame.best is None for frame in made if frame.seeking) and made[-1].best is floors[-1]
 
 
-def test_scrubbing_shows_an_earlier_record_as_it_was(ended: GridlockLab) -> None:
-    lab = ended
-    first, last, now = lab.records[3], lab.records[-1], pixels(lab)
-    lab.scrub(3)
-    shown(lab)
-    assert lab.record is first
-    assert len(lab.picture.errors.thick["joint"].get_xdata()) == 3
-    assert [len(one) for one in lab.picture.stages.regressors.get_segments()] == [3]
-    assert not np.array_equal(pixels(lab), now)
-    lab.scrub(None)
-    shown(lab)
-    assert lab.record is last
-    np.testing.assert_array_equal(pixels(lab), now)
-
-
-def test_pinned_medians_stay_until_they_are_taken_away(make: Make) -> None:
+def test_pinned_medians_keep_their_numbers_over_runs(make: Make) -> None:
     lab = done(make())
-    plain = pixels(lab)
     lab.pin()
-    shown(lab)
-    assert not np.array_equal(pixels(lab), plain)
     kept = lab.picture.errors.pins[1]
-    np.testing.assert_array_equal(kept[2], median(lab.record.errors("joint")[1]))
-    lab.set(samples=1000)
-    done(lab)
+    np.testing.assert_array_equal(kept.values, median(lab.record.errors("joint")[1]))
+    done(lab, samples=1000)
     assert len(lab.picture.errors.shown_pins) == 3
-    np.testing.assert_allclose(lab.picture.errors.shown_pins[1].get_ydata(), lab.picture.errors.y_of(kept[2]))
-    lab.set(samples=600)
-    done(lab)
-    lab.unpin()
-    shown(lab)
-    np.testing.assert_array_equal(pixels(lab), plain)
+    np.testing.assert_allclose(lab.picture.errors.shown_pins[1].get_ydata(), lab.picture.errors.y_of(kept.values))
 
 
 def test_failure_and_expert_2_are_never_in_one_picture(make: Make) -> None:
     lab = done(make(experts=4))
-    colours = {tuple(colour) for colour in pixels(lab).reshape(-1, 3)}
-    assert tuple(theme.rgba(theme.FAILURE)[:3]) in colours
-    for style in theme.EXPERTS:
-        assert tuple(theme.rgba(style.colour)[:3]) not in colours
-
-
-def test_a_projector_gets_a_larger_picture(make: Make, tmp_path: Path) -> None:
-    lab = done(make(projector=True))
-    assert pixels(lab).shape[:2] == (672, 1650)
-    saved = np.asarray(Image.open(lab.save_picture(tmp_path / "picture.png")))
-    assert saved.shape[:2] == (720, 1650)
+    used = colours(lab)
+    assert tuple(theme.rgba(theme.FAILURE)[:3]) in used
+    assert not used & {tuple(theme.rgba(style.colour)[:3]) for style in theme.EXPERTS}

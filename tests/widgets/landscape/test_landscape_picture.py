@@ -1,37 +1,25 @@
-"""What the landscape Lab's picture and captions say is what the records hold."""
+"""The landscape Lab's picture and captions show what the records hold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from moe_lab.recovery.landscape.gru import CONVENTIONS, GRU
 from moe_lab.recovery.landscape.planes import flat, plane
 from moe_lab.recovery.landscape.stuck import stuck_at
 from moe_lab_widgets import LandscapeLab
-from moe_lab_widgets.landscape import settings
 from moe_lab_widgets.landscape.panels import gru
 from moe_lab_widgets.landscape.panels.errors import height_of
-from moe_lab_widgets.landscape.panels.maps import EDGE, _marker, shades
+from moe_lab_widgets.landscape.panels.maps import _marker, shades
 from moe_lab_widgets.landscape.record import METHODS
 from moe_lab_widgets.landscape.settings import BETAS, UNITS
-from tests.widgets.labs import making
-from tests.widgets.landscape.small import FEW, SMALL, Make, done, make, shown
+from tests.widgets.cases import LANDSCAPE
+from tests.widgets.labs import Make, done, fixtures, shown
 
-__all__ = ["make"]
-
-
-@pytest.fixture(scope="module")
-def ended() -> Iterator[LandscapeLab]:
-    """One run that has ended, for tests that only look at it."""
-    with pytest.MonkeyPatch.context() as patch, making(LandscapeLab, SMALL) as make:
-        patch.setattr(settings, "RECORDS", FEW)
-        yield done(make())
+make, ended = fixtures(LANDSCAPE)
 
 
 # ---- maps ----
@@ -79,7 +67,7 @@ def test_the_curves_are_the_records_and_verdicts_wait_for_the_end(make: Make) ->
         for mine, theirs in zip(record.verdicts(method), stuck_at(errors), strict=True):
             np.testing.assert_array_equal(mine, theirs)
         middle = lab.records[len(lab.records) // 2]
-        assert not middle.ended(method) and not any(one.any() for one in middle.verdicts(method))
+        assert not middle.finished(method) and not any(one.any() for one in middle.verdicts(method))
         assert panel._row(middle, method)[1:] == ["–", "–"]
     for shot in record.second:
         shot["regressor_error"][:] = (0.5, 0.5 * 0.98**shot.step + 0.06, 0.001)
@@ -111,18 +99,13 @@ def test_the_gru_panel_is_the_library_s_mixture(ended: LandscapeLab) -> None:
     assert torch_[-1] < 1e-6 < 0.1 < paper[-1] and GRU.random(2, 2).convention == CONVENTIONS[0]
 
 
-def test_pinned_medians_stay_until_they_are_taken_away(make: Make) -> None:
+def test_pinned_medians_keep_their_numbers_over_runs(make: Make) -> None:
     lab = done(make())
     lab.pin()
-    shown(lab)
     assert len(lab.picture.errors.shown_pins) == 3
-    kept = lab.picture.errors.pins[0][2].copy()
-    lab.set(noise=0.5)
-    done(lab)
-    np.testing.assert_array_equal(lab.picture.errors.pins[0][2], kept)
-    lab.unpin()
-    shown(lab)
-    assert not lab.picture.errors.shown_pins and not lab.picture.errors.pins
+    kept = lab.picture.errors.pins[0].values.copy()
+    done(lab, noise=0.5)
+    np.testing.assert_array_equal(lab.picture.errors.pins[0].values, kept)
 
 
 def test_captions_tell_start_way_and_end(ended: LandscapeLab) -> None:
@@ -134,10 +117,3 @@ def test_captions_tell_start_way_and_end(ended: LandscapeLab) -> None:
     lab.scrub(0)
     shown(lab)
     assert lab.picture.maps.words["l2"] == "waits for its samples"
-
-
-def test_a_projector_s_picture_is_half_as_large_again(tmp_path: Path, make: Make) -> None:
-    lab = done(make(projector=True))
-    with Image.open(lab.save_picture(tmp_path / "large")) as image:
-        assert image.size == (1650, 720) and EDGE * 1.5 == 357
-    assert lab.values == {**lab.values, **SMALL}

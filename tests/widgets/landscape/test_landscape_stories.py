@@ -34,16 +34,6 @@ def test_every_story_is_checked_and_names_its_seed() -> None:
     assert all("seed" in story.values for story in STORIES)
 
 
-def test_stories_can_be_told_by_the_sliders() -> None:
-    knobs = {knob.name: knob for knob in of.KNOBS}
-    for story in STORIES:
-        for name, value in story.values.items():
-            if name != "seed" and knobs[name].slider:
-                low, high, step = knobs[name].slider or (0, 0, 1)
-                assert low <= value <= high
-                assert abs((value - low) / step - round((value - low) / step)) < 1e-9
-
-
 @cache
 def _snapshots(run: LossRun) -> list[Snapshot]:
     """Stories that differ in L4 alone have one descent of l2."""

@@ -1,22 +1,13 @@
-"""PhaseTransitionLab driven as a student drives it: every knob, wrong values, both kinds of patches, its picture."""
+"""The phase-transition Lab: both kinds of patches, what the records hold, and the picture of them."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-import threading
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import xarray as xr
-from PIL import Image
 
 from moe_lab import theme
-from moe_lab.config import ConfigError
 from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets import PhaseTransitionLab
 from moe_lab_widgets.phase_transition import settings as of
@@ -25,45 +16,10 @@ from moe_lab_widgets.phase_transition.panels.success import MAP
 from moe_lab_widgets.phase_transition.panels.success_map import SuccessMap, word
 from moe_lab_widgets.phase_transition.picture import PhasePicture
 from moe_lab_widgets.phase_transition.record import coverage_at, samples_needed
+from tests.widgets.cases import PHASE
+from tests.widgets.labs import Make, done, fixtures, move, pixels
 
-SMALL = {"trials": 5, "patches": 5}
-Make = Callable[..., PhaseTransitionLab]
-
-
-@pytest.fixture(autouse=True)
-def _few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two columns instead of eight: a map in a fraction of a second."""
-    for key in of.SAMPLES:
-        monkeypatch.setitem(of.SAMPLES, key, (20, 60))  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def make() -> Iterator[Make]:
-    made: list[PhaseTransitionLab] = []
-
-    def make(**values: Any) -> PhaseTransitionLab:
-        made.append(PhaseTransitionLab(**{**SMALL, **values}))
-        return made[-1]
-
-    yield make
-    for lab in made:
-        lab.close()
-
-
-def done(lab: PhaseTransitionLab) -> PhaseTransitionLab:
-    assert lab.wait(90), "the map was not full within 90 seconds"
-    assert lab.finished
-    return lab
-
-
-def pixels(lab: PhaseTransitionLab) -> np.ndarray:
-    return np.asarray(Image.open(io.BytesIO(lab.picture.image.value)).convert("RGB"))
-
-
-def move(lab: PhaseTransitionLab, name: str, value: Any) -> None:
-    """As a hand moves the widget."""
-    widget = lab.controls.seed if name == "seed" else lab.controls.knobs[name]
-    widget.value = value
+make, ended = fixtures(PHASE)
 
 
 def check(lab: PhaseTransitionLab) -> None:
@@ -97,36 +53,6 @@ def check(lab: PhaseTransitionLab) -> None:
 
 # ---- knobs ----
 
-MOVES = [
-    ("patches", 4),
-    ("patches", 9),
-    ("gap", 0.4),
-    ("delta_d", -0.4),
-    ("delta_r", 0.8),
-    ("noise", 0.5),
-    ("seed", 4),
-    ("distractors", 1),
-    ("trials", 10),
-    ("patches", 5),
-    ("training", of.JOINT),
-    ("experts", 2),
-    ("source", of.DIGITS),
-]
-
-
-def test_every_knob_starts_the_map_again_with_its_value(make: Make) -> None:
-    lab = done(make())
-    for name, value in MOVES:
-        before, picture = lab.records[-1], pixels(lab)
-        move(lab, name, value)
-        done(lab)
-        assert lab.values[name] == value
-        check(lab)
-        after = lab.records[-1]
-        different = before.done.shape != after.done.shape or (before.test_accuracy != after.test_accuracy).any()
-        assert after is not before and different, f"{name} should matter"
-        assert (pixels(lab) != picture).any(), name
-
 
 def test_k_matters_for_joint_training_only(make: Make) -> None:
     lab = done(make(training=of.JOINT))
@@ -154,16 +80,6 @@ def test_digits_have_no_l_star_and_grey_out_what_they_lack(make: Make) -> None:
     done(lab)
     check(lab)
     assert "l* =" not in _words(lab) and "l*" not in lab.caption(lab.record)
-    assert lab.values["noise"] == lab.controls.knobs["noise"].value == 0, "noise moves along from its usual place"
-    assert all(lab.controls.knobs[name].disabled for name in ("distractors", "gap", "delta_d", "delta_r"))
-    move(lab, "source", of.SYNTHETIC)
-    done(lab)
-    assert lab.values["noise"] == of.NOISE[of.SYNTHETIC]
-    assert not any(lab.controls.knobs[name].disabled for name in ("distractors", "gap", "delta_d", "delta_r"))
-    move(lab, "noise", 0.7)
-    move(lab, "source", of.DIGITS)
-    done(lab)
-    assert lab.values["noise"] == 0.7, "noise that was moved stays"
 
 
 def test_rows_above_n_are_left_out(make: Make) -> None:
@@ -175,59 +91,11 @@ def test_rows_above_n_are_left_out(make: Make) -> None:
     check(lab)
 
 
-def test_random_moves_of_all_knobs(make: Make) -> None:
-    lab = make()
-    random = np.random.default_rng(1)
-    for _ in range(40):
-        name = [*lab.controls.knobs, "seed"][random.integers(len(lab.controls.knobs) + 1)]
-        widget: Any = lab.controls.seed if name == "seed" else lab.controls.knobs[name]
-        if hasattr(widget, "options"):
-            widget.value = widget.options[random.integers(len(widget.options))]
-        else:
-            step = getattr(widget, "step", 1)
-            places = min(round((widget.max - widget.min) / step), 20)
-            widget.value = widget.min + step * int(random.integers(places + 1))
-        time.sleep(float(random.choice([0, 0.01, 0.1])))
-    assert len([one for one in threading.enumerate() if one.name == "moe-lab run" and one is lab._runner._thread]) == 1
-    lab.set(**{knob.name: knob.default for knob in of.KNOBS}, seed=1)
-    lab.set(**SMALL)
-    done(lab)
-    check(lab)
-
-
-# ---- wrong values ----
-
-
-@pytest.mark.parametrize(
-    ("start", "wrong", "sentence"),
-    [
-        ({}, {"delta_r": 0.5}, "gap must be at most 2 delta_r"),
-        ({}, {"delta_d": 0.5}, "gap must be at most 0.9 at this delta_d"),
-        ({"patches": 4}, {"distractors": 4}, "distractors must be at most patches (n) - 1"),
-        ({"training": of.JOINT}, {"source": of.SYNTHETIC, "delta_r": 0.1}, "gap must be at most 2 delta_r"),
-    ],
-)
-def test_a_wrong_value_is_said_and_the_last_picture_stays(
-    make: Make, start: dict[str, Any], wrong: dict[str, Any], sentence: str
-) -> None:
-    lab = done(make(**start))
-    before, good = pixels(lab), {name: lab.values[name] for name in wrong}
-    for name, value in wrong.items():
-        move(lab, name, value)
-    with pytest.raises(ConfigError) as caught:
-        lab.wait(30)
-    assert sentence in str(caught.value) and str(caught.value) in lab.controls.message.value
-    assert (pixels(lab) == before).all()
-    lab.set(**good)
-    done(lab)
-    check(lab)
-
-
 # ---- the recorded run ----
 
 
-def test_scrubbing_shows_the_map_as_it_was(make: Make) -> None:
-    lab = done(make())
+def test_scrubbing_shows_the_map_as_it_was(ended: PhaseTransitionLab) -> None:
+    lab = ended
     middle = len(lab.records) // 2
     lab.scrub(middle)
     lab.wait(10)
@@ -238,19 +106,6 @@ def test_scrubbing_shows_the_map_as_it_was(make: Make) -> None:
     assert lab.caption(record) in lab.controls.caption.value
     lab.scrub(None)
     lab.wait(10)
-    check(lab)
-
-
-def test_pause_and_step_fill_the_map_record_by_record(make: Make) -> None:
-    lab = make(playing=False)
-    lab.wait(10)
-    assert len(lab.records) == 1 and "Nothing has run yet: 10 cells, 5 trainings each." in lab.controls.caption.value
-    for count in range(2, 6):
-        lab.step()
-        lab.wait(10)
-        assert len(lab.records) == count
-    lab.play()
-    done(lab)
     check(lab)
 
 
@@ -284,57 +139,6 @@ def test_a_pinned_curve_is_named_by_what_differs() -> None:
     assert pinned_name({**now, "source": of.DIGITS}, now) == of.DIGITS
     assert pinned_name({**now, "seed": 3}, now) == "seed = 3"
     assert pinned_name({**now, "seed": 3, "patches": 8}, now) == "pinned"
-
-
-def test_copied_code_runs_and_gives_the_same_numbers(make: Make) -> None:
-    for values in ({}, {"training": of.JOINT, "source": of.DIGITS, "trials": 6, "seed": 2}):
-        lab = done(make(**values))
-        shown: dict[str, Any] = {}
-        with contextlib.redirect_stdout(io.StringIO()) as said:
-            exec(lab.code(lab.values), shown)
-        last = lab.records[-1].dataset()
-        for name in ("success", "test_accuracy", "coverage"):
-            np.testing.assert_array_equal(shown["result"][name], last[name])
-        assert "patches_per_expert" in said.getvalue()
-
-
-def test_saved_data_and_picture(make: Make, tmp_path: Path) -> None:
-    lab = done(make())
-    with xr.open_dataset(lab.save_data(tmp_path / "map.nc")) as saved:
-        np.testing.assert_array_equal(saved["test_accuracy"], lab.records[-1].test_accuracy)
-        assert saved.attrs["l_star"] == 3 and saved.attrs["seed"] == 0 and "PatternTask" in saved.attrs["config"]
-    with Image.open(lab.save_picture(tmp_path / "map")) as picture:
-        assert picture.size == (1100, 480)
-
-
-def test_headless_runs_to_the_end_inside_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MOE_LAB_HEADLESS", "1")
-    lab = PhaseTransitionLab(**SMALL)
-    try:
-        check(lab)
-        with pytest.raises(ConfigError, match="gap must be at most 2 delta_r"):
-            move(lab, "delta_r", 0.2)
-    finally:
-        lab.close()
-
-
-def test_closing_leaves_no_thread(make: Make) -> None:
-    lab = make()
-    thread = lab._runner._thread
-    lab.close()
-    assert thread is not None and not thread.is_alive()
-
-
-# ---- stories ----
-
-
-def test_stories_are_named_and_their_values_can_run() -> None:
-    names = {knob.name for knob in of.KNOBS}
-    assert len(PhaseTransitionLab.stories) >= 6
-    for story in PhaseTransitionLab.stories:
-        assert set(story.values) <= names and story.what_to_see.endswith(".")
-        values = {**{knob.name: knob.default for knob in of.KNOBS}, "seed": 0, **story.values}
-        of.records_of(values)  # checks every cell, and runs none
 
 
 # ---- what the picture reads ----
@@ -375,8 +179,8 @@ def test_coverage_is_read_where_all_l_have_run() -> None:
     assert coverage_at(record([[hole, hole, hole], [1.0, 1.0, 1.0]]))[0] is None
 
 
-def test_the_90_percent_line_never_lies_on_a_row_boundary(make: Make) -> None:
-    picture = done(make()).picture
+def test_the_90_percent_line_never_lies_on_a_row_boundary(ended: PhaseTransitionLab) -> None:
+    picture = ended.picture
     for shares in (
         [[0, 1, 1], [0, 0, 0], [1, 1, 1]],
         [[1, 1, 1], [0, 0, 1], [0, 1, 1]],
@@ -411,14 +215,3 @@ def test_cells_are_hatched_coloured_framed() -> None:
 def test_words_are_as_large_as_the_small_print() -> None:
     assert 9 <= len(word("100", 100)) <= 12 and word("100", 150).shape[1] > 1.3 * word("100", 100).shape[1]
     assert word("100", 100).shape[1] < MAP[2] / 8
-
-
-def test_an_earlier_moment_draws_as_it_did(make: Make) -> None:
-    lab = done(make())
-    picture = lab.picture
-    early, late = lab.records[len(lab.records) // 3], lab.records[-1]
-    picture.draw(early)
-    first = pixels(lab)
-    picture.draw(late)
-    picture.draw(early)
-    assert (pixels(lab) == first).all()

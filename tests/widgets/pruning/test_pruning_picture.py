@@ -1,26 +1,24 @@
-"""What the pruning Lab's picture and captions say is what the records hold."""
+"""The pruning Lab's picture and captions show what the records hold."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from moe_lab import theme
 from moe_lab_widgets import PruningLab
 from moe_lab_widgets.drawing.board import Board
 from moe_lab_widgets.pruning.panels.bars import NOTABLE, Bars
 from moe_lab_widgets.pruning.panels.blocks import BLOCKS, Blocks, short
-from moe_lab_widgets.pruning.record import outcome
+from moe_lab_widgets.pruning.record import outcome, view_of
 from moe_lab_widgets.pruning.settings import NAMES, OFFERED
-from tests.widgets.labs import move, pixels
-from tests.widgets.pruning.small import SMALL, Make, done, make, view_of
+from tests.widgets.cases import PRUNING
+from tests.widgets.labs import Make, colours, done, fixtures, pixels
 
-__all__ = ["make"]
+make, _ = fixtures(PRUNING)
 
 
 def _at(lab: PruningLab, x: float, y: float) -> tuple[int, ...]:
@@ -30,11 +28,6 @@ def _at(lab: PruningLab, x: float, y: float) -> tuple[int, ...]:
 
 def _colour(name: str) -> tuple[int, ...]:
     return tuple(int(one) for one in theme.rgba(name)[:3])
-
-
-def _show(lab: PruningLab, **looks: Any) -> PruningLab:
-    lab.set(**looks)
-    return done(lab)
 
 
 # ---- panel 1 ----
@@ -84,7 +77,7 @@ def test_a_change_beyond_the_axis_ends_at_its_edge_with_a_mark(make: Make) -> No
 def test_the_lower_bars_are_the_criterion_s_scores(make: Make) -> None:
     lab = done(make(rho=0.5))
     for criterion in OFFERED:
-        _show(lab, criterion=criterion)
+        done(lab, criterion=criterion)
         scores = lab.record.pruned.scores[criterion][0]
         shown = lab.picture.bars.scored
         assert shown is not None and shown.min() >= 0 and shown.max() == pytest.approx(1)
@@ -98,12 +91,12 @@ def test_carriers_have_their_tile_and_a_cross_where_their_class_is_lost(make: Ma
     lab = done(make(criterion="reversed-norm-change", rho=0.75))
     lost = lab.record.lost(view_of(lab.values), 0)
     assert lost, "the test needs a class that is lost"
-    colours = {tuple(colour) for colour in pixels(lab)[300:318, :556].reshape(-1, 3)}
-    assert _colour(theme.FAILURE) in colours
+    used = {tuple(colour) for colour in pixels(lab)[300:318, :556].reshape(-1, 3)}
+    assert _colour(theme.FAILURE) in used
     assert lab.picture.bars.board.words.count("✖") == sum(len(experts) for _, experts in lost)
-    _show(lab, criterion="router-norm-change")
-    colours = {tuple(colour) for colour in pixels(lab)[300:318, :556].reshape(-1, 3)}
-    assert _colour(theme.FAILURE) not in colours and _colour(theme.CLASSES[0]) in colours
+    done(lab, criterion="router-norm-change")
+    used = {tuple(colour) for colour in pixels(lab)[300:318, :556].reshape(-1, 3)}
+    assert _colour(theme.FAILURE) not in used and _colour(theme.CLASSES[0]) in used
 
 
 def test_the_theory_s_line_is_named_where_no_bar_stands(make: Make) -> None:
@@ -156,7 +149,7 @@ def test_every_line_is_named_at_its_end_and_no_name_lies_on_another(make: Make) 
 def test_between_two_values_rho_is_the_lower_one(make: Make) -> None:
     lab = done(make(rho=0.5))
     left = list(lab.picture.curves.rule.get_xdata())
-    _show(lab, rho=0.7)
+    done(lab, rho=0.7)
     assert list(lab.picture.curves.rule.get_xdata()) == left, "2 of 4 go, and not 3"
     assert "ρ = 0.7: 2 of 4 in each half" in lab.picture.curves.board.words
 
@@ -190,11 +183,11 @@ def test_limits_stay_while_it_trains_and_whatever_is_looked_at(make: Make) -> No
     axes, most = lab.picture.curves.axes, []
     before = axes.get_xlim(), axes.get_ylim()
     for looks in ({}, {"rho": 0.1, "criterion": "random"}, {"fine_tune": True}):
-        _show(lab, **looks)
+        done(lab, **looks)
         most.append(lab.picture.bars._most)
         assert (axes.get_xlim(), axes.get_ylim()) == before
     assert set(most) == {5.5}
-    _show(lab, steps=120)
+    done(lab, steps=120)
     assert lab.picture.bars._most == 8.0, "longer steps: eta_r T = 12"
 
 
@@ -271,15 +264,15 @@ def test_captions_tell_start_training_and_pruning(make: Make) -> None:
     assert f"(random: {short(np.median(chance))}, worst {short(chance.min())})" in captions[-1]
     assert "memory and FLOPs fall to 25 %." in captions[-1]
     assert captions[-1] in lab.controls.caption.value
-    _show(lab, rho=0.0)
+    done(lab, rho=0.0)
     assert lab.caption(lab.record).startswith("Nothing is pruned: all 8 experts, accuracy ")
-    _show(lab, rho=0.5, criterion="random")
+    done(lab, rho=0.5, criterion="random")
     assert "pruned by random" in lab.caption(lab.record) and "(random" not in lab.caption(lab.record)
-    _show(lab, fine_tune=True)
+    done(lab, fine_tune=True)
     found = outcome(lab.record, view_of(lab.values))
     tuned = f"after 20 steps of fine-tuning {short(np.median(found.tuned))}, worst {short(found.tuned.min())}"
     assert tuned in lab.caption(lab.record)
-    _show(lab, rho=0.0)
+    done(lab, rho=0.0)
     assert "0 of 8 experts pruned" in lab.caption(lab.record) and "memory" not in lab.caption(lab.record)
 
 
@@ -320,36 +313,16 @@ def test_scrubbing_shows_an_earlier_record_as_it_was(make: Make) -> None:
     np.testing.assert_array_equal(pixels(lab), now)
 
 
-def test_a_pinned_curve_stays_until_it_is_taken_away(make: Make) -> None:
+def test_a_pinned_curve_keeps_its_numbers(make: Make) -> None:
     lab = done(make())
-    plain = pixels(lab)
     lab.pin()
-    lab.wait(20)
-    kept = lab.picture.curves.pins[0].values.copy()
-    np.testing.assert_array_equal(kept, np.median(lab.record.pruned.plain["router-norm-change"], axis=1))
-    _show(lab, criterion="random")
-    shown = lab.picture.curves.shown_pins[0].get_ydata()
-    np.testing.assert_array_equal(shown, kept)
-    move(lab, "top", 3)
-    done(lab)
-    assert len(lab.picture.curves.shown_pins) == 1
-    lab.set(criterion="router-norm-change", top=SMALL.get("top", 5))
-    done(lab)
-    lab.unpin()
-    lab.wait(20)
-    np.testing.assert_array_equal(pixels(lab), plain)
-
-
-def test_a_projector_gets_a_larger_picture(make: Make, tmp_path: Path) -> None:
-    lab = done(make(projector=True))
-    assert pixels(lab).shape[:2] == (672, 1650)
-    saved = np.asarray(Image.open(lab.save_picture(tmp_path / "picture.png")))
-    assert saved.shape[:2] == (720, 1650)
+    kept = np.median(lab.record.pruned.plain["router-norm-change"], axis=1)
+    for values in ({"criterion": "random"}, {"top": 3}):
+        done(lab, **values)
+        (pin,) = lab.picture.curves.shown_pins
+        np.testing.assert_array_equal(pin.get_ydata(), kept)
 
 
 def test_failure_is_only_where_something_failed_and_no_expert_wears_its_colour(make: Make) -> None:
     lab = done(make(rho=0.5))
-    colours = {tuple(colour) for colour in pixels(lab).reshape(-1, 3)}
-    assert _colour(theme.FAILURE) not in colours
-    for style in theme.EXPERTS:
-        assert _colour(style.colour) not in colours
+    assert not colours(lab) & {_colour(theme.FAILURE), *(_colour(style.colour) for style in theme.EXPERTS)}

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
 
 from moe_lab.pruning import fine_tune
-from moe_lab_widgets.pruning.record import Frame, LiveRun, outcome
-from moe_lab_widgets.pruning.settings import NAMES, OFFERED, SCORES, run_of
-from tests.widgets.pruning.small import DEFAULTS, SMALL, frames, view_of
+from moe_lab_widgets.pruning.record import Frame, LiveRun, outcome, view_of
+from moe_lab_widgets.pruning.settings import NAMES, OFFERED, SCORES, recipe, run_of
+from tests.widgets.cases import PRUNING
+
+DEFAULTS, SMALL = PRUNING.defaults, PRUNING.small
+
+
+def frames(**values: Any) -> tuple[list[Frame], dict[str, Any]]:
+    """Returns all records of a run with the defaults of its start and routing, and its values."""
+    start, routing = values.get("start", DEFAULTS["start"]), values.get("routing", DEFAULTS["routing"])
+    every = {**DEFAULTS, **recipe(start, routing), **values}
+    return list(LiveRun(run_of(every), lambda: view_of(every)).frames()), every
 
 
 def test_every_criterion_has_a_name_and_says_what_it_scores() -> None:

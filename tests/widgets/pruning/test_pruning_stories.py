@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from moe_lab.pruning import FineTuned, fine_tune
-from moe_lab_widgets import PruningLab
-from moe_lab_widgets.engine.lab import Story
-from moe_lab_widgets.pruning.record import Frame, Outcome, outcome
+from moe_lab_widgets.engine.definition import Story
+from moe_lab_widgets.pruning.record import Frame, Outcome, outcome, view_of
 from moe_lab_widgets.pruning.settings import run_of
 from moe_lab_widgets.pruning.stories import STORIES
-from tests.widgets.pruning.small import DEFAULTS, Make, frames, make, view_of
+from tests.widgets.cases import PRUNING
+from tests.widgets.pruning.test_pruning_record import frames
 
-__all__ = ["make"]
+DEFAULTS = PRUNING.defaults
 BY_NAME: dict[str, Story] = {story.name: story for story in STORIES}
 # For every story: its words for the medians of the accuracy before pruning, after it, and after fine-tuning; None where
 # it does not name them.
@@ -65,18 +65,6 @@ def test_the_medians_that_a_story_names_are_those_of_its_run(name: str) -> None:
         if said is not None:
             assert said in BY_NAME[name].what_to_see
             assert np.median(values) == pytest.approx(_number(said), abs=0.005 if said == "100 %" else 0.06)
-
-
-def test_every_story_runs_and_says_what_to_see(make: Make) -> None:
-    assert len(BY_NAME) == len(STORIES) >= 8
-    lab = make()
-    lab.pause()
-    for story in PruningLab.stories:
-        lab.controls.story.value = story.name
-        assert lab.wait(60)
-        assert lab.error is None
-        assert lab.values == {**DEFAULTS, **story.values}, "a story names its seed, for its numbers are that seed's"
-        assert story.what_to_see[:20] in lab.controls.see.value
 
 
 def test_the_quiet_experts_are_the_sixteen_whose_routers_stay() -> None:

@@ -1,14 +1,12 @@
-"""What the specialisation Lab's picture and captions say is what the records hold."""
+"""The specialisation Lab's picture and captions show what the records hold."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from moe_lab import theme
 from moe_lab_widgets import SpecializationLab
@@ -17,11 +15,10 @@ from moe_lab_widgets.drawing.words import median, percent
 from moe_lab_widgets.specialization.panels.dispatch import SMALLEST_PRODUCT, Tables
 from moe_lab_widgets.specialization.panels.entropy import number
 from moe_lab_widgets.specialization.record import FALL, IDLE, Frame, frames
-from moe_lab_widgets.specialization.settings import KNOBS
-from tests.widgets.labs import move, pixels
-from tests.widgets.specialization.small import SMALL, Make, done, make
+from tests.widgets.cases import SPECIALIZATION
+from tests.widgets.labs import Make, colours, done, fixtures
 
-__all__ = ["make"]
+make, ended = fixtures(SPECIALIZATION)
 
 
 # ---- panel 1 ----
@@ -135,8 +132,8 @@ def test_limits_stay_while_it_trains_and_follow_the_knobs(make: Make) -> None:
     assert lab.picture.accuracy._lowest == 0.9
 
 
-def test_marks_that_would_lie_on_one_another_stand_side_by_side(make: Make) -> None:
-    panel = done(make()).picture.accuracy
+def test_marks_that_would_lie_on_one_another_stand_side_by_side(ended: SpecializationLab) -> None:
+    panel = ended.picture.accuracy
     x, y = panel._swarm(np.array([1.0] * 10), 0.25)
     assert len(np.unique(np.round(x, 6))) == 10 and (y == 1).all()
     assert np.abs(x - 0.25).max() < 0.25, "they stay on their side"
@@ -159,10 +156,9 @@ def test_a_trial_that_falls_from_what_it_had_gets_a_cross_in_the_colour_of_failu
 
 def test_failure_and_expert_2_are_never_in_one_picture(make: Make) -> None:
     lab = done(make(experts=4))
-    colours = {tuple(colour) for colour in pixels(lab).reshape(-1, 3)}
-    assert tuple(theme.rgba(theme.FAILURE)[:3]) in colours
-    for style in theme.EXPERTS:
-        assert tuple(theme.rgba(style.colour)[:3]) not in colours
+    used = colours(lab)
+    assert tuple(theme.rgba(theme.FAILURE)[:3]) in used
+    assert not used & {tuple(theme.rgba(style.colour)[:3]) for style in theme.EXPERTS}
 
 
 # ---- captions ----
@@ -220,23 +216,8 @@ def test_words_of_nothing() -> None:
 # ---- stories, time, pins, sizes ----
 
 
-def test_every_story_runs_and_says_what_to_see(make: Make) -> None:
-    names = [story.name for story in SpecializationLab.stories]
-    assert len(names) == len(set(names)) >= 8
-    lab = make()
-    for story in SpecializationLab.stories:
-        lab.controls.story.value = story.name
-        lab.pause()
-        assert lab.wait(60)
-        assert lab.error is None
-        defaults = {knob.name: knob.default for knob in KNOBS}
-        assert lab.values == {**defaults, **story.values}, "a story names its seed, for its numbers are that seed's"
-        assert story.what_to_see[:20] in lab.controls.see.value
-        lab.play()
-
-
 def test_the_first_frame_does_not_wait_for_the_reference(make: Make) -> None:
-    lab = SpecializationLab(**SMALL, playing=False)
+    lab = SpecializationLab(**SPECIALIZATION.small, playing=False)
     try:
         assert lab.wait(60)
         assert len(lab.records) == 1 and lab.record.reference is None and not lab.record.ended
@@ -249,8 +230,8 @@ def test_the_first_frame_does_not_wait_for_the_reference(make: Make) -> None:
         lab.close()
 
 
-def test_a_model_that_has_ended_stays_while_the_other_goes_on(make: Make) -> None:
-    records = done(make()).records
+def test_a_model_that_has_ended_stays_while_the_other_goes_on(ended: SpecializationLab) -> None:
+    records = ended.records
     study, reference = records[-1].first, records[-1].second
     made = list(frames(iter(study), lambda: iter(reference[:3]), ("cubic", "linear"), 20))
     assert [frame.step for frame in made[1:]] == [shot.step for shot in study]
@@ -259,50 +240,20 @@ def test_a_model_that_has_ended_stays_while_the_other_goes_on(make: Make) -> Non
     assert not made[-1].ended
 
 
-def test_a_frame_without_a_reference_has_no_records_of_it(make: Make) -> None:
-    shot = done(make()).record.study
+def test_a_frame_without_a_reference_has_no_records_of_it(ended: SpecializationLab) -> None:
+    shot = ended.record.study
     frame = Frame((shot,), (), ("cubic", "linear"), 20)
     assert frame.reference is None
     assert frame.measured("reference", "dispatch").shape == (0, *shot["dispatch"].shape)
     assert not frame.collapsed("reference").any()
 
 
-def test_scrubbing_shows_an_earlier_record_as_it_was(make: Make) -> None:
+def test_pinned_medians_keep_their_numbers_over_runs(make: Make) -> None:
     lab = done(make())
-    first, last, now = lab.records[3], lab.records[-1], pixels(lab)
-    lab.scrub(3)
-    lab.wait(20)
-    assert lab.record is first
-    assert len(lab.picture.entropy.thick["reference"].get_xdata()) == 4
-    assert not np.array_equal(pixels(lab), now)
-    lab.scrub(None)
-    lab.wait(20)
-    assert lab.record is last
-    np.testing.assert_array_equal(pixels(lab), now)
-
-
-def test_pinned_medians_stay_until_they_are_taken_away(make: Make) -> None:
-    lab = done(make())
-    plain = pixels(lab)
     lab.pin()
-    lab.wait(20)
-    assert not np.array_equal(pixels(lab), plain)
-    kept = [values.copy() for _, _, values in lab.picture.entropy.pins]
-    np.testing.assert_array_equal(kept[0], median(lab.record.measured("study", "dispatch_entropy")))
-    move(lab, "clusters", 6)
-    done(lab)
+    kept = lab.picture.entropy.pins[0].values
+    np.testing.assert_array_equal(kept, median(lab.record.measured("study", "dispatch_entropy")))
+    done(lab, clusters=6)
     assert len(lab.picture.entropy.shown_pins) == 3 and len(lab.picture.accuracy.shown_pins) == 2
     drawn = lab.picture.entropy.shown_pins[0].get_ydata()
-    np.testing.assert_allclose(drawn, kept[0] / np.log(6))  # in nats they are where they were
-    move(lab, "clusters", 4)
-    done(lab)
-    lab.unpin()
-    lab.wait(20)
-    np.testing.assert_array_equal(pixels(lab), plain)
-
-
-def test_a_projector_gets_a_larger_picture(make: Make, tmp_path: Path) -> None:
-    lab = done(make(projector=True))
-    assert pixels(lab).shape[:2] == (672, 1650)
-    saved = np.asarray(Image.open(lab.save_picture(tmp_path / "picture.png")))
-    assert saved.shape[:2] == (720, 1650)
+    np.testing.assert_allclose(drawn, kept / np.log(6))  # in nats they are where they were

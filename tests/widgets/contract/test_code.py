@@ -10,15 +10,14 @@ import matplotlib
 import numpy as np
 import pytest
 
-import moe_lab_widgets
 from moe_lab.config import Knob
-from moe_lab_widgets import Lab
+from tests.widgets.cases import Case
+from tests.widgets.labs import Make, done
 
-LABS = [getattr(moe_lab_widgets, name) for name in dir(moe_lab_widgets) if name.endswith("Lab") and name != "Lab"]
 DEAR = {"samples", "steps", "trials", "iterations", "batch", "test_samples", "fine_tuning_steps", "neurons"}
 """What makes a run long: these stay at their sliders' lower ends."""
 POSITIONS = {"PhaseTransitionLab": 1}
-"""How many are tried: 3, or 1 of the map, whose code trains 64 cells."""
+"""How many are tried: 3, or 1 of the map, whose code trains 64 grid points."""
 
 
 def somewhere(knob: Knob, random: np.random.Generator) -> Any:
@@ -35,24 +34,38 @@ def somewhere(knob: Knob, random: np.random.Generator) -> Any:
     return int(value) if float(step).is_integer() and float(low).is_integer() else round(value, 6)
 
 
-@pytest.mark.parametrize("kind", LABS, ids=lambda kind: kind.__name__)
-def test_the_code_of_random_slider_positions_runs(kind: type[Lab], monkeypatch: pytest.MonkeyPatch) -> None:
+def run(code: str) -> tuple[dict[str, Any], str]:
+    """Returns the variables that the code leaves, and what it prints."""
+    variables: dict[str, Any] = {"__name__": "pasted"}
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "<pasted>", "exec"), variables)
+    return variables, printed.getvalue().strip()
+
+
+def test_copied_code_gives_the_numbers_of_the_lab(case: Case, make: Make) -> None:
+    for values in case.codes:
+        lab = done(make(**values))
+        variables, printed = run(lab.code(lab.values))
+        assert printed
+        for theirs, ours in case.compared(variables, lab):
+            np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-6 if case.name == "PruningLab" else 0)
+
+
+def test_the_code_of_random_slider_positions_runs(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matplotlib, "rcParams", matplotlib.rcParams.copy())
     random = np.random.default_rng(20)
-    lab = kind(playing=False)
-    ran, wanted = 0, POSITIONS.get(kind.__name__, 3)
+    lab = case.kind(playing=False)
+    ran, wanted = 0, POSITIONS.get(case.name, 3)
     try:
         for _ in range(40):
-            values = {knob.name: somewhere(knob, random) for knob in kind.knobs} | {"seed": int(random.integers(99))}
-            values = {**lab.values, **values}
+            values = {knob.name: somewhere(knob, random) for knob in case.kind.knobs}
+            values = {**lab.values, **values, "seed": int(random.integers(99))}
             try:
                 next(iter(lab.start(values)))
             except ValueError:  # a combination that the Lab refuses, in words, has no code
                 continue
-            said = io.StringIO()
-            with contextlib.redirect_stdout(said):
-                exec(compile(lab.code(values), f"<{kind.__name__} {values}>", "exec"), {"__name__": "pasted"})
-            assert said.getvalue().strip(), "the code must say what came out"
+            assert run(lab.code(values))[1], "the code must print its numbers"
             ran += 1
             if ran == wanted:
                 return

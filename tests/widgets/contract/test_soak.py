@@ -16,33 +16,11 @@ import numpy as np
 import psutil
 import pytest
 
-import moe_lab_widgets
 from moe_lab_widgets import Lab
-from moe_lab_widgets.gridlock import settings as gridlock_settings
-from moe_lab_widgets.landscape import settings as landscape_settings
-from moe_lab_widgets.phase_transition import settings as phase_settings
-from tests.widgets.labs import FAST, pixels
+from tests.widgets.cases import Case
+from tests.widgets.labs import Make, done, pixels
 
-SMALL: dict[str, dict[str, Any]] = {
-    "RouterAlignmentLab": {"trials": 2, "steps": 20, "samples": 50},
-    "PhaseTransitionLab": {"trials": 5, "patches": 5},
-    "SpecializationLab": {"trials": 2, "steps": 50, "samples": 200},
-    "PruningLab": {"trials": 2, "steps": 30, "experts": 8, "patterns": 100, "tokens": 40, "tuning_steps": 20},
-    "GridlockLab": {"experts": 3, "dimension": 6, "samples": 600, "trials": 2, "iterations": 24},
-    "LandscapeLab": {"dimension": 5, "batch": 64, "steps": 100, "trials": 2},
-}
-"""Settings with which a whole run takes no time, Lab by Lab."""
 WARM_UP, CHANGES, MOST_GROWTH = 100, 1000, 50e6
-NAMES = [name for name in dir(moe_lab_widgets) if name.endswith("Lab") and name != "Lab"]
-
-
-@pytest.fixture(autouse=True)
-def _short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gridlock_settings, "POWER_ITERATIONS", 4)
-    monkeypatch.setattr(gridlock_settings, "EVERYTHING_ITERATIONS", 5)
-    monkeypatch.setattr(landscape_settings, "RECORDS", 20)
-    for key in phase_settings.SAMPLES:
-        monkeypatch.setitem(phase_settings.SAMPLES, key, (20, 60))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -88,13 +66,6 @@ def visit(lab: Lab, values: dict[str, Any]) -> None:
                 lab.wait(120)
 
 
-def settle(lab: Lab, values: dict[str, Any]) -> None:
-    """Brings a Lab to small settings and waits for the end of their run."""
-    lab.set(**values)
-    assert lab.wait(120), "the run did not end"
-    assert lab.finished and lab.error is None
-
-
 def resident() -> int:
     """Bytes in memory, once all that is not needed is given back."""
     gc.collect()
@@ -103,13 +74,20 @@ def resident() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
+def test_some_hasty_changes_leave_a_lab_that_works(make: Make, draws: random.Random, case: Case) -> None:
+    lab = make()
+    shake(lab, 30, draws)
+    done(lab, **{**case.defaults, **case.small})
+    assert lab.error is None and lab.controls.message.value == ""
+    np.testing.assert_array_equal(pixels(lab), pixels(done(make())))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_a_thousand_changes(name: str, draws: random.Random) -> None:
+def test_a_thousand_changes(case: Case, make: Make, draws: random.Random) -> None:
     before = set(threading.enumerate())
     errors: list[Exception] = []
     begun: list[float] = []
-    lab: Lab = getattr(moe_lab_widgets, name)(**SMALL[name])
+    lab: Lab = make()
     begin, fail = lab.begin, lab.failed
 
     def counted() -> Iterator[Any]:
@@ -121,30 +99,23 @@ def test_a_thousand_changes(name: str, draws: random.Random) -> None:
         fail(error)
 
     lab.begin, lab.failed = counted, failed  # type: ignore[method-assign]
-    try:
-        lab.controls.speed.value = FAST
-        small = {**{knob.name: knob.default for knob in lab.knobs}, "seed": 0, **SMALL[name]}
-        shake(lab, WARM_UP, draws)
-        visit(lab, small)
-        settle(lab, small)
-        start = resident()
-        shake(lab, CHANGES - WARM_UP, draws)
-        hear(lab, draws)
-        settle(lab, {**small, "seed": 1})
-        old, picture = lab.record, pixels(lab)
-        settle(lab, small)
-        assert lab.record is not old and lab.record is lab.records[-1]
-        assert np.abs(pixels(lab).astype(int) - picture).max() > 0
-        growth = resident() - start
-    finally:
-        lab.close()
+    small = {**case.defaults, **case.small}
+    shake(lab, WARM_UP, draws)
+    visit(lab, small)
+    done(lab, **small)
+    start = resident()
+    shake(lab, CHANGES - WARM_UP, draws)
+    hear(lab, draws)
+    done(lab, **{**small, "seed": 1})
+    old, picture = lab.record, pixels(lab)
+    done(lab, **small)
+    assert lab.record is not old and lab.record is lab.records[-1]
+    assert np.abs(pixels(lab).astype(int) - picture).max() > 0
+    growth = resident() - start
+    lab.close()
     assert len(begun) > 5, "hardly a run was begun: nothing was shaken"
     strange = [error for error in errors if not isinstance(error, ValueError) or "got" not in str(error)]
     assert not strange, strange
     assert growth < MOST_GROWTH, f"{growth / 1e6:.0f} MB more after {CHANGES - WARM_UP} changes"
     left = set(threading.enumerate()) - before
     assert not left, left
-
-
-def test_every_lab_is_shaken() -> None:
-    assert set(NAMES) == set(SMALL)

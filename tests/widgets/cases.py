@@ -1,0 +1,494 @@
+"""The six Labs as their tests drive them: small settings, moves, refusals, and how their numbers compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import moe_lab_widgets
+from moe_lab.registry import LABS
+from moe_lab_widgets import Lab
+from moe_lab_widgets.gridlock import settings as gridlock
+from moe_lab_widgets.landscape import settings as landscape
+from moe_lab_widgets.phase_transition import settings as phase
+from moe_lab_widgets.pruning import settings as pruning
+from moe_lab_widgets.pruning.record import outcome, view_of
+from moe_lab_widgets.router_alignment.settings import DIGITS, SYNTHETIC
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Move:
+    """A value of a knob, the words that it puts into code and call, and the runs of a pair that it changes (or all)."""
+
+    value: Any
+    words: str
+    reaches: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One Lab.
+
+    Attributes:
+      name: its class.
+      small: values with which a run takes a fraction of a second.
+      shorter: (mapping or module, key, value) of constants that are replaced meanwhile.
+      moves: a move of every knob that is not view-only, made one after the other from `moved_from`.
+      views: another value of every view-only knob.
+      greyed: the knobs without effect at some values.
+      follows: a knob and its value, and the values that other knobs then take.
+      refused: values (set from `refused_from`) that a run refuses, and the sentence.
+      unheld: values that no widget can take, and the sentence.
+      ends: the ends of sliders at which no run can begin (0 low, 1 high).
+      room: values beside which the ends of a slider are tried.
+      codes: settings whose copied code is compared with the Lab.
+      compared: pairs (the numbers of the code, those of the Lab).
+      check_data: asserts that saved data hold the Lab's numbers.
+      diverges: sentences when trials 1 and 3 diverged.
+      drag: a knob and three values.
+    """
+
+    name: str
+    small: Values
+    shorter: tuple[tuple[Any, Any, Any], ...] = ()
+    moves: Mapping[str, Move]
+    moved_from: Values
+    views: Values
+    greyed: tuple[tuple[Values, frozenset[str]], ...] = ()
+    follows: tuple[tuple[str, Any, Values], ...] = ()
+    refused: tuple[tuple[Values, str], ...]
+    refused_from: Values
+    unheld: tuple[tuple[Values, str], ...]
+    ends: frozenset[tuple[str, int]] = frozenset()
+    room: Mapping[str, Values]
+    codes: tuple[Values, ...] = ({},)
+    compared: Callable[[dict[str, Any], Lab], Iterable[tuple[Any, Any]]]
+    check_data: Callable[[xr.Dataset, Lab], None]
+    diverges: tuple[str, ...]
+    drag: tuple[str, tuple[Any, Any, Any]]
+
+    @property
+    def kind(self) -> type[Lab]:
+        kind: type[Lab] = getattr(moe_lab_widgets, self.name)
+        return kind
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The default of every knob, and of the seed."""
+        return {**{knob.name: knob.default for knob in self.kind.knobs}, "seed": 0}
+
+    @contextmanager
+    def short_runs(self) -> Iterator[None]:
+        """Replaces the constants that make runs long."""
+        with pytest.MonkeyPatch.context() as patch:
+            for owner, key, value in self.shorter:
+                if isinstance(owner, Mapping):
+                    patch.setitem(owner, key, value)  # type: ignore[arg-type]
+                else:
+                    patch.setattr(owner, key, value)
+            yield
+
+
+def _last(names: Mapping[str, str]) -> Callable[[dict[str, Any], Lab], Iterator[tuple[Any, Any]]]:
+    """Compares the last Snapshots of runs with variables of the code."""
+
+    def compared(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
+        for run, variable in names.items():
+            part = lab.record.parts[run]
+            yield from ((variables[variable][measure], part[measure]) for measure in part.values)
+
+    return compared
+
+
+# ---- router alignment ----
+
+
+def _router_data(data: xr.Dataset, lab: Lab) -> None:
+    assert list(data["model"].values) == ["joint", "cnn"]
+    kept = data["test_accuracy"].sel(model="cnn").dropna("step").isel(step=-1)
+    np.testing.assert_allclose(kept, lab.record.cnn["test_accuracy"])
+    assert data.attrs["call_joint"] == lab.record.joint.origin["call"]
+
+
+ROUTER_MOVES = {
+    "steps": Move(40, "epochs=20"), "patches_per_expert": Move(2, "patches_per_expert=2", ("joint",)),
+    "experts": Move(5, "experts=5", ("joint",)), "patches": Move(20, "patches=20"), "samples": Move(60, "samples=60"),
+    "noise": Move(0.8, "noise=0.8"), "neurons": Move(80, "neurons=80"), "trials": Move(3, "trials=3"),
+    "seed": Move(3, "seed=3"), "distractors": Move(2, "distractors=2"), "gap": Move(0.5, "gap=0.5"),
+    "delta_d": Move(0.3, "delta_d=0.3"), "delta_r": Move(0.7, "delta_r=0.7"), "source": Move(DIGITS, "DigitTask("),
+}  # fmt: skip
+ROUTER = Case(
+    name="RouterAlignmentLab",
+    small={"trials": 2, "steps": 20, "samples": 40},
+    moved_from={"source": SYNTHETIC},
+    moves=ROUTER_MOVES,
+    views={},
+    greyed=(
+        ({"source": DIGITS}, frozenset({"distractors", "gap", "delta_d", "delta_r"})),
+        ({"source": SYNTHETIC}, frozenset()),
+    ),
+    follows=(("source", SYNTHETIC, {"patches_per_expert": 6, "samples": 200, "steps": 200, "noise": 0.3}),),
+    refused_from={},
+    refused=(
+        (
+            {"patches_per_expert": 10, "patches": 8},
+            "patches_per_expert (l) must be at most patches (n): got l=10, n=8",
+        ),
+        (
+            {"experts": 3},
+            "neurons (m) must be divisible by experts (k), so that all experts have the same size: got m=40, k=3",
+        ),
+        ({"source": SYNTHETIC, "patches_per_expert": 4, "gap": 1.2, "delta_r": 0.3}, "gap must be at most 2 delta_r"),
+        ({"source": SYNTHETIC, "patches_per_expert": 4, "delta_d": 0.9}, "gap must be at most 0.402 at this delta_d"),
+        (
+            {"samples": 41},
+            "samples (N) must be a positive multiple of classes (2), so that classes are balanced: got N=41",
+        ),
+        ({"samples": 10}, "batch_size (B) must be at most samples (N): got B=20, N=10"),
+    ),
+    unheld=(
+        ({"expert": 3}, "RouterAlignmentLab has no knob 'expert'"),
+        ({"source": "faces"}, "source must be one of 'digits', 'synthetic': got source='faces'"),
+        ({"noise": "loud"}, "noise must be a finite number: got noise='loud'"),
+        ({"noise": float("nan")}, "noise must be a finite number: got noise=nan"),
+        ({"samples": 100.5}, "samples (N) must be a whole number: got samples=100.5"),
+    ),
+    room={},
+    codes=({}, {"source": SYNTHETIC, "gap": 0.6, "experts": 2, "seed": 4}),
+    compared=_last({"joint": "pmoe", "cnn": "cnn"}),
+    check_data=_router_data,
+    diverges=("The pMoE's loss became infinite in trials 1, 3", "The CNN's loss became infinite in trials 1, 3"),
+    drag=("noise", (0.1, 0.5, 0.9)),
+)
+
+# ---- phase transition ----
+
+
+def _phase_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
+    last = lab.records[-1].dataset()
+    yield from ((variables["result"][name], last[name]) for name in ("success", "test_accuracy", "coverage"))
+
+
+def _phase_data(data: xr.Dataset, lab: Lab) -> None:
+    np.testing.assert_array_equal(data["test_accuracy"], lab.records[-1].test_accuracy)
+    assert data.attrs["l_star"] == 3 and data.attrs["seed"] == 0 and "PatternTask" in data.attrs["config"]
+
+
+PHASE_MOVES = {
+    "patches": Move(4, "patches=4"), "gap": Move(0.4, "gap=0.4"), "delta_d": Move(-0.4, "delta_d=-0.4"),
+    "delta_r": Move(0.8, "delta_r=0.8"), "noise": Move(0.5, "noise=0.5"), "seed": Move(4, "seed=4"),
+    "distractors": Move(1, "distractors=1"), "experts": Move(2, "experts=2"), "trials": Move(10, "trials=10"),
+    "training": Move(phase.SEPARATE, "SeparateMoE("), "source": Move(phase.DIGITS, "DigitTask("),
+}  # fmt: skip
+PHASE = Case(
+    name="PhaseTransitionLab",
+    small={"trials": 5, "patches": 5},
+    shorter=tuple((phase.SAMPLES, key, (20, 60)) for key in phase.SAMPLES),
+    moved_from={"training": phase.JOINT},
+    moves=PHASE_MOVES,
+    views={},
+    greyed=(
+        ({}, frozenset({"experts"})),
+        ({"training": phase.JOINT}, frozenset()),
+        ({"source": phase.DIGITS}, frozenset({"experts", "distractors", "gap", "delta_d", "delta_r"})),
+    ),
+    follows=(("source", phase.DIGITS, {"noise": 0.0}),),
+    refused_from={},
+    refused=(
+        ({"delta_r": 0.5}, "gap must be at most 2 delta_r"),
+        ({"delta_d": 0.5}, "gap must be at most 0.9 at this delta_d"),
+        ({"patches": 4, "distractors": 4}, "distractors must be at most patches (n) - 1"),
+        ({"training": phase.JOINT, "delta_r": 0.1}, "gap must be at most 2 delta_r"),
+    ),
+    unheld=(
+        ({"patch": 3}, "PhaseTransitionLab has no knob 'patch'"),
+        ({"training": "none"}, "training must be one of 'separate', 'joint': got training='none'"),
+    ),
+    room={},
+    codes=({}, {"training": phase.JOINT, "source": phase.DIGITS, "trials": 6, "seed": 2}),
+    compared=_phase_numbers,
+    check_data=_phase_data,
+    diverges=("In 2 trainings the loss became infinite; they count as failures.",),
+    drag=("noise", (0.1, 0.4, 0.6)),
+)
+
+# ---- specialisation ----
+
+
+def _specialization_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
+    study, reference = lab.record.activations
+    assert reference == ("cubic" if study == "linear" else "linear")
+    yield from _last({"study": study, "reference": reference})(variables, lab)
+
+
+def _specialization_data(data: xr.Dataset, lab: Lab) -> None:
+    assert list(data["model"].values) == ["cubic", "linear"]
+    assert len(data["step"]) == len(lab.records) - 1, "the first record has no reference"
+    np.testing.assert_allclose(data["dispatch"].sel(model="linear").isel(step=-1), lab.record.reference["dispatch"])
+    assert data.attrs["call_linear"] == lab.record.reference.origin["call"]
+    assert data.attrs["call_cubic"] == lab.record.study.origin["call"]
+
+
+SPECIALIZATION_MOVES = {
+    "experts": Move(3, "experts=3"), "clusters": Move(5, "clusters=5"), "noise": Move(2.25, "noise=2.25"),
+    "activation": Move("tanh", "activation='tanh'", ("study",)),
+    "router_learning_rate": Move(4.5, "router_learning_rate=4.5"), "router_noise": Move(0.4, "router_noise=0.4"),
+    "samples": Move(600, "samples=600"), "load_balancing": Move(0.02, "load_balancing=0.02"),
+    "gamma": Move(3.25, "feature_noise=(0.5, 3.25)"), "filters": Move(5, "filters=5"),
+    "learning_rate": Move(0.03, "learning_rate=0.03"), "steps": Move(60, "steps=60"), "patches": Move(6, "patches=6"),
+    "dimension": Move(30, "dimension=30"), "trials": Move(4, "trials=4"), "seed": Move(3, "seed=3"),
+}  # fmt: skip
+SPECIALIZATION = Case(
+    name="SpecializationLab",
+    small={"trials": 2, "steps": 20, "samples": 200},
+    moved_from={},
+    moves=SPECIALIZATION_MOVES,
+    views={},
+    greyed=(
+        ({}, frozenset()),
+        ({"experts": 1}, frozenset({"router_learning_rate", "router_noise", "load_balancing"})),
+        ({"patches": 3}, frozenset({"noise"})),
+    ),
+    refused_from={},
+    refused=(
+        (
+            {"clusters": 8, "dimension": 14},
+            "dimension (d) must be at least 2 clusters (K), so that all signals can be",
+        ),
+        (
+            {"activation": "relu", "filters": 7},
+            "filters (J) must be even, because half of the relu filters have a_j = -1: got J=7",
+        ),
+        ({"experts": 0}, "experts (M) must be at least 1: got M=0"),
+        ({"gamma": 0.25}, "feature_noise (gamma) must be a range (low, high)"),
+    ),
+    unheld=(
+        ({"expert": 3}, "SpecializationLab has no knob 'expert'"),
+        ({"activation": "swish"}, "activation (σ) must be one of 'cubic', 'linear', 'relu', 'celu', 'gelu', 'tanh'"),
+        ({"noise": float("nan")}, "noise (σ_p) must be a finite number: got noise=nan"),
+        ({"experts": 2.5}, "experts (M) must be a whole number: got experts=2.5"),
+    ),
+    room={},
+    codes=(
+        {},
+        {"gamma": 3.0, "noise": 2.0, "experts": 2, "seed": 4},
+        {"activation": "linear"},
+        {"activation": "gelu"},
+    ),
+    compared=_specialization_numbers,
+    check_data=_specialization_data,
+    diverges=("The loss of the cubic experts became infinite in trials 1, 3: try smaller steps.", "linear experts"),
+    drag=("noise", (0.5, 2.0, 3.5)),
+)
+
+# ---- pruning ----
+
+
+def _pruning_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
+    view = view_of(lab.values)
+    found = outcome(lab.record, view)
+    assert found is not None and (found.steps > 0) == lab.values["fine_tune"]
+    yield variables["accuracy"].numpy(), found.tuned
+    yield variables["kept"][0].numpy(), lab.record.kept(view, 0)
+
+
+def _pruning_data(data: xr.Dataset, lab: Lab) -> None:
+    assert list(data["criterion"].values) == list(pruning.OFFERED)
+    np.testing.assert_allclose(data["rho"], [0, 0.25, 0.5, 0.75])
+    np.testing.assert_array_equal(data["step"], sorted({record.step for record in lab.records}))
+    own = data.sel(criterion="random")
+    np.testing.assert_allclose(own["pruned_accuracy"], lab.record.pruned.plain["random"])
+    np.testing.assert_array_equal(own["kept"].astype(bool), lab.record.pruned.kept["random"].numpy())
+    assert data.attrs["tuning_steps"] == 20 and np.isfinite(data["tuned_accuracy"]).all()
+    assert data.attrs["code"] == lab.code(lab.values)
+    np.testing.assert_allclose(data["norm_change"].isel(step=-1), lab.record.shot["norm_change"])
+
+
+PRUNING_MOVES = {
+    "steps": Move(50, "steps=50"), "router_learning_rate": Move(0.03, "router_learning_rate=0.03"),
+    "top": Move(3, "top=3"), "experts": Move(10, "experts=10"), "others_norm": Move(5.0, "others_norm=5.0"),
+    "important": Move(1, "important=1"), "others_neurons": Move(0.1, "others_neurons=0.1"),
+    "tokens": Move(60, "tokens=60"), "patterns": Move(140, "patterns=140"), "trials": Move(3, "trials=3"),
+    "seed": Move(4, "seed=4"), "loss": Move("hinge", "loss='hinge'"),
+    "routing": Move("token-choice", "routing='token-choice'"), "start": Move("random", "start=RandomStart()"),
+}  # fmt: skip
+PRUNING = Case(
+    name="PruningLab",
+    small={
+        **{"trials": 2, "steps": 30, "experts": 8, "patterns": 100, "tokens": 40},
+        **{"tuning_steps": 20, "router_learning_rate": 0.1},
+    },
+    moved_from={},
+    moves=PRUNING_MOVES,
+    views={"rho": 0.5, "criterion": "importance-score", "fine_tune": True, "tuning_steps": 10, "shown": 2},
+    greyed=(
+        ({}, frozenset()),
+        ({"start": "random"}, frozenset({"important", "others_norm", "others_neurons"})),
+    ),
+    follows=(
+        ("routing", "token-choice", {"top": 2, "steps": 200, "others_neurons": 0.02}),
+        ("start", "random", {"router_learning_rate": 0.01, "steps": 300}),
+    ),
+    refused_from={},
+    refused=(
+        ({"experts": 7}, "experts (k) must be even, because half of them vote -: got k=7"),
+        (
+            {"routing": "token-choice", "top": 9},
+            "top (l) must be at most experts (k) where tokens choose: got l=9, k=8",
+        ),
+        ({"tokens": 10, "top": 12}, "top (l) must be at most tokens (n) where experts choose: got l=12, n=10"),
+        ({"important": 4}, "important experts must leave at least one other in each half of the experts (k)"),
+        ({"start": "pre-trained", "experts": 6}, "experts (k) must be at least two a pre-training task"),
+        ({"rho": 1.0}, "rho, the share of experts pruned, must be at least 0 and less than 1: got rho=1.0"),
+        ({"tuning_steps": 15}, "tuning_steps (T') must be a positive multiple of 10: got T=15"),
+    ),
+    unheld=(
+        ({"expert": 3}, "PruningLab has no knob 'expert'"),
+        ({"criterion": "size"}, "criterion must be one of 'router-norm-change', 'random'"),
+        ({"start": "warm"}, "start must be one of 'planted', 'random', 'pre-trained': got start='warm'"),
+        ({"rho": float("nan")}, "rho (ρ) must be a finite number: got rho=nan"),
+        ({"top": 2.5}, "top (l) must be a whole number: got top=2.5"),
+    ),
+    ends=frozenset({("important", 1), ("experts", 0)}),
+    room={},
+    codes=(
+        {},
+        {"criterion": "router-magnitude", "rho": 0.5, "fine_tune": True, "seed": 4},
+        {"criterion": "reversed-norm-change", "start": "random", "rho": 0.25, "fine_tune": True},
+        {"routing": "token-choice", "top": 2, "fine_tune": True, "rho": 0.6},
+        {"loss": "hinge", "fine_tune": True, "criterion": "random", "rho": 0.4},
+        {"start": "pre-trained", "rho": 0.7},
+    ),
+    compared=_pruning_numbers,
+    check_data=_pruning_data,
+    diverges=("The loss became infinite in trials 1, 3",),
+    drag=("router_learning_rate", (0.02, 0.03, 0.04)),
+)
+
+# ---- gridlock ----
+
+POWER, AFTER = 4, 5
+"""Iterations of the power method for each regressor, and of EM for everything after it, in these tests."""
+
+
+def _gridlock_data(data: xr.Dataset, lab: Lab) -> None:
+    assert list(data["model"].values) == ["spectral", "joint"]
+    spectral = data["error"].sel(model="spectral").dropna("step", how="all")
+    every = lab.values["experts"] * POWER + gridlock.GATE_ITERATIONS + AFTER
+    assert spectral["step"].values.tolist() == list(range(every + 1)), "every iteration"
+    np.testing.assert_allclose(spectral.isel(step=-1), lab.record.spectral["error"])
+    np.testing.assert_allclose(data["error"].sel(model="joint", step=24), lab.record.joint["error"])
+    assert data.attrs["call_joint"] == lab.record.joint.origin["call"]
+
+
+GRIDLOCK_MOVES = {
+    "samples": Move(700, "samples=700"), "noise": Move(0.3, "noise=0.3"), "dimension": Move(7, "dimension=7"),
+    "experts": Move(4, "experts=4"), "first_share": Move(0.3, "first_share=0.3"),
+    "gating": Move("orthogonal", "gating='orthogonal'"), "iterations": Move(28, "JointEM(iterations=28)", ("joint",)),
+    "trials": Move(1, "trials=1"), "seed": Move(3, "seed=3"), "third": Move("y", "third='y'", ("spectral",)),
+    "activation": Move("leaky-relu", "activation='leaky-relu'"),
+    "regressors": Move("random", "MixtureTask(experts=4, dimension=7, noise=0.3, activation='leaky-relu'"),
+}  # fmt: skip
+GRIDLOCK = Case(
+    name="GridlockLab",
+    small={"experts": 3, "dimension": 6, "samples": 600, "trials": 2, "iterations": 24},
+    shorter=(
+        (gridlock, "POWER_ITERATIONS", POWER),
+        (gridlock, "EVERYTHING_ITERATIONS", AFTER),
+        (moe_lab_widgets.GridlockLab, "fast_frames", 1.0),
+    ),
+    moved_from={},
+    moves=GRIDLOCK_MOVES,
+    views={"shown": 2},
+    refused_from={"samples": 1500},
+    refused=(
+        ({"dimension": 4, "experts": 6}, "dimension (d) must be at least experts (k)"),
+        (
+            {"dimension": 6, "experts": 6, "gating": "orthogonal"},
+            "dimension (d) must be greater than experts (k), so that gates can be orthogonal to all regressors: got",
+        ),
+        ({"samples": 10}, "samples (n) must be at least dimension (d) times experts (k)"),
+        ({"experts": 8, "dimension": 8, "samples": 500}, "T2 must have k=8 positive eigenvalues: got -"),
+        ({"third": gridlock.PRINTED, "activation": "tanh"}, "only where the paper prints it"),
+    ),
+    unheld=(
+        ({"expert": 3}, "GridlockLab has no knob 'expert'"),
+        ({"activation": "swish"}, "activation (g) must be one of 'identity', 'relu', 'leaky-relu', 'sigmoid', 'tanh'"),
+        ({"first_share": 2}, "first_share (p) must be one of 'none', 0.1, 0.3, 0.5: got first_share=2"),
+        ({"noise": float("nan")}, "noise (σ) must be a finite number: got noise=nan"),
+        ({"experts": 2.5}, "experts (k) must be a whole number: got experts=2.5"),
+    ),
+    room={"experts": {"dimension": 16, "samples": 4000}},
+    codes=({"activation": "relu", "first_share": 0.3, "third": gridlock.PRINTED, "seed": 4},),
+    compared=_last({"spectral": "spectral", "joint": "joint"}),
+    check_data=_gridlock_data,
+    diverges=(
+        "Joint EM ran into infinite numbers in trials 1, 3.",
+        "The EM after the power iterations ran into infinite numbers in trials 1, 3.",
+    ),
+    drag=("noise", (0.3, 0.5, 0.7)),
+)
+
+# ---- landscape ----
+
+
+def _landscape_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
+    for method, name in (("L4", "l4"), ("l2", "l2")):
+        steps, errors = lab.record.errors(method)
+        yield variables[name]["step"].values, steps
+        yield variables[name]["regressor_error"].values, errors
+
+
+def _landscape_data(data: xr.Dataset, lab: Lab) -> None:
+    assert list(data["model"].values) == ["L4", "l2"]
+    for method in ("L4", "l2"):
+        last = data["regressor_error"].sel(model=method, step=100)
+        np.testing.assert_allclose(last, lab.record.of(method)["regressor_error"])
+        assert data.attrs[f"call_{method}"] == lab.record.of(method).origin["call"]
+
+
+LANDSCAPE_MOVES = {
+    "mu": Move(0.05, "mu=0.05", ("L4",)), "penalty": Move(2.0, "penalty=2.0", ("L4",)),
+    "ridge": Move(0.5, "ridge=0.5", ("L4",)), "rate": Move(0.03, "rate=0.03", ("L4",)),
+    "l2_rate": Move(0.2, "rate=0.2", ("l2",)), "batch": Move(128, "batch=128"), "steps": Move(200, "steps=200"),
+    "noise": Move(0.3, "noise=0.3"), "dimension": Move(6, "dimension=6"), "experts": Move(3, "experts=3"),
+    "trials": Move(3, "trials=3"), "seed": Move(3, "seed=3"),
+    "gating": Move("random", ""),  # the default of the library, which no code names
+}  # fmt: skip
+LANDSCAPE = Case(
+    name="LandscapeLab",
+    small={"dimension": 5, "batch": 64, "steps": 100, "trials": 2},
+    shorter=((landscape, "RECORDS", 20), (moe_lab_widgets.LandscapeLab, "fast_frames", 1.0)),
+    moved_from={},
+    moves=LANDSCAPE_MOVES,
+    views={"shown": 2, "sharpness": 20.0},
+    refused_from={},
+    refused=(
+        ({"dimension": 4, "experts": 4, "penalty": 4.0}, "dimension (d) must be greater than experts (k)"),
+        ({"penalty": 0.0}, "lambda p must be greater than mu for every expert's share p, or L4 falls"),
+    ),
+    unheld=(
+        ({"expert": 3}, "LandscapeLab has no knob 'expert'"),
+        ({"sharpness": 3.0}, "sharpness (β) must be one of 1.0, 2.0, 5.0"),
+        ({"noise": float("nan")}, "noise (σ) must be a finite number: got noise=nan"),
+        ({"experts": 2.5}, "experts (k) must be a whole number: got experts=2.5"),
+    ),
+    ends=frozenset({("penalty", 0)}),
+    room={"experts": {"penalty": 4.0}, "mu": {"penalty": 4.0}},
+    codes=({"gating": "random", "ridge": 0.5, "l2_rate": 0.2, "seed": 4},),
+    compared=_landscape_numbers,
+    check_data=_landscape_data,
+    diverges=("L₄ became infinite in trials 1, 3: try a smaller learning rate.",),
+    drag=("noise", (0.1, 0.2, 0.3)),
+)
+
+CASES = {case.name: case for case in (ROUTER, PHASE, SPECIALIZATION, PRUNING, GRIDLOCK, LANDSCAPE)}
+assert set(CASES) == {lab.name for lab in LABS}

@@ -1,0 +1,67 @@
+"""Wrong values and infinite numbers in every Lab: a sentence is shown, and the Lab goes on."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from moe_lab.recovery.tensor import RankError
+from tests.widgets.cases import Case
+from tests.widgets.labs import Make, done, pixels, shown
+
+
+def message(lab: Any) -> str:
+    return html.unescape(lab.controls.message.value)
+
+
+def test_a_refused_combination_is_explained_and_the_picture_stays(case: Case, make: Make) -> None:
+    lab = shown(make(**case.refused_from, playing=False))
+    for values, sentence in case.refused:
+        good, record = lab.picture.image.value, lab.record
+        before = {**lab.values}
+        lab.set(**values)
+        with pytest.raises(ValueError, match=re.escape(sentence)) as caught:
+            lab.wait(60)
+        assert str(caught.value) in message(lab) and "role='alert'" in message(lab)
+        assert "no run: see the message above" in lab.controls.status.value
+        assert lab.record is record
+        if not isinstance(caught.value, RankError):  # which the samples decide, after the picture has begun
+            assert lab.picture.image.value == good
+        lab.set(**before)
+        shown(lab)
+        assert message(lab) == "" and lab.error is None and lab.record is not record
+        assert lab.picture.image.value == good
+
+
+def test_a_value_that_no_widget_can_take_is_refused(case: Case, ended: Any) -> None:
+    for values, sentence in case.unheld:
+        with pytest.raises(ValueError, match=re.escape(sentence)):
+            case.kind(**values)
+        with pytest.raises(ValueError, match=re.escape(sentence)):
+            ended.set(**values)
+    assert done(ended).error is None
+
+
+def test_infinite_numbers_are_explained_and_the_picture_stays_finite(case: Case, make: Make) -> None:
+    lab = done(make(trials=3) if case.name != "PhaseTransitionLab" else make())
+    record = lab.record
+    if case.name == "PhaseTransitionLab":
+        record.test_accuracy[0, 0, :2] = np.nan
+    for part in lab.parts(record).values():
+        part.diverged[[0, 2]] = True
+        for value in part.values.values():
+            if value.dtype.kind == "f":
+                value[[0, 2]] = np.nan
+    for sentence in case.diverges:
+        assert sentence in lab.trouble(record)
+    before = pixels(lab)
+    lab.picture.draw(record)
+    assert not np.array_equal(pixels(lab), before)
+    assert "nan" not in lab.caption(record)
+    lab.reset()
+    done(lab)
+    assert message(lab) == ""

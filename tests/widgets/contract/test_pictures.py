@@ -1,0 +1,106 @@
+"""The picture of every Lab: pins, earlier records, size, and the texts around it."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from tests.widgets.cases import Case
+from tests.widgets.labs import Make, done, move, pixels, shown
+
+
+def artists(lab: Any) -> int:
+    return len(lab.picture.figure.findobj())
+
+
+def caption(lab: Any) -> str:
+    return html.unescape(lab.controls.caption.value)
+
+
+def test_the_texts_of_a_finished_run(ended: Any) -> None:
+    lab = ended
+    status = html.unescape(lab.controls.status.value)
+    assert lab.caption(lab.record) in caption(lab) and "aria-live" in caption(lab)
+    assert lab.record is lab.records[-1]
+    assert lab.progress(lab.record) in status and " · cpu · ended" in status
+    assert re.search(r"\d\.\d s of training", status)
+    assert lab.controls.message.value == "" and lab.trouble(lab.record) == ""
+    assert lab.controls.time.value == 1 and lab.controls.play.description == "Play"
+    assert len(np.unique(pixels(lab).astype(int) @ [65536, 256, 1])) > 50, "the picture is empty"
+
+
+def test_pinned_curves_stay_over_runs_until_they_are_taken_away(case: Case, make: Make) -> None:
+    lab = done(make())
+    plain, count, (name, values) = pixels(lab), artists(lab), case.drag
+    lab.controls.pin.value = True
+    shown(lab)
+    assert artists(lab) > count and not np.array_equal(pixels(lab), plain)
+    first = lab.values[name]
+    move(lab, name, values[-1])
+    done(lab)
+    with_pin = pixels(lab)
+    lab.controls.pin.value = False
+    shown(lab)
+    assert not np.array_equal(pixels(lab), with_pin), "the curves of the earlier run are still there"
+    lab.pin()
+    assert lab.controls.pin.value is True
+    move(lab, name, first)
+    done(lab)
+    lab.unpin()
+    shown(lab)
+    assert artists(lab) == count
+    np.testing.assert_array_equal(pixels(lab), plain)
+
+
+def test_pins_come_and_go_while_another_thread_draws(make: Make, ended: Any) -> None:
+    lab = make()
+    for _ in range(10):
+        lab.pin()
+        lab.unpin()
+    done(lab)
+    assert artists(lab) == artists(ended)
+    np.testing.assert_array_equal(pixels(lab), pixels(ended))
+
+
+def test_an_earlier_record_is_shown_as_it_was_when_it_was_new(make: Make) -> None:
+    lab = shown(make(playing=False))
+    live = [pixels(lab)]
+    for count in (2, 3, 4):
+        lab.step()
+        assert len(shown(lab).records) == count
+        live.append(pixels(lab))
+    lab.play()
+    now = pixels(done(lab))
+    for index in (3, 0, 2):
+        lab.scrub(index)
+        shown(lab)
+        assert lab.record is lab.records[index] and lab.caption(lab.record) in caption(lab)
+        assert "an earlier record on show" in lab.controls.status.value
+        np.testing.assert_array_equal(pixels(lab), live[index])
+    assert not np.array_equal(now, live[3])
+    lab.scrub(None)
+    shown(lab)
+    np.testing.assert_array_equal(pixels(lab), now)
+
+
+def test_a_record_draws_the_same_picture_at_any_time(ended: Any) -> None:
+    picture, records = ended.picture, ended.records
+    drawn = []
+    for index in (len(records) // 3, -1, len(records) // 3, -1):
+        picture.draw(records[index])
+        drawn.append(pixels(ended))
+    np.testing.assert_array_equal(drawn[0], drawn[2])
+    np.testing.assert_array_equal(drawn[1], drawn[3])
+    assert not np.array_equal(drawn[0], drawn[1])
+
+
+def test_a_projector_gets_a_picture_half_as_large_again(make: Make, tmp_path: Path) -> None:
+    lab = shown(make(projector=True, playing=False))
+    assert pixels(lab).shape[:2] == (672, 1650)
+    with Image.open(lab.save_picture(tmp_path / "large")) as saved:
+        assert saved.size == (1650, 720)

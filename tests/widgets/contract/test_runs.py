@@ -1,0 +1,87 @@
+"""Play, pause, step, reset, speed, the end of every Lab, and runs inside a notebook's cell."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Any
+
+import ipywidgets
+import numpy as np
+import pytest
+
+from tests.widgets.cases import Case
+from tests.widgets.labs import FAST, Make, done, pixels, shown
+
+
+def widgets() -> int:
+    """How many widgets the kernel holds."""
+    from ipywidgets.widgets import widget
+
+    return len(widget._instances if hasattr(widget, "_instances") else ipywidgets.Widget.widgets)  # ipywidgets 8, or 7
+
+
+def test_step_play_and_reset(make: Make, ended: Any) -> None:
+    lab = shown(make(playing=False))
+    assert len(lab.records) == 1 and not lab.playing and "held" in lab.controls.status.value
+    assert lab.controls.play.description == "Play"
+    lab.controls.step.click()
+    assert len(shown(lab).records) == 2 and lab.record is lab.records[1]
+    lab.controls.reset.click()
+    assert len(shown(lab).records) == 1
+    lab.controls.play.click()
+    assert lab.controls.play.description == "Pause"
+    done(lab)
+    assert len(lab.records) == len(ended.records)
+    np.testing.assert_array_equal(pixels(lab), pixels(ended))
+
+
+def test_speed_sets_the_pace_and_the_frames(make: Make, case: Case) -> None:
+    lab = make(playing=False)
+    assert lab.controls.speed.value == FAST
+    assert (lab._runner.pace, lab._runner.frames) == (0, case.kind.fast_frames or case.kind.frames)
+    lab.controls.speed.value = "easy to follow"
+    assert (lab._runner.pace, lab._runner.frames) == (15, case.kind.frames) and case.kind.frames <= 15
+
+
+def test_closing_leaves_no_thread_and_no_widget(case: Case) -> None:
+    threads, count = set(threading.enumerate()), widgets()
+    lab = case.kind(**case.small)
+    assert set(threading.enumerate()) > threads
+    lab.pin()
+    lab.close()
+    lab.close()
+    assert set(threading.enumerate()) <= threads
+    assert widgets() == count and lab.picture.image.comm is None and lab.records == []
+
+
+def test_without_a_thread_it_runs_inside_the_cell_and_errors_reach_it(
+    case: Case, monkeypatch: pytest.MonkeyPatch, ended: Any
+) -> None:
+    monkeypatch.setenv("MOE_LAB_HEADLESS", "1")
+    monkeypatch.setenv("MOE_LAB_BUDGET", "300")
+    monkeypatch.setattr(case.kind, "frames", 1.0)
+    threads, (values, sentence) = threading.active_count(), case.refused[0]
+    with case.short_runs():
+        lab = case.kind(**case.small)
+        try:
+            assert lab.finished and threading.active_count() == threads
+            np.testing.assert_array_equal(pixels(lab), pixels(ended))
+            before = lab.values
+            with pytest.raises(ValueError, match=re.escape(sentence)):
+                lab.set(**values)
+            lab.set(**before)
+            assert lab.finished and lab.error is None
+        finally:
+            lab.close()
+
+
+def test_without_a_thread_a_run_ends_with_its_budget(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOE_LAB_HEADLESS", "1")
+    monkeypatch.setattr(case.kind, "budget", 0.0)
+    lab = case.kind(**case.small)
+    try:
+        assert not lab.finished and len(lab.records) == 1 and lab.record is lab.records[0]
+        assert lab.caption(lab.record) and lab.picture.image.value
+    finally:
+        lab.close()
