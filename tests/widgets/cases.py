@@ -212,6 +212,7 @@ PHASE = Case(
         ({"patch": 3}, "PhaseTransitionLab has no knob 'patch'"),
         ({"training": "none"}, "training must be one of 'separate', 'joint': got training='none'"),
     ),
+    ends=frozenset({("distractors", 1), ("delta_d", 1), ("delta_r", 0)}),
     room={},
     codes=({}, {"training": phase.JOINT, "source": phase.DIGITS, "trials": 6, "seed": 2}),
     compared=_phase_numbers,

@@ -82,7 +82,7 @@ def test_the_knobs_that_change_nothing_are_greyed_out(case: Case, make: Make) ->
         for name in names:
             move(lab, name, case.moves[name].value)
         if lab.code(lab.values) != code:  # the words differ, the numbers must not
-            assert data(done(lab)).equals(measured)
+            assert data(done(lab))["test_accuracy"].equals(measured["test_accuracy"])
 
 
 def test_knobs_follow_another_one_unless_the_user_has_moved_them(case: Case, make: Make) -> None:
@@ -138,6 +138,8 @@ def test_both_ends_of_every_slider_begin_or_are_refused_in_words(case: Case, mak
             except ValueError as error:
                 assert "got" in str(error)
                 refused.add((knob.name, place))
+                continue
+            if knob.view_only:
                 continue
             lab.step()
             shown(lab)

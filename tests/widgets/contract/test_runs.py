@@ -53,6 +53,7 @@ def test_closing_leaves_no_thread_and_no_widget(case: Case) -> None:
     lab.close()
     assert set(threading.enumerate()) <= threads
     assert widgets() == count and lab.picture.image.comm is None and lab.records == []
+    assert not lab.picture.figure.axes, "the figure is freed"
 
 
 def test_without_a_thread_it_runs_inside_the_cell_and_errors_reach_it(
