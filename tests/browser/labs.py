@@ -70,8 +70,7 @@ class LabOnPage:
     @property
     def sliders(self) -> list[Knob]:
         """The sliders that start another run."""
-        looks = getattr(self.lab, "looks", ())
-        return [knob for knob in self.lab.knobs if knob.slider and knob.name not in looks]
+        return [knob for knob in self.lab.knobs if knob.slider and not knob.view_only]
 
     def runs(self, knob: Knob, page: NotebookPage) -> bool:
         """Whether the code of the present run has the slider's value; code does not name the library's defaults."""
