@@ -81,7 +81,7 @@ class Presenter:
     def show(self, runner: Runner, index: int) -> None:
         """Shows one record, and updates the texts now and then. A live page has the newest frames too."""
         records, last = runner.records, len(runner.records) - 1
-        self.record = record = records[index]
+        self.record = records[index]
         if not self._screen.live:
             self._send(runner, index)
         else:
