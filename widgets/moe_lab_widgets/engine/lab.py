@@ -80,7 +80,7 @@ class Lab(Definition):
         self._runner.playing = playing
         self.controls.show_playing(playing)
         self.controls.speed.value = self.speed
-        self._runner.pace, self._runner.frames = self._tempo(self.speed)
+        self._runner.pace, self._runner.frames = self._pace(self.speed), self.frames
         self._listen()
         self._runner.restart()
 
@@ -215,7 +215,7 @@ class Lab(Definition):
             "step": touched(self.step),
             "reset": self.reset,
             "pin": touched(self._pin),
-            "speed": lambda name: self._runner.set_tempo(*self._tempo(name)),
+            "speed": lambda name: self._runner.set_pace(self._pace(name)),
             "story": self._story_chosen,
             "picture": lambda: self._save("picture", self.save_picture),
             "data": lambda: self._save("data", self.save_data),
@@ -296,11 +296,9 @@ class Lab(Definition):
         self._presenter.show_view(values)
         self._runner.refresh_view()
 
-    def _tempo(self, speed: str) -> tuple[float, float]:
-        """Most records and most frames per second at a speed."""
-        pace = SPEEDS[speed]
-        frames = self.frames if pace or self.fast_frames is None else self.fast_frames
-        return (0.0 if self.headless else pace), frames
+    def _pace(self, speed: str) -> float:
+        """Most records per second at a speed."""
+        return 0.0 if self.headless else SPEEDS[speed]
 
     def _set_playing(self, playing: bool) -> None:
         self.controls.show_playing(playing)
