@@ -127,7 +127,15 @@ class NotebookPage:
     # ---- the controls ----
 
     def _row(self, label: str) -> Locator:
-        return self.page.locator(".widget-slider, .jupyter-widget-slider").filter(has=self._label(label)).first
+        row = self.page.locator(".widget-slider, .jupyter-widget-slider").filter(has=self._label(label)).first
+        self._reveal(row)
+        return row
+
+    def _reveal(self, row: Locator) -> None:
+        """Opens "more settings" if a control lies there."""
+        if row.count() and not row.is_visible():
+            self.button("More settings").click()
+            row.wait_for()
 
     def _label(self, start: str) -> Locator:
         """Descriptions that begin with `start`."""
@@ -177,8 +185,9 @@ class NotebookPage:
 
     def choose(self, description: str, option: str) -> None:
         """Picks an option of a drop-down."""
-        row = self.page.locator(".widget-dropdown").filter(has=self._label(description))
-        row.first.locator("select").select_option(label=option)
+        row = self.page.locator(".widget-dropdown").filter(has=self._label(description)).first
+        self._reveal(row)
+        row.locator("select").select_option(label=option)
 
     # ---- the picture and the texts ----
 

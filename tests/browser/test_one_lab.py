@@ -99,9 +99,9 @@ def test_pruning_changes_the_picture_and_trains_nothing(opened: Opened) -> None:
     page.until(lambda: "after 20 steps of fine-tuning" in page.text("caption"), "nothing was fine-tuned")
     assert trained() == before_all and page.text("status").split(" · ")[1] == spent
     before = page.pixels()
-    page.drag("T', steps of", 60)
+    page.drag("T', fine-tuning steps", 60)
     page.wait_for_change(before)
-    steps = page.readout("T', steps of")
+    steps = page.readout("T', fine-tuning steps")
     page.until(lambda: f"after {steps:.0f} steps" in page.text("caption"), "no further fine-tuning")
     assert page.text("alert") == ""
     page.choose("story", "Fine-tuning rescues under the true hinge")

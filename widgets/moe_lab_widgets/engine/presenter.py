@@ -51,11 +51,15 @@ class Presenter:
         self.unsaved = ""
         self.first_shown = threading.Event()
         self._described_at = 0.0
+        self._current = False
+        """Whether the picture is that of the present run."""
 
     # ---- called by the Runner ----
 
     def begin(self, runner: Runner) -> Iterator[Any]:
         """Starts a run with the latest values; the picture changes only once the values have passed the checks."""
+        self._current = False
+        self._controls.mark(stale=True)
         values = self._board.values
         run = self._lab.start(values)
         with drawing_lock:
@@ -75,6 +79,8 @@ class Presenter:
         """Draws one record, and updates the texts now and then."""
         self.record = record = runner.records[index]
         self._picture.draw(record)
+        self._current = True
+        self._controls.mark(stale=False)
         now, last = time.monotonic(), len(runner.records) - 1
         scrubbed = runner.scrubbed_to is not None
         due = now - self._described_at > DESCRIBE_AFTER or last == 0
@@ -101,7 +107,8 @@ class Presenter:
             self._output.refresh()
 
     def failed(self, error: Exception) -> None:
-        """Reports an error beside the picture."""
+        """Reports an error above the picture."""
+        self._controls.mark(stale=not self._current, refused=not self._current)
         self._controls.warn(message(error))
         self._controls.tell("no run: see the message above")
         self.first_shown.set()
