@@ -173,6 +173,18 @@ class NotebookPage:
             self.page.wait_for_timeout(pause)
         mouse.up()
 
+    def track(self, label: str) -> float:
+        """The width of a slider's track, in pixels."""
+        box = self._row(label).locator(".slider-container").bounding_box()
+        return box["width"] if box else 0.0
+
+    def type(self, label: str, text: str) -> None:
+        """Types a number beside a slider."""
+        self._row(label).locator(".widget-readout").click()
+        self.page.keyboard.press("Control+A")
+        self.page.keyboard.type(text)
+        self.page.keyboard.press("Enter")
+
     def press(self, label: str, key: str, times: int = 1) -> None:
         """Moves a slider with the keyboard."""
         handle = self.slider(label)
@@ -228,6 +240,10 @@ class NotebookPage:
         texts = found.all_inner_texts()  # in one go: a sentence may be taken away between a count and a look
         return texts[-1] if texts else ""
 
+    def said(self) -> str:
+        """What to see, or why a slider went elsewhere."""
+        return " ".join(self.page.locator(".moe-lab-said p[aria-live='polite']").all_inner_texts())
+
     def code(self) -> str:
         """What "copy as code" holds."""
         return self.page.locator(".widget-html textarea").last.input_value()
@@ -269,8 +285,10 @@ class NotebookPage:
     def clipped(self) -> list[str]:
         """Descriptions that are too long for their place."""
         return self.page.evaluate(
-            """() => [...document.querySelectorAll('.jupyter-widgets .widget-label')]
-                 .filter(label => label.scrollWidth > label.clientWidth + 1).map(label => label.textContent)"""
+            """() => [...document.querySelectorAll('.moe-lab :is(.widget-label, button)')]
+                 .filter(({scrollWidth, clientWidth, scrollHeight, clientHeight}) =>
+                   scrollWidth > clientWidth + 1 || scrollHeight > clientHeight + 1)
+                 .map(label => label.textContent)"""
         )
 
     def check(self) -> None:
