@@ -53,11 +53,15 @@ class Presenter:
         self.unsaved = ""
         self.first_shown = threading.Event()
         self._described_at = 0.0
+        self._current = False
+        """Whether the picture is that of the present run."""
 
     # ---- called by the Runner ----
 
     def begin(self, runner: Runner) -> Iterator[Any]:
         """Starts a run with the latest values; the picture changes only once the values have passed the checks."""
+        self._current = False
+        self._controls.mark(stale=True)
         values = self._board.values
         run = self._lab.start(values)
         with drawing_lock:
@@ -88,6 +92,8 @@ class Presenter:
             for wanted in {index, last}:
                 if self._screen.lacks(records.number(wanted)):
                     self._send(runner, wanted)
+        self._current = True
+        self._controls.mark(stale=False)
         now = time.monotonic()
         scrubbed = runner.scrubbed_to is not None
         due = now - self._described_at > DESCRIBE_AFTER or last == 0
@@ -137,7 +143,8 @@ class Presenter:
             self._output.refresh()
 
     def failed(self, error: Exception) -> None:
-        """Reports an error beside the picture."""
+        """Reports an error above the picture."""
+        self._controls.mark(stale=not self._current, refused=not self._current)
         self._controls.warn(message(error))
         self._controls.tell("no run: see the message above")
         self.first_shown.set()

@@ -34,6 +34,9 @@ class GridlockLab(PairLab):
 
     picture: GridlockPicture
 
+    def check(self, values: Mapping[str, Any]) -> None:
+        of.runs(values)
+
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
         return records_of(values, *of.runs(values))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from moe_lab.recovery.landscape.run import L4Loss
@@ -27,6 +27,9 @@ class LandscapeLab(PairLab):
     stories = STORIES
 
     picture: LandscapePicture
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        of.descents(values)
 
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
         l4, l2 = runs = of.runs(values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,9 @@ class RouterAlignmentLab(PairLab):
     def __init__(self, **values: Any) -> None:
         self._samples = of.SampleCache()
         super().__init__(**values)
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        of.runs(values)
 
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
         runs = of.runs(values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,9 @@ class SpecializationLab(PairLab):
     title = "Specialisation"
     knobs = of.KNOBS
     stories = STORIES
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        of.runs(values)
 
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
         study, reference = of.runs(values)
