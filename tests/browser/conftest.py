@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from tests.browser.driver import NotebookPage, write_notebook
+from tests.browser.link import Link
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM_FLAGS = (
@@ -136,11 +137,24 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def notebook(server: Server, browser: Any) -> Iterator[NotebookPage]:
+def link(server: Server) -> Iterator[Link]:
+    """A link to the server whose bandwidth and delay a test may limit."""
+    with Link(int(server.address.rpartition(":")[2])) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def address(server: Server) -> str:
+    """Where the page of `notebook` finds the server. Modules that need a slow link give the link's address."""
+    return server.address
+
+
+@pytest.fixture(scope="module")
+def notebook(server: Server, browser: Any, address: str) -> Iterator[NotebookPage]:
     """A page on the server for the tests of a module; its kernels are shut down afterwards."""
     context = browser.new_context(viewport={"width": 1600, "height": 1100})
     page = context.new_page()
-    yield NotebookPage(page, server.address, server.token, server.folder)
+    yield NotebookPage(page, address, server.token, server.folder)
     shut_down_kernels(server)
     context.close()
 
