@@ -7,17 +7,22 @@ from dataclasses import dataclass
 
 from tests.browser.driver import NotebookPage
 
-# A Screen names the frame on show and its run; of a picture in an <img> only the change can be seen.
+# A Screen names the run and the record on show, which frames for the time slider leave as they are; of a picture in an
+# <img> only the change can be seen.
 _WATCH = """(pattern) => {
   const paint = () => {
     const screen = document.querySelector('.moe-lab-screen[data-shown]');
     const codes = document.querySelectorAll('.widget-html textarea');
     const found = codes.length ? codes[codes.length - 1].value.match(new RegExp(pattern)) : null;
+    const at = screen ? `${screen.dataset.run} ${screen.dataset.record}` : window.paints.length;
+    if (at === window.paint_at) return;
+    window.paint_at = at;
     window.paints.push([
       performance.now(), screen ? Number(screen.dataset.run) : null, found ? Number(found[1]) : null,
     ]);
   };
   window.paints = [];
+  window.paint_at = null;
   if (window.paint_watcher) window.paint_watcher.disconnect();
   window.paint_watcher = new MutationObserver((changes) => { if (changes.some(ours)) paint(); });
   const ours = (change) => change.target.matches(
