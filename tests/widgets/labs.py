@@ -68,7 +68,7 @@ def shown(lab: Any) -> Any:
 
 def pixels(lab: Lab) -> np.ndarray:
     """The live picture, (height, width, 3)."""
-    return np.asarray(Image.open(io.BytesIO(lab.picture.image.value)).convert("RGB"))
+    return np.asarray(Image.open(io.BytesIO(lab.screen.image.value)).convert("RGB"))
 
 
 def colours(lab: Lab) -> set[tuple[int, ...]]:

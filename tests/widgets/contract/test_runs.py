@@ -52,7 +52,7 @@ def test_closing_leaves_no_thread_and_no_widget(case: Case) -> None:
     lab.close()
     lab.close()
     assert set(threading.enumerate()) <= threads
-    assert widgets() == count and lab.picture.image.comm is None and lab.records == []
+    assert widgets() == count and lab.screen.image.comm is None and lab.records == []
     assert not lab.picture.figure.axes, "the figure is freed"
 
 
@@ -83,6 +83,6 @@ def test_without_a_thread_a_run_ends_with_its_budget(case: Case, monkeypatch: py
     lab = case.kind(**case.small)
     try:
         assert not lab.finished and len(lab.records) == 1 and lab.record is lab.records[0]
-        assert lab.caption(lab.record) and lab.picture.image.value
+        assert lab.caption(lab.record) and lab.screen.image.value
     finally:
         lab.close()

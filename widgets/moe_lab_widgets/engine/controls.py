@@ -62,7 +62,7 @@ class Controls:
         knobs: Sequence[Knob],
         values: dict[str, Any],
         stories: Sequence[Any],
-        image: w.DOMWidget,
+        picture: w.DOMWidget,
         file: str,
     ) -> None:
         self._make_knobs(knobs, values)
@@ -78,9 +78,8 @@ class Controls:
                 heading,
                 *([w.HBox([self.story, self.see])] if stories else []),
                 *self._knob_rows,
-                w.HBox([self.play, self.step, self.reset, self.seed, self.speed, self.pin, self.time]),
-                image,
-                self.caption,
+                w.HBox([self.play, self.step, self.reset, self.seed, self.speed, self.pin]),
+                picture,
                 self.message,
                 self.status,
                 w.HBox([self.code_shown, self.file, self.save_picture, self.save_data]),
@@ -109,14 +108,10 @@ class Controls:
         self.reset = w.Button(description="Reset", icon="undo", tooltip="Start again at step 0", **_wide(85))
         self.pin = w.ToggleButton(description="Pin", icon="thumb-tack", tooltip=keep, **_wide(80))
         self.speed = w.Dropdown(options=list(SPEEDS), value="easy to follow", description="speed", **_wide(225, 45))
-        self.time = w.FloatSlider(
-            value=1.0, min=0.0, max=1.0, step=1.0, description="time", readout=False, **_wide(330, 40)
-        )
 
     def _make_texts(self) -> None:
         """Makes the texts around the picture."""
         self.see = w.HTML(**_wide(650))
-        self.caption = w.HTML(layout={"width": "1100px", "min_height": "30px", "margin": "0"})
         self.message = w.HTML(**_wide(1100))
         self.status = w.HTML(layout={"width": "1100px", "min_height": "24px"})
 
@@ -133,7 +128,7 @@ class Controls:
         self.code.layout.display = "" if change["new"] else "none"
 
     def listen(self, **callbacks: Callable[..., None]) -> None:
-        """Connects callbacks by name: knob(name), play, step, reset, pin, speed, scrub, story, picture, data."""
+        """Connects callbacks by name: knob(name), play, step, reset, pin, speed, story, picture, data."""
         for name, widget in {**self.knobs, "seed": self.seed}.items():
             widget.observe(lambda _, name=name: callbacks["knob"](name), "value")
         self.play.on_click(lambda _: callbacks["play"]())
@@ -143,26 +138,11 @@ class Controls:
         self.save_data.on_click(lambda _: callbacks["data"]())
         self.pin.observe(lambda change: callbacks["pin"](change["new"]), "value")
         self.speed.observe(lambda change: callbacks["speed"](change["new"]), "value")
-        self.time.observe(lambda change: callbacks["scrub"](change["new"]), "value")
         self.story.observe(lambda change: callbacks["story"](change["new"]), "value")
 
     def show_playing(self, playing: bool) -> None:
         """Labels the play button with what it does next: hold the run or continue it."""
         self.play.description, self.play.icon = ("Pause", "pause") if playing else ("Play", "play")
-
-    def show_time(self, index: int, last: int) -> None:
-        """Moves the time slider to a record; one press of an arrow key is one record.
-
-        It always runs from 0 (the start) to 1 (now): a page whose slider changes its range clips values, sends them
-        back as user input, and jumps to the old end on the End key.
-        """
-        last = max(last, 1)
-        self.time.value = index / last
-        self.time.step = 1 / last
-
-    def say(self, caption: str) -> None:
-        """Writes the caption below the picture, which screen readers read aloud."""
-        self.caption.value = f"<p aria-live='polite' style='{_TEXT}'>{html.escape(caption)}</p>"
 
     def warn(self, sentence: str) -> None:
         """Shows an error or a divergence in words; empty removes it."""

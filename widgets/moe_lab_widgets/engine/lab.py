@@ -24,6 +24,7 @@ from moe_lab_widgets.engine.knobs import KnobBoard
 from moe_lab_widgets.engine.output import NotebookOutput
 from moe_lab_widgets.engine.presenter import Presenter
 from moe_lab_widgets.engine.runner import Runner
+from moe_lab_widgets.frames.screen import Screen
 
 
 class Lab(Definition):
@@ -48,8 +49,9 @@ class Lab(Definition):
         threaded = not self.headless and "google.colab" not in sys.modules
         self._closed = False
         self.picture = self.make_picture(self.values)
+        self.screen = Screen(self.picture)
         file = "".join(letter if letter.isalnum() else "_" for letter in self.title.lower())
-        self.controls = Controls(self.title, self.knobs, self.values, self.stories, self.picture.image, file)
+        self.controls = Controls(self.title, self.knobs, self.values, self.stories, self.screen.box, file)
         self._board.attach({**self.controls.knobs, "seed": self.controls.seed})
         self.output = NotebookOutput(
             kind=type(self).__name__,
@@ -61,7 +63,7 @@ class Lab(Definition):
         )
         self._presenter = Presenter(
             self,
-            picture=self.picture,
+            screen=self.screen,
             controls=self.controls,
             board=self._board,
             output=self.output,
@@ -71,8 +73,8 @@ class Lab(Definition):
         self._runner = Runner(
             self._presenter,
             threaded=threaded,
-            budget=max(self.budget, float(os.environ.get("MOE_LAB_BUDGET", "0"))) if self.headless else 2.0,
-            raises=self.headless,
+            budget=max(self.budget, float(os.environ.get("MOE_LAB_BUDGET", "0"))),
+            headless=self.headless,
             most_records=self.most_records,
         )
         self._runner.playing = playing
@@ -148,6 +150,7 @@ class Lab(Definition):
         last = len(self.records) - 1
         if index is not None:
             self._presenter.show_time(min(index, last), last)
+        self.screen.choose(None if index is None or index >= last else self._runner.records.number(index))
         self._runner.scrub(None if index is None or index >= last else index)
 
     def pin(self) -> None:
@@ -178,7 +181,7 @@ class Lab(Definition):
 
     def png(self) -> bytes:
         """Returns the picture on show with its caption drawn in."""
-        return self.picture.png(self._presenter.caption)
+        return self._presenter.png()
 
     def close(self) -> None:
         """Stops the run and frees the thread, the widgets and the records."""
@@ -188,6 +191,7 @@ class Lab(Definition):
             if self.record is not None:
                 self.output.refresh()
             self.controls.close()
+            self.screen.close()
             self.picture.close()
             self._presenter.record = None
 
@@ -212,7 +216,6 @@ class Lab(Definition):
             "reset": self.reset,
             "pin": touched(self._pin),
             "speed": lambda name: self._runner.set_tempo(*self._tempo(name)),
-            "scrub": self._scrubbed,
             "story": self._story_chosen,
             "picture": lambda: self._save("picture", self.save_picture),
             "data": lambda: self._save("data", self.save_data),
@@ -220,6 +223,21 @@ class Lab(Definition):
         self.controls.listen(
             **{name: guarded(callback, self._own_moves, self._callback_failed) for name, callback in callbacks.items()}
         )
+        scrubbed = guarded(self._scrubbed, self._own_moves, self._callback_failed)
+        self.screen.time.observe(lambda change: scrubbed(change["new"]), "value")
+        self.screen.listener = guarded(self._page_said, self._own_moves, self._callback_failed)
+
+    def _page_said(self, what: str, record: int | None = None) -> None:
+        """Takes what a page says: see `Screen.listener`."""
+        if what == "chosen":
+            self._presenter.touched = True
+            self._runner.scrub(None if record is None else self._runner.records.index(record))
+        elif what == "want":
+            self._runner.fill()
+        elif what == "redraw":
+            self._runner.redraw()
+        else:
+            self._runner.go_on()
 
     def _callback_failed(self, error: Exception) -> None:
         self._runner.error = error
@@ -282,7 +300,7 @@ class Lab(Definition):
         """Most records and most frames per second at a speed."""
         pace = SPEEDS[speed]
         frames = self.frames if pace or self.fast_frames is None else self.fast_frames
-        return (pace if self._runner.threaded else 0.0), frames
+        return (0.0 if self.headless else pace), frames
 
     def _set_playing(self, playing: bool) -> None:
         self.controls.show_playing(playing)
@@ -295,6 +313,7 @@ class Lab(Definition):
                 self.picture.unpin()
             elif records:
                 self.picture.pin(records)
+            self.screen.change_view()
         with self._own_moves():
             self.controls.pin.value = pinned
         self._runner.redraw()
