@@ -130,19 +130,15 @@ class Link:
         return await asyncio.open_connection(sock=end, limit=BUFFER)
 
     async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, way: Direction) -> None:
-        """Passes on one direction of one connection until its source ends."""
+        """Passes on one direction of one connection until its source or its sink ends."""
         under_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
-        arrivals = asyncio.create_task(self._arrive(under_way, sink, way))
-        try:
-            piece = await source.read(PIECE)
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._arrive(under_way, sink, way))
+            piece = b"-"
             while piece:
+                piece = await source.read(PIECE)
                 left = await way.transmit(len(piece), self.rate)
                 under_way.put_nowait((left + self.delay, piece))
-                piece = await source.read(PIECE)
-            under_way.put_nowait((self._loop.time() + self.delay, b""))
-            await arrivals
-        finally:
-            arrivals.cancel()
 
     async def _arrive(
         self, under_way: asyncio.Queue[tuple[float, bytes]], sink: asyncio.StreamWriter, way: Direction

@@ -59,6 +59,8 @@ class Screen:
         self._still_flow = Flow(frames=2, size=10**9)
         self._reel, self._stream, self._fresh = Reel(picture), Stream(), True
         self._has: set[int] = set()
+        self._pages: dict[str, bool] = {}
+        """Whether each page is hidden."""
         self._caption: str | None = None
         self.shown: Any = None
         self._make_widgets()
@@ -112,8 +114,8 @@ class Screen:
             self.page.send({"kind": "choose", "record": number})
 
     def lacks(self, record: int) -> bool:
-        """Whether the page has no frame of a record."""
-        return record not in self._has
+        """Whether a page has no frame of a record; one that begins anew has none."""
+        return self._fresh or record not in self._has
 
     def show(self, record: Any, number: int, caption: str, records: int) -> None:
         """Draws a record and sends the frame.
@@ -191,9 +193,11 @@ class Screen:
             self._flow.heard(message["frame"])
             self.listener("ready")
         elif kind == "hello":
-            self._greet(bool(message["inflates"]), bool(message["hidden"]))
+            self._pages[message["page"]] = bool(message["hidden"])
+            self._greet(bool(message["inflates"]))
         elif kind in ("hidden", "visible"):
-            self._flow.hidden = kind == "hidden"
+            self._pages[message["page"]] = kind == "hidden"
+            self._flow.hidden = all(self._pages.values())
             self._flow.heard()
             self.listener("ready")
         elif kind == "chosen":
@@ -202,12 +206,13 @@ class Screen:
         elif kind == "want":
             self.listener("want")
         elif kind == "failed":
-            self._greet(False, False)
+            self._pages.clear()
+            self._greet(False)
 
-    def _greet(self, able: bool, hidden: bool) -> None:
+    def _greet(self, able: bool) -> None:
         """Takes a page that knows nothing."""
         self.live, self._fresh = able, True
-        self._flow.hidden = hidden
+        self._flow.hidden = able and all(self._pages.values())
         self._flow.heard()
         self.page.layout.display = None if able else "none"
         self.still.layout.display = "none" if able else None
