@@ -30,7 +30,7 @@ class ClassicPage(NotebookPage):
             list(sources),
         )
 
-    def run_code(self, source: str) -> None:
+    def start_code(self, source: str) -> None:
         self.page.evaluate(
             """(source) => {
               const cell = Jupyter.notebook.get_cell(Jupyter.notebook.ncells() - 1);
@@ -38,7 +38,6 @@ class ClassicPage(NotebookPage):
             }""",
             source,
         )
-        self.wait_idle()
 
     def printed(self, start: str) -> list[str]:
         texts = self.page.locator(".output_area pre").all_inner_texts()

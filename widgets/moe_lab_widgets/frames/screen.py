@@ -9,7 +9,7 @@ from typing import Any
 import anywidget
 import ipywidgets as w
 import traitlets
-from comm import DummyComm
+from IPython import get_ipython
 
 from moe_lab import theme
 from moe_lab_widgets.drawing.picture import Picture, drawing_lock, encode
@@ -59,6 +59,7 @@ class Screen:
         self._still_flow = Flow(frames=2, size=10**9)
         self._reel, self._stream, self._fresh = Reel(picture), Stream(), True
         self._has: set[int] = set()
+        self._in_kernel = getattr(get_ipython(), "kernel", None) is not None
         self._pages: dict[str, bool] = {}
         """Whether each page is hidden."""
         self._caption: str | None = None
@@ -93,7 +94,7 @@ class Screen:
 
     def ready(self) -> bool:
         """Whether the page keeps up, so that another frame may be drawn."""
-        if isinstance(self.page.comm, DummyComm):  # no kernel, so that no page will ever answer
+        if not self._in_kernel:  # no page will ever answer
             return True
         return (self._flow if self.live else self._still_flow).ready()
 
