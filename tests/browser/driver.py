@@ -142,7 +142,9 @@ class NotebookPage:
         return self.page.locator(".widget-label").filter(has_text=re.compile(rf"^\s*{re.escape(start)}"))
 
     def slider(self, label: str) -> Locator:
-        """The handle of the slider whose description begins with `label`."""
+        """The handle of the slider whose description begins with `label`; "time" is the picture's own."""
+        if label == "time":
+            return self.page.locator(".moe-lab-time input")
         handle = self._row(label).locator(".noUi-handle")
         handle.scroll_into_view_if_needed()
         return handle
@@ -206,26 +208,21 @@ class NotebookPage:
     @property
     def image(self) -> Locator:
         """The first live picture."""
-        return self.page.locator("img.widget-image, img.jupyter-widget-image").first
+        return self.page.locator(".moe-lab-screen canvas").first
 
     def pixels(self) -> NDArray[np.uint8]:
         """What the live picture shows, as (height, width, 3): the picture itself, not a screenshot."""
-        data = self.image.evaluate(
-            """async (img) => {
-              const bytes = new Uint8Array(await (await fetch(img.src)).arrayBuffer());
-              let text = ''; for (const b of bytes) text += String.fromCharCode(b); return btoa(text);
-            }"""
-        )
+        data = self.image.evaluate("(canvas) => canvas.toDataURL('image/png').split(',')[1]")
         return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB"))
 
     def count_frames(self) -> None:
         """From now on the page notes the time of every new frame of the live picture."""
         self.image.evaluate(
-            """(img) => {
+            """(canvas) => {
               window.frames_seen = [];
               if (window.frame_watcher) window.frame_watcher.disconnect();
               window.frame_watcher = new MutationObserver(() => window.frames_seen.push(performance.now()));
-              window.frame_watcher.observe(img, {attributes: true, attributeFilter: ['src']});
+              window.frame_watcher.observe(canvas.parentElement, {attributes: true, attributeFilter: ['data-shown']});
             }"""
         )
 
@@ -233,9 +230,13 @@ class NotebookPage:
         """The times (ms) of the frames since `count_frames`."""
         return list(self.page.evaluate("() => window.frames_seen"))
 
+    def frames_kept(self) -> int:
+        """How many frames of the run are in the page."""
+        return int(self.page.locator(".moe-lab-time output").first.inner_text().split(" of ")[1])
+
     def text(self, role: str) -> str:
         """The text of a region: "status", "alert", or "caption" (the sentence below the picture)."""
-        selector = "p[aria-live='polite']" if role == "caption" else f".widget-html :is(div, p)[role='{role}']"
+        selector = ".moe-lab-caption" if role == "caption" else f".widget-html :is(div, p)[role='{role}']"
         found = self.page.locator(selector)
         texts = found.all_inner_texts()  # in one go: a sentence may be taken away between a count and a look
         return texts[-1] if texts else ""

@@ -21,7 +21,7 @@ def message(lab: Any) -> str:
 def test_a_refused_combination_is_explained_and_the_picture_stays(case: Case, make: Make) -> None:
     lab = shown(make(**case.refused_from, playing=False))
     for values, sentence in case.refused:
-        good, record = lab.picture.image.value, lab.record
+        good, record = lab.screen.image.value, lab.record
         before = {**lab.values}
         lab.set(**values)
         with pytest.raises(ValueError, match=re.escape(sentence)) as caught:
@@ -30,11 +30,11 @@ def test_a_refused_combination_is_explained_and_the_picture_stays(case: Case, ma
         assert "no run: see the message above" in lab.controls.status.value
         assert lab.record is record
         if not isinstance(caught.value, RankError):  # which the samples decide, after the picture has begun
-            assert lab.picture.image.value == good
+            assert lab.screen.image.value == good
         lab.set(**before)
         shown(lab)
         assert message(lab) == "" and lab.error is None and lab.record is not record
-        assert lab.picture.image.value == good
+        assert lab.screen.image.value == good
 
 
 def test_a_value_that_no_widget_can_take_is_refused(case: Case, ended: Any) -> None:
@@ -60,7 +60,7 @@ def test_infinite_numbers_are_explained_and_the_picture_stays_finite(case: Case,
     for sentence in case.diverges:
         assert sentence in lab.trouble(record)
     before = pixels(lab)
-    lab.picture.draw(record)
+    lab.picture.show(record)
     assert not np.array_equal(pixels(lab), before)
     assert "nan" not in lab.caption(record)
     lab.reset()

@@ -19,7 +19,7 @@ def artists(lab: Any) -> int:
 
 
 def caption(lab: Any) -> str:
-    return html.unescape(lab.controls.caption.value)
+    return html.unescape(lab.screen.caption.value)
 
 
 def test_the_texts_of_a_finished_run(ended: Any) -> None:
@@ -30,7 +30,7 @@ def test_the_texts_of_a_finished_run(ended: Any) -> None:
     assert lab.progress(lab.record) in status and " · cpu · ended" in status
     assert re.search(r"\d\.\d s of training", status)
     assert lab.controls.message.value == "" and lab.trouble(lab.record) == ""
-    assert lab.controls.time.value == 1 and lab.controls.play.description == "Play"
+    assert lab.screen.time.value == 1 and lab.controls.play.description == "Play"
     assert len(np.unique(pixels(lab).astype(int) @ [65536, 256, 1])) > 50, "the picture is empty"
 
 
@@ -92,7 +92,7 @@ def test_a_record_draws_the_same_picture_at_any_time(ended: Any) -> None:
     picture, records = ended.picture, ended.records
     drawn = []
     for index in (len(records) // 3, -1, len(records) // 3, -1):
-        picture.draw(records[index])
+        picture.show(records[index])
         drawn.append(pixels(ended))
     np.testing.assert_array_equal(drawn[0], drawn[2])
     np.testing.assert_array_equal(drawn[1], drawn[3])

@@ -39,9 +39,9 @@ def test_step_play_and_reset(make: Make, ended: Any) -> None:
 def test_speed_sets_the_pace_and_the_frames(make: Make, case: Case) -> None:
     lab = make(playing=False)
     assert lab.controls.speed.value == FAST
-    assert (lab._runner.pace, lab._runner.frames) == (0, case.kind.fast_frames or case.kind.frames)
+    assert (lab._runner.pace, lab._runner.frames) == (0, case.kind.frames)
     lab.controls.speed.value = "easy to follow"
-    assert (lab._runner.pace, lab._runner.frames) == (15, case.kind.frames) and case.kind.frames <= 15
+    assert (lab._runner.pace, lab._runner.frames) == (15, case.kind.frames)
 
 
 def test_closing_leaves_no_thread_and_no_widget(case: Case) -> None:
@@ -52,7 +52,7 @@ def test_closing_leaves_no_thread_and_no_widget(case: Case) -> None:
     lab.close()
     lab.close()
     assert set(threading.enumerate()) <= threads
-    assert widgets() == count and lab.picture.image.comm is None and lab.records == []
+    assert widgets() == count and lab.screen.image.comm is None and lab.records == []
     assert not lab.picture.figure.axes, "the figure is freed"
 
 
@@ -83,6 +83,6 @@ def test_without_a_thread_a_run_ends_with_its_budget(case: Case, monkeypatch: py
     lab = case.kind(**case.small)
     try:
         assert not lab.finished and len(lab.records) == 1 and lab.record is lab.records[0]
-        assert lab.caption(lab.record) and lab.picture.image.value
+        assert lab.caption(lab.record) and lab.screen.image.value
     finally:
         lab.close()

@@ -78,10 +78,10 @@ def _check_state(lab: TinyLab) -> None:
     for name, expected in _expected(lab).items():
         np.testing.assert_array_equal(lab.record[name], expected)
     assert lab.picture.panels[0].get_xlim() == (0, values["epochs"])
-    assert lab.caption(lab.record) in lab.controls.caption.value
+    assert lab.caption(lab.record) in lab.screen.caption.value
     assert "ended" in lab.controls.status.value and f"step {values['epochs']}" in lab.controls.status.value
     assert lab.controls.message.value == ""
-    assert lab.controls.time.value == 1 and lab.controls.time.step == pytest.approx(1 / values["epochs"])
+    assert lab.screen.time.value == 1 and lab.screen.time.step == pytest.approx(1 / values["epochs"])
 
 
 # ---- declaration ----
@@ -242,19 +242,19 @@ def test_reset_and_play_after_the_end_start_again(lab: TinyLab) -> None:
 
 
 def test_scrub_back_and_forth(lab: TinyLab) -> None:
-    live = lab.picture.image.value
-    lab.controls.time.value = 7 / 40
+    live = lab.screen.image.value
+    lab.screen.time.value = 7 / 40
     lab.wait(30)
-    assert lab.record is lab.records[7] and "Step 7:" in lab.controls.caption.value
+    assert lab.record is lab.records[7] and "Step 7:" in lab.screen.caption.value
     assert "an earlier record on show" in lab.controls.status.value
-    earlier = lab.picture.image.value
+    earlier = lab.screen.image.value
     assert earlier != live
-    lab.controls.time.value = 1.0
+    lab.screen.time.value = 1.0
     lab.wait(30)
-    assert lab.picture.image.value == live and "an earlier" not in lab.controls.status.value
+    assert lab.screen.image.value == live and "an earlier" not in lab.controls.status.value
     lab.scrub(7)
     lab.wait(30)
-    assert lab.picture.image.value == earlier and lab.controls.time.value == 7 / 40
+    assert lab.screen.image.value == earlier and lab.screen.time.value == 7 / 40
 
 
 def test_scrubbing_does_not_disturb_the_run(lab: TinyLab) -> None:
@@ -262,9 +262,9 @@ def test_scrubbing_does_not_disturb_the_run(lab: TinyLab) -> None:
     _until(lambda: len(lab.records) > 10)
     lab.scrub(4)
     _until(lambda: lab.record is lab.records[4])
-    place, seen = lab.controls.time.value, len(lab.records)
+    place, seen = lab.screen.time.value, len(lab.records)
     _until(lambda: len(lab.records) > seen + 10)
-    assert lab.record is lab.records[4] and lab.controls.time.value == place
+    assert lab.record is lab.records[4] and lab.screen.time.value == place
     lab.scrub(None)
     lab.wait(30)
     _check_state(lab)
@@ -412,10 +412,12 @@ def test_colab_trains_in_the_callback(monkeypatch: pytest.MonkeyPatch) -> None:
     made = TinyLab()
     try:
         assert len(_threads()) == threads
+        assert made.wait(30)
         _check_state(made)
         made.controls.knobs["samples"].value = 190  # shown, not raised: nobody would catch it there
         assert "must be a multiple of 4" in made.controls.message.value
         made.controls.knobs["samples"].value = 60
+        assert made.wait(30)
         _check_state(made)
     finally:
         made.close()
@@ -433,8 +435,7 @@ def test_a_frame_that_takes_long_is_drawn_rarely(lab: TinyLab, monkeypatch: pyte
     assert lab.picture.draws == before + 2 and lab.picture.last is lab.records[-1], "the first and the last"
 
 
-def test_a_pace_and_fewer_frames_are_set_together(lab: TinyLab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TinyLab, "fast_frames", 2.0)
-    for speed, pace, frames in (("slow", 4.0, 15), (FAST, 0.0, 2.0), ("easy to follow", 15.0, 15)):
+def test_a_speed_is_a_pace(lab: TinyLab) -> None:
+    for speed, pace in (("slow", 4.0), (FAST, 0.0), ("easy to follow", 15.0)):
         lab.controls.speed.value = speed
-        assert (lab._runner.pace, lab._runner.frames) == (pace, frames)
+        assert lab._runner.pace == pace

@@ -94,11 +94,11 @@ def _moved(lab: ViewingLab, name: str, value: Any) -> ViewingLab:
 
 def test_a_view_draws_the_record_at_hand_and_trains_nothing(make: Make) -> None:
     lab = _done(make())
-    before, records, begun = lab.picture.image.value, lab.records, list(lab.begun)
+    before, records, begun = lab.screen.image.value, lab.records, list(lab.begun)
     _moved(lab, "zoom", 5)
     assert lab.begun == begun and lab.finished
     assert all(one is other for one, other in zip(lab.records, records, strict=True))
-    assert lab.picture.drawn[-1] == 5 and lab.picture.image.value != before
+    assert lab.picture.drawn[-1] == 5 and lab.screen.image.value != before
     assert lab.values["zoom"] == 5
     assert "# zoom=5" in lab.controls.code.value
     assert lab.picture.seen[-1] == {"zoom": 5, "extra": 0}, "the picture hears of views only"

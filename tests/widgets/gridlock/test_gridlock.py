@@ -60,14 +60,14 @@ def test_infinite_numbers_are_said_and_leave_the_picture_finite(make: Make) -> N
     said = lab.trouble(record)
     assert "Joint EM ran into infinite numbers in trials 1, 3." in said
     assert "The EM after the power iterations ran" in said
-    lab.picture.draw(record)
+    lab.picture.show(record)
     assert np.isfinite(lab.picture.errors.thick["joint"].get_ydata()).all()
     assert record.falling("joint")[[0, 2]].sum() == 0 and not record.stuck("joint")[[0, 2]].any()
     assert "nan" not in lab.caption(record)
     for part in (*record.second, record.spectral):
         for value in part.values.values():
             value[:] = np.nan
-    lab.picture.draw(record)
+    lab.picture.show(record)
     assert "joint EM 0 of 3 (–)" in lab.caption(record)
 
 

@@ -61,7 +61,7 @@ def test_what_has_not_been_looked_for_has_neither_a_mark_nor_a_number(ended: Gri
 def test_no_cosine_is_rounded_up_to_the_threshold(make: Make) -> None:
     lab = done(make())
     lab.record.joint["cosines"][0, 0, 0] = FOUND - 0.001
-    lab.picture.draw(lab.record)
+    lab.picture.show(lab.record)
     assert lab.picture.matrices.sides["joint"].ends[0] == "0.94"
     assert not lab.record.found("joint")[0, 0]
 
@@ -138,7 +138,7 @@ def test_marks_are_crosses_for_stuck_and_open_triangles_for_falling(make: Make) 
     for shot in record.second:
         shot["regressor_fit"][:] = 0.5
         shot["error"][:] = (2.0, 2.0 * 0.9**shot.step + 0.5, 3.0)
-    lab.picture.draw(record)
+    lab.picture.show(record)
     assert len(panel.stuck["joint"].get_ydata()) == 2 and panel.stuck["joint"].get_color() == theme.FAILURE
     np.testing.assert_allclose(panel.falling["joint"].get_ydata(), panel.y_of(record.errors("joint")[1][-1][1:2]))
     assert panel.falling["joint"].get_markerfacecolor() == theme.PAPER
@@ -217,7 +217,7 @@ def test_captions_tell_start_run_and_end(ended: GridlockLab) -> None:
         f"Iteration 24 of 24: spectral + EM found {found[0]} of 3 (error {errors[0]}), joint EM {found[1]} of 3 "
         f"({errors[1]}); stuck: "
     )
-    assert captions[-1] in lab.controls.caption.value
+    assert captions[-1] in lab.screen.caption.value
 
 
 def test_the_first_frame_does_not_wait_for_joint_em() -> None:

@@ -51,7 +51,7 @@ def test_infinite_numbers_are_said_and_leave_the_picture_finite(make: Make) -> N
         for value in part.values.values():
             value[[0, 2]] = np.nan
     assert "L₄ became infinite in trials 1, 3: try a smaller learning rate." in lab.trouble(record)
-    lab.picture.draw(record)
+    lab.picture.show(record)
     assert len(lab.picture.maps.path["L4"].get_xdata()) == 3
     assert np.isfinite(lab.picture.errors.thick["L4"].get_ydata()).all()
     assert not record.verdicts("L4")[0][[0, 2]].any() and "nan" not in lab.caption(record)

@@ -71,7 +71,7 @@ def test_the_curves_are_the_records_and_verdicts_wait_for_the_end(make: Make) ->
         assert panel._row(middle, method)[1:] == ["–", "–"]
     for shot in record.second:
         shot["regressor_error"][:] = (0.5, 0.5 * 0.98**shot.step + 0.06, 0.001)
-    lab.picture.draw(record)
+    lab.picture.show(record)
     assert panel.words[1] == ["1", "1", "1"]
     assert len(panel.stuck["l2"].get_ydata()) == 1 and len(panel.falling["l2"].get_ydata()) == 1
     assert "stuck: " in lab.caption(record) and "1 still falling" in lab.caption(record)

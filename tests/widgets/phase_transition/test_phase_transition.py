@@ -44,7 +44,7 @@ def check(lab: PhaseTransitionLab) -> None:
         line for line in picture.success.axes.lines if line.get_linestyle() == "--" and len(line.get_xdata()) == 2
     ]
     assert [line.get_ydata()[0] for line in dashes] == ([] if setting.l_star is None else [setting.l_star - 1.5])
-    assert lab.caption(last) in lab.controls.caption.value.replace("&lt;", "<").replace("&#x27;", "'")
+    assert lab.caption(last) in lab.screen.caption.value.replace("&lt;", "<").replace("&#x27;", "'")
     assert f"{last.done.size} of {last.done.size} trainings" in lab.controls.status.value
     assert "ended" in lab.controls.status.value and lab.controls.message.value == ""
     assert of.task_of(values).code() in lab.code(values) and f"seed={values['seed']}" in lab.code(values)
@@ -103,7 +103,7 @@ def test_scrubbing_shows_the_map_as_it_was(ended: PhaseTransitionLab) -> None:
     assert lab.record is record is lab.picture.record and not record.done.all()
     np.testing.assert_array_equal(lab.picture.success.points.share, record.share)
     assert len(lab.picture.success.points.running) == len(record.running) > 0
-    assert lab.caption(record) in lab.controls.caption.value
+    assert lab.caption(record) in lab.screen.caption.value
     lab.scrub(None)
     lab.wait(10)
     check(lab)

@@ -95,12 +95,12 @@ def test_divergence_is_said_and_leaves_a_picture(make: Make) -> None:
     for name, values in lab.record.pruned.plain.items():
         values[:, [0, 2]] = np.nan
         lab.record.pruned.scores[name][[0, 2]] = np.nan
-    lab.picture.draw(lab.record)
+    lab.picture.show(lab.record)
     assert np.isfinite(lab.picture.curves.chosen.get_ydata()).all() and lab.picture.bars.scored is None
     assert "accuracy –" not in lab.caption(lab.record)
     for values in lab.record.pruned.plain.values():
         values[:] = np.nan
-    lab.picture.draw(lab.record)
+    lab.picture.show(lab.record)
     assert "accuracy – (random: –, worst –)" in lab.caption(lab.record)
     assert np.isnan(lab.picture.blocks.shares[0])
 

@@ -69,7 +69,7 @@ def test_bars_grow_while_it_trains_and_nothing_is_pruned_yet(make: Make) -> None
 def test_a_change_beyond_the_axis_ends_at_its_edge_with_a_mark(make: Make) -> None:
     lab = done(make())
     lab.record.shot.values["norm_change"][0, 3] = 12.0
-    lab.picture.draw(lab.record)
+    lab.picture.show(lab.record)
     assert lab.picture.bars.heights[3] == Bars.ZERO - Bars.TOP
     assert "▲12.0" in lab.picture.bars.board.words
 
@@ -104,7 +104,7 @@ def test_the_theory_s_line_is_named_where_no_bar_stands(make: Make) -> None:
     bars, line = lab.picture.bars, f"1.5 log l = {1.5 * np.log(3):.2f}"
     assert f"theory: {line}" in bars.board.words
     lab.record.shot.values["norm_change"][0, ::3] = 4.0
-    lab.picture.draw(lab.record)
+    lab.picture.show(lab.record)
     assert f"theory: {line}" not in bars.board.words
     assert any(word.endswith(f"dashed: {line}") for word in bars.board.words)
 
@@ -210,7 +210,7 @@ def test_no_words_leave_their_panel(make: Make, monkeypatch: pytest.MonkeyPatch)
             lab.picture.set_view(
                 {"rho": rho, "criterion": criterion, "fine_tune": True, "tuning_steps": 200, "shown": 10}
             )
-            lab.picture.draw(lab.record)
+            lab.picture.show(lab.record)
     assert len(spans) > 100 and any("dashed:" in words for *_, words in spans)
     for left, right, wide, words in spans:
         assert left >= 0 and right <= wide, words
@@ -263,7 +263,7 @@ def test_captions_tell_start_training_and_pruning(make: Make) -> None:
     chance = lab.record.pruned.plain["random"][3]
     assert f"(random: {short(np.median(chance))}, worst {short(chance.min())})" in captions[-1]
     assert "memory and FLOPs fall to 25 %." in captions[-1]
-    assert captions[-1] in lab.controls.caption.value
+    assert captions[-1] in lab.screen.caption.value
     done(lab, rho=0.0)
     assert lab.caption(lab.record).startswith("Nothing is pruned: all 8 experts, accuracy ")
     done(lab, rho=0.5, criterion="random")

@@ -75,7 +75,7 @@ def test_captions_tell_start_run_end_and_failure(make: Make) -> None:
     assert lab.record.moved == 0, "with l = 1 the gate is the softmax of one value"
     assert "the routers have not moved at all" in lab.caption(lab.record)
     assert "reaches an expert in only" in lab.caption(lab.record)
-    assert "aria-live" in lab.controls.caption.value and "not moved" in lab.controls.caption.value
+    assert "aria-live" in lab.screen.caption.value and "not moved" in lab.screen.caption.value
 
 
 def test_a_model_that_has_ended_stays_while_the_other_goes_on(make: Make) -> None:
@@ -100,7 +100,7 @@ def test_divergence_is_said_and_leaves_the_picture_finite(make: Make) -> None:
     record.joint.diverged[1] = True
     record.joint.values["test_accuracy"][1] = np.nan
     assert "The pMoE's loss became infinite in trial 2" in lab.trouble(record)
-    lab.picture.draw(record)
+    lab.picture.show(record)
     assert np.isfinite(lab.picture.outcome.thick["joint"].get_ydata()).all()
 
 

@@ -38,12 +38,12 @@ def test_divergence_is_said_and_leaves_the_picture_finite(make: Make) -> None:
     said = lab.trouble(lab.record)
     assert "The loss of the cubic experts became infinite in trials 1, 3: try smaller steps." in said
     assert "linear experts" in said
-    lab.picture.draw(lab.record)
+    lab.picture.show(lab.record)
     assert np.isfinite(lab.picture.entropy.thick["study"].get_ydata()).all()
     assert "–" not in lab.caption(lab.record)
     lab.record.study.values["test_accuracy"][:] = np.nan
     lab.record.study.values["dispatch_entropy"][:] = np.nan
-    lab.picture.draw(lab.record)
+    lab.picture.show(lab.record)
     assert "median entropy – (cubic)" in lab.caption(lab.record)
 
 

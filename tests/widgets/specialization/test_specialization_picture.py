@@ -147,7 +147,7 @@ def test_a_trial_that_falls_from_what_it_had_gets_a_cross_in_the_colour_of_failu
     first.values["test_accuracy"][:] = (0.99, 0.99, 0.9)
     last.values["test_accuracy"][:] = (0.99, 0.99 - FALL - 0.01, 0.8)  # the third had found nothing
     np.testing.assert_array_equal(lab.record.collapsed("study"), [False, True, False])
-    lab.picture.draw(lab.record)
+    lab.picture.show(lab.record)
     crosses = lab.picture.accuracy.crosses["study"]
     assert crosses.get_color() == theme.FAILURE and len(crosses.get_ydata()) == 1
     assert "In 1 of 3 trials experts had divided the clusters and lost them again." in lab.caption(lab.record)
@@ -177,7 +177,7 @@ def test_captions_tell_start_run_and_end(make: Make) -> None:
     assert captions[-1].startswith(f"Step 150 of 150: {carriers} of 8 experts carry the 4 clusters; median entropy ")
     entropies = [float(found) for found in re.findall(r"(\d\.\d\d) \(", captions[-1])]
     np.testing.assert_allclose(entropies, [np.median(study), np.median(reference)], atol=0.006)
-    assert captions[-1] in lab.controls.caption.value.replace("&ge;", "≥")
+    assert captions[-1] in lab.screen.caption.value.replace("&ge;", "≥")
 
 
 def test_both_reach_is_said_only_of_what_both_reach(make: Make) -> None:

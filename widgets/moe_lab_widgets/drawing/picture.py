@@ -18,9 +18,9 @@ A Lab's picture in five steps::
         def unpin(self):                                        # 5. and remove them again
             ...; self.invalidate()
 
-`picture.image` is the widget to show, `draw(record)` draws a frame (updates the artists, draws, encodes), and
-`png(caption)` returns the whole picture with its caption, for files and saved notebooks. `Strip` shows uint8
-RGBA pixels at a tenth of the cost of imshow. Artists may be made in begin() too (other experts, other rows):
+`show(record)` updates the artists, `pixels()` is the frame, and `png(caption)` the whole picture with its caption, for
+files and saved notebooks. How frames reach a page is not the picture's concern (see frames/). `Strip` shows uint8 RGBA
+pixels at a tenth of the cost of imshow. Artists may be made in begin() too (other experts, other rows):
 `remove(artist)` removes one; then `invalidate()`.
 Text is expensive (about 1 ms per word): draw numbers as markers, or into the background, or change them rarely.
 """
@@ -30,10 +30,10 @@ from __future__ import annotations
 import struct
 import threading
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
-import ipywidgets
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 from moe_lab import theme
 
 AnyArtist = TypeVar("AnyArtist", bound=Artist)
+Name = Mapping[str, Any]
 
 drawing_lock = threading.RLock()
 """Held while artists are touched: Labs draw on their own threads, and figures share matplotlib's font caches."""
@@ -100,18 +101,20 @@ class Picture:
     """
 
     CAPTION_HEIGHT = 32
+    spans: Sequence[tuple[int, int]] = ()
+    """Left and right of each panel at 100 dpi, from left to right: a narrow page stacks them."""
 
     def __init__(self, width: int = 1100, height: int = 480, scale: float = 1.0) -> None:
+        self.width, self.height = width, height - self.CAPTION_HEIGHT
         self.figure = theme.figure(width, height, scale)
         self.canvas = FigureCanvasAgg(self.figure)
+        self.foot = round(self.CAPTION_HEIGHT * scale)
+        """Pixels of the caption."""
+        self.names: WeakKeyDictionary[Artist, Name | Callable[[], Name]] = WeakKeyDictionary()
+        """What a pointer over a live artist shows (see `name`)."""
         self._live: list[Artist] = []
-        self._background: Any = None
-        self._foot = round(self.CAPTION_HEIGHT * scale)
-        shown = height - self.CAPTION_HEIGHT
-        layout = {"width": f"{width * scale:g}px", "max_width": "100%", "flex": "0 0 auto", "margin": "0"}
-        self.image = ipywidgets.Image(
-            format="png", layout=layout, width=f"{width * scale:g}", height=f"{shown * scale:g}"
-        )
+        self._versions: WeakKeyDictionary[Artist, int] = WeakKeyDictionary()
+        self._background: NDArray[np.uint8] | None = None
 
     # ---- what a Lab's picture writes ----
 
@@ -142,6 +145,32 @@ class Picture:
         self._live.sort(key=lambda live: live.get_zorder())
         return artist
 
+    def name(self, artist: AnyArtist, name: Name | Callable[[], Name]) -> AnyArtist:
+        """Says what a pointer over a live artist shows, or gives a function that says it when the artist is drawn.
+
+        `{"name": words}`; for points and lines with `x` and `y`, each what `along` returns; for tables with the words
+        of `rows` and `columns`; for boxes with their words as `parts`, in the order in which they are drawn.
+        """
+        self.names[artist] = name
+        return artist
+
+    def along(
+        self,
+        words: str,
+        axes: Axes,
+        axis: str,
+        limits: tuple[float, float] | None = None,
+        *,
+        log: bool = False,
+        percent: bool = False,
+    ) -> list[Any]:
+        """Returns how a place along an axis is read, for `name`: values at its ends (default: its limits)."""
+        box = axes.get_window_extent()
+        high = self.figure.bbox.height
+        ends = (box.x0, box.x1) if axis == "x" else (high - box.y0, high - box.y1)
+        low, most = limits or getattr(axes, f"get_{axis}lim")()
+        return [words, float(low), float(most), *(round(float(end), 1) for end in ends), int(log), int(percent)]
+
     def remove(self, artist: Artist) -> None:
         """Removes an artist, live or not, from the picture."""
         if artist in self._live:
@@ -161,40 +190,56 @@ class Picture:
         """Marks the background as changed: the next frame draws it again (60-110 ms)."""
         self._background = None
 
-    # ---- what the Lab calls ----
+    # ---- what the Lab and the frames call ----
 
-    def draw(self, record: Any) -> None:
-        """Draws one frame: updates the artists, draws them over the background, and sends the PNG."""
+    def show(self, record: Any) -> None:
+        """Updates the artists."""
         with drawing_lock:
             self.update(record)
-            png = encode(self._pixels()[: -self._foot])
-        self.image.value = png
+
+    def pixels(self) -> NDArray[np.uint8]:
+        """Returns what is shown, (height, width, 4) without the caption; valid until the next call."""
+        with drawing_lock:
+            return self._drawn()[: -self.foot]
 
     def png(self, caption: str = "") -> bytes:
         """Returns the whole picture with the caption drawn in, compressed well."""
         with drawing_lock:
-            self._pixels()
+            drawn = self._drawn()
             renderer = self.canvas.get_renderer()
             added = theme.caption(self.figure, caption, self.CAPTION_HEIGHT)
             for artist in added:
                 artist.draw(renderer)
                 artist.remove()
-            return encode(np.asarray(self.canvas.buffer_rgba()), level=9)
+            return encode(drawn, level=9)
 
-    def _pixels(self) -> NDArray[np.uint8]:
+    def background(self) -> NDArray[np.uint8]:
+        """Returns the fixed part (height, width, 4); another array only when something of it has changed."""
         if self._background is None:
             self.canvas.draw()
-            self._background = self.canvas.copy_from_bbox(self.figure.bbox)
-        else:
-            self.canvas.restore_region(self._background)
-        renderer = self.canvas.get_renderer()
+            self._background = np.array(self.canvas.buffer_rgba())
+        return self._background
+
+    def live_artists(self) -> Iterator[tuple[Artist, int]]:
+        """Yields the visible live artists from back to front, each with a number that grows when it changes."""
         for artist in self._live:
+            if artist.stale:
+                artist.stale = False
+                self._versions[artist] = self._versions.get(artist, 0) + 1
+            if artist.get_visible():
+                yield artist, self._versions.get(artist, 0)
+
+    def _drawn(self) -> NDArray[np.uint8]:
+        background = self.background()
+        pixels = np.asarray(self.canvas.buffer_rgba())
+        pixels[:] = background
+        renderer = self.canvas.get_renderer()
+        for artist, _ in self.live_artists():
             artist.draw(renderer)
-        return np.asarray(self.canvas.buffer_rgba())
+        return pixels
 
     def close(self) -> None:
-        """Frees the widget and the pixels."""
-        self.image.close()
+        """Frees the pixels."""
         with drawing_lock:
             self._live.clear()
             self._background = None

@@ -5,6 +5,7 @@ A moved slider then draws the few fixed artists of one panel (10 ms), not the wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -32,26 +33,27 @@ class Scene(Picture):
         self.panels: list[Panel] = []
         self._base: NDArray[np.uint8] | None = None
 
-    def _pixels(self) -> NDArray[np.uint8]:
+    @property
+    def spans(self) -> Sequence[tuple[int, int]]:  # type: ignore[override]
+        return sorted(panel.span for panel in self.panels)
+
+    def background(self) -> NDArray[np.uint8]:
         if self._base is None:
             self.canvas.draw()
             self._base = np.array(self.canvas.buffer_rgba())
             self.invalidate()
-        pixels, renderer = np.asarray(self.canvas.buffer_rgba()), self.canvas.get_renderer()
-        pixels[:] = self._base if self._background is None else self._background
         changed = [panel for panel in self.panels if panel.changed or self._background is None]
-        for panel in changed:
-            left, right = (round(edge * self.scale) for edge in panel.span)
-            pixels[:, left:right] = self._base[:, left:right]
-            for artist in sorted(panel.fixed, key=lambda artist: artist.get_zorder()):
-                artist.draw(renderer)
-            panel.changed = False
-        if changed:
+        if changed or self._background is None:
+            pixels, renderer = np.asarray(self.canvas.buffer_rgba()), self.canvas.get_renderer()
+            pixels[:] = self._base if self._background is None else self._background
+            for panel in changed:
+                left, right = (round(edge * self.scale) for edge in panel.span)
+                pixels[:, left:right] = self._base[:, left:right]
+                for artist in sorted(panel.fixed, key=lambda artist: artist.get_zorder()):
+                    artist.draw(renderer)
+                panel.changed = False
             self._background = pixels.copy()
-        for artist in self._live:
-            if artist.get_visible():
-                artist.draw(renderer)
-        return pixels
+        return self._background
 
     def close(self) -> None:
         super().close()

@@ -19,8 +19,6 @@ from moe_lab_widgets.engine.page import helpers
 
 OWN = "(my own settings)"
 SPEEDS = {"slow": 4.0, "easy to follow": 15.0, "as fast as it trains": 0.0}
-_TEXT = f"font: var(--moe-lab-words, 15px)/1.3 sans-serif; color: {theme.INK}; background: {theme.PAPER}; "
-_TEXT += "padding: 2px 14px; margin: 0;"
 _SENTENCE = f"color: {theme.INK}; background: {theme.PAPER}; border-left: 6px solid {theme.FAILURE};"
 """Colours of text that stands on the paper of the picture, in a dark theme too."""
 
@@ -53,7 +51,7 @@ class Controls:
     """All widgets of one Lab. They do not depend on the training; the Lab listens to them.
 
     Args:
-      image: shows the picture.
+      picture: shows the picture with its caption.
       file: the name under which files are saved at first.
       projector: whether everything is half as large again.
 
@@ -68,7 +66,7 @@ class Controls:
         knobs: Sequence[LabKnob],
         values: dict[str, Any],
         stories: Sequence[Any],
-        image: w.DOMWidget,
+        picture: w.DOMWidget,
         file: str,
         projector: bool = False,
     ) -> None:
@@ -91,7 +89,7 @@ class Controls:
                 self._main,
                 self._rest,
                 _box([self.see, self.message], "moe-lab-said"),
-                _box([_box([image], "moe-lab-picture"), self.caption, self.time], "moe-lab-screen", w.VBox),
+                picture,
                 _box([self.status, self.speed], "moe-lab-bar"),
                 _box([self.code_shown, self.file, self.save_picture, self.save_data], "moe-lab-bar"),
                 self.code,
@@ -135,17 +133,11 @@ class Controls:
         self.speed = w.Dropdown(
             options=list(SPEEDS), value="easy to follow", description="speed", layout={"width": "auto"}
         )
-        self.time = w.FloatSlider(
-            value=1.0, min=0.0, max=1.0, step=1.0, description="time", readout=False, layout={"width": "auto"}
-        )
-        self.time.add_class("moe-lab-time")
 
     def _make_texts(self) -> None:
         """Makes the texts around the picture."""
         self.see = w.HTML()
         self.message = w.HTML()
-        self.caption = w.HTML()
-        self.caption.add_class("moe-lab-caption")
         self.status = w.HTML()
         self.status.add_class("moe-lab-grows")
 
@@ -165,7 +157,7 @@ class Controls:
         self._rest.layout.display = "" if change["new"] else "none"
 
     def listen(self, **callbacks: Callable[..., None]) -> None:
-        """Connects callbacks by name: knob(name), play, step, reset, pin, speed, scrub, story, picture, data."""
+        """Connects callbacks by name: knob(name), play, step, reset, pin, speed, story, picture, data."""
         for name, widget in {**self.knobs, "seed": self.seed}.items():
             widget.observe(lambda _, name=name: callbacks["knob"](name), "value")
         self.play.on_click(lambda _: callbacks["play"]())
@@ -175,26 +167,11 @@ class Controls:
         self.save_data.on_click(lambda _: callbacks["data"]())
         self.pin.observe(lambda change: callbacks["pin"](change["new"]), "value")
         self.speed.observe(lambda change: callbacks["speed"](change["new"]), "value")
-        self.time.observe(lambda change: callbacks["scrub"](change["new"]), "value")
         self.story.observe(lambda change: callbacks["story"](change["new"]), "value")
 
     def show_playing(self, playing: bool) -> None:
         """Labels the play button with what it does next: hold the run or continue it."""
         self.play.description, self.play.icon = ("Pause", "pause") if playing else ("Play", "play")
-
-    def show_time(self, index: int, last: int) -> None:
-        """Moves the time slider to a record; one press of an arrow key is one record.
-
-        It always runs from 0 (the start) to 1 (now): a page whose slider changes its range clips values, sends them
-        back as user input, and jumps to the old end on the End key.
-        """
-        last = max(last, 1)
-        self.time.value = index / last
-        self.time.step = 1 / last
-
-    def say(self, caption: str) -> None:
-        """Writes the caption below the picture, which screen readers read aloud."""
-        self.caption.value = f"<p aria-live='polite' style='{_TEXT}'>{html.escape(caption)}</p>"
 
     def warn(self, sentence: str) -> None:
         """Shows an error or a divergence in words; empty removes it."""

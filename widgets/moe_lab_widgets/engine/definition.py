@@ -57,10 +57,8 @@ class Definition:
     stories: ClassVar[Sequence[Story]] = ()
     speed: ClassVar[str] = "easy to follow"
     """The speed at which a Lab opens, one of `controls.SPEEDS`."""
-    frames: ClassVar[float] = 15
+    frames: ClassVar[float] = 30
     """Most frames per second."""
-    fast_frames: ClassVar[float | None] = None
-    """Most frames per second of a run without pace, which leaves the time to its steps; None for `frames`."""
     most_records: ClassVar[int] = 600
     """Most records kept; a longer run is thinned evenly."""
     budget: ClassVar[float] = 20.0

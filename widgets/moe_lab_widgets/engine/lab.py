@@ -24,6 +24,7 @@ from moe_lab_widgets.engine.knobs import KnobBoard
 from moe_lab_widgets.engine.output import NotebookOutput
 from moe_lab_widgets.engine.presenter import Presenter
 from moe_lab_widgets.engine.runner import Runner
+from moe_lab_widgets.frames.screen import Screen
 
 
 class Lab(Definition):
@@ -48,9 +49,10 @@ class Lab(Definition):
         threaded = not self.headless and "google.colab" not in sys.modules
         self._closed = False
         self.picture = self.make_picture(self.values)
+        self.screen = Screen(self.picture)
         file = "".join(letter if letter.isalnum() else "_" for letter in self.title.lower())
         self.controls = Controls(
-            self.title, self.knobs, self.values, self.stories, self.picture.image, file, projector=projector
+            self.title, self.knobs, self.values, self.stories, self.screen.box, file, projector=projector
         )
         self._board.attach({**self.controls.knobs, "seed": self.controls.seed})
         self.output = NotebookOutput(
@@ -63,7 +65,7 @@ class Lab(Definition):
         )
         self._presenter = Presenter(
             self,
-            picture=self.picture,
+            screen=self.screen,
             controls=self.controls,
             board=self._board,
             output=self.output,
@@ -73,14 +75,14 @@ class Lab(Definition):
         self._runner = Runner(
             self._presenter,
             threaded=threaded,
-            budget=max(self.budget, float(os.environ.get("MOE_LAB_BUDGET", "0"))) if self.headless else 2.0,
-            raises=self.headless,
+            budget=max(self.budget, float(os.environ.get("MOE_LAB_BUDGET", "0"))),
+            headless=self.headless,
             most_records=self.most_records,
         )
         self._runner.playing = playing
         self.controls.show_playing(playing)
         self.controls.speed.value = self.speed
-        self._runner.pace, self._runner.frames = self._tempo(self.speed)
+        self._runner.pace, self._runner.frames = self._pace(self.speed), self.frames
         self._listen()
         self._runner.restart()
 
@@ -153,6 +155,7 @@ class Lab(Definition):
         last = len(self.records) - 1
         if index is not None:
             self._presenter.show_time(min(index, last), last)
+        self.screen.choose(None if index is None or index >= last else self._runner.records.number(index))
         self._runner.scrub(None if index is None or index >= last else index)
 
     def pin(self) -> None:
@@ -183,7 +186,7 @@ class Lab(Definition):
 
     def png(self) -> bytes:
         """Returns the picture on show with its caption drawn in."""
-        return self.picture.png(self._presenter.caption)
+        return self._presenter.png()
 
     def close(self) -> None:
         """Stops the run and frees the thread, the widgets and the records."""
@@ -193,6 +196,7 @@ class Lab(Definition):
             if self.record is not None:
                 self.output.refresh()
             self.controls.close()
+            self.screen.close()
             self.picture.close()
             self._presenter.record = None
 
@@ -216,8 +220,7 @@ class Lab(Definition):
             "step": touched(self.step),
             "reset": self.reset,
             "pin": touched(self._pin),
-            "speed": lambda name: self._runner.set_tempo(*self._tempo(name)),
-            "scrub": self._scrubbed,
+            "speed": lambda name: self._runner.set_pace(self._pace(name)),
             "story": self._story_chosen,
             "picture": lambda: self._save("picture", self.save_picture),
             "data": lambda: self._save("data", self.save_data),
@@ -225,6 +228,21 @@ class Lab(Definition):
         self.controls.listen(
             **{name: guarded(callback, self._own_moves, self._callback_failed) for name, callback in callbacks.items()}
         )
+        scrubbed = guarded(self._scrubbed, self._own_moves, self._callback_failed)
+        self.screen.time.observe(lambda change: scrubbed(change["new"]), "value")
+        self.screen.listener = guarded(self._page_said, self._own_moves, self._callback_failed)
+
+    def _page_said(self, what: str, record: int | None = None) -> None:
+        """Takes what a page says: see `Screen.listener`."""
+        if what == "chosen":
+            self._presenter.touched = True
+            self._runner.scrub(None if record is None else self._runner.records.index(record))
+        elif what == "want":
+            self._runner.fill()
+        elif what == "redraw":
+            self._runner.redraw()
+        else:
+            self._runner.go_on()
 
     def _callback_failed(self, error: Exception) -> None:
         self._runner.error = error
@@ -291,11 +309,9 @@ class Lab(Definition):
         self._presenter.show_view(values)
         self._runner.refresh_view()
 
-    def _tempo(self, speed: str) -> tuple[float, float]:
-        """Most records and most frames per second at a speed."""
-        pace = SPEEDS[speed]
-        frames = self.frames if pace or self.fast_frames is None else self.fast_frames
-        return (pace if self._runner.threaded else 0.0), frames
+    def _pace(self, speed: str) -> float:
+        """Most records per second at a speed."""
+        return 0.0 if self.headless else SPEEDS[speed]
 
     def _set_playing(self, playing: bool) -> None:
         self.controls.show_playing(playing)
@@ -308,6 +324,7 @@ class Lab(Definition):
                 self.picture.unpin()
             elif records:
                 self.picture.pin(records)
+            self.screen.change_view()
         with self._own_moves():
             self.controls.pin.value = pinned
         self._runner.redraw()

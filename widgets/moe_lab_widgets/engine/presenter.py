@@ -14,6 +14,7 @@ from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.knobs import KnobBoard
 from moe_lab_widgets.engine.output import NotebookOutput
 from moe_lab_widgets.engine.runner import Runner
+from moe_lab_widgets.frames.screen import Screen
 
 DESCRIBE_AFTER = 0.25
 """Seconds between two captions while a run goes on."""
@@ -37,14 +38,15 @@ class Presenter:
         self,
         lab: Definition,
         *,
-        picture: Any,
+        screen: Screen,
         controls: Controls,
         board: KnobBoard,
         output: NotebookOutput,
         own_moves: OwnMoves,
         keep_latest: bool,
     ) -> None:
-        self._lab, self._picture, self._controls, self._board = lab, picture, controls, board
+        self._lab, self._screen, self._controls, self._board = lab, screen, controls, board
+        self._picture = screen.picture
         self._output, self._own_moves, self._keep_latest = output, own_moves, keep_latest
         self.record: Any = None
         self.touched = False
@@ -65,6 +67,7 @@ class Presenter:
         with drawing_lock:
             self._picture.set_view(self._board.view_of(values))
             self._picture.begin(values)
+            self._screen.begin()
         self._controls.show_code(self._lab.code(values))
         self._controls.show_playing(runner.playing)
         self.unsaved = ""
@@ -75,13 +78,23 @@ class Presenter:
         """Returns what the ended run should add for the view-only knobs."""
         return self._lab.more(runner.records[-1]) if len(runner.records) else None
 
+    def ready(self) -> bool:
+        """Whether the page keeps up with the frames."""
+        return self._screen.ready()
+
     def show(self, runner: Runner, index: int) -> None:
-        """Draws one record, and updates the texts now and then."""
-        self.record = record = runner.records[index]
-        self._picture.draw(record)
+        """Shows one record, and updates the texts now and then. A live page has the newest frames too."""
+        records, last = runner.records, len(runner.records) - 1
+        self.record = records[index]
+        if not self._screen.live:
+            self._send(runner, index)
+        else:
+            for wanted in {index, last}:
+                if self._screen.lacks(records.number(wanted)):
+                    self._send(runner, wanted)
         self._current = True
         self._controls.mark(stale=False)
-        now, last = time.monotonic(), len(runner.records) - 1
+        now = time.monotonic()
         scrubbed = runner.scrubbed_to is not None
         due = now - self._described_at > DESCRIBE_AFTER or last == 0
         if due or not runner.playing or runner.finished or scrubbed:
@@ -91,9 +104,32 @@ class Presenter:
                 self.show_time(index, last)
         self.first_shown.set()
 
+    def fill(self, runner: Runner) -> bool:
+        """Sends one of the frames that the page lacks, coarsely first; returns whether there may be more."""
+        records = runner.records
+        if not self._screen.live:
+            return False
+        stride = 1 << max(len(records) - 1, 1).bit_length()
+        while stride := stride // 2:
+            for index in range(0, len(records), stride):
+                if self._screen.lacks(records.number(index)):
+                    self._send(runner, index)
+                    return True
+        return False
+
+    def nudge(self) -> None:
+        """Asks the page for an answer, which lets the run go on where there is no thread."""
+        self._screen.tick()
+
+    def _send(self, runner: Runner, index: int) -> None:
+        record, records = runner.records[index], runner.records
+        self._screen.show(record, records.number(index), self._lab.caption(record), len(records))
+
     def ended(self, runner: Runner) -> None:
         """Reports the end of the run, and leaves the picture in the notebook."""
         self._controls.show_playing(False)
+        if runner.scrubbed_to is None and len(runner.records):
+            self.record = runner.records[-1]  # a page that does not keep up may not have been sent it yet
         if self.record is not None:
             self._describe(runner)
             if runner.scrubbed_to is None:
@@ -118,11 +154,20 @@ class Presenter:
     def show_time(self, index: int, last: int) -> None:
         """Moves the time slider."""
         with self._own_moves():
-            self._controls.show_time(index, last)
+            self._screen.show_time(index, last)
+
+    def png(self) -> bytes:
+        """Returns the picture of the record on show with its caption drawn in."""
+        with drawing_lock:
+            if self.record is not None and self._screen.shown is not self.record:
+                self._picture.update(self.record)
+                self._screen.shown = self.record
+            return self._picture.png(self.caption)
 
     def show_view(self, values: dict[str, Any]) -> None:
         """Takes the values of the view-only knobs for the next frame."""
         self._picture.set_view(self._board.view_of(values))
+        self._screen.change_view()
         self._controls.show_code(self._lab.code(values))
 
     def not_saved(self, error: Exception) -> None:
@@ -145,7 +190,7 @@ class Presenter:
 
     def _describe(self, runner: Runner) -> None:
         """Writes the caption, the trouble and the status."""
-        self._controls.say(self.caption)
+        self._screen.say(self.caption)
         if runner.error is None:
             self._controls.warn(self.unsaved or self._lab.trouble(self.record))
         state = "ended" if runner.finished else "training" if runner.playing else "held"

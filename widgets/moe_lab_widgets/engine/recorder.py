@@ -60,6 +60,14 @@ class Recorder:
         """Returns a list of the kept records, oldest first."""
         return [*self._kept, *self._tail]
 
+    def number(self, index: int) -> int:
+        """Returns which record of the run the index-th one is; thinning does not change it."""
+        return index * self._stride if index < len(self._kept) else self._seen - 1
+
+    def index(self, number: int) -> int:
+        """Returns the index of a record, or of the kept one before it, by its number in the run."""
+        return len(self) - 1 if number >= self._seen - 1 else min(number // self._stride, len(self._kept) - 1)
+
     def __len__(self) -> int:
         return len(self._kept) + len(self._tail)
 

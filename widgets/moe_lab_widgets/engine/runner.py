@@ -36,8 +36,17 @@ class Host(Protocol):
     def further(self, runner: Runner) -> Iterator[Any] | None:
         """Returns the records that a run that has ended should add for the present view; None for none."""
 
+    def ready(self) -> bool:
+        """Whether a frame may be drawn now, or must wait for the page."""
+
     def show(self, runner: Runner, index: int) -> None:
         """Draws the index-th record."""
+
+    def fill(self, runner: Runner) -> bool:
+        """Draws one earlier record that the page lacks; returns whether there may be more."""
+
+    def nudge(self) -> None:
+        """Asks the page for an answer, on which `go_on` is called."""
 
     def failed(self, error: Exception) -> None:
         """Reports in words that the run has failed."""
@@ -55,29 +64,31 @@ class Runner:
     Args:
       host: shows the records.
       threaded: True to work on a thread, False to work inside the callers.
-      budget: seconds that one call may train without a thread.
-      raises: whether an error is also raised by the call that caused it (without a thread).
+      headless: whether a call without a thread trains until the run ends, and raises its error.
+      budget: seconds that a headless call may train.
       most_records: most records kept.
     """
 
     IDLE_AFTER = 1.0
-    DRAWING_SHARE = 0.25
-    """Largest share of the time that may go into drawing."""
+    DRAWING_SHARE, PACED_SHARE = 0.1, 0.25
+    """Largest share of the time that may go into drawing: taken from the training, and from a pace's rests."""
+    MOMENT = 0.12
+    """Seconds that the run goes on at an answer of the page, where there is no thread."""
 
     def __init__(
         self,
         host: Host,
         *,
         threaded: bool,
+        headless: bool,
         budget: float,
-        raises: bool,
         most_records: int,
     ) -> None:
-        self.host, self.threaded, self.budget, self.raises = host, threaded, budget, raises
+        self.host, self.threaded, self.headless, self.budget = host, threaded, headless, budget
         self.most_records = most_records
         self.pace = 0.0
         """Most records per second; 0 for no limit."""
-        self.frames = 15.0
+        self.frames = 30.0
         """Most frames per second."""
         self.records = Recorder(most_records)
         self.error: Exception | None = None
@@ -89,7 +100,7 @@ class Runner:
         self._singles = 0
         self._scrubbed_to: int | None = None
         self._redraw = self._closing = self._working = self._ended = self._end_reported = False
-        self._drawn = self._undrawn = self._view_changed = False
+        self._drawn = self._undrawn = self._view_changed = self._filling = False
         self._run: Iterator[Any] | None = None
         self._next_record = self._next_frame = 0.0
         self._thread: threading.Thread | None = None
@@ -124,15 +135,25 @@ class Runner:
         with self._orders():
             self._redraw = True
 
+    def fill(self) -> None:
+        """Draws the records that the page lacks, while nothing else is to be drawn."""
+        with self._orders():
+            self._filling = True
+
+    def go_on(self) -> None:
+        """Looks again whether the page takes frames."""
+        with self._orders():
+            pass
+
     def refresh_view(self) -> None:
         """Draws the present record again with the latest view; a run that has ended may add records for it."""
         with self._orders():
             self._view_changed = self._redraw = True
 
-    def set_tempo(self, pace: float, frames: float) -> None:
-        """Sets the most records per second, 0 for no limit, and the most frames per second."""
+    def set_pace(self, pace: float) -> None:
+        """Sets the most records per second, 0 for no limit."""
         with self._orders():
-            self.pace, self.frames, self._next_record = pace, frames, 0.0
+            self.pace, self._next_record = pace, 0.0
 
     @property
     def finished(self) -> bool:
@@ -150,6 +171,8 @@ class Runner:
         Returns:
           False when the time ran out first.
         """
+        if not self.threaded:
+            self._work_here(float("inf") if timeout is None else timeout)
         with self._wake:
             done = self._wake.wait_for(lambda: self._closing or not self._pending(), timeout)
         if self.error is not None:
@@ -184,13 +207,15 @@ class Runner:
                 self._thread = threading.Thread(target=self._work, name="moe-lab run", daemon=True)
                 self._thread.start()
         if not self.threaded:
-            self._work_here()
+            self._work_here(self.budget if self.headless else self.MOMENT)
 
     # ---- the worker ----
 
     def _pending(self) -> bool:
         """Whether there is something to do, now or after the pace allows it."""
-        if self._working or self._generation != self._begun or self._redraw:
+        if self._working or self._generation != self._begun:
+            return True
+        if (self._redraw or self._filling) and self.host.ready():
             return True
         return self._run is not None and (self.playing or self._singles > 0)
 
@@ -209,8 +234,10 @@ class Runner:
                     if self._pending() and not (paced and pause > 0):
                         break
                     self._wake.notify_all()
-                    slept = self._wake.wait(pause if paced else self.IDLE_AFTER if self._drawn else None)
-                    if not slept and not self._pending():
+                    waits = self._redraw or self._filling  # for a page, which may stay silent
+                    idle_after = 0.1 if waits else self.IDLE_AFTER if self._drawn else None
+                    slept = self._wake.wait(pause if paced else idle_after)
+                    if not slept and not waits and not self._pending():
                         break
                 if self._closing:
                     break
@@ -224,37 +251,47 @@ class Runner:
 
     def _idle(self) -> None:
         self._drawn = False
+        self._filling = True
         try:
             self.host.idle()
         except Exception as error:
             self._fail(error)
 
-    def _work_here(self) -> None:
-        """Takes turns inside the caller until the run ends or the budget is spent."""
+    def _work_here(self, seconds: float) -> None:
+        """Takes turns inside the caller until there is nothing to do, or for some seconds.
+
+        After these a headless run is held; any other goes on when the page has answered.
+        """
         import torch
 
         if self._working:  # a slider that the Lab itself moved while it worked
             return
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
-        self._working = True
-        until = time.monotonic() + self.budget
+        until = time.monotonic() + seconds
         try:
-            while not self._closing:
-                self._working = False
-                pending = self._pending()
-                self._working = True
-                if not pending:
-                    break
+            while not self._closing and self._pending():
                 if time.monotonic() > until and self._generation == self._begun:
+                    if not self.headless:
+                        self.host.nudge()
+                        break
                     self.playing, self._singles, self._redraw = False, 0, True
                     until = float("inf")
+                self._working = True
+                self._rest()
                 self._turn()
+                self._working = False
         finally:
             self._working = False
             torch.set_num_threads(threads)
-        if self.raises and self.error is not None:
+        if self.headless and self.error is not None:
             raise self.error
+
+    def _rest(self) -> None:
+        """Waits a little where the pace asks for it, without a thread."""
+        pause = self._next_record - time.monotonic()
+        if pause > 0 and self._generation == self._begun and not self._redraw and not self._singles:
+            time.sleep(min(pause, self.MOMENT))
 
     def _turn(self) -> None:
         """Does one piece of work: starts a run, takes a record, draws a frame."""
@@ -266,6 +303,8 @@ class Runner:
             if self._run is not None and (self.playing or self._singles):
                 self._advance()
             self._draw_if_due()
+            if self._filling and self.host.ready():
+                self._filling = self.host.fill(self)
         except Exception as error:
             self._fail(error)
 
@@ -273,7 +312,7 @@ class Runner:
         self._drop()
         with self._wake:
             self.error = error
-            self._redraw = self._undrawn = False
+            self._redraw = self._undrawn = self._filling = False
             self._singles = 0
         self.host.failed(error)
 
@@ -283,7 +322,7 @@ class Runner:
             self._begun = self._generation
             self.error = None
             self._scrubbed_to = None
-            self._ended = self._end_reported = self._view_changed = False
+            self._ended = self._end_reported = self._view_changed = self._filling = False
         run = self.host.begin(self)
         self.records = Recorder(self.most_records)
         self.seconds = 0.0
@@ -339,6 +378,10 @@ class Runner:
         if not asked and not (self._undrawn and now >= self._next_frame):
             self._report_end()
             return
+        if not self.host.ready():
+            self._redraw = asked
+            self._report_end()
+            return
         with self._wake:
             self._redraw = self._undrawn = False
             index = (
@@ -348,7 +391,8 @@ class Runner:
         self.host.show(self, index)
         self._drawn = True
         cost = time.thread_time() - used
-        self._next_frame = now + max(1 / self.frames, cost / self.DRAWING_SHARE) - 0.005
+        share = self.PACED_SHARE if self.pace else self.DRAWING_SHARE
+        self._next_frame = now + max(1 / self.frames, cost / share) - 0.005
         if self.threaded:
             time.sleep(0.001)  # lets the kernel's messages in
         self._report_end()

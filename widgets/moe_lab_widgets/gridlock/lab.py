@@ -31,7 +31,6 @@ class GridlockLab(PairLab):
     title = "Gridlock"
     knobs = of.KNOBS
     stories = STORIES
-    fast_frames = 8.0
 
     picture: GridlockPicture
 

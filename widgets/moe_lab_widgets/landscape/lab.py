@@ -25,7 +25,6 @@ class LandscapeLab(PairLab):
     title = "Landscapes"
     knobs = of.KNOBS
     stories = STORIES
-    fast_frames = 8.0
 
     picture: LandscapePicture
 

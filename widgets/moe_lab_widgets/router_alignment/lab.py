@@ -32,8 +32,6 @@ class RouterAlignmentLab(PairLab):
     title = "Router alignment"
     knobs = of.KNOBS
     stories = STORIES
-    fast_frames = 11.0
-    """A frame takes 15 ms, and a fifth of the time may go into drawing."""
 
     def __init__(self, **values: Any) -> None:
         self._samples = of.SampleCache()

@@ -31,8 +31,6 @@ class SpecializationLab(PairLab):
     title = "Specialisation"
     knobs = of.KNOBS
     stories = STORIES
-    fast_frames = 11.0
-    """Leaves four fifths of the time to the training."""
 
     def check(self, values: Mapping[str, Any]) -> None:
         of.runs(values)

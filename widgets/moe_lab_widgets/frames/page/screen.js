@@ -1,0 +1,107 @@
+// The picture of a live Lab: frames come from the kernel, each is acknowledged, and those of the run stay in the page.
+
+const ANSWER_AFTER = 60; // ms; an answer to every frame would flash the kernel's busy sign
+const ANSWER_AT = 4; // frames
+
+function offer(name, content) {
+  // Lets the user keep a file.
+  const link = make("a", { download: name, href: URL.createObjectURL(new Blob([content])) });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+export default () => {
+  // One of these for each model, however many views it has.
+  const film = new Film(), players = new Set();
+  let inflater = null, run = -1, view = -1, heard = 0, shown = 0, expected = -1, owed = 0, timer = null, painting = false, broken = 0, caption = "", records = 0;
+  let send = () => {};
+
+  const hello = () => {
+    inflater = null;
+    expected = -1;
+    const ratio = window.devicePixelRatio || 1;
+    send({ kind: "hello", ratio, inflates: "DecompressionStream" in window, hidden: document.hidden });
+  };
+  const failed = (error) => {
+    console.warn("moe_lab: a frame could not be read, asking for another", error);
+    broken += 1;
+    if (broken > 3) { send({ kind: "failed" }); return; }
+    setTimeout(hello, 200 * broken);
+  };
+  const answer = () => {
+    clearTimeout(timer);
+    timer = null;
+    owed = 0;
+    send({ kind: "ack", frame: heard });
+  };
+  const paintAll = () => {
+    painting = false;
+    for (const player of players) {
+      player.update();
+      try { player.repaint(); } catch (error) { film.clear(); failed(error); return; }
+      player.root.dataset.shown = heard;
+      player.root.dataset.run = run;
+    }
+    owed += heard - shown;
+    shown = heard;
+    if (owed >= ANSWER_AT || broken) answer(); else timer ??= setTimeout(answer, ANSWER_AFTER);
+  };
+  const received = (body, note) => {
+    if (note.run !== run || note.view !== view) {
+      film.clear();
+      if (note.run !== run) for (const player of players) { player.stop(); player.following = true; }
+      [run, view] = [note.run, note.view];
+    }
+    if (note.caption !== undefined) caption = note.caption;
+    records = note.records;
+    try { film.feed(body, caption); } catch (error) { failed(error); return; }
+    heard = note.frame;
+    if (!painting) { painting = true; requestAnimationFrame(paintAll); }
+  };
+
+  return {
+    initialize({ model }) {
+      send = (message) => model.send(message);
+      model.on("msg:custom", (note, buffers) => {
+        if (note.kind === "tick") { heard = note.frame; answer(); return; }
+        if (note.kind === "choose") { for (const player of players) player.choose(note.record === null ? film.last : film.order.indexOf(note.record), false); return; }
+        if (note.kind === "download") { offer(note.name, buffers[0]); return; }
+        if (note.kind !== "frame") return;
+        if (note.first) { inflater = new Inflater(received, failed); expected = note.frame; }
+        if (!inflater) return; // what was under way before the hello
+        if (note.frame !== expected) { hello(); return; } // one was lost
+        expected += 1;
+        const piece = buffers[0];
+        inflater.feed(new Uint8Array(piece.buffer ?? piece, piece.byteOffset ?? 0, piece.byteLength), note.size, note);
+      });
+      const seen = () => send({ kind: document.hidden ? "hidden" : "visible" });
+      document.addEventListener("visibilitychange", seen);
+      window.addEventListener("pageshow", seen);
+      hello();
+      return () => {
+        document.removeEventListener("visibilitychange", seen);
+        window.removeEventListener("pageshow", seen);
+      };
+    },
+    render({ model, el }) {
+      el.classList.add("moe-lab-live");
+      const root = document.createElement("div");
+      root.dataset.lmSuppressShortcuts = "true"; // JupyterLab leaves keys typed here alone
+      el.append(root);
+      const player = new Player(root, film, model.get("stage"));
+      players.add(player);
+      let wait = null;
+      player.chosen = (record) => {
+        clearTimeout(wait);
+        wait = setTimeout(() => send({ kind: "chosen", run, record }), 120); // so that files and `lab.record` agree; nothing waits for it
+      };
+      player.touched = () => { if (film.order.length < records) send({ kind: "want" }); };
+      model.on("change:stage", () => { player.stage = model.get("stage"); player.lay(); });
+      player.update();
+      player.repaint();
+      return () => { player.close(); players.delete(player); };
+    },
+  };
+};

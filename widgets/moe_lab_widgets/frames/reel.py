@@ -1,0 +1,105 @@
+"""The frames of a Picture as bytes: what changed since the last frame is drawn again, the rest is repeated."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import RendererAgg
+
+from moe_lab_widgets.frames.tape import Tape, UnsupportedError
+
+if TYPE_CHECKING:
+    from moe_lab_widgets.drawing.picture import Picture
+
+BACKGROUND_TILE = 64
+
+
+class Reel:
+    """Writes the frames of one Picture for one audience.
+
+    Args:
+      picture: what it shows; hold `drawing_lock` while a frame is written.
+
+    Attributes:
+      unsupported: what had to be sent as pixels, because a page cannot draw it.
+    """
+
+    def __init__(self, picture: Picture) -> None:
+        self.picture = picture
+        wide, high = picture.canvas.get_width_height()
+        self.size = (wide, high - picture.foot)
+        self._tape = Tape(wide, high, picture.figure.dpi)
+        self.unsupported: set[str] = set()
+        self.restart()
+
+    def restart(self) -> None:
+        """Begins anew, for a page that knows nothing."""
+        self._tape.forget()
+        self._still: Any = None
+        self._still_written = b""
+        self._written: dict[int, tuple[int, Any, bytes]] = {}
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to restart, because a page would run out of numbers for things."""
+        return self._tape.book.full
+
+    def frame(self, record: int) -> bytes:
+        """Returns the body (see book.py) of what the picture shows now, as the frame of a record."""
+        picture = self.picture
+        still = picture.background()
+        if still is not self._still:
+            self._still = still
+            self._tape.drawing("background")
+            self._tape.image(0, 0, still[: self.size[1]], side=BACKGROUND_TILE)
+            self._still_written = self._tape.take()
+            self._written.clear()  # axes may have other limits
+        parts = [self._still_written]
+        for artist, version in picture.live_artists():
+            known = self._written.get(id(artist))
+            if known is None or known[0] != version:
+                known = self._written[id(artist)] = version, artist, self._write(artist)
+            parts.append(known[2])
+        body = b"".join(parts)
+        return self._tape.book.news() + struct.pack("<BII", 4, record, len(body)) + body
+
+    def _write(self, artist: Any) -> bytes:
+        """Returns the operations of one artist; pixels where it asks for what a page cannot draw."""
+        self._tape.take()  # what an artist has left that failed
+        self._tape.drawing(artist)
+        words = self.picture.names.get(artist)
+        if words is not None:
+            self._tape.name(words() if callable(words) else words)
+        try:
+            artist.draw(self._tape)
+        except UnsupportedError as reason:
+            self.unsupported.add(f"{type(artist).__name__}: {reason}")
+            self._tape.take()
+            self._by_agg(artist)
+        if words is not None:
+            self._tape.name(None)
+        return self._tape.take()
+
+    def _by_agg(self, artist: Any) -> None:
+        wide, high = self._tape.get_canvas_width_height()
+        renderer = RendererAgg(wide, high, self._tape.dpi)
+        artist.draw(renderer)
+        pixels = np.asarray(renderer.buffer_rgba())
+        rows, columns = np.flatnonzero(pixels[..., 3].any(1)), np.flatnonzero(pixels[..., 3].any(0))
+        if len(rows):
+            cut = pixels[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+            self._tape.image(int(columns[0]), int(rows[0]), np.ascontiguousarray(cut))
+
+
+class Stream:
+    """Bodies as pieces of one raw deflate stream, so that what repeats costs little."""
+
+    def __init__(self) -> None:
+        self._zip = zlib.compressobj(6, zlib.DEFLATED, -15, 9)
+
+    def pack(self, body: bytes) -> bytes:
+        """Returns the piece that makes the body whole on the other side."""
+        return self._zip.compress(body) + self._zip.flush(zlib.Z_SYNC_FLUSH)

@@ -1,0 +1,230 @@
+"""The widget that shows a picture: display lists replayed by the page, or PNG where the page's module does not load."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from typing import Any
+
+import anywidget
+import ipywidgets as w
+import traitlets
+from comm import DummyComm
+
+from moe_lab import theme
+from moe_lab_widgets.drawing.picture import Picture, drawing_lock, encode
+from moe_lab_widgets.frames.flow import Flow
+from moe_lab_widgets.frames.module import module_source
+from moe_lab_widgets.frames.reel import Reel, Stream
+
+TEXT = f"font: var(--moe-lab-words, 15px)/1.3 sans-serif; color: {theme.INK}; background: {theme.PAPER}; "
+TEXT += "padding: 2px 14px; margin: 0;"
+
+
+class View(anywidget.AnyWidget):
+    """The page's side (see page/screen.js).
+
+    Messages to the page: "frame" with a piece of the stream, "tick" (to be answered at once), "download" with a file.
+    From the page: "hello" (it knows nothing), "ack", "hidden", "visible", "chosen" (a record), "want" (the frames that
+    it lacks), "failed".
+    """
+
+    _esm = module_source()
+    stage = traitlets.Dict().tag(sync=True)
+
+
+class Screen:
+    """Shows a Picture with its caption and a time slider, in every page that is open.
+
+    Until a page says that it can replay frames, PNGs are shown; their flow is controlled by a number that the page
+    copies back.
+
+    Args:
+      picture: what is shown.
+
+    Attributes:
+      box: the widget.
+      live: whether a page replays frames.
+      shown: the record that the picture holds.
+      run, view: numbers that grow with each run, and each time that earlier frames of it no longer hold.
+      time: the time slider beside PNGs, from 0 (the start) to 1 (now).
+      listener: told "redraw", "ready" (frames may be sent again), "want", or "chosen" with a record's number or None.
+    """
+
+    def __init__(self, picture: Picture) -> None:
+        self.picture = picture
+        self.live = False
+        self.run = self.view = 0
+        self.listener: Callable[..., None] = lambda what, record=None: None
+        self._flow = Flow(frames=8, size=40_000)
+        self._still_flow = Flow(frames=2, size=10**9)
+        self._reel, self._stream, self._fresh = Reel(picture), Stream(), True
+        self._has: set[int] = set()
+        self._caption: str | None = None
+        self.shown: Any = None
+        self._make_widgets()
+
+    def _make_widgets(self) -> None:
+        picture, scale = self.picture, self._scale
+        wide, high = f"{picture.width * scale:g}", f"{picture.height * scale:g}"
+        spans = [list(span) for span in picture.spans]
+        stage = {"width": picture.width, "height": picture.height, "scale": scale, "spans": spans}
+        self.page = View(stage=stage, layout={"width": "100%", "display": "none", "overflow": "hidden"})
+        self.page.on_msg(self._heard)
+        self.image = w.Image(format="png", layout={"width": "100%", "margin": "0"}, width=wide, height=high)
+        frame = w.Box([self.image])
+        frame.add_class("moe-lab-picture")
+        self.caption = w.HTML()
+        self.caption.add_class("moe-lab-caption")
+        self.time = w.FloatSlider(
+            value=1.0, min=0.0, max=1.0, step=1.0, description="time", readout=False, layout={"width": "auto"}
+        )
+        self.time.add_class("moe-lab-time")
+        self._sent, self._seen = w.IntText(0), w.IntText(0)
+        self._link = w.jslink((self._sent, "value"), (self._seen, "value"))
+        self._seen.observe(self._echoed, "value")
+        self.still = w.VBox([frame, self.caption, self.time])
+        self.box = w.VBox([self.page, self.still])
+
+    @property
+    def _scale(self) -> float:
+        return float(self.picture.figure.dpi / theme.BASE_DPI)
+
+    # ---- what is shown ----
+
+    def ready(self) -> bool:
+        """Whether the page keeps up, so that another frame may be drawn."""
+        if isinstance(self.page.comm, DummyComm):  # no kernel, so that no page will ever answer
+            return True
+        return (self._flow if self.live else self._still_flow).ready()
+
+    def begin(self) -> None:
+        """A run begins: the page forgets the frames of the last one."""
+        self.run += 1
+        self._has.clear()
+
+    def change_view(self) -> None:
+        """The frames sent so far no longer hold, as after a change of what is shown of a record."""
+        with drawing_lock:
+            self.view += 1
+            self._has.clear()
+
+    def choose(self, number: int | None) -> None:
+        """Shows an earlier frame in the page; None follows the run."""
+        if self.live:
+            self.page.send({"kind": "choose", "record": number})
+
+    def lacks(self, record: int) -> bool:
+        """Whether the page has no frame of a record."""
+        return record not in self._has
+
+    def show(self, record: Any, number: int, caption: str, records: int) -> None:
+        """Draws a record and sends the frame.
+
+        Args:
+          number: of the record in its run.
+          records: how many there are.
+        """
+        if self.live:
+            self._send(record, number, caption, records)
+            return
+        with drawing_lock:
+            self.picture.update(record)
+            self.shown = record
+            png = encode(self.picture.pixels())
+        self.image.value = png
+        self._sent.value = self._still_flow.send(len(png))
+
+    def _send(self, record: Any, number: int, caption: str, records: int) -> None:
+        view = self.view  # it may change while the record is drawn
+        with drawing_lock:
+            self.picture.update(record)
+            self.shown = record
+            first, self._fresh = self._fresh or self._reel.full, False
+            if first:
+                self._reel.restart()
+                self._stream = Stream()
+                self._caption = None
+                self._has.clear()
+            body = self._reel.frame(number)
+            if view == self.view:
+                self._has.add(number)
+        piece = self._stream.pack(body)
+        note: dict[str, Any] = {"kind": "frame", "size": len(body), "run": self.run, "view": view}
+        note |= {"frame": self._flow.send(len(piece)), "records": records}
+        if first:
+            note["first"] = True
+        if caption != self._caption:
+            note["caption"] = self._caption = caption
+        self.page.send(note, [piece])
+
+    def tick(self) -> None:
+        """Asks for an answer, with nothing to show."""
+        if self.live:
+            self.page.send({"kind": "tick", "frame": self._flow.sent})
+        else:
+            self._sent.value += 1
+
+    def download(self, name: str, content: bytes) -> None:
+        """Lets the page offer a file to its user."""
+        if self.live:
+            self.page.send({"kind": "download", "name": name}, [content])
+
+    def say(self, caption: str) -> None:
+        """Writes the caption below the PNG, which screen readers read aloud; a page takes it from its frames."""
+        if not self.live:
+            self.caption.value = f"<p aria-live='polite' style='{TEXT}'>{html.escape(caption)}</p>"
+
+    def show_time(self, index: int, last: int) -> None:
+        """Moves the time slider to a record; one press of an arrow key is one record.
+
+        It always runs from 0 (the start) to 1 (now): a page whose slider changes its range clips values, sends them
+        back as user input, and jumps to the old end on the End key.
+        """
+        if not self.live:
+            last = max(last, 1)
+            self.time.value = index / last
+            self.time.step = 1 / last
+
+    # ---- what pages say; it may come on any thread ----
+
+    def _heard(self, _: Any, message: dict[str, Any], buffers: Any) -> None:
+        kind = message.get("kind")
+        if kind == "ack":
+            self._flow.heard(message["frame"])
+            self.listener("ready")
+        elif kind == "hello":
+            self._greet(bool(message["inflates"]), bool(message["hidden"]))
+        elif kind in ("hidden", "visible"):
+            self._flow.hidden = kind == "hidden"
+            self._flow.heard()
+            self.listener("ready")
+        elif kind == "chosen":
+            if message["run"] == self.run:
+                self.listener("chosen", message["record"])
+        elif kind == "want":
+            self.listener("want")
+        elif kind == "failed":
+            self._greet(False, False)
+
+    def _greet(self, able: bool, hidden: bool) -> None:
+        """Takes a page that knows nothing."""
+        self.live, self._fresh = able, True
+        self._flow.hidden = hidden
+        self._flow.heard()
+        self.page.layout.display = None if able else "none"
+        self.still.layout.display = "none" if able else None
+        self.listener("redraw")
+
+    def _echoed(self, change: Any) -> None:
+        self._still_flow.heard(change["new"])
+        self.listener("ready")
+
+    def close(self) -> None:
+        """Frees the widgets that are not in the box."""
+        for widget in (self._link, self._sent, self._seen):
+            for part in (getattr(widget, "layout", None), getattr(widget, "style", None)):
+                if isinstance(part, w.Widget):
+                    part.close()
+            widget.unobserve_all()
+            widget.close()
