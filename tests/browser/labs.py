@@ -114,8 +114,8 @@ LABS = (
         rescue=("Routers find the digits", "CNN 87 %"),
         holds=(
             Hold([("k,", "ArrowLeft")], "k,", 2, "must be divisible by experts (k), so that all experts have the same"),
-            Hold([("k,", "ArrowRight", 3)], "k,", 8, "got m=40, k=6"),
-            Hold([("m,", "ArrowRight"), ("k,", "ArrowLeft")], "k,", 6, "got m=48, k=7"),
+            Hold([("k,", "End"), ("k,", "ArrowLeft")], "k,", 5, "got m=40, k=7"),
+            Hold([("m,", "ArrowRight")], "m,", 80, "got m=48, k=5"),
             Hold([("n,", "Home"), ("l,", "End")], "l,", 4, "patches_per_expert (l) must be at most patches (n)"),
         ),
         configs=(JointMoE, PatternTask),
@@ -194,7 +194,7 @@ LABS = (
         rescue=("ReLU needs more samples (n = 2000)", "of 2 (error 0.17)"),
         holds=(Hold([("d,", "Home"), ("k,", "End")], "k,", 4, "dimension (d) must be at least experts (k)"),),
         wishes=(
-            Wish([("w, gates", "orthogonal")], ("greater than experts (k), so that gates",), [("w, gates", "random")]),
+            Wish([("d,", "Home"), ("k,", "End"), ("w, gates", "orthogonal")], ("greater than experts (k), so that gates",), [("w, gates", "random")]),
             Wish(
                 [("d,", "ArrowRight", 4), ("k,", "End"), ("n,", "Home")],
                 ("T2 must have k=8 positive eigenvalues",),
