@@ -29,6 +29,7 @@ class Presenter:
 
     Attributes:
       record: the record on show.
+      values: of the run on show.
       touched: whether the user has operated the Lab.
       unsaved: why the latest file could not be written.
       first_shown: set when there is a first picture or an error.
@@ -49,6 +50,7 @@ class Presenter:
         self._picture = screen.picture
         self._output, self._own_moves, self._keep_latest = output, own_moves, keep_latest
         self.record: Any = None
+        self.values: dict[str, Any] = {}
         self.touched = False
         self.unsaved = ""
         self.first_shown = threading.Event()
@@ -68,6 +70,7 @@ class Presenter:
             self._picture.set_view(self._board.view_of(values))
             self._picture.begin(values)
             self._screen.begin()
+            self.values = values
         self._controls.show_code(self._lab.code(values))
         self._controls.show_playing(runner.playing)
         self.unsaved = ""
@@ -168,6 +171,7 @@ class Presenter:
         """Takes the values of the view-only knobs for the next frame."""
         self._picture.set_view(self._board.view_of(values))
         self._screen.change_view()
+        self.values = {**self.values, **self._board.view_of(values)}
         self._controls.show_code(self._lab.code(values))
 
     def not_saved(self, error: Exception) -> None:
