@@ -9,7 +9,7 @@ from pathlib import Path
 import moe_lab_widgets
 
 ROOT = Path(moe_lab_widgets.__file__).parent
-SHARED = {"engine", "drawing"}
+SHARED = {"engine", "drawing", "frames"}
 LABS = sorted(path.parent.name for path in ROOT.glob("*/lab.py") if path.parent.name not in SHARED)
 
 

@@ -164,7 +164,7 @@ class Picture:
         log: bool = False,
         percent: bool = False,
     ) -> list[Any]:
-        """Returns how a place along an axis is read, for `name`: its values at both ends (default: the axes' limits)."""
+        """Returns how a place along an axis is read, for `name`: values at its ends (default: its limits)."""
         box = axes.get_window_extent()
         high = self.figure.bbox.height
         ends = (box.x0, box.x1) if axis == "x" else (high - box.y0, high - box.y1)

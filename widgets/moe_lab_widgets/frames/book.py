@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -58,8 +59,8 @@ class Book:
 
     @property
     def full(self) -> bool:
-        kinds = (self._styles, self._shapes, self._names, self._stamps, self._tiles, self._colours)
-        return max(map(len, kinds)) > FULL
+        kinds = (self._styles, self._shapes, self._names, self._stamps, self._tiles)
+        return max(len(self._colours), *(len(kind) for kind in kinds)) > FULL
 
     def style(self, body: bytes) -> int:
         return self._number(self._styles, 1, body)
@@ -67,7 +68,7 @@ class Book:
     def shape(self, path: bytes) -> int:
         return self._number(self._shapes, 2, path)
 
-    def name(self, words: dict[str, Any]) -> int:
+    def name(self, words: Mapping[str, Any]) -> int:
         text = json.dumps(words, ensure_ascii=False, separators=(",", ":")).encode()
         return self._number(self._names, 7, struct.pack("<H", len(text)) + text)
 

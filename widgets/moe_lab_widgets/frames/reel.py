@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.backends.backend_agg import RendererAgg
 
-from moe_lab_widgets.frames.tape import Tape, Unsupported
+from moe_lab_widgets.frames.tape import Tape, UnsupportedError
 
 if TYPE_CHECKING:
     from moe_lab_widgets.drawing.picture import Picture
@@ -75,7 +75,7 @@ class Reel:
             self._tape.name(words() if callable(words) else words)
         try:
             artist.draw(self._tape)
-        except Unsupported as reason:
+        except UnsupportedError as reason:
             self.unsupported.add(f"{type(artist).__name__}: {reason}")
             self._tape.take()
             self._by_agg(artist)

@@ -1,6 +1,7 @@
 """A matplotlib renderer that writes down what it is asked to draw, as operations that a page replays on a canvas.
 
-The operations of a frame, little endian; places are i16 with the book's bits after the point, pixels from the top left::
+The operations of a frame, little endian; places are i16 with the book's bits after the point,
+in pixels from the top left::
 
     10 path     style u16, path (see book.py)
     11 markers  style u16, shape u16, n u16, xy * n
@@ -13,6 +14,7 @@ The operations of a frame, little endian; places are i16 with the book's bits af
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -32,7 +34,7 @@ _KEPT = 4000
 Pixels = NDArray[np.uint8]
 
 
-class Unsupported(Exception):
+class UnsupportedError(Exception):
     """An artist asks for something that a page cannot draw."""
 
 
@@ -79,7 +81,7 @@ class Tape(RendererBase):
     def get_canvas_width_height(self) -> tuple[int, int]:
         return self.width, self.height
 
-    def points_to_pixels(self, points: float) -> float:
+    def points_to_pixels(self, points: Any) -> Any:
         return points * self.dpi / 72
 
     def get_text_width_height_descent(self, *given: Any) -> tuple[float, float, float]:
@@ -90,16 +92,16 @@ class Tape(RendererBase):
 
     def draw_path(self, gc: Any, path: Path, transform: Any, rgbFace: Any = None) -> None:
         if gc.get_hatch() or gc.get_sketch_params():
-            raise Unsupported("hatches and sketches")
+            raise UnsupportedError("hatches and sketches")
         style, width, filled = self._style(gc, rgbFace)
         if style == NOTHING:
             return
         bounds = None if filled else (-1.0, -1.0, self.width + 1.0, self.height + 1.0)
         simplify = path.should_simplify and not filled
         snap, around = gc.get_snap(), self._flip @ transform.get_matrix()
-        clean = path.cleaned(around, True, bounds, simplify=simplify, curves=True, stroke_width=width, snap=snap)
-        if len(clean.vertices) > 1:  # the last one ends the path
-            body = path_bytes(clean.vertices[:-1], clean.codes[:-1], self.book.bits)
+        vertices, codes = _cleaned(path, around, bounds, simplify=simplify, stroke_width=width, snap=snap)
+        if len(vertices):
+            body = path_bytes(vertices, codes, self.book.bits)
             self._operations += struct.pack("<BH", 10, style) + body
 
     def draw_markers(
@@ -110,9 +112,9 @@ class Tape(RendererBase):
             return
         matrix = self._flip @ trans.get_matrix()
         if path.codes is None:
-            where = path.vertices @ matrix[:2, :2].T + matrix[:2, 2]
+            where = np.asarray(path.vertices) @ matrix[:2, :2].T + matrix[:2, 2]
         else:
-            where = path.cleaned(matrix, True, None, curves=False, snap=False).vertices[:-1]
+            where, _ = _cleaned(path, matrix, None, curves=False, snap=False)
         most = 32767 >> self.book.bits
         where = where[(np.abs(where) < most).all(1)]  # NaN is not less either
         if len(where):
@@ -120,9 +122,9 @@ class Tape(RendererBase):
             places = np.floor(where * (1 << self.book.bits)).astype("<i2")
             self._operations += struct.pack("<BHHH", 11, style, shape, len(places)) + places.tobytes()
 
-    def draw_image(self, gc: Any, x: float, y: float, im: Pixels, transform: Any = None) -> None:
+    def draw_image(self, gc: Any, x: float, y: float, im: Any, transform: Any = None) -> None:
         if transform is not None:
-            raise Unsupported("transformed images")
+            raise UnsupportedError("transformed images")
         self.image(x, self.height - y - im.shape[0], np.ascontiguousarray(im[::-1]))
 
     def draw_text(
@@ -160,7 +162,7 @@ class Tape(RendererBase):
         body = self.book.colours(colours).tobytes() + np.ascontiguousarray(places.T, dtype="<i2").tobytes()
         self._operations += struct.pack("<BH", 14, len(inks)) + numbers.tobytes() + body
 
-    def name(self, words: dict[str, Any] | None) -> None:
+    def name(self, words: Mapping[str, Any] | None) -> None:
         """Names what is drawn from here on."""
         self._operations += struct.pack("<BH", 20, NOTHING if words is None else self.book.name(words))
 
@@ -189,7 +191,7 @@ class Tape(RendererBase):
 
     def _style(self, gc: Any, face: Any) -> tuple[int, float, bool]:
         """(number, or NOTHING where nothing would be seen; stroke width in pixels, for snapping; whether it fills)"""
-        box, (clip, clip_transform) = gc.get_clip_rectangle(), gc.get_clip_path()
+        box, clip = gc.get_clip_rectangle(), gc.get_clip_path()[0]
         alpha = gc.get_alpha() if gc.get_forced_alpha() else 1
         offset, dashes = gc.get_dashes()
         key = (
@@ -225,8 +227,9 @@ class Tape(RendererBase):
         if box is not None:
             edges = (round(box.x0), self.height - round(box.y1), round(box.x1), self.height - round(box.y0))
         if path is not None:
-            clean = path.cleaned(self._flip @ transform.get_matrix(), True, None, curves=True)
-            shape = self.book.shape(path_bytes(clean.vertices[:-1], clean.codes[:-1], self.book.bits))
+            shape = self.book.shape(
+                path_bytes(*_cleaned(path, self._flip @ transform.get_matrix(), None), self.book.bits)
+            )
         return struct.pack("<4hH", *edges, shape)
 
     def _marker(self, path: Path, matrix: NDArray[np.float64], width: float, snap: Any) -> int:
@@ -234,17 +237,15 @@ class Tape(RendererBase):
         key = (id(path), matrix.tobytes(), width, snap)
         known = self._shapes.get(key)
         if known is None:
-            turned = Affine2D(matrix).scale(1, -1)
-            common: dict[str, Any] = {"curves": True, "stroke_width": width}
-            snapped = path.cleaned(turned, True, None, snap=snap, **common)
-            loose = path.cleaned(turned, True, None, snap=False, **common)
-            vertices = snapped.vertices[:-1]
-            if np.allclose(snapped.vertices, loose.vertices):
+            turned = Affine2D(matrix).scale(1, -1).get_matrix()
+            vertices, codes = _cleaned(path, turned, None, snap=snap, stroke_width=width)
+            loose, _ = _cleaned(path, turned, None, snap=False, stroke_width=width)
+            if np.allclose(vertices, loose):
                 vertices = vertices + 0.5  # Agg snaps to the middle of a pixel
             bits = 8 if np.abs(vertices).max(initial=0) < 127 else 4
             if len(self._shapes) > _KEPT:
                 self._shapes.clear()
-            number = self.book.shape(path_bytes(vertices, snapped.codes[:-1], bits))
+            number = self.book.shape(path_bytes(vertices, codes, bits))
             known = self._shapes[key] = number, path  # the path is kept, so that its id stays its own
         return known[0]
 
@@ -260,6 +261,14 @@ class Tape(RendererBase):
             return np.zeros((0, 0, 4), np.uint8), 0, 0
         cut = pixels[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1].copy()
         return cut, int(columns[0]) - reach, int(rows[0]) - reach
+
+
+def _cleaned(
+    path: Path, matrix: NDArray[np.float64], bounds: Any, **options: Any
+) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+    """Returns a path's vertices and codes in pixels, without NaN and what lies outside, as Agg would draw it."""
+    clean = path.cleaned(Affine2D(matrix), True, bounds, **{"curves": True, **options})
+    return np.asarray(clean.vertices)[:-1], np.asarray(clean.codes)[:-1]  # the last one ends the path
 
 
 def _colour(rgb: Any, alpha: float) -> bytes:

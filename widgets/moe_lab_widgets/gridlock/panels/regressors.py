@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -58,7 +59,7 @@ class Matrices(Panel):
         nothing = Table(0, 0, 1, 1, 1, 1)
         self.sides = {method: Side(scene.live(Sheet()), scene.live(Sheet()), nothing, nothing) for method in self.LEFTS}
         for method, side in self.sides.items():
-            scene.name(side.table, lambda side=side: {"parts": _cells(side)})
+            scene.name(side.table, partial(_cells, side))
             scene.name(side.notes, {"name": f"{NAMES[method]}: |cos| of an estimate with its true regressor"})
 
     def set(self, experts: int, trials: int, shown: int) -> None:
@@ -97,8 +98,8 @@ class Matrices(Panel):
         with side.table.anew() as table:
             side.matrix.fill(table, _words(cosines, wide), cosines)
             side.gates.fill(table, _words(gates, wide), gates[None])
-            for cell in side.matrix.edges[:: k + 1]:  # of the diagonal, so that a match can be seen where it is pale
-                table.frame(*cell[:4], theme.INK, gap=1)
+            for left, top, right, bottom, *_ in side.matrix.edges[:: k + 1]:  # a match can be seen where it is pale
+                table.frame(left, top, right, bottom, theme.INK, gap=1)
         worst = float(gates.min())
         sought = np.append(cosines.any(1), gates.any())  # estimates not sought yet are 0
         values = zip((*np.diagonal(cosines), worst), sought, strict=True)
@@ -108,27 +109,22 @@ class Matrices(Panel):
             notes.add(side.ends)
             for row, words in enumerate(side.words):
                 notes.label(row, words, size=theme.SMALL_SIZE, colour=theme.MUTED)
-            for row, cell in enumerate(side.ends):
-                mark = notes.add([(cell[0] - 16, *cell[1:2], cell[0], *cell[3:])])
+            for row, (left, *edges) in enumerate(side.ends):
+                mark = notes.add([(left - 16, edges[0], left, *edges[2:])])
                 if sought[row]:
                     sign, colour = ("✓", FOUND_COLOUR) if good[row] else ("✗", theme.FAILURE)
                     notes.label(mark, sign, size=14, colour=colour, bold=True)
-            notes.lines(
-                self.LEFTS[method],
-                92,
-                progress_of(record, method, shown),
-                size=theme.SMALL_SIZE,
-                colour=COLOURS[method],
-            )
+            progress = progress_of(record, method, shown)
+            notes.lines(self.LEFTS[method], 92, progress, size=theme.SMALL_SIZE, colour=COLOURS[method])
 
 
-def _cells(side: Side) -> list[str]:
+def _cells(side: Side) -> dict[str, list[str]]:
     """Returns what a pointer over the matrix and the gates shows."""
     experts = side.matrix.rows
     true = [f"true regressor a{number}" for number in SUBSCRIPTS[:experts]]
     estimates = [f"estimate {row + 1}" for row in range(experts)]
     gates = [f"gate w{number} and the true one" for number in SUBSCRIPTS[: experts - 1]]
-    return [*side.matrix.names(estimates, true), *gates]
+    return {"parts": [*side.matrix.names(estimates, true), *gates]}
 
 
 def progress_of(record: Frame, method: str, shown: int) -> str:
