@@ -31,6 +31,7 @@ class SuccessMap(Sheet):
     def __init__(self, left: float, top: float, width: float, height: float) -> None:
         super().__init__(zorder=2)
         self.place = (left, top, width, height)
+        self.share: NDArray[np.float64] = np.full((1, 1), np.nan)
 
     def set_points(
         self, share: NDArray[np.float64], filled: NDArray[np.float64], running: dict[tuple[int, int], str]
@@ -42,6 +43,7 @@ class SuccessMap(Sheet):
           filled: (rows, columns) the share of the trainings that have ended.
           running: (row, column) -> its running count.
         """
+        self.share = share
         left, top, width, height = self.place
         places = grid(self.place, *share.shape)
         with self.anew():

@@ -78,14 +78,14 @@ class Bars(Panel):
         trial = record.trial(view.shown)
         changes = record.changes(trial)
         self.kept, carriers = record.kept(view, trial), record.carriers(trial)
-        lost = {int(expert) for _, experts in record.lost(view, trial) for expert in experts}
+        lost = [int(expert) for _, experts in record.lost(view, trial) for expert in experts]
         with self.sheet.anew() as sheet:
             sheet.add(self._columns)
             self._describe(record, trial, changes)
             self._bars(changes, carriers, lost)
             self._score(record, view, trial)
 
-    def _bars(self, changes: NDArray[np.float64], carriers: NDArray[np.bool_], lost: set[int]) -> None:
+    def _bars(self, changes: NDArray[np.float64], carriers: NDArray[np.bool_], lost: list[int]) -> None:
         """Draws each expert's change, its number, and the tile of its class where it carries its pattern."""
         sheet, half, wide = self.sheet, self._experts // 2, self._slot - max(4, 0.25 * self._slot)
         shown = np.clip(np.nan_to_num(changes), -0.4, self._most)

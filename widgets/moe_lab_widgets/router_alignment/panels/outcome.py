@@ -98,11 +98,11 @@ class Outcome(PinnedPanel):
         slot, wide = 1 / len(cover), 0.36 / len(cover)
         with self.bars.anew() as bars:
             for s, side in np.ndindex(*cover.shape):
-                left, high = (s + 0.5) * slot + (side - 1) * wide, max(cover[s, side], SMALLEST_BAR)
+                left, high = (s + 0.5) * slot + (side - 1) * wide, max(float(cover[s, side]), SMALLEST_BAR)
                 strongest = cover[s, side] >= best[side] - 1e-9
                 colour = theme.CLASSES[side] if strongest else theme.CLASSES_PALE[side]
-                edges = *inside(self.BARS, left, high / 1.04), *inside(self.BARS, left + 0.94 * wide, 0)
-                bars.box(*edges, colour)
+                x, top = inside(self.BARS, left, high / 1.04)
+                bars.box(x, top, x + 0.94 * wide * self.WIDTH, inside(self.BARS, 0, 0)[1], colour)
         with self.shares.anew() as shares:
             for side, place in enumerate(theme.spread(best.tolist(), 0.19, 0.08, 0.98)):
                 words, style = f"{theme.CLASS_NAMES[side]} {percent(best[side])}", {"size": theme.SMALL_SIZE}
