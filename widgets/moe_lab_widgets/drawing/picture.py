@@ -154,7 +154,7 @@ class Picture:
         return artist
 
     def name(self, artist: AnyArtist, name: Name | Callable[[], Name]) -> AnyArtist:
-        """Says what a pointer over a live artist shows, or gives a function that says it when the artist is drawn.
+        """Says what a pointer over a live artist shows, or gives a function that is asked once for each background.
 
         `{"name": words}`; for points and lines with `x` and `y`, each what `along` returns; for tables with the words
         of `rows` and `columns`; for boxes with their words as `parts`, in the order in which they are drawn.
