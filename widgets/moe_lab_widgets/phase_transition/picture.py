@@ -61,13 +61,10 @@ class PhasePicture(Picture):
             (self.needed.axes, (FEWEST, MOST)),
             (self.coverage.axes, (0, 1)),
         )
-        words = {"name": f"{name}: so many patches of a sample carry or imitate a pattern"}
         for axes, (low, high) in panels:
             for style in ({"color": theme.PAPER, "linewidth": 5, "clip_on": False}, dashes):
                 (line,) = axes.plot([low, high], [y, y], **style, zorder=3.5)
-                self._fixed.append(
-                    self.name(self.live(line), {"name": f"{name}: l* patches carry or imitate a pattern"})
-                )
+                self._fixed.append(self.name(self.live(line), {"name": name}))
         self._fixed.append(
             self.success.axes.text(
                 ends[1] + 0.17, y, name, color=theme.INK, size=theme.TEXT_SIZE, weight="bold", va="center"
