@@ -82,13 +82,18 @@ class Moved:
 
     @staticmethod
     def _lines(collection: LineCollection, drawn: list[Drawn], tape: Tape) -> bool:
-        paths, alike = collection.get_paths(), all(one.style == drawn[0].style for one in drawn)
-        if len(paths) != len(drawn) and not alike:
+        lines, alike = (
+            [np.asarray(path.vertices) for path in collection.get_paths()],
+            len({one.style for one in drawn}) == 1,
+        )
+        if len(lines) != len(drawn) and not alike:
             return False
-        matrix = drawn[0].matrix
-        for number, path in enumerate(paths):
-            places = np.asarray(path.vertices) @ matrix[:2, :2].T + matrix[:2, 2]
-            if not tape.polyline(drawn[0 if alike else number].style, places):
+        if not lines:
+            return True
+        matrix, ends = drawn[0].matrix, np.cumsum([len(line) for line in lines])
+        places = np.concatenate(lines) @ matrix[:2, :2].T + matrix[:2, 2]  # all at once: lines are many and short
+        for number, part in enumerate(np.split(places, ends[:-1])):
+            if not tape.polyline(drawn[0 if alike else number].style, part):
                 tape.take()
                 return False
         return True
