@@ -194,7 +194,11 @@ LABS = (
         rescue=("ReLU needs more samples (n = 2000)", "of 2 (error 0.17)"),
         holds=(Hold([("d,", "Home"), ("k,", "End")], "k,", 4, "dimension (d) must be at least experts (k)"),),
         wishes=(
-            Wish([("d,", "Home"), ("k,", "End"), ("w, gates", "orthogonal")], ("greater than experts (k), so that gates",), [("w, gates", "random")]),
+            Wish(
+                [("d,", "Home"), ("k,", "End"), ("w, gates", "orthogonal")],
+                ("greater than experts (k), so that gates",),
+                [("w, gates", "random")],
+            ),
             Wish(
                 [("d,", "ArrowRight", 4), ("k,", "End"), ("n,", "Home")],
                 ("T2 must have k=8 positive eigenvalues",),

@@ -12,7 +12,7 @@ const STYLE = `
 .moe-lab-screen :focus-visible { outline: 2px solid #0072B2; outline-offset: 1px; }
 `;
 const REACH = 10; // pixels from a point or a line at which a pointer is over it
-const NARROW = 640; // CSS pixels below which panels are stacked
+const NARROW = 600; // CSS pixels below which panels are stacked; JupyterLab leaves 620 of a window of 800
 
 function make(kind, attributes = {}, ...children) {
   const element = document.createElement(kind);
