@@ -87,17 +87,22 @@ class NotebookPage:
             list(sources),
         )
 
-    def run_code(self, source: str) -> None:
-        """Puts code into the last cell and runs it."""
+    def start_code(self, source: str) -> None:
+        """Puts code into the last cell and starts it, without waiting."""
         self.page.evaluate(
             """(source) => {
               const cells = window.jupyterapp.shell.currentWidget.content;
               cells.activeCellIndex = cells.widgets.length - 1;
               cells.activeCell.model.sharedModel.setSource(source);
+              window.jupyterapp.commands.execute('notebook:run-cell');
             }""",
             source,
         )
-        self.command("notebook:run-cell")
+
+    def run_code(self, source: str) -> None:
+        """Puts code into the last cell and runs it."""
+        self.start_code(source)
+        self.page.wait_for_timeout(200)
         self.wait_idle()
 
     def printed(self, start: str) -> list[str]:

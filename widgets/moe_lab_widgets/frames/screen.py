@@ -9,7 +9,7 @@ from typing import Any
 import anywidget
 import ipywidgets as w
 import traitlets
-from comm import DummyComm
+from IPython import get_ipython
 
 from moe_lab import theme
 from moe_lab_widgets.drawing.picture import Picture, drawing_lock, encode
@@ -60,6 +60,9 @@ class Screen:
         self._still_flow = Flow(frames=2, size=10**9)
         self._reel, self._stream, self._fresh = Reel(picture), Stream(), True
         self._has: set[int] = set()
+        self._in_kernel = getattr(get_ipython(), "kernel", None) is not None
+        self._pages: dict[str, bool] = {}
+        """Whether each page is hidden."""
         self._caption: str | None = None
         self.shown: Any = None
         self._make_widgets()
@@ -94,7 +97,7 @@ class Screen:
 
     def ready(self) -> bool:
         """Whether the page keeps up, so that another frame may be drawn."""
-        if isinstance(self.page.comm, DummyComm):  # no kernel, so that no page will ever answer
+        if not self._in_kernel:  # no page will ever answer
             return True
         return (self._flow if self.live else self._still_flow).ready()
 
@@ -115,8 +118,8 @@ class Screen:
             self.page.send({"kind": "choose", "record": number})
 
     def lacks(self, record: int) -> bool:
-        """Whether the page has no frame of a record."""
-        return record not in self._has
+        """Whether a page has no frame of a record; one that begins anew has none."""
+        return self._fresh or record not in self._has
 
     def show(self, record: Any, number: int, caption: str, records: int) -> None:
         """Draws a record and sends the frame.
@@ -194,9 +197,11 @@ class Screen:
             self._flow.heard(message["frame"])
             self.listener("ready")
         elif kind == "hello":
-            self._greet(bool(message["inflates"]), bool(message["hidden"]))
+            self._pages[message["page"]] = bool(message["hidden"])
+            self._greet(bool(message["inflates"]))
         elif kind in ("hidden", "visible"):
-            self._flow.hidden = kind == "hidden"
+            self._pages[message["page"]] = kind == "hidden"
+            self._flow.hidden = all(self._pages.values())
             self._flow.heard()
             self.listener("ready")
         elif kind == "chosen":
@@ -205,12 +210,13 @@ class Screen:
         elif kind == "want":
             self.listener("want")
         elif kind == "failed":
-            self._greet(False, False)
+            self._pages.clear()
+            self._greet(False)
 
-    def _greet(self, able: bool, hidden: bool) -> None:
+    def _greet(self, able: bool) -> None:
         """Takes a page that knows nothing."""
         self.live, self._fresh = able, True
-        self._flow.hidden = hidden
+        self._flow.hidden = able and all(self._pages.values())
         self._flow.heard()
         self.page.layout.display = None if able else "none"
         self.still.layout.display = "none" if able else None
