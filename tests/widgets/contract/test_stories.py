@@ -26,7 +26,7 @@ def test_stories_differ_and_their_values_stand_on_the_sliders(case: Case) -> Non
     names = [story.name for story in case.kind.stories]
     assert len(names) == len(set(names)) >= 5
     for story in case.kind.stories:
-        assert story.what_to_see.endswith(".")
+        assert story.what_to_see.endswith(".") and len(story.what_to_see) <= 240, "two lines on a laptop"
         for name, value in story.values.items():
             if name != "seed" and knobs[name].slider:
                 low, high, step = knobs[name].slider or (0, 0, 1)

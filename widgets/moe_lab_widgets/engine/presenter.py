@@ -29,6 +29,7 @@ class Presenter:
 
     Attributes:
       record: the record on show.
+      values: of the run on show.
       touched: whether the user has operated the Lab.
       unsaved: why the latest file could not be written.
       first_shown: set when there is a first picture or an error.
@@ -49,21 +50,27 @@ class Presenter:
         self._picture = screen.picture
         self._output, self._own_moves, self._keep_latest = output, own_moves, keep_latest
         self.record: Any = None
+        self.values: dict[str, Any] = {}
         self.touched = False
         self.unsaved = ""
         self.first_shown = threading.Event()
         self._described_at = 0.0
+        self._current = False
+        """Whether the picture is that of the present run."""
 
     # ---- called by the Runner ----
 
     def begin(self, runner: Runner) -> Iterator[Any]:
         """Starts a run with the latest values; the picture changes only once the values have passed the checks."""
+        self._current = False
+        self._controls.mark(stale=True)
         values = self._board.values
         run = self._lab.start(values)
         with drawing_lock:
             self._picture.set_view(self._board.view_of(values))
             self._picture.begin(values)
             self._screen.begin()
+            self.values = values
         self._controls.show_code(self._lab.code(values))
         self._controls.show_playing(runner.playing)
         self.unsaved = ""
@@ -88,6 +95,8 @@ class Presenter:
             for wanted in {index, last}:
                 if self._screen.lacks(records.number(wanted)):
                     self._send(runner, wanted)
+        self._current = True
+        self._controls.mark(stale=False)
         now = time.monotonic()
         scrubbed = runner.scrubbed_to is not None
         due = now - self._described_at > DESCRIBE_AFTER or last == 0
@@ -137,7 +146,8 @@ class Presenter:
             self._output.refresh()
 
     def failed(self, error: Exception) -> None:
-        """Reports an error beside the picture."""
+        """Reports an error above the picture."""
+        self._controls.mark(stale=not self._current, refused=not self._current)
         self._controls.warn(message(error))
         self._controls.tell("no run: see the message above")
         self.first_shown.set()
@@ -161,6 +171,7 @@ class Presenter:
         """Takes the values of the view-only knobs for the next frame."""
         self._picture.set_view(self._board.view_of(values))
         self._screen.change_view()
+        self.values = {**self.values, **self._board.view_of(values)}
         self._controls.show_code(self._lab.code(values))
 
     def not_saved(self, error: Exception) -> None:

@@ -70,8 +70,8 @@ class Runner:
     """
 
     IDLE_AFTER = 1.0
-    DRAWING_SHARE = 0.25
-    """Largest share of the time that may go into drawing."""
+    DRAWING_SHARE, PACED_SHARE = 0.1, 0.25
+    """Largest share of the time that may go into drawing: taken from the training, and from a pace's rests."""
     MOMENT = 0.12
     """Seconds that the run goes on at an answer of the page, where there is no thread."""
 
@@ -88,7 +88,7 @@ class Runner:
         self.most_records = most_records
         self.pace = 0.0
         """Most records per second; 0 for no limit."""
-        self.frames = 15.0
+        self.frames = 30.0
         """Most frames per second."""
         self.records = Recorder(most_records)
         self.error: Exception | None = None
@@ -150,10 +150,10 @@ class Runner:
         with self._orders():
             self._view_changed = self._redraw = True
 
-    def set_tempo(self, pace: float, frames: float) -> None:
-        """Sets the most records per second, 0 for no limit, and the most frames per second."""
+    def set_pace(self, pace: float) -> None:
+        """Sets the most records per second, 0 for no limit."""
         with self._orders():
-            self.pace, self.frames, self._next_record = pace, frames, 0.0
+            self.pace, self._next_record = pace, 0.0
 
     @property
     def finished(self) -> bool:
@@ -391,7 +391,8 @@ class Runner:
         self.host.show(self, index)
         self._drawn = True
         cost = time.thread_time() - used
-        self._next_frame = now + max(1 / self.frames, cost / self.DRAWING_SHARE) - 0.005
+        share = self.PACED_SHARE if self.pace else self.DRAWING_SHARE
+        self._next_frame = now + max(1 / self.frames, cost / share) - 0.005
         if self.threaded:
             time.sleep(0.001)  # lets the kernel's messages in
         self._report_end()

@@ -17,7 +17,8 @@ from moe_lab_widgets.frames.flow import Flow
 from moe_lab_widgets.frames.module import module_source
 from moe_lab_widgets.frames.reel import Reel, Stream
 
-TEXT = f"font: 15px/1.4 sans-serif; color: {theme.INK}; background: {theme.PAPER}; padding: 4px 14px; margin: 0;"
+TEXT = f"font: var(--moe-lab-words, 15px)/1.3 sans-serif; color: {theme.INK}; background: {theme.PAPER}; "
+TEXT += "padding: 2px 14px; margin: 0;"
 
 
 class View(anywidget.AnyWidget):
@@ -73,18 +74,20 @@ class Screen:
         stage = {"width": picture.width, "height": picture.height, "scale": scale, "spans": spans}
         self.page = View(stage=stage, layout={"width": "100%", "display": "none", "overflow": "hidden"})
         self.page.on_msg(self._heard)
-        layout = {"width": "100%", "margin": "0"}
-        self.image = w.Image(format="png", layout=layout, width=wide, height=high)
-        self.caption = w.HTML(layout={"width": "100%", "min_height": "42px", "margin": "0"})
+        self.image = w.Image(format="png", layout={"width": "100%", "margin": "0"}, width=wide, height=high)
+        frame = w.Box([self.image])
+        frame.add_class("moe-lab-picture")
+        self.caption = w.HTML()
+        self.caption.add_class("moe-lab-caption")
         self.time = w.FloatSlider(
-            value=1.0, min=0.0, max=1.0, step=1.0, description="time", readout=False, layout={"width": "100%"}
+            value=1.0, min=0.0, max=1.0, step=1.0, description="time", readout=False, layout={"width": "auto"}
         )
+        self.time.add_class("moe-lab-time")
         self._sent, self._seen = w.IntText(0), w.IntText(0)
         self._link = w.jslink((self._sent, "value"), (self._seen, "value"))
         self._seen.observe(self._echoed, "value")
-        self.still = w.VBox([self.image, self.caption, self.time])
-        self.box = w.VBox([self.page, self.still], layout={"width": f"{wide}px", "max_width": "100%"})
-        self.box.add_class("moe-lab-picture")
+        self.still = w.VBox([frame, self.caption, self.time])
+        self.box = w.VBox([self.page, self.still])
 
     @property
     def _scale(self) -> float:
