@@ -30,12 +30,17 @@ _SAME_PIXELS = 1.0
 _RELATIVE, _ABSOLUTE = 0.05, 0.025
 
 
+def is_exercise(cell: NotebookNode) -> bool:
+    """Whether a cell is an exercise, which ends with its check."""
+    return cell.cell_type == "code" and _EXERCISE.search(cell.source) is not None
+
+
 def tidy_outputs(cell: NotebookNode) -> list[NotebookNode]:
     """Returns the outputs of a cell that has run in the form in which they are stored.
 
     Exercises keep none, so that a learner's page starts empty.
     """
-    if _EXERCISE.search(cell.source):
+    if is_exercise(cell):
         return []
     kept: list[NotebookNode] = []
     for output in cell.outputs:

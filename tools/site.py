@@ -1,8 +1,9 @@
 """Builds the course's site:  python -m tools.site [--results results.json] [--out site]
 
 The pages are the notebooks with their stored outputs, the instructor's guide, the glossary, and the claims of
-`moe-lab reproduce`; with a results.json of that command also what was measured. Nothing is run and nothing is fetched,
-and reading the site needs no network, server, kernel or script.
+`moe-lab reproduce`; with a results.json of that command also what was measured. Labs are recorded runs (see
+recordings.py). Nothing is fetched, and reading the site needs no network, server or kernel; without a script, Labs are
+still pictures.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import nbformat
@@ -24,36 +26,64 @@ from tools.badges import badges, repository
 from tools.claims_page import claims_page
 from tools.guide import GUIDE
 from tools.markdown import WIDE, table
+from tools.outputs import is_exercise
 from tools.pairs import ROOT, read
+from tools.recorded_pages import Recorded, labs_page
+from tools.recordings import cells_of, everything, record_all
 
 ELSEWHERE = "Here the table is [a page of its own](glossary.md), and so are [the papers' claims](claims.md)."
 
 
-def notebook_page(notebook: NotebookNode, name: str, title: str) -> NotebookNode:
+def notebook_page(notebook: NotebookNode, name: str, title: str, labs: Mapping[int, str] | None = None) -> NotebookNode:
     """Returns a stored notebook as a page, without its set-up cell and with links in place of its badges.
 
     Args:
       notebook: as stored.
       name: its file name, as "00_start_here.ipynb".
       title: what it is about, for readers who cannot see its pictures.
+      labs: what stands in place of the pictures of Labs, HTML by the number of the cell.
     """
     cells: list[NotebookNode] = []
-    for cell in notebook.cells:
+    for number, cell in enumerate(notebook.cells):
         tags = cell.metadata.get("tags", [])
         if "setup" in tags:
             continue
         if "badges" in tags:
             cell = _markdown(links(name))
+        elif labs and number in labs:
+            cell.outputs = [nbformat.v4.new_output("display_data", {"text/html": labs[number]})]
         elif cell.get("outputs"):
             cell.metadata["mystnb"] = {"image": {"alt": f"A picture of “{title}”; the text below it says what to see."}}
         cells.append(cell)
+        if is_exercise(cell):
+            cells.append(_markdown(exercise(name)))
     return NotebookNode({**notebook, "cells": cells})
 
 
 def links(name: str) -> str:
     """Links to where a notebook can be run, without pictures."""
-    colab, binder = (badge.rsplit("(", 1)[1].rstrip(")") for badge in badges(repository(), name).splitlines())
+    colab, binder = _addresses(name)
     return f"To move the sliders, open this notebook [in Colab]({colab}), [on Binder]({binder}), or with `moe-lab lab`."
+
+
+def exercise(name: str) -> str:
+    """What stands below an exercise, whose check answers only where it can be run."""
+    colab, binder = _addresses(name)
+    return (
+        f"*Your turn:* open this notebook [in Colab]({colab}) or [on Binder]({binder}), and fill the function in. "
+        "The check says whether it is right, and gives a hint where it is not."
+    )
+
+
+def lab_note(name: str) -> str:
+    """What stands below a recorded Lab, in HTML."""
+    colab, binder = _addresses(name)
+    return f'Recorded; open the notebook to train: <a href="{colab}">in Colab</a> or <a href="{binder}">on Binder</a>.'
+
+
+def _addresses(name: str) -> list[str]:
+    """Where a notebook can be run: Colab and Binder."""
+    return [badge.rsplit("(", 1)[1].rstrip(")") for badge in badges(repository(), name).splitlines()]
 
 
 def glossary_page() -> str:
@@ -63,7 +93,7 @@ def glossary_page() -> str:
     return f"{WIDE}\n# Symbols\n\n{opening}\n\n{table(list(shown.columns), shown.to_numpy().tolist())}\n"
 
 
-def lay_out(root: Path, folder: Path, results: Path | None) -> None:
+def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) -> None:
     """Writes the pages' sources into a new folder.
 
     Raises:
@@ -71,22 +101,30 @@ def lay_out(root: Path, folder: Path, results: Path | None) -> None:
       FileNotFoundError: there are no such results.
     """
     pages = {"claims.md": claims_page(results), "glossary.md": glossary_page()}
+    if recorded.shows:
+        pages["labs.md"] = labs_page(recorded)
     pages[GUIDE.name] = (root / GUIDE).read_text(encoding="utf-8")
     folder.mkdir(parents=True)
     for name, text in pages.items():
         (folder / name).write_text(text, encoding="utf-8")
     titles = dict([INDEX, *((notebook.stem, notebook.title) for notebook in NOTEBOOKS)])
     for name, title in titles.items():
-        page = notebook_page(read(root / "notebooks" / f"{name}.ipynb"), f"{name}.ipynb", title)
+        stored = read(root / "notebooks" / f"{name}.ipynb")
+        runs = {number: run for number, run in cells_of(stored).items() if recorded.covers(run)}
+        labs = {number: recorded.html(run.lab, lab_note(f"{name}.ipynb"), run) for number, run in runs.items()}
+        page = notebook_page(stored, f"{name}.ipynb", title, labs)
         if name == "index":
-            others = [*list(titles)[1:], GUIDE.stem, "glossary", "claims"]
+            others = [*list(titles)[1:], *(["labs"] if recorded.shows else []), GUIDE.stem, "glossary", "claims"]
             page.cells[-1] = _markdown(ELSEWHERE)
             page.cells.append(_markdown("\n".join(["```{toctree}", ":hidden:", "", *others, "```"])))
         nbformat.write(page, folder / f"{name}.ipynb")
 
 
-def build(root: Path, out: Path, results: Path | None = None) -> None:
+def build(root: Path, out: Path, results: Path | None = None, recorded: Recorded | None = None) -> None:
     """Builds the site into `out`, in place of what is there.
+
+    Args:
+      recorded: the Labs that are shown as recorded runs; the others are still pictures.
 
     Raises:
       RuntimeError: Sphinx is not installed, warned, or `out` holds something else than a site.
@@ -97,15 +135,29 @@ def build(root: Path, out: Path, results: Path | None = None) -> None:
         raise RuntimeError(f"the site needs {', '.join(missing)}: pip install 'moe-lab[site]'")
     if out.exists() and any(out.iterdir()) and not (out / "searchindex.js").exists():
         raise RuntimeError(f"the site's folder must be empty or hold an older site: got {out}")
+    recorded = recorded or Recorded()
     with tempfile.TemporaryDirectory() as folder:
         pages, built = Path(folder) / "pages", Path(folder) / "built"
-        lay_out(root, pages, results)
+        lay_out(root, pages, results, recorded)
         command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", "-b", "html"]
         command += ["-c", str(root / "docs"), "-d", str(Path(folder) / "doctrees"), str(pages), str(built)]
         if subprocess.run(command, cwd=root).returncode:
             raise RuntimeError("Sphinx could not build the site; see its messages above")
+        if recorded.shows:
+            recorded.write(built / "recordings")
         shutil.rmtree(out, ignore_errors=True)
         shutil.move(built, out)
+
+
+def recorded_now() -> Recorded:
+    """Records what is not recorded yet, which takes minutes the first time.
+
+    Raises:
+      RuntimeError: a run could not be recorded.
+    """
+    shows = everything()
+    record_all([run for show in shows for run in show.runs], tell=lambda words: print(words, flush=True))
+    return Recorded({show.lab: show for show in shows})
 
 
 def _installed(module: str) -> bool:
@@ -120,9 +172,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.site", description="Builds the course's site.")
     parser.add_argument("--results", type=Path, help="results.json of `moe-lab reproduce`")
     parser.add_argument("--out", type=Path, default=ROOT / "site", help="the folder to build into")
+    parser.add_argument("--still", action="store_true", help="show Labs as pictures, and record nothing")
     given = parser.parse_args(arguments)
     try:
-        build(ROOT, given.out.resolve(), given.results)
+        claims_page(given.results)  # before minutes of recording
+        build(ROOT, given.out.resolve(), given.results, None if given.still else recorded_now())
     except (RuntimeError, ValueError, OSError) as error:
         sys.exit(str(error))
     print(f"the site is built: {given.out / 'index.html'}")

@@ -227,7 +227,8 @@ class NotebookPage:
               window.frames_seen = [];
               if (window.frame_watcher) window.frame_watcher.disconnect();
               window.frame_watcher = new MutationObserver(() => window.frames_seen.push(performance.now()));
-              window.frame_watcher.observe(canvas.parentElement, {attributes: true, attributeFilter: ['data-shown']});
+              const root = canvas.closest(".moe-lab-screen");
+              window.frame_watcher.observe(root, {attributes: true, attributeFilter: ["data-shown"]});
             }"""
         )
 

@@ -29,13 +29,16 @@ class Scene(Picture):
 
     def __init__(self, scale: float = 1.0) -> None:
         super().__init__(scale=scale)
-        self.scale = scale
         self.panels: list[Panel] = []
         self._base: NDArray[np.uint8] | None = None
 
     @property
     def spans(self) -> Sequence[tuple[int, int]]:  # type: ignore[override]
         return sorted(panel.span for panel in self.panels)
+
+    def set_scale(self, scale: float) -> None:
+        super().set_scale(scale)
+        self._base = None
 
     def background(self) -> NDArray[np.uint8]:
         if self._base is None:
@@ -87,7 +90,9 @@ class Panel:
         return True
 
     def fix(self, artist: Artist) -> None:
-        """Adds a fixed artist."""
+        """Adds a fixed artist. One without a figure is added to the picture's."""
+        if artist.get_figure() is None:
+            self.scene.figure.add_artist(artist)
         artist.set_animated(True)
         self.fixed.append(artist)
         self.changed = True
@@ -113,7 +118,6 @@ class Panel:
         digit = {"marker": glyph(str(number + 1)), "markersize": 0.55 * size, "color": style.on}
         for kind in (shape, digit):
             line = Line2D([place[0]], [place[1]], **{**kind, **common})
-            self.scene.figure.add_artist(line)
             self.fix(line)
 
     def live_words(self, axes: Axes, colour: str) -> Line2D:

@@ -91,7 +91,7 @@ class Controls:
                 _box([self.see, self.message], "moe-lab-said"),
                 picture,
                 _box([self.status, self.speed], "moe-lab-bar"),
-                _box([self.code_shown, self.file, self.save_picture, self.save_data], "moe-lab-bar"),
+                _box([self.code_shown, self.file, self.save_picture, self.save_data, self.save_page], "moe-lab-bar"),
                 self.code,
             ],
             "moe-lab",
@@ -149,6 +149,8 @@ class Controls:
         self.file = w.Text(value=file, description="file", layout={"width": "auto"})
         self.save_picture = w.Button(description="Save picture", icon="image", tooltip="Writes FILE.png")
         self.save_data = w.Button(description="Save data", icon="save", tooltip=kinds)
+        plays = "Writes FILE.html: the run as a page that plays without a kernel"
+        self.save_page = w.Button(description="Save page", icon="film", tooltip=plays)
 
     def _show_code(self, change: Any) -> None:
         self.code.layout.display = "" if change["new"] else "none"
@@ -157,7 +159,7 @@ class Controls:
         self._rest.layout.display = "" if change["new"] else "none"
 
     def listen(self, **callbacks: Callable[..., None]) -> None:
-        """Connects callbacks by name: knob(name), play, step, reset, pin, speed, story, picture, data."""
+        """Connects callbacks by name: knob(name), play, step, reset, pin, speed, story, picture, data, page."""
         for name, widget in {**self.knobs, "seed": self.seed}.items():
             widget.observe(lambda _, name=name: callbacks["knob"](name), "value")
         self.play.on_click(lambda _: callbacks["play"]())
@@ -165,6 +167,7 @@ class Controls:
         self.reset.on_click(lambda _: callbacks["reset"]())
         self.save_picture.on_click(lambda _: callbacks["picture"]())
         self.save_data.on_click(lambda _: callbacks["data"]())
+        self.save_page.on_click(lambda _: callbacks["page"]())
         self.pin.observe(lambda change: callbacks["pin"](change["new"]), "value")
         self.speed.observe(lambda change: callbacks["speed"](change["new"]), "value")
         self.story.observe(lambda change: callbacks["story"](change["new"]), "value")

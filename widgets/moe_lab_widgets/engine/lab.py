@@ -1,10 +1,10 @@
 """Lab: sliders -> a run -> a live picture. See definition.py for how to make one.
 
 In use: `lab = MyLab(noise=.5)`; `lab` as the last line of a cell shows it. `lab.set(noise=1)`, `play()`, `pause()`,
-`step()`, `reset()`, `scrub(i)`, `pin()`, `unpin()`, `save_picture(path)`, `save_data(path)`, `close()`; `wait()`
-returns when the run has ended and raises its error again. `lab.values`, `.records`, `.record` (on show), `.error`,
-`.playing`, `.finished`. With MOE_LAB_HEADLESS=1 it trains inside the cell, within a budget of seconds, and errors reach
-the cell.
+`step()`, `reset()`, `scrub(i)`, `pin()`, `unpin()`, `save_picture(path)`, `save_data(path)`, `export(path)`, `close()`;
+`wait()` returns when the run has ended and raises its error again. `lab.values`, `.records`, `.record` (on show),
+`.error`, `.playing`, `.finished`. With MOE_LAB_HEADLESS=1 it trains inside the cell, within a budget of seconds, and
+errors reach the cell.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from moe_lab_widgets.engine.files import dataset_bytes, write_whole
 from moe_lab_widgets.engine.knobs import KnobBoard
 from moe_lab_widgets.engine.output import NotebookOutput
 from moe_lab_widgets.engine.presenter import Presenter
+from moe_lab_widgets.engine.recording import page_of, recording_of
 from moe_lab_widgets.engine.runner import Runner
+from moe_lab_widgets.frames.recording import MOST_FRAMES, Recording
 from moe_lab_widgets.frames.screen import Screen
 
 
@@ -180,6 +182,20 @@ class Lab(Definition):
             raise ValueError("there is nothing to save yet: the run has recorded nothing")
         return write_whole(path, dataset_bytes(self.data(records), path.suffix))
 
+    def export(self, path: str | Path) -> Path:
+        """Writes the run on show as one HTML page that plays without a kernel or a network, atomically."""
+        path = Path(path)
+        path = path if path.suffix in (".html", ".htm") else path.with_name(f"{path.name}.html")
+        return write_whole(path, page_of(self, *self._run_on_show()))
+
+    def recording(self, most: int = MOST_FRAMES) -> Recording:
+        """Returns the run on show as a recording of at most `most` frames."""
+        return recording_of(self, *self._run_on_show(), most)
+
+    def _run_on_show(self) -> tuple[Any, list[Any], dict[str, Any], Any]:
+        """Returns the picture, the run's records and values, and the record that the picture holds."""
+        return self.picture, self.records, self._presenter.values, self.screen.shown
+
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until the run has ended, is held or has failed, and raises a stored error; False on a time-out."""
         return self._runner.wait(timeout)
@@ -224,6 +240,7 @@ class Lab(Definition):
             "story": self._story_chosen,
             "picture": lambda: self._save("picture", self.save_picture),
             "data": lambda: self._save("data", self.save_data),
+            "page": lambda: self._save("page", self.export),
         }
         self.controls.listen(
             **{name: guarded(callback, self._own_moves, self._callback_failed) for name, callback in callbacks.items()}
@@ -284,6 +301,7 @@ class Lab(Definition):
                 raise
         else:
             self._presenter.saved(what, path)
+            self.screen.download(path.name, path.read_bytes())
 
     # ---- helpers ----
 

@@ -1,20 +1,35 @@
-"""The page's side of the pictures: one ES module, without a build step."""
+"""The page's side of the pictures, without a build step: an ES module, and a script for recorded runs."""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent / "page"
 
 
-@cache
-def player_source() -> str:
-    """The part that shows a recorded run without a kernel."""
-    return "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in ("replay.js", "player.js"))
+def _text(*names: str) -> str:
+    return "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in names)
 
 
 @cache
 def module_source() -> str:
-    """The whole module."""
-    return player_source() + "\n" + (_FOLDER / "screen.js").read_text(encoding="utf-8")
+    """The module that shows a live Lab."""
+    return _text("replay.js", "player.js", "screen.js")
+
+
+@cache
+def recorded_source() -> str:
+    """The script that shows recorded runs without a kernel.
+
+    It is no module, which a page opened from a disk may not fetch.
+    """
+    inside = re.sub(r"^export ", "", _text("replay.js", "player.js", "recorded.js"), flags=re.MULTILINE)
+    return f'(() => {{\n"use strict";\n{inside}}})();\n'
+
+
+@cache
+def recorded_style() -> str:
+    """The style of what `recorded_source` shows."""
+    return _text("recorded.css")

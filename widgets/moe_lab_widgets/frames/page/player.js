@@ -3,6 +3,8 @@
 const STYLE = `
 .moe-lab-screen { --paper: #FBFAF7; --ink: #1B1B25; --muted: #595D68; position: relative; color: var(--ink); max-width: 100%; }
 .moe-lab-screen canvas { display: block; width: 100%; background: var(--paper); }
+.moe-lab-screen .moe-lab-row { overflow-x: auto; background: var(--paper); }
+.moe-lab-screen .moe-lab-row canvas { max-width: none; }
 .moe-lab-screen .moe-lab-caption { margin: 0; padding: 2px 14px; height: calc(2.6 * var(--moe-lab-words, 15px) + 5px); overflow-y: auto; font: var(--moe-lab-words, 15px)/1.3 sans-serif; background: var(--paper); box-sizing: border-box; }
 .moe-lab-screen .moe-lab-time { display: flex; gap: 8px; align-items: center; height: calc(var(--moe-lab-line, 26px) + 4px); font: var(--moe-lab-size, 13px) sans-serif; color: var(--jp-ui-font-color1, var(--ink)); }
 .moe-lab-screen .moe-lab-time input { flex: 1 1 120px; min-width: 120px; margin: 0; accent-color: #0B5F5A; }
@@ -13,6 +15,8 @@ const STYLE = `
 `;
 const REACH = 10; // pixels from a point or a line at which a pointer is over it
 const NARROW = 600; // CSS pixels below which panels are stacked; JupyterLab leaves 620 of a window of 800
+const SMALLEST = 0.84; // of a stacked picture: its smallest words, 13 px high, are 11 px high
+const LARGEST_STACKED = 1.25;
 
 function make(kind, attributes = {}, ...children) {
   const element = document.createElement(kind);
@@ -22,7 +26,8 @@ function make(kind, attributes = {}, ...children) {
 }
 
 export class Player {
-  // stage: { width, height: CSS pixels of the picture, scale: picture's pixels for each, spans: [[left, right], ...] of panels }
+  // stage: { width, height: CSS pixels of the picture, scale: picture's pixels for each, spans: [[left, right], ...] of panels,
+  // smallest: the scale below which panels are stacked rather than shrunk; without it they are stacked on narrow pages }
   constructor(root, film, stage) {
     this.film = film;
     this.stage = stage;
@@ -30,9 +35,9 @@ export class Player {
     this.following = true;
     this.chosen = () => {};
     this.touched = () => {};
-    this.views = [];
-    this.named = [];
+    this.failed = null; // told of a frame that cannot be painted; without it repaint throws
     this.canvas = make("canvas", { role: "img", "aria-label": "" });
+    this.rows = [{ canvas: this.canvas, view: null, named: [] }];
     this.caption = make("p", { class: "moe-lab-caption", "aria-live": "polite" });
     this.button = make("button", { type: "button" }, "▶ replay");
     this.slider = make("input", { type: "range", min: 0, max: 0, value: 0, step: 1, "aria-label": "time: the run's records, from the start to now" });
@@ -40,44 +45,70 @@ export class Player {
     this.tip = make("div", { class: "moe-lab-tip", hidden: "" });
     this.bar = make("div", { class: "moe-lab-time" }, this.button, this.slider, this.count);
     root.classList.add("moe-lab-screen");
-    root.append(make("style", {}, STYLE), this.canvas, this.caption, this.bar, this.tip);
+    root.append(make("style", {}, STYLE), make("div", { class: "moe-lab-row" }, this.canvas), this.caption, this.bar, this.tip);
     this.root = root;
     this.slider.addEventListener("pointerdown", () => this.touched());
     this.slider.addEventListener("focus", () => this.touched());
     this.slider.addEventListener("input", () => { this.stop(); this.choose(+this.slider.value); });
     this.slider.addEventListener("keydown", (event) => this.key(event));
     this.button.addEventListener("click", () => (this.timer ? this.stop() : this.play()));
-    this.canvas.addEventListener("pointermove", (event) => this.point(event));
-    this.canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
+    this.watch(this.rows[0]);
     this.resized = new ResizeObserver(() => this.lay());
     this.resized.observe(root);
     this.lay();
   }
   lay() {
-    // Chooses the size of the canvas, and where each part of the picture goes.
-    const { width, height, scale, spans } = this.stage, css = this.root.clientWidth || width;
-    const ratio = window.devicePixelRatio || 1, wide = Math.max(Math.round(css * ratio), 1);
-    if (css >= NARROW || spans.length < 2) {
-      this.views = [{ x: 0, wide: width * scale, high: height * scale, left: 0, top: 0, scale: wide / (width * scale) }];
-      this.size(wide, Math.round(wide * height / width));
-    } else {
-      let top = 0;
-      this.views = spans.map(([left, right]) => {
-        const view = { x: left * scale, wide: (right - left) * scale, high: height * scale, left: 0, top, scale: wide / ((right - left) * scale) };
-        top = Math.round(top + view.high * view.scale);
-        return view;
-      });
-      this.size(wide, top);
-    }
+    // Chooses the rows of panels, each a canvas, and their sizes.
+    const { width, height, scale, spans, smallest } = this.stage, css = this.root.clientWidth || width;
+    const least = smallest ?? (css < NARROW ? SMALLEST : 0), ratio = window.devicePixelRatio || 1;
+    const rows = width * least <= css || spans.length < 2 ? [[0, width]] : stacked(spans, css / least);
+    const fitting = rows.map(([left, right]) => css / (right - left)).filter((one) => one >= least);
+    const common = rows.length > 1 ? Math.min(...fitting, LARGEST_STACKED) : css / width;
+    while (this.rows.length > rows.length) this.rows.pop().canvas.parentElement.remove();
+    rows.forEach(([left, right], i) => {
+      const shown = Math.max((right - left) * (css / (right - left) < least ? least : common), 1); // CSS pixels
+      const wide = Math.max(Math.round(shown * ratio), 1), k = wide / ((right - left) * scale);
+      const row = this.rows[i] ?? this.add();
+      row.view = { x: left * scale, wide: (right - left) * scale, high: height * scale, left: 0, top: 0, scale: k };
+      size(row.canvas, wide, Math.round(height * scale * k));
+      row.canvas.style.width = rows.length > 1 ? `${shown}px` : "";
+    });
+    this.root.classList.toggle("moe-lab-stacked", rows.length > 1);
     this.repaint();
   }
-  size(wide, high) {
-    if (this.canvas.width !== wide || this.canvas.height !== high) [this.canvas.width, this.canvas.height] = [wide, high];
+  add() {
+    // Another row; one that is wider than the page scrolls sideways.
+    const row = { canvas: make("canvas", { "aria-hidden": "true" }), view: null, named: [] };
+    this.caption.before(make("div", { class: "moe-lab-row" }, row.canvas));
+    this.watch(row);
+    this.rows.push(row);
+    return row;
+  }
+  watch(row) {
+    row.canvas.addEventListener("pointermove", (event) => this.point(event, row));
+    row.canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
+  }
+  show(film, stage, place) {
+    // Shows another film.
+    this.stop();
+    [this.film, this.stage] = [film, stage];
+    this.following = place === film.last;
+    this.place = place;
+    this.slider.max = Math.max(film.last, 0);
+    this.lay();
+    this.choose(place, false);
   }
   repaint() {
     const frame = this.film.at(this.place);
     if (!frame) return;
-    this.named = paint(this.canvas, frame, this.views);
+    try {
+      for (const row of this.rows) row.named = paint(row.canvas, frame, [row.view]);
+    } catch (error) {
+      if (!this.failed) throw error;
+      this.stop();
+      this.failed(error);
+      return;
+    }
     if (this.caption.textContent !== frame.caption) {
       this.caption.textContent = frame.caption;
       this.canvas.setAttribute("aria-label", frame.caption);
@@ -125,11 +156,13 @@ export class Player {
     if (this.place >= this.film.last) this.choose(0, false);
     this.button.textContent = "⏸ stop";
     const rate = Math.min(Math.max(this.film.last / 6, 15), 60);
-    let begun = null, from = this.place;
+    let begun = null;
+    const from = this.place;
     const step = (now) => {
       begun ??= now;
       const place = from + Math.floor((now - begun) * rate / 1000);
       if (place !== this.place) this.choose(place, false);
+      if (!this.timer) return; // the frame could not be painted
       if (this.place >= this.film.last) this.stop(); else this.timer = requestAnimationFrame(step);
     };
     this.timer = requestAnimationFrame(step);
@@ -141,22 +174,35 @@ export class Player {
     this.button.textContent = "▶ replay";
     this.chosen(this.following ? null : this.film.order[this.place]);
   }
-  point(event) {
+  point(event, row) {
     // Says what is under the pointer.
-    const box = this.canvas.getBoundingClientRect(), ratio = this.canvas.width / box.width;
-    const x = (event.clientX - box.left) * ratio, y = (event.clientY - box.top) * ratio;
-    const words = under(this.named, x, y, REACH * ratio);
+    const box = row.canvas.getBoundingClientRect(), around = this.root.getBoundingClientRect(), ratio = row.canvas.width / box.width;
+    const words = under(row.named, (event.clientX - box.left) * ratio, (event.clientY - box.top) * ratio, REACH * ratio);
     this.tip.hidden = !words;
     if (!words) return;
     this.tip.textContent = words;
-    const left = event.clientX - box.left, wide = this.tip.offsetWidth;
-    this.tip.style.left = `${Math.min(left + 14, box.width - wide)}px`;
-    this.tip.style.top = `${event.clientY - box.top + 16}px`;
+    const wide = this.tip.offsetWidth;
+    this.tip.style.left = `${Math.max(Math.min(event.clientX - around.left + 14, around.width - wide), 0)}px`;
+    this.tip.style.top = `${event.clientY - around.top + 16}px`;
   }
   close() {
     this.stop();
     this.resized.disconnect();
   }
+}
+
+// Panels put into rows that are at most so many pixels wide, unless one panel is wider.
+function stacked(spans, widest) {
+  const rows = [];
+  for (const [left, right] of spans) {
+    const row = rows[rows.length - 1];
+    if (row && right - row[0] <= widest) row[1] = right; else rows.push([left, right]);
+  }
+  return rows;
+}
+
+function size(canvas, wide, high) {
+  if (canvas.width !== wide || canvas.height !== high) [canvas.width, canvas.height] = [wide, high];
 }
 
 // The words for a place on the canvas: of the nearest named point or line, else of the last box that holds it.

@@ -1,0 +1,71 @@
+"""The run of a Lab as a recording, and as a page that shows it without a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from moe_lab_widgets.drawing.picture import Picture
+from moe_lab_widgets.engine.definition import Definition
+from moe_lab_widgets.engine.knobs import LabKnob
+from moe_lab_widgets.frames.document import document
+from moe_lab_widgets.frames.recording import MOST_FRAMES, Recording, described, film
+
+MOST_BYTES = 1_000_000
+"""Of a page."""
+
+
+def recording_of(
+    lab: Definition,
+    picture: Picture,
+    records: Sequence[Any],
+    values: Mapping[str, Any],
+    shown: Any = None,
+    most: int = MOST_FRAMES,
+) -> Recording:
+    """Records a run of a Lab.
+
+    Args:
+      picture: begun with `values`.
+      records: of the run.
+      values: every knob's, and the seed.
+      shown: the record that the picture holds (see `film`).
+      most: bounds the frames.
+
+    Raises:
+      ValueError: there are no records yet.
+    """
+    if not records:
+        raise ValueError("there is nothing to save yet: the run has recorded nothing")
+    recorded = film(picture, records, lab.caption, shown, most)
+    return described(recorded, lab.title, words_of(lab.knobs, values), lab.code(dict(values)))
+
+
+def words_of(knobs: Sequence[LabKnob], values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Returns label and value of the knobs that have an effect, and of the seed, as a Lab shows them."""
+    active = [knob for knob in knobs if knob.enabled_when is None or knob.enabled_when(values)]
+    return [*((knob.label, in_words(knob, values[knob.name])) for knob in active), ("seed", str(values["seed"]))]
+
+
+def in_words(knob: LabKnob, value: Any) -> str:
+    """Returns a knob's value with as many digits as its slider shows."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and not knob.whole and knob.slider is not None:
+        return f"{value:.{max(0, len(f'{knob.slider[2]:.6f}'.rstrip('0').partition('.')[2]))}f}"
+    return str(value)
+
+
+def page_of(lab: Definition, picture: Picture, records: Sequence[Any], values: Mapping[str, Any], shown: Any) -> bytes:
+    """Returns a page with the run; it has fewer frames where it would be larger than `MOST_BYTES`.
+
+    Raises:
+      ValueError: as `recording_of`.
+    """
+    most = MOST_FRAMES
+    while True:
+        recording = recording_of(lab, picture, records, values, shown, most)
+        page = document(recording)
+        if len(page) <= MOST_BYTES or most <= 2:
+            return page
+        most = max(2, int(len(recording.bodies) * 0.9 * MOST_BYTES / len(page)))

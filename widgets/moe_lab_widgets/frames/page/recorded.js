@@ -1,0 +1,149 @@
+// Shows recorded runs without a kernel: a list of them, sliders that snap to what was recorded, settings and code.
+//
+// A part of a page (see ../document.py) holds a catalogue:
+//   { runs: [{ name, see, file | run }, ...], grid: { name, see, knobs: [{ label, words: [...] }], start: [...], files: { "0,1": file } } | null }
+// A run is what Recording.plain() returns; one in a file of its own arrives by a call of moeLabRecorded.
+
+const arrived = new Map(), loading = new Map();
+
+window.moeLabRecorded = (file, run) => arrived.set(file, run);
+
+function load(file) {
+  // By a script, because a page opened from a disk may not fetch.
+  if (!loading.has(file)) {
+    const loaded = new Promise((found, failed) => {
+      const script = make("script", { src: file });
+      const ended = () => (arrived.has(file) ? found(arrived.get(file)) : failed(new Error("its file is missing or broken")));
+      script.addEventListener("load", ended);
+      script.addEventListener("error", ended);
+      document.head.append(script);
+    });
+    loaded.catch(() => loading.delete(file)); // the next choice tries again
+    loading.set(file, loaded);
+  }
+  return loading.get(file);
+}
+
+export async function developed(run) {
+  // Returns a recording's Film. Throws where it is damaged: gzip has a checksum.
+  const packed = Uint8Array.from(atob(run.frames), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const film = new Film();
+  film.feed(new Uint8Array(await new Response(stream).arrayBuffer()));
+  if (!film.order.length || film.order.length !== run.captions.length) throw new RangeError(`${film.order.length} frames for ${run.captions.length} captions`);
+  film.order.forEach((record, place) => { film.at(place).caption = run.captions[place]; });
+  return film;
+}
+
+class Recorded {
+  constructor(root) {
+    const find = (name) => root.querySelector(`.moe-lab-${name}`);
+    this.catalogue = JSON.parse(find("catalogue").textContent);
+    this.root = root;
+    this.player = null; // until the first run is chosen
+    this.asked = 0;
+    [this.choice, this.sliders, this.shown, this.status, this.values, this.code] = ["choice", "sliders", "show", "status", "values", "code"].map(find);
+    root.dataset.alive = "true";
+    this.code.open = false;
+    this.values.open = Boolean(this.catalogue.runs[0].run);
+    this.code.querySelector("button").addEventListener("click", () => this.copy());
+    this.offer();
+    if (this.catalogue.runs[0].run) this.open(this.catalogue.runs[0]); // it is here already
+    else {
+      const start = make("button", { type: "button", class: "moe-lab-start" }, "▶ Play the recorded run");
+      start.addEventListener("click", () => { start.disabled = true; this.open(this.chosen(), "play"); });
+      this.shown.before(start);
+      this.start = start;
+    }
+  }
+  offer() {
+    // Makes the list of runs, and the sliders.
+    const { runs, grid } = this.catalogue;
+    if (runs.length < 2 && !grid) return;
+    this.list = make("select", {}, ...runs.map((run, i) => make("option", { value: i }, run.name)));
+    if (grid) this.list.append(make("option", { value: "grid" }, grid.name));
+    this.see = make("p", {});
+    this.choice.append(make("label", {}, "Run: ", this.list), this.see);
+    this.list.addEventListener("change", () => {
+      this.tell();
+      this.open(this.chosen(), window.matchMedia("(prefers-reduced-motion: reduce)").matches ? "end" : "play");
+    });
+    this.knobs = (grid ? grid.knobs : []).map((knob, i) => {
+      const words = make("output", {});
+      const slider = make("input", { type: "range", min: 0, max: knob.words.length - 1, step: 1, value: grid.start[i], "aria-label": knob.label });
+      slider.addEventListener("input", () => { this.tell(); this.open(this.chosen(), "same"); });
+      this.sliders.append(make("label", {}, make("span", {}, knob.label), words, slider));
+      return { slider, words, knob };
+    });
+    this.tell();
+  }
+  tell() {
+    // Says what to see in the chosen run, and what the sliders stand at.
+    const { runs, grid } = this.catalogue, sliding = this.list.value === "grid";
+    this.see.textContent = (sliding ? grid.see : runs[+this.list.value].see) || "";
+    this.sliders.hidden = !sliding;
+    for (const { slider, words, knob } of this.knobs) {
+      words.textContent = knob.words[+slider.value];
+      slider.setAttribute("aria-valuetext", knob.words[+slider.value]);
+    }
+  }
+  chosen() {
+    const { runs, grid } = this.catalogue;
+    if (!this.list) return runs[0];
+    return this.list.value === "grid" ? { file: grid.files[this.knobs.map(({ slider }) => slider.value).join()] } : runs[+this.list.value];
+  }
+  async open(entry, then = "end") {
+    // Shows a run: plays it, or shows its end, or the place of the last one. The latest call wins.
+    const mine = ++this.asked;
+    this.player?.stop();
+    this.say(entry.run ? "" : "Loading …");
+    try {
+      const run = entry.run ?? await load(entry.file), film = await developed(run);
+      if (mine !== this.asked) return;
+      this.put(run, film, then);
+      this.say("");
+    } catch (error) {
+      if (mine === this.asked) this.refuse(error);
+    }
+  }
+  put(run, film, then) {
+    const stage = { ...run.stage, smallest: SMALLEST };
+    const before = this.player, part = before && !before.following ? before.place / Math.max(before.film.last, 1) : 1;
+    if (!before) {
+      const place = make("div");
+      this.player = new Player(place, film, stage);
+      this.player.failed = (error) => this.refuse(error);
+      this.shown.replaceChildren(place);
+      this.start?.remove();
+    }
+    this.player.show(film, stage, then === "same" ? Math.round(part * film.last) : film.last);
+    this.values.querySelector("dl").replaceChildren(...run.values.map(([label, value]) => make("div", {}, make("dt", {}, label), make("dd", {}, value))));
+    this.code.querySelector("code").textContent = run.code;
+    this.code.querySelector("span").textContent = "";
+    if (then === "play") { this.player.choose(0, false); this.player.play(); }
+  }
+  say(words, trouble = false) {
+    this.status.textContent = words;
+    this.status.classList.toggle("moe-lab-trouble", trouble);
+  }
+  refuse(error) {
+    // The picture stays; another run can be chosen.
+    if (this.start) this.start.disabled = false;
+    const able = "DecompressionStream" in window;
+    this.say(able ? `This run cannot be shown (${error.message || error.name}).` : "This browser is too old to play recorded runs; the picture is their end.", true);
+  }
+  copy() {
+    const said = this.code.querySelector("span"), code = this.code.querySelector("code");
+    const select = () => {
+      const range = document.createRange(), selection = window.getSelection();
+      range.selectNodeContents(code);
+      selection.removeAllRanges();
+      selection.addRange(range);
+      said.textContent = document.execCommand("copy") ? "copied" : "press Ctrl+C to copy";
+    };
+    if (navigator.clipboard) navigator.clipboard.writeText(code.textContent).then(() => { said.textContent = "copied"; }, select);
+    else select();
+  }
+}
+
+for (const root of document.querySelectorAll(".moe-lab-recorded:not([data-alive])")) new Recorded(root);
