@@ -242,7 +242,7 @@ class NotebookPage:
 
     def text(self, role: str) -> str:
         """The text of a region: "status", "alert", or "caption" (the sentence below the picture)."""
-        selector = ".moe-lab-caption" if role == "caption" else f".widget-html :is(div, p)[role='{role}']"
+        selector = ".moe-lab-caption:visible" if role == "caption" else f".widget-html :is(div, p)[role='{role}']"
         found = self.page.locator(selector)
         texts = found.all_inner_texts()  # in one go: a sentence may be taken away between a count and a look
         return texts[-1] if texts else ""

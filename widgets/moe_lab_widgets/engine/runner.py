@@ -14,8 +14,9 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
+from moe_lab_widgets.engine.host import Host
 from moe_lab_widgets.engine.recorder import Recorder
 
 _alive: weakref.WeakSet[Runner] = weakref.WeakSet()
@@ -25,37 +26,6 @@ _alive: weakref.WeakSet[Runner] = weakref.WeakSet()
 def _stop_all() -> None:
     for runner in list(_alive):
         runner.close(patience=1.0)
-
-
-class Host(Protocol):
-    """What a Runner needs of a Lab. Never called by two threads at the same time."""
-
-    def begin(self, runner: Runner) -> Iterator[Any]:
-        """Starts a run with the latest values; may raise."""
-
-    def further(self, runner: Runner) -> Iterator[Any] | None:
-        """Returns the records that a run that has ended should add for the present view; None for none."""
-
-    def ready(self) -> bool:
-        """Whether a frame may be drawn now, or must wait for the page."""
-
-    def show(self, runner: Runner, index: int) -> None:
-        """Draws the index-th record."""
-
-    def fill(self, runner: Runner) -> bool:
-        """Draws one earlier record that the page lacks; returns whether there may be more."""
-
-    def nudge(self) -> None:
-        """Asks the page for an answer, on which `go_on` is called."""
-
-    def failed(self, error: Exception) -> None:
-        """Reports in words that the run has failed."""
-
-    def ended(self, runner: Runner) -> None:
-        """Called when the run has ended and its last record is drawn."""
-
-    def idle(self) -> None:
-        """Called when nothing was asked for during a second after a frame. Only where there is a thread."""
 
 
 class Runner:

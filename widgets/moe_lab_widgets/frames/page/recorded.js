@@ -107,15 +107,16 @@ class Recorded {
     }
   }
   put(run, film, then) {
+    const stage = { ...run.stage, smallest: SMALLEST };
     const before = this.player, part = before && !before.following ? before.place / Math.max(before.film.last, 1) : 1;
     if (!before) {
       const place = make("div");
-      this.player = new Player(place, film, run.stage);
+      this.player = new Player(place, film, stage);
       this.player.failed = (error) => this.refuse(error);
       this.shown.replaceChildren(place);
       this.start?.remove();
     }
-    this.player.show(film, run.stage, then === "same" ? Math.round(part * film.last) : film.last);
+    this.player.show(film, stage, then === "same" ? Math.round(part * film.last) : film.last);
     this.values.querySelector("dl").replaceChildren(...run.values.map(([label, value]) => make("div", {}, make("dt", {}, label), make("dd", {}, value))));
     this.code.querySelector("code").textContent = run.code;
     this.code.querySelector("span").textContent = "";
