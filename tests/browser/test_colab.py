@@ -71,7 +71,9 @@ def _show(colab: NotebookPage, lab: str, **values: Any) -> None:
     start = f"import sys; sys.path[:0] = {FOLDERS!r}\nimport google.colab.output\nfrom {home} import {lab}\n"
     close = "if 'lab' in globals(): lab.close()\n"
     colab.write_cells(f"{start}{close}lab = {lab}({given})\nlab", "")
-    colab.run_all()
+    colab.start_all()
+    colab.page.wait_for_timeout(200)
+    colab.wait_idle()
 
 
 def _fields(page: NotebookPage) -> tuple[str, str, bool]:
@@ -130,6 +132,7 @@ def test_the_phase_map_fills_without_a_press_and_is_never_blank(opened: Opened) 
     page = opened("PhaseTransitionLab", trials=10, distractors=0)
     page.until(lambda: _coloured(page) > 0, "the map stays empty")
     page.wait_for_end()
+    page.page.wait_for_timeout(1500)  # the output is replaced once, by one that holds the picture too
     full = _coloured(page)
     assert full > 0.05
     page.press("n,", "ArrowRight")
@@ -145,6 +148,8 @@ def test_the_phase_map_fills_without_a_press_and_is_never_blank(opened: Opened) 
 
 def test_a_page_that_cannot_load_the_module_is_fed_as_well(colab: NotebookPage) -> None:
     """PNGs then, acknowledged by plain widgets."""
+    if PYTHON:
+        pytest.skip("the page of ipywidgets 7 shows no box with a widget that it cannot load; Colab's page does")
     page = colab.page
     page.route("**/anywidget/**", lambda route: route.abort())
     _open(colab)
@@ -155,6 +160,7 @@ def test_a_page_that_cannot_load_the_module_is_fed_as_well(colab: NotebookPage) 
     colab.until(lambda: "training" in colab.text("status"), "the run does not begin")
     colab.until(lambda: image.get_attribute("src") != first, "the picture does not change")
     colab.wait_for_end()
+    page.wait_for_timeout(1500)  # the output is replaced once, by one that holds the picture too
     assert colab.text("status").startswith("step 150")
     colab.press("g", "ArrowRight", 2)
     colab.until(lambda: "training" in colab.text("status"), "the slider starts no run")
