@@ -113,6 +113,17 @@ def test_remove_takes_away_an_artist() -> None:
     assert (drawn(picture, 0.5) != with_line).any()
 
 
+def test_a_picture_can_be_made_larger_at_any_time() -> None:
+    live, large = Moving(), Moving(1.5)
+    small = drawn(live, 0.5)
+    live.set_scale(1.5)
+    assert (live.scale, live.foot) == (1.5, 48)
+    np.testing.assert_array_equal(drawn(live, 0.5), drawn(large, 0.5))
+    assert live.png("A sentence.") == large.png("A sentence.")
+    live.set_scale(1.0)
+    np.testing.assert_array_equal(drawn(live, 0.5), small)
+
+
 def test_no_pyplot() -> None:
     assert Moving().figure.canvas.manager is None
     assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()

@@ -175,6 +175,6 @@ def test_a_stamp_is_cropped_to_its_ink() -> None:
 
 
 def test_a_key_shows_even_steps() -> None:
-    made = key(10, 20, 5, 17, 22, 100.0)
-    assert made.words == ["0", "25", "50", "75", "100"] and span(drawn(made)[..., 3]) == (10, 118, 20, 35)
-    assert (np.diff(drawn(made)[21, 11:118:22, 0].astype(int)) < 0).all()
+    made = key(10, 20, 3, 17, 30, 100.0)
+    assert made.words == ["0", "50", "100"] and span(drawn(made)[..., 3]) == (10, 98, 20, 35)
+    assert (np.diff(drawn(made)[21, 11:98:30, 0].astype(int)) < 0).all()

@@ -1,1 +1,1 @@
-"""The parts of a Lab's picture: a fixed background, live artists, tables of pixels, pins and words."""
+"""The parts of a Lab's picture: a fixed background, live artists, sheets of boxes and words, tables, and pins."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from moe_lab import theme
 from moe_lab_widgets.drawing.lines import put
+from moe_lab_widgets.drawing.picture import Name
 from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.sheet import Sheet
@@ -51,7 +53,7 @@ def log_places(values: NDArray[Any], low: float, high: float) -> NDArray[np.floa
 
 
 class ErrorCurves(PinnedPanel):
-    """Thin lines are trials, thick ones medians. Subclasses write `x_of`, `y_of` and what stands at the axes.
+    """Thin lines are trials, thick ones medians. Subclasses write `x_of`, `y_of`, `read` and what stands at the axes.
 
     Args:
       names, colours: of the methods, by key.
@@ -99,6 +101,16 @@ class ErrorCurves(PinnedPanel):
         (falling,) = axes.plot([], [], "v", color=colour, markersize=8, **hollow, **common)
         self.thin[method], self.thick[method] = scene.live(trials), scene.live(thick)
         self.stuck[method], self.falling[method] = scene.live(stuck), scene.live(falling)
+        for artist, what in ((trials, "a trial"), (thick, "median"), (stuck, "stuck"), (falling, "still falling")):
+            scene.name(artist, partial(self.named, f"{self.method_names[method]}, {what}"))
+
+    def named(self, words: str) -> Name:
+        """Returns what a pointer over a curve shows."""
+        return {"name": words, **self.read()}
+
+    def read(self) -> Name:
+        """Returns how places on both axes are read (see `Picture.along`)."""
+        raise NotImplementedError(f"{type(self).__name__} must write read()")
 
     def x_of(self, steps: NDArray[Any]) -> NDArray[np.float64]:
         """Returns places of steps on the axis, from 0 to 1."""

@@ -1,11 +1,12 @@
-"""Words as the ink that the font library lays, each made once."""
+"""Words as the ink that the font library lays, each made once; hold `drawing_lock`."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
 import numpy as np
-from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.font_manager import FontProperties, findfont
+from matplotlib.ft2font import FT2Font
 from numpy.typing import NDArray
 
 Ink = NDArray[np.uint8]
@@ -17,8 +18,7 @@ def stamp(words: str, size: float, dpi: float, bold: bool = False) -> Ink:
     """Returns words cropped to their ink; `size` in points."""
     if not words.strip():
         return np.zeros((0, 0), dtype=np.uint8)
-    font = get_font(findfont(FontProperties(family="DejaVu Sans", weight="bold" if bold else "normal")))
-    font.set_size(size, dpi)
+    font = _font(size, dpi, bold)
     font.set_text(words, 0.0)
     font.draw_glyphs_to_bitmap(antialiased=True)
     ink = np.asarray(font.get_image(), dtype=np.uint8)
@@ -33,4 +33,15 @@ def line(words: str, size: float, dpi: float, bold: bool = False) -> Ink:
     ink = stamp(f"|{words}", size, dpi, bold)[:, stamp("|", size, dpi, bold).shape[1] :]
     columns = np.flatnonzero(ink.any(0))
     ink = ink[:, columns[0] :] if len(columns) else ink
-    return np.pad(ink, ((0, max(tall - ink.shape[0], 0)), (0, 0)))
+    padded = np.zeros((max(tall, ink.shape[0]), ink.shape[1]), dtype=np.uint8)
+    padded[: ink.shape[0]] = ink
+    return padded
+
+
+@lru_cache(maxsize=32)
+def _font(size: float, dpi: float, bold: bool) -> FT2Font:
+    """Returns a font of one size: to change the size of a font takes longer than to draw some words with it."""
+    file = findfont(FontProperties(family="DejaVu Sans", weight="bold" if bold else "normal"))
+    font = FT2Font(file)
+    font.set_size(size, dpi)
+    return font

@@ -19,10 +19,10 @@ A Lab's picture in five steps::
             ...; self.invalidate()
 
 `show(record)` updates the artists, `pixels()` is the frame, and `png(caption)` the whole picture with its caption, for
-files and saved notebooks. How frames reach a page is not the picture's concern (see frames/). `Strip` shows uint8 RGBA
-pixels at a tenth of the cost of imshow. Artists may be made in begin() too (other experts, other rows):
-`remove(artist)` removes one; then `invalidate()`.
-Text is expensive (about 1 ms per word): draw numbers as markers, or into the background, or change them rarely.
+files and saved notebooks. How frames reach a page is not the picture's concern (see frames/). A `Sheet` (sheet.py)
+shows boxes, tables and words that change, at a twentieth of the cost of patches and Texts; `put` (lines.py)
+moves a line only where it changes; `Strip` shows uint8 RGBA pixels. Artists may be made in begin() too (other experts,
+other rows): `remove(artist)` removes one; then `invalidate()`.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Picture:
         return artist
 
     def name(self, artist: AnyArtist, name: Name | Callable[[], Name]) -> AnyArtist:
-        """Says what a pointer over a live artist shows, or gives a function that says it when the artist is drawn.
+        """Says what a pointer over a live artist shows, or gives a function that is asked once for each background.
 
         `{"name": words}`; for points and lines with `x` and `y`, each what `along` returns; for tables with the words
         of `rows` and `columns`; for boxes with their words as `parts`, in the order in which they are drawn.

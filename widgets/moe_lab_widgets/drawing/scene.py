@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.path import Path
@@ -120,34 +119,11 @@ class Panel:
             line = Line2D([place[0]], [place[1]], **{**kind, **common})
             self.fix(line)
 
-    def live_words(self, axes: Axes, colour: str) -> Line2D:
-        """Returns a live artist for words at the right end of axes, to be filled by `say`."""
-        (line,) = axes.plot([], [], linestyle="none", markeredgewidth=0, color=colour, clip_on=False)
-        return self.scene.live(line)
-
-    @staticmethod
-    def say(line: Line2D, y: float, *words: str, size: float = theme.TEXT_SIZE) -> None:
-        """Puts words, one per line, at a height of the axes' right end. A Text would cost ten times as much."""
-        path = letters(words)
-        line.set_marker(path)
-        line.set_markersize(2 * float(np.abs(path.vertices).max()) * size)  # a marker is scaled to its largest reach
-        line.set_data([1.04], [y])
-
     def live_marks(self, words: str, size: float, colour: str, **style: Any) -> Line2D:
         """Returns a live artist for the same words or sign at many places of the figure."""
         common: dict[str, Any] = {"linestyle": "none", "transform": self.scene.figure.transFigure, "markeredgewidth": 0}
         marks = Line2D([], [], marker=glyph(words), markersize=size, color=colour, zorder=4, **common, **style)
         return self.scene.live(marks)
-
-
-@lru_cache(maxsize=256)
-def letters(lines: tuple[str, ...]) -> Path:
-    """Returns lines of bold words as one path in units of an em: left at 0, and centred in height."""
-    font = FontProperties(family="DejaVu Sans", weight="bold")
-    heights = 1.25 * ((len(lines) - 1) / 2 - np.arange(len(lines))) - 0.36
-    return Path.make_compound_path(
-        *(TextPath((0, height), words, size=1, prop=font) for words, height in zip(lines, heights, strict=True))
-    )
 
 
 @lru_cache(maxsize=32)

@@ -59,7 +59,7 @@ class Table:
         """
         fills, inks = None, [integer(colour)] * len(self.edges)
         if shades is not None:
-            levels = np.rint(255 * np.clip(np.nan_to_num(shades), FAINTEST, 1)).astype(int).ravel()
+            levels = np.rint(255 * np.fmin(np.fmax(shades, FAINTEST), 1)).astype(int).ravel()
             fills, inks = (table[levels].tolist() for table in colours())
         first = sheet.add(self.edges, fills)
         if not self._spots or self._spots[0][3] != first:

@@ -1,4 +1,4 @@
-"""Writes lines that only moved since matplotlib drew them: their looks are known, and drawing costs ten times as much."""
+"""Writes lines that only moved since matplotlib drew them: the rest is known, and drawing costs ten times as much."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Moved:
 
     @staticmethod
     def _line(line: Line2D, drawn: list[Drawn], tape: Tape) -> bool:
-        points = line.get_xydata()
+        points = np.asarray(line.get_xydata(), dtype=float)
         for style, shape, matrix in drawn:
             places = points @ matrix[:2, :2].T + matrix[:2, 2]
             if shape is None:

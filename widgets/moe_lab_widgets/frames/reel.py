@@ -46,6 +46,10 @@ class Reel:
         self._names: dict[int, tuple[Name, Any]] = {}
         self._moved.forget()
 
+    def forget_looks(self) -> None:
+        """Has matplotlib draw every line that changes again, not only those whose looks are new."""
+        self._moved.forget()
+
     @property
     def full(self) -> bool:
         """Whether it is time to restart, because a page would run out of numbers for things."""

@@ -75,6 +75,7 @@ class Tape(RendererBase):
     def forget_artists(self) -> None:
         """Lets go of the artists whose images were drawn; strings are kept."""
         self._tiled = {slot: kept for slot, kept in self._tiled.items() if isinstance(slot[0], str)}
+        self._named.clear()
 
     def take(self) -> bytes:
         """Returns the operations since the last call."""

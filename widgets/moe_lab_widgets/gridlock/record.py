@@ -89,7 +89,10 @@ class Frame(Pair):
 
     def found(self, method: str) -> NDArray[np.bool_]:
         """Returns (trial, expert) which true regressors have an estimate of |cos| >= `FOUND`."""
-        return np.asarray(np.diagonal(self.cosines(method), axis1=1, axis2=2) >= FOUND)
+        shot = self.of(method)
+        if shot is None:
+            return np.zeros(self.spectral["cosines"].shape[:2], dtype=bool)
+        return np.asarray(np.diagonal(shot["cosines"], axis1=1, axis2=2) >= FOUND)  # NaN is not found
 
     def converged(self, method: str) -> NDArray[np.bool_]:
         """Returns (trial,) whether EM has converged (`grid_points.converged`), after at least `WINDOW` iterations."""

@@ -66,7 +66,7 @@ class PhasePicture(Picture):
         for axes, (low, high) in panels:
             for style in ({"color": theme.PAPER, "linewidth": 5, "clip_on": False}, dashes):
                 (line,) = axes.plot([low, high], [y, y], **style, zorder=3.5)
-                self._fixed.append(self.live(line))
+                self._fixed.append(self.name(self.live(line), {"name": name}))
         self._fixed.append(
             self.success.axes.text(
                 ends[1] + 0.17, y, name, color=theme.INK, size=theme.TEXT_SIZE, weight="bold", va="center"

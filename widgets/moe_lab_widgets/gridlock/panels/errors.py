@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from moe_lab import theme
 from moe_lab.recovery.gridlock.grid_points import GAIN, WINDOW
 from moe_lab_widgets.drawing.error_curves import FOUND_COLOUR, ErrorCurves, ErrorHistory, log_places
 from moe_lab_widgets.drawing.lines import inside, put
+from moe_lab_widgets.drawing.picture import Name
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.words import two_digits
 from moe_lab_widgets.gridlock.panels.regressors import COLOURS, NAMES
@@ -28,6 +30,7 @@ class Errors(ErrorCurves):
         theme.header(scene.figure, 550, 2, "Error over EM's iterations")
         (best,) = self.axes.plot([], [], color=FOUND_COLOUR, linewidth=1.2, linestyle=":", zorder=1.5)
         self.best = scene.live(best)
+        scene.name(best, partial(self.named, "median of EM from the true parameters"))
         self.limits, self._longest = (0.1, 10.0), 10
 
     def set(self, trials: int, longest: int, limits: tuple[float, float]) -> None:
@@ -56,6 +59,12 @@ class Errors(ErrorCurves):
 
     def y_of(self, errors: NDArray[Any]) -> NDArray[np.float64]:
         return log_places(errors, *self.limits)
+
+    def read(self) -> Name:
+        return {
+            "x": self.scene.along("1 + iteration", self.axes, "x", (1, 1 + self._longest), log=True),
+            "y": self.scene.along("error", self.axes, "y", self.limits, log=True),
+        }
 
     def update(self, record: Frame) -> None:
         errors = {

@@ -58,9 +58,9 @@ class Matrices(Panel):
         theme.header(scene.figure, 14, 1, "What is found")
         nothing = Table(0, 0, 1, 1, 1, 1)
         self.sides = {method: Side(scene.live(Sheet()), scene.live(Sheet()), nothing, nothing) for method in self.LEFTS}
-        for method, side in self.sides.items():
+        for side in self.sides.values():
             scene.name(side.table, partial(_cells, side))
-            scene.name(side.notes, {"name": f"{NAMES[method]}: |cos| of an estimate with its true regressor"})
+            scene.name(side.notes, partial(_rows, side))
 
     def set(self, experts: int, trials: int, shown: int) -> None:
         """Draws rows, columns, names and the key."""
@@ -116,6 +116,12 @@ class Matrices(Panel):
                     notes.label(mark, sign, size=14, colour=colour, bold=True)
             progress = progress_of(record, method, shown)
             notes.run(self.LEFTS[method] + 1, 93, progress, colour=COLOURS[method], bold=True)
+
+
+def _rows(side: Side) -> dict[str, list[str]]:
+    """Returns what a pointer over the ends of rows shows."""
+    rows = [f"estimate {row + 1} with its true regressor" for row in range(side.matrix.rows)]
+    return {"parts": [*rows, "the worst gate"]}
 
 
 def _cells(side: Side) -> dict[str, list[str]]:

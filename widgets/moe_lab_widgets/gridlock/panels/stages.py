@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from moe_lab import theme
 from moe_lab.recovery.gridlock.grid_points import FOUND
 from moe_lab.training import Snapshot
 from moe_lab_widgets.drawing.error_curves import FOUND_COLOUR, TABLE
+from moe_lab_widgets.drawing.picture import Name
 from moe_lab_widgets.drawing.scene import Panel, Scene
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.tables import LINE
@@ -45,6 +47,10 @@ class Stages(Panel):
         axes.add_collection(gates)
         self.regressors, self.gates = scene.live(regressors), scene.live(gates)
         self.counts = scene.live(Sheet())
+        for artist, words in ((regressors, "a regressor"), (gates, "a gate")):
+            scene.name(artist, partial(self._named, words))
+        parts = [f"{what} found at the end of stage {stage}" for what in ("regressors", "gates") for stage in (1, 2, 3)]
+        scene.name(self.counts, {"parts": parts})
         self._ends = (1, 1, 1)
         self._powers: tuple[Snapshot, int] | None = None
         self._curves: list[NDArray[np.float64]] = []
@@ -75,6 +81,9 @@ class Stages(Panel):
         self.write(862, TABLE, "✓ found at the end of each stage", color=FOUND_COLOUR)
         self.write(self.LEFT - 6, TABLE + 17, "a", ha="right", color=theme.INK, weight="bold")
         self.write(self.LEFT - 6, TABLE + 34, "w", ha="right", color=FOUND_COLOUR, weight="bold")
+
+    def _named(self, words: str) -> Name:
+        return {"name": words, "y": self.scene.along("|cos|", self.axes, "y")}
 
     def places(self, steps: NDArray[np.int64]) -> NDArray[np.float64]:
         """Returns places of steps on the axis."""

@@ -11,6 +11,7 @@ from moe_lab import theme
 from moe_lab.recovery.landscape.stuck import STUCK_ERROR, STUCK_GAIN
 from moe_lab_widgets.drawing.error_curves import ErrorCurves, ErrorHistory, log_places
 from moe_lab_widgets.drawing.lines import inside
+from moe_lab_widgets.drawing.picture import Name
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.words import two_digits
 from moe_lab_widgets.landscape.record import METHODS, Frame
@@ -64,9 +65,15 @@ class Errors(ErrorCurves):
     def y_of(self, errors: NDArray[Any]) -> NDArray[np.float64]:
         return height_of(errors)
 
+    def read(self) -> Name:
+        return {
+            "x": self.scene.along("step", self.axes, "x", (0, self._steps)),
+            "y": self.scene.along("1 − |cos|", self.axes, "y", (LOWEST, HIGHEST), log=True),
+        }
+
     def update(self, record: Frame) -> None:
-        errors = {method: (*record.errors(method), *record.verdicts(method)) for method in METHODS}
-        self._name(self.show_errors({method: ErrorHistory(*parts) for method, parts in errors.items()}))
+        errors = {method: ErrorHistory(*record.errors(method), *record.verdicts(method)) for method in METHODS}
+        self._name(self.show_errors(errors))
         self.show_counts([self._row(record, method) for method in METHODS])
 
     @staticmethod

@@ -75,6 +75,19 @@ class Maps(Panel):
                                            **{**edge, "markeredgecolor": theme.PAPER})  # fmt: skip
             self.state[method] = scene.live(Sheet())
             self.maps[method] = scene.live(Sheet(zorder=1))  # under the paths
+            self._name(method)
+
+    def _name(self, method: str) -> None:
+        words = {
+            "path": "the path of the descent",
+            "start": "the start",
+            "head": "now; a triangle points to a place outside",
+            "true": "a true solution",
+            "false": "gate and a₁ − a₂ exchanged",
+            "maps": "the loss on a plane through the minima; darker is larger",
+        }
+        for kind, what in words.items():
+            self.scene.name(getattr(self, kind)[method], {"name": f"{NAMES[method]}: {what}"})
 
     def _line(self, axes: Any, **style: Any) -> Line2D:
         (line,) = axes.plot([], [], **style)

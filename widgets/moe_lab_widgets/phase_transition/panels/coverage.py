@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from matplotlib.collections import LineCollection
 
 from moe_lab import theme
 from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets.drawing.lines import put_segments
-from moe_lab_widgets.drawing.picture import Picture
+from moe_lab_widgets.drawing.picture import Name, Picture
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.phase_transition.panels.needed import NOTE
 from moe_lab_widgets.phase_transition.panels.success import MAP
@@ -33,7 +35,13 @@ class Coverage:
         for bars in (self.bars, self.spans):
             self.axes.add_collection(bars)
             picture.live(bars)
+        self.picture = picture
+        picture.name(self.bars, partial(self._named, "median coverage of the worse class"))
+        picture.name(self.spans, partial(self._named, "coverage, from 10 to 90 % of the trainings"))
         self.where = picture.live(Sheet())
+
+    def _named(self, words: str) -> Name:
+        return {"name": words, "x": self.picture.along("coverage", self.axes, "x", percent=True)}
 
     def set(self, setting: Setting) -> None:
         """Names rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from moe_lab import theme
 from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets.drawing.lines import put
-from moe_lab_widgets.drawing.picture import Picture
+from moe_lab_widgets.drawing.picture import Name, Picture
 from moe_lab_widgets.phase_transition.panels.success import MAP
 from moe_lab_widgets.phase_transition.record import samples_needed
 from moe_lab_widgets.phase_transition.settings import KNOBS, Setting
@@ -50,6 +51,9 @@ class Needed:
         (maybe,) = self.axes.plot([], [], "o", **edge, **{**style, "color": theme.PAPER})
         (beyond,) = self.axes.plot([], [], ">", **edge, **{**style, "color": theme.PAPER, "markersize": 9})
         self.line, self.sure, self.maybe, self.beyond = map(picture.live, (line, sure, maybe, beyond))
+        words = "samples needed", "samples needed", "samples needed, as far as it has run", "more than the largest N"
+        for artist, name in zip((line, sure, maybe, beyond), words, strict=True):
+            picture.name(artist, partial(self._named, name))
 
     def set(self, setting: Setting) -> None:
         """Names rows and the axis."""
@@ -58,6 +62,9 @@ class Needed:
         self.axes.set_yticks(range(rows), [str(kept) for kept in setting.kept])
         beyond = f"N needed\n▷ more than {setting.samples[-1]}"
         self.axes.set_xlabel(beyond, size=theme.TEXT_SIZE, color=theme.INK, linespacing=1.1, labelpad=2)
+
+    def _named(self, words: str) -> Name:
+        return {"name": words, "x": self.picture.along("N about", self.axes, "x", log=True)}
 
     def update(self, needed: NDArray[np.float64], sure: NDArray[np.bool_]) -> None:
         rows = np.arange(len(needed))

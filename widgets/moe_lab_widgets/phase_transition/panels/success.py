@@ -39,6 +39,9 @@ class Success:
             [], [], color=theme.FAILURE, linewidth=2.6, zorder=4.1, solid_joinstyle="miter", clip_on=False
         )
         self.steps = [picture.live(line) for line in steps]
+        self.picture = picture
+        for line in self.steps:
+            picture.name(line, {"name": "from here on at least 90 % succeed"})
         bar = theme.axes(picture.figure, left + width + 62, top, 12, height)
         picture.figure.colorbar(ScalarMappable(Normalize(0, 1), theme.RAMP), cax=bar)
         bar.set_yticks([0, 0.5, 1], ["0", "50 %", "100 %"])
@@ -55,6 +58,8 @@ class Success:
         self.axes.set_yticks(range(rows), [str(kept) for kept in setting.kept])
         self.axes.set_xlim(-0.5, columns - 0.5)
         self.axes.set_xticks(range(columns), [str(count) for count in setting.samples])
+        parts = [f"l = {kept}, N = {count}" for kept in setting.kept for count in setting.samples]
+        self.picture.name(self.points, {"parts": parts})
 
     def update(self, record: PhaseRecord, needed: NDArray[np.float64]) -> None:
         row = {kept: number for number, kept in enumerate(record.patches_per_expert)}

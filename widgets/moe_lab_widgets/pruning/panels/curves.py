@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from moe_lab import theme
 from moe_lab.pruning.live import Pruned
 from moe_lab_widgets.drawing.lines import put, put_segments
+from moe_lab_widgets.drawing.picture import Name
 from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.sheet import Sheet
@@ -40,8 +42,6 @@ DASHES: dict[str, tuple[float, ...]] = {
     "router-difference-norm": (4, 1.5),
     REVERSED: (1, 1),
 }
-
-
 Segment = tuple[tuple[float, float], tuple[float, float]]
 Range = tuple[Segment, str]
 """A vertical line and its colour."""
@@ -83,6 +83,18 @@ class Curves(PinnedPanel):
             scene.live(line)
         self.sheet = scene.live(Sheet())
         self.names: list[tuple[float, str]] = []
+        words: dict[Artist, str] = {line: NAMES[name] for name, line in self.others.items()}
+        words |= {self.chosen: "the chosen criterion", self.before: "the chosen criterion, without fine-tuning"}
+        words |= {self.ranges: "range of the trials", self.rule: "the share of experts pruned, ρ"}
+        for artist, name in words.items():
+            scene.name(artist, partial(self._named, name))
+
+    def _named(self, words: str) -> Name:
+        return {
+            "name": words,
+            "x": self.scene.along("ρ", self.axes, "x"),
+            "y": self.scene.along("accuracy", self.axes, "y", percent=True),
+        }
 
     def _grey(self, name: str) -> Line2D:
         (line,) = self.axes.plot([], [], color=theme.REFERENCE, marker=MARKERS[name], markersize=4.5, linewidth=1.5)

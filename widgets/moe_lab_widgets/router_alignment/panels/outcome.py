@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from moe_lab import theme
 from moe_lab_widgets.drawing.lines import inside, put
+from moe_lab_widgets.drawing.picture import Name
 from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.sheet import Sheet
@@ -59,13 +61,28 @@ class Outcome(PinnedPanel):
             axes.axhline(height, color=theme.RULE, linewidth=0.6, zorder=0.5)
         self.bars = scene.live(Sheet(zorder=2))
         self.shares = scene.live(Sheet())
-        self._total = 1
+        self._total, self._experts = 1, 1
+        for model, words in (("joint", "pMoE"), ("cnn", "CNN")):
+            scene.name(self.thin[model], partial(self._named, f"{words}, a trial"))
+            scene.name(self.thick[model], partial(self._named, f"{words}, median"))
+        scene.name(self.bars, self._named_bars)
+
+    def _named(self, words: str) -> Name:
+        return {
+            "name": words,
+            "x": self.scene.along("step", self.axes, "x", (0, self._total)),
+            "y": self.scene.along("accuracy", self.axes, "y", percent=True),
+        }
+
+    def _named_bars(self) -> Name:
+        experts = [f"expert {number}" for number in range(1, self._experts + 1)]
+        return {"parts": [f"{expert}: coverage of {name}" for expert in experts for name in theme.CLASS_NAMES]}
 
     def set(self, trials: int, experts: int, total: int) -> None:
         """Writes the last step, and the experts under their bars."""
         if not self.renew(trials, experts, total):
             return
-        self._total = total
+        self._total, self._experts = total, experts
         right = self.LEFT + self.WIDTH
         self.write(862, 50, f"test accuracy, {trials} trial{'s each' if trials > 1 else ' each'}")
         for at, words in ((self.LEFT, "0"), (right, str(total))):

@@ -77,6 +77,17 @@ class Patches(Panel):
                 faces = digit_faces(patches[side].astype(float), self._layout.cell, *_mean_digit())
             signal = int(np.flatnonzero(roles[side] == 0)[0])
             self._tiles.append(Tiles(self._layout, faces, signal, side))
+            self._name(side, signal, self._layout)
+
+    def _name(self, side: int, signal: int, layout: Layout) -> None:
+        name, scene = theme.CLASS_NAMES[side], self.scene
+        patches = [f"patch {patch + 1}{f', {name}' * (patch == signal)}" for patch in range(layout.patches)]
+        columns = patches if layout.lines == 1 else ["its patches"]
+        rows = [f"expert {expert + 1}" for expert in range(layout.experts)]
+        scene.name(self.strips[side], {"name": f"class {theme.CLASS_SIGNS[side]}", "rows": rows, "columns": columns})
+        scene.name(self.ticks[side], {"name": f"{name} reaches this expert"})
+        scene.name(self.crosses[side], {"name": f"{name} does not reach this expert"})
+        scene.name(self.pointers[side], {"name": f"{name}, the patch that decides the class"})
 
     def update(self, record: Frame, shown: int) -> None:
         self.set(*self._given)  # tiles are whole device pixels: another scale lays them out anew
@@ -84,7 +95,8 @@ class Patches(Panel):
             self._make_tiles(record, shown)
         kept = np.nan_to_num(record.joint["example_kept"][shown]).astype(bool)  # (class, expert, patch)
         for side, tiles in enumerate(self._tiles):
-            if self._kept[side] is None or not np.array_equal(self._kept[side], kept[side]):
+            before = self._kept[side]
+            if before is None or not np.array_equal(before, kept[side]):
                 self._show(side, tiles, kept[side])
 
     def _show(self, side: int, tiles: Tiles, kept: NDArray[np.bool_]) -> None:
@@ -94,9 +106,7 @@ class Patches(Panel):
         self.strips[side].set_pixels(tiles.pixels(kept))
         received = kept[:, tiles.signal]
         right = self.LEFT + self.WIDTH + 16
-        places = np.array(
-            [theme.spot(figure, right, top + layout.middle(s) / scale) for s in range(len(received))]
-        )
+        places = np.array([theme.spot(figure, right, top + layout.middle(s) / scale) for s in range(len(received))])
         put(self.ticks[side], *places[received].T)
         put(self.crosses[side], *places[~received].T)
         left, _ = layout.corner(0, tiles.signal)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from matplotlib.lines import Line2D
 
 from moe_lab import theme
 from moe_lab_widgets.drawing.lines import put
+from moe_lab_widgets.drawing.picture import Name
 from moe_lab_widgets.drawing.scene import Panel, Scene
 from moe_lab_widgets.router_alignment.record import Frame
 
@@ -29,6 +31,7 @@ class Plane(Panel):
             draw(0, color=theme.RULE, linewidth=0.8, zorder=1.5)
         dots: dict[str, Any] = {"markersize": 2.8, "alpha": 0.75, "markeredgewidth": 0, "zorder": 3}
         self.others = scene.live(axes.plot([], [], "o", color=theme.REFERENCE, **dots)[0])
+        scene.name(self.others, partial(self._named, "a router of another trial"))
         self._trails: list[Line2D] = []
         self._heads: list[tuple[Line2D, Line2D]] = []
         self.trails: list[Line2D] = []
@@ -67,10 +70,11 @@ class Plane(Panel):
             (trail,) = self.axes.plot([], [], color=theme.expert(s).colour, zorder=4, **style)
             head = theme.expert_head(self.axes, s)
             self._trails.append(self.scene.live(trail))
+            self.scene.name(trail, partial(self._named, f"the way of expert {s + 1}'s router"))
             self._heads.append(head)
             for part in head:
                 part.set_clip_on(False)
-                self.scene.live(part)
+                self.scene.name(self.scene.live(part), {"name": f"the router of expert {s + 1}"})
         for s, (trail, head) in enumerate(zip(self._trails, self._heads, strict=True)):
             for part in (trail, *head):
                 part.set_visible(s < experts)
@@ -78,6 +82,10 @@ class Plane(Panel):
             for part, size in zip(head, (14, 6.7) if experts <= 4 else (12, 5.8), strict=True):
                 part.set_markersize(size)
         self.trails, self.heads = self._trails[:experts], self._heads[:experts]
+
+    def _named(self, words: str) -> Name:
+        x, y = (self.scene.along(f"cos(w, {theme.CLASS_NAMES[side]})", self.axes, "xy"[side]) for side in range(2))
+        return {"name": words, "x": x, "y": y}
 
     def update(self, record: Frame, shown: int) -> None:
         paths = record.alignment()

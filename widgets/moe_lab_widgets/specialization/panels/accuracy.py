@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from moe_lab import theme
 from moe_lab_widgets.drawing.lines import inside, put
+from moe_lab_widgets.drawing.picture import Name
 from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.sheet import Sheet
@@ -49,13 +51,24 @@ class Accuracy(PinnedPanel):
             self.bars[model], self.marks[model] = scene.live(bar), scene.live(mark)
             self.low[model], self.crosses[model] = scene.live(low), scene.live(cross)
         self.medians = scene.live(Sheet())
-        self._lowest = 0.9
+        self._lowest, self._activations = 0.9, ("", "")
+        for model in STYLES:
+            scene.name(self.bars[model], partial(self._named, model, "median"))
+            for marks in (self.marks, self.low, self.crosses):
+                scene.name(marks[model], partial(self._named, model, "a trial"))
+
+    def _named(self, model: str, which: str) -> Name:
+        limits = self._lowest, self._lowest + 1.03 * (1 - self._lowest)
+        return {
+            "name": f"{self._activations[list(STYLES).index(model)]} experts, {which}",
+            "y": self.scene.along("accuracy", self.axes, "y", limits, percent=True),
+        }
 
     def set(self, activations: tuple[str, str], trials: int, lowest: float) -> None:
         """Writes the numbers at the axis, and the models' names under it."""
         if not self.renew(activations, trials, lowest):
             return
-        self._lowest = lowest
+        self._lowest, self._activations = lowest, activations
         self.write(896, 50, f"a mark for each of {trials} trials," if trials > 1 else "the one trial")
         if trials > 1:
             self.write(896, 66, "bar: their median")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from matplotlib.collections import LineCollection
 
 from moe_lab import theme
 from moe_lab_widgets.drawing.lines import inside, put
+from moe_lab_widgets.drawing.picture import Name
 from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.sheet import Sheet
@@ -53,6 +55,9 @@ class Entropy(PinnedPanel):
         self.names = scene.live(Sheet())
         self.activations = ("", "")
         self._most, self._total = 1.0, 1
+        for model in STYLES:
+            scene.name(self.thin[model], partial(self._named, model, "a trial"))
+            scene.name(self.thick[model], partial(self._named, model, "median"))
 
     def set(self, activations: tuple[str, str], clusters: int, trials: int, shown: int, total: int) -> None:
         """Writes the numbers at the axes; `activations` are those of the two models."""
@@ -78,6 +83,14 @@ class Entropy(PinnedPanel):
         name: dict[str, Any] = {"ha": "center", "size": theme.TEXT_SIZE, "color": theme.INK}
         self.write(self.LEFT + self.WIDTH / 2, bottom + 32, "training step", **name)
         self.show_pins()
+
+    def _named(self, model: str, which: str) -> Name:
+        limits = self.LOW * self._most, self.HIGH * self._most
+        return {
+            "name": f"{self.activations[list(STYLES).index(model)]} experts, {which}",
+            "x": self.scene.along("step", self.axes, "x", (0, self._total)),
+            "y": self.scene.along("entropy", self.axes, "y", limits),
+        }
 
     def update(self, record: Frame) -> None:
         steps, ends = record.steps / self._total, []
