@@ -20,6 +20,8 @@ TOPICS = {
     "live": "a live training, and the import",
     "phase_map": "figure 5's map in one call",
     "browser": "a slider in a real browser",
+    "frames": "what a frame of each Lab costs",
+    "link": "a Lab over links of 20, 5 and 2 Mbit/s",
     "specialization": "a step of the cluster room's mixture, ten trials, a live run",
     "pruning": "a step of the pruning room's layer, a live run, a rho, a pruned layer's inference",
     "recovery": "20 trials of spectral recovery, ten of joint EM, and the memory of a third moment at d=200",

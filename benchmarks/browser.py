@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from benchmarks.measure import Result
 
@@ -17,29 +18,9 @@ NAMES = (("browser_first_frame", "ms"), ("browser_frames_per_second", "1/s"), ("
 
 
 def run() -> list[Result]:
-    """Runs `browser_session.py` under pytest, which brings the server and the browser of the browser tests."""
-    if shutil.which("chromium") is None and shutil.which("chromium-browser") is None:
-        return _nothing("Chromium is not installed")
-    if importlib.util.find_spec("playwright") is None:
-        return _nothing("Playwright is not installed")
-    root = Path(__file__).parents[1]
-    with tempfile.TemporaryDirectory() as folder:
-        found = Path(folder) / "browser.json"
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "tests.browser.conftest",
-            "benchmarks/browser_session.py",
-        ]
-        environment = {**os.environ, "BROWSER_FIGURES": str(found)}
-        session = subprocess.run(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True)
-        if session.returncode or not found.exists():
-            print(session.stdout, file=sys.stderr)
-            return _nothing(f"the session in the browser failed: {session.stdout.strip().splitlines()[-1]}")
-        figures = json.loads(found.read_text())
+    figures = in_browser("browser_session.py")
+    if isinstance(figures, str):
+        return [Result(name, None, unit, note=figures) for name, unit in NAMES]
     first, rate, cost = (figures[name] for name, _ in NAMES)
     return [
         Result("browser_first_frame", first, "ms", 120.0, note="median from key press to the first new frame"),
@@ -48,5 +29,25 @@ def run() -> list[Result]:
     ]
 
 
-def _nothing(why: str) -> list[Result]:
-    return [Result(name, None, unit, note=why) for name, unit in NAMES]
+def in_browser(session: str) -> dict[str, Any] | str:
+    """Runs a session under pytest, which brings the server and the browser of the browser tests.
+
+    Returns:
+      What the session has written as JSON into the file that BROWSER_FIGURES names, or why there is nothing.
+    """
+    if shutil.which("chromium") is None and shutil.which("chromium-browser") is None:
+        return "Chromium is not installed"
+    if importlib.util.find_spec("playwright") is None:
+        return "Playwright is not installed"
+    root = Path(__file__).parents[1]
+    with tempfile.TemporaryDirectory() as folder:
+        found = Path(folder) / "browser.json"
+        plugins = ("-q", "-p", "tests.browser.conftest")
+        command = [sys.executable, "-m", "pytest", *plugins, "--timeout", "1800", f"benchmarks/{session}"]
+        environment = {**os.environ, "BROWSER_FIGURES": str(found)}
+        ended = subprocess.run(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True)
+        if ended.returncode or not found.exists():
+            print(ended.stdout, file=sys.stderr)
+            return f"the session in the browser failed: {ended.stdout.strip().splitlines()[-1]}"
+        figures: dict[str, Any] = json.loads(found.read_text())
+        return figures

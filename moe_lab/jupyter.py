@@ -10,7 +10,12 @@ from pathlib import Path
 from moe_lab.registry import NOTEBOOKS
 
 # What the Labs need to show, beyond the library itself.
-NEEDED = {"jupyterlab": "JupyterLab", "ipykernel": "a Python kernel", "ipywidgets": "the sliders"}
+NEEDED = {
+    "jupyterlab": "JupyterLab",
+    "ipykernel": "a Python kernel",
+    "ipywidgets": "the sliders",
+    "anywidget": "the live pictures",
+}
 FIRST_NOTEBOOK = f"{NOTEBOOKS[0].stem}.ipynb"
 # Turns off JupyterLab's question about news, which its own option for news does not.
 CONFIG = Path(__file__).resolve().parent / "jupyter_config"

@@ -35,7 +35,7 @@ if "google.colab" in sys.modules:
 
     keep = [f"{name}=={version(name)}" for name in ("torch", "numpy", "ipywidgets")]
     source = "git+https://github.com/{repo}"
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", source, *keep], check=True)"""
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", source, "anywidget", *keep], check=True)"""
 
 
 def repository(root: Path = ROOT) -> str:

@@ -12,6 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests.browser.driver import NotebookPage, write_notebook
+from tests.browser.link import Link
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM_FLAGS = (
@@ -62,9 +64,30 @@ def _free_port() -> int:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """JupyterLab on this machine only, with a port, a token, a notebook folder and configuration folders of its own."""
+    """JupyterLab on this machine only."""
     _chromium()
     base = tmp_path_factory.mktemp("jupyter")
+    quiet = base / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    quiet.parent.mkdir(parents=True)
+    quiet.write_text('{"fetchNews": "false", "checkForUpdates": false}')
+    with serving(base, "jupyterlab", "ServerApp", "IdentityProvider", "--LabApp.expose_app_in_browser=True") as started:
+        yield started
+
+
+@contextmanager
+def serving(
+    base: Path, module: str, app: str, tokens: str, *more: str, python: str = sys.executable, path: str = ""
+) -> Iterator[Server]:
+    """Starts a server with a port, a token, a notebook folder and configuration folders of its own.
+
+    Args:
+      base: where the folders are made.
+      module: what Python runs.
+      app, tokens: the classes whose options set the address and the token.
+      more: further options.
+      python: that runs the server and its kernels.
+      path: another folder from which the kernels import.
+    """
     folder = base / "notebooks"
     folder.mkdir()
     own = {
@@ -75,28 +98,24 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         "JUPYTERLAB_SETTINGS_DIR": "settings",
         "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
     }
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "widgets"), os.environ.get("PYTHONPATH", "")])
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "widgets"), path, os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, **{name: str(base / place) for name, place in own.items()}, "PYTHONPATH": paths}
     environment.pop("MOE_LAB_HEADLESS", None)
-    quiet = base / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
-    quiet.parent.mkdir(parents=True)
-    quiet.write_text('{"fetchNews": "false", "checkForUpdates": false}')
     port, token = _free_port(), secrets.token_hex(16)
     options = (
         "--no-browser",
         "--allow-root",
-        "--ServerApp.ip=127.0.0.1",
-        f"--ServerApp.port={port}",
-        "--ServerApp.port_retries=0",
-        f"--IdentityProvider.token={token}",
-        f"--ServerApp.root_dir={folder}",
-        "--ServerApp.terminals_enabled=False",
-        "--LabApp.expose_app_in_browser=True",
+        f"--{app}.ip=127.0.0.1",
+        f"--{app}.port={port}",
+        f"--{app}.port_retries=0",
+        f"--{app}.terminals_enabled=False",
+        f"--{tokens}.token={token}",
+        *more,
     )
     log = base / "server.log"
     address = f"http://127.0.0.1:{port}"
     with log.open("wb") as output:
-        command = [sys.executable, "-m", "jupyterlab", *options]
+        command = [python, "-m", module, *options]
         process = subprocess.Popen(command, env=environment, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
         try:
             _wait_for(f"{address}/api/status?token={token}", process, log)
@@ -120,7 +139,7 @@ def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path, seconds
                 return
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             time.sleep(0.2)
-    raise RuntimeError(f"JupyterLab did not start: {log.read_text()[-2000:]}")
+    raise RuntimeError(f"the server did not start: {log.read_text()[-2000:]}")
 
 
 @pytest.fixture(scope="session")
@@ -136,11 +155,24 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def notebook(server: Server, browser: Any) -> Iterator[NotebookPage]:
+def link(server: Server) -> Iterator[Link]:
+    """A link to the server whose bandwidth and delay a test may limit."""
+    with Link(int(server.address.rpartition(":")[2])) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def address(server: Server) -> str:
+    """Where the page of `notebook` finds the server. Modules that need a slow link give the link's address."""
+    return server.address
+
+
+@pytest.fixture(scope="module")
+def notebook(server: Server, browser: Any, address: str) -> Iterator[NotebookPage]:
     """A page on the server for the tests of a module; its kernels are shut down afterwards."""
     context = browser.new_context(viewport={"width": 1600, "height": 1100})
     page = context.new_page()
-    yield NotebookPage(page, server.address, server.token, server.folder)
+    yield NotebookPage(page, address, server.token, server.folder)
     shut_down_kernels(server)
     context.close()
 

@@ -87,17 +87,22 @@ class NotebookPage:
             list(sources),
         )
 
-    def run_code(self, source: str) -> None:
-        """Puts code into the last cell and runs it."""
+    def start_code(self, source: str) -> None:
+        """Puts code into the last cell and starts it, without waiting."""
         self.page.evaluate(
             """(source) => {
               const cells = window.jupyterapp.shell.currentWidget.content;
               cells.activeCellIndex = cells.widgets.length - 1;
               cells.activeCell.model.sharedModel.setSource(source);
+              window.jupyterapp.commands.execute('notebook:run-cell');
             }""",
             source,
         )
-        self.command("notebook:run-cell")
+
+    def run_code(self, source: str) -> None:
+        """Puts code into the last cell and runs it."""
+        self.start_code(source)
+        self.page.wait_for_timeout(200)
         self.wait_idle()
 
     def printed(self, start: str) -> list[str]:
@@ -127,7 +132,15 @@ class NotebookPage:
     # ---- the controls ----
 
     def _row(self, label: str) -> Locator:
-        return self.page.locator(".widget-slider, .jupyter-widget-slider").filter(has=self._label(label)).first
+        row = self.page.locator(".widget-slider, .jupyter-widget-slider").filter(has=self._label(label)).first
+        self._reveal(row)
+        return row
+
+    def _reveal(self, row: Locator) -> None:
+        """Opens "more settings" if a control lies there."""
+        if row.count() and not row.is_visible():
+            self.button("More settings").click()
+            row.wait_for()
 
     def _label(self, start: str) -> Locator:
         """Descriptions that begin with `start`."""
@@ -167,6 +180,18 @@ class NotebookPage:
             self.page.wait_for_timeout(pause)
         mouse.up()
 
+    def track(self, label: str) -> float:
+        """The width of a slider's track, in pixels."""
+        box = self._row(label).locator(".slider-container").bounding_box()
+        return box["width"] if box else 0.0
+
+    def type(self, label: str, text: str) -> None:
+        """Types a number beside a slider."""
+        self._row(label).locator(".widget-readout").click()
+        self.page.keyboard.press("Control+A")
+        self.page.keyboard.type(text)
+        self.page.keyboard.press("Enter")
+
     def press(self, label: str, key: str, times: int = 1) -> None:
         """Moves a slider with the keyboard."""
         handle = self.slider(label)
@@ -179,8 +204,9 @@ class NotebookPage:
 
     def choose(self, description: str, option: str) -> None:
         """Picks an option of a drop-down."""
-        row = self.page.locator(".widget-dropdown").filter(has=self._label(description))
-        row.first.locator("select").select_option(label=option)
+        row = self.page.locator(".widget-dropdown").filter(has=self._label(description)).first
+        self._reveal(row)
+        row.locator("select").select_option(label=option)
 
     # ---- the picture and the texts ----
 
@@ -216,10 +242,14 @@ class NotebookPage:
 
     def text(self, role: str) -> str:
         """The text of a region: "status", "alert", or "caption" (the sentence below the picture)."""
-        selector = ".moe-lab-caption" if role == "caption" else f".widget-html :is(div, p)[role='{role}']"
+        selector = ".moe-lab-caption:visible" if role == "caption" else f".widget-html :is(div, p)[role='{role}']"
         found = self.page.locator(selector)
         texts = found.all_inner_texts()  # in one go: a sentence may be taken away between a count and a look
         return texts[-1] if texts else ""
+
+    def said(self) -> str:
+        """What to see, or why a slider went elsewhere."""
+        return " ".join(self.page.locator(".moe-lab-said p[aria-live='polite']").all_inner_texts())
 
     def code(self) -> str:
         """What "copy as code" holds."""
@@ -262,8 +292,10 @@ class NotebookPage:
     def clipped(self) -> list[str]:
         """Descriptions that are too long for their place."""
         return self.page.evaluate(
-            """() => [...document.querySelectorAll('.jupyter-widgets .widget-label')]
-                 .filter(label => label.scrollWidth > label.clientWidth + 1).map(label => label.textContent)"""
+            """() => [...document.querySelectorAll('.moe-lab :is(.widget-label, button)')]
+                 .filter(({scrollWidth, clientWidth, scrollHeight, clientHeight}) =>
+                   scrollWidth > clientWidth + 1 || scrollHeight > clientHeight + 1)
+                 .map(label => label.textContent)"""
         )
 
     def check(self) -> None:

@@ -32,6 +32,16 @@ class Wish:
 
 
 @dataclass(frozen=True)
+class Hold:
+    """Moves of a slider beyond what fits the others, where it goes instead, and words of the rule."""
+
+    moves: Sequence[Move]
+    slider: str
+    value: float
+    words: str
+
+
+@dataclass(frozen=True)
 class LabOnPage:
     """A Lab and what is asked of it.
 
@@ -44,6 +54,7 @@ class LabOnPage:
       moved: a slider that is moved while a cell runs.
       fuzz: drop-downs with the options that random moves choose from.
       rescue: the story that ends the random moves, and words of its caption.
+      holds: what its sliders cannot be moved to, one after the other.
       wishes: what the Lab refuses.
       configs: Configs whose defaults the code leaves out.
       written: how code writes a knob's value, where it is not name=value; empty where the value itself is not written.
@@ -57,9 +68,10 @@ class LabOnPage:
     story: tuple[str, str]
     moved: str
     rescue: tuple[str, str]
-    wishes: Sequence[Wish]
+    holds: Sequence[Hold]
     configs: Sequence[type[Config]]
     fuzz: Sequence[tuple[str, str, str]] = ()
+    wishes: Sequence[Wish] = ()
     written: dict[str, str] = field(default_factory=dict)
     rates: tuple[tuple[str, ...], float, float] = ((), 150, 8)
 
@@ -100,8 +112,11 @@ LABS = (
         story=("One patch gives a router no gradient (l = 1)", "have not moved at all"),
         moved="l, patches",
         rescue=("Routers find the digits", "CNN 87 %"),
-        wishes=(
-            Wish([("k,", "ArrowLeft")], ("must be divisible by experts (k)", "got m=40, k=3"), [("k,", "ArrowLeft")]),
+        holds=(
+            Hold([("k,", "ArrowLeft")], "k,", 2, "must be divisible by experts (k), so that all experts have the same"),
+            Hold([("k,", "End"), ("k,", "ArrowLeft")], "k,", 5, "got m=40, k=7"),
+            Hold([("m,", "ArrowRight")], "m,", 80, "got m=48, k=5"),
+            Hold([("n,", "Home"), ("l,", "End")], "l,", 4, "patches_per_expert (l) must be at most patches (n)"),
         ),
         configs=(JointMoE, PatternTask),
         fuzz=(("patches are", "synthetic", "digits"),),
@@ -116,8 +131,10 @@ LABS = (
         story=("no distractors", ""),
         moved="n,",
         rescue=("no distractors", ""),
-        wishes=(
-            Wish([("l*-1", "End")], ("distractors must be at most patches (n) - 1",), [("l*-1", "Home")]),
+        holds=(
+            Hold([("l*-1", "End")], "l*-1", 5, "distractors must be at most patches (n) - 1"),
+            Hold([("δ_r", "Home")], "δ_r", 0.6, "gap must be at most 2 delta_r"),
+            Hold([("δ_d", "End")], "δ_d", 0.1, "at this delta_d"),
         ),
         configs=(PatternTask,),
         fuzz=(("patches are", "digits", "synthetic"),),
@@ -130,13 +147,9 @@ LABS = (
         story=("The router never learns (η_r = 0)", "expert 1 alone carries"),
         moved="M,",
         rescue=("One expert alone (M = 1)", "expert 1 alone"),
-        wishes=(
-            Wish(
-                [("σ, activation", "relu"), ("J,", "ArrowLeft")],
-                ("filters (J) must be even", "got J=7"),
-                [("d,", "Home"), ("J,", "ArrowLeft")],
-            ),
-            Wish([("K,", "End")], ("at least 2 clusters (K)", "got d=8, K=8"), [("d,", "PageUp")]),
+        holds=(
+            Hold([("σ, activation", "relu"), ("J,", "ArrowLeft")], "J,", 6, "filters (J) must be even"),
+            Hold([("d,", "Home"), ("K,", "End")], "K,", 4, "at least 2 clusters (K)"),
         ),
         configs=(SwitchMoE, ClusterTask),
         fuzz=(("σ, activation", "gelu", "linear"),),
@@ -151,19 +164,17 @@ LABS = (
         story=("Pruned one too many", "In trial 2 neuron norm removed experts"),
         moved="k,",
         rescue=("Magnitude misleads", "10 of 20 experts pruned by router norm"),
-        wishes=(
-            Wish(
-                [("important", "End")], ("must leave at least one other in each half",), [("important", "Home")]
+        holds=(
+            Hold([("important", "End")], "important", 3, "must leave at least one other in each half"),
+            Hold(
+                [("who chooses", "token-choice"), ("l,", "End")], "l,", 8, "at most experts (k) where tokens choose"
             ),
+        ),
+        wishes=(
             Wish(
                 [("l,", "Home")],
                 ("undefined where no router has moved",),
                 [("ρ,", "ArrowLeft"), ("prune by", "neuron-magnitude-change")],
-            ),
-            Wish(
-                [("who chooses", "token-choice"), ("l,", "End")],
-                ("must be at most experts (k) where tokens choose", "got l=12, k=8"),
-                [("k,", "End")],
             ),
         ),
         configs=(TokenMoE, TokenTask, PlantedStart),
@@ -181,15 +192,15 @@ LABS = (
         story=("Easy: k = 3, EM needs no help", "found 3 of 3 (error 0.32), joint EM 3 of 3 (0.32)"),
         moved="k,",
         rescue=("ReLU needs more samples (n = 2000)", "of 2 (error 0.17)"),
+        holds=(Hold([("d,", "Home"), ("k,", "End")], "k,", 4, "dimension (d) must be at least experts (k)"),),
         wishes=(
             Wish(
-                [("d,", "Home"), ("k,", "ArrowRight", 2)],
-                ("dimension (d) must be at least experts (k)", "got d=4, k=5"),
-                [("k,", "ArrowLeft")],
+                [("d,", "Home"), ("k,", "End"), ("w, gates", "orthogonal")],
+                ("greater than experts (k), so that gates",),
+                [("w, gates", "random")],
             ),
-            Wish([("w, gates", "orthogonal")], ("greater than experts (k), so that gates",), [("w, gates", "random")]),
             Wish(
-                [("k,", "End"), ("d,", "ArrowRight", 4), ("n,", "Home")],
+                [("d,", "ArrowRight", 4), ("k,", "End"), ("n,", "Home")],
                 ("T2 must have k=8 positive eigenvalues",),
                 [("k,", "Home")],
             ),
@@ -206,6 +217,7 @@ LABS = (
         story=("δ too small", "L₄ has found the regressors in 0 of 5 trials"),
         moved="k,",
         rescue=("The right weights (μ = .01, λ = 1, δ = 1)", "L₄ has found the regressors in 5 of 5 trials"),
+        holds=(Hold([("d,", "Home"), ("k,", "End")], "k,", 3, "dimension (d) must be greater than experts (k)"),),
         wishes=(Wish([("λ,", "Home")], ("lambda p must be greater than mu",), [("λ,", "End")]),),
         configs=(L4Loss, L2Loss, MixtureTask),
         fuzz=(("w, gates", "random", "orthogonal"),),

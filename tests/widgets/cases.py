@@ -404,7 +404,6 @@ GRIDLOCK = Case(
     shorter=(
         (gridlock, "POWER_ITERATIONS", POWER),
         (gridlock, "EVERYTHING_ITERATIONS", AFTER),
-        (moe_lab_widgets.GridlockLab, "fast_frames", 1.0),
     ),
     moved_from={},
     moves=GRIDLOCK_MOVES,
@@ -467,7 +466,7 @@ LANDSCAPE_MOVES = {
 LANDSCAPE = Case(
     name="LandscapeLab",
     small={"dimension": 5, "batch": 64, "steps": 100, "trials": 2},
-    shorter=((landscape, "RECORDS", 20), (moe_lab_widgets.LandscapeLab, "fast_frames", 1.0)),
+    shorter=((landscape, "RECORDS", 20),),
     moved_from={},
     moves=LANDSCAPE_MOVES,
     views={"shown": 2, "sharpness": 20.0},

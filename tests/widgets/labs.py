@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from moe_lab_widgets import Lab
+from moe_lab_widgets.drawing.picture import drawing_lock
 from tests.widgets.cases import Case
 
 FAST = "as fast as it trains"
@@ -67,8 +66,9 @@ def shown(lab: Any) -> Any:
 
 
 def pixels(lab: Lab) -> np.ndarray:
-    """The live picture, (height, width, 3)."""
-    return np.asarray(Image.open(io.BytesIO(lab.screen.image.value)).convert("RGB"))
+    """What the picture holds, (height, width, 3)."""
+    with drawing_lock:
+        return lab.picture.pixels()[..., :3].copy()
 
 
 def colours(lab: Lab) -> set[tuple[int, ...]]:

@@ -92,7 +92,7 @@ def test_a_record_draws_the_same_picture_at_any_time(ended: Any) -> None:
     picture, records = ended.picture, ended.records
     drawn = []
     for index in (len(records) // 3, -1, len(records) // 3, -1):
-        picture.draw(records[index])
+        picture.show(records[index])
         drawn.append(pixels(ended))
     np.testing.assert_array_equal(drawn[0], drawn[2])
     np.testing.assert_array_equal(drawn[1], drawn[3])

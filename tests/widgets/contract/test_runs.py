@@ -39,9 +39,9 @@ def test_step_play_and_reset(make: Make, ended: Any) -> None:
 def test_speed_sets_the_pace_and_the_frames(make: Make, case: Case) -> None:
     lab = make(playing=False)
     assert lab.controls.speed.value == FAST
-    assert (lab._runner.pace, lab._runner.frames) == (0, case.kind.fast_frames or case.kind.frames)
+    assert (lab._runner.pace, lab._runner.frames) == (0, case.kind.frames)
     lab.controls.speed.value = "easy to follow"
-    assert (lab._runner.pace, lab._runner.frames) == (15, case.kind.frames) and case.kind.frames <= 15
+    assert (lab._runner.pace, lab._runner.frames) == (15, case.kind.frames)
 
 
 def test_closing_leaves_no_thread_and_no_widget(case: Case) -> None:

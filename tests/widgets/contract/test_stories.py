@@ -18,6 +18,7 @@ def test_every_story_sets_its_knobs_begins_and_says_what_to_see(case: Case, make
         assert lab.code(lab.values) in html.unescape(lab.controls.code.value)
         assert story.what_to_see in html.unescape(lab.controls.see.value)
     move(lab, "seed", 7)
+    assert lab.controls.see.value == ""
     assert lab.controls.story.value == "(my own settings)" and shown(lab).values["seed"] == 7
 
 
@@ -26,7 +27,7 @@ def test_stories_differ_and_their_values_stand_on_the_sliders(case: Case) -> Non
     names = [story.name for story in case.kind.stories]
     assert len(names) == len(set(names)) >= 5
     for story in case.kind.stories:
-        assert story.what_to_see.endswith(".")
+        assert story.what_to_see.endswith(".") and len(story.what_to_see) <= 240, "two lines on a laptop"
         for name, value in story.values.items():
             if name != "seed" and knobs[name].slider:
                 low, high, step = knobs[name].slider or (0, 0, 1)

@@ -435,8 +435,7 @@ def test_a_frame_that_takes_long_is_drawn_rarely(lab: TinyLab, monkeypatch: pyte
     assert lab.picture.draws == before + 2 and lab.picture.last is lab.records[-1], "the first and the last"
 
 
-def test_a_pace_and_fewer_frames_are_set_together(lab: TinyLab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TinyLab, "fast_frames", 2.0)
-    for speed, pace, frames in (("slow", 4.0, 15), (FAST, 0.0, 2.0), ("easy to follow", 15.0, 15)):
+def test_a_speed_is_a_pace(lab: TinyLab) -> None:
+    for speed, pace in (("slow", 4.0), (FAST, 0.0), ("easy to follow", 15.0)):
         lab.controls.speed.value = speed
-        assert (lab._runner.pace, lab._runner.frames) == (pace, frames)
+        assert lab._runner.pace == pace

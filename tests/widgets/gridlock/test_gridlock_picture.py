@@ -20,7 +20,7 @@ from moe_lab_widgets.gridlock.panels.errors import ticks
 from moe_lab_widgets.gridlock.panels.regressors import progress_of
 from moe_lab_widgets.gridlock.record import METHODS, Frame, frames
 from tests.widgets.cases import AFTER, GRIDLOCK, POWER
-from tests.widgets.labs import Make, colours, done, fixtures, shown
+from tests.widgets.labs import Make, colours, done, fixtures, pixels, shown
 
 make, ended = fixtures(GRIDLOCK)
 
@@ -36,14 +36,14 @@ def test_the_matrices_hold_the_shown_trial_s_cosines(make: Make, values: dict[st
         shot, side = record.of(method), panel.sides[method]
         matrix = shot["cosines"][1].T  # (estimate, true)
         np.testing.assert_allclose(record.cosines(method)[1], matrix)
-        own = [float(end) for end in side.ends[:k]]
+        own = [float(words) for words in side.words[:k]]
         np.testing.assert_allclose(own, np.diagonal(matrix), atol=0.0101)
-        assert float(side.ends[k]) == pytest.approx(shot["gate_cosines"][1].min(), abs=0.0101)
+        assert float(side.words[k]) == pytest.approx(shot["gate_cosines"][1].min(), abs=0.0101)
         good = [*(np.diagonal(matrix) >= FOUND), shot["gate_cosines"][1].min() >= FOUND]
-        assert len(side.ticks.get_xdata()) == sum(good) and len(side.crosses.get_xdata()) == k + 1 - sum(good)
-        top, bottom, left, right = panel._grid.edges(k - 1, 0)
-        cell = side.table.pixels[top + 2 : bottom - 2, left + 2 : right - 2]
-        np.testing.assert_allclose(cell[0, 0].astype(int), theme.ramp(max(matrix[k - 1, 0], 0.04)).astype(int), atol=3)
+        assert (side.notes.words.count("✓"), side.notes.words.count("✗")) == (sum(good), k + 1 - sum(good))
+        left, top, *_ = side.matrix.edges[(k - 1) * k]
+        corner = pixels(lab)[round(top) + 2, round(left) + 2].astype(int)
+        np.testing.assert_allclose(corner, theme.ramp(max(matrix[k - 1, 0], 0.04))[:3].astype(int), atol=3)
 
 
 def test_what_has_not_been_looked_for_has_neither_a_mark_nor_a_number(ended: GridlockLab) -> None:
@@ -51,8 +51,8 @@ def test_what_has_not_been_looked_for_has_neither_a_mark_nor_a_number(ended: Gri
     lab.scrub(POWER)  # the first component is found
     shown(lab)
     side = lab.picture.matrices.sides["spectral"]
-    assert side.ends.count("–") == 3, "two regressors, and the gates"
-    assert len(side.ticks.get_xdata()) + len(side.crosses.get_xdata()) == 1
+    assert side.words.count("–") == 3, "two regressors, and the gates"
+    assert sum(side.notes.words.count(sign) for sign in "✓✗") == 1
     assert lab.record.seeking and (lab.record.gate_cosines("spectral") == 0).all()
     lab.scrub(None)
     shown(lab)
@@ -62,7 +62,7 @@ def test_no_cosine_is_rounded_up_to_the_threshold(make: Make) -> None:
     lab = done(make())
     lab.record.joint["cosines"][0, 0, 0] = FOUND - 0.001
     lab.picture.show(lab.record)
-    assert lab.picture.matrices.sides["joint"].ends[0] == "0.94"
+    assert lab.picture.matrices.sides["joint"].words[0] == "0.94"
     assert not lab.record.found("joint")[0, 0]
 
 
@@ -93,8 +93,8 @@ def test_the_curves_are_the_records(make: Make) -> None:
         np.testing.assert_allclose(y, expected)
         assert len(panel.thin[method].get_segments()) == 3
     np.testing.assert_allclose(panel.best.get_ydata(), panel.y_of(np.median(record.best)), atol=1e-12)
-    assert panel.words == [
-        [str(int(which.sum())) for which in (record.whole(m), record.stuck(m), record.falling(m))] for m in METHODS
+    assert panel.counts.words == [
+        str(int(which.sum())) for m in METHODS for which in (record.whole(m), record.stuck(m), record.falling(m))
     ]
 
 
@@ -194,12 +194,12 @@ def test_columns_may_change_places_between_iterations() -> None:
 
 def test_counts_at_the_end_of_each_stage(ended: GridlockLab) -> None:
     lab = ended
-    words = lab.picture.stages.words
+    words = lab.picture.stages.counts.words
     ends = (3 * POWER, 3 * POWER + of.GATE_ITERATIONS, 3 * POWER + of.GATE_ITERATIONS + AFTER)
     at = {shot.step: shot for shot in lab.record.first}
     regressors = [int((np.diagonal(at[end]["cosines"][0]) >= FOUND).sum()) for end in ends]
     gates = [int((at[end]["gate_cosines"][0] >= FOUND).sum()) for end in ends[1:]]
-    assert words == [[f"{one} of 3" for one in regressors], ["–", *(f"{one} of 2" for one in gates)]]
+    assert words == [*(f"{one} of 3" for one in regressors), "–", *(f"{one} of 2" for one in gates)]
     np.testing.assert_allclose(lab.picture.stages.places(np.array([0, *ends])), lab.picture.stages.EDGES)
 
 

@@ -13,7 +13,7 @@ from moe_lab_widgets import PhaseTransitionLab
 from moe_lab_widgets.phase_transition import settings as of
 from moe_lab_widgets.phase_transition.panels.needed import pinned_name
 from moe_lab_widgets.phase_transition.panels.success import MAP
-from moe_lab_widgets.phase_transition.panels.success_map import SuccessMap, word
+from moe_lab_widgets.phase_transition.panels.success_map import SuccessMap
 from moe_lab_widgets.phase_transition.picture import PhasePicture
 from moe_lab_widgets.phase_transition.record import coverage_at, samples_needed
 from tests.widgets.cases import PHASE
@@ -201,7 +201,7 @@ def test_cells_are_hatched_coloured_framed() -> None:
     cells = SuccessMap(0, 0, 120, 80)
     cells.set_points(np.array([[np.nan, 1.0], [0.5, 0.0]]), np.array([[0, 1], [0.25, 1]]), {(1, 1): "3/20"})
     for scale in (1.0, 1.5):
-        shown = cells.pixels(scale)
+        shown, *_ = cells.composed(scale, 300, 200)
         assert shown.shape == (round(80 * scale), round(120 * scale), 4)
         low, high = shown[len(shown) // 2 :], shown[: len(shown) // 2]
         left, right = slice(0, shown.shape[1] // 2), slice(shown.shape[1] // 2, None)
@@ -212,6 +212,11 @@ def test_cells_are_hatched_coloured_framed() -> None:
         assert (high[:, right] == theme.rgba(theme.INK)).all(-1).mean() > 0.1
 
 
-def test_words_are_as_large_as_the_small_print() -> None:
-    assert 9 <= len(word("100", 100)) <= 12 and word("100", 150).shape[1] > 1.3 * word("100", 100).shape[1]
-    assert word("100", 100).shape[1] < MAP[2] / 8
+def test_numbers_fit_their_cells_in_small_print() -> None:
+    cells = SuccessMap(*MAP)
+    cells.set_points(np.ones((8, 8)), np.zeros((8, 8)), {})
+    inks, places = cells.words_at(1.0)
+    assert all(9 <= len(ink) <= 12 for ink in inks) and set(cells.words) == {"100"}
+    painted = cells.boxes_at(1.0)[-64:]
+    wide = np.array([ink.shape[1] for ink in inks])
+    assert (places[:, 0] > painted[:, 0]).all() and (places[:, 0] + wide < painted[:, 0] + painted[:, 2]).all()

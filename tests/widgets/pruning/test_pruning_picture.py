@@ -10,7 +10,6 @@ import pytest
 
 from moe_lab import theme
 from moe_lab_widgets import PruningLab
-from moe_lab_widgets.drawing.board import Board
 from moe_lab_widgets.pruning.panels.bars import NOTABLE, Bars
 from moe_lab_widgets.pruning.panels.blocks import BLOCKS, Blocks, short
 from moe_lab_widgets.pruning.record import outcome, view_of
@@ -39,7 +38,7 @@ def test_bars_are_the_changes_of_the_trial_on_show(make: Make, values: dict[str,
     bars, trial = lab.picture.bars, lab.values["shown"] - 1
     change = lab.record.shot["norm_change"][trial]
     np.testing.assert_allclose(bars.heights, change / bars._most * (Bars.ZERO - Bars.TOP), atol=1e-9)
-    written = [float(word) for word in bars.board.words if re.fullmatch(r"\d\.\d", word)]
+    written = [float(word) for word in bars.sheet.words if re.fullmatch(r"\d\.\d", word)]
     np.testing.assert_allclose(written, change[change >= NOTABLE], atol=0.051)
     kept = lab.record.pruned.kept["router-norm-change"][lab.picture.view.count(len(change) // 2), trial].numpy()
     np.testing.assert_array_equal(bars.kept, kept)
@@ -59,7 +58,7 @@ def test_bars_grow_while_it_trains_and_nothing_is_pruned_yet(make: Make) -> None
         lab.wait(20)
         assert lab.record.step == index and lab.picture.bars.kept is None
         heights.append(lab.picture.bars.heights.max())
-        assert "in training: nothing is pruned yet" in lab.picture.curves.board.words
+        assert "in training: nothing is pruned yet" in lab.picture.curves.sheet.words
         x, y = lab.picture.curves.chosen.get_data()
         assert list(x) == [0] and 0 <= y[0] <= 1
         assert lab.picture.blocks.shares[1:] == (1.0, 1.0)
@@ -71,7 +70,7 @@ def test_a_change_beyond_the_axis_ends_at_its_edge_with_a_mark(make: Make) -> No
     lab.record.shot.values["norm_change"][0, 3] = 12.0
     lab.picture.show(lab.record)
     assert lab.picture.bars.heights[3] == Bars.ZERO - Bars.TOP
-    assert "▲12.0" in lab.picture.bars.board.words
+    assert "▲12.0" in lab.picture.bars.sheet.words
 
 
 def test_the_lower_bars_are_the_criterion_s_scores(make: Make) -> None:
@@ -93,7 +92,7 @@ def test_carriers_have_their_tile_and_a_cross_where_their_class_is_lost(make: Ma
     assert lost, "the test needs a class that is lost"
     used = {tuple(colour) for colour in pixels(lab)[300:318, :556].reshape(-1, 3)}
     assert _colour(theme.FAILURE) in used
-    assert lab.picture.bars.board.words.count("✖") == sum(len(experts) for _, experts in lost)
+    assert lab.picture.bars.sheet.words.count("✖") == sum(len(experts) for _, experts in lost)
     done(lab, criterion="router-norm-change")
     used = {tuple(colour) for colour in pixels(lab)[300:318, :556].reshape(-1, 3)}
     assert _colour(theme.FAILURE) not in used and _colour(theme.CLASSES[0]) in used
@@ -102,11 +101,11 @@ def test_carriers_have_their_tile_and_a_cross_where_their_class_is_lost(make: Ma
 def test_the_theory_s_line_is_named_where_no_bar_stands(make: Make) -> None:
     lab = done(make(experts=20, patterns=200, top=3))
     bars, line = lab.picture.bars, f"1.5 log l = {1.5 * np.log(3):.2f}"
-    assert f"theory: {line}" in bars.board.words
+    assert f"theory: {line}" in bars.sheet.words
     lab.record.shot.values["norm_change"][0, ::3] = 4.0
     lab.picture.show(lab.record)
-    assert f"theory: {line}" not in bars.board.words
-    assert any(word.endswith(f"dashed: {line}") for word in bars.board.words)
+    assert f"theory: {line}" not in bars.sheet.words
+    assert any(word.endswith(f"dashed: {line}") for word in bars.sheet.words)
 
 
 # ---- panels 2 and 3 ----
@@ -134,7 +133,7 @@ def test_the_curves_are_medians_over_the_trials(make: Make, fine_tune: bool) -> 
         spread = values[name][2].min(), values[name][2].max()
         if spread[1] - spread[0] > 0.004:
             np.testing.assert_allclose(ends[place], np.maximum(spread, curves.LOW))
-    assert any("fine-tuned 20 steps" in word for word in curves.board.words) == fine_tune
+    assert any("fine-tuned 20 steps" in word for word in curves.sheet.words) == fine_tune
 
 
 def test_every_line_is_named_at_its_end_and_no_name_lies_on_another(make: Make) -> None:
@@ -151,7 +150,7 @@ def test_between_two_values_rho_is_the_lower_one(make: Make) -> None:
     left = list(lab.picture.curves.rule.get_xdata())
     done(lab, rho=0.7)
     assert list(lab.picture.curves.rule.get_xdata()) == left, "2 of 4 go, and not 3"
-    assert "ρ = 0.7: 2 of 4 in each half" in lab.picture.curves.board.words
+    assert "ρ = 0.7: 2 of 4 in each half" in lab.picture.curves.sheet.words
 
 
 @pytest.mark.parametrize("values", [{}, {"routing": "token-choice", "top": 2}])
@@ -169,8 +168,8 @@ def test_the_blocks_are_shares(make: Make, values: dict[str, Any]) -> None:
             colour = _at(lab, Blocks.LEFT + column * step + 1, top + 46 + row * step + 5)
             inked += colour == _colour(theme.INK)
         assert abs(inked / BLOCKS - share) <= 1 / BLOCKS
-        assert short(share) in blocks.board.words
-    assert ("routers stay" in blocks.board.words) == bool(values)
+        assert short(share) in blocks.sheet.words
+    assert ("routers stay" in blocks.sheet.words) == bool(values)
 
 
 def test_short_is_never_all_or_nothing_of_what_is_not() -> None:
@@ -191,62 +190,23 @@ def test_limits_stay_while_it_trains_and_whatever_is_looked_at(make: Make) -> No
     assert lab.picture.bars._most == 8.0, "longer steps: eta_r T = 12"
 
 
-def test_no_words_leave_their_panel(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    spans: list[tuple[float, float, float, str]] = []
-    write = Board.write
-
-    def measured(board: Board, x: float, y: float, words: str, ha: str = "left", **style: Any) -> float:
-        wide = write(board, x, y, words, ha, **style)
-        left = x - wide * {"left": 0, "center": 0.5, "right": 1}[ha]
-        spans.append((left - board.left, left + wide - board.left, board.sheet.shape[1] / board.scale, words))
-        return wide
-
-    monkeypatch.setattr(Board, "write", measured)
+def test_no_words_leave_their_panel(make: Make) -> None:
     lab = done(make(trials=10, fine_tune=True, loss="hinge", rho=0.95))
     lab.record.shot.values["norm_change"][9, ::2] = 4.0
     lab.pin()
+    said: list[str] = []
     for criterion in OFFERED:
         for rho in (0.0, 0.95):
             lab.picture.set_view(
                 {"rho": rho, "criterion": criterion, "fine_tune": True, "tuning_steps": 200, "shown": 10}
             )
             lab.picture.show(lab.record)
-    assert len(spans) > 100 and any("dashed:" in words for *_, words in spans)
-    for left, right, wide, words in spans:
-        assert left >= 0 and right <= wide, words
-
-
-# ---- boards ----
-
-
-def test_a_board_draws_boxes_and_words_where_it_is_told() -> None:
-    board = Board(100, 50, 80, 40, 1.0)
-    board.box(110, 60, 120, 70, theme.INK)
-    rows, columns = np.nonzero(board.sheet[..., 3])
-    assert (rows.min(), rows.max(), columns.min(), columns.max()) == (10, 19, 10, 19)
-    board.clear()
-    board.box(0, 0, 500, 51, theme.INK)
-    assert (board.sheet[0, :, 3] == 255).all() and not board.sheet[1:, :, 3].any(), "cut at the edge"
-    board.clear()
-    board.box(110, 60, 110.2, 60.2, theme.INK)
-    assert (board.sheet[..., 3] > 0).sum() == 1, "never nothing"
-    board.clear()
-    wide = board.write(140, 70, "8", "center", bold=True)
-    rows, columns = np.nonzero(board.sheet[..., 3] > 100)
-    assert abs(rows.mean() - 20) < 2.5 and abs(columns.mean() - 40) < 1.5 and 4 < wide < 12
-    assert board.words == ["8"]
-    board.clear()
-    board.write(90, 40, "outside", colour=theme.INK)
-    assert board.words == ["outside"] and board.sheet.shape == (40, 80, 4)
-
-
-def test_words_share_a_base_line() -> None:
-    bottoms = []
-    for words in ("a", "b", "ab"):
-        board = Board(0, 0, 60, 30, 1.0)
-        board.write(10, 15, words)
-        bottoms.append(np.nonzero((board.sheet[..., 3] > 100).any(1))[0].max())
-    assert len(set(bottoms)) == 1
+            for panel in (lab.picture.bars, lab.picture.curves, lab.picture.blocks):
+                inks, places = panel.sheet.words_at(1.0)
+                said += panel.sheet.words
+                for words, ink, (left, _) in zip(panel.sheet.words, inks, places, strict=True):
+                    assert panel.span[0] <= left and left + ink.shape[1] <= panel.span[1], words
+    assert len(said) > 100 and any("dashed:" in words for words in said)
 
 
 # ---- captions ----

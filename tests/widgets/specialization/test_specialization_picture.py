@@ -10,7 +10,8 @@ import pytest
 
 from moe_lab import theme
 from moe_lab_widgets import SpecializationLab
-from moe_lab_widgets.drawing.tables import FAINTEST, Grid, key, stamp, write
+from moe_lab_widgets.drawing.sheet import Sheet
+from moe_lab_widgets.drawing.tables import Table
 from moe_lab_widgets.drawing.words import median, percent
 from moe_lab_widgets.specialization.panels.dispatch import SMALLEST_PRODUCT, Tables
 from moe_lab_widgets.specialization.panels.entropy import number
@@ -31,10 +32,11 @@ def test_the_tables_hold_trial_1_s_numbers_and_columns_are_experts(make: Make, v
     share = study["dispatch"][0] / study["dispatch"][0].sum(1, keepdims=True)
     learned = study["expert_feature"][0].T  # (cluster, expert)
     longest = lab.values["learning_rate"] * lab.values["steps"]
+    shares, products = (np.reshape(sheet.words, share.shape) for sheet in tables.sheets)
     for row, column in np.ndindex(*share.shape):
-        said = tables.words[0][row][column]
+        said = shares[row, column]
         assert float(said or 0) == pytest.approx(100 * share[row, column], abs=0.51)
-        said = tables.words[1][row][column]
+        said = products[row, column]
         smallest = SMALLEST_PRODUCT * longest
         assert float(said or 0) == pytest.approx(learned[row, column], abs=0.051 if said else smallest)
     np.testing.assert_array_equal(tables.idle, study["expert_load"][0] < IDLE)
@@ -47,55 +49,22 @@ def test_no_column_moves_while_it_trains(make: Make) -> None:
         lab.scrub(index)
         lab.wait(20)
         sent = lab.records[index].study["dispatch"][0]
-        for row, words in enumerate(lab.picture.tables.words[0]):
+        for row, words in enumerate(np.reshape(lab.picture.tables.sheets[0].words, sent.shape)):
             assert int(np.argmax([float(word or 0) for word in words])) == int(sent[row].argmax())
 
 
-@pytest.mark.parametrize("scale", [1.0, 1.5])
+@pytest.mark.parametrize("scale", [1.0, 1.25, 1.5])
 @pytest.mark.parametrize(("experts", "clusters"), [(16, 8), (1, 2), (16, 2), (1, 8)])
 def test_every_number_fits_its_cell(experts: int, clusters: int, scale: float) -> None:
-    wide = min(Tables.WIDTH // experts, Tables.WIDEST)
-    grid = Grid(clusters, experts, min(Tables.HEIGHT / clusters, Tables.HIGHEST), wide, scale)
-    top, bottom, left, right = grid.edges(clusters - 1, experts - 1)
+    wide, high = min(Tables.WIDTH // experts, Tables.WIDEST), min(Tables.HEIGHT / clusters, Tables.HIGHEST)
+    sheet, table = Sheet(), Table(Tables.LEFT, Tables.TOPS[1], clusters, experts, high, wide)
     for words in ("100", "9.9", "16"):
-        high, across = stamp(words, theme.SMALL_SIZE, theme.BASE_DPI * scale).shape
-        assert high <= bottom - top - 2 and across <= right - left - 2
-
-
-def test_cells_are_shaded_by_the_ramp_and_empty_ones_can_be_seen() -> None:
-    grid = Grid(2, 3, 20, 30)
-    shades = np.array([[0.0, 0.5, 1.0], [np.nan, -1.0, 2.0]])
-    made = grid.table(shades, [["", "", ""]] * 2, 9.5)
-    assert made.shape == (40, 90, 4)
-    for (row, column), shade in np.ndenumerate(np.clip(np.nan_to_num(shades), FAINTEST, 1)):
-        top, bottom, left, right = grid.edges(row, column)
-        cell = made[top:bottom, left:right]
-        assert (cell == cell[0, 0]).all()
-        np.testing.assert_allclose(cell[0, 0].astype(int), theme.ramp(shade).astype(int), atol=3)
-    assert not (theme.ramp(FAINTEST) == theme.rgba(theme.PAPER)).all()
-
-
-def test_words_lie_in_the_middle_and_are_cut_at_the_edge() -> None:
-    words = stamp("88", 10, 100)
-    assert 0.9 < words.max() <= 1 and words[:, 0].any() and words[0].any()
-    paper = np.full((40, 60, 4), theme.rgba(theme.PAPER), dtype=np.uint8)
-    inside = paper.copy()
-    write(inside, words, theme.INK, (20, 30))
-    rows, columns = np.nonzero((inside != paper).any(-1))
-    assert abs(rows.mean() - 20) < 1.5 and abs(columns.mean() - 30) < 1.5
-    outside = paper.copy()
-    write(outside, words, theme.INK, (-50, 30))
-    np.testing.assert_array_equal(outside, paper)
-    write(outside, words, theme.INK, (0, 0))
-    assert (outside != paper).any()
-
-
-def test_the_key_shows_five_even_steps() -> None:
-    assert key(Grid(1, 5, 17, 30), 100.0, 9.5).shape == (17, 150, 4)
-    np.testing.assert_array_equal(
-        key(Grid(1, 5, 17, 30), 100.0, 9.5),
-        Grid(1, 5, 17, 30).table(np.array([[0, 0.25, 0.5, 0.75, 1]]), [["0", "25", "50", "75", "100"]], 9.5),
-    )
+        with sheet.anew():
+            table.fill(sheet, [words] * len(table.edges))
+        inks, places = sheet.words_at(scale)
+        sizes = np.array([ink.shape[::-1] for ink in inks])
+        boxes = sheet.boxes_at(scale)
+        assert (places > boxes[:, :2]).all() and (places + sizes < boxes[:, :2] + boxes[:, 2:]).all()
 
 
 # ---- panels 2 and 3 ----

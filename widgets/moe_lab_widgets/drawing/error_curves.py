@@ -13,16 +13,19 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from moe_lab import theme
-from moe_lab_widgets.drawing.picture import Strip
+from moe_lab_widgets.drawing.lines import put
 from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
-from moe_lab_widgets.drawing.tables import number_table
+from moe_lab_widgets.drawing.sheet import Sheet
+from moe_lab_widgets.drawing.tables import LINE, Table
 from moe_lab_widgets.drawing.words import median
 
 FOUND_COLOUR = "#0B5F5A"
 """The dark end of the ramp."""
 TABLE = 398
 """Pixels from the top to the middle of the line above the counts."""
+HEADS = (("✓ found", FOUND_COLOUR), ("✗ stuck", theme.FAILURE), ("▽ falling", theme.MUTED))
+"""Of the columns of counts."""
 
 
 class ErrorHistory(NamedTuple):
@@ -54,9 +57,6 @@ class ErrorCurves(PinnedPanel):
       names, colours: of the methods, by key.
       box: left, top, width and height of the axes.
       columns: left edge and width of the columns of counts.
-
-    Attributes:
-      words: the counts of trials found, stuck and falling, per method.
     """
 
     def __init__(
@@ -79,11 +79,13 @@ class ErrorCurves(PinnedPanel):
         self.thick: dict[str, Line2D] = {}
         self.stuck: dict[str, Line2D] = {}
         self.falling: dict[str, Line2D] = {}
-        self.names: dict[str, Line2D] = {}
         for method in reversed(list(names)):
             self._add(method)
-        self.counts = scene.live(Strip(columns[0], TABLE + 8))
-        self.words: list[list[str]] = []
+        self.names = scene.live(Sheet())
+        self.counts = scene.live(Sheet())
+        self._table = Table(columns[0], TABLE + 8, len(names), 3, LINE, columns[1])
+        heads = [words for words, _ in HEADS]
+        scene.name(self.counts, {"parts": self._table.names(list(names.values()), heads)})
 
     def _add(self, method: str) -> None:
         """Makes the live artists of a method."""
@@ -97,7 +99,6 @@ class ErrorCurves(PinnedPanel):
         (falling,) = axes.plot([], [], "v", color=colour, markersize=8, **hollow, **common)
         self.thin[method], self.thick[method] = scene.live(trials), scene.live(thick)
         self.stuck[method], self.falling[method] = scene.live(stuck), scene.live(falling)
-        self.names[method] = self.live_words(axes, colour)
 
     def x_of(self, steps: NDArray[Any]) -> NDArray[np.float64]:
         """Returns places of steps on the axis, from 0 to 1."""
@@ -117,8 +118,7 @@ class ErrorCurves(PinnedPanel):
         below: dict[str, Any] = {"ha": "center", "size": theme.TEXT_SIZE, "color": theme.INK}
         self.write(left + width / 2, top + height + 29, name, **below)
         edge, wide = self.columns
-        heads = (("✓ found", FOUND_COLOUR), ("✗ stuck", theme.FAILURE), ("▽ falling", theme.MUTED))
-        for column, (words, colour) in enumerate(heads):
+        for column, (words, colour) in enumerate(HEADS):
             self.write(edge + (column + 0.5) * wide, TABLE, words, ha="center", color=colour)
         for row, (method, words) in enumerate(self.method_names.items()):
             style: dict[str, Any] = {"color": self.colours[method], "weight": "bold"}
@@ -131,17 +131,17 @@ class ErrorCurves(PinnedPanel):
             x, y, middle = self.x_of(steps), self.y_of(values), median(values)
             lines = [np.stack((x, trial), axis=1) for trial in y.T] if y.shape[1] > 1 else []
             self.thin[method].set_segments([line[np.isfinite(line).all(1)] for line in lines])
-            self.thick[method].set_data(x, self.y_of(middle))
+            put(self.thick[method], x, self.y_of(middle))
             for marks, which in zip((self.stuck, self.falling), marked, strict=True):
                 last = y[-1][which] if len(y) else y.reshape(-1)[:0]
-                marks[method].set_data(np.repeat(x[-1:], len(last)), last)
+                put(marks[method], np.repeat(x[-1:], len(last)), last)
             ends[method] = float(middle[-1]) if len(middle) else np.nan
         return ends
 
     def show_counts(self, words: list[list[str]]) -> None:
-        """Writes how many trials have found all, are stuck and are falling."""
-        self.words = words
-        self.counts.set_pixels(number_table(words, self.columns[1], self.scene.scale))
+        """Writes for every method how many trials have found all, are stuck and are falling."""
+        with self.counts.anew() as counts:
+            self._table.fill(counts, [word for row in words for word in row], size=theme.TEXT_SIZE, bold=True)
 
     def keep(self, record: Any) -> None:
         """Pins all medians up to a record, whose `errors(method)` are the steps (m,) and the errors (m, trial)."""

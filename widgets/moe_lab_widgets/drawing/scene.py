@@ -87,7 +87,9 @@ class Panel:
         return True
 
     def fix(self, artist: Artist) -> None:
-        """Adds a fixed artist."""
+        """Adds a fixed artist. One without a figure is added to the picture's."""
+        if artist.get_figure() is None:
+            self.scene.figure.add_artist(artist)
         artist.set_animated(True)
         self.fixed.append(artist)
         self.changed = True
@@ -113,7 +115,6 @@ class Panel:
         digit = {"marker": glyph(str(number + 1)), "markersize": 0.55 * size, "color": style.on}
         for kind in (shape, digit):
             line = Line2D([place[0]], [place[1]], **{**kind, **common})
-            self.scene.figure.add_artist(line)
             self.fix(line)
 
     def live_words(self, axes: Axes, colour: str) -> Line2D:

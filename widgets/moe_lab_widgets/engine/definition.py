@@ -21,6 +21,7 @@ A record is a `Snapshot`, a `Pair` (two runs with their histories; see pair.py),
 picture can read. `values` holds every knob by name, and `seed`. `offer(Config, "name", ...)` makes a knob of a declared
 parameter, with words or ranges of its own; other knobs are `LabKnob(...)`, with a slider range or choices. A knob can
 declare `enabled_when`, `follows`, `at_most` and `view_only` (see `LabKnob`). `given(Config, values)` makes the Config.
+`check(values)`, if written, keeps sliders among the values that fit one another.
 `start` runs on a worker thread and must not touch widgets. Moving a `view_only` knob calls
 `picture.set_view({name: value})`, draws the present record again and starts nothing, unless `more(record)` returns
 records that the ended run should still add.
@@ -56,14 +57,18 @@ class Definition:
     stories: ClassVar[Sequence[Story]] = ()
     speed: ClassVar[str] = "easy to follow"
     """The speed at which a Lab opens, one of `controls.SPEEDS`."""
-    frames: ClassVar[float] = 15
+    frames: ClassVar[float] = 30
     """Most frames per second."""
-    fast_frames: ClassVar[float | None] = None
-    """Most frames per second of a run without pace, which leaves the time to its steps; None for `frames`."""
     most_records: ClassVar[int] = 600
     """Most records kept; a longer run is thinned evenly."""
     budget: ClassVar[float] = 20.0
     """Seconds after which a headless run is cut short; MOE_LAB_BUDGET gives every Lab more."""
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        """Raises a ValueError if the values do not fit together. A slider then goes to the nearest value that fits.
+
+        It is asked once for every value that a slider offers, so that it may make Configs, but sample nothing.
+        """
 
     def start(self, values: dict[str, Any]) -> Iterator[Any]:
         """Checks the values and returns the run, an iterator of records. Called on the worker thread."""

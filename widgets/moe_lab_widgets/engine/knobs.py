@@ -6,12 +6,16 @@ import dataclasses
 import math
 import numbers
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from moe_lab.config import Config, Knob, require
 from moe_lab_widgets.engine.callbacks import OwnMoves
+
+RECENTLY = 0.3
+"""Seconds in which two moves of a slider are parts of one drag."""
 
 AnyConfig = TypeVar("AnyConfig", bound=Config)
 Values = Mapping[str, Any]
@@ -25,12 +29,14 @@ class LabKnob(Knob):
       enabled_when: whether the knob has an effect, given all values; its widget is greyed out where it has none.
       follows: the default, given all values. When the user moves a knob, those that stand at their default move along.
       at_most: the name of a knob whose value this one must not exceed.
+      main: whether the knob stands above the picture from the start, and not under "more settings".
       view_only: whether the knob changes the picture but not the run.
     """
 
     enabled_when: Callable[[Values], bool] | None = None
     follows: Callable[[Values], Any] | None = None
     at_most: str | None = None
+    main: bool = False
     view_only: bool = False
 
 
@@ -65,13 +71,22 @@ class KnobBoard:
       owner: the name of the Lab, for error messages.
       knobs: the declared knobs.
       values: initial values of some knobs; the others take their defaults.
+      fit: raises a ValueError if values do not fit together.
 
     Raises:
       ValueError: a name is unknown or a value is invalid.
     """
 
-    def __init__(self, owner: str, knobs: Sequence[LabKnob], values: Values, own_moves: OwnMoves) -> None:
-        self._owner, self._knobs, self._own_moves = owner, knobs, own_moves
+    def __init__(
+        self,
+        owner: str,
+        knobs: Sequence[LabKnob],
+        values: Values,
+        own_moves: OwnMoves,
+        fit: Callable[[Values], None] = lambda values: None,
+    ) -> None:
+        self._owner, self._knobs, self._own_moves, self._fit = owner, knobs, own_moves, fit
+        self._asked: tuple[str, Any, float] = ("", None, 0.0)
         self.defaults: dict[str, Any] = {**{knob.name: knob.default for knob in knobs}, "seed": 0}
         self.check(values)
         self._values = {**self.defaults, **values}
@@ -134,16 +149,26 @@ class KnobBoard:
             self._constrain()
             return {name for name in values if self._values[name] != before[name]}
 
-    def moved_by_user(self, name: str) -> set[str]:
+    def moved_by_user(self, name: str) -> tuple[set[str], str]:
         """Takes the value of a widget that the user moved, and moves the knobs that follow it along.
 
+        A slider goes to the nearest value that fits the other knobs.
+
         Returns:
-          The names of all knobs whose values changed.
+          The names of all knobs whose values changed, and the rule that kept the slider from where it was moved to.
         """
         with self._lock:
             before, value = dict(self._values), _rounded(self._widgets[name].value)
             if value == before[name]:  # a page that draws a slider sends its value back, off by a rounding error
-                return set()
+                return set(), ""
+            knob = next((knob for knob in self._knobs if knob.name == name), None)
+            rule = ""
+            if knob is not None and knob.slider and not knob.choices and not knob.view_only:
+                value, rule = self._nearest(knob, value)
+                with self._own_moves():
+                    self._widgets[name].value = value
+                if value == before[name]:
+                    return set(), rule
             self._values[name] = value
             after = dict(self._values)
             followers = {
@@ -151,7 +176,43 @@ class KnobBoard:
                 for knob in self._knobs
                 if knob.follows and knob.name != name and before[knob.name] == knob.follows(before)
             }
-            return {name, *self.move(followers)}
+            return {name, *self.move(followers)}, rule
+
+    def _nearest(self, knob: LabKnob, value: Any) -> tuple[Any, str]:
+        """Returns the nearest offered value that fits the other knobs, if possible in the direction of the move.
+
+        An arrow key passes the values between that do not fit, and so does a drag, whose direction is that from the
+        value that the page asked for last: its slider has been moved elsewhere in the meantime.
+
+        Returns:
+          The value, and the rule that the one asked for breaks, in words; empty where it breaks none.
+        """
+        present, now = self._values[knob.name], time.monotonic()
+        name, asked, at = self._asked
+        dragged = name == knob.name and now - at < RECENTLY
+        if not dragged or value != asked:
+            self._asked = (knob.name, value, now)
+        refusal = self._refusal(knob, value)
+        if not refusal:
+            return value, ""
+        if dragged and value == asked and not self._refusal(knob, present):
+            return present, f"{knob.title} stays at {present}: {refusal}"
+        ahead = 1 if value > (asked if dragged else present) else -1
+        low, high, step = knob.slider or (value, value, 1)
+        offered = [_rounded(low + place * step) for place in range(round((high - low) / step) + 1)]
+        for other in sorted(offered, key=lambda other: ((other - value) * ahead < 0, abs(other - value))):
+            other = int(other) if knob.whole else other
+            if not self._refusal(knob, other):
+                return other, f"{knob.title} is now {other}: {refusal}"
+        return value, ""  # nothing fits, and the run says why
+
+    def _refusal(self, knob: LabKnob, value: Any) -> str:
+        """Returns the rule that a value of one knob breaks beside the values of the others; empty where it fits."""
+        try:
+            self._fit({**self._values, knob.name: value})
+        except ValueError as error:
+            return str(error)
+        return ""
 
     def _constrain(self) -> None:
         """Moves knobs with `at_most` back to their bounds and greys out the knobs that have no effect.

@@ -46,14 +46,16 @@ class Lab(Definition):
     def __init__(self, *, playing: bool = True, projector: bool = False, **values: Any) -> None:
         self.scale = 1.5 if projector else 1.0
         self._own_moves = OwnMoves()
-        self._board = KnobBoard(type(self).__name__, self.knobs, values, self._own_moves)
+        self._board = KnobBoard(type(self).__name__, self.knobs, values, self._own_moves, self.check)
         self.headless = os.environ.get("MOE_LAB_HEADLESS", "") not in ("", "0")
         threaded = not self.headless and "google.colab" not in sys.modules
         self._closed = False
         self.picture = self.make_picture(self.values)
         self.screen = Screen(self.picture)
         file = "".join(letter if letter.isalnum() else "_" for letter in self.title.lower())
-        self.controls = Controls(self.title, self.knobs, self.values, self.stories, self.screen.box, file)
+        self.controls = Controls(
+            self.title, self.knobs, self.values, self.stories, self.screen.box, file, projector=projector
+        )
         self._board.attach({**self.controls.knobs, "seed": self.controls.seed})
         self.output = NotebookOutput(
             kind=type(self).__name__,
@@ -82,7 +84,7 @@ class Lab(Definition):
         self._runner.playing = playing
         self.controls.show_playing(playing)
         self.controls.speed.value = self.speed
-        self._runner.pace, self._runner.frames = self._tempo(self.speed)
+        self._runner.pace, self._runner.frames = self._pace(self.speed), self.frames
         self._listen()
         self._runner.restart()
 
@@ -126,7 +128,10 @@ class Lab(Definition):
           ValueError: there is no such knob, or its widget cannot take the value.
         """
         self._board.check(values)
-        self._update(self._board.move(values) or set(values))
+        changed = self._board.move(values)
+        if changed:
+            self._leave_story()
+        self._update(changed or set(values))
 
     def play(self) -> None:
         """Continues the run (from the start, when it had ended)."""
@@ -231,7 +236,7 @@ class Lab(Definition):
             "step": touched(self.step),
             "reset": self.reset,
             "pin": touched(self._pin),
-            "speed": lambda name: self._runner.set_tempo(*self._tempo(name)),
+            "speed": lambda name: self._runner.set_pace(self._pace(name)),
             "story": self._story_chosen,
             "picture": lambda: self._save("picture", self.save_picture),
             "data": lambda: self._save("data", self.save_data),
@@ -263,12 +268,13 @@ class Lab(Definition):
             raise error
 
     def _knob_moved(self, name: str) -> None:
-        changed = self._board.moved_by_user(name)
+        changed, rule = self._board.moved_by_user(name)
         if changed:
             self._presenter.touched = True
-            with self._own_moves():
-                self.controls.story.value = OWN
+            self._leave_story()
             self._update(changed)
+        if rule:
+            self.controls.explain(rule)
 
     def _scrubbed(self, place: float) -> None:
         last = len(self._runner.records) - 1
@@ -299,6 +305,12 @@ class Lab(Definition):
 
     # ---- helpers ----
 
+    def _leave_story(self) -> None:
+        """Takes the story away, whose sentence no longer describes what is on show."""
+        with self._own_moves():
+            self.controls.story.value = OWN
+        self.controls.explain("")
+
     def _update(self, names: Collection[str]) -> None:
         """Draws the present record again if only view-only knobs moved and the run is sound; else starts a run."""
         values = self.values
@@ -309,16 +321,15 @@ class Lab(Definition):
             except ValueError:  # refused as any other value: by a run that fails
                 sound = False
         if not sound:
+            self.controls.mark(stale=True)
             self._runner.restart()
             return
         self._presenter.show_view(values)
         self._runner.refresh_view()
 
-    def _tempo(self, speed: str) -> tuple[float, float]:
-        """Most records and most frames per second at a speed."""
-        pace = SPEEDS[speed]
-        frames = self.frames if pace or self.fast_frames is None else self.fast_frames
-        return (0.0 if self.headless else pace), frames
+    def _pace(self, speed: str) -> float:
+        """Most records per second at a speed."""
+        return 0.0 if self.headless else SPEEDS[speed]
 
     def _set_playing(self, playing: bool) -> None:
         self.controls.show_playing(playing)

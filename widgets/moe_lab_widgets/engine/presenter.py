@@ -11,9 +11,9 @@ from moe_lab_widgets.drawing.picture import drawing_lock
 from moe_lab_widgets.engine.callbacks import OwnMoves, message
 from moe_lab_widgets.engine.controls import Controls
 from moe_lab_widgets.engine.definition import Definition
+from moe_lab_widgets.engine.host import Run
 from moe_lab_widgets.engine.knobs import KnobBoard
 from moe_lab_widgets.engine.output import NotebookOutput
-from moe_lab_widgets.engine.runner import Runner
 from moe_lab_widgets.frames.screen import Screen
 
 DESCRIBE_AFTER = 0.25
@@ -55,11 +55,15 @@ class Presenter:
         self.unsaved = ""
         self.first_shown = threading.Event()
         self._described_at = 0.0
+        self._current = False
+        """Whether the picture is that of the present run."""
 
     # ---- called by the Runner ----
 
-    def begin(self, runner: Runner) -> Iterator[Any]:
+    def begin(self, runner: Run) -> Iterator[Any]:
         """Starts a run with the latest values; the picture changes only once the values have passed the checks."""
+        self._current = False
+        self._controls.mark(stale=True)
         values = self._board.values
         run = self._lab.start(values)
         with drawing_lock:
@@ -73,7 +77,7 @@ class Presenter:
         self._controls.warn("")
         return run
 
-    def further(self, runner: Runner) -> Iterator[Any] | None:
+    def further(self, runner: Run) -> Iterator[Any] | None:
         """Returns what the ended run should add for the view-only knobs."""
         return self._lab.more(runner.records[-1]) if len(runner.records) else None
 
@@ -81,7 +85,7 @@ class Presenter:
         """Whether the page keeps up with the frames."""
         return self._screen.ready()
 
-    def show(self, runner: Runner, index: int) -> None:
+    def show(self, runner: Run, index: int) -> None:
         """Shows one record, and updates the texts now and then. A live page has the newest frames too."""
         records, last = runner.records, len(runner.records) - 1
         self.record = records[index]
@@ -91,6 +95,8 @@ class Presenter:
             for wanted in {index, last}:
                 if self._screen.lacks(records.number(wanted)):
                     self._send(runner, wanted)
+        self._current = True
+        self._controls.mark(stale=False)
         now = time.monotonic()
         scrubbed = runner.scrubbed_to is not None
         due = now - self._described_at > DESCRIBE_AFTER or last == 0
@@ -101,7 +107,7 @@ class Presenter:
                 self.show_time(index, last)
         self.first_shown.set()
 
-    def fill(self, runner: Runner) -> bool:
+    def fill(self, runner: Run) -> bool:
         """Sends one of the frames that the page lacks, coarsely first; returns whether there may be more."""
         records = runner.records
         if not self._screen.live:
@@ -118,11 +124,11 @@ class Presenter:
         """Asks the page for an answer, which lets the run go on where there is no thread."""
         self._screen.tick()
 
-    def _send(self, runner: Runner, index: int) -> None:
+    def _send(self, runner: Run, index: int) -> None:
         record, records = runner.records[index], runner.records
         self._screen.show(record, records.number(index), self._lab.caption(record), len(records))
 
-    def ended(self, runner: Runner) -> None:
+    def ended(self, runner: Run) -> None:
         """Reports the end of the run, and leaves the picture in the notebook."""
         self._controls.show_playing(False)
         if runner.scrubbed_to is None and len(runner.records):
@@ -140,7 +146,8 @@ class Presenter:
             self._output.refresh()
 
     def failed(self, error: Exception) -> None:
-        """Reports an error beside the picture."""
+        """Reports an error above the picture."""
+        self._controls.mark(stale=not self._current, refused=not self._current)
         self._controls.warn(message(error))
         self._controls.tell("no run: see the message above")
         self.first_shown.set()
@@ -185,7 +192,7 @@ class Presenter:
         """The caption of the record on show."""
         return "" if self.record is None else self._lab.caption(self.record)
 
-    def _describe(self, runner: Runner) -> None:
+    def _describe(self, runner: Run) -> None:
         """Writes the caption, the trouble and the status."""
         self._screen.say(self.caption)
         if runner.error is None:

@@ -14,8 +14,9 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
+from moe_lab_widgets.engine.host import Host
 from moe_lab_widgets.engine.recorder import Recorder
 
 _alive: weakref.WeakSet[Runner] = weakref.WeakSet()
@@ -25,37 +26,6 @@ _alive: weakref.WeakSet[Runner] = weakref.WeakSet()
 def _stop_all() -> None:
     for runner in list(_alive):
         runner.close(patience=1.0)
-
-
-class Host(Protocol):
-    """What a Runner needs of a Lab. Never called by two threads at the same time."""
-
-    def begin(self, runner: Runner) -> Iterator[Any]:
-        """Starts a run with the latest values; may raise."""
-
-    def further(self, runner: Runner) -> Iterator[Any] | None:
-        """Returns the records that a run that has ended should add for the present view; None for none."""
-
-    def ready(self) -> bool:
-        """Whether a frame may be drawn now, or must wait for the page."""
-
-    def show(self, runner: Runner, index: int) -> None:
-        """Draws the index-th record."""
-
-    def fill(self, runner: Runner) -> bool:
-        """Draws one earlier record that the page lacks; returns whether there may be more."""
-
-    def nudge(self) -> None:
-        """Asks the page for an answer, on which `go_on` is called."""
-
-    def failed(self, error: Exception) -> None:
-        """Reports in words that the run has failed."""
-
-    def ended(self, runner: Runner) -> None:
-        """Called when the run has ended and its last record is drawn."""
-
-    def idle(self) -> None:
-        """Called when nothing was asked for during a second after a frame. Only where there is a thread."""
 
 
 class Runner:
@@ -70,8 +40,8 @@ class Runner:
     """
 
     IDLE_AFTER = 1.0
-    DRAWING_SHARE = 0.25
-    """Largest share of the time that may go into drawing."""
+    DRAWING_SHARE, PACED_SHARE = 0.1, 0.25
+    """Largest share of the time that may go into drawing: taken from the training, and from a pace's rests."""
     MOMENT = 0.12
     """Seconds that the run goes on at an answer of the page, where there is no thread."""
 
@@ -88,7 +58,7 @@ class Runner:
         self.most_records = most_records
         self.pace = 0.0
         """Most records per second; 0 for no limit."""
-        self.frames = 15.0
+        self.frames = 30.0
         """Most frames per second."""
         self.records = Recorder(most_records)
         self.error: Exception | None = None
@@ -150,10 +120,10 @@ class Runner:
         with self._orders():
             self._view_changed = self._redraw = True
 
-    def set_tempo(self, pace: float, frames: float) -> None:
-        """Sets the most records per second, 0 for no limit, and the most frames per second."""
+    def set_pace(self, pace: float) -> None:
+        """Sets the most records per second, 0 for no limit."""
         with self._orders():
-            self.pace, self.frames, self._next_record = pace, frames, 0.0
+            self.pace, self._next_record = pace, 0.0
 
     @property
     def finished(self) -> bool:
@@ -391,7 +361,8 @@ class Runner:
         self.host.show(self, index)
         self._drawn = True
         cost = time.thread_time() - used
-        self._next_frame = now + max(1 / self.frames, cost / self.DRAWING_SHARE) - 0.005
+        share = self.PACED_SHARE if self.pace else self.DRAWING_SHARE
+        self._next_frame = now + max(1 / self.frames, cost / share) - 0.005
         if self.threaded:
             time.sleep(0.001)  # lets the kernel's messages in
         self._report_end()

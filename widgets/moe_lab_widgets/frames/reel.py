@@ -56,7 +56,8 @@ class Reel:
             self._tape.drawing("background")
             self._tape.image(0, 0, still[: self.size[1]], side=BACKGROUND_TILE)
             self._still_written = self._tape.take()
-            self._written.clear()  # axes may have other limits
+            self._written.clear()  # axes may have other limits, and artists may have been removed
+            self._tape.forget_artists()
         parts = [self._still_written]
         for artist, version in picture.live_artists():
             known = self._written.get(id(artist))

@@ -9,7 +9,7 @@ from typing import Any
 import anywidget
 import ipywidgets as w
 import traitlets
-from comm import DummyComm
+from IPython import get_ipython
 
 from moe_lab import theme
 from moe_lab_widgets.drawing.picture import Picture, drawing_lock, encode
@@ -17,7 +17,8 @@ from moe_lab_widgets.frames.flow import Flow
 from moe_lab_widgets.frames.module import module_source
 from moe_lab_widgets.frames.reel import Reel, Stream
 
-TEXT = f"font: 15px/1.4 sans-serif; color: {theme.INK}; background: {theme.PAPER}; padding: 4px 14px; margin: 0;"
+TEXT = f"font: var(--moe-lab-words, 15px)/1.3 sans-serif; color: {theme.INK}; background: {theme.PAPER}; "
+TEXT += "padding: 2px 14px; margin: 0;"
 
 
 class View(anywidget.AnyWidget):
@@ -59,6 +60,9 @@ class Screen:
         self._still_flow = Flow(frames=2, size=10**9)
         self._reel, self._stream, self._fresh = Reel(picture), Stream(), True
         self._has: set[int] = set()
+        self._in_kernel = getattr(get_ipython(), "kernel", None) is not None
+        self._pages: dict[str, bool] = {}
+        """Whether each page is hidden."""
         self._caption: str | None = None
         self.shown: Any = None
         self._make_widgets()
@@ -70,18 +74,20 @@ class Screen:
         stage = {"width": picture.width, "height": picture.height, "scale": scale, "spans": spans}
         self.page = View(stage=stage, layout={"width": "100%", "display": "none", "overflow": "hidden"})
         self.page.on_msg(self._heard)
-        layout = {"width": "100%", "margin": "0"}
-        self.image = w.Image(format="png", layout=layout, width=wide, height=high)
-        self.caption = w.HTML(layout={"width": "100%", "min_height": "42px", "margin": "0"})
+        self.image = w.Image(format="png", layout={"width": "100%", "margin": "0"}, width=wide, height=high)
+        frame = w.Box([self.image])
+        frame.add_class("moe-lab-picture")
+        self.caption = w.HTML()
+        self.caption.add_class("moe-lab-caption")
         self.time = w.FloatSlider(
-            value=1.0, min=0.0, max=1.0, step=1.0, description="time", readout=False, layout={"width": "100%"}
+            value=1.0, min=0.0, max=1.0, step=1.0, description="time", readout=False, layout={"width": "auto"}
         )
+        self.time.add_class("moe-lab-time")
         self._sent, self._seen = w.IntText(0), w.IntText(0)
         self._link = w.jslink((self._sent, "value"), (self._seen, "value"))
         self._seen.observe(self._echoed, "value")
-        self.still = w.VBox([self.image, self.caption, self.time])
-        self.box = w.VBox([self.page, self.still], layout={"width": f"{wide}px", "max_width": "100%"})
-        self.box.add_class("moe-lab-picture")
+        self.still = w.VBox([frame, self.caption, self.time])
+        self.box = w.VBox([self.page, self.still])
 
     @property
     def _scale(self) -> float:
@@ -91,7 +97,7 @@ class Screen:
 
     def ready(self) -> bool:
         """Whether the page keeps up, so that another frame may be drawn."""
-        if isinstance(self.page.comm, DummyComm):  # no kernel, so that no page will ever answer
+        if not self._in_kernel:  # no page will ever answer
             return True
         return (self._flow if self.live else self._still_flow).ready()
 
@@ -112,8 +118,8 @@ class Screen:
             self.page.send({"kind": "choose", "record": number})
 
     def lacks(self, record: int) -> bool:
-        """Whether the page has no frame of a record."""
-        return record not in self._has
+        """Whether a page has no frame of a record; one that begins anew has none."""
+        return self._fresh or record not in self._has
 
     def show(self, record: Any, number: int, caption: str, records: int) -> None:
         """Draws a record and sends the frame.
@@ -191,9 +197,11 @@ class Screen:
             self._flow.heard(message["frame"])
             self.listener("ready")
         elif kind == "hello":
-            self._greet(bool(message["inflates"]), bool(message["hidden"]))
+            self._pages[message["page"]] = bool(message["hidden"])
+            self._greet(bool(message["inflates"]))
         elif kind in ("hidden", "visible"):
-            self._flow.hidden = kind == "hidden"
+            self._pages[message["page"]] = kind == "hidden"
+            self._flow.hidden = all(self._pages.values())
             self._flow.heard()
             self.listener("ready")
         elif kind == "chosen":
@@ -202,12 +210,13 @@ class Screen:
         elif kind == "want":
             self.listener("want")
         elif kind == "failed":
-            self._greet(False, False)
+            self._pages.clear()
+            self._greet(False)
 
-    def _greet(self, able: bool, hidden: bool) -> None:
+    def _greet(self, able: bool) -> None:
         """Takes a page that knows nothing."""
         self.live, self._fresh = able, True
-        self._flow.hidden = hidden
+        self._flow.hidden = able and all(self._pages.values())
         self._flow.heard()
         self.page.layout.display = None if able else "none"
         self.still.layout.display = "none" if able else None

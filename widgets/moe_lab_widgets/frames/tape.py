@@ -68,6 +68,10 @@ class Tape(RendererBase):
         """Says whose operations follow: of the images of one artist only the tiles that change are looked at."""
         self._artist, self._images = artist, 0
 
+    def forget_artists(self) -> None:
+        """Lets go of the artists whose images were drawn; strings are kept."""
+        self._tiled = {slot: kept for slot, kept in self._tiled.items() if isinstance(slot[0], str)}
+
     def take(self) -> bytes:
         """Returns the operations since the last call."""
         taken, self._operations = bytes(self._operations), bytearray()

@@ -31,9 +31,11 @@ class GridlockLab(PairLab):
     title = "Gridlock"
     knobs = of.KNOBS
     stories = STORIES
-    fast_frames = 8.0
 
     picture: GridlockPicture
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        of.runs(values)
 
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
         return records_of(values, *of.runs(values))

@@ -39,11 +39,13 @@ HAVE_PRINTED = tuple(g for g in ACTIVATIONS if printed(g, 0.1))
 
 # Short words, so that three sliders stand side by side, and ranges in which a run stays live.
 KNOBS = (
-    offer(MixtureTask, "experts", meaning="experts", default=LIVE["experts"], slider=(2, 8, 1)),
-    offer(MixtureTask, "dimension", meaning="numbers in an input", default=LIVE["dimension"], slider=(4, 20, 1)),
-    offer(Run, "samples", meaning="samples", default=LIVE["samples"], slider=(500, 8000, 500)),
-    offer(MixtureTask, "noise", symbol="σ", meaning="noise on y"),
-    offer(MixtureTask, "activation", meaning="activation"),
+    offer(MixtureTask, "experts", meaning="experts", default=LIVE["experts"], slider=(2, 8, 1), main=True),
+    offer(
+        MixtureTask, "dimension", meaning="numbers in an input", default=LIVE["dimension"], slider=(4, 20, 1), main=True
+    ),
+    offer(Run, "samples", meaning="samples", default=LIVE["samples"], slider=(500, 8000, 500), main=True),
+    offer(MixtureTask, "noise", symbol="σ", meaning="noise on y", main=True),
+    offer(MixtureTask, "activation", meaning="activation", main=True),
     LabKnob(
         name="first_share",
         symbol="p",
@@ -54,7 +56,7 @@ KNOBS = (
         choices=(NO_MIXTURE, 0.1, 0.3, 0.5),
     ),
     offer(MixtureTask, "gating", symbol="w", meaning="gates"),
-    offer(MixtureTask, "regressors", symbol="a", meaning="regressors", default="orthonormal"),
+    offer(MixtureTask, "regressors", symbol="a", meaning="regressors", default="orthonormal", main=True),
     LabKnob(name="third", symbol="T₃", meaning="is the moment of", default=P3, choices=(P3, PRINTED, "y")),
     offer(
         JointEM,

@@ -10,22 +10,22 @@ STORIES = (
         "Joint EM stuck at k = 8",
         {"seed": 0},
         "Power iterations come near the regressors (median of the worst |cos|: 0.83), and EM from there finds all 8 in "
-        "3 of 3 trials: error 0.94, the same as from the truth. Joint EM on the same samples ends at 5.1: 2 of 3 "
-        "trials stuck, 1 still falling.",
+        "3 of 3 trials: error 0.94, as from the truth. Joint EM on the same samples ends at 5.1: 2 of 3 trials stuck, "
+        "1 still falling.",
     ),
     Story(
         "Easy: k = 3, EM needs no help",
         {"experts": 3, "dimension": 10, "samples": 8000, "noise": 0.5, "regressors": "random", "seed": 0},
-        "The paper's own setting (section 4.3). Both methods find all 3 regressors in 3 of 3 trials and end at the "
-        "same error, 0.32; joint EM takes 24 iterations, with the better start it is 7. The published advantage does "
-        "not replicate here: go to k = 8 for it.",
+        "The paper's own setting (section 4.3). Both methods find all 3 regressors in 3 of 3 trials: error 0.32. "
+        "Joint EM takes 24 iterations, with the better start it is 7. The published advantage does not replicate "
+        "here; see k = 8.",
     ),
     Story(
         "The gate hides the experts",
         {"third": "y", "seed": 0},
         "T₃ is now the moment of y itself, where regressors and gates are mixed (eq. 3): the power iterations find 0 "
-        "of 8 in every trial (worst |cos| 0.34), and EM from such a start ends at 4.8, hardly better than joint EM's "
-        "5.1. P₃(y) is what tells the experts from the gate.",
+        "of 8 in every trial (worst |cos| 0.34), and EM from there ends at 4.8, joint EM at 5.1. P₃(y) tells experts "
+        "from the gate.",
     ),
     Story(
         "A poor start forgiven (k = 4)",
@@ -53,10 +53,8 @@ STORIES = (
     Story(
         "Printed against derived ReLU",
         {"activation": "relu", "experts": 3, "dimension": 10, "samples": 8000, "third": PRINTED, "seed": 0},
-        "The paper's example 3 forgets the delta function of g'': its P₃ leaves E[S He₂] = .33, which should be 0. Yet "
-        "the worst |cos| after the power iterations is 0.96; with derived coefficients, T₃ = P3(y), it is 0.81. The "
-        "printed signal c₃ = 1.09 is three times the derived .37, and 8000 samples are noisier than that bias is "
-        "large. EM makes 1.00 of both starts.",
+        "The paper's P₃ forgets a delta function: E[S He₂] = .33 should be 0. Yet the power iterations reach 0.96, and "
+        "0.81 with T₃ = P3(y), whose signal is c₃ = .37 instead of 1.09: noise outweighs bias. EM makes 1.00 of both.",
     ),
     Story(
         "ReLU, k = 6: joint EM wins",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from moe_lab.recovery.landscape.run import L4Loss
@@ -25,9 +25,11 @@ class LandscapeLab(PairLab):
     title = "Landscapes"
     knobs = of.KNOBS
     stories = STORIES
-    fast_frames = 8.0
 
     picture: LandscapePicture
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        of.descents(values)
 
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
         l4, l2 = runs = of.runs(values)

@@ -22,16 +22,24 @@ BETAS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0)
 
 # Short words, so that three sliders stand side by side, and ranges in which a run stays live.
 KNOBS = (
-    offer(L4Loss, "mu", symbol="μ", meaning="reward of a row", slider=(0.0, 0.2, 0.01)),
-    offer(L4Loss, "penalty", symbol="λ", meaning="second moment", slider=(0.0, 8.0, 0.5)),
-    offer(L4Loss, "ridge", symbol="δ", meaning="pull towards 0", slider=(0.0, 4.0, 0.05)),
-    offer(L4Loss, "rate", symbol="η", meaning="learning rate, L₄", slider=(0.001, 0.1, 0.001)),
+    offer(L4Loss, "mu", symbol="μ", meaning="reward of a row", slider=(0.0, 0.2, 0.01), main=True),
+    offer(L4Loss, "penalty", symbol="λ", meaning="second moment", slider=(0.0, 8.0, 0.5), main=True),
+    offer(L4Loss, "ridge", symbol="δ", meaning="pull towards 0", slider=(0.0, 4.0, 0.05), main=True),
+    offer(L4Loss, "rate", symbol="η", meaning="learning rate, L₄", slider=(0.001, 0.1, 0.001), main=True),
     offer(L2Loss, "rate", name="l2_rate", symbol="η₂", meaning="learning rate, ℓ₂"),
     offer(LossRun, "batch", symbol="B", meaning="samples in a batch", slider=(64, 2048, 64)),
     offer(L4Loss, "steps", symbol="S", meaning="steps", slider=(100, 3000, 100)),
-    offer(MixtureTask, "experts", meaning="experts", slider=(2, 4, 1)),
+    offer(MixtureTask, "experts", meaning="experts", slider=(2, 4, 1), main=True),
     offer(MixtureTask, "dimension", meaning="numbers in an input", slider=(4, 20, 1)),
-    offer(MixtureTask, "noise", symbol="σ", meaning="noise on y", default=PAPER_TASK.noise, slider=(0.05, 1.0, 0.05)),
+    offer(
+        MixtureTask,
+        "noise",
+        symbol="σ",
+        meaning="noise on y",
+        default=PAPER_TASK.noise,
+        slider=(0.05, 1.0, 0.05),
+        main=True,
+    ),
     offer(MixtureTask, "gating", symbol="w", meaning="gates", default=PAPER_TASK.gating),
     offer(LossRun, "trials", symbol="T", meaning="trials", default=5, slider=(1, 8, 1)),
     LabKnob(
@@ -62,9 +70,19 @@ def runs(values: Mapping[str, Any]) -> tuple[LossRun, LossRun]:
     Raises:
       ValueError: a value or a combination breaks a rule; one of them is that L4 has a least value.
     """
-    task, (l4, l2) = task_of(values), models(values)
-    first, second = (LossRun(model=model, task=task, **settings(values)) for model in (l4, l2))
-    lengths(task.parameters(first.trial_numbers, first.seed), l4.weights)
+    first, second = descents(values)
+    lengths(task_of(values).parameters(first.trial_numbers, first.seed), models(values)[0].weights)
+    return first, second
+
+
+def descents(values: Mapping[str, Any]) -> tuple[LossRun, LossRun]:
+    """Returns the two descents that the values describe, of which L4's may have no end.
+
+    Raises:
+      ConfigError: a value or a combination breaks a rule.
+    """
+    task = task_of(values)
+    first, second = (LossRun(model=model, task=task, **settings(values)) for model in models(values))
     return first, second
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,9 @@ class PhaseTransitionLab(Lab):
     budget = 90.0
     """Enough for a headless run to fill its map on a busy machine."""
     speed = list(SPEEDS)[-1]
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        of.task_of(values)
 
     def start(self, values: dict[str, Any]) -> Iterator[PhaseRecord]:
         return of.records_of(values)

@@ -36,8 +36,8 @@ def _synthetic(values: Mapping[str, Any]) -> bool:
 
 # Short words, so that three sliders stand side by side, and ranges that keep l* on the map and a map live.
 KNOBS = (
-    LabKnob(name="source", meaning="patches are", default=SYNTHETIC, choices=(SYNTHETIC, DIGITS)),
-    LabKnob(name="training", meaning="router training", default=SEPARATE, choices=(SEPARATE, JOINT)),
+    LabKnob(name="source", main=True, meaning="patches are", default=SYNTHETIC, choices=(SYNTHETIC, DIGITS)),
+    LabKnob(name="training", main=True, meaning="router training", default=SEPARATE, choices=(SEPARATE, JOINT)),
     LabKnob(
         name="experts",
         symbol="k",
@@ -47,12 +47,20 @@ KNOBS = (
         choices=(1, 2, 4, 5, 8),
         enabled_when=lambda values: values["training"] == JOINT,
     ),
-    offer(PatternTask, "patches", meaning="patches of a sample", slider=(4, 32, 1)),
-    offer(PatternTask, "distractors", meaning="distractors", default=2, slider=(0, 6, 1), enabled_when=_synthetic),
-    offer(PatternTask, "gap", meaning="lean of distractors", default=1.2, enabled_when=_synthetic),
+    offer(PatternTask, "patches", meaning="patches of a sample", slider=(4, 32, 1), main=True),
+    offer(
+        PatternTask,
+        "distractors",
+        meaning="distractors",
+        default=2,
+        slider=(0, 6, 1),
+        enabled_when=_synthetic,
+        main=True,
+    ),
+    offer(PatternTask, "gap", meaning="lean of distractors", default=1.2, enabled_when=_synthetic, main=True),
     offer(PatternTask, "delta_d", symbol="δ_d", meaning="overlap of o₁, o₂", enabled_when=_synthetic),
     offer(PatternTask, "delta_r", symbol="δ_r", meaning="of o and others", enabled_when=_synthetic),
-    offer(PatternTask, "noise", meaning="of a patch", follows=lambda values: NOISE[values["source"]]),
+    offer(PatternTask, "noise", meaning="of a patch", follows=lambda values: NOISE[values["source"]], main=True),
     LabKnob(name="trials", symbol="T", meaning="trainings a cell", default=20, low=1, slider=(5, 40, 5)),
 )
 

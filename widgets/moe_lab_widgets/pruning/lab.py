@@ -28,6 +28,9 @@ class PruningLab(Lab):
     knobs = of.KNOBS
     stories = STORIES
 
+    def check(self, values: Mapping[str, Any]) -> None:
+        of.run_of(values)
+
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
         run = of.run_of(values)
         of.check_view(values)

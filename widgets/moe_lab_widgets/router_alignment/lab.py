@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -32,12 +32,13 @@ class RouterAlignmentLab(PairLab):
     title = "Router alignment"
     knobs = of.KNOBS
     stories = STORIES
-    fast_frames = 11.0
-    """A frame takes 15 ms, and a fifth of the time may go into drawing."""
 
     def __init__(self, **values: Any) -> None:
         self._samples = of.SampleCache()
         super().__init__(**values)
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        of.runs(values)
 
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
         runs = of.runs(values)

@@ -38,12 +38,12 @@ def _synthetic(values: Mapping[str, Any]) -> bool:
 
 # Short words, so that three sliders stand side by side.
 KNOBS = (
-    LabKnob(name="source", meaning="patches are", default=DIGITS, choices=(DIGITS, SYNTHETIC)),
-    _own(JointMoE, "patches_per_expert", meaning="patches each keeps"),
-    offer(JointMoE, "experts", default=4),
-    offer(PatternTask, "patches", meaning="patches of a sample"),
-    _own(Run, "samples"),
-    _own(PatternTask, "noise", meaning="relative to a patch"),
+    LabKnob(name="source", main=True, meaning="patches are", default=DIGITS, choices=(DIGITS, SYNTHETIC)),
+    _own(JointMoE, "patches_per_expert", meaning="patches each keeps", main=True),
+    offer(JointMoE, "experts", default=4, main=True),
+    offer(PatternTask, "patches", meaning="patches of a sample", main=True),
+    _own(Run, "samples", main=True),
+    _own(PatternTask, "noise", meaning="of a patch", main=True),
     offer(JointMoE, "neurons", meaning="neurons of all"),
     offer(Run, "trials", meaning="trials", default=8),
     LabKnob(
@@ -57,7 +57,7 @@ KNOBS = (
     ),
     offer(PatternTask, "distractors", meaning="distractors", enabled_when=_synthetic),
     offer(PatternTask, "gap", meaning="lean of distractors", enabled_when=_synthetic),
-    offer(PatternTask, "delta_d", symbol="δ_d", meaning="overlap of o₁, o₂", enabled_when=_synthetic),
+    offer(PatternTask, "delta_d", symbol="δ_d", meaning="overlap of o₁, o₂", enabled_when=_synthetic, main=True),
     offer(PatternTask, "delta_r", symbol="δ_r", meaning="of o and others", enabled_when=_synthetic),
 )
 

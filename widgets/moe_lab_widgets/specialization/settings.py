@@ -25,16 +25,23 @@ def _routed(values: Mapping[str, Any]) -> bool:
 
 # Short words, so that three sliders stand side by side, and ranges in which a run stays live.
 KNOBS = (
-    offer(SwitchMoE, "experts"),
-    offer(ClusterTask, "clusters", meaning="clusters"),
+    offer(SwitchMoE, "experts", main=True),
+    offer(ClusterTask, "clusters", meaning="clusters", main=True),
     offer(
-        ClusterTask, "noise", symbol="σ_p", meaning="random noise", enabled_when=lambda values: values["patches"] > 3
+        ClusterTask,
+        "noise",
+        main=True,
+        symbol="σ_p",
+        meaning="random noise",
+        enabled_when=lambda values: values["patches"] > 3,
     ),
-    offer(SwitchMoE, "activation", symbol="σ"),
-    offer(SwitchMoE, "router_learning_rate", symbol="η_r", meaning="rate of the router", enabled_when=_routed),
+    offer(SwitchMoE, "activation", symbol="σ", main=True),
+    offer(
+        SwitchMoE, "router_learning_rate", symbol="η_r", meaning="rate of the router", enabled_when=_routed, main=True
+    ),
     offer(SwitchMoE, "router_noise", meaning="noise of the router", enabled_when=_routed),
     offer(Run, "samples", meaning="training samples", default=2000, slider=(200, 6000, 200)),
-    offer(SwitchMoE, "load_balancing", symbol="λ", meaning="load balancing", enabled_when=_routed),
+    offer(SwitchMoE, "load_balancing", symbol="λ", meaning="load balancing", enabled_when=_routed, main=True),
     LabKnob(name="gamma", symbol="γ", meaning="feature noise up to", default=2.0, low=0.5, slider=(0.5, 4.0, 0.25)),
     offer(SwitchMoE, "filters", meaning="filters of each", default=8, slider=(1, 16, 1)),
     offer(SwitchMoE, "learning_rate", symbol="η", meaning="step of an expert"),

@@ -5,16 +5,16 @@ const STYLE = `
 .moe-lab-screen canvas { display: block; width: 100%; background: var(--paper); }
 .moe-lab-screen .moe-lab-row { overflow-x: auto; background: var(--paper); }
 .moe-lab-screen .moe-lab-row canvas { max-width: none; }
-.moe-lab-screen .moe-lab-caption { margin: 0; padding: 2px 14px; min-height: 42px; font: 15px/21px sans-serif; background: var(--paper); box-sizing: border-box; }
-.moe-lab-screen .moe-lab-time { display: flex; gap: 8px; align-items: center; height: 30px; font: 13px sans-serif; color: var(--jp-ui-font-color1, var(--ink)); }
+.moe-lab-screen .moe-lab-caption { margin: 0; padding: 2px 14px; height: calc(2.6 * var(--moe-lab-words, 15px) + 5px); overflow-y: auto; font: var(--moe-lab-words, 15px)/1.3 sans-serif; background: var(--paper); box-sizing: border-box; }
+.moe-lab-screen .moe-lab-time { display: flex; gap: 8px; align-items: center; height: calc(var(--moe-lab-line, 26px) + 4px); font: var(--moe-lab-size, 13px) sans-serif; color: var(--jp-ui-font-color1, var(--ink)); }
 .moe-lab-screen .moe-lab-time input { flex: 1 1 120px; min-width: 120px; margin: 0; accent-color: #0B5F5A; }
-.moe-lab-screen .moe-lab-time button { min-width: 92px; height: 26px; font: inherit; color: inherit; border: 1px solid #8a8f99; border-radius: 3px; background: transparent; cursor: pointer; }
-.moe-lab-screen .moe-lab-time output { min-width: 84px; text-align: right; }
+.moe-lab-screen .moe-lab-time button { min-width: 6.5em; height: var(--moe-lab-line, 26px); font: inherit; color: inherit; border: 1px solid #8a8f99; border-radius: 3px; background: transparent; cursor: pointer; }
+.moe-lab-screen .moe-lab-time output { min-width: 6em; text-align: right; }
 .moe-lab-screen .moe-lab-tip { position: absolute; z-index: 5; pointer-events: none; padding: 2px 8px; font: 13px/1.4 sans-serif; background: var(--ink); color: white; border-radius: 3px; white-space: pre; }
 .moe-lab-screen :focus-visible { outline: 2px solid #0072B2; outline-offset: 1px; }
 `;
 const REACH = 10; // pixels from a point or a line at which a pointer is over it
-const NARROW = 640; // CSS pixels below which panels are stacked
+const NARROW = 600; // CSS pixels below which panels are stacked; JupyterLab leaves 620 of a window of 800
 const SMALLEST = 0.84; // of a stacked picture: its smallest words, 13 px high, are 11 px high
 const LARGEST_STACKED = 1.25;
 

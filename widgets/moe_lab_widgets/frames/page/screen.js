@@ -16,13 +16,15 @@ export default () => {
   // One of these for each model, however many views it has.
   const film = new Film(), players = new Set();
   let inflater = null, run = -1, view = -1, heard = 0, shown = 0, expected = -1, owed = 0, timer = null, painting = false, broken = 0, caption = "", records = 0;
-  let send = () => {};
+  const page = Math.random().toString(36).slice(2); // tells this page from others that show the same
+  let send = () => {}, greeted = 0;
 
   const hello = () => {
     inflater = null;
     expected = -1;
+    greeted = performance.now();
     const ratio = window.devicePixelRatio || 1;
-    send({ kind: "hello", ratio, inflates: "DecompressionStream" in window, hidden: document.hidden });
+    send({ kind: "hello", page, ratio, inflates: "DecompressionStream" in window, hidden: document.hidden });
   };
   const failed = (error) => {
     console.warn("moe_lab: a frame could not be read, asking for another", error);
@@ -63,20 +65,25 @@ export default () => {
 
   return {
     initialize({ model }) {
-      send = (message) => model.send(message);
+      send = (message) => {
+        try { model.send(message); } catch { /* the kernel has gone: nobody is left to be told */ }
+      };
       model.on("msg:custom", (note, buffers) => {
         if (note.kind === "tick") { heard = note.frame; answer(); return; }
         if (note.kind === "choose") { for (const player of players) player.choose(note.record === null ? film.last : film.order.indexOf(note.record), false); return; }
         if (note.kind === "download") { offer(note.name, buffers[0]); return; }
         if (note.kind !== "frame") return;
         if (note.first) { inflater = new Inflater(received, failed); expected = note.frame; }
-        if (!inflater) return; // what was under way before the hello
+        if (!inflater) { // this was under way before the hello, unless that has been lost
+          if (performance.now() - greeted > 2000) hello();
+          return;
+        }
         if (note.frame !== expected) { hello(); return; } // one was lost
         expected += 1;
         const piece = buffers[0];
         inflater.feed(new Uint8Array(piece.buffer ?? piece, piece.byteOffset ?? 0, piece.byteLength), note.size, note);
       });
-      const seen = () => send({ kind: document.hidden ? "hidden" : "visible" });
+      const seen = () => send({ kind: document.hidden ? "hidden" : "visible", page });
       document.addEventListener("visibilitychange", seen);
       window.addEventListener("pageshow", seen);
       hello();

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from moe_lab import theme
 from moe_lab.recovery.gridlock.grid_points import GAIN, WINDOW
 from moe_lab_widgets.drawing.error_curves import FOUND_COLOUR, ErrorCurves, ErrorHistory, log_places
+from moe_lab_widgets.drawing.lines import inside, put
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.words import two_digits
 from moe_lab_widgets.gridlock.panels.regressors import COLOURS, NAMES
@@ -27,7 +28,6 @@ class Errors(ErrorCurves):
         theme.header(scene.figure, 550, 2, "Error over EM's iterations")
         (best,) = self.axes.plot([], [], color=FOUND_COLOUR, linewidth=1.2, linestyle=":", zorder=1.5)
         self.best = scene.live(best)
-        self.best_name = self.live_words(self.axes, FOUND_COLOUR)
         self.limits, self._longest = (0.1, 10.0), 10
 
     def set(self, trials: int, longest: int, limits: tuple[float, float]) -> None:
@@ -64,22 +64,21 @@ class Errors(ErrorCurves):
         }
         ends = self.show_errors(errors)
         floor = float(np.median(record.best)) if record.best is not None else np.nan
-        self.best.set_data([0, 1], self.y_of(np.array([floor, floor])))
+        put(self.best, [0, 1], self.y_of(np.array([floor, floor])))
         self._name([*ends.values(), floor])
         marks = [(record.whole(method), errors[method].stuck, errors[method].falling) for method in METHODS]
         self.show_counts([[str(int(which.sum())) for which in row] for row in marks])
 
     def _name(self, ends: list[float]) -> None:
         """Writes the three lines' names and numbers, pushed apart."""
-        lines = (*(self.names[method] for method in METHODS), self.best_name)
+        colours = (*(COLOURS[method] for method in METHODS), FOUND_COLOUR)
         known = [i for i, end in enumerate(ends) if np.isfinite(end)]
         places = theme.spread([float(self.y_of(np.array(ends[i]))) for i in known], 0.15, 0.03, 0.97)
-        for line in lines:
-            line.set_data([], [])
-        for i, place in zip(known, places, strict=True):
-            words = ("spectral", "joint EM", "EM from")[i], ("+ EM ", "", "truth ")[i] + two_digits(ends[i])
-            self.say(lines[i], place, *words, size=theme.SMALL_SIZE if i == 2 else theme.TEXT_SIZE)
-            lines[i].set_data([1.08], [place])
+        with self.names.anew() as names:
+            for i, place in zip(known, places, strict=True):
+                words = ("spectral", "joint EM", "EM from")[i], ("+ EM ", "", "truth ")[i] + two_digits(ends[i])
+                size = theme.SMALL_SIZE if i == 2 else theme.TEXT_SIZE
+                names.lines(*inside(self.box, 1.08, place), *words, size=size, colour=colours[i])
 
 
 def ticks(low: float, high: float) -> list[float]:

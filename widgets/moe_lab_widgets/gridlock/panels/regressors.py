@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from moe_lab import theme
 from moe_lab.recovery.gridlock.grid_points import FOUND
 from moe_lab_widgets.drawing.error_curves import FOUND_COLOUR
-from moe_lab_widgets.drawing.picture import Strip
 from moe_lab_widgets.drawing.scene import Panel, Scene
-from moe_lab_widgets.drawing.tables import Grid, key, stamp, write
+from moe_lab_widgets.drawing.sheet import Sheet
+from moe_lab_widgets.drawing.tables import Table, key
 from moe_lab_widgets.gridlock.record import METHODS, Frame
 
 NAMES = {"spectral": "spectral + EM", "joint": "joint EM"}
@@ -29,19 +29,18 @@ class Side:
     """The artists of one method.
 
     Attributes:
-      table, gates, numbers: the matrix, the row of gates, and the numbers at the ends of rows.
-      ticks, crosses: marks at the ends of rows.
-      state: the line under the method's name.
-      ends: the words at the ends of rows, the gates' last.
+      table: the matrix and the row of gates.
+      notes: at the ends of rows their own |cos| and a tick or a cross, and above how far the method is.
+      matrix, gates, ends: the places of their cells.
+      words: at the ends of rows, the gates' last.
     """
 
-    table: Strip
-    gates: Strip
-    numbers: Strip
-    ticks: Line2D
-    crosses: Line2D
-    state: Line2D
-    ends: list[str] = field(default_factory=list)
+    table: Sheet
+    notes: Sheet
+    matrix: Table
+    gates: Table
+    ends: list[tuple[float, ...]] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
 
 
 class Matrices(Panel):
@@ -57,28 +56,26 @@ class Matrices(Panel):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene, (0, 545))
         theme.header(scene.figure, 14, 1, "What is found")
-        self.sides: dict[str, Side] = {}
-        for method, left in self.LEFTS.items():
-            strips = [scene.live(Strip(x, self.TOP)) for x in (left, left, left)]
-            marks = [self.live_marks(sign, 11, colour) for sign, colour in (("✓", FOUND_COLOUR), ("✗", theme.FAILURE))]
-            state = self.live_marks("·", 1, COLOURS[method])
-            self.sides[method] = Side(strips[0], strips[1], strips[2], marks[0], marks[1], state)
-        self._grid, self._row, self._k = Grid(1, 1, 1, 1), Grid(1, 1, 1, 1), 1
+        nothing = Table(0, 0, 1, 1, 1, 1)
+        self.sides = {method: Side(scene.live(Sheet()), scene.live(Sheet()), nothing, nothing) for method in self.LEFTS}
+        for method, side in self.sides.items():
+            scene.name(side.table, partial(_cells, side))
+            scene.name(side.notes, {"name": f"{NAMES[method]}: |cos| of an estimate with its true regressor"})
 
     def set(self, experts: int, trials: int, shown: int) -> None:
         """Draws rows, columns, names and the key."""
         if not self.renew(experts, trials, shown):
             return
-        self._k, scale = experts, self.scene.scale
         cell = min(self.WIDTH // experts, self.WIDEST)
-        self._grid = Grid(experts, experts, cell, cell, scale)
-        self._row = Grid(1, experts - 1, min(cell, self.GATE_HEIGHT), cell, scale)
         edge, row = cell * experts, min(cell, self.GATE_HEIGHT)
         gates = self.TOP + edge + 10
         self.write(26, 50, f"trial {shown + 1} of {trials}" if trials > 1 else "the one trial")
         for method, left in self.LEFTS.items():
             side = self.sides[method]
-            side.gates.top, side.numbers.left = gates, left + edge + 20
+            side.matrix = Table(left, self.TOP, experts, experts, cell, cell)
+            side.gates = Table(left, gates, 1, experts - 1, row, cell)
+            heights = [*(self.TOP + (expert + 0.5) * cell for expert in range(experts)), gates + row / 2]
+            side.ends = [(left + edge + 19, high - 9, left + edge + 51, high + 9, 0, 0, 0, 0) for high in heights]
             self.write(left, 74, NAMES[method], color=COLOURS[method], size=theme.TEXT_SIZE, weight="bold")
             self.write(
                 left, self.TOP - 10, f"true regressors a₁{', ' if experts == 2 else ' … '}a{SUBSCRIPTS[experts - 1]}"
@@ -87,10 +84,7 @@ class Matrices(Panel):
             self.write(left, gates + row + 10, f"gates w₁{last} and the true ones")
         left = self.LEFTS["spectral"]
         self.write(left - 14, self.TOP + edge / 2, "estimates", rotation=90, ha="center")
-        swatch = Strip(left, 392)
-        swatch.set_pixels(key(Grid(1, 6, 18, 34, scale), 1.0, theme.SMALL_SIZE))
-        self.scene.figure.add_artist(swatch)
-        self.fix(swatch)
+        self.fix(key(left, 392, 6, 18, 34, 1.0))
         self.write(left + 212, 401, "|cos|; dark diagonal: recovered")
         self.write(left, 427, f"estimates are matched to the true ones; ✓ from |cos| = {FOUND:g} on, ✗ below")
 
@@ -100,33 +94,37 @@ class Matrices(Panel):
 
     def _update(self, side: Side, record: Frame, method: str, shown: int) -> None:
         cosines, gates = record.cosines(method)[shown], record.gate_cosines(method)[shown]
-        grid, left, k = self._grid, self.LEFTS[method], self._k
-        wide = grid.wide >= LEAST_WORDS
-        side.table.set_pixels(framed(grid, grid.table(cosines, _words(cosines, wide), theme.SMALL_SIZE)))
-        side.gates.set_pixels(self._row.table(gates[None], _words(gates[None], wide), theme.SMALL_SIZE))
+        wide, k = side.matrix.wide >= LEAST_WORDS, len(cosines)
+        with side.table.anew() as table:
+            side.matrix.fill(table, _words(cosines, wide), cosines)
+            side.gates.fill(table, _words(gates, wide), gates[None])
+            for left, top, right, bottom, *_ in side.matrix.edges[:: k + 1]:  # a match can be seen where it is pale
+                table.frame(left, top, right, bottom, theme.INK, gap=1)
         worst = float(gates.min())
         sought = np.append(cosines.any(1), gates.any())  # estimates not sought yet are 0
-        ends = zip((*np.diagonal(cosines), worst), sought, strict=True)
-        side.ends = [_number(cosine) if known else "–" for cosine, known in ends]
-        heights = [*((row + 0.5) * grid.high for row in range(k)), side.gates.top - self.TOP + self._row.high / 2]
-        side.numbers.set_pixels(self._ends(side.ends, heights))
+        values = zip((*np.diagonal(cosines), worst), sought, strict=True)
+        side.words = [_number(cosine) if known else "–" for cosine, known in values]
         good = np.append(record.found(method)[shown], worst >= FOUND)
-        places = [theme.spot(self.scene.figure, left + grid.wide * k + 11, self.TOP + high) for high in heights]
-        for marks, which in ((side.ticks, good), (side.crosses, sought & ~good)):
-            chosen = [place for place, marked in zip(places, which, strict=True) if marked]
-            marks.set_data([x for x, _ in chosen], [y for _, y in chosen])
-        self.say(side.state, 0, progress_of(record, method, shown), size=theme.SMALL_SIZE)
-        x, y = theme.spot(self.scene.figure, left, 92)
-        side.state.set_data([x], [y])
+        with side.notes.anew() as notes:
+            notes.add(side.ends)
+            for row, words in enumerate(side.words):
+                notes.label(row, words, size=theme.SMALL_SIZE, colour=theme.MUTED)
+            for row, (left, *edges) in enumerate(side.ends):
+                mark = notes.add([(left - 16, edges[0], left, *edges[2:])])
+                if sought[row]:
+                    sign, colour = ("✓", FOUND_COLOUR) if good[row] else ("✗", theme.FAILURE)
+                    notes.label(mark, sign, size=14, colour=colour, bold=True)
+            progress = progress_of(record, method, shown)
+            notes.lines(self.LEFTS[method], 92, progress, size=theme.SMALL_SIZE, colour=COLOURS[method])
 
-    def _ends(self, words: list[str], heights: list[float]) -> NDArray[np.uint8]:
-        scale = self.scene.scale
-        pixels = np.zeros((round((heights[-1] + 14) * scale), round(32 * scale), 4), dtype=np.uint8)
-        pixels[:] = theme.rgba(theme.PAPER)
-        for word, high in zip(words, heights, strict=True):
-            ink = stamp(word, theme.SMALL_SIZE, theme.BASE_DPI * scale)
-            write(pixels, ink, theme.MUTED, (high * scale, 15 * scale))
-        return pixels
+
+def _cells(side: Side) -> dict[str, list[str]]:
+    """Returns what a pointer over the matrix and the gates shows."""
+    experts = side.matrix.rows
+    true = [f"true regressor a{number}" for number in SUBSCRIPTS[:experts]]
+    estimates = [f"estimate {row + 1}" for row in range(experts)]
+    gates = [f"gate w{number} and the true one" for number in SUBSCRIPTS[: experts - 1]]
+    return {"parts": [*side.matrix.names(estimates, true), *gates]}
 
 
 def progress_of(record: Frame, method: str, shown: int) -> str:
@@ -141,21 +139,11 @@ def progress_of(record: Frame, method: str, shown: int) -> str:
     return f"EM iteration {step}: {count} of {k} found"
 
 
-def framed(grid: Grid, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Frames the cells of the diagonal, so that a match can be seen where it is pale."""
-    for row in range(grid.rows):
-        top, bottom, left, right = grid.edges(row, row)
-        edge, thick = theme.rgba(theme.INK), max(round(grid.scale), 1)
-        pixels[top : top + thick, left:right] = pixels[bottom - thick : bottom, left:right] = edge
-        pixels[top:bottom, left : left + thick] = pixels[top:bottom, right - thick : right] = edge
-    return pixels
-
-
 def _number(cosine: float) -> str:
     """Returns two digits, never rounded up across `FOUND`."""
     rounded = round(float(cosine), 2)
     return f"{rounded - 0.01 if cosine < FOUND <= rounded else rounded:.2f}"
 
 
-def _words(values: NDArray[np.float64], shown: bool) -> list[list[str]]:
-    return [[_number(cosine) if shown else "" for cosine in row] for row in values]
+def _words(values: NDArray[np.float64], shown: bool) -> list[str]:
+    return [_number(cosine) if shown else "" for cosine in values.flat]

@@ -12,9 +12,9 @@ from moe_lab import theme
 from moe_lab.recovery.gridlock.grid_points import FOUND
 from moe_lab.training import Snapshot
 from moe_lab_widgets.drawing.error_curves import FOUND_COLOUR, TABLE
-from moe_lab_widgets.drawing.picture import Strip
 from moe_lab_widgets.drawing.scene import Panel, Scene
-from moe_lab_widgets.drawing.tables import Grid, stamp, write
+from moe_lab_widgets.drawing.sheet import Sheet
+from moe_lab_widgets.drawing.tables import LINE
 from moe_lab_widgets.engine.pair import History
 from moe_lab_widgets.gridlock import settings as of
 from moe_lab_widgets.gridlock.record import Frame
@@ -44,8 +44,7 @@ class Stages(Panel):
         axes.add_collection(regressors)
         axes.add_collection(gates)
         self.regressors, self.gates = scene.live(regressors), scene.live(gates)
-        self.counts = scene.live(Strip(self.LEFT, TABLE + 8))
-        self.words: list[list[str]] = []
+        self.counts = scene.live(Sheet())
         self._ends = (1, 1, 1)
         self._powers: tuple[Snapshot, int] | None = None
         self._curves: list[NDArray[np.float64]] = []
@@ -91,8 +90,7 @@ class Stages(Panel):
         lines = [np.stack((x, curve), axis=1) for curve in np.nan_to_num(best).T]
         self.regressors.set_segments([*self._components(record, shown), *lines])
         self.gates.set_segments([np.stack((x, curve), axis=1) for curve in np.nan_to_num(gates).T])
-        self.words = self._counts(shots, steps, shown)
-        self.counts.set_pixels(self._table(self.words))
+        self._write(self.counted(shots, steps, shown))
 
     def _components(self, record: Frame, shown: int) -> list[NDArray[np.float64]]:
         """Returns for each component sought so far (m, 2) its iterations, as places on the axis, and its best |cos|.
@@ -107,7 +105,7 @@ class Stages(Panel):
             self._powers = last, shown
         return self._curves
 
-    def _counts(self, shots: History, steps: NDArray[np.int64], shown: int) -> list[list[str]]:
+    def counted(self, shots: History, steps: NDArray[np.int64], shown: int) -> list[list[str]]:
         """Returns for regressors and gates how many are found at the end of each stage."""
         rows: list[list[str]] = [[], []]
         first = 0
@@ -124,11 +122,11 @@ class Stages(Panel):
                 row.append(f"{int((values >= FOUND).sum())} of {len(values)}")
         return rows
 
-    def _table(self, rows: list[list[str]]) -> NDArray[np.uint8]:
-        scale = self.scene.scale
-        pixels = Grid(2, 1, 17, self.WIDTH, scale).blank()
-        for (row, column), word in np.ndenumerate(np.array(rows)):
-            ink = stamp(str(word), theme.SMALL_SIZE, theme.BASE_DPI * scale, bold=True)
-            middle = self.WIDTH * (self.EDGES[column] + self.EDGES[column + 1]) / 2
-            write(pixels, ink, (theme.INK, FOUND_COLOUR)[row], ((17 * row + 8.5) * scale, middle * scale))
-        return pixels
+    def _write(self, rows: list[list[str]]) -> None:
+        top = TABLE + 8
+        with self.counts.anew() as counts:
+            for row, (words, colour) in enumerate(zip(rows, (theme.INK, FOUND_COLOUR), strict=True)):
+                for column, word in enumerate(words):
+                    left, right = (self.LEFT + self.WIDTH * edge for edge in self.EDGES[column : column + 2])
+                    cell = counts.add([(left, top + LINE * row, right, top + LINE * (row + 1), 0, 0, 0, 0)])
+                    counts.label(cell, word, size=theme.SMALL_SIZE, colour=colour, bold=True)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from moe_lab import theme
 from moe_lab.recovery.landscape.stuck import STUCK_ERROR, STUCK_GAIN
 from moe_lab_widgets.drawing.error_curves import ErrorCurves, ErrorHistory, log_places
+from moe_lab_widgets.drawing.lines import inside
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.words import two_digits
 from moe_lab_widgets.landscape.record import METHODS, Frame
@@ -77,8 +78,7 @@ class Errors(ErrorCurves):
         """Writes the lines' names and numbers, pushed apart."""
         known = [method for method, end in ends.items() if np.isfinite(end)]
         places = theme.spread([float(height_of(np.array(ends[method]))) for method in known], 0.16, 0.05, 0.95)
-        for line in self.names.values():
-            line.set_data([], [])
-        for method, place in zip(known, places, strict=True):
-            self.say(self.names[method], place, NAMES[method], two_digits(ends[method]), size=theme.SMALL_SIZE)
-            self.names[method].set_data([1.06], [place])
+        with self.names.anew() as names:
+            for method, place in zip(known, places, strict=True):
+                words, style = (NAMES[method], two_digits(ends[method])), {"size": theme.SMALL_SIZE}
+                names.lines(*inside(self.box, 1.06, place), *words, colour=COLOURS[method], **style)

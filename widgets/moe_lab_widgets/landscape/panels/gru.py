@@ -14,9 +14,9 @@ from moe_lab import theme
 from moe_lab.recovery.landscape.gru import CONVENTIONS, GRU, gap_by_sharpness
 from moe_lab.trials import stream
 from moe_lab_widgets.drawing.error_curves import log_places
-from moe_lab_widgets.drawing.picture import Strip
 from moe_lab_widgets.drawing.scene import Panel, Scene
-from moe_lab_widgets.drawing.tables import Grid
+from moe_lab_widgets.drawing.sheet import Sheet
+from moe_lab_widgets.drawing.tables import Table
 from moe_lab_widgets.landscape.panels.errors import TICKS
 from moe_lab_widgets.landscape.settings import BETAS, CELLS, GRU_SAMPLES, INPUTS, UNITS
 
@@ -112,11 +112,10 @@ class Gates(Panel):
                    size=theme.TEXT_SIZE, color=theme.INK, weight="bold")  # fmt: skip
         self.write(854, top - 22, "of the first cell, one sample; each")
         self.write(854, top - 6, "column sums to 1; dark: 1")
-        grid = Grid(3, UNITS, self.CELL, self.CELL, self.scene.scale)
-        strip = Strip(910, top + 8)
-        strip.set_pixels(grid.table(self.table, [[""] * UNITS for _ in EXPERTS], theme.SMALL_SIZE))
-        self.scene.figure.add_artist(strip)
-        self.fix(strip)
+        sheet = Sheet()
+        with sheet.anew():
+            Table(910, top + 8, 3, UNITS, self.CELL, self.CELL).fill(sheet, [""] * self.table.size, self.table)
+        self.fix(sheet)
         for row, name in enumerate(EXPERTS):
             height = top + 8 + self.CELL * (row + 0.5)
             self.write(904, height, name, ha="right", color=theme.INK)

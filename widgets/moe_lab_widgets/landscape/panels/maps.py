@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from moe_lab import theme
 from moe_lab.recovery.landscape.planes import Plane
-from moe_lab_widgets.drawing.picture import Strip
+from moe_lab_widgets.drawing.lines import put
 from moe_lab_widgets.drawing.scene import Panel, Scene
-from moe_lab_widgets.drawing.tables import stamp, write
+from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.words import two_digits
 from moe_lab_widgets.landscape.record import METHODS, Frame
 
@@ -58,7 +58,6 @@ class Maps(Panel):
         theme.header(scene.figure, 14, 1, "Two losses, from the same start")
         self.axes, self.path, self.halo, self.head, self.start = {}, {}, {}, {}, {}
         self.true, self.false, self.state, self.maps = {}, {}, {}, {}
-        self.words: dict[str, str] = {}
         self.planes: dict[str, Plane | None] = dict.fromkeys(METHODS)
         edge: dict[str, Any] = {"linestyle": "none", "markeredgecolor": theme.INK, "clip_on": False}
         for method, left in self.LEFTS.items():
@@ -74,8 +73,8 @@ class Maps(Panel):
             self.start[method] = self._line(axes, marker="o", markersize=8, color=theme.PAPER, zorder=6, **edge)
             self.head[method] = self._line(axes, marker="o", markersize=9, color=theme.INK, zorder=7,
                                            **{**edge, "markeredgecolor": theme.PAPER})  # fmt: skip
-            self.state[method] = scene.live(Strip(left, self.TOP + EDGE + 30))
-            self.maps[method] = scene.live(Strip(left, self.TOP, zorder=1))  # under the paths
+            self.state[method] = scene.live(Sheet())
+            self.maps[method] = scene.live(Sheet(zorder=1))  # under the paths
 
     def _line(self, axes: Any, **style: Any) -> Line2D:
         (line,) = axes.plot([], [], **style)
@@ -108,15 +107,17 @@ class Maps(Panel):
         if plane is self.planes[method]:
             return
         self.planes[method] = plane
-        pixels = round(EDGE * self.scene.scale)
-        self.maps[method].set_pixels(None if plane is None else shades(plane.values, pixels))
+        left, top = self.LEFTS[method], self.TOP
+        with self.maps[method].anew() as sheet:
+            if plane is not None:
+                sheet.image(left, top, left + EDGE, top + EDGE, lambda wide, *_: shades(plane.values, wide))
 
     def _update(self, record: Frame, method: str, shown: int) -> None:
         plane, shot = self.planes[method], record.of(method)
         parts = (self.path, self.halo, self.head, self.start, self.true, self.false)
         if plane is None or shot is None:
             for lines in parts:
-                lines[method].set_data([], [])
+                put(lines[method], [], [])
             self._write_state(method, "waits for its samples")
             return
         points = record.path(method, shown)
@@ -124,25 +125,22 @@ class Maps(Panel):
         places = seen[:, :2] / plane.half
         inside = np.clip(places, -1, 1)
         for line in (self.path[method], self.halo[method]):
-            line.set_data(inside[:, 0], inside[:, 1])
-        self.start[method].set_data(inside[:1, 0], inside[:1, 1])
-        self.head[method].set_data(inside[-1:, 0], inside[-1:, 1])
-        self.head[method].set_marker(_marker(places[-1]) if len(places) else "o")
+            put(line, inside[:, 0], inside[:, 1])
+        put(self.start[method], inside[:1, 0], inside[:1, 1])
+        put(self.head[method], inside[-1:, 0], inside[-1:, 1])
+        marker = _marker(places[-1]) if len(places) else "o"
+        if marker != self.head[method].get_marker():
+            self.head[method].set_marker(marker)
         for lines, at in ((self.true, plane.true), (self.false, plane.false)):
-            lines[method].set_data(at[:, 0] / plane.half, at[:, 1] / plane.half)
+            put(lines[method], at[:, 0] / plane.half, at[:, 1] / plane.half)
         error = float(shot["regressor_error"][shown])
         apart = f"{seen[-1, 2]:.2f}" if len(seen) else "–"
         self._write_state(method, f"error {two_digits(error)}; {apart} off the plane")
 
     def _write_state(self, method: str, words: str) -> None:
-        if self.words.get(method) == words:
-            return
-        self.words[method] = words
-        scale = self.scene.scale
-        pixels = np.zeros((round(20 * scale), round(EDGE * scale), 4), dtype=np.uint8)
-        ink = stamp(words, theme.SMALL_SIZE, theme.BASE_DPI * scale)
-        write(pixels, ink, COLOURS[method], (10 * scale, EDGE / 2 * scale))
-        self.state[method].set_pixels(pixels)
+        middle = self.LEFTS[method] + EDGE / 2
+        with self.state[method].anew() as sheet:
+            sheet.write(middle, self.TOP + EDGE + 40, words, "center", colour=COLOURS[method])
 
 
 def _marker(place: NDArray[np.float64]) -> str:

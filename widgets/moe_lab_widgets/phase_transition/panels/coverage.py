@@ -7,8 +7,10 @@ from matplotlib.collections import LineCollection
 
 from moe_lab import theme
 from moe_lab.patch_routing.phase_live import PhaseRecord
+from moe_lab_widgets.drawing.lines import put_segments
 from moe_lab_widgets.drawing.picture import Picture
-from moe_lab_widgets.phase_transition.panels.needed import NOTE, SMALL
+from moe_lab_widgets.drawing.sheet import Sheet
+from moe_lab_widgets.phase_transition.panels.needed import NOTE
 from moe_lab_widgets.phase_transition.panels.success import MAP
 from moe_lab_widgets.phase_transition.record import coverage_at
 from moe_lab_widgets.phase_transition.settings import Setting
@@ -31,7 +33,7 @@ class Coverage:
         for bars in (self.bars, self.spans):
             self.axes.add_collection(bars)
             picture.live(bars)
-        self.where = picture.live(picture.figure.text(*theme.spot(picture.figure, LEFT - 14, NOTE), "", **SMALL))
+        self.where = picture.live(Sheet())
 
     def set(self, setting: Setting) -> None:
         """Names rows."""
@@ -42,7 +44,10 @@ class Coverage:
 
     def update(self, record: PhaseRecord) -> None:
         count, levels = coverage_at(record)
-        self.where.set_text("" if count is None else f"worse class, N = {count}")
+        with self.where.anew() as where:
+            if count is not None:
+                where.write(LEFT - 14, NOTE - 4, f"worse class, N = {count}", colour=theme.MUTED)
         some = [(row, *level) for row, level in enumerate(levels) if np.isfinite(level[1])]
-        self.bars.set_segments([[(0, row), (middle, row)] for row, _, middle, _ in some])
-        self.spans.set_segments([[(low, row), (high, row)] for row, low, _, high in some if high - low > 0.01])
+        put_segments(self.bars, [[(0, row), (middle, row)] for row, _, middle, _ in some])
+        ranges = [[(low, row), (high, row)] for row, low, _, high in some if high - low > 0.01]
+        put_segments(self.spans, ranges)

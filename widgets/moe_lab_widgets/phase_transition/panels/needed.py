@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from moe_lab import theme
 from moe_lab.patch_routing.phase_live import PhaseRecord
+from moe_lab_widgets.drawing.lines import put
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.phase_transition.panels.success import MAP
 from moe_lab_widgets.phase_transition.record import samples_needed
@@ -62,9 +63,9 @@ class Needed:
         rows = np.arange(len(needed))
         found, over = np.isfinite(needed), np.isinf(needed)
         edge = np.where(over, EDGE, needed)
-        self.line.set_data(np.where(over, np.nan, needed), rows)
+        put(self.line, np.where(over, np.nan, needed), rows)
         for line, chosen in ((self.sure, found & sure), (self.maybe, found & ~sure), (self.beyond, over)):
-            line.set_data(edge[chosen], rows[chosen])
+            put(line, edge[chosen], rows[chosen])
 
     # ---- pinned ----
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from moe_lab import theme
 from moe_lab.patch_routing.phase_live import PhaseRecord
+from moe_lab_widgets.drawing.lines import put
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.phase_transition.panels.success_map import SuccessMap
 from moe_lab_widgets.phase_transition.record import ENOUGH
@@ -84,4 +85,4 @@ class Success:
             xs += [x, x]
             ys += [low, high]
         for line in self.steps:
-            line.set_data(xs, ys)
+            put(line, xs, ys)

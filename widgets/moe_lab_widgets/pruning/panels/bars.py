@@ -9,8 +9,8 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from moe_lab import theme
-from moe_lab_widgets.drawing.board import Board
 from moe_lab_widgets.drawing.scene import Panel, Scene
+from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.pruning.record import Frame, View
 from moe_lab_widgets.pruning.settings import SCORES
 
@@ -34,21 +34,26 @@ class Bars(Panel):
     TOP, ZERO = 86, 262
     CHIPS, CHIP = 280, 17
     SCORE_TOP, SCORE_ZERO = 354, 420
-    BOARD_TOP = 40
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene, (0, 556))
         theme.header(scene.figure, 14, 1, "Which routers moved")
-        self.board = Board(0, self.BOARD_TOP, 556, 448 - self.BOARD_TOP, scene.scale)
-        scene.live(self.board)
+        self.sheet = scene.live(Sheet())
         self.heights = np.zeros(0)
         self.kept: NDArray[np.bool_] | None = None
         self.scored: NDArray[np.float64] | None = None
         self._experts, self._most, self._threshold = 2, 1.0, 0.0
+        self._columns: list[tuple[float, ...]] = []
+        scene.name(self.sheet, self._names)
 
     def set(self, experts: int, most: float, threshold: float, trials: int) -> None:
         """Draws the axis of Delta, from 0 to `most`, and the theory's line."""
         self._experts, self._most, self._threshold = experts, most, threshold
+        half = self._slot / 2
+        self._columns = [
+            (self._x(expert) - half, self.TOP, self._x(expert) + half, self.SCORE_ZERO, 0, 0, 0, 0)
+            for expert in range(experts)
+        ]
         if not self.renew(experts, most, threshold, trials):
             return
         for value in np.arange(0, most, 1):
@@ -70,13 +75,19 @@ class Bars(Panel):
             self._line((middle, upper), (middle, lower), color=theme.RULE, linewidth=1)
 
     def update(self, record: Frame, view: View) -> None:
-        trial, half = record.trial(view.shown), self._experts // 2
-        board, changes = self.board, record.changes(trial)
+        trial = record.trial(view.shown)
+        changes = record.changes(trial)
         self.kept, carriers = record.kept(view, trial), record.carriers(trial)
-        lost = {int(expert) for _, experts in record.lost(view, trial) for expert in experts}
-        board.clear()
-        self._describe(record, trial, changes)
-        wide = self._slot - max(4, 0.25 * self._slot)
+        lost = [int(expert) for _, experts in record.lost(view, trial) for expert in experts]
+        with self.sheet.anew() as sheet:
+            sheet.add(self._columns)
+            self._describe(record, trial, changes)
+            self._bars(changes, carriers, lost)
+            self._score(record, view, trial)
+
+    def _bars(self, changes: NDArray[np.float64], carriers: NDArray[np.bool_], lost: list[int]) -> None:
+        """Draws each expert's change, its number, and the tile of its class where it carries its pattern."""
+        sheet, half, wide = self.sheet, self._experts // 2, self._slot - max(4, 0.25 * self._slot)
         shown = np.clip(np.nan_to_num(changes), -0.4, self._most)
         self.heights = shown / self._most * (self.ZERO - self.TOP)
         for expert, height in enumerate(self.heights):
@@ -85,17 +96,16 @@ class Bars(Panel):
             colour = theme.CLASSES[side] if stays else GREY
             left, right, end = x - wide / 2, x + wide / 2, self.ZERO - height
             if stays:
-                board.box(left, min(end, self.ZERO), right, max(end, self.ZERO), colour)
+                sheet.box(left, min(end, self.ZERO), right, max(end, self.ZERO), colour)
             else:
-                board.stripes(left, min(end, self.ZERO), right, max(end, self.ZERO), colour)
-            board.box(left, end - 2, right, end + 1.5, colour)
+                sheet.stripes(left, min(end, self.ZERO), right, max(end, self.ZERO), colour)
+            sheet.box(left, end - 2, right, end + 1.5, colour)
             if changes[expert] >= NOTABLE and self._slot >= 20:
                 above = "▲" if changes[expert] > self._most else ""
-                board.write(x, end - 10, f"{above}{changes[expert]:.1f}", "center", colour=colour, bold=True)
+                sheet.write(x, end - 10, f"{above}{changes[expert]:.1f}", "center", colour=colour, bold=True)
             self._chip(expert, stays, side)
             if carriers[expert]:
                 self._carries(expert, side, expert in lost)
-        self._score(record, view, trial)
 
     def _describe(self, record: Frame, trial: int, changes: NDArray[np.float64]) -> None:
         """Writes what is drawn, and the name of the theory's line: at the line, or above where bars are in its way."""
@@ -106,8 +116,8 @@ class Bars(Panel):
             words = f"Δ: change of router norm, {of}{tail}; dashed: {line}"
         else:
             words = f"Δ = ‖router after‖ − ‖router before‖, {of}{tail}"
-            self.board.write(place, self._y(self._threshold) - 9, f"theory: {line}", "center")
-        self.board.write(26, 47, words, colour=theme.MUTED)
+            self.sheet.write(place, self._y(self._threshold) - 9, f"theory: {line}", "center")
+        self.sheet.write(26, 47, words, colour=theme.MUTED)
 
     def _free(self, changes: NDArray[np.float64]) -> float | None:
         """Returns the middle of a row of bars that leaves room for words at the theory's line; None without one."""
@@ -129,50 +139,55 @@ class Bars(Panel):
         box = (x - wide / 2, self.CHIPS, x + wide / 2, self.CHIPS + self.CHIP)
         middle = self.CHIPS + self.CHIP / 2
         if self.kept is not None and stays:
-            self.board.box(*box, theme.CLASSES[side])
-            self.board.write(x, middle, str(expert + 1), "center", colour="white", bold=True)
+            self.sheet.box(*box, theme.CLASSES[side])
+            self.sheet.write(x, middle, str(expert + 1), "center", colour="white", bold=True)
         else:
             colour = GREY if self.kept is not None else theme.CLASSES[side]
-            self.board.frame(*box, colour)
-            self.board.write(x, middle, str(expert + 1), "center", colour=colour)
+            self.sheet.frame(*box, colour)
+            self.sheet.write(x, middle, str(expert + 1), "center", colour=colour)
 
     def _carries(self, expert: int, side: int, lost: bool) -> None:
         """Draws the tile of a class's pattern under an expert that carries it, crossed out where no carrier is left."""
         x, top, both = self._x(expert), self.CHIPS + self.CHIP + 4, self._slot >= 23
         if lost:
-            self.board.write(x + (7 if both else 0), top + 7, "✖", "center", colour=theme.FAILURE, size=12)
+            self.sheet.write(x + (7 if both else 0), top + 7, "✖", "center", colour=theme.FAILURE, size=12)
         if both or not lost:
-            tile = theme.tile("signal", side, round(13 * self.board.scale))
-            self.board.picture(tile, x - (6 if lost else 0), top)
+            left = x - 6.5 - (6 if lost else 0)
+            self.sheet.image(left, top, left + 13, top + 13, _signal, side)
 
     def _score(self, record: Frame, view: View, trial: int) -> None:
         """Draws the criterion's score, from the smallest of all or 0 to the largest."""
         pruned, self.scored = record.pruned, None
         y, name = self.SCORE_TOP - 14, SCORES[view.criterion]
         if pruned is None:
-            self.board.write(
+            self.sheet.write(
                 self.LEFT, y, "scores, by which experts are pruned: when training ends", colour=theme.MUTED
             )
             return
         if view.criterion not in pruned.scores:
-            self.board.write(self.LEFT, y, f"pruned by: {name}", colour=theme.INK)
-            self.board.write(self.LEFT, y + 26, "undefined: no router has moved", colour=theme.FAILURE, bold=True)
+            self.sheet.write(self.LEFT, y, f"pruned by: {name}", colour=theme.INK)
+            self.sheet.write(self.LEFT, y + 26, "undefined: no router has moved", colour=theme.FAILURE, bold=True)
             return
         scores = pruned.scores[view.criterion][trial]
         if not np.isfinite(scores).all():
             return
         low, high = min(float(scores.min()), 0.0), float(scores.max())
         self.scored = (scores - low) / max(high - low, 1e-12)
-        self.board.write(self.LEFT, y, f"pruned by: {name} (the largest stay)", colour=theme.INK)
+        self.sheet.write(self.LEFT, y, f"pruned by: {name} (the largest stay)", colour=theme.INK)
         assert self.kept is not None
         wide = self._slot - max(4, 0.25 * self._slot)
         for expert, part in enumerate(self.scored):
             x, end = self._x(expert), self.SCORE_ZERO - part * (self.SCORE_ZERO - self.SCORE_TOP)
             if self.kept[expert]:
-                self.board.box(x - wide / 2, end - 2, x + wide / 2, self.SCORE_ZERO, theme.INK)
+                self.sheet.box(x - wide / 2, end - 2, x + wide / 2, self.SCORE_ZERO, theme.INK)
             else:
-                self.board.stripes(x - wide / 2, end, x + wide / 2, self.SCORE_ZERO, GREY)
-                self.board.box(x - wide / 2, end - 2, x + wide / 2, end + 1, GREY)
+                self.sheet.stripes(x - wide / 2, end, x + wide / 2, self.SCORE_ZERO, GREY)
+                self.sheet.box(x - wide / 2, end - 2, x + wide / 2, end + 1, GREY)
+
+    def _names(self) -> dict[str, list[str]]:
+        """Returns what a pointer over each expert's column shows."""
+        votes = ["+"] * (self._experts // 2) + ["−"] * (self._experts - self._experts // 2)
+        return {"parts": [f"expert {number}, votes {sign}" for number, sign in enumerate(votes, 1)]}
 
     # ---- places ----
 
@@ -197,3 +212,8 @@ class Bars(Panel):
         line = Line2D(x, y, transform=figure.transFigure, **style)
         figure.add_artist(line)
         self.fix(line)
+
+
+def _signal(side: int, wide: int, high: int, scale: float) -> NDArray[np.uint8]:
+    """Paints the tile of a class's pattern."""
+    return theme.tile("signal", side, round(13 * scale))

@@ -11,9 +11,11 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from moe_lab import theme
-from moe_lab_widgets.drawing.board import Board
+from moe_lab.pruning.live import Pruned
+from moe_lab_widgets.drawing.lines import put, put_segments
 from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
+from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.words import median
 from moe_lab_widgets.pruning.record import Frame, View
 from moe_lab_widgets.pruning.settings import NAMES, REVERSED
@@ -40,6 +42,12 @@ DASHES: dict[str, tuple[float, ...]] = {
 }
 
 
+Segment = tuple[tuple[float, float], tuple[float, float]]
+Range = tuple[Segment, str]
+"""A vertical line and its colour."""
+Points = dict[Line2D, tuple[Any, Any]]
+
+
 class Curves(PinnedPanel):
     """The chosen criterion in ink, the others grey and dashed with their names at the ends, and a line at rho.
 
@@ -50,7 +58,6 @@ class Curves(PinnedPanel):
     LEFT, TOP, WIDTH, HEIGHT = 612, 94, 190, 306
     LOW, HIGH = 0.4, 1.02
     LABELS = 822
-    BOARD_TOP = 40
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene, (556, 938))
@@ -74,7 +81,7 @@ class Curves(PinnedPanel):
             scene.live(collection)
         for line in (self.rule, self.before, self.chosen):
             scene.live(line)
-        self.board = scene.live(Board(556, self.BOARD_TOP, 382, 448 - self.BOARD_TOP, scene.scale))
+        self.sheet = scene.live(Sheet())
         self.names: list[tuple[float, str]] = []
 
     def _grey(self, name: str) -> Line2D:
@@ -85,69 +92,72 @@ class Curves(PinnedPanel):
         return line
 
     def update(self, record: Frame, view: View) -> None:
-        board, pruned = self.board, record.pruned
-        board.clear()
         self.names = []
-        for line in (*self.others.values(), self.chosen, self.before, self.rule):
-            line.set_data([], [])
-        self.ranges.set_segments([])
-        self.leaders.set_segments([])
-        if pruned is None:
-            self._in_training(record)
-            return
+        lines: Points = dict.fromkeys((*self.others.values(), self.chosen, self.before, self.rule), ((), ()))
+        ranges: list[Range] = []
+        leaders: list[Segment] = []
+        with self.sheet.anew() as sheet:
+            if record.pruned is not None:
+                self._pruned(record, record.pruned, view, lines, ranges, leaders)
+            else:
+                if record.accuracy is not None:
+                    lines[self.chosen] = ([0], median(record.accuracy[None]))
+                sheet.write(578, 47, "in training: nothing is pruned yet", colour=theme.MUTED)
+        for line, (x, y) in lines.items():
+            put(line, x, y)
+        if put_segments(self.ranges, [segment for segment, _ in ranges]):
+            self.ranges.set_color([colour for _, colour in ranges])
+        put_segments(self.leaders, leaders)
+
+    def _pruned(
+        self, record: Frame, pruned: Pruned, view: View, lines: Points, ranges: list[Range], leaders: list[Segment]
+    ) -> None:
+        """Draws what pruning makes of the layer."""
         shares = np.arange(pruned.half) / pruned.half
         after = pruned.after(view, record.results) if view.fine_tune else {}
         shown = {name: after.get(name, (0, plain))[1] for name, plain in pruned.plain.items()}
         middles = {name: median(values) for name, values in shown.items()}
         for name, values in middles.items():
-            (self.chosen if name == view.criterion else self.others[name]).set_data(shares, values)
+            lines[self.chosen if name == view.criterion else self.others[name]] = (shares, values)
         if view.criterion in after:
-            self.before.set_data(shares, median(pruned.plain[view.criterion]))
+            lines[self.before] = (shares, median(pruned.plain[view.criterion]))
         gone = view.count(pruned.half)
-        self._at_rho(shown, view, gone, gone / pruned.half)
-        self._label(middles, float(shares[-1]), view)
+        lines[self.rule] = ([gone / pruned.half] * 2, [self.LOW, self.HIGH])
+        ranges += self._at_rho(shown, view, gone, gone / pruned.half)
+        leaders += self._label(middles, float(shares[-1]), view)
         self._describe(record, view, after[view.criterion][0] if view.criterion in after else 0)
 
-    def _in_training(self, record: Frame) -> None:
-        """Draws the accuracy of the unpruned layer alone, at rho = 0."""
-        if record.accuracy is not None:
-            self.chosen.set_data([0], median(record.accuracy[None]))
-        self.board.write(578, 47, "in training: nothing is pruned yet", colour=theme.MUTED)
-
-    def _at_rho(self, shown: dict[str, NDArray[np.float64]], view: View, gone: int, share: float) -> None:
-        """Draws the line at rho, and the range of the trials there, by the chosen criterion and at random."""
-        self.rule.set_data([share, share], [self.LOW, self.HIGH])
-        segments, colours = [], []
+    def _at_rho(self, shown: dict[str, NDArray[np.float64]], view: View, gone: int, share: float) -> list[Range]:
+        """Names rho, and returns the ranges of the trials there, by the chosen criterion and at random."""
+        ranges: list[Range] = []
         for name, place, colour in ((view.criterion, -0.018, theme.INK), ("random", 0.018, theme.REFERENCE)):
             values = shown[name][gone] if name in shown else np.array([np.nan])
             if np.isfinite(values).any() and not (name == "random" and view.criterion == "random" and place > 0):
                 low, high = (max(float(end), self.LOW) for end in (np.nanmin(values), np.nanmax(values)))
                 if high - low > 0.004:
-                    segments.append([(share + place, low), (share + place, high)])
-                    colours.append(colour)
-        self.ranges.set_segments(segments)
-        self.ranges.set_color(colours)
+                    ranges.append((((share + place, low), (share + place, high)), colour))
         x = self.LEFT + (share + 0.02) / 0.99 * self.WIDTH
         whole = f"ρ = {view.rho:g}: {gone} of {len(next(iter(shown.values())))} in each half"
-        self.board.write(min(max(x, self.LEFT + 70), 812), self.TOP - 11, whole, "center", bold=True)
+        self.sheet.write(min(max(x, self.LEFT + 70), 812), self.TOP - 11, whole, "center", bold=True)
+        return ranges
 
-    def _label(self, middles: dict[str, NDArray[np.float64]], end: float, view: View) -> None:
-        """Writes names at the ends of the lines, pushed apart, each with a thin leader to its curve."""
+    def _label(self, middles: dict[str, NDArray[np.float64]], end: float, view: View) -> list[Segment]:
+        """Writes names at the ends of the lines, pushed apart, and returns thin leaders from them to their curves."""
         ends = {name: float(values[-1]) for name, values in middles.items() if np.isfinite(values[-1])}
         order = sorted(ends, key=lambda name: (ends[name], name == view.criterion))
         tall = self.HIGH - self.LOW
         gap, high = 16 * tall / self.HEIGHT, self.HIGH - 0.02
         places = theme.spread([ends[name] for name in order], gap, self.LOW + 0.02, high)
         x = (self.LABELS - 4 - self.LEFT) / self.WIDTH * 0.99 - 0.02
-        leaders = []
+        leaders: list[Segment] = []
         for name, place in zip(order, places, strict=True):
             y = self.TOP + (self.HIGH - place) / tall * self.HEIGHT
             mine = name == view.criterion
             colour = theme.INK if mine else theme.MUTED
-            self.board.write(self.LABELS, y, NAMES[name], colour=colour, bold=mine)
+            self.sheet.write(self.LABELS, y, NAMES[name], colour=colour, bold=mine)
             self.names.append((float(y), NAMES[name]))
-            leaders.append([(end + 0.01, ends[name]), (x, float(place))])
-        self.leaders.set_segments(leaders)
+            leaders.append(((end + 0.01, ends[name]), (x, float(place))))
+        return leaders
 
     def _describe(self, record: Frame, view: View, steps: int) -> None:
         """Writes what is drawn."""
@@ -160,8 +170,8 @@ class Curves(PinnedPanel):
         else:
             whose = "chosen line" if record.run.model.coupled else "all"
             words = f"{whose} fine-tuned {steps} steps; dotted: without"
-        self.board.write(578, 47, words, colour=theme.MUTED)
-        self.board.write(578, 63, f"{trials}{'; thin: pinned' * bool(self.pins)}", colour=theme.MUTED)
+        self.sheet.write(578, 47, words, colour=theme.MUTED)
+        self.sheet.write(578, 63, f"{trials}{'; thin: pinned' * bool(self.pins)}", colour=theme.MUTED)
 
     # ---- pins ----
 

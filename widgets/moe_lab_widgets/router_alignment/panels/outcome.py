@@ -6,17 +6,19 @@ from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
-from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 
 from moe_lab import theme
+from moe_lab_widgets.drawing.lines import inside, put
 from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
+from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.words import median, percent
 from moe_lab_widgets.router_alignment.record import Frame
 
 STYLES = {"joint": theme.MODEL, "cnn": theme.OTHER}
-LOWEST_ACCURACY = 0.4
+LOWEST_ACCURACY, HIGHEST_ACCURACY = 0.4, 1.01
 SMALLEST_BAR = 0.015  # so that a coverage of 0 can be seen
 
 
@@ -24,12 +26,13 @@ class Outcome(PinnedPanel):
     """Accuracy of both models over the steps, and how often o reaches each expert."""
 
     LEFT, WIDTH = 889, 135
+    CURVES, BARS = (LEFT, 80, WIDTH, 160), (LEFT, 318, WIDTH, 96)
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene, (848, 1100))
         theme.header(scene.figure, 850, 3, "What comes out")
-        limits: dict[str, Any] = {"xlim": (0, 1), "ylim": (LOWEST_ACCURACY, 1.01)}
-        self.axes = axes = theme.axes(scene.figure, self.LEFT, 80, self.WIDTH, 160, **limits)
+        limits: dict[str, Any] = {"xlim": (0, 1), "ylim": (LOWEST_ACCURACY, HIGHEST_ACCURACY)}
+        self.axes = axes = theme.axes(scene.figure, *self.CURVES, **limits)
         axes.set_yticks([0.5, 0.75, 1], ["50 %", "75 %", "100 %"])
         axes.set_xticks([0, 1], ["", ""])
         axes.axhline(0.5, color=theme.RULE, linewidth=0.8)
@@ -45,19 +48,17 @@ class Outcome(PinnedPanel):
             self.thick[model] = scene.live(
                 axes.plot([], [], color=style.colour, linewidth=wide, dashes=dashes, zorder=3)[0]
             )
-        self.names = [self.live_words(axes, style.colour) for style in STYLES.values()]
+        self.names = scene.live(Sheet())
         note: dict[str, Any] = {"color": theme.MUTED, "size": theme.SMALL_SIZE, "va": "top", "linespacing": 1.35}
         words = "coverage in trial 1: % of test\nsamples whose o gets there"
         scene.figure.text(*theme.spot(scene.figure, 862, 278), words, **note)
-        self.cover = axes = theme.axes(scene.figure, self.LEFT, 318, self.WIDTH, 96, xlim=(0, 1), ylim=(0, 1.04))
+        self.cover = axes = theme.axes(scene.figure, *self.BARS, xlim=(0, 1), ylim=(0, 1.04))
         axes.set_yticks([0, 0.5, 1], ["0", "50 %", "100 %"])
         axes.set_xticks([])
         for height in (0.5, 1):
             axes.axhline(height, color=theme.RULE, linewidth=0.6, zorder=0.5)
-        self.bars = PolyCollection([], linewidths=0, zorder=2)
-        axes.add_collection(self.bars)
-        scene.live(self.bars)
-        self.shares = [self.live_words(axes, colour) for colour in theme.CLASSES]
+        self.bars = scene.live(Sheet(zorder=2))
+        self.shares = scene.live(Sheet())
         self._total = 1
 
     def set(self, trials: int, experts: int, total: int) -> None:
@@ -83,29 +84,29 @@ class Outcome(PinnedPanel):
             lines = np.stack(np.broadcast_arrays(steps[:, None], values), axis=-1).swapaxes(0, 1)
             self.thin[model].set_segments([line for line in lines if np.isfinite(line).all()])
             middle = median(values)
-            self.thick[model].set_data(steps, middle)
+            put(self.thick[model], steps, middle)
             ends.append(float(middle[-1]))
         places = theme.spread([end if np.isfinite(end) else 0.5 for end in ends], 0.145, 0.46, 0.96)
-        for name, words, place, end in zip(("pMoE", "CNN"), self.names, places, ends, strict=True):
-            self.say(words, place, name, percent(end))
+        with self.names.anew() as names:
+            for name, style, place, end in zip(("pMoE", "CNN"), STYLES.values(), places, ends, strict=True):
+                high = (place - LOWEST_ACCURACY) / (HIGHEST_ACCURACY - LOWEST_ACCURACY)
+                names.lines(*inside(self.CURVES, 1.04, high), name, percent(end), colour=style.colour)
         self._update_coverage(np.nan_to_num(record.joint["expert_coverage"][shown]))
 
     def _update_coverage(self, cover: NDArray[np.float64]) -> None:
         best = cover.max(axis=0)
         slot, wide = 1 / len(cover), 0.36 / len(cover)
-        bars: list[NDArray[np.float64]] = []
-        colours: list[str] = []
-        for s, side in np.ndindex(*cover.shape):
-            left, high = (s + 0.5) * slot + (side - 1) * wide, max(cover[s, side], SMALLEST_BAR)
-            right = left + 0.94 * wide
-            bars.append(np.array([(left, 0), (left, high), (right, high), (right, 0)]))
-            strongest = cover[s, side] >= best[side] - 1e-9
-            colours.append(theme.CLASSES[side] if strongest else theme.CLASSES_PALE[side])
-        self.bars.set_verts(bars)
-        self.bars.set_facecolor(colours)
-        for side, place in enumerate(theme.spread(best.tolist(), 0.19, 0.08, 0.98)):
-            words = f"{theme.CLASS_NAMES[side]} {percent(best[side])}"
-            self.say(self.shares[side], place, words, size=theme.SMALL_SIZE)
+        with self.bars.anew() as bars:
+            for s, side in np.ndindex(*cover.shape):
+                left, high = (s + 0.5) * slot + (side - 1) * wide, max(float(cover[s, side]), SMALLEST_BAR)
+                strongest = cover[s, side] >= best[side] - 1e-9
+                colour = theme.CLASSES[side] if strongest else theme.CLASSES_PALE[side]
+                x, top = inside(self.BARS, left, high / 1.04)
+                bars.box(x, top, x + 0.94 * wide * self.WIDTH, inside(self.BARS, 0, 0)[1], colour)
+        with self.shares.anew() as shares:
+            for side, place in enumerate(theme.spread(best.tolist(), 0.19, 0.08, 0.98)):
+                words, style = f"{theme.CLASS_NAMES[side]} {percent(best[side])}", {"size": theme.SMALL_SIZE}
+                shares.lines(*inside(self.BARS, 1.04, place / 1.04), words, colour=theme.CLASSES[side], **style)
 
     def keep(self, record: Frame) -> None:
         """Pins the median curves up to a record."""

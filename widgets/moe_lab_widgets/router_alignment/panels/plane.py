@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from moe_lab import theme
+from moe_lab_widgets.drawing.lines import put
 from moe_lab_widgets.drawing.scene import Panel, Scene
 from moe_lab_widgets.router_alignment.record import Frame
 
@@ -81,7 +82,7 @@ class Plane(Panel):
     def update(self, record: Frame, shown: int) -> None:
         paths = record.alignment()
         rest = np.delete(paths[-1], shown, axis=0).reshape(-1, 2)
-        self.others.set_data(rest[:, 0], rest[:, 1])
+        put(self.others, rest[:, 0], rest[:, 1])
         own = paths[:, shown]
         own = own[np.isfinite(own).all((1, 2))]
         if len(self.trails) > 4:
@@ -89,6 +90,6 @@ class Plane(Panel):
         here = own[-1] if len(own) else np.full((len(self.trails), 2), np.nan)
         heads = theme.push_apart(here, 0.2 if len(self.trails) <= 4 else 0.17, rounds=20)
         for s, (trail, head) in enumerate(zip(self.trails, self.heads, strict=True)):
-            trail.set_data(own[:, s, 0], own[:, s, 1])
+            put(trail, own[:, s, 0], own[:, s, 1])
             for part in head:
-                part.set_data(heads[s : s + 1, 0], heads[s : s + 1, 1])
+                put(part, heads[s : s + 1, 0], heads[s : s + 1, 1])

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 from matplotlib.artist import Artist
-from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from moe_lab import theme
+from moe_lab_widgets.drawing.lines import inside, put
 from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
-from moe_lab_widgets.drawing.scene import Scene, letters
+from moe_lab_widgets.drawing.scene import Scene
+from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.words import median, percent
 from moe_lab_widgets.drawing.words import middle as middle_of
 from moe_lab_widgets.specialization.panels.entropy import STYLES
@@ -24,6 +24,7 @@ class Accuracy(PinnedPanel):
     """Test accuracy: a mark for every trial and a bar at the median, the model under study beside the reference."""
 
     LEFT, TOP, WIDTH, HEIGHT = 938, 84, 150, 270
+    BOX = (LEFT, TOP, WIDTH, HEIGHT)
     PLACES: ClassVar[dict[str, float]] = {"study": 0.25, "reference": 0.75}
     MARK = 8.0
     """Pixels below which two marks overlap."""
@@ -31,7 +32,7 @@ class Accuracy(PinnedPanel):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene, (880, 1100))
         theme.header(scene.figure, 884, 3, "Test accuracy")
-        self.axes = axes = theme.axes(scene.figure, self.LEFT, self.TOP, self.WIDTH, self.HEIGHT, xlim=(0, 1))
+        self.axes = axes = theme.axes(scene.figure, *self.BOX, xlim=(0, 1))
         axes.set_ylim(0, 1.03)  # in parts of the axis, so that a new axis is new words and not a new background
         axes.set_yticks(np.linspace(0, 1, 6), [""] * 6)
         axes.set_xticks([])
@@ -47,7 +48,7 @@ class Accuracy(PinnedPanel):
             (cross,) = axes.plot([], [], "X", color=theme.FAILURE, markersize=9, zorder=5, **edge, **common)
             self.bars[model], self.marks[model] = scene.live(bar), scene.live(mark)
             self.low[model], self.crosses[model] = scene.live(low), scene.live(cross)
-        self.medians = {model: self.live_words(axes, style.colour) for model, style in STYLES.items()}
+        self.medians = scene.live(Sheet())
         self._lowest = 0.9
 
     def set(self, activations: tuple[str, str], trials: int, lowest: float) -> None:
@@ -74,26 +75,26 @@ class Accuracy(PinnedPanel):
         return np.maximum((values - self._lowest) / (1 - self._lowest), 0)
 
     def update(self, record: Frame) -> None:
+        medians = []
         for model in STYLES:
             values = record.measured(model, "test_accuracy")
             last = values[-1] if len(values) else np.full(record.trials, np.nan)
             x, y = self._swarm(self.part(last), self.PLACES[model])
             fallen, low = record.collapsed(model), last < self._lowest
             plain = ~fallen & ~low
-            self.marks[model].set_data(x[plain], y[plain])
-            self.low[model].set_data(x[low & ~fallen], y[low & ~fallen])
-            self.crosses[model].set_data(x[fallen], y[fallen])
+            put(self.marks[model], x[plain], y[plain])
+            put(self.low[model], x[low & ~fallen], y[low & ~fallen])
+            put(self.crosses[model], x[fallen], y[fallen])
             middle = middle_of(last)
             height = self.part(np.array([middle, middle]))
             half = 0.22 if np.isfinite(middle) and middle >= self._lowest else 0
             ends = self.PLACES[model] + np.array([-half, half])
-            self.bars[model].set_data(ends, height if half else [np.nan, np.nan])
-            self._say_below(self.medians[model], self.PLACES[model], percent(middle, 1))
-
-    def _say_below(self, line: Line2D, x: float, words: str) -> None:
-        """Puts words under the axes, with their middle at x."""
-        self.say(line, 0, words)
-        line.set_data([x - _width(words) / 2 / self.WIDTH], [-0.14])
+            put(self.bars[model], ends, height if half else [np.nan, np.nan])
+            medians.append(percent(middle, 1))
+        with self.medians.anew() as sheet:
+            for (model, style), words in zip(STYLES.items(), medians, strict=True):
+                place = inside(self.BOX, self.PLACES[model], -0.14 / 1.03)
+                sheet.write(*place, words, "center", size=theme.TEXT_SIZE, colour=style.colour, bold=True)
 
     def _swarm(self, heights: NDArray[np.float64], middle: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Moves marks that would overlap sideways, to the nearest free place from the middle."""
@@ -114,12 +115,6 @@ class Accuracy(PinnedPanel):
             return []
         ends = self.PLACES[pin.name] + np.array([-0.23, 0.23])
         return [self.pin_line(self.axes, ends, self.part(pin.values[-1:]).repeat(2), color=STYLES[pin.name].colour)]
-
-
-@lru_cache(maxsize=1024)
-def _width(words: str) -> float:
-    """Returns the width in pixels of a line of words as `say` draws it."""
-    return float(letters((words,)).get_extents().width * theme.TEXT_SIZE * theme.BASE_DPI / 72)
 
 
 def _turns() -> Iterator[int]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from moe_lab import theme
-from moe_lab_widgets.drawing.picture import Strip
 from moe_lab_widgets.drawing.scene import Panel, Scene
-from moe_lab_widgets.drawing.tables import Grid, key, stamp, write
+from moe_lab_widgets.drawing.sheet import Sheet
+from moe_lab_widgets.drawing.tables import Table, key
 from moe_lab_widgets.specialization.record import Frame
 
 SUBSCRIPTS = "₁₂₃₄₅₆₇₈₉"
@@ -30,12 +29,11 @@ class Tables(Panel):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene, (0, 545))
         theme.header(scene.figure, 14, 1, "Who serves which cluster")
-        self.strips = [scene.live(Strip(self.LEFT, top)) for top in self.TOPS]
-        self.numbers = scene.live(Strip(self.LEFT, self.NUMBERS - 8))
-        self.words: list[list[list[str]]] = [[], []]
-        """The words in the cells of both tables."""
+        self.sheets = [scene.live(Sheet()) for _ in self.TOPS]
+        self.numbers = scene.live(Sheet())
         self.idle = np.zeros(0, dtype=bool)
-        self._grid, self._longest = Grid(1, 1, 1, 1), 1.0
+        self._tables = [Table(0, 0, 1, 1, 1, 1)] * 2
+        self._heads, self._longest = Table(0, 0, 1, 1, 1, 1), 1.0
 
     def set(self, experts: int, clusters: int, trials: int, shown: int, longest: float, activation: str) -> None:
         """Draws rows, columns and keys.
@@ -45,20 +43,18 @@ class Tables(Panel):
         """
         if not self.renew(experts, clusters, trials, shown, longest, activation):
             return
-        scale = self.scene.scale
         wide = min(self.WIDTH // experts, self.WIDEST)
         high = min(self.HEIGHT / clusters, self.HIGHEST)
-        self._grid, self._longest = Grid(clusters, experts, high, wide, scale), longest
+        self._tables = [Table(self.LEFT, top, clusters, experts, high, wide) for top in self.TOPS]
+        self._heads, self._longest = Table(self.LEFT, self.NUMBERS - 8, 1, experts, 16, wide), longest
+        self._name_cells(experts, clusters)
         notes = (
             "share of a cluster sent to an expert (test samples)",
             "largest |⟨filter, signal⟩| of an expert (at most η S)",
         )
         for top, note, most, unit in zip(self.TOPS, notes, (100.0, longest), ("%", ""), strict=True):
             self.write(26, top - 14, note)
-            swatch = Strip(self.LEFT + self.WIDTH - 150 - (14 if unit else 0), top - 23)
-            swatch.set_pixels(key(Grid(1, 5, 17, 30, scale), most, theme.SMALL_SIZE))
-            self.scene.figure.add_artist(swatch)
-            self.fix(swatch)
+            self.fix(key(self.LEFT + self.WIDTH - 150 - (14 if unit else 0), top - 23, 5, 17, 30, most))
             if unit:
                 self.write(self.LEFT + self.WIDTH, top - 14, unit, ha="right")
         for top, word, letter in zip(self.TOPS, ("cluster", "signal"), ("", "v"), strict=True):
@@ -69,29 +65,35 @@ class Tables(Panel):
         words = f"expert (grey: idle, under 1 % of the samples)   {activation} experts, {of}"
         self.write(26, self.NUMBERS + 22, words)
 
+    def _name_cells(self, experts: int, clusters: int) -> None:
+        columns = [f"expert {expert + 1}" for expert in range(experts)]
+        rows = (
+            [f"cluster {row + 1}" for row in range(clusters)],
+            [f"signal v{SUBSCRIPTS[row]}" for row in range(clusters)],
+        )
+        for sheet, table, names in zip(self.sheets, self._tables, rows, strict=True):
+            self.scene.name(sheet, {"parts": table.names(names, columns)})
+        self.scene.name(self.numbers, {"parts": columns})
+
     def update(self, record: Frame, shown: int) -> None:
         study = record.study
         sent = np.nan_to_num(study["dispatch"][shown])  # (cluster, expert)
         share = sent / np.maximum(sent.sum(1, keepdims=True), 1)
         learned = np.nan_to_num(study["expert_feature"][shown]).T / self._longest  # (cluster, expert)
-        size = theme.TEXT_SIZE if min(self._grid.wide, 1.6 * self._grid.high) >= 34 else theme.SMALL_SIZE
-        self.words[0] = [[f"{100 * part:.0f}" if part >= 0.005 else "" for part in row] for row in share]
-        self.words[1] = [
-            [_short(part * self._longest) if part >= SMALLEST_PRODUCT else "" for part in row] for row in learned
-        ]
-        for strip, shades, words in zip(self.strips, (share, learned), self.words, strict=True):
-            strip.set_pixels(self._grid.table(shades, words, size))
+        shares = [f"{100 * part:.0f}" if part >= 0.005 else "" for part in share.flat]
+        products = [_short(part * self._longest) if part >= SMALLEST_PRODUCT else "" for part in learned.flat]
+        for sheet, table, shades, words in zip(
+            self.sheets, self._tables, (share, learned), (shares, products), strict=True
+        ):
+            roomy = min(table.wide, 1.6 * table.high) >= 34
+            with sheet.anew():
+                table.fill(sheet, words, shades, size=theme.TEXT_SIZE if roomy else theme.SMALL_SIZE)
         self.idle = ~record.carriers(shown)
-        self.numbers.set_pixels(self._heads(self.idle))
-
-    def _heads(self, idle: NDArray[np.bool_]) -> NDArray[np.uint8]:
-        """Returns the experts' numbers under their columns."""
-        row = Grid(1, len(idle), 16, self._grid.wide, self._grid.scale)
-        pixels, dpi = row.blank(), theme.BASE_DPI * row.scale
-        for expert, idles in enumerate(idle):
-            colour = theme.REFERENCE if idles else theme.INK
-            write(pixels, stamp(str(expert + 1), 11, dpi, bold=not idles), colour, row.middle(0, expert))
-        return pixels
+        with self.numbers.anew() as numbers:
+            numbers.add(self._heads.edges)
+            for expert, idles in enumerate(self.idle):
+                colour = theme.REFERENCE if idles else theme.INK
+                numbers.label(expert, str(expert + 1), size=11, colour=colour, bold=not idles)
 
 
 def _short(number: float) -> str:

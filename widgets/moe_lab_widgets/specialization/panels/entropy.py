@@ -9,8 +9,10 @@ from matplotlib.artist import Artist
 from matplotlib.collections import LineCollection
 
 from moe_lab import theme
+from moe_lab_widgets.drawing.lines import inside, put
 from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
+from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.words import median
 from moe_lab_widgets.specialization.record import Frame
 
@@ -28,12 +30,13 @@ class Entropy(PinnedPanel):
     """How mixed the clusters of an expert are, from 0 to log K: a thin line for each trial, a thick one for all."""
 
     LEFT, TOP, WIDTH, HEIGHT = 594, 84, 192, 304
+    BOX = (LEFT, TOP, WIDTH, HEIGHT)
     LOW, HIGH = -0.09, 1.06
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene, (545, 880))
         theme.header(scene.figure, 550, 2, "Dispatch entropy")
-        self.axes = axes = theme.axes(scene.figure, self.LEFT, self.TOP, self.WIDTH, self.HEIGHT, xlim=(0, 1))
+        self.axes = axes = theme.axes(scene.figure, *self.BOX, xlim=(0, 1))
         axes.set_ylim(self.LOW, self.HIGH)  # in parts of log K, so that moving K moves no axis
         axes.set_yticks([])
         axes.set_xticks([0, 0.5, 1], ["", "", ""])
@@ -47,7 +50,7 @@ class Entropy(PinnedPanel):
             self.thin[model] = scene.live(trials)
             thick = axes.plot([], [], color=style.colour, linewidth=WIDTHS[model], dashes=DASHES[model], zorder=3)[0]
             self.thick[model] = scene.live(thick)
-        self.names = {model: self.live_words(axes, style.colour) for model, style in STYLES.items()}
+        self.names = scene.live(Sheet())
         self.activations = ("", "")
         self._most, self._total = 1.0, 1
 
@@ -85,12 +88,15 @@ class Entropy(PinnedPanel):
             several = values.shape[1] > 1  # the line of one trial is its median
             self.thin[model].set_segments([line[np.isfinite(line).all(1)] for line in lines] if several else [])
             middle = median(values)
-            self.thick[model].set_data(here, middle)
+            put(self.thick[model], here, middle)
             ends.append(float(middle[-1]) if len(middle) else np.nan)
         at = ends[0] if np.isfinite(ends[0]) else 0.5  # of one that has not begun, or diverged
         places = theme.spread([end if np.isfinite(end) else at for end in ends], 0.14, 0.03, 0.95)
-        for model, activation, place, end in zip(STYLES, self.activations, places, ends, strict=True):
-            self.say(self.names[model], place, activation, number(end * self._most))
+        with self.names.anew() as names:
+            for style, activation, place, end in zip(STYLES.values(), self.activations, places, ends, strict=True):
+                high = (place - self.LOW) / (self.HIGH - self.LOW)
+                words = activation, number(end * self._most)
+                names.lines(*inside(self.BOX, 1.04, high), *words, colour=style.colour)
 
     def keep(self, record: Frame) -> None:
         """Pins the medians up to a record."""

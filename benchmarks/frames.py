@@ -1,0 +1,81 @@
+"""What a frame of each Lab costs: CPU time in the kernel, and bytes to the page, beside Agg and PNG."""
+
+from __future__ import annotations
+
+import gzip
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import moe_lab_widgets
+from benchmarks.measure import Result
+from moe_lab.registry import LABS
+from moe_lab_widgets import Lab
+from moe_lab_widgets.drawing.picture import encode
+from moe_lab_widgets.engine.recorder import Recorder
+from moe_lab_widgets.frames.reel import Reel, Stream
+
+EVERY = 8
+"""Of so many frames, one is drawn by Agg as well."""
+STEPS = ("update", "record", "deflate")
+
+
+def run() -> list[Result]:
+    return [result for lab in LABS for result in measure(getattr(moe_lab_widgets, lab.name))]
+
+
+def records_of(lab: Lab) -> list[Any]:
+    """Returns the records of a Lab's whole run that the Lab would keep."""
+    kept = Recorder(lab.most_records)
+    for record in lab.start(lab.values):
+        kept.append(record)
+    return kept.all()
+
+
+def picture_of(lab: Lab) -> Any:
+    """Returns a picture of its own at the beginning of a run."""
+    picture = lab.make_picture(lab.values)
+    picture.set_view({knob.name: lab.values[knob.name] for knob in lab.knobs if knob.view_only})
+    picture.begin(lab.values)
+    return picture
+
+
+def measure(kind: type[Lab]) -> list[Result]:
+    """Draws every record of a Lab's default run."""
+    lab = kind(playing=False)
+    lab.wait()
+    records, picture = records_of(lab), picture_of(lab)
+    lab.close()
+    reel, stream = Reel(picture), Stream()
+    seconds: dict[str, list[float]] = {step: [] for step in (*STEPS, "Agg and PNG")}
+    bodies, sent = [], 0
+    for number, record in enumerate(records):
+        spent, _ = timed(lambda record=record: picture.update(record))
+        seconds["update"].append(spent)
+        spent, body = timed(lambda number=number: reel.frame(number))
+        seconds["record"].append(spent)
+        spent, piece = timed(lambda body=body: stream.pack(body))
+        seconds["deflate"].append(spent)
+        bodies.append(body)
+        sent += len(piece)
+        if number % EVERY == 0:
+            seconds["Agg and PNG"].append(timed(lambda: encode(picture.pixels()))[0])
+    picture.close()
+    means = {step: 1000 * statistics.fmean(seconds[step]) for step in STEPS}
+    means["Agg and PNG"] = 1000 * statistics.median(seconds["Agg and PNG"])  # the first one draws the background
+    parts = ", ".join(f"{step} {means[step]:.2f}" for step in STEPS)
+    beside = f"{parts}; Agg and PNG in place of record and deflate: {means['Agg and PNG']:.1f}; {len(records)} frames"
+    name = f"frames_{kind.__name__}"
+    return [
+        Result(f"{name}_cpu", sum(means[step] for step in STEPS), "CPU ms a frame", 6.0, note=beside),
+        Result(f"{name}_bytes", sent / len(records), "bytes a frame", 3072, note="with background and resources"),
+        Result(f"{name}_run", len(gzip.compress(b"".join(bodies), 9)) / 1000, "kB a run", 400, note="gzip -9"),
+    ]
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Returns the CPU seconds of a call, and what it returns."""
+    begin = time.thread_time()
+    result = work()
+    return time.thread_time() - begin, result

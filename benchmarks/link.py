@@ -1,0 +1,33 @@
+"""RouterAlignmentLab over slow links: how many pictures come, how large they are, and how soon a slider is answered."""
+
+from __future__ import annotations
+
+from benchmarks.browser import in_browser
+from benchmarks.link_session import RATES
+from benchmarks.measure import Result
+
+FIGURES = {
+    "frames": ("1/s", "frames/s shown while training"),
+    "bytes": ("kB/s", "to the page meanwhile, texts included"),
+    "frame_bytes": ("kB", "for each frame shown"),
+    "fresh_ms": ("ms", "from a key press to the first right picture, nothing else under way; median of 5"),
+    "moved_ms": ("ms", "from the last key press of 20 s to the first right picture"),
+    "paused_frames": ("", "pictures after Pause was pressed while training"),
+    "paused_ms": ("ms", "from Pause to the last of them"),
+}
+TARGETS = {"fresh_ms": 500.0, "moved_ms": 500.0, "paused_ms": 1000.0}
+"""Most milliseconds, on every link."""
+
+
+def run() -> list[Result]:
+    figures = in_browser("link_session.py")
+    results = []
+    for rate in RATES:
+        for name, (unit, note) in FIGURES.items():
+            value, why = (None, figures) if isinstance(figures, str) else (figures[rate][name], note)
+            if value is not None and unit.startswith("kB"):
+                value /= 1000
+            link = f"{rate} Mbit/s" if rate != "free" else "no limit"
+            label = f"link_{rate}_{name.replace('bytes', 'kilobytes')}"
+            results.append(Result(label, value, unit, TARGETS.get(name), note=f"{link}: {why}"))
+    return results

@@ -1,0 +1,190 @@
+"""A Lab over 2 Mbit/s and 80 ms: it answers at once, stops when told, and outlives what happens to pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.browser.driver import NotebookPage
+from tests.browser.events import connected, heap, hide, restart_kernel, views
+from tests.browser.link import Link
+from tests.browser.watch import Watch
+
+pytestmark = pytest.mark.browser
+
+Opened = Callable[..., NotebookPage]
+LAB, VALUES = "RouterAlignmentLab", {"source": "synthetic", "noise": 0.5}
+TINY = {"epochs": 200, "delay": 20.0}
+
+
+@pytest.fixture(scope="module")
+def address(link: Link) -> str:
+    return link.address
+
+
+@pytest.fixture
+def slow(link: Link) -> Iterator[Callable[[], Link]]:
+    """Makes the link slow from now on, until the test ends: opening a page is not what is measured."""
+
+    def limit() -> Link:
+        link.rate, link.delay = 250_000, 0.04
+        return link
+
+    yield limit
+    link.rate, link.delay = None, 0.0
+    link.mend()
+
+
+def _ends_alike(page: NotebookPage) -> Any:
+    """The picture of a run that has ended."""
+    page.wait_for_end()
+    page.page.wait_for_timeout(500)
+    return page.pixels()
+
+
+def test_the_right_picture_comes_within_a_second_of_a_long_move(opened: Opened, slow: Callable[[], Link]) -> None:
+    page = opened(LAB, **VALUES)
+    slow()
+    watch = Watch(page, "noise")
+    watch.begin()
+    for _ in range(35):
+        for key in ("ArrowLeft", "ArrowRight"):
+            page.press("noise", key)
+            page.page.wait_for_timeout(80)
+    page.press("noise", "ArrowRight")  # to a value that it has not had
+    assert watch.time_to_right(lambda: page.readout("noise")) < 1000
+    assert len(watch.paints()) > 15, "pictures must come while the slider moves, too"
+    page.check()
+
+
+def test_nothing_comes_a_second_after_a_pause(opened: Opened, slow: Callable[[], Link]) -> None:
+    page = opened(LAB, **VALUES)
+    link = slow()
+    page.button("Reset").click()
+    page.page.wait_for_timeout(3000)
+    watch = Watch(page, "noise")
+    watch.begin()
+    page.button("Pause").click()
+    page.page.wait_for_timeout(1000)
+    before = len(watch.paints())
+    page.page.wait_for_timeout(5000)  # the frames that the page lacks come meanwhile, for the time slider
+    assert "held" in page.text("status")
+    assert len(watch.paints()) == before
+    passed = link.down.passed
+    page.page.wait_for_timeout(2000)
+    assert link.down.passed - passed < 10_000, "the server still sends"
+    page.button("Play").click()
+    page.until(lambda: len(watch.paints()) > before, "Play does nothing")
+    page.check()
+
+
+def test_a_cut_connection_recovers(opened: Opened, slow: Callable[[], Link]) -> None:
+    page = opened("TinyLab", **TINY)
+    link = slow()
+    link.cut()
+    page.page.wait_for_timeout(3000)
+    page.press("g", "ArrowRight", 2)
+    page.page.wait_for_timeout(1000)
+    link.mend()
+    page.until(lambda: connected(page), "the page does not connect again", 90)
+    page.press("g", "ArrowRight", 2)
+    page.until(lambda: f"gap={page.readout('g'):.1f}" in page.code(), "the run is not the slider's")
+    before = page.pixels()
+    page.wait_for_change(before)
+    page.choose("speed", "as fast as it trains")
+    page.wait_for_end()
+
+
+def test_a_second_view_and_a_second_page_show_the_same(opened: Opened, slow: Callable[[], Link], browser: Any) -> None:
+    page = opened("TinyLab", "display(lab.controls.box)", **TINY)
+    page.until(lambda: len(views(page)) == 2, "there is no second view")
+    slow()
+    page.press("g", "ArrowRight", 3)
+    last = _ends_alike(page)
+    page.until(lambda: np.array_equal(views(page)[1], last), "the second view shows something else")
+    page.save()
+    other = NotebookPage(page.page.context.new_page(), page.address, page.token, page.folder)
+    other.open(page.name)
+    other.until(lambda: views(other) != [], "the second page shows no picture")
+    other.until(lambda: np.array_equal(other.pixels(), last), "the second page shows something else")
+    other.press("g", "ArrowLeft", 2)
+    other.wait_for_change(last)
+    last = _ends_alike(other)
+    page.until(lambda: np.array_equal(page.pixels(), last), "the first page does not follow the second")
+    other.page.close()
+    page.check()
+
+
+def test_a_hidden_page_gets_nothing_and_is_right_when_it_comes_back(opened: Opened, slow: Callable[[], Link]) -> None:
+    page = opened("TinyLab", **{**TINY, "delay": 50.0})
+    link = slow()
+    page.choose("speed", "as fast as it trains")
+    page.button("Reset").click()
+    hide(page)
+    page.page.wait_for_timeout(1500)
+    passed = link.down.passed
+    page.page.wait_for_timeout(3000)
+    assert link.down.passed - passed < 60_000, "frames go to a page that nobody sees"
+    hide(page, False)
+    page.wait_for_end()
+    page.until(lambda: "Step 200" in page.text("caption"), "the caption is not that of the end")
+    last = page.pixels()
+    page.press("time", "ArrowLeft")
+    page.wait_for_change(last)
+    page.press("time", "End")
+    page.until(lambda: np.array_equal(page.pixels(), last), "the picture was not that of the end")
+    page.check()
+
+
+def test_a_reopened_notebook_and_a_restarted_kernel(opened: Opened, slow: Callable[[], Link]) -> None:
+    page = opened("TinyLab", **TINY)
+    slow()
+    page.press("g", "ArrowRight", 3)
+    last, value = _ends_alike(page), page.readout("g")
+    page.save()
+    page.open(page.name)
+    page.until(lambda: views(page) != [], "the reopened notebook shows no picture")
+    page.until(lambda: np.array_equal(page.pixels(), last), "the reopened notebook shows something else")
+    assert page.readout("g") == value
+    page.press("g", "ArrowLeft")
+    page.wait_for_change(last)
+    restart_kernel(page)
+    page.run_all()
+    page.image.wait_for()
+    page.press("g", "ArrowRight")
+    page.until(lambda: f"gap={page.readout('g'):.1f}" in page.code(), "the run is not the slider's")
+    page.check()
+
+
+@pytest.mark.slow
+def test_a_thousand_moves_leave_no_memory_behind(opened: Opened) -> None:
+    page = opened("TinyLab", epochs=30)
+    random = np.random.default_rng(2)
+
+    def move(times: int) -> tuple[float, float]:
+        """Moves sliders, then returns the megabytes of the kernel and of the page."""
+        for _ in range(times):
+            label = ["g", "lr", "steps", "pause"][random.integers(4)]
+            key = ["ArrowLeft", "ArrowRight", "PageUp", "PageDown", "Home"][random.integers(5)]
+            page.press(label, key)
+            page.page.wait_for_timeout(float(random.choice([0, 5, 30])))
+        page.press("pause", "Home")
+        page.press("steps", "Home")
+        page.wait_for_end()
+        page.run_code("import gc, psutil; gc.collect(); print('MB:', psutil.Process().memory_info().rss / 1e6)")
+        kernel = float(re.findall(r"[\d.]+", page.printed("MB:")[-1])[0])
+        return kernel, heap(page) / 1e6
+
+    move(200)  # caches fill
+    before = move(200)
+    after = move(600)
+    assert after[0] - before[0] < 15 and after[1] - before[1] < 8, f"kernel and page in MB: {before}, then {after}"
+    page.press("g", "Home")
+    last = page.pixels()
+    page.press("g", "End")
+    page.wait_for_change(last)
+    page.check()

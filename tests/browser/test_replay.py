@@ -1,0 +1,155 @@
+"""The page's module in Chromium, without Jupyter: recorded frames look as Agg draws them, broken ones are refused."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from moe_lab_widgets.frames.module import module_source
+from moe_lab_widgets.frames.reel import Reel, Stream
+from tests.widgets.cases import CASES, Case
+from tests.widgets.labs import done, making
+
+pytestmark = pytest.mark.browser
+
+FAR = 60
+"""The difference of a colour, of 255, by which an artist can be told from what is behind it."""
+
+
+@pytest.fixture(scope="module")
+def page(browser: Any) -> Iterator[Any]:
+    """An empty page that knows the module."""
+    context = browser.new_context(viewport={"width": 1200, "height": 700})
+    made = context.new_page()
+    made.set_content("<body></body>")
+    made.evaluate(
+        """async (source) => {
+          window.frames = await import(URL.createObjectURL(new Blob([source], {type: 'text/javascript'})));
+          window.bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+        }""",
+        module_source(),
+    )
+    yield made
+    context.close()
+
+
+def text(body: bytes) -> str:
+    return base64.b64encode(body).decode()
+
+
+def painted(page: Any, size: tuple[int, int]) -> NDArray[np.uint8]:
+    """The newest frame of `window.film` on a canvas of the picture's own size."""
+    data = page.evaluate(
+        """([wide, high]) => {
+          const canvas = document.createElement('canvas');
+          [canvas.width, canvas.height] = [wide, high];
+          frames.paint(canvas, film.at(film.last), [{x: 0, wide, high, left: 0, top: 0, scale: 1}]);
+          return canvas.toDataURL('image/png').split(',')[1];
+        }""",
+        list(size),
+    )
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB"))
+
+
+def grown(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The mask with the pixels around it."""
+    padded = np.pad(mask, 1)
+    rows, columns = mask.shape
+    return np.any([padded[r : r + rows, c : c + columns] for r in range(3) for c in range(3)], axis=0)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
+def test_the_canvas_shows_what_agg_draws(page: Any, case: Case) -> None:
+    """At most 1 of 255 apart on average where anything moves, and nothing that can be seen is missing or too much."""
+    with making(case) as make:
+        lab = done(make())
+        picture, records = lab.picture, lab.records
+        reel = Reel(picture)
+        page.evaluate("() => { window.film = new frames.Film() }")
+        for number in sorted({0, len(records) // 3, len(records) - 1}):
+            picture.update(records[number])
+            page.evaluate("(body) => film.feed(bytes(body))", text(reel.frame(number)))
+            wanted = picture.pixels()[..., :3].astype(int)
+            still = picture.background()[: -picture.foot, :, :3].astype(int)
+            shown = painted(page, reel.size).astype(int)
+            moving = (wanted != still).any(-1) | (shown != still).any(-1)
+            assert moving.any()
+            assert np.abs(wanted - shown)[moving].mean() <= 1, f"record {number}"
+            ink, drawn = (np.abs(pixels - still).max(-1) > FAR for pixels in (wanted, shown))
+            faint, traced = (np.abs(pixels - still).max(-1) > FAR / 4 for pixels in (wanted, shown))
+            assert not (ink & ~grown(traced)).any(), "something is missing"
+            assert not (drawn & ~grown(faint)).any(), "something is too much"
+            np.testing.assert_array_equal(shown[~moving], still[~moving])
+        assert not reel.unsupported
+
+
+def test_broken_bytes_are_refused_and_the_next_frame_is_shown(page: Any) -> None:
+    """Damages bodies in every kind of place: reading or painting throws, and a sound body still works."""
+    case, random = CASES["RouterAlignmentLab"], np.random.default_rng(0)
+    with making(case) as make:
+        lab = done(make())
+        reel = Reel(lab.picture)
+        lab.picture.update(lab.records[0])
+        first = reel.frame(0)
+        lab.picture.update(lab.records[-1])
+        second = reel.frame(1)
+        refused = 0
+        for attempt in range(60):
+            damaged = bytearray(second if attempt % 2 else first)
+            for place in random.integers(len(damaged), size=int(random.integers(1, 30))):
+                damaged[place] = int(random.integers(256))
+            if attempt % 3 == 0:
+                del damaged[int(random.integers(len(damaged))) :]
+            refused += page.evaluate(
+                """([first, body]) => {
+                  window.film = new frames.Film();
+                  const canvas = document.createElement('canvas');
+                  [canvas.width, canvas.height] = [1100, 448];
+                  const view = {x: 0, wide: 1100, high: 448, left: 0, top: 0, scale: 1};
+                  try {
+                    film.feed(bytes(first)); film.feed(bytes(body));
+                    frames.paint(canvas, film.at(film.last), [view]);
+                    return 0;
+                  } catch (error) { return 1; }
+                }""",
+                [text(first), text(bytes(damaged))],
+            )
+        assert refused >= 20, "most damage must be noticed"
+        page.evaluate("([a, b]) => { window.film = new frames.Film(); film.feed(bytes(a)); film.feed(bytes(b)); }",
+                      [text(first), text(second)])  # fmt: skip
+        wanted = lab.picture.pixels()[..., :3].astype(int)
+        assert np.abs(painted(page, reel.size).astype(int) - wanted).mean() <= 1
+
+
+def test_a_stream_is_cut_into_the_bodies_that_were_packed(page: Any) -> None:
+    random, stream = np.random.default_rng(1), Stream()
+    bodies = [random.integers(0, 4, int(size), dtype=np.uint8).tobytes() for size in random.integers(1, 60_000, 20)]
+    sizes = page.evaluate(
+        """async (pieces) => {
+          const heard = [];
+          await new Promise((done, failed) => {
+            const inflater = new frames.Inflater((body, note) => {
+              heard.push([note, body.length, body.reduce((sum, one) => (31 * sum + one) % 65521, 0)]);
+              if (heard.length === pieces.length) done();
+            }, failed);
+            pieces.forEach(([piece, length], number) => inflater.feed(bytes(piece), length, number));
+          });
+          return heard;
+        }""",
+        [[text(stream.pack(body)), len(body)] for body in bodies],
+    )
+
+    def check(body: bytes) -> int:
+        total = 0
+        for one in body:
+            total = (31 * total + one) % 65521
+        return total
+
+    assert sizes == [[number, len(body), check(body)] for number, body in enumerate(bodies)]

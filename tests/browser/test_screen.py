@@ -1,0 +1,209 @@
+"""The Labs on real screens: a laptop with and without the file browser, a narrow window, a zoomed one, a projector."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from tests.browser.driver import NotebookPage
+from tests.browser.labs import LABS, LabOnPage
+
+pytestmark = pytest.mark.browser
+
+Opened = Callable[..., NotebookPage]
+
+
+@dataclass(frozen=True)
+class Screen:
+    """A window in CSS pixels.
+
+    Attributes:
+      zoom: of the browser.
+      files: whether the file browser is open.
+      whole: whether main settings, picture and caption must be visible together.
+    """
+
+    width: int
+    height: int
+    zoom: float = 1.0
+    files: bool = False
+    whole: bool = True
+
+
+LAPTOP, LAPTOP_FILES = Screen(1366, 768), Screen(1366, 768, files=True)
+NARROW, ZOOMED = Screen(800, 768), Screen(911, 512, zoom=1.5, whole=False)
+PROJECTOR = Screen(1920, 1080)
+
+FAULTS = """(whole) => {
+  const lab = document.querySelector('.moe-lab'), faults = [];
+  lab.scrollIntoView({block: 'start'});
+  const shown = (selector) => [...lab.querySelectorAll(selector)].filter((node) => node.offsetWidth > 0);
+  const words = (node) => node.getAttribute('aria-label') || node.textContent.trim() || node.className;
+  const pane = document.querySelector('.jp-WindowedPanel-outer').getBoundingClientRect();
+  for (const track of shown('.slider-container, .moe-lab-time input'))
+    if (track.clientWidth < 120) faults.push(`a track is ${track.clientWidth} px wide`);
+  const parts = shown('button, select, input, .widget-readout, .slider-container, .widget-label,' +
+                      'canvas, .moe-lab-caption, .moe-lab-said > *, h3');
+  const boxes = parts.map((node) => node.getBoundingClientRect());
+  parts.forEach((node, i) => {
+    const box = boxes[i];
+    if (box.left < pane.left || box.right > pane.right + 1) faults.push(`${words(node)} is cut off`);
+    parts.slice(i + 1).forEach((other, j) => {
+      const second = boxes[i + 1 + j];
+      const wide = Math.min(box.right, second.right) - Math.max(box.left, second.left);
+      const high = Math.min(box.bottom, second.bottom) - Math.max(box.top, second.top);
+      if (wide > 1 && high > 1 && !node.contains(other)) faults.push(`${words(node)} overlaps ${words(other)}`);
+    });
+  });
+  const main = [lab.querySelector('.moe-lab-knobs'), ...shown('canvas, .moe-lab-caption, .moe-lab-said')];
+  if (whole && Math.max(...main.map((node) => node.getBoundingClientRect().bottom)) > pane.bottom)
+    faults.push('not all is on one screen');
+  return faults;
+}"""
+
+
+@pytest.fixture(autouse=True)
+def window(notebook: NotebookPage) -> Iterator[Callable[[Screen], None]]:
+    """Gives the page another size; afterwards it has its own again."""
+    session = notebook.page.context.new_cdp_session(notebook.page)
+
+    def resize(screen: Screen) -> None:
+        size = {"width": screen.width, "height": screen.height, "deviceScaleFactor": screen.zoom, "mobile": False}
+        session.send("Emulation.setDeviceMetricsOverride", size)
+        side = "expandLeft" if screen.files else "collapseLeft"
+        notebook.page.evaluate(f"() => window.jupyterapp.shell.{side}()")
+        notebook.page.wait_for_timeout(300)  # JupyterLab lays its panels out anew
+
+    yield resize
+    session.send("Emulation.clearDeviceMetricsOverride")
+    session.detach()
+
+
+def picture_box(page: NotebookPage) -> dict[str, float]:
+    """The place of the picture in the Lab, and its size."""
+    box, lab = (page.page.locator(selector).bounding_box() for selector in (".moe-lab-screen canvas", ".moe-lab"))
+    assert box is not None and lab is not None
+    return {**box, "x": box["x"] - lab["x"], "y": box["y"] - lab["y"]}
+
+
+def complaints(page: NotebookPage) -> list[Any]:
+    """What axe-core finds wrong with the Lab and calls serious or critical."""
+    found = Axe().run(page.page, context=".moe-lab").response
+    assert len(found["passes"]) > 5, "axe-core has not looked"
+    return [
+        (rule["id"], rule["nodes"][0]["html"])
+        for rule in found["violations"]
+        if rule["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("of", LABS, ids=lambda of: of.name)
+def test_all_of_a_lab_is_on_one_screen_and_can_be_used_by_everybody(
+    opened: Opened, window: Callable[[Screen], None], of: LabOnPage
+) -> None:
+    page = opened(of.name, **of.small)
+    page.wait_for_end()
+    page.choose("story", max(of.lab.stories, key=lambda story: len(story.what_to_see)).name)
+    for screen in (LAPTOP, LAPTOP_FILES, NARROW, ZOOMED):
+        window(screen)
+        assert page.page.evaluate(FAULTS, screen.whole) == [], screen
+        assert page.clipped() == [], screen
+        box = picture_box(page)
+        assert box["width"] / box["height"] == pytest.approx(1100 / 448, rel=0.01), screen
+        assert box["width"] >= (900 if screen.width > 1000 else 600), screen
+    window(LAPTOP)
+    said = page.page.locator(".moe-lab-said > *").first
+    assert said.evaluate("node => node.scrollHeight <= node.clientHeight"), "the longest sentence fits its place"
+    page.button("More settings").click()
+    every = len(of.lab.knobs) + 1  # and the seed
+    page.until(lambda: page.page.locator(".moe-lab-knob:visible").count() == every, "some settings stay hidden")
+    assert page.page.evaluate(FAULTS, False) == [] and page.clipped() == []
+    assert complaints(page) == []
+    page.command("apputils:change-theme", {"theme": "JupyterLab Dark"})
+    page.page.wait_for_timeout(500)
+    assert complaints(page) == [], "in the dark theme"
+    page.command("apputils:change-theme", {"theme": "JupyterLab Light"})
+    page.check()
+
+
+@pytest.mark.parametrize("of", LABS, ids=lambda of: of.name)
+def test_a_projector_shows_it_large(opened: Opened, window: Callable[[Screen], None], of: LabOnPage) -> None:
+    page = opened(of.name, **of.small, projector=True)
+    window(PROJECTOR)
+    page.wait_for_end()
+    assert page.page.evaluate(FAULTS, True) == [] and page.clipped() == []
+    assert picture_box(page)["width"] >= 1450
+    for selector, least in (
+        (".widget-label", 17),
+        ("button", 19),
+        (".moe-lab-screen .moe-lab-caption", 22),
+        ("select", 19),
+    ):
+        size = page.page.locator(f".moe-lab {selector}").first.evaluate("node => getComputedStyle(node).fontSize")
+        assert float(re.sub("px", "", size)) >= least, selector
+
+
+def test_nothing_jumps_and_a_picture_of_other_settings_is_dimmed(opened: Opened) -> None:
+    page = opened("TinyLab", epochs=20)
+    page.wait_for_end()
+    opacity = "node => Number(getComputedStyle(node).opacity)"
+    picture, place = page.image, picture_box(page)
+    page.choose("story", "Far apart")
+    page.until(lambda: "reaches 100 %" in page.said(), "the story does not say what to see")
+    assert picture_box(page) == place
+    page.press("N", "End")
+    page.until(lambda: page.said() == "", "the story's sentence stays")
+    page.press("N", "ArrowLeft")
+    page.until(lambda: "multiple of 4" in page.text("alert"), "the error is not shown")
+    assert picture.evaluate(opacity) < 0.5, "at once"
+    below = "node => node.getBoundingClientRect().bottom <= document.querySelector('.moe-lab canvas')"
+    assert page.page.locator("[role='alert']").evaluate(below + ".getBoundingClientRect().top")
+    assert picture_box(page) == place
+    page.press("N", "Home")
+    page.wait_for_end()
+    page.run_code("lab.caption = lambda record: 'A long caption. ' * 60; lab.trouble = lab.caption; lab.reset()")
+    page.until(lambda: "A long" in page.text("alert") and "A long" in page.text("caption"), "nothing is said at length")
+    page.wait_for_end()
+    assert picture_box(page) == place and page.page.evaluate(FAULTS, False) == []
+    page.until(lambda: picture.evaluate(opacity) == 1, "the new picture is dimmed")
+    page.press("pause", "End")  # a run whose first picture comes at once
+    page.until(lambda: "training" in page.text("status"), "it does not run")
+    assert picture.evaluate(opacity) > 0.9, "no flicker"
+    page.check()
+
+
+def test_keys_stay_in_the_lab_and_the_buttons_come_first(opened: Opened) -> None:
+    page = opened("TinyLab", epochs=20)
+    page.wait_for_end()
+    cells = "() => window.jupyterapp.shell.currentWidget.content.widgets.length"
+    before = page.page.evaluate(cells)
+    for control in (page.slider("g"), page.button("Step"), page.page.get_by_label("what goes wrong")):
+        control.focus()
+        for key in ("a", "b", "d", "d", "x", "Shift+Enter"):
+            page.page.keyboard.press(key)
+        assert page.page.evaluate(cells) == before, "a key has changed the notebook's cells"
+    page.page.locator(".jp-Cell").first.click(position={"x": 5, "y": 5})
+    page.page.locator(".moe-lab button").first.focus()
+    assert page.page.evaluate("() => document.activeElement.textContent") == "Play"
+    page.page.keyboard.press("Control+s")
+    page.until(lambda: page.page.locator(".jp-mod-dirty").count() == 0, "Ctrl+S must save the notebook")
+    page.check()
+
+
+def test_a_typed_value_that_does_not_fit_goes_to_one_that_does(opened: Opened) -> None:
+    page = opened("RouterAlignmentLab", trials=2, steps=40)
+    page.wait_for_end()
+    for text, value, words in (("5", 5, ""), ("7", 8, "got m=40, k=7"), ("x", 8, "got m=40, k=7"), ("2", 2, "")):
+        page.type("k,", text)
+        page.until(lambda value=value: page.readout("k,") == value, f"typing {text} does not lead to {value}")
+        page.until(lambda words=words: words in page.said(), f"not said: {words}")
+        page.page.wait_for_timeout(400)
+    page.type("noise", "0.45")
+    page.until(lambda: page.readout("noise") == 0.45 and "noise=0.45" in page.code(), "the typed number does not run")
+    assert page.text("alert") == ""
+    page.check()

@@ -1,0 +1,56 @@
+"""What a Runner asks of whoever shows its records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from moe_lab_widgets.engine.recorder import Recorder
+
+
+class Run(Protocol):
+    """What a Host may read of a Runner."""
+
+    records: Recorder
+    playing: bool
+    error: Exception | None
+    seconds: float
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run of the latest values has come to its end."""
+
+    @property
+    def scrubbed_to(self) -> int | None:
+        """The index of the earlier record on show, or None when the picture follows the run."""
+
+
+class Host(Protocol):
+    """What a Runner needs of a Lab. Never called by two threads at the same time."""
+
+    def begin(self, runner: Run) -> Iterator[Any]:
+        """Starts a run with the latest values; may raise."""
+
+    def further(self, runner: Run) -> Iterator[Any] | None:
+        """Returns the records that a run that has ended should add for the present view; None for none."""
+
+    def ready(self) -> bool:
+        """Whether a frame may be drawn now, or must wait for the page."""
+
+    def show(self, runner: Run, index: int) -> None:
+        """Draws the index-th record."""
+
+    def fill(self, runner: Run) -> bool:
+        """Draws one earlier record that the page lacks; returns whether there may be more."""
+
+    def nudge(self) -> None:
+        """Asks the page for an answer, on which `go_on` is called."""
+
+    def failed(self, error: Exception) -> None:
+        """Reports in words that the run has failed."""
+
+    def ended(self, runner: Run) -> None:
+        """Called when the run has ended and its last record is drawn."""
+
+    def idle(self) -> None:
+        """Called when nothing was asked for during a second after a frame. Only where there is a thread."""
