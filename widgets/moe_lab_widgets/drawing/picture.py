@@ -108,13 +108,21 @@ class Picture:
         self.width, self.height = width, height - self.CAPTION_HEIGHT
         self.figure = theme.figure(width, height, scale)
         self.canvas = FigureCanvasAgg(self.figure)
-        self.foot = round(self.CAPTION_HEIGHT * scale)
-        """Pixels of the caption."""
         self.names: WeakKeyDictionary[Artist, Name | Callable[[], Name]] = WeakKeyDictionary()
         """What a pointer over a live artist shows (see `name`)."""
         self._live: list[Artist] = []
         self._versions: WeakKeyDictionary[Artist, int] = WeakKeyDictionary()
         self._background: NDArray[np.uint8] | None = None
+
+    @property
+    def scale(self) -> float:
+        """Device pixels per pixel at 100 dpi."""
+        return float(self.figure.dpi / theme.BASE_DPI)
+
+    @property
+    def foot(self) -> int:
+        """Device pixels of the caption."""
+        return round(self.CAPTION_HEIGHT * self.scale)
 
     # ---- what a Lab's picture writes ----
 
@@ -192,6 +200,13 @@ class Picture:
 
     # ---- what the Lab and the frames call ----
 
+    def set_scale(self, scale: float) -> None:
+        """Draws everything larger or smaller from the next `update` on. A recording of frames must be begun anew."""
+        with drawing_lock:
+            self.figure.set_dpi(theme.BASE_DPI * scale)
+            self.canvas = FigureCanvasAgg(self.figure)
+            self.invalidate()
+
     def show(self, record: Any) -> None:
         """Updates the artists."""
         with drawing_lock:
@@ -242,5 +257,6 @@ class Picture:
         """Frees the pixels."""
         with drawing_lock:
             self._live.clear()
+            self.names.clear()
             self._background = None
             self.figure.clear()

@@ -29,13 +29,16 @@ class Scene(Picture):
 
     def __init__(self, scale: float = 1.0) -> None:
         super().__init__(scale=scale)
-        self.scale = scale
         self.panels: list[Panel] = []
         self._base: NDArray[np.uint8] | None = None
 
     @property
     def spans(self) -> Sequence[tuple[int, int]]:  # type: ignore[override]
         return sorted(panel.span for panel in self.panels)
+
+    def set_scale(self, scale: float) -> None:
+        super().set_scale(scale)
+        self._base = None
 
     def background(self) -> NDArray[np.uint8]:
         if self._base is None:

@@ -21,6 +21,8 @@ from moe_lab_widgets.drawing.ink import Ink, line, stamp
 Pixels = NDArray[np.uint8]
 Painter = Callable[..., Pixels]
 """Returns the pixels (height, width, 4) of an image, given its arguments and then `wide, high, scale`."""
+SPACE = 0.42
+"""Between the inks of two words, in ems."""
 ANCHORS = {"left": 0.0, "center": 0.5, "right": 1.0}
 
 
@@ -138,6 +140,25 @@ class Sheet(Artist):
             self.write(
                 x + 1, y + (1.25 * (row - (len(words) - 1) / 2) + 0.1) * em, one, size=size, colour=colour, bold=True
             )
+
+    def run(
+        self,
+        x: float,
+        y: float,
+        words: str,
+        ha: str = "left",
+        *,
+        size: float = theme.SMALL_SIZE,
+        colour: str = theme.INK,
+        bold: bool = False,
+    ) -> None:
+        """Writes words one by one, so that a number that runs among them is all that is new in a frame."""
+        parts, gap = words.split(" "), SPACE * size * theme.BASE_DPI / 72
+        widths = [line(part, size, theme.BASE_DPI, bold).shape[1] + gap for part in parts]
+        x -= ANCHORS[ha] * (sum(widths) - gap)
+        for part, wide in zip(parts, widths, strict=True):
+            self.write(x, y, part, size=size, colour=colour, bold=bold)
+            x += wide
 
     def label(self, box: int, words: str, *, size: float, colour: str, bold: bool = False) -> None:
         """Writes words in the middle of a box, given by its number."""

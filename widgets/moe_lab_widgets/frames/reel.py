@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.backends.backend_agg import RendererAgg
 
+from moe_lab_widgets.frames.moved import Moved
 from moe_lab_widgets.frames.tape import Tape, UnsupportedError
 
 if TYPE_CHECKING:
-    from moe_lab_widgets.drawing.picture import Picture
+    from moe_lab_widgets.drawing.picture import Name, Picture
 
 BACKGROUND_TILE = 64
 
@@ -32,6 +33,7 @@ class Reel:
         wide, high = picture.canvas.get_width_height()
         self.size = (wide, high - picture.foot)
         self._tape = Tape(wide, high, picture.figure.dpi)
+        self._moved = Moved()
         self.unsupported: set[str] = set()
         self.restart()
 
@@ -41,6 +43,8 @@ class Reel:
         self._still: Any = None
         self._still_written = b""
         self._written: dict[int, tuple[int, Any, bytes]] = {}
+        self._names: dict[int, tuple[Name, Any]] = {}
+        self._moved.forget()
 
     @property
     def full(self) -> bool:
@@ -58,6 +62,8 @@ class Reel:
             self._still_written = self._tape.take()
             self._written.clear()  # axes may have other limits, and artists may have been removed
             self._tape.forget_artists()
+            self._moved.forget()
+            self._names.clear()
         parts = [self._still_written]
         for artist, version in picture.live_artists():
             known = self._written.get(id(artist))
@@ -71,18 +77,36 @@ class Reel:
         """Returns the operations of one artist; pixels where it asks for what a page cannot draw."""
         self._tape.take()  # what an artist has left that failed
         self._tape.drawing(artist)
-        words = self.picture.names.get(artist)
+        words = self._name_of(artist)
         if words is not None:
-            self._tape.name(words() if callable(words) else words)
+            self._tape.name(words)
+        named = self._tape.take()
+        if self._moved.write(artist, self._tape):
+            return named + self._ended(words)
         try:
             artist.draw(self._tape)
+            self._moved.learn(artist, self._tape.drawn)
         except UnsupportedError as reason:
             self.unsupported.add(f"{type(artist).__name__}: {reason}")
             self._tape.take()
             self._by_agg(artist)
+        return named + self._ended(words)
+
+    def _ended(self, words: Name | None) -> bytes:
+        """Returns the operations of an artist that has been drawn."""
         if words is not None:
             self._tape.name(None)
         return self._tape.take()
+
+    def _name_of(self, artist: Any) -> Name | None:
+        """Returns what names an artist; functions are asked once for each background."""
+        words = self.picture.names.get(artist)
+        if not callable(words):
+            return words
+        known = self._names.get(id(artist))
+        if known is None:
+            known = self._names[id(artist)] = words(), artist
+        return known[0]
 
     def _by_agg(self, artist: Any) -> None:
         wide, high = self._tape.get_canvas_width_height()

@@ -25,6 +25,7 @@ from matplotlib.transforms import Affine2D
 from numpy.typing import NDArray
 
 from moe_lab_widgets.frames.book import NOTHING, Book, path_bytes
+from moe_lab_widgets.frames.moved import MOST, Drawn
 
 CAPS, JOINS = {"butt": 0, "round": 1, "projecting": 2}, {"miter": 0, "round": 1, "bevel": 2}
 TILE = 32
@@ -60,6 +61,8 @@ class Tape(RendererBase):
         self.book.forget()
         self._looks: dict[Any, tuple[Any, ...]] = {}
         self._shapes.clear()
+        self._inks: dict[int, tuple[int, Pixels]] = {}
+        self._named: dict[int, tuple[int, Mapping[str, Any]]] = {}
         self._tiled: dict[Any, tuple[NDArray[np.uint32], NDArray[np.uint16]]] = {}
         self._operations = bytearray()
         self.drawing(None)
@@ -67,6 +70,7 @@ class Tape(RendererBase):
     def drawing(self, artist: Any) -> None:
         """Says whose operations follow: of the images of one artist only the tiles that change are looked at."""
         self._artist, self._images = artist, 0
+        self.drawn: list[Drawn] = []
 
     def forget_artists(self) -> None:
         """Lets go of the artists whose images were drawn; strings are kept."""
@@ -104,6 +108,7 @@ class Tape(RendererBase):
         simplify = path.should_simplify and not filled
         snap, around = gc.get_snap(), self._flip @ transform.get_matrix()
         vertices, codes = _cleaned(path, around, bounds, simplify=simplify, stroke_width=width, snap=snap)
+        self.drawn.append(Drawn(style, None, around))
         if len(vertices):
             body = path_bytes(vertices, codes, self.book.bits)
             self._operations += struct.pack("<BH", 10, style) + body
@@ -119,12 +124,9 @@ class Tape(RendererBase):
             where = np.asarray(path.vertices) @ matrix[:2, :2].T + matrix[:2, 2]
         else:
             where, _ = _cleaned(path, matrix, None, curves=False, snap=False)
-        most = 32767 >> self.book.bits
-        where = where[(np.abs(where) < most).all(1)]  # NaN is not less either
-        if len(where):
-            shape = self._marker(marker_path, marker_trans.get_matrix(), width, gc.get_snap())
-            places = np.floor(where * (1 << self.book.bits)).astype("<i2")
-            self._operations += struct.pack("<BHHH", 11, style, shape, len(places)) + places.tobytes()
+        shape = self._marker(marker_path, marker_trans.get_matrix(), width, gc.get_snap())
+        self.drawn.append(Drawn(style, shape, matrix))
+        self.marks(style, shape, where)
 
     def draw_image(self, gc: Any, x: float, y: float, im: Any, transform: Any = None) -> None:
         if transform is not None:
@@ -146,6 +148,25 @@ class Tape(RendererBase):
 
     # ---- what our artists ask ----
 
+    def marks(self, style: int, shape: int, where: NDArray[np.float64]) -> None:
+        """Puts a shape at places (n, 2)."""
+        where = where[(np.abs(where) < 32767 >> self.book.bits).all(1)]  # NaN is not less either
+        if len(where):
+            places = np.floor(where * (1 << self.book.bits)).astype("<i2")
+            self._operations += struct.pack("<BHHH", 11, style, shape, len(places)) + places.tobytes()
+
+    def polyline(self, style: int, places: NDArray[np.float64]) -> bool:
+        """Draws a line through places (n, 2); False where matplotlib must clean, simplify or snap it."""
+        if not len(places):
+            return True
+        steps = places[1:] != places[:-1]
+        bounded = (np.abs(places) < 32767 >> self.book.bits).all()  # NaN is not less either
+        if len(places) >= MOST or not bounded or not steps.all(1).any():
+            return False
+        body = np.rint(places * (1 << self.book.bits)).astype("<i2").tobytes()
+        self._operations += struct.pack("<BHHBB", 10, style, len(places), 0, self.book.bits) + body
+        return True
+
     def image(self, x: float, y: float, pixels: Pixels, side: int = TILE) -> None:
         """Puts pixels (height, width, 4) from the top left; tiles that the page has are not sent again."""
         high, wide = pixels.shape[:2]
@@ -162,15 +183,29 @@ class Tape(RendererBase):
 
     def stamps(self, inks: list[Pixels], places: NDArray[np.int16], colours: NDArray[np.uint32]) -> None:
         """Puts words, given as coverage (height, width) from 0 to 255, with their left and top at places (n, 2)."""
-        numbers = np.array([self.book.stamp(ink) for ink in inks], dtype="<u2")
+        numbers = np.array([self._stamp(ink) for ink in inks], dtype="<u2")
         body = self.book.colours(colours).tobytes() + np.ascontiguousarray(places.T, dtype="<i2").tobytes()
         self._operations += struct.pack("<BH", 14, len(inks)) + numbers.tobytes() + body
 
     def name(self, words: Mapping[str, Any] | None) -> None:
         """Names what is drawn from here on."""
-        self._operations += struct.pack("<BH", 20, NOTHING if words is None else self.book.name(words))
+        number = NOTHING
+        if words is not None:
+            known = self._named.get(id(words))
+            if known is None:
+                known = self._named[id(words)] = self.book.name(words), words
+            number = known[0]
+        self._operations += struct.pack("<BH", 20, number)
 
     # ---- helpers ----
+
+    def _stamp(self, ink: Pixels) -> int:
+        known = self._inks.get(id(ink))
+        if known is None:
+            if len(self._inks) > _KEPT:
+                self._inks.clear()
+            known = self._inks[id(ink)] = self.book.stamp(ink), ink  # the ink is kept, so that its id stays its own
+        return known[0]
 
     def _tiles_of(self, now: NDArray[np.uint32], side: int) -> NDArray[np.uint16]:
         """Returns the numbers of an image's tiles (rows, columns)."""

@@ -115,7 +115,7 @@ class Matrices(Panel):
                     sign, colour = ("✓", FOUND_COLOUR) if good[row] else ("✗", theme.FAILURE)
                     notes.label(mark, sign, size=14, colour=colour, bold=True)
             progress = progress_of(record, method, shown)
-            notes.lines(self.LEFTS[method], 92, progress, size=theme.SMALL_SIZE, colour=COLOURS[method])
+            notes.run(self.LEFTS[method] + 1, 93, progress, colour=COLOURS[method], bold=True)
 
 
 def _cells(side: Side) -> dict[str, list[str]]:

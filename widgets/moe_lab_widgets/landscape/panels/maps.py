@@ -140,7 +140,7 @@ class Maps(Panel):
     def _write_state(self, method: str, words: str) -> None:
         middle = self.LEFTS[method] + EDGE / 2
         with self.state[method].anew() as sheet:
-            sheet.write(middle, self.TOP + EDGE + 40, words, "center", colour=COLOURS[method])
+            sheet.run(middle, self.TOP + EDGE + 40, words, "center", colour=COLOURS[method])
 
 
 def _marker(place: NDArray[np.float64]) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from moe_lab import theme
 from moe_lab.datasets import digits
 from moe_lab.patch_routing import DigitTask, PatternTask
+from moe_lab_widgets.drawing.lines import put
 from moe_lab_widgets.drawing.picture import Strip
 from moe_lab_widgets.drawing.scene import Panel, Scene
 from moe_lab_widgets.router_alignment.panels.tiles import Layout, Tiles, arrange, digit_faces, pattern_faces
@@ -36,6 +37,9 @@ class Patches(Panel):
         self._task: PatternTask | DigitTask | None = None
         self._layout: Layout | None = None
         self._tiles: list[Tiles] = []
+        self._kept: list[NDArray[np.bool_] | None] = [None, None]
+        """What is drawn of each class."""
+        self._given: tuple[Sequence[str], int, int, int] = ((), 1, 1, 1)
 
     def _top(self, side: int) -> int:
         return self.TOP + side * self.CLASS_HEIGHT
@@ -46,22 +50,24 @@ class Patches(Panel):
 
     def set(self, names: Sequence[str], patches: int, experts: int, kept: int) -> None:
         """Lays out the tiles, the classes' titles and the experts' heads."""
-        scene = self.scene
-        if not self.renew(tuple(names), patches, experts, kept):
+        scale, self._given = self.scene.scale, (names, patches, experts, kept)
+        if not self.renew(tuple(names), patches, experts, kept, scale):
             return
-        self._layout = layout = arrange(patches, experts, self.WIDTH, self.HEIGHT, scene.scale)
+        self._tiles = []
+        self._layout = layout = arrange(patches, experts, self.WIDTH, self.HEIGHT, scale)
         plural = "" if kept == 1 else "es"
         self.write(352, 50, f"framed: the l = {kept} patch{plural} of an example that each expert scores highest")
-        size = 14 if layout.band / scene.scale > 24 else 11
+        size = 14 if layout.band / scale > 24 else 11
         for side, name in enumerate(names):
             top = self._top(side)
             title = f"class {theme.CLASS_SIGNS[side]}:  one patch is {theme.CLASS_NAMES[side]} ({name})"
             self.write(352, top - 14, title, color=theme.CLASSES[side], size=theme.TEXT_SIZE, weight="bold")
             for s in range(experts):
-                self.head_at(358, top + layout.middle(s) / scene.scale, s, size)
+                self.head_at(358, top + layout.middle(s) / scale, s, size)
 
     def _make_tiles(self, record: Frame, shown: int) -> None:
         """Makes the tiles of the example patches, which stay the same for a whole run."""
+        self._kept = [None, None]
         assert self._layout is not None and self._task is not None
         patches, roles, sides = (record.joint[f"example_{name}"][shown] for name in ("patches", "roles", "sides"))
         for side in range(2):
@@ -73,24 +79,29 @@ class Patches(Panel):
             self._tiles.append(Tiles(self._layout, faces, signal, side))
 
     def update(self, record: Frame, shown: int) -> None:
+        self.set(*self._given)  # tiles are whole device pixels: another scale lays them out anew
         if not self._tiles:
             self._make_tiles(record, shown)
-        scene = self.scene
         kept = np.nan_to_num(record.joint["example_kept"][shown]).astype(bool)  # (class, expert, patch)
         for side, tiles in enumerate(self._tiles):
-            layout, top = tiles.layout, self._top(side)
-            self.strips[side].set_pixels(tiles.pixels(kept[side]))
-            received = kept[side][:, tiles.signal]
-            right = self.LEFT + self.WIDTH + 16
-            places = np.array(
-                [theme.spot(scene.figure, right, top + layout.middle(s) / scene.scale) for s in range(len(received))]
-            )
-            self.ticks[side].set_data(*places[received].T)
-            self.crosses[side].set_data(*places[~received].T)
-            left, _ = layout.corner(0, tiles.signal)
-            x = self.LEFT + (left + layout.cell / 2) / scene.scale + 7
-            x, y = theme.spot(scene.figure, x, top + layout.height / scene.scale + 12)
-            self.pointers[side].set_data([x], [y])
+            if self._kept[side] is None or not np.array_equal(self._kept[side], kept[side]):
+                self._show(side, tiles, kept[side])
+
+    def _show(self, side: int, tiles: Tiles, kept: NDArray[np.bool_]) -> None:
+        """Draws what the experts keep (expert, patch) of one class's example."""
+        self._kept[side] = kept
+        figure, scale, layout, top = self.scene.figure, self.scene.scale, tiles.layout, self._top(side)
+        self.strips[side].set_pixels(tiles.pixels(kept))
+        received = kept[:, tiles.signal]
+        right = self.LEFT + self.WIDTH + 16
+        places = np.array(
+            [theme.spot(figure, right, top + layout.middle(s) / scale) for s in range(len(received))]
+        )
+        put(self.ticks[side], *places[received].T)
+        put(self.crosses[side], *places[~received].T)
+        left, _ = layout.corner(0, tiles.signal)
+        x, y = self.LEFT + (left + layout.cell / 2) / scale + 7, top + layout.height / scale + 12
+        put(self.pointers[side], *np.reshape(theme.spot(figure, x, y), (2, 1)))
 
 
 @lru_cache(maxsize=1)
