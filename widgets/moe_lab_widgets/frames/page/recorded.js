@@ -72,7 +72,7 @@ class Recorded {
       const words = make("output", {});
       const slider = make("input", { type: "range", min: 0, max: knob.words.length - 1, step: 1, value: grid.start[i], "aria-label": knob.label });
       slider.addEventListener("input", () => { this.tell(); this.open(this.chosen(), "same"); });
-      this.sliders.append(make("label", {}, make("span", {}, knob.label), words, slider));
+      this.sliders.append(make("div", {}, make("span", {}, knob.label), words, slider));
       return { slider, words, knob };
     });
     this.tell();
