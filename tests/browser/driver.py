@@ -149,7 +149,9 @@ class NotebookPage:
     def slider(self, label: str) -> Locator:
         """The handle of the slider whose description begins with `label`; "time" is the picture's own."""
         if label == "time":
-            return self.page.locator(".moe-lab-time input")
+            slider = self.page.locator(".moe-lab-time input")
+            slider.scroll_into_view_if_needed()
+            return slider
         handle = self._row(label).locator(".noUi-handle")
         handle.scroll_into_view_if_needed()
         return handle
