@@ -2,7 +2,7 @@
 # make check    style and types                           make bench      speed, into benchmarks/results.json
 # make notebooks  runs every notebook and stores its outputs
 # make badges REPO=owner/name  sets the repository's name in every badge, link and notebook set-up cell
-# make site [RESULTS=results.json]  the course as pages in site/, with what `moe-lab reproduce` measured
+# make site [RESULTS=results.json]  the course as pages in site/, with recorded Labs (minutes, once) and what was measured
 # Each target makes its own environment (.venv) first; a second call goes straight on.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -63,4 +63,4 @@ site: $(VENV)/dev.stamp
 	$(BIN)/python -m tools.site $(if $(RESULTS),--results "$(RESULTS)")
 
 clean:
-	rm -rf $(VENV) dist site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) dist site .recordings .pytest_cache .mypy_cache .ruff_cache

@@ -79,7 +79,8 @@ lab
 #
 # | control | what it does |
 # | --- | --- |
-# | sliders | change the experiment; training starts again at once |
+# | sliders | change the experiment; training starts again at once; the number beside each can be typed |
+# | More settings | the sliders that are less often moved |
 # | Play / Pause, Step, Reset | let it run, hold it, take one record, start again |
 # | speed | slow enough to follow, or as fast as it trains |
 # | time | scrub back and forth through the recorded run |

@@ -8,6 +8,7 @@ import json
 import re
 import sys
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import nbformat
@@ -22,6 +23,7 @@ from moe_lab.reproduce.verdicts import Row
 from tools import site
 from tools.claims_page import claims_page
 from tools.markdown import escaped, table
+from tools.outputs import is_exercise
 from tools.pairs import read
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,7 +59,7 @@ class TestPages:
         text = "\n".join(cell.source for cell in self.page().cells)
         assert "![" not in text and "google.colab" not in text
         assert "](https://colab.research.google.com/github/" in text and "](https://mybinder.org/v2/gh/" in text
-        assert text.count("02_router_alignment.ipynb") == 2
+        assert self.page().cells[1].source.count("02_router_alignment.ipynb") == 2
 
     def test_outputs_stay_and_pictures_have_words(self):
         stored = read(ROOT / "notebooks" / "02_router_alignment.ipynb")
@@ -69,7 +71,13 @@ class TestPages:
         stored = read(ROOT / "notebooks" / "02_router_alignment.ipynb")
         before = [cell.source for cell in stored.cells if not cell.metadata.get("tags")]
         cells = self.page().cells
-        assert [cell.source for cell in (cells[0], *cells[2:])] == before
+        shown = [cell.source for cell in (cells[0], *cells[2:])]
+        assert [source for source in shown if not source.startswith("*Your turn:*")] == before
+
+    def test_exercises_say_where_their_check_answers(self):
+        cells = self.page().cells
+        below = [after.source for cell, after in pairwise(cells) if is_exercise(cell)]
+        assert len(below) == 3 and all("colab.research.google.com/github/" in source for source in below)
 
 
 class TestClaims:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -143,10 +144,21 @@ def build(root: Path, out: Path, results: Path | None = None, recorded: Recorded
         command += ["-c", str(root / "docs"), "-d", str(Path(folder) / "doctrees"), str(pages), str(built)]
         if subprocess.run(command, cwd=root).returncode:
             raise RuntimeError("Sphinx could not build the site; see its messages above")
+        _leave_out_icons(built)
         if recorded.shows:
             recorded.write(built / "recordings")
         shutil.rmtree(out, ignore_errors=True)
         shutil.move(built, out)
+
+
+def _leave_out_icons(built: Path) -> None:
+    """Leaves out the theme's script of 1.5 MB with thousands of icons; the few that are used come with its style."""
+    script = built / "_static" / "scripts" / "fontawesome.js"
+    for path in built.glob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        text = re.sub(r"<(script|link)\b[^>]*scripts/fontawesome\.js[^>]*>(</script>)?", "", text)
+        path.write_text(text, encoding="utf-8")
+    script.unlink(missing_ok=True)
 
 
 def recorded_now() -> Recorded:

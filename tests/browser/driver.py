@@ -149,7 +149,9 @@ class NotebookPage:
     def slider(self, label: str) -> Locator:
         """The handle of the slider whose description begins with `label`; "time" is the picture's own."""
         if label == "time":
-            return self.page.locator(".moe-lab-time input")
+            slider = self.page.locator(".moe-lab-time input")
+            slider.scroll_into_view_if_needed()
+            return slider
         handle = self._row(label).locator(".noUi-handle")
         handle.scroll_into_view_if_needed()
         return handle
@@ -242,7 +244,7 @@ class NotebookPage:
 
     def text(self, role: str) -> str:
         """The text of a region: "status", "alert", or "caption" (the sentence below the picture)."""
-        selector = ".moe-lab-caption" if role == "caption" else f".widget-html :is(div, p)[role='{role}']"
+        selector = ".moe-lab-caption:visible" if role == "caption" else f".widget-html :is(div, p)[role='{role}']"
         found = self.page.locator(selector)
         texts = found.all_inner_texts()  # in one go: a sentence may be taken away between a count and a look
         return texts[-1] if texts else ""

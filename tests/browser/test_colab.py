@@ -7,6 +7,7 @@ versions (colab/requirements.txt): then the classic notebook of that environment
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -42,27 +43,37 @@ def colab(server: Server, browser: Any, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def opened(colab: NotebookPage) -> Opened:
-    """Shows a Lab in the module's notebook. A second cell may hold more code."""
+    """Shows a Lab in the module's notebook, and waits for its first picture."""
 
-    def open_lab(lab: str, more: str = "", **values: Any) -> NotebookPage:
-        given = ", ".join(f"{name}={value!r}" for name, value in values.items())
-        home = "tiny" if lab == "TinyLab" else "moe_lab_widgets"
+    def open_lab(lab: str, **values: Any) -> NotebookPage:
         if not colab.name:
-            write_notebook(colab.folder / "colab.ipynb", "", "")
-            colab.open("colab.ipynb")
-            if not PYTHON:  # a page may send each widget's messages to a thread of its own, which Colab has not
-                colab.page.evaluate(
-                    "() => { window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.commsOverSubshells"
-                    " = 'disabled' }"
-                )
-        start = f"import sys; sys.path[:0] = {FOLDERS!r}\nimport google.colab.output\nfrom {home} import {lab}\n"
-        close = "if 'lab' in globals(): lab.close()\n"
-        colab.write_cells(f"{start}{close}lab = {lab}({given})\nlab", more)
-        colab.run_all()
+            _open(colab)
+        _show(colab, lab, **values)
         colab.until(lambda: colab.text("caption") != "", "the Lab shows nothing")
         return colab
 
     return open_lab
+
+
+def _open(colab: NotebookPage) -> None:
+    """Opens an empty notebook."""
+    write_notebook(colab.folder / "colab.ipynb", "", "")
+    colab.open("colab.ipynb")
+    if not PYTHON:  # a page may send each widget's messages to a thread of its own, which Colab has not
+        kernel = "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel"
+        colab.page.evaluate(f"() => {{ {kernel}.commsOverSubshells = 'disabled' }}")
+
+
+def _show(colab: NotebookPage, lab: str, **values: Any) -> None:
+    """Shows a Lab in the first cell."""
+    given = ", ".join(f"{name}={value!r}" for name, value in values.items())
+    home = "tiny" if lab == "TinyLab" else "moe_lab_widgets"
+    start = f"import sys; sys.path[:0] = {FOLDERS!r}\nimport google.colab.output\nfrom {home} import {lab}\n"
+    close = "if 'lab' in globals(): lab.close()\n"
+    colab.write_cells(f"{start}{close}lab = {lab}({given})\nlab", "")
+    colab.start_all()
+    colab.page.wait_for_timeout(200)
+    colab.wait_idle()
 
 
 def _fields(page: NotebookPage) -> tuple[str, str, bool]:
@@ -121,23 +132,41 @@ def test_the_phase_map_fills_without_a_press_and_is_never_blank(opened: Opened) 
     page = opened("PhaseTransitionLab", trials=10, distractors=0)
     page.until(lambda: _coloured(page) > 0, "the map stays empty")
     page.wait_for_end()
+    page.page.wait_for_timeout(1500)  # the output is replaced once, by one that holds the picture too
     full = _coloured(page)
-    assert full > 0.1
+    assert full > 0.05
     page.press("n,", "ArrowRight")
-    least, end = full, ""
-    while "ended" not in end or f"n={page.readout('n,'):.0f}" not in page.code():
-        least, end = min(least, _coloured(page)), page.text("status")
+    wanted, least, end = f"patches={page.readout('n,'):.0f}", full, time.monotonic() + 90
+    while wanted not in page.code() or "ended" not in page.text("status"):
+        assert time.monotonic() < end, "the map of the moved slider is never full"
+        least = min(least, _coloured(page))
         page.page.wait_for_timeout(20)
     assert least > 0, "the map is blank while the first cells are computed"
     assert page.text("alert") == ""
     page.check()
 
 
-def test_a_page_that_cannot_load_the_module_is_fed_as_well(opened: Opened, colab: NotebookPage) -> None:
+def test_a_page_that_cannot_load_the_module_is_fed_as_well(colab: NotebookPage) -> None:
     """PNGs then, acknowledged by plain widgets."""
-    page = opened("TinyLab", "lab.screen.page.close()", epochs=200, delay=20.0)
-    page.wait_for_end()
-    page.check()
+    if PYTHON:
+        pytest.skip("the page of ipywidgets 7 shows no box with a widget that it cannot load; Colab's page does")
+    page = colab.page
+    page.route("**/anywidget/**", lambda route: route.abort())
+    _open(colab)
+    _show(colab, "TinyLab", epochs=150, delay=20.0)
+    image = page.locator("img.widget-image, img.jupyter-widget-image").first
+    image.wait_for()
+    first = image.get_attribute("src")
+    colab.until(lambda: "training" in colab.text("status"), "the run does not begin")
+    colab.until(lambda: image.get_attribute("src") != first, "the picture does not change")
+    colab.wait_for_end()
+    page.wait_for_timeout(1500)  # the output is replaced once, by one that holds the picture too
+    assert colab.text("status").startswith("step 150")
+    colab.press("g", "ArrowRight", 2)
+    colab.until(lambda: "training" in colab.text("status"), "the slider starts no run")
+    colab.wait_for_end()
+    assert page.locator(".moe-lab-screen canvas").count() == 0
+    page.unroute("**/anywidget/**")
 
 
 def _coloured(page: NotebookPage) -> float:

@@ -45,10 +45,10 @@ FAULTS = """(whole) => {
   const shown = (selector) => [...lab.querySelectorAll(selector)].filter((node) => node.offsetWidth > 0);
   const words = (node) => node.getAttribute('aria-label') || node.textContent.trim() || node.className;
   const pane = document.querySelector('.jp-WindowedPanel-outer').getBoundingClientRect();
-  for (const track of shown('.slider-container'))
+  for (const track of shown('.slider-container, .moe-lab-time input'))
     if (track.clientWidth < 120) faults.push(`a track is ${track.clientWidth} px wide`);
   const parts = shown('button, select, input, .widget-readout, .slider-container, .widget-label,' +
-                      '.moe-lab-picture, .moe-lab-caption, .moe-lab-said > *, h3');
+                      'canvas, .moe-lab-caption, .moe-lab-said > *, h3');
   const boxes = parts.map((node) => node.getBoundingClientRect());
   parts.forEach((node, i) => {
     const box = boxes[i];
@@ -60,7 +60,7 @@ FAULTS = """(whole) => {
       if (wide > 1 && high > 1 && !node.contains(other)) faults.push(`${words(node)} overlaps ${words(other)}`);
     });
   });
-  const main = [lab.querySelector('.moe-lab-knobs'), ...shown('.moe-lab-picture, .moe-lab-caption, .moe-lab-said')];
+  const main = [lab.querySelector('.moe-lab-knobs'), ...shown('canvas, .moe-lab-caption, .moe-lab-said')];
   if (whole && Math.max(...main.map((node) => node.getBoundingClientRect().bottom)) > pane.bottom)
     faults.push('not all is on one screen');
   return faults;
@@ -86,7 +86,7 @@ def window(notebook: NotebookPage) -> Iterator[Callable[[Screen], None]]:
 
 def picture_box(page: NotebookPage) -> dict[str, float]:
     """The place of the picture in the Lab, and its size."""
-    box, lab = (page.page.locator(selector).bounding_box() for selector in (".moe-lab-picture", ".moe-lab"))
+    box, lab = (page.page.locator(selector).bounding_box() for selector in (".moe-lab-screen canvas", ".moe-lab"))
     assert box is not None and lab is not None
     return {**box, "x": box["x"] - lab["x"], "y": box["y"] - lab["y"]}
 
@@ -138,7 +138,12 @@ def test_a_projector_shows_it_large(opened: Opened, window: Callable[[Screen], N
     page.wait_for_end()
     assert page.page.evaluate(FAULTS, True) == [] and page.clipped() == []
     assert picture_box(page)["width"] >= 1450
-    for selector, least in ((".widget-label", 17), ("button", 19), (".moe-lab-caption p", 22), ("select", 19)):
+    for selector, least in (
+        (".widget-label", 17),
+        ("button", 19),
+        (".moe-lab-screen .moe-lab-caption", 22),
+        ("select", 19),
+    ):
         size = page.page.locator(f".moe-lab {selector}").first.evaluate("node => getComputedStyle(node).fontSize")
         assert float(re.sub("px", "", size)) >= least, selector
 
@@ -147,7 +152,7 @@ def test_nothing_jumps_and_a_picture_of_other_settings_is_dimmed(opened: Opened)
     page = opened("TinyLab", epochs=20)
     page.wait_for_end()
     opacity = "node => Number(getComputedStyle(node).opacity)"
-    picture, place = page.page.locator(".moe-lab-picture"), picture_box(page)
+    picture, place = page.image, picture_box(page)
     page.choose("story", "Far apart")
     page.until(lambda: "reaches 100 %" in page.said(), "the story does not say what to see")
     assert picture_box(page) == place
@@ -156,13 +161,15 @@ def test_nothing_jumps_and_a_picture_of_other_settings_is_dimmed(opened: Opened)
     page.press("N", "ArrowLeft")
     page.until(lambda: "multiple of 4" in page.text("alert"), "the error is not shown")
     assert picture.evaluate(opacity) < 0.5, "at once"
-    below = "node => node.getBoundingClientRect().bottom <= document.querySelector('.moe-lab-picture')"
+    below = "node => node.getBoundingClientRect().bottom <= document.querySelector('.moe-lab canvas')"
     assert page.page.locator("[role='alert']").evaluate(below + ".getBoundingClientRect().top")
     assert picture_box(page) == place
-    page.run_code("lab.controls.warn('A long sentence. ' * 60); lab.controls.say('A long caption. ' * 60)")
-    assert picture_box(page) == place and page.page.evaluate(FAULTS, False) == []
     page.press("N", "Home")
     page.wait_for_end()
+    page.run_code("lab.caption = lambda record: 'A long caption. ' * 60; lab.trouble = lab.caption; lab.reset()")
+    page.until(lambda: "A long" in page.text("alert") and "A long" in page.text("caption"), "nothing is said at length")
+    page.wait_for_end()
+    assert picture_box(page) == place and page.page.evaluate(FAULTS, False) == []
     page.until(lambda: picture.evaluate(opacity) == 1, "the new picture is dimmed")
     page.press("pause", "End")  # a run whose first picture comes at once
     page.until(lambda: "training" in page.text("status"), "it does not run")

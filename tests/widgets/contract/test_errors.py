@@ -28,12 +28,14 @@ def test_a_refused_combination_is_explained_and_the_picture_stays(case: Case, ma
             lab.wait(60)
         assert str(caught.value) in message(lab) and "role='alert'" in message(lab)
         assert "no run: see the message above" in lab.controls.status.value
+        assert {"moe-lab-stale", "moe-lab-refused"} <= set(lab.controls.box._dom_classes), "it is dimmed"
         assert lab.record is record
         if not isinstance(caught.value, RankError):  # which the samples decide, after the picture has begun
             assert lab.screen.image.value == good
         lab.set(**before)
         shown(lab)
         assert message(lab) == "" and lab.error is None and lab.record is not record
+        assert not {"moe-lab-stale", "moe-lab-refused"} & set(lab.controls.box._dom_classes)
         assert lab.screen.image.value == good
 
 

@@ -29,7 +29,8 @@ def test_every_knob_is_moved_here_and_has_a_label_of_its_own(case: Case) -> None
     assert set(case.moves) == {knob.name for knob in knobs if not knob.view_only} | {"seed"}
     assert set(case.views) == {knob.name for knob in knobs if knob.view_only}
     assert len({knob.label for knob in knobs}) == len(knobs)
-    assert len(knobs) <= 9 or max(len(knob.label) for knob in knobs) <= 27, "three sliders stand side by side"
+    assert max(len(knob.label) for knob in knobs) <= 26, "four sliders stand side by side"
+    assert 4 <= sum(knob.main for knob in knobs) <= 7, "with the seed, two rows of four"
     symbols = [knob.symbol for knob in knobs if knob.symbol]
     assert len(set(symbols)) == len(symbols)
 

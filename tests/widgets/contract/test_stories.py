@@ -18,6 +18,7 @@ def test_every_story_sets_its_knobs_begins_and_says_what_to_see(case: Case, make
         assert lab.code(lab.values) in html.unescape(lab.controls.code.value)
         assert story.what_to_see in html.unescape(lab.controls.see.value)
     move(lab, "seed", 7)
+    assert lab.controls.see.value == ""
     assert lab.controls.story.value == "(my own settings)" and shown(lab).values["seed"] == 7
 
 

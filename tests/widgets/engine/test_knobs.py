@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import html
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
 import moe_lab_widgets
+from moe_lab.config import require
 from moe_lab_widgets import Lab, LabKnob, Story, offer
 from tests.widgets.engine.tiny import Blobs, TinyLab
 
@@ -27,6 +30,10 @@ class RuledLab(TinyLab):
     )
     stories = (Story("Hard", {"kind": "hard"}, "Other knobs take their defaults."),)
 
+    def check(self, values: Mapping[str, Any]) -> None:
+        require(values["samples"] % values["epochs"] == 0, "epochs must divide samples", epochs=values["epochs"])
+        require(values["gap"] <= 3, "gap must be at most 3", gap=values["gap"])
+
 
 @pytest.fixture
 def lab() -> Iterator[RuledLab]:
@@ -46,9 +53,9 @@ def test_a_knob_without_effect_is_greyed_out(lab: RuledLab) -> None:
 def test_a_knob_at_its_default_follows_the_user_and_another_stays(lab: RuledLab) -> None:
     lab.controls.knobs["kind"].value = "hard"
     assert lab.values["epochs"] == lab.controls.knobs["epochs"].value == 40
-    lab.controls.knobs["epochs"].value = 30
+    lab.controls.knobs["epochs"].value = 10
     lab.controls.knobs["kind"].value = "easy"
-    assert lab.values["epochs"] == 30
+    assert lab.values["epochs"] == 10
     lab.set(epochs=20, kind="hard")
     assert lab.values["epochs"] == 20, "set moves what it names"
 
@@ -68,6 +75,39 @@ def test_a_knob_is_held_back_by_another(lab: RuledLab) -> None:
     assert lab.values["shown"] == 2
     lab.set(most=1)
     assert lab.values["shown"] == 1 and lab.controls.knobs["shown"].disabled
+
+
+def test_a_slider_goes_to_the_nearest_value_that_fits_and_says_why(lab: RuledLab) -> None:
+    """Divisors of 80 samples on the slider of epochs (10, 20, ... 200) are 10, 20, 40 and 80."""
+    epochs = lab.controls.knobs["epochs"]
+
+    def moved(*values: int) -> int:
+        for value in values:
+            epochs.value = value
+        assert lab.values["epochs"] == epochs.value
+        return int(epochs.value)
+
+    def later(*values: int) -> int:
+        lab._board._asked = ("", None, 0.0)  # as if a while had passed since the latest move
+        return moved(*values)
+
+    assert [later(30), later(50), later(90), later(70)] == [40, 80, 80, 40], "arrow keys pass what does not fit"
+    assert "epochs is now 40: epochs must divide samples: got epochs=70" in html.unescape(lab.controls.see.value)
+    assert later(20) == 20 and lab.controls.see.value == ""
+    assert [moved(30), moved(40), moved(50), moved(60), moved(60), moved(70)] == [40, 40, 80, 80, 80, 80], "a drag up"
+    assert [moved(60), moved(50), moved(30)] == [40, 40, 20], "and down again"
+    gap = lab.controls.knobs["gap"]
+    gap.value = 3.7
+    assert gap.value == lab.values["gap"] == 3.0 and lab.wait(30) and lab.error is None
+
+
+def test_what_code_sets_is_refused_and_a_slider_leads_out(lab: RuledLab) -> None:
+    lab.set(epochs=30)
+    assert lab.values["epochs"] == 30, "set does what it says"
+    lab.controls.knobs["gap"].value = 1.0
+    assert (lab.values["gap"], lab.values["epochs"]) == (1.0, 30), "no value of this slider fits, none is changed"
+    lab.controls.knobs["epochs"].value = 50
+    assert lab.values["epochs"] == 80
 
 
 @pytest.mark.parametrize("kind", LABS, ids=lambda kind: kind.__name__)

@@ -20,11 +20,10 @@ A Lab in one screen::
 A record is a `Snapshot`, a `Pair` (two runs with their histories; see pair.py), or anything plain and complete that a
 picture can read. `values` holds every knob by name, and `seed`. `offer(Config, "name", ...)` makes a knob of a declared
 parameter, with words or ranges of its own; other knobs are `LabKnob(...)`, with a slider range or choices. A knob can
-declare `enabled_when`, `follows`, `at_most` and `view_only` (see `LabKnob`). `given(Config, values)` makes the Config.
-`check(values)`, if written, keeps sliders among the values that fit one another.
-`start` runs on a worker thread and must not touch widgets. Moving a `view_only` knob calls
-`picture.set_view({name: value})`, draws the present record again and starts nothing, unless `more(record)` returns
-records that the ended run should still add.
+declare `main`, `enabled_when`, `follows`, `at_most` and `view_only` (see `LabKnob`). `given(Config, values)` makes the
+Config. `check(values)` keeps sliders among values that fit one another. `start` runs on a worker thread and
+must not touch widgets. Moving a `view_only` knob calls `picture.set_view({name: value})`, draws the present record
+again and starts nothing, unless `more(record)` returns records that the ended run should still add.
 """
 
 from __future__ import annotations

@@ -19,6 +19,17 @@ _shown: weakref.WeakValueDictionary[tuple[str, str], NotebookOutput] = weakref.W
 """The output of the Lab that each notebook cell shows, by cell and kind of Lab."""
 
 
+def in_vs_code() -> bool:
+    """Whether VS Code shows the notebook.
+
+    It tells each kernel the notebook's path; the environment variable is missing where VS Code works on another
+    machine, in a container or in WSL.
+    """
+    from IPython import get_ipython
+
+    return "__vsc_ipynb_file__" in getattr(get_ipython(), "user_ns", {}) or "VSCODE_PID" in os.environ
+
+
 class NotebookOutput:
     """The outputs of one Lab.
 
@@ -44,7 +55,7 @@ class NotebookOutput:
         self._picture, self._close = picture, close
         self._handle: Any = None
         self._execution: int | None = None
-        self.together = "google.colab" in sys.modules or "VSCODE_PID" in os.environ
+        self.together = "google.colab" in sys.modules or in_vs_code()
         """Whether widgets and picture share one output."""
 
     def show(self) -> None:

@@ -161,11 +161,8 @@ class Presenter:
 
     def png(self) -> bytes:
         """Returns the picture of the record on show with its caption drawn in."""
-        with drawing_lock:
-            if self.record is not None and self._screen.shown is not self.record:
-                self._picture.update(self.record)
-                self._screen.shown = self.record
-            return self._picture.png(self.caption)
+        with self._screen.for_a_file(self.record) as picture:
+            return picture.png(self.caption)
 
     def show_view(self, values: dict[str, Any]) -> None:
         """Takes the values of the view-only knobs for the next frame."""

@@ -41,7 +41,7 @@ def part(run: Mapping[str, Any], still: str, catalogue: Mapping[str, Any], note:
 <style>{recorded_style()}</style>
 <div class="moe-lab-choice"></div>
 <div class="moe-lab-sliders"></div>
-<div class="moe-lab-show"><img alt="{caption}" src="{still}">
+<div class="moe-lab-show"><div class="moe-lab-still"><img alt="{caption}" src="{still}"></div>
 <p>{caption}</p></div>
 <p class="moe-lab-status" role="status"></p>
 <p class="moe-lab-note">{note}</p>

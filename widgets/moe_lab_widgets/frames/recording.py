@@ -6,9 +6,11 @@ import base64
 import gzip
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from moe_lab import theme
 from moe_lab_widgets.drawing.picture import Picture, drawing_lock
@@ -16,6 +18,8 @@ from moe_lab_widgets.frames.reel import Reel
 
 MOST_FRAMES = 200
 """Frames of a recording; longer runs are thinned evenly."""
+REACH = 16
+"""Pixels from the edge of a panel within which the picture may be cut."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +56,25 @@ def spread_out(count: int, most: int) -> list[int]:
     return sorted(set(np.linspace(0, count - 1, min(count, most)).round().astype(int).tolist()))
 
 
+def cut_apart(pixels: NDArray[np.uint8], spans: Sequence[tuple[int, int]], scale: float) -> list[list[int]]:
+    """Returns where to cut a picture so that panels can be stacked: near the edges of spans, where nothing is drawn.
+
+    Labels of an axis may begin a little to the left of their panel.
+
+    Args:
+      pixels: (height, width, 4).
+      spans: left and right of the panels, at scale 1.
+    """
+    blank = (pixels[..., :3] == pixels[0, 0, :3]).all(axis=(0, 2))
+    cuts = []
+    for _, edge in spans[:-1]:
+        near = sorted(range(edge - REACH, edge + REACH + 1), key=lambda place: abs(place - edge))
+        free = (place for place in near if blank[round((place - 1) * scale) : round((place + 2) * scale)].all())
+        cuts.append(next(free, edge))
+    edges = [spans[0][0], *cuts, spans[-1][1]] if spans else []
+    return [list(span) for span in pairwise(edges)]
+
+
 def film(
     picture: Picture, records: Sequence[Any], caption: Callable[[Any], str], shown: Any, most: int = MOST_FRAMES
 ) -> Recording:
@@ -77,8 +100,8 @@ def film(
         still = picture.png(captions[-1])
         if shown is not None:
             picture.update(shown)
+        spans = cut_apart(picture.pixels(), picture.spans, float(picture.figure.dpi / theme.BASE_DPI))
     scale = float(picture.figure.dpi / theme.BASE_DPI)
-    spans = [list(span) for span in picture.spans]
     stage = {"width": picture.width, "height": picture.height, "scale": scale, "spans": spans}
     return Recording(title="", stage=stage, bodies=tuple(bodies), captions=captions, values=(), code="", still=still)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import anywidget
@@ -44,6 +45,7 @@ class Screen:
 
     Attributes:
       box: the widget.
+      scale: of the picture in files; in a page of more than one device pixel for each of its own it is larger.
       live: whether a page replays frames.
       shown: the record that the picture holds.
       run, view: numbers that grow with each run, and each time that earlier frames of it no longer hold.
@@ -53,6 +55,7 @@ class Screen:
 
     def __init__(self, picture: Picture) -> None:
         self.picture = picture
+        self.scale = self._wanted_scale = self._scale
         self.live = False
         self.run = self.view = 0
         self.listener: Callable[..., None] = lambda what, record=None: None
@@ -144,6 +147,11 @@ class Screen:
             self.picture.update(record)
             self.shown = record
             first, self._fresh = self._fresh or self._reel.full, False
+            if first and self._scale != self._wanted_scale:
+                self._set_scale(self._wanted_scale)
+                self._reel = Reel(self.picture)
+                self.page.stage = {**self.page.stage, "scale": self._scale}
+                self.view, view = self.view + 1, view + 1
             if first:
                 self._reel.restart()
                 self._stream = Stream()
@@ -160,6 +168,25 @@ class Screen:
         if caption != self._caption:
             note["caption"] = self._caption = caption
         self.page.send(note, [piece])
+
+    def _set_scale(self, scale: float) -> None:
+        self.picture.set_scale(scale)
+        if self.shown is not None:
+            self.picture.update(self.shown)
+
+    @contextmanager
+    def for_a_file(self, record: Any) -> Iterator[Picture]:
+        """Within, the picture shows a record at its own scale."""
+        with drawing_lock:
+            scale = self._scale
+            if scale != self.scale:
+                self.picture.set_scale(self.scale)
+            if record is not None and (record is not self.shown or scale != self.scale):
+                self.picture.update(record)
+                self.shown = record
+            yield self.picture
+            if scale != self.scale:
+                self._set_scale(scale)
 
     def tick(self) -> None:
         """Asks for an answer, with nothing to show."""
@@ -198,6 +225,8 @@ class Screen:
             self.listener("ready")
         elif kind == "hello":
             self._pages[message["page"]] = bool(message["hidden"])
+            finer = min(max(round(2 * float(message["ratio"])) / 2, 1), 2)
+            self._wanted_scale = self.scale * finer
             self._greet(bool(message["inflates"]))
         elif kind in ("hidden", "visible"):
             self._pages[message["page"]] = kind == "hidden"

@@ -20,6 +20,8 @@ from moe_lab_widgets.phase_transition.settings import Setting, setting_of
 class PhasePicture(Picture):
     """See the module's text. `setting` is that of the latest run."""
 
+    spans = ((0, 664), (664, 878), (878, 1100))
+
     def __init__(self, scale: float = 1.0) -> None:
         super().__init__(scale=scale)
         self.setting: Setting | None = None

@@ -14,10 +14,9 @@ const STYLE = `
 .moe-lab-screen :focus-visible { outline: 2px solid #0072B2; outline-offset: 1px; }
 `;
 const REACH = 10; // pixels from a point or a line at which a pointer is over it
-const NARROW = 640; // CSS pixels below which panels are stacked
+const NARROW = 600; // CSS pixels below which panels are stacked; JupyterLab leaves 620 of a window of 800
 const SMALLEST = 0.84; // of a stacked picture: its smallest words, 13 px high, are 11 px high
 const LARGEST_STACKED = 1.25;
-const MARGIN = 10; // pixels left of a panel in which the labels of its axis may begin
 
 function make(kind, attributes = {}, ...children) {
   const element = document.createElement(kind);
@@ -197,7 +196,7 @@ function stacked(spans, widest) {
   const rows = [];
   for (const [left, right] of spans) {
     const row = rows[rows.length - 1];
-    if (row && right - row[0] <= widest) row[1] = right; else rows.push([Math.max(left - MARGIN, 0), right]);
+    if (row && right - row[0] <= widest) row[1] = right; else rows.push([left, right]);
   }
   return rows;
 }

@@ -72,7 +72,7 @@ class Recorded {
       const words = make("output", {});
       const slider = make("input", { type: "range", min: 0, max: knob.words.length - 1, step: 1, value: grid.start[i], "aria-label": knob.label });
       slider.addEventListener("input", () => { this.tell(); this.open(this.chosen(), "same"); });
-      this.sliders.append(make("label", {}, make("span", {}, knob.label), words, slider));
+      this.sliders.append(make("div", {}, make("span", {}, knob.label), words, slider));
       return { slider, words, knob };
     });
     this.tell();
@@ -107,15 +107,16 @@ class Recorded {
     }
   }
   put(run, film, then) {
+    const stage = { ...run.stage, smallest: SMALLEST };
     const before = this.player, part = before && !before.following ? before.place / Math.max(before.film.last, 1) : 1;
     if (!before) {
       const place = make("div");
-      this.player = new Player(place, film, run.stage);
+      this.player = new Player(place, film, stage);
       this.player.failed = (error) => this.refuse(error);
       this.shown.replaceChildren(place);
       this.start?.remove();
     }
-    this.player.show(film, run.stage, then === "same" ? Math.round(part * film.last) : film.last);
+    this.player.show(film, stage, then === "same" ? Math.round(part * film.last) : film.last);
     this.values.querySelector("dl").replaceChildren(...run.values.map(([label, value]) => make("div", {}, make("dt", {}, label), make("dd", {}, value))));
     this.code.querySelector("code").textContent = run.code;
     this.code.querySelector("span").textContent = "";

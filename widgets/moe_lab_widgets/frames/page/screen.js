@@ -86,8 +86,17 @@ export default () => {
       const seen = () => send({ kind: document.hidden ? "hidden" : "visible", page });
       document.addEventListener("visibilitychange", seen);
       window.addEventListener("pageshow", seen);
-      hello();
+      let zoom = null;
+      const zoomed = () => { // sharp lines need as many pixels as the page has
+        zoom?.removeEventListener("change", zoomed);
+        zoom = window.matchMedia(`(resolution: ${window.devicePixelRatio || 1}dppx)`);
+        zoom.addEventListener("change", zoomed);
+        for (const player of players) player.lay();
+        hello();
+      };
+      zoomed();
       return () => {
+        zoom.removeEventListener("change", zoomed);
         document.removeEventListener("visibilitychange", seen);
         window.removeEventListener("pageshow", seen);
       };

@@ -1,0 +1,281 @@
+"""Recorded Labs without a kernel, in Chromium: an exported page from a disk, and pages of the site."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import importlib.util
+import io
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import BrowserContext, Page
+
+from moe_lab_widgets import RouterAlignmentLab
+from tests.widgets.labs import FAST, done
+from tools import recordings, site
+from tools.recorded_pages import Recorded
+
+pytestmark = pytest.mark.browser
+SMALL = {"steps": 20, "trials": 2, "samples": 40}
+NOISE_OF_THE_THEME = "theme mode"
+"""What the site's theme says on the console of a page opened from a disk."""
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a short run."""
+    lab = RouterAlignmentLab(**SMALL)
+    try:
+        lab.controls.speed.value = FAST
+        return done(lab).export(tmp_path_factory.mktemp("exported") / "run.html")
+    finally:
+        lab.close()
+
+
+@pytest.fixture
+def show(browser: Any) -> Iterator[Callable[..., Page]]:
+    """Opens a page from the disk. Afterwards it must have asked for nothing elsewhere, and complained of nothing."""
+    contexts: list[BrowserContext] = []
+    complaints: list[str] = []
+
+    def open_page(path: Path, width: int = 1366, height: int = 768, **options: Any) -> Page:
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(f"page error: {error}"))
+        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("request", lambda asked: complaints.append(asked.url) if _elsewhere(asked.url) else None)
+        page.goto(path.as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert [one for one in complaints if NOISE_OF_THE_THEME not in one] == []
+
+
+def _elsewhere(url: str) -> bool:
+    return not url.startswith(("file:", "data:", "blob:"))
+
+
+def painted(page: Page) -> np.ndarray:
+    """The pixels of the first canvas, (height, width, 3)."""
+    return pixels(page.locator("canvas").first.evaluate("(canvas) => canvas.toDataURL('image/png')"))
+
+
+def pixels(address: str) -> np.ndarray:
+    """The pixels of a PNG in a data: URL."""
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(address.partition(",")[2]))).convert("RGB"))
+
+
+def place(page: Page) -> int:
+    """Which frame is on show, counted from 0."""
+    return int(page.locator(".moe-lab-screen").first.get_attribute("data-record") or -1)
+
+
+def caption(page: Page) -> str:
+    return page.locator(".moe-lab-caption").first.inner_text()
+
+
+def run_of(path: Path) -> dict[str, Any]:
+    """The recording in an exported page."""
+    found = re.search(r'class="moe-lab-catalogue">(.*?)</script>', path.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    plain: dict[str, Any] = json.loads(found[1])["runs"][0]["run"]
+    return plain
+
+
+class TestExported:
+    def test_it_plays_scrubs_tells_and_copies(self, show: Callable[..., Page], exported: Path) -> None:
+        page, captions = show(exported, permissions=["clipboard-read"]), run_of(exported)["captions"]
+        page.locator("canvas").wait_for()
+        assert place(page) == len(captions) - 1 and caption(page) == captions[-1]
+        end = painted(page)
+        assert end.shape[:2] == (448, 1100), "the picture is not shown pixel by pixel"
+        page.get_by_role("slider").press("Home")
+        assert place(page) == 0 and caption(page) == captions[0] and (painted(page) != end).any()
+        page.get_by_role("slider").press("ArrowRight")
+        assert place(page) == 1
+        page.get_by_role("button", name="replay").click()
+        page.wait_for_function(f"document.querySelector('.moe-lab-screen').dataset.record == {len(captions) - 1}")
+        np.testing.assert_array_equal(painted(page), end)
+        page.get_by_text("Code of this run").click()
+        page.get_by_role("button", name="Copy as code").click()
+        page.get_by_text("copied").wait_for()
+        assert page.evaluate("navigator.clipboard.readText()") == run_of(exported)["code"]
+
+    def test_it_shows_the_picture_that_agg_draws(self, show: Callable[..., Page], exported: Path) -> None:
+        page = show(exported)
+        page.locator("canvas").wait_for()
+        still = re.search(r'src="(data:image/png[^"]*)"', exported.read_text(encoding="utf-8"))
+        assert still is not None
+        difference = np.abs(pixels(still[1])[:440].astype(int) - painted(page)[:440])
+        assert difference.mean() < 1.5 and (difference > 100).mean() < 0.005
+
+    def test_without_a_script_it_is_a_picture_with_words(self, show: Callable[..., Page], exported: Path) -> None:
+        page, run = show(exported, java_script_enabled=False), run_of(exported)
+        image = page.locator("img")
+        assert image.get_attribute("alt") == run["captions"][-1] and image.bounding_box()["width"] == 1100  # type: ignore[index]
+        text = page.locator("body").inner_text()
+        assert run["captions"][-1] in text and "S, SGD steps at most" in text and run["code"].splitlines()[0] in text
+        assert page.locator("canvas").count() == 0 and not page.get_by_role("button", name="Copy").is_visible()
+
+    def test_on_a_phone_panels_are_stacked_and_can_be_read(self, show: Callable[..., Page], exported: Path) -> None:
+        page = show(exported, 390, 844, device_scale_factor=2)
+        page.locator("canvas").first.wait_for()
+        spans = run_of(exported)["stage"]["spans"]
+        boxes = [one.bounding_box() for one in page.locator("canvas").all()]
+        assert len(boxes) == len(spans) == 3
+        smallest = 9.5 * 100 / 72  # the height of the smallest words in the picture, see moe_lab/theme.py
+        bottom = 0.0
+        for box, (left, right) in zip(boxes, spans, strict=True):
+            assert box is not None and box["y"] >= bottom - 1, "panels stand side by side"
+            assert box["width"] / (right - left) * smallest >= 11
+            bottom = box["y"] + box["height"]
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the whole page scrolls sideways"
+        texts = "[...document.body.querySelectorAll('p, dt, dd, button, output, summary, pre, span, h1')]"
+        assert page.evaluate(f"Math.min(...{texts}.map((one) => parseFloat(getComputedStyle(one).fontSize)))") >= 11
+        whole = page.locator(".moe-lab-caption").evaluate("(one) => one.scrollHeight <= one.clientHeight")
+        assert whole, "words are cut"
+        page.set_viewport_size({"width": 1366, "height": 768})
+        page.wait_for_function("document.querySelectorAll('canvas').length === 1")
+        assert painted(page).shape[:2] == (896, 2200)
+
+    def test_damaged_recordings_are_refused_in_words(
+        self, show: Callable[..., Page], exported: Path, tmp_path: Path
+    ) -> None:
+        """Bytes are changed before compression, so that no checksum helps; and after it."""
+        whole, run = exported.read_text(encoding="utf-8"), run_of(exported)
+        frames, random = gzip.decompress(base64.b64decode(run["frames"])), np.random.default_rng(0)
+        page = show(exported)
+        page.locator("canvas").wait_for()
+        broken = []
+        for packed in (False, True):
+            for _ in range(12):
+                damaged = bytearray(gzip.compress(frames, 1) if packed else frames)
+                for at in random.integers(0, len(damaged), random.integers(1, 20)):
+                    damaged[at] = random.integers(256)
+                broken.append(base64.b64encode(damaged if packed else gzip.compress(bytes(damaged), 1)).decode())
+        refused = 0
+        for number, packed_frames in enumerate(broken):
+            path = tmp_path / f"{number}.html"
+            path.write_text(whole.replace(run["frames"], packed_frames), encoding="utf-8")
+            page.goto(path.as_uri())
+            page.wait_for_function(
+                "document.querySelector('canvas') || document.querySelector('.moe-lab-trouble')", timeout=20_000
+            )
+            if page.locator("canvas").count():
+                for key in ("Home", "PageUp", "End"):
+                    page.get_by_role("slider").press(key)
+                page.get_by_role("button", name="replay").click()
+            else:
+                assert page.locator("img").is_visible(), "the still picture has gone"
+            words = page.locator(".moe-lab-status").inner_text()
+            refused += words.startswith("This run cannot be shown")
+            page.get_by_text("Code of this run").click()
+            assert page.get_by_role("button", name="Copy as code").is_visible(), "the page is dead"
+        assert refused >= 12, "damage that a checksum finds must be refused"
+
+
+needs_sphinx = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("sphinx", "myst_nb", "sphinx_book_theme")),
+    reason="Sphinx is not installed: pip install 'moe-lab[site]'",
+)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site with one recorded Lab: two short stories, and four settings of two sliders."""
+    folder = tmp_path_factory.mktemp("site")
+    stories = tuple(
+        recordings.Run(RouterAlignmentLab.__name__, recordings.complete("RouterAlignmentLab", values), 10, name, "See.")
+        for name, values in (("first", SMALL), ("second", {**SMALL, "experts": 2}))
+    )
+    axes = {"patches_per_expert": (1, 4), "noise": (0.0, 2.0)}
+    show = recordings.Show("RouterAlignmentLab", stories, axes, recordings.grid_of("RouterAlignmentLab", axes, **SMALL))
+    recordings.record_all(show.runs, folder / "cache", workers=1)
+    site.build(site.ROOT, folder / "site", recorded=Recorded({show.lab: show}, folder / "cache"))
+    return folder / "site"
+
+
+@needs_sphinx
+@pytest.mark.slow
+class TestSite:
+    def test_stories_and_sliders_change_the_picture(self, show: Callable[..., Page], built: Path) -> None:
+        page = show(built / "labs.html")
+        asked: list[str] = []
+        page.on("request", lambda one: asked.append(one.url))
+        assert page.locator(".moe-lab-recorded img").is_visible() and page.locator("canvas").count() == 0
+        page.get_by_role("button", name="Play the recorded run").click()
+        self.wait_for_end(page)
+        first = painted(page)
+        assert len(asked) == 1, "only the run that is chosen is fetched"
+        page.get_by_label("Run:").select_option("second")
+        page.wait_for_function("document.querySelector('.moe-lab-values dl').textContent.includes('k, experts2')")
+        self.wait_for_end(page)
+        second = painted(page)
+        assert (first != second).any() and not page.locator(".moe-lab-sliders input").first.is_visible()
+        page.get_by_label("Run:").select_option("Move the sliders")
+        noise = page.get_by_role("slider", name=re.compile("^noise"))
+        assert noise.get_attribute("aria-valuetext") == "0.00"
+        self.wait_for_end(page)
+        before = painted(page)
+        noise.press("End")
+        page.wait_for_function("document.querySelector('.moe-lab-values dl').textContent.match(/noise[^0-9]*2.00/)")
+        assert (painted(page) != before).any() and place(page) > 0
+        assert "Recorded" in page.locator(".moe-lab-choice").inner_text()
+
+    def test_a_missing_file_is_a_sentence_and_the_next_choice_works(
+        self, show: Callable[..., Page], built: Path
+    ) -> None:
+        page = show(built / "labs.html")
+        catalogue = json.loads(page.locator(".moe-lab-catalogue").text_content() or "")
+        file = built / catalogue["runs"][0]["file"]
+        script = file.read_text(encoding="utf-8")
+        file.write_text("", encoding="utf-8")
+        try:
+            page.get_by_role("button", name="Play the recorded run").click()
+            page.get_by_text("This run cannot be shown").wait_for()
+        finally:
+            file.write_text(script, encoding="utf-8")
+        page.get_by_label("Run:").select_option("second")
+        self.wait_for_end(page)
+        assert page.locator(".moe-lab-status").inner_text() == ""
+
+    def test_a_phone_can_choose_and_read(self, show: Callable[..., Page], built: Path) -> None:
+        page = show(built / "labs.html", 390, 844, device_scale_factor=2)
+        page.get_by_label("Run:").select_option("Move the sliders")
+        page.locator("canvas").first.wait_for()
+        assert page.locator("canvas").count() == 3
+        for place in ("select", ".moe-lab-sliders input >> nth=0", ".moe-lab-time"):
+            box = page.locator(f".moe-lab-recorded {place}").bounding_box()
+            assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 390, place
+
+    def test_pages_are_small_before_a_run_is_chosen(self, show: Callable[..., Page], built: Path) -> None:
+        for path in (built / "labs.html", built / "02_router_alignment.html"):
+            asked: list[str] = []
+            page = show(built / "index.html")
+            page.on("request", lambda one, asked=asked: asked.append(one.url))
+            page.goto(path.as_uri(), wait_until="networkidle")
+            sizes = [
+                Path(one.removeprefix("file://").split("?")[0]).stat().st_size for one in asked if "data:" not in one
+            ]
+            assert sum(sizes) < 2_000_000, path.name
+
+    @staticmethod
+    def wait_for_end(page: Page) -> None:
+        """Waits until a run has been played to its end."""
+        page.locator("canvas").first.wait_for()
+        page.wait_for_function(
+            """() => {
+              const [shown, last] = document.querySelector(".moe-lab-time output").textContent.split(" of ");
+              return shown && shown === last && document.querySelector(".moe-lab-status").textContent === "";
+            }"""
+        )
