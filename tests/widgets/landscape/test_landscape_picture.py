@@ -52,7 +52,7 @@ def test_paths_are_those_of_the_shown_trial(make: Make, values: dict[str, Any]) 
         apart = (points - chosen.origin) @ np.stack((chosen.first, chosen.second), axis=1) / chosen.half
         np.testing.assert_allclose(np.transpose(maps.path[method].get_data()), np.clip(apart, -1, 1))
         np.testing.assert_allclose(maps.head[method].get_xdata(), np.clip(apart[-1:, 0], -1, 1))
-        assert f"error {shots[-1]['regressor_error'][1]:.2g};" in maps.state[method].words[0]
+        assert f"error {shots[-1]['regressor_error'][1]:.2g};" in " ".join(maps.state[method].words)
 
 
 def test_the_curves_are_the_records_and_verdicts_wait_for_the_end(make: Make) -> None:
@@ -116,4 +116,4 @@ def test_captions_tell_start_way_and_end(ended: LandscapeLab) -> None:
     assert "stuck" not in lab.caption(records[5]) and "; stuck: " in lab.caption(records[-1])
     lab.scrub(0)
     shown(lab)
-    assert lab.picture.maps.state["l2"].words == ["waits for its samples"]
+    assert " ".join(lab.picture.maps.state["l2"].words) == "waits for its samples"

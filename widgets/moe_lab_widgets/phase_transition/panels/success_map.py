@@ -32,6 +32,8 @@ class SuccessMap(Sheet):
         super().__init__(zorder=2)
         self.place = (left, top, width, height)
         self.share: NDArray[np.float64] = np.full((1, 1), np.nan)
+        self.filled: NDArray[np.float64] = np.zeros((1, 1))
+        self.running: dict[tuple[int, int], str] = {}
 
     def set_points(
         self, share: NDArray[np.float64], filled: NDArray[np.float64], running: dict[tuple[int, int], str]
@@ -43,7 +45,7 @@ class SuccessMap(Sheet):
           filled: (rows, columns) the share of the trainings that have ended.
           running: (row, column) -> its running count.
         """
-        self.share = share
+        self.share, self.filled, self.running = share, filled, running
         left, top, width, height = self.place
         places = grid(self.place, *share.shape)
         with self.anew():
