@@ -51,7 +51,7 @@ class Lab(Definition):
         threaded = not self.headless and "google.colab" not in sys.modules
         self._closed = False
         self.picture = self.make_picture(self.values)
-        self.screen = Screen(self.picture)
+        self.screen = Screen(self.picture, self.title)
         file = "".join(letter if letter.isalnum() else "_" for letter in self.title.lower())
         self.controls = Controls(
             self.title, self.knobs, self.values, self.stories, self.screen.box, file, projector=projector
