@@ -224,20 +224,29 @@ class Sheet(Artist):
 
     def composed(self, scale: float, wide: int, high: int) -> tuple[Pixels, int, int]:
         """Returns the sheet as pixels, with their left and top, cropped to `wide` x `high` device pixels."""
-        sheet = np.full((high, wide, 4), (*theme.rgba(theme.PAPER)[:3], 0), dtype=np.uint8)
-        for left, top, pixels in self.images_at(scale):
-            place = crop(left, top, pixels.shape[1], pixels.shape[0], sheet)
+        images, boxes, (inks, places) = self.images_at(scale), self.boxes_at(scale), self.words_at(scale)
+        filled = np.array(self.fills, dtype="<u4") > 0
+        spans = np.concatenate([
+            np.array([(left, top, *part.shape[1::-1]) for left, top, part in images], dtype=int).reshape(-1, 4),
+            boxes[filled],
+            np.concatenate([places, np.array([ink.shape[::-1] for ink in inks], dtype=int).reshape(-1, 2)], axis=1),
+        ])  # fmt: skip
+        if not len(spans):
+            return np.zeros((0, 0, 4), dtype=np.uint8), 0, 0
+        x, y = np.maximum(spans[:, :2].min(0), 0).tolist()
+        right, bottom = np.minimum((spans[:, :2] + spans[:, 2:]).max(0), (wide, high)).tolist()
+        sheet = np.full((max(bottom - y, 0), max(right - x, 0), 4), (*theme.rgba(theme.PAPER)[:3], 0), dtype=np.uint8)
+        for left, top, pixels in images:
+            place = crop(left - x, top - y, pixels.shape[1], pixels.shape[0], sheet)
             part = pixels[: place[0].stop - place[0].start, : place[1].stop - place[1].start]
             sheet[place] = np.where(part[..., 3:] > 0, part, sheet[place])
-        for (left, top, across, down), fill in zip(self.boxes_at(scale).tolist(), self.fills, strict=True):
-            if fill:
-                sheet[crop(left, top, across, down, sheet)] = np.array(fill, dtype="<u4").reshape(1).view(np.uint8)
-        for ink, (left, top), colour in zip(*self.words_at(scale), self.inks, strict=True):
-            lay(sheet, ink, left, top, np.array(colour, dtype="<u4").reshape(1).view(np.uint8))
-        rows, columns = np.flatnonzero(sheet[..., 3].any(1)), np.flatnonzero(sheet[..., 3].any(0))
-        if not len(rows):
-            return sheet[:0], 0, 0
-        return sheet[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1], int(columns[0]), int(rows[0])
+        colours = np.array(self.fills, dtype="<u4").view(np.uint8).reshape(-1, 4)
+        for (left, top, across, down), colour in zip(boxes[filled].tolist(), colours[filled], strict=True):
+            sheet[crop(left - x, top - y, across, down, sheet)] = colour
+        colours = np.array(self.inks, dtype="<u4").view(np.uint8).reshape(-1, 4)
+        for ink, (left, top), colour in zip(inks, places.tolist(), colours, strict=True):
+            lay(sheet, ink, left - x, top - y, colour)
+        return sheet, x, y
 
 
 def device_boxes(edges: Sequence[tuple[float, ...]], scale: float) -> NDArray[np.int64]:

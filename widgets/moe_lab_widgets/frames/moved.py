@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -10,11 +10,16 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from moe_lab_widgets.frames.tape import Tape
-
 MOST = 128
 """Points of a line from which matplotlib simplifies it."""
+
+
+class Pen(Protocol):
+    """What a Tape writes."""
+
+    def polyline(self, style: int, places: NDArray[np.float64]) -> bool: ...
+    def marks(self, style: int, shape: int, where: NDArray[np.float64]) -> None: ...
+    def take(self) -> bytes: ...
 
 
 class Drawn(NamedTuple):
@@ -56,7 +61,7 @@ class Moved:
             if drawn and len(drawn) == len(paths):
                 self._known[id(artist)] = artist, _look_of_all(artist), drawn
 
-    def write(self, artist: Artist, tape: Tape) -> bool:
+    def write(self, artist: Artist, tape: Pen) -> bool:
         """Writes an artist where it looks as it did, and returns whether it could."""
         known = self._known.get(id(artist))
         if known is None:
@@ -68,7 +73,7 @@ class Moved:
         return _look_of_all(artist) == look and self._lines(artist, drawn, tape)
 
     @staticmethod
-    def _line(line: Line2D, drawn: list[Drawn], tape: Tape) -> bool:
+    def _line(line: Line2D, drawn: list[Drawn], tape: Pen) -> bool:
         points = np.asarray(line.get_xydata(), dtype=float)
         for style, shape, matrix in drawn:
             places = points @ matrix[:2, :2].T + matrix[:2, 2]
@@ -81,14 +86,19 @@ class Moved:
         return True
 
     @staticmethod
-    def _lines(collection: LineCollection, drawn: list[Drawn], tape: Tape) -> bool:
-        paths, alike = collection.get_paths(), all(one.style == drawn[0].style for one in drawn)
-        if len(paths) != len(drawn) and not alike:
+    def _lines(collection: LineCollection, drawn: list[Drawn], tape: Pen) -> bool:
+        lines, alike = (
+            [np.asarray(path.vertices) for path in collection.get_paths()],
+            len({one.style for one in drawn}) == 1,
+        )
+        if len(lines) != len(drawn) and not alike:
             return False
-        matrix = drawn[0].matrix
-        for number, path in enumerate(paths):
-            places = np.asarray(path.vertices) @ matrix[:2, :2].T + matrix[:2, 2]
-            if not tape.polyline(drawn[0 if alike else number].style, places):
+        if not lines:
+            return True
+        matrix, ends = drawn[0].matrix, np.cumsum([len(line) for line in lines])
+        places = np.concatenate(lines) @ matrix[:2, :2].T + matrix[:2, 2]  # all at once: lines are many and short
+        for number, part in enumerate(np.split(places, ends[:-1])):
+            if not tape.polyline(drawn[0 if alike else number].style, part):
                 tape.take()
                 return False
         return True

@@ -160,9 +160,9 @@ class Tape(RendererBase):
         """Draws a line through places (n, 2); False where matplotlib must clean, simplify or snap it."""
         if not len(places):
             return True
-        steps = places[1:] != places[:-1]
-        bounded = (np.abs(places) < 32767 >> self.book.bits).all()  # NaN is not less either
-        if len(places) >= MOST or not bounded or not steps.all(1).any():
+        steps = places[1:] - places[:-1]
+        bounded = np.abs(places).max() < 32767 >> self.book.bits  # NaN is not less either
+        if len(places) >= MOST or not bounded or not (steps[:, 0] * steps[:, 1]).any():
             return False
         body = np.rint(places * (1 << self.book.bits)).astype("<i2").tobytes()
         self._operations += struct.pack("<BHHBB", 10, style, len(places), 0, self.book.bits) + body

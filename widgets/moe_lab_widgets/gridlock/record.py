@@ -109,14 +109,18 @@ class Frame(Pair):
 
     def stuck(self, method: str) -> NDArray[np.bool_]:
         """Returns (trial,) whether EM has converged where a regressor is missing."""
-        return self.converged(method) & ~self.whole(method)
+        return self.verdicts(method)[0]
 
     def falling(self, method: str) -> NDArray[np.bool_]:
         """Returns (trial,) whether a regressor is missing and EM runs but has not converged yet."""
-        steps, errors = self.errors(method)
-        if not len(steps):
-            return np.zeros(self.trials, dtype=bool)
-        return ~self.converged(method) & ~self.whole(method) & np.isfinite(errors[-1])
+        return self.verdicts(method)[1]
+
+    def verdicts(self, method: str) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Returns (trial,) `stuck` and (trial,) `falling`."""
+        shot, ended, missing = self.of(method), self.converged(method), ~self.whole(method)
+        begun = shot is not None and not (method == "spectral" and shot.step < self.power)
+        running = np.isfinite(shot["error"]) if shot is not None and begun else np.zeros(self.trials, dtype=bool)
+        return ended & missing, ~ended & missing & running
 
 
 def frames(

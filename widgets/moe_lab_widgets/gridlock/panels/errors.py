@@ -67,10 +67,7 @@ class Errors(ErrorCurves):
         }
 
     def update(self, record: Frame) -> None:
-        errors = {
-            method: ErrorHistory(*record.errors(method), record.stuck(method), record.falling(method))
-            for method in METHODS
-        }
+        errors = {method: ErrorHistory(*record.errors(method), *record.verdicts(method)) for method in METHODS}
         ends = self.show_errors(errors)
         floor = float(np.median(record.best)) if record.best is not None else np.nan
         put(self.best, [0, 1], self.y_of(np.array([floor, floor])))
