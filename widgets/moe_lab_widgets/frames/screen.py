@@ -265,8 +265,8 @@ class Screen:
         self.listener("ready")
 
     def close(self) -> None:
-        """Frees the widgets that are not in the box."""
-        for widget in (self._link, self._sent, self._seen):
+        """Frees the widgets, those that are not in the box too."""
+        for widget in (self._link, self._sent, self._seen, self.page):
             for part in (getattr(widget, "layout", None), getattr(widget, "style", None)):
                 if isinstance(part, w.Widget):
                     part.close()
