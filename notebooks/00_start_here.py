@@ -88,7 +88,7 @@ lab
 # | story | a prepared setting, with a sentence on what to see |
 # | seed | other random numbers, the same experiment |
 # | Copy as code | the Python that makes this run without the Lab |
-# | Save picture, Save data | a PNG, and everything recorded |
+# | Save picture, Save data, Save page | a PNG; everything recorded; a page that plays the run without a kernel |
 #
 # Try these three, half a minute each:
 #

@@ -130,7 +130,7 @@ class TestWheel:
         assert expected <= set(names)
         config = "moe_lab/jupyter_config/labconfig/page_config.json"
         assert "moe_lab/reproduce/report.html" in names
-        assert {"moe_lab_widgets/engine/lab.css", "moe_lab_widgets/engine/lab.js"} <= set(names)
+        assert {"moe_lab_widgets/engine/lab.css", "moe_lab_widgets/frames/page/screen.js"} <= set(names)
         assert {"moe_lab/py.typed", "moe_lab_widgets/__init__.py", config} <= set(names)
         assert any(name.endswith("/LICENSE") for name in names)
         assert not [name for name in names if "__pycache__" in name or ".ipynb_checkpoints" in name]

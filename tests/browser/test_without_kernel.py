@@ -142,8 +142,9 @@ class TestExported:
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the whole page scrolls sideways"
         texts = "[...document.body.querySelectorAll('p, dt, dd, button, output, summary, pre, span, h1')]"
         assert page.evaluate(f"Math.min(...{texts}.map((one) => parseFloat(getComputedStyle(one).fontSize)))") >= 11
-        whole = page.locator(".moe-lab-caption").evaluate("(one) => one.scrollHeight <= one.clientHeight")
-        assert whole, "words are cut"
+        assert page.locator(".moe-lab-caption").evaluate("(one) => one.scrollHeight <= one.clientHeight"), (
+            "words are cut"
+        )
         page.set_viewport_size({"width": 1366, "height": 768})
         page.wait_for_function("document.querySelectorAll('canvas').length === 1")
         assert painted(page).shape[:2] == (896, 2200)

@@ -93,12 +93,14 @@ def test_every_lab_exports_a_page_of_its_own(ended: Any, tmp_path: Path) -> None
     np.testing.assert_array_equal(ended.picture.pixels(), before)
 
 
-def test_a_page_that_would_be_too_large_has_fewer_frames(tiny: TinyLab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_would_be_too_large_has_fewer_frames(
+    tiny: TinyLab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     whole = tiny.recording()
     size = len(recording.document(whole))
     smaller = size - len(recording.document(tiny.recording(2)))
     monkeypatch.setattr(recording, "MOST_BYTES", size - smaller // 2)
-    page = recording.page_of(tiny, *tiny._run_on_show())
+    page = tiny.export(tmp_path / "run").read_bytes()
     captions = Page(page.decode()).catalogue["runs"][0]["run"]["captions"]
     assert len(page) <= size - smaller // 2 and 2 < len(captions) < 41
     assert (captions[0], captions[-1]) == (whole.captions[0], whole.captions[-1])
@@ -145,12 +147,12 @@ def test_the_button_writes_the_page(tiny: TinyLab, tmp_path: Path) -> None:
     assert "the folder of a file to save must exist" in tiny.controls.message.value
 
 
-def test_text_cannot_break_out_of_the_page(tiny: TinyLab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_cannot_break_out_of_the_page(tiny: TinyLab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     nasty = "</script><script>alert(1)</script> <!-- & 'x' \u2028"
     monkeypatch.setattr(TinyLab, "title", nasty)
     monkeypatch.setattr(TinyLab, "caption", lambda lab, record: nasty)
     monkeypatch.setattr(TinyLab, "code", lambda lab, values: nasty)
-    page = recording.page_of(tiny, *tiny._run_on_show()).decode()
+    page = tiny.export(tmp_path / "run").read_text(encoding="utf-8")
     assert "<script>alert" not in page and len(re.findall("<script", page)) == 2
     run = Page(page).catalogue["runs"][0]["run"]
     assert run["title"] == run["code"] == run["captions"][-1] == nasty

@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import ipywidgets as w
@@ -15,8 +16,8 @@ import ipywidgets as w
 from moe_lab import theme
 from moe_lab.config import Knob
 from moe_lab_widgets.engine.knobs import LabKnob
-from moe_lab_widgets.engine.page import helpers
 
+_STYLE = Path(__file__).with_name("lab.css").read_text(encoding="utf-8")
 OWN = "(my own settings)"
 SPEEDS = {"slow": 4.0, "easy to follow": 15.0, "as fast as it trains": 0.0}
 _SENTENCE = f"color: {theme.INK}; background: {theme.PAPER}; border-left: 6px solid {theme.FAILURE};"
@@ -84,7 +85,7 @@ class Controls:
             widget.layout.display = "" if needed else "none"
         self.box = _box(
             [
-                *helpers(title),
+                w.HTML(f"<style>{_STYLE}</style>", layout={"display": "none"}),
                 _box([heading, self.play, self.step, self.reset, self.story, self.pin, self.more], "moe-lab-bar"),
                 self._main,
                 self._rest,

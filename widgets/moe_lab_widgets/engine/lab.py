@@ -51,7 +51,7 @@ class Lab(Definition):
         threaded = not self.headless and "google.colab" not in sys.modules
         self._closed = False
         self.picture = self.make_picture(self.values)
-        self.screen = Screen(self.picture)
+        self.screen = Screen(self.picture, self.title)
         file = "".join(letter if letter.isalnum() else "_" for letter in self.title.lower())
         self.controls = Controls(
             self.title, self.knobs, self.values, self.stories, self.screen.box, file, projector=projector
@@ -186,15 +186,14 @@ class Lab(Definition):
         """Writes the run on show as one HTML page that plays without a kernel or a network, atomically."""
         path = Path(path)
         path = path if path.suffix in (".html", ".htm") else path.with_name(f"{path.name}.html")
-        return write_whole(path, page_of(self, *self._run_on_show()))
+        with self.screen.for_a_file(self.record) as picture:
+            page = page_of(self, picture, self.records, self._presenter.values, self.screen.shown)
+        return write_whole(path, page)
 
     def recording(self, most: int = MOST_FRAMES) -> Recording:
         """Returns the run on show as a recording of at most `most` frames."""
-        return recording_of(self, *self._run_on_show(), most)
-
-    def _run_on_show(self) -> tuple[Any, list[Any], dict[str, Any], Any]:
-        """Returns the picture, the run's records and values, and the record that the picture holds."""
-        return self.picture, self.records, self._presenter.values, self.screen.shown
+        with self.screen.for_a_file(self.record) as picture:
+            return recording_of(self, picture, self.records, self._presenter.values, self.screen.shown, most)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until the run has ended, is held or has failed, and raises a stored error; False on a time-out."""

@@ -16,7 +16,7 @@ def _text(*names: str) -> str:
 @cache
 def module_source() -> str:
     """The module that shows a live Lab."""
-    return _text("replay.js", "player.js", "screen.js")
+    return _text("replay.js", "player.js", "around.js", "screen.js")
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -32,6 +33,7 @@ class View(anywidget.AnyWidget):
 
     _esm = module_source()
     stage = traitlets.Dict().tag(sync=True)
+    title = traitlets.Unicode().tag(sync=True)
 
 
 class Screen:
@@ -42,6 +44,7 @@ class Screen:
 
     Args:
       picture: what is shown.
+      title: of the Lab, for screen readers.
 
     Attributes:
       box: the widget.
@@ -53,8 +56,8 @@ class Screen:
       listener: told "redraw", "ready" (frames may be sent again), "want", or "chosen" with a record's number or None.
     """
 
-    def __init__(self, picture: Picture) -> None:
-        self.picture = picture
+    def __init__(self, picture: Picture, title: str = "") -> None:
+        self.picture, self.title = picture, title
         self.scale = self._wanted_scale = self._scale
         self.live = False
         self.run = self.view = 0
@@ -75,7 +78,8 @@ class Screen:
         wide, high = f"{picture.width * scale:g}", f"{picture.height * scale:g}"
         spans = [list(span) for span in picture.spans]
         stage = {"width": picture.width, "height": picture.height, "scale": scale, "spans": spans}
-        self.page = View(stage=stage, layout={"width": "100%", "display": "none", "overflow": "hidden"})
+        layout = {"width": "100%", "display": "none", "overflow": "hidden"}
+        self.page = View(stage=stage, title=self.title, layout=layout)
         self.page.on_msg(self._heard)
         self.image = w.Image(format="png", layout={"width": "100%", "margin": "0"}, width=wide, height=high)
         frame = w.Box([self.image])
@@ -86,11 +90,14 @@ class Screen:
             value=1.0, min=0.0, max=1.0, step=1.0, description="time", readout=False, layout={"width": "auto"}
         )
         self.time.add_class("moe-lab-time")
-        self._sent, self._seen = w.IntText(0), w.IntText(0)
+        self._sent, self._seen = (w.IntText(0, layout={"display": "none"}) for _ in range(2))
         self._link = w.jslink((self._sent, "value"), (self._seen, "value"))
         self._seen.observe(self._echoed, "value")
         self.still = w.VBox([frame, self.caption, self.time])
-        self.box = w.VBox([self.page, self.still])
+        # A box with a child that cannot be shown is not shown at all by ipywidgets 7: the page's side joins once it has
+        # said hello. On Colab it says nothing before it is shown.
+        children = [self.still, self._sent, self._seen]
+        self.box = w.VBox([self.page, *children] if "google.colab" in sys.modules else children)
 
     @property
     def _scale(self) -> float:
@@ -244,6 +251,8 @@ class Screen:
 
     def _greet(self, able: bool) -> None:
         """Takes a page that knows nothing."""
+        if able and self.page not in self.box.children:
+            self.box.children = [self.page, *self.box.children]
         self.live, self._fresh = able, True
         self._flow.hidden = able and all(self._pages.values())
         self._flow.heard()
@@ -256,8 +265,8 @@ class Screen:
         self.listener("ready")
 
     def close(self) -> None:
-        """Frees the widgets that are not in the box."""
-        for widget in (self._link, self._sent, self._seen):
+        """Frees the widgets, those that are not in the box too."""
+        for widget in (self._link, self._sent, self._seen, self.page):
             for part in (getattr(widget, "layout", None), getattr(widget, "style", None)):
                 if isinstance(part, w.Widget):
                     part.close()

@@ -72,7 +72,9 @@ class Recorded {
       const words = make("output", {});
       const slider = make("input", { type: "range", min: 0, max: knob.words.length - 1, step: 1, value: grid.start[i], "aria-label": knob.label });
       slider.addEventListener("input", () => { this.tell(); this.open(this.chosen(), "same"); });
-      this.sliders.append(make("div", {}, make("span", {}, knob.label), words, slider));
+      const row = make("div", {}, make("span", {}, knob.label), words, slider);
+      row.hidden = knob.words.length < 2; // recorded at one value
+      this.sliders.append(row);
       return { slider, words, knob };
     });
     this.tell();

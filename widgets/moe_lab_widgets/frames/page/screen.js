@@ -117,7 +117,8 @@ export default () => {
       model.on("change:stage", () => { player.stage = model.get("stage"); player.lay(); });
       player.update();
       player.repaint();
-      return () => { player.close(); players.delete(player); };
+      const leave = tend(el, model.get("title"));
+      return () => { leave(); player.close(); players.delete(player); };
     },
   };
 };

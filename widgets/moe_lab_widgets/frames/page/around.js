@@ -22,10 +22,10 @@ function nameControls(box, title) {
   }
 }
 
-function render({ model, el }) {
+// Looks after the Lab around an element; returns what ends that.
+function tend(el, title) {
   let box = null;
   let frame = 0;
-  const title = model.get("title");
   const watcher = new MutationObserver(() => nameControls(box, title));
   // The window hears a key before JupyterLab does. Ctrl+S and the like stay JupyterLab's.
   const hear = (event) => {
@@ -51,5 +51,3 @@ function render({ model, el }) {
     window.removeEventListener("keydown", hear, true);
   };
 }
-
-export default { render };
