@@ -90,6 +90,38 @@ def test_the_canvas_shows_what_agg_draws(page: Any, case: Case) -> None:
         assert not reel.unsupported
 
 
+@pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
+def test_a_pointer_is_told_what_it_is_over(page: Any, case: Case) -> None:
+    """Over its newest point every line has its name, and its values where it lies along an axis; a table its cell."""
+    with making(case) as make:
+        lab = done(make())
+        reel = Reel(lab.picture)
+        lab.picture.update(lab.records[-1])
+        page.evaluate("(body) => { window.film = new frames.Film(); film.feed(bytes(body)) }", text(reel.frame(0)))
+        told = page.evaluate(
+            """([wide, high]) => {
+              const canvas = document.createElement('canvas');
+              [canvas.width, canvas.height] = [wide, high];
+              const named = frames.paint(canvas, film.at(0), [{x: 0, wide, high, left: 0, top: 0, scale: 1}]);
+              return named.map((one) => {
+                const [x, y, w, h] = one.box ?? [];
+                const last = Array.from(one.points?.slice(-2) ?? [], (place) => place * one.unit);
+                return [one.name, frames.under([one], ...(one.box ? [x + w / 2, y + h / 2] : last), 10)];
+              });
+            }""",
+            list(reel.size),
+        )
+    lines = [(name, words) for name, words in told if name.get("x") or name.get("y")]
+    assert lines and len({name["name"] for name, _ in told if "name" in name}) >= 4
+    for name, words in lines:
+        first, *values = words.split("\n")
+        axes = [axis for axis in (name.get("x"), name.get("y")) if axis]
+        assert first == name["name"]
+        for (axis, *_), value in zip(axes, values, strict=True):
+            assert value.startswith(f"{axis} ") and np.isfinite(float(value.rstrip(" %").rsplit(" ", 1)[1]))
+    assert all(words for name, words in told if "rows" in name)
+
+
 def test_broken_bytes_are_refused_and_the_next_frame_is_shown(page: Any) -> None:
     """Damages bodies in every kind of place: reading or painting throws, and a sound body still works."""
     case, random = CASES["RouterAlignmentLab"], np.random.default_rng(0)

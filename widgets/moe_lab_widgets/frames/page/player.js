@@ -206,7 +206,7 @@ function size(canvas, wide, high) {
 }
 
 // The words for a place on the canvas: of the nearest named point or line, else of the last box that holds it.
-function under(named, x, y, reach) {
+export function under(named, x, y, reach) {
   let best = null, words = "";
   for (const one of named) {
     const { view } = one, toX = (v) => (v - view.x) * view.scale + view.left, toY = (v) => v * view.scale + view.top;
