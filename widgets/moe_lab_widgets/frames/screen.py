@@ -64,7 +64,8 @@ class Screen:
         self.listener: Callable[..., None] = lambda what, record=None: None
         self._flow = Flow(frames=8, size=40_000)
         self._still_flow = Flow(frames=2, size=10**9)
-        self._reel, self._stream, self._fresh = Reel(picture), Stream(), True
+        self._reel: Reel | None = None
+        self._stream, self._fresh = Stream(), True
         self._has: set[int] = set()
         self._in_kernel = getattr(get_ipython(), "kernel", None) is not None
         self._pages: dict[str, bool] = {}
@@ -153,18 +154,11 @@ class Screen:
         with drawing_lock:
             self.picture.update(record)
             self.shown = record
-            first, self._fresh = self._fresh or self._reel.full, False
-            if first and self._scale != self._wanted_scale:
-                self._set_scale(self._wanted_scale)
-                self._reel = Reel(self.picture)
-                self.page.stage = {**self.page.stage, "scale": self._scale}
-                self.view, view = self.view + 1, view + 1
-            if first:
-                self._reel.restart()
-                self._stream = Stream()
-                self._caption = None
-                self._has.clear()
-            body = self._reel.frame(number)
+            reel, first = self._reel, self._fresh or self._reel is None or self._reel.full
+            if first or reel is None:
+                view += self._fit_scale()
+                reel = self._begin_anew()
+            body = reel.frame(number)
             if view == self.view:
                 self._has.add(number)
         piece = self._stream.pack(body)
@@ -175,6 +169,21 @@ class Screen:
         if caption != self._caption:
             note["caption"] = self._caption = caption
         self.page.send(note, [piece])
+
+    def _begin_anew(self) -> Reel:
+        """Returns a reel for pages that know nothing."""
+        self._reel, self._stream, self._fresh, self._caption = Reel(self.picture), Stream(), False, None
+        self._has.clear()
+        return self._reel
+
+    def _fit_scale(self) -> bool:
+        """Draws the picture for as many pixels as the page has; returns whether that changes it."""
+        if self._scale == self._wanted_scale:
+            return False
+        self._set_scale(self._wanted_scale)
+        self.page.stage = {**self.page.stage, "scale": self._scale}
+        self.view += 1
+        return True
 
     def _set_scale(self, scale: float) -> None:
         self.picture.set_scale(scale)
@@ -265,7 +274,9 @@ class Screen:
         self.listener("ready")
 
     def close(self) -> None:
-        """Frees the widgets, those that are not in the box too."""
+        """Frees the widgets, those that are not in the box too, and what was sent: notebooks keep closed Labs."""
+        self._reel, self.shown = None, None
+        self._has.clear()
         for widget in (self._link, self._sent, self._seen, self.page):
             for part in (getattr(widget, "layout", None), getattr(widget, "style", None)):
                 if isinstance(part, w.Widget):

@@ -96,6 +96,8 @@ export default () => {
       };
       zoomed();
       return () => {
+        film.clear(); // notebooks keep what once was shown
+        film.book = null;
         zoom.removeEventListener("change", zoomed);
         document.removeEventListener("visibilitychange", seen);
         window.removeEventListener("pageshow", seen);
