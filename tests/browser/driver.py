@@ -19,6 +19,8 @@ from playwright.sync_api import Locator, Page
 
 QUIET = os.environ.get("MOE_LAB_TIMING", "") not in ("", "0")
 """Whether this machine does nothing else, so that times are held to their targets; otherwise only gross delays fail."""
+THOROUGH = os.environ.get("MOE_LAB_THOROUGH", "") not in ("", "0")
+"""Whether the tests may take an hour: what other tests show of some Labs is then shown of all, and for longer."""
 
 
 def write_notebook(path: Path, *cells: str) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.browser.driver import QUIET, NotebookPage
+from tests.browser.driver import QUIET, THOROUGH, NotebookPage
 from tests.browser.labs import LABS, LabOnPage, do
 
 pytestmark = [pytest.mark.browser, pytest.mark.parametrize("of", LABS, ids=lambda of: of.name)]
@@ -113,6 +113,7 @@ def test_stories_pins_and_moves_while_a_cell_runs(opened: Opened, of: LabOnPage)
     page.check()
 
 
+@pytest.mark.skipif(not THOROUGH, reason="takes minutes: MOE_LAB_THOROUGH=1")
 def test_twenty_random_moves_do_not_break_it(opened: Opened, of: LabOnPage) -> None:
     page, random = opened(of.name, **of.small), np.random.default_rng(5)
     labels = [knob.label for knob in of.sliders if knob.name not in ("samples", "steps", "patterns", "iterations")]
