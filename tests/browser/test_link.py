@@ -48,6 +48,30 @@ def _ends_alike(page: NotebookPage) -> Any:
     return page.pixels()
 
 
+def test_a_hidden_page_gets_nothing_and_is_right_when_it_comes_back(opened: Opened, slow: Callable[[], Link]) -> None:
+    page = opened("TinyLab", **{**TINY, "delay": 50.0})
+    link = slow()
+    page.choose("speed", "as fast as it trains")
+    page.button("Reset").click()
+    hide(page)
+
+    def quiet() -> bool:
+        passed = link.down.passed
+        page.page.wait_for_timeout(3000)
+        return link.down.passed - passed < 60_000
+
+    page.until(quiet, "frames go to a page that nobody sees", 15)  # what was under way comes first
+    hide(page, False)
+    page.wait_for_end()
+    page.until(lambda: "Step 200" in page.text("caption"), "the caption is not that of the end")
+    last = page.pixels()
+    page.press("time", "ArrowLeft")
+    page.wait_for_change(last)
+    page.press("time", "End")
+    page.until(lambda: np.array_equal(page.pixels(), last), "the picture was not that of the end")
+    page.check()
+
+
 def test_the_right_picture_comes_soon_after_a_long_move(opened: Opened, slow: Callable[[], Link]) -> None:
     page = opened(LAB, **VALUES)
     slow()
@@ -123,27 +147,6 @@ def test_a_second_view_and_a_second_page_show_the_same(opened: Opened, slow: Cal
     page.check()
 
 
-def test_a_hidden_page_gets_nothing_and_is_right_when_it_comes_back(opened: Opened, slow: Callable[[], Link]) -> None:
-    page = opened("TinyLab", **{**TINY, "delay": 50.0})
-    link = slow()
-    page.choose("speed", "as fast as it trains")
-    page.button("Reset").click()
-    hide(page)
-    page.page.wait_for_timeout(1500)
-    passed = link.down.passed
-    page.page.wait_for_timeout(3000)
-    assert link.down.passed - passed < 60_000, "frames go to a page that nobody sees"
-    hide(page, False)
-    page.wait_for_end()
-    page.until(lambda: "Step 200" in page.text("caption"), "the caption is not that of the end")
-    last = page.pixels()
-    page.press("time", "ArrowLeft")
-    page.wait_for_change(last)
-    page.press("time", "End")
-    page.until(lambda: np.array_equal(page.pixels(), last), "the picture was not that of the end")
-    page.check()
-
-
 def test_a_reopened_notebook_and_a_restarted_kernel(opened: Opened, slow: Callable[[], Link]) -> None:
     page = opened("TinyLab", **TINY)
     slow()
@@ -164,7 +167,8 @@ def test_a_reopened_notebook_and_a_restarted_kernel(opened: Opened, slow: Callab
     page.press("g", "ArrowRight")
     page.until(lambda: f"gap={page.readout('g'):.1f}" in page.code(), "the run is not the slider's")
     # JupyterLab itself stumbles over what was under way when the kernel ended.
-    assert [said for said in page.complaints if "Kernel message validation" not in said] == []
+    theirs = ("Kernel message validation", "Canceled future")
+    assert [said for said in page.complaints if not any(words in said for words in theirs)] == []
 
 
 @pytest.mark.slow

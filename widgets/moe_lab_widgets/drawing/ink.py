@@ -1,7 +1,8 @@
-"""Words as the ink that the font library lays, each made once; hold `drawing_lock`."""
+"""Words as the ink that the font library lays, each made once."""
 
 from __future__ import annotations
 
+import threading
 from functools import lru_cache
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 Ink = NDArray[np.uint8]
 """(height, width) from 0 to 255."""
+_one_at_a_time = threading.Lock()
 
 
 @lru_cache(maxsize=2048)
@@ -19,9 +21,10 @@ def stamp(words: str, size: float, dpi: float, bold: bool = False) -> Ink:
     if not words.strip():
         return np.zeros((0, 0), dtype=np.uint8)
     font = _font(size, dpi, bold)
-    font.set_text(words, 0.0)
-    font.draw_glyphs_to_bitmap(antialiased=True)
-    ink = np.asarray(font.get_image(), dtype=np.uint8)
+    with _one_at_a_time:  # a font holds one text
+        font.set_text(words, 0.0)
+        font.draw_glyphs_to_bitmap(antialiased=True)
+        ink = np.array(font.get_image(), dtype=np.uint8)
     rows, columns = np.flatnonzero(ink.any(1)), np.flatnonzero(ink.any(0))
     return np.ascontiguousarray(ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1])
 
