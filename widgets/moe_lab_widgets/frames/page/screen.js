@@ -2,6 +2,7 @@
 
 const ANSWER_AFTER = 60; // ms; an answer to every frame would flash the kernel's busy sign
 const ANSWER_AT = 4; // frames
+const MENDED_AFTER = 100; // good frames
 
 function offer(name, content) {
   // Lets the user keep a file.
@@ -15,7 +16,7 @@ function offer(name, content) {
 export default () => {
   // One of these for each model, however many views it has.
   const film = new Film(), players = new Set();
-  let inflater = null, run = -1, view = -1, heard = 0, shown = 0, expected = -1, owed = 0, timer = null, painting = false, broken = 0, caption = "", records = 0;
+  let inflater = null, run = -1, view = -1, heard = 0, shown = 0, expected = -1, owed = 0, timer = null, painting = false, broken = 0, good = 0, caption = "", records = 0;
   const page = Math.random().toString(36).slice(2); // tells this page from others that show the same
   let send = () => {}, greeted = 0;
 
@@ -29,6 +30,7 @@ export default () => {
   const failed = (error) => {
     console.warn("moe_lab: a frame could not be read, asking for another", error);
     broken += 1;
+    good = 0;
     if (broken > 3) { send({ kind: "failed" }); return; }
     setTimeout(hello, 200 * broken);
   };
@@ -48,6 +50,7 @@ export default () => {
     }
     owed += heard - shown;
     shown = heard;
+    if (broken && (good += 1) > MENDED_AFTER) broken = 0;
     if (owed >= ANSWER_AT || broken) answer(); else timer ??= setTimeout(answer, ANSWER_AFTER);
   };
   const received = (body, note) => {
