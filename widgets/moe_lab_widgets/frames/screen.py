@@ -206,7 +206,7 @@ class Screen:
         if self.live:
             self.page.send({"kind": "tick", "frame": self._flow.sent})
         else:
-            self._sent.value += 1
+            self._sent.value = self._still_flow.tick()
 
     def download(self, name: str, content: bytes) -> None:
         """Lets the page offer a file to its user."""
