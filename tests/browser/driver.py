@@ -260,8 +260,9 @@ class NotebookPage:
         return self.page.locator(".widget-html textarea").last.input_value()
 
     def step(self) -> int:
-        """The step that the caption names."""
-        return int(self.text("caption").split()[1].rstrip(":"))
+        """The step that the caption names; -1 before there is one."""
+        found = re.match(r"Step (\d+)", self.text("caption"))
+        return int(found[1]) if found else -1
 
     def time_to_frame(self, label: str, key: str) -> float:
         """Milliseconds from a key press on a slider to the first new frame of the picture."""
