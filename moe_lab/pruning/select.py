@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from moe_lab import saliency
 from moe_lab.config import require
 from moe_lab.pruning.criteria import Scores
 from moe_lab.pruning.model import Routing, Weights
@@ -75,7 +76,7 @@ def ranks_by_sign(scores: Scores, signs: Float[Tensor, " k"]) -> Int[Tensor, "T 
     ranks = torch.empty_like(scores, dtype=torch.long)
     for vote in (1, -1):
         mine = torch.nonzero(signs == vote)[:, 0]
-        ranks[:, mine] = (-scores[:, mine]).argsort(dim=1, stable=True).argsort(dim=1)
+        ranks[:, mine] = saliency.ranks(scores[:, mine])
     return ranks
 
 
