@@ -7,6 +7,7 @@ Everything is computed in the precision of the weights.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -18,6 +19,7 @@ from torch import Tensor
 from moe_lab.config import require
 
 Scores = Float[Tensor, "T k"]
+_SLACK = 1e-9  # so that .3 of 10 is 3 despite rounding
 
 
 @runtime_checkable
@@ -150,6 +152,17 @@ NEED_TOKENS = frozenset({"importance-score", "reap"})
 def ranks(scores: Float[Tensor, "*axes k"]) -> Int[Tensor, "*axes k"]:
     """Ranks experts from 0 for the largest score; among equal scores the lower number ranks first, and NaN last."""
     return (-scores).argsort(dim=-1, stable=True).argsort(dim=-1)
+
+
+def pruned_count(share: float, size: int) -> int:
+    """Computes how many of some experts to prune: a share of them, rounded down, but never all.
+
+    Raises:
+      ValueError: the share is not in [0, 1).
+    """
+    real = isinstance(share, (int, float)) and not isinstance(share, bool)
+    require(real and 0 <= share < 1, "rho, the share of experts pruned, must be at least 0 and less than 1", rho=share)
+    return min(size - 1, math.floor(share * size + _SLACK))
 
 
 def _norm(vectors: Tensor) -> Tensor:
