@@ -24,14 +24,14 @@ def self_check(model: nn.Module, family: Family, layer: Layer, *, seed: int = 0)
     Raises:
       RuntimeError: an expert that receives tokens has no effect, or one that receives none has one.
     """
-    block = copy.deepcopy(model.get_submodule(layer.name)).eval()
+    block = copy.deepcopy(model.get_submodule(layer.name)).float().eval()
+    if own := getattr(block.get_submodule("experts"), "config", None):  # a copy too: the plain loop over experts
+        own._experts_implementation = "eager"
     state = block.state_dict(keep_vars=True)
     roles = {name.removeprefix(f"{layer.name}."): role for name, role in layer.roles.items()}
     router = state[layer.router.removeprefix(f"{layer.name}.")]
     draw = torch.Generator().manual_seed(seed)
     tokens = torch.randn(1, _TOKENS * layer.experts, router.shape[1], generator=draw).to(router.device)
-    weights = [tensor for name, tensor in state.items() if roles[name].kind in ("sliced", "listed")]
-    tokens = tokens.to(weights[0].dtype)
     with torch.no_grad():
         pairs, whole = _answer(block, family, layer.experts, tokens)
         received = pairs.counted(torch.ones_like(pairs.gate), layer.experts)
