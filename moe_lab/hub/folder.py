@@ -86,13 +86,13 @@ class Folder(Tensors):
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self.settings: dict[str, Any] = json.loads(self._existing(CONFIG).read_text("utf-8"))
+        self.settings: dict[str, Any] = _read_json(self._existing(CONFIG))
         self.entries: dict[str, Entry] = {}
         self.metadata: dict[str, Mapping[str, str]] = {}
         self.index: dict[str, Any] | None = None
         if (self.path / INDEX).exists():
-            self.index = json.loads((self.path / INDEX).read_text("utf-8"))
-            found: Mapping[str, str] = self.index["weight_map"]
+            self.index = _read_json(self.path / INDEX)
+            found: Mapping[str, str] = self.index.get("weight_map", {})
         else:
             self._existing(SINGLE)
             found = {}
@@ -129,7 +129,9 @@ class Folder(Tensors):
             shape[0] = length // row
         with (self.path / entry.file).open("rb") as file:
             file.seek(first)
-            content = bytearray(file.read(length))
+            content = bytearray(length)
+            if file.readinto(content) != length:
+                raise RuntimeError(f"{self.path / entry.file} ended early: it has been changed while it was read")
         return torch.frombuffer(content, dtype=_TYPES[entry.dtype]).view(shape)
 
     def chunks(self, entry: Entry, first: int, length: int, size: int = 2**24) -> Iterator[bytes]:
@@ -169,6 +171,16 @@ class Folder(Tensors):
                 require(key not in self.entries, "a tensor must be in one file", tensor=key)
                 begin, end = (8 + length + offset for offset in told["data_offsets"])
                 self.entries[key] = Entry(name, told["dtype"], tuple(told["shape"]), begin, end)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """The content of a JSON file."""
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} must be JSON ({error})") from error
+    require(isinstance(content, dict), f"{path} must hold a JSON object", content=type(content).__name__)
+    return dict(content)
 
 
 def source_of_folder(folder: Folder) -> Source:

@@ -96,6 +96,19 @@ _SWITCH: dict[str, Any] = {
     "decoder_start_token_id": 0,
 }
 
+_LLAMA4 = {"num_local_experts": EXPERTS, "num_experts_per_tok": 1, "intermediate_size_mlp": 12}
+_VISION = {
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "vision_output_dim": 16,
+    "image_size": 4,
+    "patch_size": 2,
+    "projector_input_dim": 16,
+    "projector_output_dim": 16,
+}
+
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "mixtral": ("MixtralConfig", _SIZES | _LOCAL),
     "olmoe": ("OlmoeConfig", _SIZES | _PLAIN),
@@ -109,10 +122,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "deepseek_v3": ("DeepseekV3Config", _SIZES | _ROUTED | _SMALL | _LATENT | _GROUPS | {"head_dim": 4}),
     "glm4_moe": ("Glm4MoeConfig", _SIZES | _ROUTED | _SMALL | _GROUPS),
     "gpt_oss": ("GptOssConfig", _SIZES | _LOCAL | {"rope_parameters": _YARN}),
-    "llama4_text": (
-        "Llama4TextConfig",
-        _SIZES | {"num_local_experts": EXPERTS, "num_experts_per_tok": 1, "intermediate_size_mlp": 12},
-    ),
+    "llama4_text": ("Llama4TextConfig", _SIZES | _LLAMA4),
+    "llama4": ("Llama4Config", {"text_config": _SIZES | _LLAMA4, "vision_config": _VISION}),
     "granitemoe": ("GraniteMoeConfig", _SIZES | _LOCAL),
     "granitemoehybrid": ("GraniteMoeHybridConfig", _SIZES | _LOCAL | _HYBRID),
     "phimoe": ("PhimoeConfig", _SIZES | _LOCAL),
@@ -125,11 +136,11 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def tiny(name: str, seed: int = 0, **changes: Any) -> Any:
+def tiny(name: str, seed: int = 0, kind: torch.dtype = torch.float32, **changes: Any) -> Any:
     """A tiny model with random weights; biases of routers, which start at 0, are random too."""
-    kind, fields = CASES[name]
+    config, fields = CASES[name]
     torch.manual_seed(seed)
-    model = auto(name).from_config(getattr(transformers, kind)(**{**fields, **changes}))
+    model = auto(name).from_config(getattr(transformers, config)(**{**fields, **changes}), dtype=kind)
     with torch.no_grad():
         for key, tensor in model.state_dict().items():
             if key.endswith(("_bias", "router.bias", "classifier.bias")):
@@ -139,8 +150,8 @@ def tiny(name: str, seed: int = 0, **changes: Any) -> Any:
 
 def auto(name: str) -> Any:
     """The class whose from_pretrained reads a family's checkpoints."""
-    seq2seq = name == "switch_transformers"
-    return transformers.AutoModelForSeq2SeqLM if seq2seq else transformers.AutoModelForCausalLM
+    kinds = {"switch_transformers": "AutoModelForSeq2SeqLM", "llama4": "AutoModelForImageTextToText"}
+    return getattr(transformers, kinds.get(name, "AutoModelForCausalLM"))
 
 
 def inputs(name: str, seed: int = 0) -> dict[str, Tensor]:

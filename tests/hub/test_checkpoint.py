@@ -23,7 +23,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def saved(name: str, folder: Path, seed: int = 0, shard: str = "5GB", kind: torch.dtype = torch.float32) -> Any:
     """A tiny model, which also lies in a folder."""
-    model = tiny(name, seed).to(kind)
+    model = tiny(name, seed, kind)
     model.save_pretrained(folder, max_shard_size=shard)
     return model
 

@@ -181,9 +181,10 @@ def test_a_model_keeps_its_type_ties_and_frozen_parameters():
 
 @EACH
 def test_every_expert_that_receives_tokens_has_an_effect(name):
-    model = tiny(name)
-    family, layers = layers_of_model(model)
-    assert len(self_check(model, family, layers[0])) >= EXPERTS / 2
+    for kind in (torch.float32, torch.bfloat16):
+        model = tiny(name, kind=kind)
+        family, layers = layers_of_model(model)
+        assert all(len(self_check(model, family, layer)) >= EXPERTS - 2 for layer in layers)
 
 
 def test_a_model_that_computes_wrongly_is_refused(monkeypatch):
@@ -192,7 +193,7 @@ def test_a_model_that_computes_wrongly_is_refused(monkeypatch):
     kind = type(model.model.layers[0].mlp.experts)
     right = kind.forward
     monkeypatch.setattr(kind, "forward", lambda self, hidden, index, gates: right(self, hidden, index % 2, gates))
-    with pytest.raises(RuntimeError, match=r"computes wrongly: got no effect of expert 2 of model.layers.0.mlp"):
+    with pytest.raises(RuntimeError, match=r"wrongly: got (no|an) effect of expert [012] of model.layers.0.mlp"):
         prune_experts(model, criterion="router-magnitude")
 
 
