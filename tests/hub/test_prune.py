@@ -12,7 +12,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from moe_lab.hub import experts_of, prune_experts
+from moe_lab.hub import Pruned, experts_of, prune_experts
 from moe_lab.hub.check import self_check
 from moe_lab.hub.survey import layers_of_model
 from moe_lab.saliency import UndefinedCriterionError
@@ -78,6 +78,7 @@ def test_rerouted_equals_masked_is_saved_and_trains_on(name, tmp_path):
     assert all(len(kept) == EXPERTS / 2 and list(kept) == sorted(kept) for kept in pruned.kept.values())
     assert set(experts_of(pruned.model).layers.values()) == {EXPERTS // 2}
 
+    _check_costs(pruned, model)
     mine = logits(pruned.model, given)
     assert (mine - logits(model, given)).abs().max() > 1e-3
     with masked(model, pruned.kept) as oracle:
@@ -92,6 +93,15 @@ def test_rerouted_equals_masked_is_saved_and_trains_on(name, tmp_path):
     losses = _losses(pruned.model, given)
     assert losses[-1] < losses[0]
     assert all(torch.equal(tensor, state[key]) for key, tensor in model.state_dict().items())
+
+
+def _check_costs(pruned: Pruned, model: nn.Module) -> None:
+    """Compares the parameters, and the bytes of what is saved, with those of both models."""
+    for way, one in (("whole", model), (pruned.mode, pruned.model)):
+        state = {id(tensor): tensor.nbytes for tensor in one.state_dict(keep_vars=True).values()}
+        assert pruned.costs.parameters.sel(way=way) == sum(parameter.numel() for parameter in one.parameters())
+        assert pruned.costs.bytes.sel(way=way) == sum(state.values())
+    assert pruned.costs.attrs["mode"] == pruned.mode
 
 
 def _losses(model: nn.Module, given: dict[str, Tensor], steps: int = 8) -> list[float]:
@@ -112,6 +122,7 @@ def _losses(model: nn.Module, given: dict[str, Tensor], steps: int = 8) -> list[
 def test_silent_equals_zeroed_and_is_not_saved(name, tmp_path):
     model, given = tiny(name), inputs(name)
     pruned = prune_experts(model, criterion="neuron-magnitude", share=0.5, mode="silent")
+    _check_costs(pruned, model)
     torch.testing.assert_close(logits(pruned.model, given), logits(zeroed(model, pruned.kept), given), **TOLERANCE)
     losses = _losses(pruned.model, given)
     assert losses[-1] < losses[0]

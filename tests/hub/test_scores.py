@@ -10,7 +10,9 @@ import torch
 from safetensors.torch import load_file
 
 from moe_lab import saliency
-from moe_lab.hub import CRITERIA, prune_experts
+from moe_lab.hub import experts_of, prune_experts
+from moe_lab.hub.prune import source_of
+from moe_lab.hub.scores import chance_of, scores_of
 from tests.hub.cases import CASES, EXPERTS, inputs, tiny
 
 ROUTERS = ("gate.weight", "router.weight", "router.layer.weight", "router.classifier.weight")
@@ -57,9 +59,10 @@ def neuron_norms(model: Any, block: str, folder: Any) -> list[float]:
 @pytest.mark.parametrize("name", CASES)
 def test_criteria_of_weights_by_plain_loops(name, tmp_path):
     after, before = tiny(name), tiny(name, seed=1)
-    pair = {"before": before, "share": 0.25}
-    found = {one: prune_experts(after, criterion=one, **pair) for one in CRITERIA if one not in saliency.NEED_TOKENS}
-    for block in found["random"].kept:
+    pruned = prune_experts(after, before, "neuron-magnitude-change", share=0.25)
+    pair = source_of(before), source_of(after)
+    nothing = chance_of(pair[1].layers, seed=0)
+    for block in pruned.kept:
         old, new = router_norms(before, block), router_norms(after, block)
         mean_old, mean_new = neuron_norms(before, block, tmp_path / "b"), neuron_norms(after, block, tmp_path / "a")
         wanted = {
@@ -69,13 +72,14 @@ def test_criteria_of_weights_by_plain_loops(name, tmp_path):
             "neuron-magnitude-change": [b - a for a, b in zip(mean_old, mean_new, strict=True)],
         }
         for criterion, scores in wanted.items():
-            pruned = found[criterion]
-            assert pruned.scores[block].dtype == torch.float64
-            assert pruned.scores[block].tolist() == pytest.approx(scores, abs=1e-9)
-            ranked = sorted(range(EXPERTS), key=lambda expert: -scores[expert])
-            groups = (range(4), range(4, 8)) if name in ("deepseek_v2", "deepseek_v3", "glm4_moe") else (range(8),)
-            left = [one for group in groups for one in [e for e in ranked if e in group][: len(group) * 3 // 4]]
-            assert pruned.kept[block] == tuple(sorted(left))
+            found = dict(scores_of(criterion, *pair, nothing, pair[1].layers))[block]
+            assert found.dtype == torch.float64 and found.tolist() == pytest.approx(scores, abs=1e-9)
+        scores = wanted["neuron-magnitude-change"]
+        assert pruned.scores[block].tolist() == pytest.approx(scores, abs=1e-9)
+        ranked = sorted(range(EXPERTS), key=lambda expert: -scores[expert])
+        groups = (range(4), range(4, 8)) if name in ("deepseek_v2", "deepseek_v3", "glm4_moe") else (range(8),)
+        left = [one for group in groups for one in [e for e in ranked if e in group][: len(group) * 3 // 4]]
+        assert pruned.kept[block] == tuple(sorted(left))
 
 
 def test_random_scores_differ_from_layer_to_layer_and_follow_the_seed():
@@ -195,8 +199,11 @@ def test_padding_is_not_counted():
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_family_measures_its_tokens(name):
-    model, batches = tiny(name).train(), [inputs(name)]
-    for criterion in ("importance-score", "reap"):
-        pruned = prune_experts(model, criterion=criterion, batches=batches)
-        assert all(0 <= float(s.min()) < float(s.max()) for s in pruned.scores.values())
-    assert model.training
+    model = tiny(name).train()
+    seen: list[saliency.Statistics] = []
+    prune_experts(model, criterion=lambda b, a, counts: seen.append(counts) or counts.output, batches=[inputs(name)])
+    for counts in seen:
+        scores = (counts.top1 * counts.confidence)[0], counts.output[0]
+        assert all(0 <= float(one.min()) < float(one.max()) for one in scores)
+        assert float(counts.top1.sum()) <= 1 + 1e-9 and float(counts.received.sum()) <= 2 + 1e-9
+    assert model.training and len(seen) == len(experts_of(model).layers)
