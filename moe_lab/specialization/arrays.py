@@ -56,10 +56,10 @@ class ArrayTask(Config):
 
     @field_validator("x")
     @classmethod
-    def _numbers(cls, x: Any) -> np.ndarray:
-        array = np.array(x, dtype=np.float64)
-        rule = "x must be an array (samples, d) or (samples, patches, d) of finite numbers"
-        require(array.ndim in (2, 3) and array.size > 0 and bool(np.isfinite(array).all()), rule, shape=array.shape)
+    def _patches(cls, x: Any) -> np.ndarray:
+        array = _numbers("x", x)
+        rule = "x must be an array (samples, d) or (samples, patches, d)"
+        require(array.ndim in (2, 3) and array.size > 0, rule, shape=array.shape)
         return array[:, None] if array.ndim == 2 else array
 
     @field_validator("y", "cluster")
@@ -67,15 +67,15 @@ class ArrayTask(Config):
     def _whole_numbers(cls, values: Any) -> np.ndarray | None:
         if values is None:
             return None
-        array = np.array(values)
-        require(array.ndim == 1, "y and cluster must be arrays (samples,)", shape=array.shape)
-        whole = array.astype(np.int64)
-        require(bool((whole == array).all()), "y and cluster must hold whole numbers", dtype=str(array.dtype))
-        return whole
+        array = _numbers("y and cluster", values)
+        proper = array.ndim == 1 and bool((array == np.round(array)).all()) and bool((np.abs(array) < 2**31).all())
+        require(proper, "y and cluster must be arrays (samples,) of whole numbers", shape=array.shape)
+        return array.astype(np.int64)
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
         count = len(self.x)
+        require(self.y is not None, "y must be an array", y=self.y)
         rule = "x, y and cluster must have as many samples"
         sizes = [len(part) for part in (self.y, self.cluster) if part is not None]
         require(all(size == count for size in sizes), rule, x=count, others=sizes)
@@ -90,6 +90,12 @@ class ArrayTask(Config):
         if values is None:
             return None
         return {"shape": list(values.shape), "sha256": hashlib.sha256(values.tobytes()).hexdigest()}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ArrayTask) and self.model_dump(mode="json") == other.model_dump(mode="json")
+
+    def __hash__(self) -> int:
+        return hash(str(self.model_dump(mode="json")))
 
     def code(self) -> str:
         """A call that needs the arrays; `record` holds their hashes."""
@@ -156,3 +162,13 @@ class ArrayTask(Config):
             noise=torch.as_tensor(self.x[rows], **numbers),
             order=torch.arange(self.patches, **integers).expand(*rows.shape, -1),
         )
+
+
+def _numbers(name: str, values: Any) -> np.ndarray:
+    """Values as an array of finite numbers."""
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        array = np.array(np.nan)
+    require(bool(np.isfinite(array).all()), f"{name} must be arrays of finite numbers", type=type(values).__name__)
+    return array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,8 @@ def test_sorted_images_are_those_of_the_snapshots() -> None:
         np.testing.assert_array_equal(frame.right, snapshot["example_predicted"][1] == frame.labels)
     for before, frame in pairwise(frames):
         np.testing.assert_array_equal(frame.moved, frame.expert != before.expert)
+    task = json.loads(run[0].origin["config"])[0]["task"]
+    assert (task["kind"], task["turn_kind"]) == ("TurnTask", "reversed")
     assert frames[0].images.shape == (12, 1, 12, 12) and not frames[0].moved.any()
     test = TurnTask().sample(20, trials=[1], seed=0, split="test")
     np.testing.assert_array_equal(frames[0].clusters, test.clusters[0, :12])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from moe_lab.config import knob
 from moe_lab.vision.rotation.data import CifarRotateTask, TurnTask
 from moe_lab.vision.rotation.model import Mixture, ResNet18, SmallCNN
@@ -23,3 +25,10 @@ class Run(ImageRun):
     epochs: int = knob(30, symbol="E", meaning="passes over the data", ge=1, le=10**5, slider=(1, 50, 1))
     test_samples: int = knob(600, symbol="N_test", meaning="test samples", ge=2, le=10**6)
     examples: int = knob(72, meaning="test samples whose routing is recorded", ge=0, le=1000)
+
+    def record(self) -> dict[str, Any]:
+        """The run as plain values for files; the `kind` of a TurnTask, which names a class here, is `turn_kind`."""
+        plain = super().record()
+        if isinstance(self.task, TurnTask):
+            plain["task"] |= {"kind": "TurnTask", "turn_kind": self.task.kind}
+        return plain
