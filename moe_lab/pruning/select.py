@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from moe_lab import saliency
 from moe_lab.config import require
 from moe_lab.pruning.criteria import Scores
 from moe_lab.pruning.model import Routing, Weights
 
 Kept = Bool[Tensor, "T k"]
-_SLACK = 1e-9  # so that .3 of 10 is 3 despite rounding
 
 
 def pruned_counts(share: float, groups: tuple[int, int]) -> tuple[int, int]:
@@ -22,9 +20,7 @@ def pruned_counts(share: float, groups: tuple[int, int]) -> tuple[int, int]:
     Raises:
       ValueError: rho is not in [0, 1).
     """
-    real = isinstance(share, int | float) and not isinstance(share, bool)
-    require(real and 0 <= share < 1, "rho, the share of experts pruned, must be at least 0 and less than 1", rho=share)
-    first, second = (min(size - 1, math.floor(share * size + _SLACK)) for size in groups)
+    first, second = (saliency.pruned_count(share, size) for size in groups)
     return first, second
 
 
@@ -75,7 +71,7 @@ def ranks_by_sign(scores: Scores, signs: Float[Tensor, " k"]) -> Int[Tensor, "T 
     ranks = torch.empty_like(scores, dtype=torch.long)
     for vote in (1, -1):
         mine = torch.nonzero(signs == vote)[:, 0]
-        ranks[:, mine] = (-scores[:, mine]).argsort(dim=1, stable=True).argsort(dim=1)
+        ranks[:, mine] = saliency.ranks(scores[:, mine])
     return ranks
 
 

@@ -1,0 +1,172 @@
+"""What a model or checkpoint holds: its mixture-of-experts layers, their experts, and whether they can be pruned."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from moe_lab.config import require
+from moe_lab.hub.families import Family, Role, family_of, read_field
+
+_OF_EXPERTS = re.compile(r"(^|[._])(experts?|router)[._]|\be_score_correction_bias$")
+
+
+class Tensors:
+    """Named tensors of a model in memory; `hub.folder.Folder` reads those of a checkpoint in the same way."""
+
+    def __init__(self, state: Mapping[str, Tensor]) -> None:
+        self._state = state
+
+    @property
+    def names(self) -> Iterable[str]:
+        """The names of all tensors."""
+        return self._state
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a tensor, without reading it."""
+        return tuple(self._state[name].shape)
+
+    def read(self, name: str, begin: int = 0, end: int | None = None) -> Tensor:
+        """A tensor, or some of its entries along axis 0."""
+        return self._state[name][begin:end] if self._state[name].ndim else self._state[name]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One mixture-of-experts block.
+
+    Attributes:
+      name: in a model in memory: "model.layers.0.mlp".
+      experts: E.
+      router: the full name of the router's weights.
+      roles: what each of the block's tensors is, by full name.
+    """
+
+    name: str
+    experts: int
+    router: str
+    roles: Mapping[str, Role]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What `experts_of` finds.
+
+    Attributes:
+      supported: whether `prune_experts` can prune the model.
+      reason: why not, in a sentence; "" if it can.
+      family: "Mixtral".
+      layers: the number of experts of each mixture-of-experts block, by name.
+      count_field, top_field: the config's fields that count all experts and those of a token; "" where K is fixed.
+      top: K, the number of experts that a token gets.
+      groups: how many groups the experts form; 1 without groups.
+    """
+
+    supported: bool
+    reason: str = ""
+    family: str = ""
+    layers: Mapping[str, int] = field(default_factory=dict)
+    count_field: str = ""
+    top_field: str = ""
+    top: int = 0
+    groups: int = 1
+
+
+def experts_of(model: nn.Module) -> Survey:
+    """Tells where a model's experts are, how many there are, and whether `prune_experts` supports it, and why not."""
+    try:
+        family, layers = layers_of_model(model)
+    except ValueError as error:
+        return Survey(False, str(error))
+    config: Any = model.config
+    counts = {layer.name: layer.experts for layer in layers}
+    sizes = {"top": top_of(family, config), "groups": groups_of(family, config)}
+    return Survey(True, "", family.name, counts, family.count, family.top, **sizes)
+
+
+def layers_of_model(model: nn.Module) -> tuple[Family, tuple[Layer, ...]]:
+    """The family and the mixture-of-experts blocks of a model in memory.
+
+    Raises:
+      ValueError: it is not a model of a supported family, is quantised, or has been changed.
+    """
+    from transformers import PreTrainedModel
+
+    rule = "a model must be one of transformers' own (merge adapters into it first)"
+    require(isinstance(model, PreTrainedModel), rule, model=type(model).__name__)
+    config: Any = model.config
+    quantised = getattr(config, "quantization_config", None)
+    require(quantised is None, "a model in memory must not be quantised", quantization_config=type(quantised).__name__)
+    family = family_of(config.model_type)
+    return family, layers_of(family, Tensors(model.state_dict(keep_vars=True)), read_field(config, family.count))
+
+
+def layers_of(family: Family, tensors: Tensors, count: int) -> tuple[Layer, ...]:
+    """Finds the mixture-of-experts blocks among named tensors, in the order of their layers.
+
+    Raises:
+      ValueError: there is none, an expert is missing, or a tensor may be of experts and is not declared.
+    """
+    blocks: dict[str, dict[str, str]] = {}
+    for name in tensors.names:
+        if place := family.split(name):
+            blocks.setdefault(place[0], {})[name] = place[1]
+    routed = {block: names for block, names in blocks.items() if any(rest in family.routers for rest in names.values())}
+    known = {name for names in routed.values() for name in names}
+    strange = [name for name in tensors.names if name not in known and _OF_EXPERTS.search(name)]
+    rule = f"every tensor of experts must lie in a block that {family.name} is known to have"
+    require(not strange, rule, tensor=next(iter(strange), ""))
+    require(bool(routed), f"a {family.name} model must have a layer of experts", experts=count)
+    return tuple(_layer(family, block, routed[block], tensors, count) for block in sorted(routed, key=natural))
+
+
+def _layer(family: Family, block: str, names: Mapping[str, str], tensors: Tensors, count: int) -> Layer:
+    """One block, every tensor of which must be declared and have the right number of experts."""
+    roles: dict[str, Role] = {}
+    listed: dict[str, set[int]] = {}
+    router = ""
+    for name, rest in names.items():
+        role = family.role(rest)
+        if role is None:
+            raise ValueError(f"every tensor of a block must be known in {family.name}: got {name!r}")
+        roles[name] = role
+        router = name if role.kind == "router" else router
+        if role.kind in ("router", "sliced"):
+            size = tensors.shape(name)[role.axis]
+            fits = size % count == 0 if family.flat and rest in family.fused else size == count
+            require(fits, f"{name} must have an entry for each of the {count} experts", shape=tensors.shape(name))
+        elif role.kind == "listed":
+            listed.setdefault(re.sub(family.listed, "", rest), set()).add(role.expert)
+    for own, numbers in listed.items():
+        rule = f"{block} must have {own} of each expert, 0 to {count - 1}"
+        require(numbers == set(range(count)), rule, experts=sorted(numbers))
+    held = any(role.kind == "listed" or role.neurons for role in roles.values()) or any("_blocks" in n for n in roles)
+    require(held, f"{block} must have experts", tensors=sorted(roles))
+    return Layer(block, count, router, roles)
+
+
+def top_of(family: Family, config: Any) -> int:
+    """K, the number of experts that a token gets."""
+    return int(read_field(config, family.top)) if family.top else 1
+
+
+def groups_of(family: Family, config: Any) -> int:
+    """The number of groups among which a token chooses first; 1 without groups."""
+    used = family.group and getattr(config, "topk_method", "group_limited_greedy") != "greedy"
+    return int(read_field(config, family.group) or 1) if used else 1
+
+
+def natural(name: str) -> tuple[tuple[str, int], ...]:
+    """A key that sorts layers.10 after layers.9."""
+    return tuple((text, int(number or 0)) for text, number in re.findall(r"(\D+)(\d*)", name))
+
+
+def part(tensor: Tensor, axis: int, experts: int, kept: Iterable[int]) -> Tensor:
+    """The entries of some experts along an axis that has an equal part for each; always a copy."""
+    index = torch.as_tensor(list(kept), device=tensor.device)
+    return tensor.unflatten(axis, (experts, -1)).index_select(axis, index).flatten(axis, axis + 1)
