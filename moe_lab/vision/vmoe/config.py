@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
 from moe_lab.config import Config, ConfigError, knob, require
 
@@ -62,9 +63,17 @@ class VMoEConfig(Config):
     pruning: Pruning = knob(
         "silent", meaning="whether routers of pruned experts stay, or go too", choices=("silent", "rerouted")
     )
-    kept: dict[int, tuple[int, ...]] = knob({}, meaning="the experts that each pruned block has kept, by block")
+    kept: tuple[tuple[int, ...], ...] = knob((), meaning="experts that each of the layers has kept; none if unpruned")
 
     name: ClassVar[str] = "v-moe"
+
+    @field_validator("kept", mode="before")
+    @classmethod
+    def _nested(cls, kept: Any) -> Any:
+        if isinstance(kept, (list, tuple)):
+            nested = all(isinstance(experts, (list, tuple)) for experts in kept)
+            require(nested, "kept must hold sequences of whole numbers only", kept=kept)
+        return kept
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -93,11 +102,12 @@ class VMoEConfig(Config):
         require(one, rule, capacity_factor=self.capacity_factor, capacity=self.capacity)
         proper = self.capacity_factor is None or self.capacity_factor > 0
         require(proper, "capacity_factor must be greater than 0", capacity_factor=self.capacity_factor)
-        for layer, experts in self.kept.items():
+        rule = "kept must list the experts of each of the layers, or nothing"
+        require(len(self.kept) in (0, len(self.layers)), rule, kept=self.kept, layers=self.layers)
+        for layer, experts in zip(self.layers, self.kept, strict=False):
             self._check_kept(layer, experts)
 
     def _check_kept(self, layer: int, experts: tuple[int, ...]) -> None:
-        require(layer in self.layers, "kept must name blocks with a mixture", block=layer, layers=self.layers)
         ascending = all(first < second for first, second in pairwise(experts))
         inside = all(0 <= expert < self.num_experts for expert in experts)
         rule = "kept experts must be ascending numbers from 0 to E - 1"
@@ -114,9 +124,15 @@ class VMoEConfig(Config):
         """M, the members of the ensemble; 1 for V-MoE."""
         return self.ensemble_size or 1
 
+    @property
+    def images_per_batch(self) -> int:
+        """The fewest images whose tokens fill whole groups; a batch must be a multiple of it."""
+        tokens = self.positions * self.members
+        return math.lcm(tokens, self.group_size) // tokens if self.layers else 1
+
     def kept_in(self, layer: int) -> tuple[int, ...]:
         """The numbers of the experts that a block still has, ascending."""
-        return self.kept.get(layer, tuple(range(self.num_experts)))
+        return self.kept[self.layers.index(layer)] if self.kept else tuple(range(self.num_experts))
 
     def routes_in(self, layer: int) -> tuple[int, ...]:
         """The numbers of the experts that tokens choose among: all with silent pruning, else those kept."""
