@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from benchmarks.measure import Result
 from moe_lab.vision import VMoE, deep
-from moe_lab.vision.vmoe.model import NAMED
+from moe_lab.vision.vmoe.named import NAMED
 
 KEPT = (8, 4, 2)
 

@@ -23,7 +23,7 @@ from moe_lab.saliency import CRITERIA
 from moe_lab.vision.vmoe.config import VMoEConfig
 from moe_lab.vision.vmoe.costs import MEASURED, pruning_costs
 from moe_lab.vision.vmoe.digits import DigitTask
-from moe_lab.vision.vmoe.model import NAMED
+from moe_lab.vision.vmoe.named import NAMED
 from moe_lab.vision.vmoe.pretrained import PRE_TRAINING, pretrained
 from moe_lab.vision.vmoe.table import MODES, PAPER_CRITERIA, PruningTable
 from moe_lab.vision.vmoe.training import DigitRun, fine_tune
