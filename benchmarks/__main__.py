@@ -27,6 +27,7 @@ TOPICS = {
     "recovery": "20 trials of spectral recovery, ten of joint EM, and the memory of a third moment at d=200",
     "hub": "experts of a checkpoint of 300 MB pruned on disk, its memory and its time",
     "vision": "WRN-pMoE with kept patches alone, and three models side by side",
+    "vmoe": "the tiny V-MoE's pre-training, an evaluation, the table of prunings; V-MoE B/16 pruned",
     "gpu": "figure 5's map at d=784 and the mixture's step on a GPU",
 }
 FILE = Path(__file__).with_name("results.json")

@@ -1,0 +1,145 @@
+"""What a model does with images: its accuracy, and what its experts receive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from moe_lab.config import require
+from moe_lab.saliency import Statistics
+from moe_lab.trials import stream
+from moe_lab.vision.vmoe.digits import Labelled
+from moe_lab.vision.vmoe.layers import patches
+from moe_lab.vision.vmoe.model import Output, VMoE
+from moe_lab.vision.vmoe.routing import Assignment
+
+_AT_ONCE = 1000  # images, or the fewest that fill whole groups
+
+
+def accuracy(model: VMoE, test: Labelled) -> float:
+    """The share of images that the model, or the mean softmax of its members, recognises."""
+    predicted = [predictions(model, output.logits) for output in outputs(model, test.images)]
+    return float((torch.cat(predicted) == test.labels).float().mean())
+
+
+def predictions(model: VMoE, logits: Float[Tensor, "rows classes"]) -> Tensor:
+    """The class with the largest probability; that of an ensemble is the mean of its members' (Allingham et al.)."""
+    probabilities: Tensor = logits.softmax(-1).view(-1, model.config.members, logits.shape[1]).mean(1)
+    return probabilities.argmax(-1)
+
+
+def outputs(model: VMoE, images: Float[Tensor, "N height width C"]) -> Iterator[Output]:
+    """Runs a model on images in batches that fill whole groups.
+
+    Raises:
+      ValueError: the images do not fill whole groups.
+    """
+    per = model.config.images_per_batch
+    rule = "the images must be a multiple of those that fill whole groups"
+    require(len(images) % per == 0 and len(images) > 0, rule, images=len(images), multiple_of=per)
+    size = max(1, _AT_ONCE // per) * per
+    with torch.inference_mode():
+        for begin in range(0, len(images), size):
+            yield model.run(images[begin : begin + size])
+
+
+def received_shares(model: VMoE, images: Float[Tensor, "N height width C"]) -> dict[int, np.ndarray]:
+    """The share of all tokens that each expert receives, by block; 0 for pruned experts."""
+    found = routing_statistics(model, images)
+    return {block: _spread(model, block, statistics.received[0]) for block, statistics in found.items()}
+
+
+def routing_statistics(model: VMoE, images: Float[Tensor, "N height width C"], seed: int = 0) -> dict[int, Statistics]:
+    """Counts what the experts of each block receive, for criteria that need it.
+
+    Args:
+      model: the fine-tuned model.
+      images: that fill whole groups.
+      seed: of the random criterion.
+
+    Returns:
+      By block the statistics of the experts that it has, (1, experts); shares are of all tokens, in E3 of all members.
+    """
+    totals: dict[int, Tensor] = {}
+    for output in outputs(model, images):
+        for block, assigned in output.routed.items():
+            totals[block] = totals.get(block, 0) + _counts(assigned, len(model.config.routes_in(block)))
+    tokens = len(images) * model.config.positions * model.config.members
+    found = {}
+    for block, counts in totals.items():
+        received, first, gates = counts[:, None, own_columns(model, block)]
+        chance = stream(seed, block, "criterion/random").random(model.config.num_experts)
+        found[block] = Statistics(
+            received=received / tokens,
+            top1=first / tokens,
+            confidence=gates / first.clamp(min=1),
+            chance=torch.from_numpy(chance[list(model.config.kept_in(block))])[None],
+        )
+    return found
+
+
+def own_columns(model: VMoE, block: int) -> list[int]:
+    """The columns of the router that belong to the experts of a block."""
+    routes = model.config.routes_in(block)
+    return [routes.index(expert) for expert in model.config.kept_in(block)]
+
+
+def _counts(assigned: Assignment, experts: int) -> Float[Tensor, "3 E"]:
+    """Tokens received, tokens with this first choice, and the sum of their gates, for each column of the router."""
+    first, gates = assigned.experts[..., 0].flatten(), assigned.gates[..., 0].flatten().double()
+    received = torch.bincount(assigned.experts[assigned.served], minlength=experts)
+    top1 = torch.bincount(first, minlength=experts)
+    return torch.stack((received.double(), top1.double(), torch.bincount(first, gates, minlength=experts)))
+
+
+def _spread(model: VMoE, block: int, values: Tensor) -> np.ndarray:
+    every = np.zeros(model.config.num_experts)
+    every[list(model.config.kept_in(block))] = values.numpy()
+    return every
+
+
+def favourites(
+    model: VMoE, images: Float[Tensor, "N height width C"], count: int = 6
+) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """The patches that each expert receives with the largest gates.
+
+    Args:
+      model: a V-MoE, not an E3.
+      images: that fill whole groups.
+      count: patches of each expert.
+
+    Returns:
+      By block: patches (E, count, height, width, C), and their gates (E, count). Where an expert receives fewer
+      patches, or was pruned, gates are 0 and patches NaN.
+
+    Raises:
+      ValueError: the model is an E3.
+    """
+    config = model.config
+    require(config.members == 1, "favourites are those of a V-MoE", M=config.members)
+    shown = patches(images, config.patch_size)
+    extra = config.positions - shown.shape[1]  # the class token shows no patch
+    batches = list(outputs(model, images))
+    found = {}
+    for block in config.layers:
+        gates = torch.cat([_gates(output.routed[block], len(config.routes_in(block))) for output in batches])
+        gates = gates.view(len(images), config.positions, -1)[:, extra:].flatten(0, 1)
+        best = gates[:, own_columns(model, block)].topk(count, dim=0)
+        tiles = shown.flatten(0, 1)[best.indices.T].unflatten(2, (*config.patch_size, config.channels))
+        tiles = tiles.masked_fill((best.values.T == 0)[..., None, None, None], torch.nan)
+        every = np.full((config.num_experts, *tiles.shape[1:]), np.nan, np.float32)
+        weights = np.zeros((config.num_experts, count), np.float32)
+        own = list(config.kept_in(block))
+        every[own], weights[own] = tiles.numpy(), best.values.T.numpy()
+        found[block] = every, weights
+    return found
+
+
+def _gates(assigned: Assignment, experts: int) -> Float[Tensor, "tokens E"]:
+    """The gate with which each expert receives each token, 0 if it does not."""
+    gates = (assigned.gates * assigned.served).flatten(0, 1)
+    return gates.new_zeros(len(gates), experts).scatter_(1, assigned.experts.flatten(0, 1), gates)

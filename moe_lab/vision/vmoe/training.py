@@ -1,0 +1,190 @@
+"""Training of a V-MoE on digits, as a stream of Snapshots; pre-training, which is cached, and fine-tuning.
+
+The loss is the cross-entropy plus the balancing losses of the mixtures, with noise on the router logits, as in the
+reference. Fine-tuning follows the released configs: SGD with momentum .9, gradients clipped at norm 10, a warm-up and
+a cosine. Pre-training uses AdamW with the same schedule.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Generator, nn
+from torch.nn import functional
+
+from moe_lab.config import Config, knob, require
+from moe_lab.origins import origin
+from moe_lab.training import Measure, Snapshot, TrialProgress
+from moe_lab.trials import on_one_thread, stream
+from moe_lab.vision.vmoe.config import VMoEConfig
+from moe_lab.vision.vmoe.digits import DigitTask, Labelled
+from moe_lab.vision.vmoe.model import VMoE
+from moe_lab.vision.vmoe.statistics import accuracy, received_shares
+
+TINY = VMoEConfig(
+    patch_size=(4, 4),
+    hidden_size=48,
+    positions=10,
+    num_layers=4,
+    num_heads=4,
+    mlp_dim=96,
+    layers=(1, 3),
+    group_size=250,
+    bfloat16=False,
+    split_rngs=True,
+)
+"""A V-MoE of 211,114 parameters for images of 12 x 12 pixels: mixtures of 8 experts in blocks 1 and 3, 2 selected."""
+
+MEASURES = {
+    "test_accuracy": Measure((), "", "share of test digits that are recognised"),
+    "train_loss": Measure((), "nats", "cross-entropy of the last batch"),
+    "received": Measure(("block", "expert"), "", "share of the test tokens that the expert receives"),
+}
+
+
+class DigitRun(Config):
+    """A training of a V-MoE on digits; the defaults are those of fine-tuning on upside-down digits.
+
+    Raises:
+      ConfigError: a value is out of bounds.
+    """
+
+    model: VMoEConfig = TINY
+    task: DigitTask = DigitTask(upside_down=True)
+    optimizer: Literal["sgd", "adamw"] = knob("sgd", meaning="SGD with momentum, or AdamW", choices=("sgd", "adamw"))
+    steps: int = knob(300, meaning="steps", ge=0, le=10**7, slider=(0, 600, 50))
+    batch: int = knob(100, symbol="B", meaning="images in a step", ge=1, le=10**6)
+    learning_rate: float = knob(0.03, meaning="largest learning rate", ge=0, le=1e3, slider=(0.005, 0.1, 0.005))
+    warm_up: int = knob(30, meaning="steps until the learning rate is largest", ge=0, le=10**6)
+    momentum: float = knob(0.9, meaning="momentum of SGD", ge=0, lt=1)
+    clip: float = knob(10.0, meaning="largest norm of the gradient", gt=0, le=1e6)
+    weight_decay: float = knob(0.0, meaning="weight decay of AdamW", ge=0, le=1)
+    test_images: int = knob(500, meaning="test images", ge=1, le=10**6)
+    record_every: int = knob(50, meaning="steps from one Snapshot to the next", ge=1, le=10**9)
+    trial: int = knob(0, meaning="number of the trial", ge=0, le=2**31)
+    seed: int = knob(0, symbol="seed", meaning="seed of all random streams", ge=0, le=2**63)
+
+    @property
+    def test(self) -> Labelled:
+        """The test images of the run, the same for every trial."""
+        return self.task.sample(self.test_images, "test", stream(self.seed, 0, "vmoe/test"))
+
+    @property
+    def validation(self) -> Labelled:
+        """As many images for the statistics of criteria."""
+        return self.task.sample(self.test_images, "validation", stream(self.seed, 0, "vmoe/validation"))
+
+
+class Training(TrialProgress):
+    """One trial of a run; `model` is in training, and the model it started from is unchanged.
+
+    Args:
+      run: the training.
+      start: the model to start from; a new one when None. Its head is replaced where the classes differ.
+
+    Raises:
+      ValueError: the images of a batch or of the test do not fill whole groups.
+    """
+
+    def __init__(self, run: DigitRun, start: VMoE | None = None) -> None:
+        super().__init__(1, MEASURES)
+        self.run = run
+        config = run.model if start is None else start.config
+        per = config.images_per_batch
+        rule = f"batch and test_images must be multiples of {per}, the images that fill whole groups"
+        require(run.batch % per == 0 and run.test_images % per == 0, rule, B=run.batch, test_images=run.test_images)
+        seed = int(stream(run.seed, run.trial, "vmoe/weights").integers(2**62))
+        self.model = VMoE(config, seed) if start is None else with_head(start, run.task.classes)
+        self._data = stream(run.seed, run.trial, "vmoe/train")
+        self._noise = Generator().manual_seed(int(stream(run.seed, run.trial, "vmoe/noise").integers(2**62)))
+        parameters, decay = self.model.parameters(), run.weight_decay
+        self._optimizer: torch.optim.Optimizer = (
+            torch.optim.SGD(parameters, run.learning_rate, run.momentum)
+            if run.optimizer == "sgd"
+            else torch.optim.AdamW(parameters, run.learning_rate, weight_decay=decay)
+        )
+        self._loss = math.nan
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        """Yields step 0, every `record_every` steps, and the end."""
+        return on_one_thread(self._snapshots(), torch.device("cpu"))
+
+    def _snapshots(self) -> Iterator[Snapshot]:
+        test = self.run.test
+        while True:
+            self._measure(test)
+            self.finished[:] = self.diverged | (self.step >= self.run.steps)
+            yield self.snapshot(self._origin(), {"block": list(self.model.config.layers)})
+            if self.finished.all():
+                return
+            for _ in range(min(self.run.record_every, self.run.steps - self.step)):
+                self._advance()
+
+    def _advance(self) -> None:
+        run, members = self.run, self.model.config.members
+        for group in self._optimizer.param_groups:
+            group["lr"] = run.learning_rate * schedule(self.step, run.steps, run.warm_up)
+        batch = run.task.sample(run.batch, "train", self._data)
+        output = self.model.run(batch.images, self._noise)
+        entropy = functional.cross_entropy(output.logits, batch.labels.repeat_interleave(members))
+        self._optimizer.zero_grad()
+        (entropy + output.loss).backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), run.clip)
+        self._optimizer.step()
+        self._loss, self.step = entropy.item(), self.step + 1
+        self.steps[:] = self.step
+        self.diverged[:] |= not math.isfinite(self._loss)
+
+    def _measure(self, test: Labelled) -> None:
+        shares = received_shares(self.model, test.images)
+        self.record({
+            "test_accuracy": np.array([accuracy(self.model, test)]),
+            "train_loss": np.array([self._loss]),
+            "received": np.stack([shares[block] for block in self.model.config.layers])[None],
+        })  # fmt: skip
+
+    def _origin(self) -> dict[str, Any]:
+        run = self.run
+        config = run.model_dump(mode="json")
+        return origin(call=f"Training({run.code()})", config=config, seed=run.seed, device="cpu", paper=run.task.paper)
+
+
+def schedule(step: int, steps: int, warm_up: int) -> float:
+    """The learning rate as a share of the largest: a linear warm-up, then a cosine down to 0."""
+    if step < warm_up:
+        return (step + 1) / warm_up
+    return 0.5 * (1 + math.cos(math.pi * (step - warm_up) / max(1, steps - warm_up)))
+
+
+def with_head(model: VMoE, classes: int) -> VMoE:
+    """Copies a model; if it has another number of classes, the copy gets a new head of zeros, as in the reference."""
+    if model.config.num_classes == classes:
+        return copy.deepcopy(model)
+    config = model.config.replace(num_classes=classes)
+    other = VMoE(config)
+    kept = {name: value for name, value in model.state_dict().items() if not name.startswith("head.")}
+    other.load_state_dict(kept, strict=False)
+    return other
+
+
+def fine_tune(model: VMoE, run: DigitRun | None = None, **settings: Any) -> VMoE:
+    """Fine-tunes a copy of a model to the end and returns it; `Training` does the same as a stream of Snapshots.
+
+    Args:
+      model: the model to start from, pruned or not.
+      run: the training; `DigitRun(**settings)` when None.
+
+    Raises:
+      ConfigError: a setting is wrong.
+      RuntimeError: the loss became infinite or NaN.
+    """
+    training = Training(DigitRun(**settings) if run is None else run, model)
+    for snapshot in training.snapshots():
+        if snapshot.diverged.any():
+            raise RuntimeError(f"fine-tuning diverged; choose a smaller learning_rate: got step={snapshot.step}")
+    return training.model

@@ -1,0 +1,214 @@
+"""Pruning of V-MoE and E3, and the tiny model that is trained here."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from moe_lab.saliency import CRITERIA, UndefinedCriterionError
+from moe_lab.training import collect
+from moe_lab.vision import VMoE, deep
+from moe_lab.vision.vmoe import routing
+from tests.vision.test_vmoe import E3, SMALL, images_of, logits, model_of
+
+KEPT = {"v-moe": {0: (0, 2, 5), 2: (1, 2, 3, 4)}, "e3": {0: (0, 2, 3, 5), 2: (0, 1, 3, 4)}}
+
+
+# --- pruned models --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["v-moe", "e3"])
+def test_silent_pruning_is_a_model_whose_pruned_experts_answer_0(kind: str) -> None:
+    model = model_of(SMALL if kind == "v-moe" else E3)
+    masked = model_of(model.config)
+    for block, kept in KEPT[kind].items():
+        gone = [expert for expert in range(6) if expert not in kept]
+        last = masked.mixtures()[block].Mlp.Dense_1
+        last.kernel.data[gone] = 0
+        last.bias.data[gone] = 0
+    pruned = deep.without_others(model, KEPT[kind], "silent")
+    assert pruned.mixtures()[0].Mlp.Dense_0.kernel.shape[0] == len(KEPT[kind][0])
+    assert torch.allclose(logits(pruned, images_of(4)), logits(masked, images_of(4)), atol=1e-6)
+    assert not torch.allclose(logits(pruned, images_of(4)), logits(model, images_of(4)), atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["v-moe", "e3"])
+def test_rerouted_pruning_is_a_model_whose_router_never_picks_the_pruned(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = model_of(SMALL if kind == "v-moe" else E3)
+    kept = {0: KEPT[kind][0], 2: KEPT[kind][0]}
+    pruned = deep.without_others(model, kept, "rerouted")
+    capacity = pruned.mixtures()[0].capacity
+    assert capacity > model.mixtures()[0].capacity
+    masked = VMoE(model.config.replace(capacity=capacity, capacity_factor=None))
+    masked.load_state_dict(model.state_dict())
+    usual = routing.router_logits
+    gone = torch.tensor([expert not in kept[0] for expert in range(6)]).view(model.config.members, 1, -1)
+    monkeypatch.setattr(routing, "router_logits", lambda *a: usual(*a).masked_fill(gone, -torch.inf))
+    expected = logits(masked, images_of(4))
+    monkeypatch.undo()
+    assert torch.allclose(logits(pruned, images_of(4)), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", deep.MODES)
+def test_a_pruned_model_is_saved_pruned_further_and_fine_tuned(mode: Any, tmp_path: Path) -> None:
+    before, after = model_of(SMALL), model_of(SMALL, seed=1)
+    once = deep.prune(before, after, "router-norm-change", 1, mode=mode)
+    twice = deep.prune(before, once.model, "router-norm-change", 2, mode=mode)
+    direct = deep.prune(before, after, "router-norm-change", 3, mode=mode)
+    assert twice.kept == direct.kept and len(direct.kept[0]) == 3
+    assert torch.equal(logits(twice.model, images_of(4)), logits(direct.model, images_of(4)))
+    twice.model.save(tmp_path / "m.safetensors")
+    loaded = VMoE.load(tmp_path / "m.safetensors")
+    assert loaded.config == direct.model.config
+    assert torch.equal(logits(loaded, images_of(4)), logits(direct.model, images_of(4)))
+    loaded(images_of(2)).sum().backward()
+    assert all(bool(mixture.Mlp.Dense_0.kernel.grad.any()) for mixture in loaded.mixtures().values())
+    other = "rerouted" if mode == "silent" else "silent"
+    with pytest.raises(ValueError, match="pruned further in the same mode only"):
+        deep.prune(before, once.model, "random", 1, mode=other)
+
+
+def test_scores_by_hand() -> None:
+    before, after, images = model_of(SMALL), model_of(SMALL, seed=1), images_of(4)
+    scores = {name: deep.expert_scores(before, after, name, images=images)[2].numpy() for name in CRITERIA}
+    old, new = (model.mixtures()[2] for model in (before, after))
+    norms = [np.linalg.norm(m.Router.dense.kernel.detach().double().numpy(), axis=0) for m in (old, new)]
+    assert scores["router-norm-change"] == pytest.approx(norms[1] - norms[0], rel=1e-12)
+    neurons = [np.linalg.norm(m.Mlp.Dense_0.kernel.detach().double().numpy(), axis=1).mean(1) for m in (old, new)]
+    assert scores["neuron-magnitude-change"] == pytest.approx(neurons[1] - neurons[0], rel=1e-12)
+    with torch.no_grad():
+        routed = after.run(images).routed[2]
+    importance = np.zeros(6)
+    for experts, gates in zip(routed.experts.flatten(0, 1).tolist(), routed.gates.flatten(0, 1).tolist(), strict=True):
+        importance[experts[0]] += gates[0] / 20  # share times mean gate is the sum of gates over all tokens
+    assert scores["importance-score"] == pytest.approx(importance, rel=1e-6)
+    assert sorted(deep.prune(before, after, "router-magnitude", 4).kept[2]) == sorted(np.argsort(-norms[1])[:2])
+
+
+def test_members_of_an_ensemble_are_pruned_alike() -> None:
+    before, after = model_of(E3), model_of(E3, seed=1)
+    found = deep.prune(before, after, "router-norm-change", 1, layers=[2])
+    assert found.kept.keys() == {2} and found.model.config.kept_in(0) == tuple(range(6))
+    scores = found.scores[2].numpy()
+    assert found.kept[2] == tuple(sorted({0, 1, 2} - {scores[:3].argmin()} | {3, 4, 5} - {3 + scores[3:].argmin()}))
+
+
+def test_wrong_prunings_are_refused() -> None:
+    before, after = model_of(SMALL), model_of(SMALL, seed=1)
+    for wrong, sentence in [
+        ({"experts_to_prune": 5}, "at least K kept"),
+        ({"experts_to_prune": -1}, "at least 0 experts"),
+        ({"layers": [1]}, "layers must be blocks with a mixture"),
+        ({"criterion": "luck"}, "a criterion must be one of router-norm-change"),
+        ({"criterion": "importance-score"}, "needs images"),
+        ({"before": model_of(SMALL.replace(mlp_dim=10))}, "of the same sizes"),
+    ]:
+        call: dict[str, Any] = {"before": before, "after": after, "criterion": "random", "experts_to_prune": 1}
+        with pytest.raises(ValueError, match=sentence):
+            deep.prune(**call | wrong)
+    with pytest.raises(UndefinedCriterionError):
+        deep.prune(after, after, "router-norm-change", 1)
+
+
+# --- the tiny model -------------------------------------------------------------------------------------------------
+
+SHORT = deep.PRE_TRAINING.replace(steps=6, warm_up=2, batch=25, test_images=50, record_every=4)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+def test_pre_training_is_kept_and_not_repeated(folder: Path) -> None:
+    run = collect(deep.pre_train(SHORT, folder))
+    assert run["step"].values.tolist() == [0, 4, 6] and run["received"].dims == ("step", "trial", "block", "expert")
+    received = run["received"].isel(step=-1).sum("expert").values
+    assert (received > 1).all() and (received <= 2).all()  # K, less what is dropped
+    assert [path.name for path in folder.iterdir()] == [deep.pretrained_path(SHORT, folder).name]
+    assert list(deep.pre_train(SHORT, folder)) == []
+    again = deep.Training(SHORT)
+    assert [snapshot.step for snapshot in again.snapshots()] == [0, 4, 6]
+    stored = deep.pretrained(SHORT, folder)
+    assert all(torch.equal(a, b) for a, b in zip(stored.parameters(), again.model.parameters(), strict=True))
+    assert sum(parameter.numel() for parameter in stored.parameters()) == 211_114
+    assert deep.pretrained_path(SHORT.replace(seed=1), folder) != deep.pretrained_path(SHORT, folder)
+
+
+def test_fine_tuning_learns_and_leaves_its_start_alone(folder: Path) -> None:
+    start = deep.pretrained(SHORT, folder)
+    weights = {name: value.clone() for name, value in start.state_dict().items()}
+    task = deep.DigitTask(classes=2, upside_down=True)
+    run = deep.DigitRun(task=task, steps=25, warm_up=5, batch=50, test_images=100, learning_rate=0.03)
+    tuned = deep.fine_tune(start, run)
+    assert tuned.config.num_classes == 2
+    assert deep.accuracy(tuned, run.test) > 0.8  # 0 against 1; chance is .5
+    assert all(torch.equal(value, weights[name]) for name, value in start.state_dict().items())
+    pruned = deep.prune(start, tuned, "router-norm-change", 6)
+    assert deep.accuracy(deep.fine_tune(pruned.model, run.replace(steps=5)), run.test) > 0.8
+
+
+def test_the_table_holds_what_pruning_cell_by_cell_gives(folder: Path) -> None:
+    before, after = deep.pretrained(SHORT, folder), model_of(deep.TINY, seed=3)
+    run = deep.DigitRun(test_images=50)
+    table = deep.PruningTable(before, after, run.test, run.validation, pruned=(0, 4))
+    done = list(islice(table.cells(), 13))
+    assert np.isnan(table.data["accuracy"]).sum() == 24 - 13 and done[-1] == ("router-norm-change", "silent", 4)
+    data = table.complete()
+    for criterion in ("router-norm-change", "importance-score", "random"):
+        for mode in deep.MODES:
+            pruned = deep.prune(before, after, criterion, 4, mode=mode, images=run.validation.images)  # type: ignore[arg-type]
+            found = float(data["accuracy"].sel(criterion=criterion, mode=mode, pruned=4))
+            assert found == deep.accuracy(pruned.model, run.test)
+            ranks = data["rank"].sel(criterion=criterion)
+            assert {block: tuple(np.flatnonzero(ranks.sel(block=block) < 4)) for block in (1, 3)} == pruned.kept
+    silent = deep.costs(deep.prune(before, after, "random", 4).model).parameters
+    assert data["remaining"].values == pytest.approx([1, silent / 211_114])
+
+
+def test_favourites_are_the_patches_with_the_largest_gates() -> None:
+    model = model_of(deep.TINY, seed=3)
+    images = deep.DigitRun(test_images=50).test.images
+    tiles, gates = deep.favourites(model, images, count=3)[1]
+    with torch.no_grad():
+        routed = model.run(images).routed[1]
+    best: dict[int, tuple[float, int]] = {}
+    for token in range(500):
+        group, place = divmod(token, 250)
+        for k in range(2):
+            if token % 10 and routed.served[group, place, k]:  # token 0 of an image is the class token
+                expert, gate = int(routed.experts[group, place, k]), float(routed.gates[group, place, k])
+                best[expert] = max(best.get(expert, (0.0, 0)), (gate, token))
+    for expert, (gate, token) in best.items():
+        image, patch = token // 10, token % 10 - 1
+        row, column = 4 * (patch // 3), 4 * (patch % 3)
+        assert gates[expert, 0] == pytest.approx(gate)
+        assert np.array_equal(tiles[expert, 0], images[image, row : row + 4, column : column + 4].numpy())
+
+
+def test_digits_lie_whole_at_every_place() -> None:
+    rng = np.random.default_rng(0)
+    upright = deep.DigitTask().sample(2000, "test", rng)
+    ink = (upright.images[..., 0] + 1).sum((1, 2))
+    assert upright.images.shape == (2000, 12, 12, 3) and float(ink.min()) > 5
+    turned = deep.DigitTask(upside_down=True).sample(500, "test", np.random.default_rng(0))
+    assert torch.equal(turned.labels, upright.labels[:500])
+    two = deep.DigitTask(classes=2).sample(300, "train", rng)
+    assert set(two.labels.tolist()) == {0, 1}
+    assert len(torch.unique((upright.images[..., 0] > -1).any(1).int().argmax(1))) >= 5  # columns where digits begin
+
+
+def test_costs_of_a_pruned_layer_are_counted_and_measured() -> None:
+    data = deep.pruning_costs(deep.MEASURED, (8, 2), repeats=3)
+    share = (data / data.sel(kept=8)).sel(kept=2)
+    assert float(share["operations"].sel(mode="rerouted")) > 0.95 > float(share["operations"].sel(mode="silent"))
+    assert (share["parameters"] < 0.45).all() and (share["bytes"] == share["parameters"]).all()
+    time = data["milliseconds"].median("repeat").sel(mode="silent")
+    assert float(time.sel(kept=2)) < 0.8 * float(time.sel(kept=8))
