@@ -3,10 +3,12 @@
 Each is one call that returns a labelled Dataset, which `plots_pruning` draws. A Dataset records in `.attrs["call"]` how
 to make it again.
 
-What replicates on the tiny V-MoE: the change of the router's norm beats random pruning, and half of the experts can go
-for about one percent of accuracy when pruned silently. What does not: the change of the router's norm is no "upper
-bound to all the other methods" (section 5.2.1). Fine-tuned on two digits, no criterion can be told from another, since
-the residual connections do without experts.
+What the default run shows (five trials, ten digits, .898 whole, pruned silently by the change of the router's norm):
+
+- It beats random pruning by 1 to 3 points of accuracy at every number of experts, as in the paper.
+- Three of eight experts go for 1 point (.887), half of them for 3 (.867). In the paper half go for 1.
+- It is no "upper bound to all the other methods" (section 5.2.1): the magnitude of neurons is as good.
+- Rerouted tokens lose more: .830 with half of the experts, .736 with a quarter, where silent pruning has .841.
 """
 
 from __future__ import annotations
