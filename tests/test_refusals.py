@@ -24,6 +24,7 @@ from moe_lab.recovery.gridlock import JointEM, Spectral
 from moe_lab.recovery.landscape import L2Loss, L4Loss, LogLoss, LossRun
 from moe_lab.specialization import ArrayTask, ClusterTask, SingleExpert, SwitchMoE
 from moe_lab.vision import CifarRotateTask, PatchWRN, QuadrantTask, SmallCNN, TurnTask, VehiclesTask, patches, rotation
+from moe_lab.vision.deep import DigitRun
 from moe_lab.vision.run import ImageRun
 
 NAN, INF = float("nan"), float("inf")
@@ -35,6 +36,7 @@ PARTS: dict[type[Config], dict[str, Any]] = {
     LossRun: {"model": L4Loss(), "task": MixtureTask()},
     patches.Run: {"model": PatchWRN(), "task": QuadrantTask()},
     rotation.Run: {"model": SmallCNN(), "task": TurnTask()},
+    DigitRun: {},
     ArrayTask: {"x": [[1.0], [2.0]], "y": [-1, 1]},
     VehiclesTask: {"root": "/nowhere"},
     CifarRotateTask: {"root": "/nowhere"},

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.helpers.effort import QUIET, THOROUGH
 
 from tests.browser.driver import NotebookPage
 from tests.browser.labs import LABS, LabOnPage, do
-from tests.helpers.effort import QUIET, THOROUGH
 
 pytestmark = [pytest.mark.browser, pytest.mark.parametrize("of", LABS, ids=lambda of: of.name)]
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.helpers.effort import QUIET, THOROUGH
 
 from tests.browser.driver import NotebookPage
 from tests.browser.events import connected, heap, hide, restart_kernel, views
 from tests.browser.link import Link
 from tests.browser.watch import Watch
-from tests.helpers.effort import QUIET, THOROUGH
 
 pytestmark = pytest.mark.browser
 
