@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from tests.helpers.effort import THOROUGH
 
 from moe_lab_widgets import Lab
 from moe_lab_widgets.engine.runner import Runner
+from tests.helpers.effort import THOROUGH
 from tests.widgets.cases import Case
 from tests.widgets.labs import Make, done, pixels
 
