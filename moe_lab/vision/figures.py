@@ -9,7 +9,8 @@ What does not replicate at the sizes that train here:
   beats the same network without gates by .064 ± .070 (.81 against .75, batches of 64) and .037 ± .034 (batches of 128),
   and the network without experts reaches .78 ± .03. Gates that keep all patches reach .84 ± .02, so that leaving
   patches out is not what helps.
-- The gain of mixtures on turned images is gone where the task does not give the answer away: `controls("jittered")`.
+- The gain of mixtures on turned images is gone where the task does not give the answer away. `controls("jittered")`
+  (three seeds): single .969, same parameters .975, wide .979, mixture .970, balanced .967, oracle .965, random .923.
 """
 
 from __future__ import annotations
