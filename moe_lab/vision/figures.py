@@ -5,9 +5,9 @@ it again. Wrong values raise a ValueError before anything trains.
 
 What does not replicate at the sizes that train here:
 
-- The paper's gain of WRN-pMoE over WRN (`sample_complexity`). On digits in quadrants, in batches of 50, learned gates gain
-  -.002 ± .017 over none with N=200 (12 paired trials) and .010 ± .006 with N=600 (9 trials). Where the batch size does
-  not divide N, accuracy is measured after a small batch, whose batch norm lowers the gated model.
+- The paper's gain of WRN-pMoE over WRN (`sample_complexity`). On digits in quadrants, in batches of 50, learned gates
+  gain -.002 ± .017 over none with N=200 (12 paired trials) and .010 ± .006 with N=600 (9 trials). Where the batch size
+  does not divide N, accuracy is measured after a small batch, whose batch norm lowers the gated model.
 - The gain of mixtures on turned images is gone where the task does not give the answer away. `controls("jittered")`
   (three seeds): single .969, same parameters .975, wide .979, mixture .970, balanced .967, oracle .965, random .923.
   Linear least squares on the pixels solves all three digit tasks (.995 and more), with a mixture or without.
