@@ -212,5 +212,6 @@ LABS = (
     Lab("PruningLab", folder="pruning", paper="pruning2024", notebook="05"),
     Lab("GridlockLab", folder="gridlock", paper="gridlock2019", notebook="06"),
     Lab("LandscapeLab", folder="landscape", paper="gated2019", notebook="07"),
+    Lab("DeepPruneLab", folder="deep_prune", paper="pruning2024", notebook="08"),
 )
 """The Labs in the order of their notebooks."""
