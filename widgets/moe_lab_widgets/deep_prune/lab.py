@@ -120,7 +120,8 @@ class DeepPruneLab(Lab):
         name = of.NAMES[view.criterion]
         chance = record.curves(view)["random"][view.pruned]
         beside = "" if name == "random" or not np.isfinite(chance) else f"random {percent(chance, 1)}, "
-        text = f"{view.pruned} of {of.EXPERTS} experts a layer pruned {way} by {name}: accuracy "
+        how = "at random" if name == "random" else f"by {name}"
+        text = f"{view.pruned} of {of.EXPERTS} experts a layer pruned {way} {how}: accuracy "
         text += f"{percent(left, 1)} ({beside}unpruned {percent(whole, 1)})"
         costs = record.costs
         assert costs is not None

@@ -61,7 +61,7 @@ class Costs:
 
     Attributes:
       memory, operations: shares of the whole block's.
-      milliseconds: of an image, NaN where not yet measured.
+      milliseconds: of an image, the fastest of some measurements; NaN where not yet measured.
     """
 
     memory: NDArray[np.float64]
@@ -170,8 +170,6 @@ def frames(plan: Plan, before: Iterator[Frame]) -> Iterator[Frame]:
     costs = next(measuring)
     for number, _ in enumerate(table.cells(), 1):
         if number % CELLS == 0:
-            if number % (3 * CELLS) == 0:
-                costs = next(measuring, costs)
             found = table.data.copy(deep=True)
             yield dataclasses.replace(last, stage="pruning", tiles=tiles, table=found, costs=costs)
     for costs in measuring:
@@ -205,7 +203,7 @@ _one_at_a_time = threading.Lock()
 
 
 def measure(layer: VMoEConfig, repeats: int) -> Iterator[Costs]:
-    """Counts what a block costs, then measures its time, pruned in both ways; once in a process.
+    """Counts what a block costs, then measures its time, whole and pruned in both ways; once in a process.
 
     Yields:
       What is known, after every measurement.
@@ -219,14 +217,11 @@ def measure(layer: VMoEConfig, repeats: int) -> Iterator[Costs]:
     memory, operations = (np.asarray(counted[name] / counted[name][0, 0]) for name in ("bytes", "operations"))
     times = np.full(memory.shape, np.nan)
     yield Costs(memory, operations, times.copy())
-    for column, left in enumerate(kept):
+    for left in (*kept, layer.num_experts):  # the whole block at last again
         for row, mode in enumerate(MODES):
-            if column == 0 and row:
-                times[row, 0] = times[0, 0]  # the whole block is the same
-                continue
             with _one_at_a_time:
-                taken = pruning_costs(layer, (left,), (mode,), repeats)["milliseconds"]
-            times[row, column] = float(taken.median())
-            if (row, column) != (len(MODES) - 1, len(kept) - 1):
-                yield Costs(memory, operations, times.copy())
+                taken = float(pruning_costs(layer, (left,), (mode,), repeats)["milliseconds"].min())
+            rows = slice(None) if left == layer.num_experts else row  # which is the same in both ways
+            times[rows, layer.num_experts - left] = np.fmin(times[rows, layer.num_experts - left], taken)
+            yield Costs(memory, operations, times.copy())
     yield _known.setdefault(key, Costs(memory, operations, times))

@@ -1,4 +1,4 @@
-"""The deep pruning Lab's stories."""
+"""The deep pruning Lab's stories. Numbers were measured for seeds 0 to 9, on 500 digits: one of them is ± 2 points."""
 
 from __future__ import annotations
 
@@ -9,36 +9,37 @@ STORIES = (
     Story(
         "Half of the experts go",
         {"seed": 0},
-        "Pruned silently, half of the experts cost about a point here, and 1 to 6 points over five seeds. The routers "
-        "stay, so memory, FLOPs and the measured time of a large block all fall by two fifths.",
+        "Pruned silently, half of the experts cost 2 points here, 1 to 9 over ten seeds. The routers stay as they are; "
+        "memory, FLOPs and the measured time of a large block all fall.",
     ),
     Story(
         "The same half, rerouted",
         {"mode": REROUTED, "seed": 0},
-        "Memory falls as much as before, but FLOPs and time do not: each token still visits two experts, others than "
-        "it chose. Accuracy falls further than silently, in each of five seeds.",
+        "Memory falls as before, FLOPs and time do not: each token still visits two experts, others than it was "
+        "trained with. Accuracy falls further than silently, in each of ten seeds.",
+    ),
+    Story(
+        "Against chance",
+        {"pruned": 6, "seed": 0},
+        "With six of eight gone silently, norm change beats the mean of four draws by lot in nine of ten seeds, by 1 "
+        "to 5 points. With four gone, in seven of ten: within the error bar, hardly different.",
+    ),
+    Story(
+        "By lot, rerouted",
+        {"criterion": "random", "mode": REROUTED, "pruned": 6, "seed": 0},
+        "Six of eight go and tokens are rerouted: 10 to 19 points are lost by norm change, and more by lot in nine of "
+        "ten seeds. Memory falls to 30 %, and that is all that is saved.",
     ),
     Story(
         "Not the upper bound",
-        {"criterion": "router-magnitude", "mode": REROUTED, "pruned": 6, "seed": 0},
-        "The paper calls the norm change an upper bound to the other criteria. With six of eight gone, the router's "
-        "norm, which needs no model from before, is as good or better in each of five seeds.",
-    ),
-    Story(
-        "By lot",
-        {"criterion": "random", "mode": REROUTED, "pruned": 6, "seed": 0},
-        "Six of eight drawn by lot: 8 points worse than by norm change here. Over five seeds norm change beats the "
-        "mean of four draws in four. Silently, with half gone, it hardly differs from chance.",
+        {"criterion": "router-magnitude", "seed": 0},
+        "The paper calls the norm change an upper bound to the other criteria. With half gone, the router's norm is "
+        "ahead of its change in eight of ten seeds, and needs no model from before.",
     ),
     Story(
         "Two digits cannot tell",
         {"classes": 2, "pruned": 6, "seed": 0},
-        "0 against 1, upside down. With six of eight experts gone every criterion is still at 99 %, chance too: the "
-        "rest of the model carries so small a task. It takes ten digits to compare criteria.",
-    ),
-    Story(
-        "Stopped early",
-        {"steps": 150, "seed": 0},
-        "x.",
+        "0 against 1, upside down. With six of eight experts gone silently every criterion is still at 99 %, chance "
+        "too: the rest of the model carries so small a task. To compare criteria takes more.",
     ),
 )
