@@ -25,6 +25,9 @@ TOPICS = {
     "specialization": "a step of the cluster room's mixture, ten trials, a live run",
     "pruning": "a step of the pruning room's layer, a live run, a rho, a pruned layer's inference",
     "recovery": "20 trials of spectral recovery, ten of joint EM, and the memory of a third moment at d=200",
+    "hub": "experts of a checkpoint of 300 MB pruned on disk, its memory and its time",
+    "vision": "WRN-pMoE with kept patches alone, and three models side by side",
+    "vmoe": "the tiny V-MoE's pre-training, an evaluation, the table of prunings; V-MoE B/16 pruned",
     "gpu": "figure 5's map at d=784 and the mixture's step on a GPU",
 }
 FILE = Path(__file__).with_name("results.json")

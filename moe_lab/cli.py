@@ -1,4 +1,4 @@
-"""The command line: moe-lab lab · demo · reproduce · doctor.
+"""The command line: moe-lab lab · demo · reproduce · prune · doctor.
 
 Every error is one sentence on stderr. Exit code 1: the command could not be carried out; 2: wrong usage.
 """
@@ -98,6 +98,26 @@ def reproduce(
         command.show(names or [])
         return
     command.run(names or [], budget=budget, seed=seed, device=device, jobs=jobs, out=out, data=data, cluster=cluster)
+
+
+@app.command()
+def prune(
+    folder: Annotated[Path, typer.Argument(help="A model of transformers: config.json and safetensors.")],
+    out: Annotated[Path, typer.Argument(help="Where to write the pruned model; a new or empty folder.")],
+    before: Annotated[
+        Path | None, typer.Option(help="The same model before fine-tuning, for criteria that compare with it.")
+    ] = None,
+    share: Annotated[float, typer.Option(help="The share of each layer's experts to remove.")] = 0.5,
+    criterion: Annotated[
+        str, typer.Option(help="What to keep the experts by, such as neuron-magnitude or random.")
+    ] = "router-norm-change",
+    seed: Annotated[int, typer.Option(help="Of the random criterion.")] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the table, and write nothing.")] = False,
+) -> None:
+    """Remove experts of a model on disk; tokens choose among those left, which saves memory."""
+    from moe_lab.hub import command
+
+    command.run(folder, out, before=before, criterion=criterion, share=share, seed=seed, dry_run=dry_run)
 
 
 @app.command()

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -58,6 +59,34 @@ def write_whole(path: Path | str, content: bytes) -> None:
         raise RuntimeError(f"{path} could not be written ({error.strerror})") from error
     finally:
         part.unlink(missing_ok=True)  # there only if something failed
+
+
+@contextmanager
+def whole_folder(path: Path | str) -> Iterator[Path]:
+    """Makes a folder that appears under its name only when the block ends without an error, with all that was put in.
+
+    Yields:
+      a temporary folder beside it, which is removed if there was an error.
+
+    Raises:
+      ValueError: there is something under this name.
+      RuntimeError: the folder cannot be made.
+    """
+    path = Path(path)
+    empty = path.is_dir() and not any(path.iterdir())
+    if path.exists() and not empty:
+        raise ValueError(f"a folder to write must be new or empty: got {path}")
+    part = writable_folder(path.parent) / f".{path.name}.{uuid.uuid4().hex}{_PART}"
+    part.mkdir()
+    try:
+        yield part
+        try:
+            os.replace(part, path)
+        except OSError as error:
+            raise RuntimeError(f"{path} could not be written ({error.strerror})") from error
+        _sync_folder(path.parent)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)  # there only if something failed
 
 
 def plain(value: Any) -> Any:

@@ -124,7 +124,10 @@ PAPERS: Mapping[str, Paper] = {
 }
 """The papers by key, in the order of the course."""
 
-ROOMS: tuple[str, ...] = tuple(dict.fromkeys(paper.room.split(".")[0] for paper in PAPERS.values()))
+SHARED_ROOMS: tuple[str, ...] = ("vision",)
+"""The rooms with the deep networks of several papers, whose own rooms hold the rest."""
+
+ROOMS: tuple[str, ...] = (*dict.fromkeys(paper.room.split(".")[0] for paper in PAPERS.values()), *SHARED_ROOMS)
 """The folders of `moe_lab` that hold the papers' models and figures; two papers share `recovery`."""
 
 NOTEBOOKS = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -154,7 +154,7 @@ def ranks(scores: Float[Tensor, "*axes k"]) -> Int[Tensor, "*axes k"]:
     return (-scores).argsort(dim=-1, stable=True).argsort(dim=-1)
 
 
-def pruned_count(share: float, size: int) -> int:
+def pruned_count(share: Any, size: int) -> int:  # any: what is no share is refused in a sentence
     """Computes how many of some experts to prune: a share of them, rounded down, but never all.
 
     Raises:

@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("patch_routing", "specialization", "pruning", "recovery", "recovery.gridlock", "recovery.landscape")
+ROOMS = (
+    "patch_routing",
+    "specialization",
+    "pruning",
+    "hub",
+    "recovery",
+    "recovery.gridlock",
+    "recovery.landscape",
+    "vision",
+)
 
 
 def modules(package: str) -> dict[str, ast.Module]:

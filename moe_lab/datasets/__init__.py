@@ -1,6 +1,6 @@
 """Real data: images with labels, and tables of numbers with a target.
 
-scikit-learn's 8x8 digits and diabetes records are embedded; MNIST, airfoil and concrete are read from files, or
+scikit-learn's 8x8 digits and diabetes records are embedded; MNIST, CIFAR, airfoil and concrete are read from files, or
 downloaded when named.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt8
 
 
 @dataclass(frozen=True)
@@ -44,3 +44,23 @@ class Regression:
     y: Float[np.ndarray, " count"]
     features: tuple[str, ...]
     target: str
+
+
+@dataclass(frozen=True)
+class ColourImages:
+    """Colour images with their labels.
+
+    Attributes:
+      images: (count, 3, side, side) red, green and blue from 0 to 255, row by row.
+      labels: (count,) the class.
+      is_test: (count,) the official split into training and test images.
+      coarse: (count,) the class of classes, where the data set has them.
+      official: whether the SHA-256 of the file read is that of the official archive. Files that were unpacked by
+        others cannot be told: None.
+    """
+
+    images: UInt8[np.ndarray, "count 3 side side"]
+    labels: Int[np.ndarray, " count"]
+    is_test: Bool[np.ndarray, " count"]
+    coarse: Int[np.ndarray, " count"] | None = None
+    official: bool | None = None

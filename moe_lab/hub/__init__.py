@@ -3,8 +3,18 @@
 Needs the extra `hub` (transformers), which is imported when a model is read, not before.
 """
 
+from moe_lab.hub.checkpoint import CheckpointPlan, plan_checkpoint, prune_checkpoint
 from moe_lab.hub.prune import Pruned, prune_experts
 from moe_lab.hub.scores import CRITERIA
 from moe_lab.hub.survey import Survey, experts_of
 
-__all__ = ["CRITERIA", "Pruned", "Survey", "experts_of", "prune_experts"]
+__all__ = [
+    "CRITERIA",
+    "CheckpointPlan",
+    "Pruned",
+    "Survey",
+    "experts_of",
+    "plan_checkpoint",
+    "prune_checkpoint",
+    "prune_experts",
+]

@@ -3,56 +3,85 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from moe_lab.hub.families import Family
+from moe_lab.hub.families import Family, Role
 from moe_lab.hub.silent import Pairs, pairs_of
 from moe_lab.hub.survey import Layer
 
-_TOKENS = 16  # for each expert, so that next to all of them receive some
+_TOKENS = 8  # for each expert, so that next to all of them receive some
 
 
 def self_check(model: nn.Module, family: Family, layer: Layer, *, seed: int = 0) -> tuple[int, ...]:
     """Sets each expert of a block to zero in turn, in a copy, and compares what the block answers to random tokens.
 
+    Each expert is tried on one token that it receives and on one that it does not.
+
     Returns:
       The experts that received tokens, and so were checked.
 
     Raises:
-      RuntimeError: an expert that receives tokens has no effect, or one that receives none has one.
+      RuntimeError: an expert has no effect on a token that it receives, or has one on a token that it does not.
     """
     block = copy.deepcopy(model.get_submodule(layer.name)).eval()
+    if own := getattr(block.get_submodule("experts"), "config", None):  # a copy too: the plain loop over experts
+        own._experts_implementation = "eager"
     state = block.state_dict(keep_vars=True)
     roles = {name.removeprefix(f"{layer.name}."): role for name, role in layer.roles.items()}
     router = state[layer.router.removeprefix(f"{layer.name}.")]
     draw = torch.Generator().manual_seed(seed)
-    tokens = torch.randn(1, _TOKENS * layer.experts, router.shape[1], generator=draw).to(router.device)
-    weights = [tensor for name, tensor in state.items() if roles[name].kind in ("sliced", "listed")]
-    tokens = tokens.to(weights[0].dtype)
+    tokens = torch.randn(_TOKENS * layer.experts, router.shape[1], generator=draw).to(
+        router.device, _type(state, roles)
+    )
+    checked = []
     with torch.no_grad():
-        pairs, whole = _answer(block, family, layer.experts, tokens)
-        received = pairs.counted(torch.ones_like(pairs.gate), layer.experts)
+        sent = _sent(_answer(block, family, layer.experts, tokens)[0], layer.experts)
         for expert in range(layer.experts):
-            mine = _own(family, state, roles, layer.experts, expert)
-            saved = [tensor.clone() for tensor in mine]
-            for tensor in mine:
-                tensor.zero_()
-            changed = not torch.equal(_answer(block, family, layer.experts, tokens)[1], whole)
-            for tensor, value in zip(mine, saved, strict=True):
-                tensor.copy_(value)
-            if changed != bool(received[expert]):
-                effect = "an effect" if changed else "no effect"
+            tried = tokens[sorted({int(sent[:, expert].int().argmax()), int(sent[:, expert].int().argmin())})]
+            pairs, whole = _answer(block, family, layer.experts, tried)
+            with _zero(_own(family, state, roles, layer.experts, expert)):
+                without = _answer(block, family, layer.experts, tried)[1]
+            received = _sent(pairs, layer.experts)[:, expert]
+            changed = (whole != without).any(1)
+            if bool((changed != received.to(changed.device)).any()):
+                effect = "an effect" if bool((changed & ~received).any()) else "no effect"
                 raise RuntimeError(
-                    f"an expert must have an effect exactly if its router sends it tokens, else the model computes "
-                    f"wrongly: got {effect} of expert {expert} of {layer.name}, which receives {int(received[expert])}"
+                    "an expert must have an effect on the tokens that the router sends to it and on no others, or "
+                    f"the model computes wrongly: got {effect} of expert {expert} of {layer.name}"
                 )
-    return tuple(received.nonzero()[:, 0].tolist())
+            checked += [expert] if bool(received.any()) else []
+    return tuple(checked)
 
 
-def _own(family: Family, state: dict[str, Tensor], roles: dict[str, Any], experts: int, expert: int) -> list[Tensor]:
+def _type(state: dict[str, Tensor], roles: dict[str, Role]) -> torch.dtype:
+    """The type of the experts' weights; routers may be in another."""
+    return next(tensor.dtype for name, tensor in state.items() if roles[name].neurons)
+
+
+def _sent(pairs: Pairs, experts: int) -> Tensor:
+    """Whether each token is sent to each expert, (tokens, E)."""
+    sent = torch.zeros(pairs.tokens, experts, dtype=torch.bool, device=pairs.token.device)
+    sent[pairs.token, pairs.expert] = True
+    return sent
+
+
+@contextmanager
+def _zero(tensors: list[Tensor]) -> Iterator[None]:
+    """Sets tensors to zero for a while."""
+    saved = [tensor.clone() for tensor in tensors]
+    for tensor in tensors:
+        tensor.zero_()
+    yield
+    for tensor, value in zip(tensors, saved, strict=True):
+        tensor.copy_(value)
+
+
+def _own(family: Family, state: dict[str, Tensor], roles: dict[str, Role], experts: int, expert: int) -> list[Tensor]:
     """Views of an expert's own weights: not of its row of the router, nor of what is added to its score."""
     found = []
     for name, tensor in state.items():
@@ -78,7 +107,7 @@ def _answer(block: nn.Module, family: Family, experts: int, tokens: Tensor) -> t
     else:
         handle = block.get_submodule("experts").register_forward_pre_hook(asked, with_kwargs=True)
     try:
-        answer = block(tokens.clone())
+        answer = block(tokens[None].clone())
     finally:
         handle.remove()
-    return seen[0], answer[0] if isinstance(answer, tuple) else answer
+    return seen[0], (answer[0] if isinstance(answer, tuple) else answer).reshape(tokens.shape)

@@ -25,7 +25,7 @@ def costs_of(
 
     Operations are two for each active parameter, one multiplication and one addition: those of the attention's scores,
     which depend on the length of the text, and look-ups of tokens are left out. Rerouted tokens are sent to as many
-    experts as before, silent ones to fewer; a token is active in K kept / E of these if the router is even.
+    experts as before, silent ones to fewer: K kept / E if the router is even, or as measured in the whole model.
 
     Args:
       kept: the experts that stay, by layer.

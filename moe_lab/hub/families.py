@@ -7,9 +7,11 @@ layer and is not declared is refused, never guessed from its shape.
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any, Literal
 
 Neurons = Literal["", "rows", "columns"]
@@ -194,6 +196,18 @@ def family_of(model_type: str) -> Family:
             return family
     known = ", ".join(family.name for family in FAMILIES)
     raise ValueError(f"experts can be pruned in models of these families: {known}; got model_type={model_type!r}")
+
+
+def transformers() -> ModuleType:
+    """The library, which is imported when it is needed and not before.
+
+    Raises:
+      RuntimeError: it is not installed.
+    """
+    try:
+        return importlib.import_module("transformers")
+    except ImportError as error:
+        raise RuntimeError(f"moe_lab.hub needs transformers, `pip install 'moe-lab[hub]'` ({error})") from error
 
 
 def read_field(config: Any, path: str) -> Any:

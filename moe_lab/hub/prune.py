@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import xarray as xr
 from jaxtyping import Float
@@ -30,8 +30,6 @@ from moe_lab.hub.survey import Layer, Tensors, layers_of_model, part
 from moe_lab.hub.tokens import measured
 from moe_lab.saliency import NEED_TOKENS, Criterion
 
-Mode = Literal["rerouted", "silent"]
-
 
 @dataclass(frozen=True)
 class Pruned:
@@ -49,7 +47,7 @@ class Pruned:
     kept: Mapping[str, tuple[int, ...]]
     scores: Mapping[str, Float[Tensor, " k"]]
     costs: xr.Dataset
-    mode: Mode
+    mode: str
 
 
 def prune_experts(
@@ -57,7 +55,7 @@ def prune_experts(
     before: nn.Module | None = None,
     criterion: str | Criterion = "router-norm-change",
     share: float = 0.5,
-    mode: Mode = "rerouted",
+    mode: str = "rerouted",
     layers: Collection[str] | None = None,
     *,
     batches: Iterable[Mapping[str, Any]] | None = None,
@@ -151,7 +149,7 @@ def _elements(model: nn.Module) -> dict[str, int]:
     return found
 
 
-def _built(model: nn.Module, source: Source, kept: Mapping[str, Sequence[int]], mode: Mode) -> nn.Module:
+def _built(model: nn.Module, source: Source, kept: Mapping[str, Sequence[int]], mode: str) -> nn.Module:
     """A new model of the changed config, with what stays of the given one's state."""
     from transformers.initialization import no_init_weights
 
@@ -174,7 +172,7 @@ def _built(model: nn.Module, source: Source, kept: Mapping[str, Sequence[int]], 
 
 
 def _transplant(
-    new: nn.Module, smaller: nn.Module, source: Source, kept: Mapping[str, Sequence[int]], mode: Mode
+    new: nn.Module, smaller: nn.Module, source: Source, kept: Mapping[str, Sequence[int]], mode: str
 ) -> None:
     """Puts the blocks of a smaller model into one of the full size, or only their experts where routers stay."""
     for layer in source.layers:
@@ -191,7 +189,7 @@ def _transplant(
             new.get_submodule(layer.name).experts = silent
 
 
-def _state(model: nn.Module, source: Source, kept: Mapping[str, Sequence[int]], mode: Mode) -> dict[str, Tensor]:
+def _state(model: nn.Module, source: Source, kept: Mapping[str, Sequence[int]], mode: str) -> dict[str, Tensor]:
     """Copies of what stays of a model's state, under its new names."""
     layers = {name: layer for layer in source.layers if layer.name in kept for name in layer.roles}
     found: dict[str, Tensor] = {}
@@ -206,7 +204,7 @@ def _state(model: nn.Module, source: Source, kept: Mapping[str, Sequence[int]], 
 
 
 def _parts(
-    source: Source, layer: Layer, name: str, tensor: Tensor, kept: Sequence[int], mode: Mode
+    source: Source, layer: Layer, name: str, tensor: Tensor, kept: Sequence[int], mode: str
 ) -> list[tuple[str, Tensor]]:
     """What stays of one tensor of a pruned block: its new name and its values, or nothing."""
     role, rest = layer.roles[name], name.removeprefix(f"{layer.name}.")

@@ -42,13 +42,15 @@ class LayerExperts:
     @property
     def neurons(self) -> Float[Tensor, "1 k d m"]:
         """(1, E, D, F) the neurons; none (D = F = 0) of experts that are quantised."""
-        return torch.stack([self._neurons(expert) for expert in self._experts])[None]
+        each = [self._neurons(expert) for expert in self._experts]
+        return (torch.stack(each) if len(each) > 1 else each[0][None])[None]
 
     def _neurons(self, expert: int) -> Float[Tensor, "d m"]:
         """The neurons of one expert, one in each column."""
         parts = [self._columns(name, expert) for name in sorted(self._layer.roles)]
-        found = [part.detach().to("cpu", torch.float64) for part in parts if part is not None and _plain(part)]
-        return torch.cat(found, 1) if len(found) == sum(part is not None for part in parts) > 0 else torch.empty(0, 0)
+        found = [part.detach().cpu() for part in parts if part is not None]
+        plain = bool(found) and all(_plain(part) for part in found)
+        return torch.cat(found, 1).to(torch.float64) if plain else torch.empty(0, 0, dtype=torch.float64)
 
     def _columns(self, name: str, expert: int) -> Tensor | None:
         """One tensor's neurons of an expert, one in each column; None if it holds none."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from moe_lab.config import require
-from moe_lab.hub.families import Family, Role, family_of, read_field
+from moe_lab.hub.families import Family, Role, family_of, read_field, transformers
 
 _OF_EXPERTS = re.compile(r"(^|[._])(experts?|router)[._]|\be_score_correction_bias$")
 
@@ -95,10 +95,8 @@ def layers_of_model(model: nn.Module) -> tuple[Family, tuple[Layer, ...]]:
     Raises:
       ValueError: it is not a model of a supported family, is quantised, or has been changed.
     """
-    from transformers import PreTrainedModel
-
     rule = "a model must be one of transformers' own (merge adapters into it first)"
-    require(isinstance(model, PreTrainedModel), rule, model=type(model).__name__)
+    require(isinstance(model, transformers().PreTrainedModel), rule, model=type(model).__name__)
     config: Any = model.config
     quantised = getattr(config, "quantization_config", None)
     require(quantised is None, "a model in memory must not be quantised", quantization_config=type(quantised).__name__)

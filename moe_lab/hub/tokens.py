@@ -35,9 +35,7 @@ class _Counts:
             norms = norms[stays]
         self.tokens += pairs.tokens
         ones = torch.ones_like(pairs.gate)
-        largest = torch.zeros(int(pairs.token.max()) + 1 if len(pairs.token) else 0, dtype=pairs.gate.dtype)
-        largest = largest.to(pairs.gate.device).scatter_reduce(0, pairs.token, pairs.gate, "amax")
-        first = (pairs.gate == largest[pairs.token]).to(pairs.gate.dtype)
+        first = _first(pairs).to(pairs.gate.dtype)
         values = (ones, first, first * pairs.gate, norms)
         for name, value in zip(_NAMES, values, strict=True):
             self.sums[name] += pairs.counted(value, experts)
@@ -93,6 +91,16 @@ def measured(
         model.train(training)
     require(runs > 0, "batches must hold at least one batch (an iterator can be read once)", batches=runs)
     return {name: found.statistics(chance[name]) for name, found in counts.items()}
+
+
+def _first(pairs: Pairs) -> Tensor:
+    """Marks the pair with each token's largest gate, (P,); of equal gates the one that the router gives first."""
+    size, numbers = int(pairs.token.max()) + 1 if len(pairs.token) else 0, torch.arange(len(pairs.token))
+    numbers = numbers.to(pairs.token.device)
+    largest = pairs.gate.new_zeros(size).scatter_reduce(0, pairs.token, pairs.gate, "amax")
+    ranked = torch.where(pairs.gate == largest[pairs.token], numbers, len(numbers))
+    winner = torch.full_like(numbers[:1], len(numbers)).expand(size).scatter_reduce(0, pairs.token, ranked, "amin")
+    return numbers == winner[pairs.token]
 
 
 @contextmanager

@@ -1,5 +1,20 @@
-"""Vision models: pMoE on images, and V-MoE and E3 with expert pruning (pmoe2023, pruning2024)."""
+"""Vision: the papers' experiments with deep networks on images, at sizes that train here and with their controls."""
 
+from moe_lab.vision.patches.data import QuadrantTask, VehiclesTask
+from moe_lab.vision.patches.model import WRN, PatchWRN
+from moe_lab.vision.rotation.data import CifarRotateTask, TurnTask
+from moe_lab.vision.rotation.model import Mixture, ResNet18, SmallCNN
 from moe_lab.vision.vmoe import VMoE
 
-__all__ = ["VMoE"]
+__all__ = [
+    "WRN",
+    "CifarRotateTask",
+    "Mixture",
+    "PatchWRN",
+    "QuadrantTask",
+    "ResNet18",
+    "SmallCNN",
+    "TurnTask",
+    "VMoE",
+    "VehiclesTask",
+]

@@ -274,10 +274,11 @@ class NotebookPage:
 
     def until(self, holds: Callable[[], bool], what: str, timeout: float = 60) -> None:
         """Waits until something holds; fails with `what` otherwise."""
-        end = time.monotonic() + timeout
+        end, looks = time.monotonic() + timeout, 0
         while not holds():
             assert time.monotonic() < end, f"waited {timeout} s in vain: {what}"
-            self.page.wait_for_timeout(30)
+            looks += 1
+            self.page.wait_for_timeout(30 if looks < 10 else 150)  # a look takes time from what is waited for
 
     def wait_for_change(self, before: NDArray[np.uint8], timeout: float = 60) -> NDArray[np.uint8]:
         """Waits until the picture differs from `before`."""

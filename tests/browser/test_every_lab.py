@@ -10,13 +10,20 @@ import pytest
 
 from tests.browser.driver import NotebookPage
 from tests.browser.labs import LABS, LabOnPage, do
-from tests.helpers.effort import QUIET, THOROUGH
+from tests.helpers.effort import QUIET, THOROUGH, one_in
 
-pytestmark = [pytest.mark.browser, pytest.mark.parametrize("of", LABS, ids=lambda of: of.name)]
+pytestmark = pytest.mark.browser
+
+
+def of_labs(first: int, share: int = 3) -> pytest.MarkDecorator:
+    """Tests some of the Labs, or all where there is time: without a browser each of them passes its contracts."""
+    return pytest.mark.parametrize("of", one_in(share, LABS, first), ids=lambda of: of.name)
+
 
 Opened = Callable[..., NotebookPage]
 
 
+@of_labs(0, share=1)
 def test_it_is_shown_whole_held_and_wound_back(opened: Opened, of: LabOnPage) -> None:
     """From the first frame to the last: descriptions, caption, step by step, back in time, and its code."""
     page = opened(of.name, **of.small)
@@ -45,10 +52,9 @@ def test_it_is_shown_whole_held_and_wound_back(opened: Opened, of: LabOnPage) ->
     page.check()
 
 
+@of_labs(0)
 def test_every_slider_starts_another_run_while_it_trains(opened: Opened, of: LabOnPage) -> None:
     """Drags one slider after the other. Where two do not fit, the alert names the rule, and the Lab is shown anew."""
-    if not THOROUGH and of in LABS[1::2]:
-        pytest.skip("of every other Lab only: MOE_LAB_THOROUGH=1")
     page, ran = opened(of.name, **of.long), 0
     for knob in of.sliders:
         low, high, _ = knob.slider or (0, 0, 0)
@@ -68,6 +74,7 @@ def test_every_slider_starts_another_run_while_it_trains(opened: Opened, of: Lab
     page.check()
 
 
+@of_labs(1)
 def test_the_impossible_is_not_offered_or_explained(opened: Opened, of: LabOnPage) -> None:
     """A slider goes to the nearest value that fits, and says why. What else does not fit is refused, with a way out."""
     page = opened(of.name, **of.small)
@@ -90,9 +97,8 @@ def test_the_impossible_is_not_offered_or_explained(opened: Opened, of: LabOnPag
     page.check()
 
 
+@of_labs(2)
 def test_stories_pins_and_moves_while_a_cell_runs(opened: Opened, of: LabOnPage) -> None:
-    if not THOROUGH and of in LABS[::2]:
-        pytest.skip("of every other Lab only: MOE_LAB_THOROUGH=1")
     page = opened(of.name, "import time\nfor _ in range(20): time.sleep(0.1)", **of.small)
     name, words = of.story
     page.choose("story", name)
@@ -116,6 +122,7 @@ def test_stories_pins_and_moves_while_a_cell_runs(opened: Opened, of: LabOnPage)
 
 
 @pytest.mark.skipif(not THOROUGH, reason="takes minutes: MOE_LAB_THOROUGH=1")
+@of_labs(0, share=1)
 def test_twenty_random_moves_do_not_break_it(opened: Opened, of: LabOnPage) -> None:
     page, random = opened(of.name, **of.small), np.random.default_rng(5)
     labels = [knob.label for knob in of.sliders if knob.name not in ("samples", "steps", "patterns", "iterations")]
@@ -138,6 +145,7 @@ def test_twenty_random_moves_do_not_break_it(opened: Opened, of: LabOnPage) -> N
 
 
 @pytest.mark.skipif(not QUIET, reason="times are held to their targets on a quiet machine only: MOE_LAB_TIMING=1")
+@of_labs(0, share=1)
 def test_slider_to_picture_and_frame_rate(
     opened: Opened, of: LabOnPage, record_property: Callable[[str, Any], None]
 ) -> None:

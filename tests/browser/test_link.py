@@ -193,7 +193,7 @@ def test_many_moves_leave_no_memory_behind(opened: Opened) -> None:
         kernel = float(re.findall(r"[\d.]+", page.printed("MB:")[-1])[0])
         return kernel, heap(page) / 1e6
 
-    round_of = 200 if THOROUGH else 40
+    round_of = 200 if THOROUGH else 15
     move(round_of)  # caches fill
     before = move(round_of)
     after = move(3 * round_of)

@@ -17,7 +17,8 @@ from torch import Tensor
 from moe_lab.config import ConfigError, require
 from moe_lab.files import write_whole
 from moe_lab.vision.vmoe.config import VMoEConfig
-from moe_lab.vision.vmoe.model import VMoE, named
+from moe_lab.vision.vmoe.model import VMoE
+from moe_lab.vision.vmoe.named import named
 from moe_lab.vision.vmoe.released import CheckpointError, read_released
 
 Model = TypeVar("Model", bound=VMoE)

@@ -48,10 +48,14 @@ class VMoEConfig(Config):
     layers: tuple[int, ...] = knob((1, 3, 5, 7, 9, 11), meaning="blocks with a mixture of experts, from 0")
     num_experts: int = knob(8, symbol="E", meaning="experts in a mixture", ge=1, le=2**16)
     num_selected_experts: int = knob(2, symbol="K", meaning="experts that a token selects", ge=1, le=2**16)
-    ensemble_size: int | None = knob(None, symbol="M", meaning="members of the ensemble; none for V-MoE")
+    ensemble_size: int | None = knob(
+        None, symbol="M", meaning="members of the ensemble; none for V-MoE", ge=1, le=2**16
+    )
     group_size: int = knob(520, symbol="S", meaning="tokens that are routed together", ge=1, le=2**31)
     capacity_factor: float | None = knob(1.5, meaning="capacity of an expert over an equal share of the tokens")
-    capacity: int | None = knob(None, symbol="C", meaning="tokens an expert takes of a group, in the factor's place")
+    capacity: int | None = knob(
+        None, symbol="C", meaning="tokens an expert takes of a group, in the factor's place", ge=1, le=2**31
+    )
     capacity_ceil_or_round: Literal["ceil", "round"] = knob("ceil", meaning="how the capacity becomes a whole number")
     capacity_multiple_of: int | None = knob(4, meaning="the capacity is rounded up to a multiple of this")
     batch_priority: bool = knob(False, meaning="whether tokens with large gates come first when capacity is short")

@@ -120,7 +120,7 @@ def test_rules_name_knobs_and_agree_with_the_defaults(kind: type[Lab]) -> None:
 
 
 def test_pins_come_and_go_while_frames_are_drawn() -> None:
-    made = TinyLab(epochs=200, delay=1.0)
+    made = TinyLab(epochs=60, delay=1.0)
     made.controls.speed.value = "as fast as it trains"
     try:
         while not made.finished:

@@ -1,0 +1,89 @@
+"""`moe-lab prune`: prunes a checkpoint folder, with a table of its layers and a progress bar."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from moe_lab.hub.checkpoint import CheckpointPlan, plan_checkpoint
+from moe_lab.hub.survey import Layer
+
+
+def run(
+    folder: Path, out: Path, *, before: Path | None, criterion: str, share: float, seed: int, dry_run: bool
+) -> None:
+    """Prunes a checkpoint, or only prints what would be pruned."""
+    console = Console()
+    with console.status("scoring experts"):
+        plan = plan_checkpoint(folder, before, criterion, share, seed=seed)
+    console.print(layers_table(plan, criterion))
+    console.print(costs_table(plan))
+    console.print(
+        "Rerouted: tokens choose among the experts left, which saves memory, not operations or time. Measure the model "
+        "before you use it: no criterion is safe without a test on your task."
+    )
+    for name in plan.left_out:
+        console.print(f"Not copied, as it may hold unpruned weights or is hidden: {name}")
+    if dry_run:
+        console.print("Nothing was written.")
+        return
+    columns = (TextColumn("writing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("", total=plan.bytes)
+        for done in plan.write(out):
+            progress.update(task, completed=done)
+    console.print(f"The pruned model is in {out}.")
+
+
+def layers_table(plan: CheckpointPlan, criterion: str) -> Table:
+    """Each layer's experts, those kept, the scores of both, and its parameters before and after."""
+    table = Table(title=f"{plan.source.family.name}, {criterion}")
+    for title in ("layer", "experts", "kept", "scores kept", "scores pruned", "parameters", "after"):
+        table.add_column(title, justify="left" if title == "layer" else "right", overflow="fold")
+    for layer in plan.source.layers:
+        kept, scores = plan.kept[layer.name], plan.scores[layer.name].tolist()
+        away = [score for expert, score in enumerate(scores) if expert not in kept]
+        before, after = parameters(plan, layer)
+        table.add_row(
+            layer.name,
+            str(layer.experts),
+            str(len(kept)),
+            _span([scores[expert] for expert in kept]),
+            _span(away),
+            f"{before:,}",
+            f"{after:,}",
+        )
+    return table
+
+
+def costs_table(plan: CheckpointPlan) -> Table:
+    """What the model costs whole, rerouted and silent."""
+    table = Table(title="the whole model")
+    table.add_column("")
+    for way in plan.costs["way"].values:
+        table.add_column(str(way), justify="right")
+    for name, values in plan.costs.data_vars.items():
+        table.add_row(str(name).replace("_", " "), *(f"{int(value):,}" for value in values))
+    return table
+
+
+def parameters(plan: CheckpointPlan, layer: Layer) -> tuple[int, int]:
+    """The numbers that a block holds, before and after."""
+    before = after = 0
+    for name, role in layer.roles.items():
+        size = math.prod(plan.folder.shape(name))
+        kept = plan.kept[layer.name]
+        before += size
+        if role.kind == "listed":
+            after += size if role.expert in kept else 0
+        else:
+            after += size if role.kind == "shared" else size * len(kept) // layer.experts
+    return before, after
+
+
+def _span(scores: list[float]) -> str:
+    return f"{min(scores):.3g} to {max(scores):.3g}" if scores else "-"

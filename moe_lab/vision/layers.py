@@ -1,0 +1,145 @@
+"""Layers as Keras has them, weights drawn from a trial's own stream, and what a network costs.
+
+The authors of pmoe2023 use Keras, whose defaults differ from torch's: batch norm averages with a momentum of .99
+(torch's .01) and has an epsilon of .001, "same" convolutions of stride 2 pad right and below only, and weights start
+with Glorot's uniform distribution and zero biases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.flop_counter import FlopCounterMode
+
+Start = Literal["keras", "torch"]
+GATE_SPREAD = 1e-4
+"""Standard deviation of the gates' first weights (pmoe2023, the authors' code)."""
+
+
+class SameConv2d(nn.Conv2d):
+    """A convolution whose output has 1 / stride of the input's side, rounded up, padded as Keras and TensorFlow do.
+
+    Where the padding is odd, the larger half goes right and below: with a kernel of 3, a stride of 2 and an even side
+    that is one row below and one column to the right, and none above or to the left.
+    """
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1) -> None:
+        super().__init__(inputs, outputs, kernel, stride)
+
+    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
+        return same_conv2d(x, self.weight, self.bias, self.stride[0])
+
+
+def same_conv2d(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int = 1) -> Tensor:
+    """Convolves with the padding of `SameConv2d`."""
+    kernel = weight.shape[-1]
+    totals = [max((-(-side // stride) - 1) * stride + kernel - side, 0) for side in x.shape[-2:]]
+    if any(total % 2 for total in totals):
+        (top, bottom), (left, right) = ((total // 2, total - total // 2) for total in totals)
+        return functional.conv2d(functional.pad(x, (left, right, top, bottom)), weight, bias, stride)
+    return functional.conv2d(x, weight, bias, stride, padding=[total // 2 for total in totals])
+
+
+class Gates(nn.Module):
+    """Router weights of k experts, each a filter of the size of a patch, without bias.
+
+    Shapes: weight (k, channels, side, side).
+    """
+
+    def __init__(self, experts: int, channels: int, side: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(experts, channels, side, side))
+
+    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B k h w"]:
+        return functional.conv2d(x, self.weight, stride=self.weight.shape[-1])
+
+
+def norm(channels: int, momentum: float = 0.01) -> nn.BatchNorm2d:
+    """Batch norm with Keras's epsilon; its momentum of .99 is torch's .01."""
+    return nn.BatchNorm2d(channels, eps=1e-3, momentum=momentum)
+
+
+# --- weights --------------------------------------------------------------------------------------------------------
+
+
+def made(
+    build: Callable[[], nn.Module], random: np.random.Generator, start: Start, device: torch.device, dtype: torch.dtype
+) -> nn.Module:
+    """Builds a network and draws its weights from `random`, in float64 and in the order of its modules."""
+    with torch.device("meta"):  # so that torch draws nothing from its global stream
+        network = build()
+    network = network.to(dtype).to_empty(device=device)
+    for module in network.modules():
+        _draw(module, random, start)
+    return network
+
+
+@torch.no_grad()
+def _draw(module: nn.Module, random: np.random.Generator, start: Start) -> None:
+    """Sets the parameters and buffers that a module has by itself, not those of its parts."""
+    if isinstance(module, nn.BatchNorm2d):
+        module.reset_parameters()
+    elif isinstance(module, Gates):
+        module.weight.copy_(torch.as_tensor(GATE_SPREAD * random.standard_normal(module.weight.shape)))
+    elif isinstance(module, nn.Conv2d | nn.Linear):
+        limits = _limits(module, start)
+        for part, limit in zip((module.weight, module.bias), limits, strict=True):
+            if part is not None:
+                part.copy_(torch.as_tensor(limit * (2 * random.random(part.shape) - 1)))
+
+
+def _limits(module: nn.Conv2d | nn.Linear, start: Start) -> tuple[float, float]:
+    """Largest first weight and bias: Glorot's and 0 (Keras), or 1 / sqrt(inputs) of both (torch)."""
+    cells = module.weight[0, 0].numel() if isinstance(module, nn.Conv2d) else 1
+    inputs, outputs = module.weight.shape[1] * cells, module.weight.shape[0] * cells
+    if start == "keras":
+        return float(np.sqrt(6 / (inputs + outputs))), 0.0
+    return float(inputs**-0.5), float(inputs**-0.5)
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Count:
+    """What a network costs.
+
+    Attributes:
+      parameters: trained numbers; moving averages of batch norm are not among them.
+      macs: multiplications, each with an addition, of convolutions and dense layers in one image's forward pass.
+      macs_skipping: the same where experts leave out patches that they do not keep; the authors' code multiplies them
+        by zero instead, and spends `macs`.
+      training_flops: of one image in one training step: two FLOPs per multiplication, forward and twice that backward,
+        less the gradient of the image itself, which nothing needs.
+    """
+
+    parameters: int
+    macs: int
+    macs_skipping: int
+    training_flops: int
+
+
+def count(build: Callable[[], nn.Module], image: tuple[int, int, int], skipped: int = 0) -> Count:
+    """Counts a network's parameters and, by running it on tensors without storage, its multiplications.
+
+    Args:
+      image: channels, height and width.
+      skipped: multiplications for patches that no expert keeps.
+    """
+    with torch.device("meta"):
+        network = build()
+        x = torch.empty(1, *image)
+    with FlopCounterMode(display=False) as forward:
+        output = network.eval()(x)
+    with FlopCounterMode(display=False) as backward:
+        output.sum().backward()
+    macs = forward.get_total_flops() // 2
+    training = forward.get_total_flops() + backward.get_total_flops()
+    return Count(sum(part.numel() for part in network.parameters()), macs, macs - skipped, training)

@@ -1,0 +1,299 @@
+"""Images in which the class lies in one place: digits in quadrants, and the paper's data sets made of CIFAR-10."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import field_validator, model_validator
+from torch import Tensor
+
+from moe_lab.config import Config, knob, require
+from moe_lab.datasets import ColourImages, cifar
+from moe_lab.trials import stream
+from moe_lab.vision.images import checked, cifar_images, digit_images
+
+Split = Literal["train", "test"]
+Variant = Literal["vehicles", "noise", "spurious", "classes"]
+VARIANTS: tuple[Variant, ...] = ("vehicles", "noise", "spurious", "classes")
+VEHICLES = (0, 1, 8, 9)
+"""Airplane, automobile, ship and truck of CIFAR-10."""
+ANIMALS = (2, 3, 4, 5, 6, 7)
+PLANTS = (2, 17)
+"""The classes of classes of CIFAR-100 that are plants: flowers, and trees."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Images of many trials.
+
+    Attributes:
+      images: (trials, N, channels, height, width).
+      labels: (trials, N) the class, from 0.
+      boxes: (trials, N, 4) top, left, height and width of the object that decides the class, in pixels.
+    """
+
+    images: Float[Tensor, "trials N C H W"]
+    labels: Int[Tensor, "trials N"]
+    boxes: Int[Tensor, "trials N 4"]
+
+    def __len__(self) -> int:
+        return int(self.labels.shape[1])
+
+
+def cells_in(boxes: Int[Tensor, "*N 4"], side: int, cells: int) -> Bool[Tensor, "*N n"]:
+    """Which of cells x cells patches of an image have their center in the box, row by row.
+
+    Args:
+      side: of the image, in pixels.
+    """
+    centers = (torch.arange(cells, device=boxes.device) + 0.5) * (side / cells)
+    top, left, height, width = (part[..., None] for part in boxes.unbind(-1))
+    rows = (centers >= top) & (centers < top + height)
+    columns = (centers >= left) & (centers < left + width)
+    return (rows[..., :, None] & columns[..., None, :]).flatten(-2)
+
+
+class _ImageTask(Config):
+    """Draws the images of each trial from its own stream."""
+
+    paper: ClassVar[str] = "pmoe2023, section 5.2"
+
+    @property
+    def classes(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def image(self) -> tuple[int, int, int]:
+        """Channels, height and width."""
+        raise NotImplementedError
+
+    def sample(
+        self,
+        samples: int,
+        *,
+        trials: Sequence[int],
+        seed: int,
+        split: Split = "train",
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> Samples:
+        """Generates N images per trial with balanced classes; those of one trial do not depend on the other trials.
+
+        Raises:
+          ValueError: samples is less than 1, or no trials.
+          FileNotFoundError: image files that are not there.
+        """
+        require(samples >= 1, "samples (N) must be at least 1", N=samples)
+        require(len(trials) >= 1, "trials must name at least one trial", trials=list(trials))
+        drawn = [self._sample_trial(samples, trial, seed, split) for trial in trials]
+        images = [torch.as_tensor(images).to(device, dtype) for images, _, _ in drawn]
+        labels, boxes = (np.stack([part[place] for part in drawn]) for place in (1, 2))
+        return Samples(
+            torch.stack(images), torch.as_tensor(labels, device=device), torch.as_tensor(boxes, device=device)
+        )
+
+    def provenance(self) -> Mapping[str, Any]:
+        """Attrs that say from which files the images come."""
+        return {}
+
+    def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Any, Any, Any]:
+        """Images, labels and boxes of one trial."""
+        raise NotImplementedError
+
+
+class QuadrantTask(_ImageTask):
+    """Four 8x8 digits in the quadrants of an image, one of which decides the class: CIFAR-VEHICLES, embedded.
+
+    One digit among `digits` is put into a random quadrant, three others into the rest. It takes the part of the
+    vehicles among animals of pmoe2023, appendix A. Every fourth image of each digit is held out for testing.
+    """
+
+    digits: tuple[int, ...] = knob((0, 1, 2, 3), meaning="digits that are the classes; the others are distractors")
+    noise: float = knob(
+        0.3, symbol="noise", meaning="Gaussian noise of a pixel (ink is 1)", ge=0, le=10, slider=(0.0, 1.0, 0.05)
+    )
+
+    @field_validator("digits")
+    @classmethod
+    def _digits_differ(cls, digits: tuple[int, ...]) -> tuple[int, ...]:
+        proper = 2 <= len(set(digits)) == len(digits) <= 9 and all(0 <= digit <= 9 for digit in digits)
+        require(proper, "digits must be two to nine different digits from 0 to 9", digits=digits)
+        return digits
+
+    @property
+    def classes(self) -> int:
+        return len(self.digits)
+
+    @property
+    def image(self) -> tuple[int, int, int]:
+        return (1, 16, 16)
+
+    def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Any, Any, Any]:
+        pixels, digits, is_test = digit_images()
+        pool = np.flatnonzero(is_test if split == "test" else ~is_test)
+        groups = [pool[digits[pool] == digit] for digit in self.digits]
+        others = pool[~np.isin(digits[pool], self.digits)]
+        labels = np.arange(samples) % self.classes
+        chosen = _chosen(groups, others, labels, stream(seed, trial, f"{split}/images"))
+        places = stream(seed, trial, f"{split}/places").integers(4, size=samples)
+        images = _in_quadrants(pixels[chosen][:, :, None], places)
+        if self.noise:
+            images += self.noise * stream(seed, trial, f"{split}/noise").standard_normal(images.shape)
+        return images, labels, _quadrants(places, 8)
+
+
+class VehiclesTask(_ImageTask):
+    """The data sets that pmoe2023 makes of CIFAR-10 (appendix A, after Karp et al., 2021), from a folder of files.
+
+    Variants:
+      "vehicles": CIFAR-VEHICLES. A vehicle of 16x16 pixels in one quadrant, animals in the others; four classes.
+      "spurious": the same, but in a share of the training images all animals are of one class that goes with the
+        vehicle's. Test images have random animals. Departs from the paper, which has hair colours in CelebA, a data
+        set without a stable address.
+      "noise": an image of 16x16 pixels, of any of ten classes, at a random place on a background. Backgrounds are the
+        flowers and trees of CIFAR-100, in place of the paper's plants of ImageNet; without a folder of it, random
+        numbers.
+      "classes": the images of CIFAR-10 as they are, ten classes. The object is the whole image.
+
+    Args:
+      root: a folder of CIFAR-10's binary version, or its archive (see `moe_lab.datasets.cifar`).
+      background_root: the same of CIFAR-100, for the variant "noise".
+      download: whether to download CIFAR-10 into the cache (170 MB, hash-checked) if no root is given.
+
+    Raises:
+      ConfigError: a value is out of bounds, or neither root nor download=True is given.
+    """
+
+    root: Path | None = knob(None, meaning="folder or archive of CIFAR-10's binary version")
+    variant: Variant = knob("vehicles", meaning="which data set", choices=VARIANTS)
+    spurious: float = knob(0.95, meaning="share of training images with the animal of their class", ge=0, le=1)
+    noise: float = knob(0.0, symbol="noise", meaning="Gaussian noise of a pixel (white is 1)", ge=0, le=10)
+    background_root: Path | None = knob(None, meaning="folder or archive of CIFAR-100, for backgrounds")
+    download: bool = knob(False, meaning="fetch CIFAR-10 when no folder is given")
+
+    paper: ClassVar[str] = "pmoe2023, appendix A"
+
+    @model_validator(mode="after")
+    def _files_are_named(self) -> Self:
+        rule = "VehiclesTask needs root= (a folder of CIFAR-10's binary files) or download=True"
+        require(self.root is not None or self.download, rule, root=self.root, download=self.download)
+        rule = "only the variant 'noise' has backgrounds"
+        require(
+            self.background_root is None or self.variant == "noise",
+            rule,
+            variant=self.variant,
+            background_root=str(self.background_root),
+        )
+        return self
+
+    @property
+    def classes(self) -> int:
+        return 4 if self.variant in ("vehicles", "spurious") else 10
+
+    @property
+    def image(self) -> tuple[int, int, int]:
+        return (3, 32, 32)
+
+    def provenance(self) -> Mapping[str, Any]:
+        return {"images": checked(cifar_images("cifar-10", self.root, self.download))}
+
+    def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Any, Any, Any]:
+        data = cifar_images("cifar-10", self.root, self.download)
+        pool = np.flatnonzero(data.is_test if split == "test" else ~data.is_test)
+        labels = np.arange(samples) % self.classes
+        random = stream(seed, trial, f"{split}/images")
+        places = stream(seed, trial, f"{split}/places")
+        if self.variant in ("vehicles", "spurious"):
+            groups, others = _pools(data, pool, VEHICLES, split), _pool(data, pool, ANIMALS, split)
+            chosen = _chosen(groups, others, labels, random)
+            if self.variant == "spurious" and split == "train":
+                self._tie(data, pool, labels, chosen, stream(seed, trial, "train/spurious"))
+            quadrants = places.integers(4, size=samples)
+            images, boxes = _in_quadrants(_halved(data.images[chosen]), quadrants), _quadrants(quadrants, 16)
+        else:
+            groups = _pools(data, pool, tuple(range(10)), split)
+            chosen = _chosen(groups, pool, labels, random)[:, 0]
+            if self.variant == "classes":
+                images = data.images[chosen].astype(np.float32) / 255
+                boxes = np.broadcast_to([0, 0, 32, 32], (samples, 4)).copy()
+            else:
+                corners = places.integers(17, size=(samples, 2))
+                images = self._backgrounds(samples, trial, seed, split)
+                _paste(images, _halved(data.images[chosen]), corners)
+                boxes = np.concatenate([corners, np.full((samples, 2), 16)], 1)
+        if self.noise:
+            images += self.noise * stream(seed, trial, f"{split}/noise").standard_normal(images.shape, np.float32)
+        return images, labels, boxes
+
+    def _tie(self, data: ColourImages, pool: np.ndarray, labels: np.ndarray, chosen: np.ndarray, random: Any) -> None:
+        """Replaces the animals of a share of the images by those of one class, which goes with the vehicle's."""
+        groups = _pools(data, pool, ANIMALS[: len(VEHICLES)], "train")
+        uniform = random.random((len(labels), chosen.shape[1]))
+        for label, group in enumerate(groups):
+            rows = np.flatnonzero((labels == label) & (uniform[:, 0] < self.spurious))
+            chosen[rows, 1:] = group[(uniform[rows, 1:] * len(group)).astype(np.int64)]
+
+    def _backgrounds(self, samples: int, trial: int, seed: int, split: Split) -> np.ndarray:
+        random = stream(seed, trial, f"{split}/backgrounds")
+        if self.background_root is None:
+            return random.random((samples, 3, 32, 32), np.float32)
+        data = cifar_images("cifar-100", self.background_root, False)
+        plants = data.coarse is not None and np.isin(data.coarse, PLANTS)
+        pool = np.flatnonzero(plants & (data.is_test if split == "test" else ~data.is_test))
+        require(len(pool) > 0, f"background_root must hold {split} images of flowers or trees", images=len(pool))
+        return data.images[pool[(random.random(samples) * len(pool)).astype(np.int64)]].astype(np.float32) / 255
+
+
+# --- images ---------------------------------------------------------------------------------------------------------
+
+
+def _chosen(groups: Sequence[np.ndarray], others: np.ndarray, labels: np.ndarray, random: Any) -> np.ndarray:
+    """(N, 4) images: the object of each label's group, then three others."""
+    uniform = random.random((len(labels), 4))
+    index = others[(uniform * len(others)).astype(np.int64)]
+    for label, group in enumerate(groups):
+        rows = labels == label
+        index[rows, 0] = group[(uniform[rows, 0] * len(group)).astype(np.int64)]
+    return index
+
+
+def _in_quadrants(tiles: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Puts (N, 4, C, s, s) tiles into the quadrants of images, the first at `places`, the others in order."""
+    count, _, channels, side, _ = tiles.shape
+    quadrant = np.arange(4)[None]
+    order = np.where(quadrant == places[:, None], 0, np.where(quadrant < places[:, None], quadrant + 1, quadrant))
+    placed = np.take_along_axis(tiles, order[:, :, None, None, None], 1).reshape(count, 2, 2, channels, side, side)
+    return np.ascontiguousarray(placed.transpose(0, 3, 1, 4, 2, 5)).reshape(count, channels, 2 * side, 2 * side)
+
+
+def _quadrants(places: np.ndarray, side: int) -> np.ndarray:
+    """The boxes of quadrants."""
+    return np.stack([places // 2 * side, places % 2 * side, *np.full((2, len(places)), side)], 1).astype(np.int64)
+
+
+def _halved(images: np.ndarray) -> np.ndarray:
+    """Images of half the side, from 0 to 1: means of 2x2 pixels."""
+    *rest, height, width = images.shape
+    return images.reshape(*rest, height // 2, 2, width // 2, 2).mean((-3, -1), dtype=np.float32) / 255
+
+
+def _paste(images: np.ndarray, tiles: np.ndarray, corners: np.ndarray) -> None:
+    for image, tile, (top, left) in zip(images, tiles, corners, strict=True):
+        image[:, top : top + 16, left : left + 16] = tile
+
+
+def _pool(data: ColourImages, pool: np.ndarray, classes: Sequence[int], split: str) -> np.ndarray:
+    found = pool[np.isin(data.labels[pool], classes)]
+    names = ", ".join(cifar.CLASSES[label] for label in classes)
+    require(len(found) > 0, f"the {split} images must include {names}", images=len(pool), of_those=len(found))
+    return found
+
+
+def _pools(data: ColourImages, pool: np.ndarray, classes: Sequence[int], split: str) -> list[np.ndarray]:
+    return [_pool(data, pool, (label,), split) for label in classes]

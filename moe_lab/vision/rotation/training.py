@@ -1,0 +1,194 @@
+"""Training of single networks and mixtures as a stream of Snapshots (chen2022, algorithm 1 with deep experts)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from moe_lab.training import Measure, Snapshot
+from moe_lab.trials import placement, stream
+from moe_lab.vision.layers import Count
+from moe_lab.vision.rotation.data import Samples
+from moe_lab.vision.rotation.model import Mixture, Model, ResNet18, SmallCNN
+from moe_lab.vision.rotation.network import Dispatched, MixtureNetwork, balance_loss
+from moe_lab.vision.rotation.run import Run, Task
+from moe_lab.vision.run import TRAINING_MEASURES, Learner, Training, cross_entropy, in_parts
+
+MEASURES = {
+    **TRAINING_MEASURES,
+    "cluster_accuracy": Measure(("cluster",), meaning="share of a cluster's test samples predicted correctly"),
+    "dispatch": Measure(("cluster", "expert"), meaning="share of a cluster's test samples sent to an expert"),
+    "expert_load": Measure(("expert",), meaning="share of the test samples sent to an expert"),
+    "dispatch_entropy": Measure(
+        unit="nats", meaning="entropy of an expert's clusters, mean over the samples (chen2022, eq. 6.1)"
+    ),
+    "example_expert": Measure(("example",), meaning="the expert that a test image is sent to"),
+    "example_predicted": Measure(("example",), meaning="predicted label of the first test images"),
+    "example_images": Measure(("example", "channel", "row", "column"), meaning="the first test images", constant=True),
+    "example_labels": Measure(("example",), meaning="their labels", constant=True),
+    "example_clusters": Measure(("example",), meaning="their clusters", constant=True),
+}
+
+
+def train(model: Model, task: Task, **settings: Any) -> Iterator[Snapshot]:
+    """Trains a model on a task and yields Snapshots: step 0, every `record_every` steps, and the end.
+
+    >>> from moe_lab.vision import Mixture, TurnTask
+    >>> from moe_lab.vision.rotation import train
+    >>> for snapshot in train(Mixture(), TurnTask(), samples=2000, trials=3, seed=0):
+    ...     experts = snapshot["example_expert"]  # (trial, example)
+
+    Args:
+      model: SmallCNN, ResNet18 or Mixture.
+      task: TurnTask or CifarRotateTask.
+      settings: the other parameters of `Run`: samples, trials, seed, epochs, device, precision, ...
+
+    Raises:
+      ConfigError: a wrong value or combination, at once and not at the first Snapshot.
+      ValueError, RuntimeError: an unknown or absent device.
+      FileNotFoundError: image files that are not there.
+    """
+    return train_run(Run(model=model, task=task, **settings))
+
+
+def train_run(run: Run) -> Iterator[Snapshot]:
+    """Runs `train` for a given Run."""
+    device, dtype = placement(run)
+    where: dict[str, Any] = {"trials": run.trial_numbers, "seed": run.seed, "device": device, "dtype": dtype}
+    train = run.task.sample(run.samples, split="train", **where)
+    test = run.task.sample(run.test_samples, split="test", **where)
+    learners = [TurnLearner(run, place, trial, train, test) for place, trial in enumerate(run.trial_numbers)]
+    shown = slice(None), slice(run.examples)
+    constants = {"images": test.images[shown], "labels": test.labels[shown], "clusters": test.clusters[shown]}
+    return Training(
+        run,
+        learners,
+        MEASURES,
+        operations=run.batch * float(cost(run.model, run.task.image, run.task.classes).training_flops),
+        constants={f"example_{name}": value.cpu().numpy().astype(float) for name, value in constants.items()},
+        about=dict(run.task.provenance()),
+    ).snapshots()
+
+
+@lru_cache(maxsize=32)
+def cost(model: Model, image: tuple[int, int, int], classes: int) -> Count:
+    """What `model.count` gives, counted once."""
+    return model.count(image, classes)
+
+
+class TurnLearner(Learner):
+    """One trial of a single network or a mixture."""
+
+    def __init__(self, run: Run, place: int, trial: int, train: Samples, test: Samples) -> None:
+        super().__init__(run, trial, train.images[place], train.labels[place])
+        self.model, self.clusters = run.model, run.task.clusters
+        self.train_clusters = train.clusters[place]
+        self.test_images, self.test_labels, self.test_clusters = (
+            part[place] for part in (test.images, test.labels, test.clusters)
+        )
+        random = stream(run.seed, trial, "weights")
+        like: dict[str, Any] = {"device": self.images.device, "dtype": self.images.dtype}
+        self.network = run.model.build(run.task.image, run.task.classes, random=random, **like)
+        self._router_noise = stream(run.seed, trial, "router noise")
+        at_random = stream(run.seed, trial, "test/routing").random(run.test_samples)
+        self._test_random = torch.as_tensor((at_random * self.experts).astype(np.int64), device=self.labels.device)
+        single = self.model.expert if isinstance(self.model, Mixture) else self.model
+        self.each = [[*part.parameters()] for part in self._parts()]
+        self.normalized = single.optimizer == "normalized"
+        self.optimizers = [_optimizer(single, [one for part in self.each for one in part])]
+        if isinstance(self.model, Mixture) and isinstance(self.network, MixtureNetwork) and self.network.router:
+            rate, router = self.model.router_learning_rate, self.network.router.parameters()
+            momentum, decay = single.momentum, single.weight_decay
+            self.optimizers.append(torch.optim.SGD(router, lr=rate, momentum=momentum, weight_decay=decay))
+
+    @property
+    def experts(self) -> int:
+        return self.model.experts if isinstance(self.model, Mixture) else 1
+
+    def _parts(self) -> list[nn.Module]:
+        """The experts, or the single network."""
+        return [*self.network.experts] if isinstance(self.network, MixtureNetwork) else [self.network]
+
+    def step(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        sent = self._sent(self.images[rows], self.train_clusters[rows], None)
+        loss, right = cross_entropy(sent.logits, self.labels[rows])
+        weight = self.model.balance if isinstance(self.model, Mixture) else 0.0
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+        (loss + weight * balance_loss(sent.scores, sent.expert) if weight else loss).backward()
+        if self.normalized:
+            normalize(self.each)
+        for optimizer in self.optimizers:
+            optimizer.step()
+        return loss, right
+
+    def _sent(
+        self, images: Float[Tensor, "B C H W"], clusters: Int[Tensor, " B"], at_random: Int[Tensor, " B"] | None
+    ) -> Dispatched:
+        """The forward pass; `at_random` are the experts of random routing, None while training, which draws them."""
+        network, model = self.network, self.model
+        if not isinstance(model, Mixture) or not isinstance(network, MixtureNetwork):
+            return Dispatched(network(images), torch.zeros_like(clusters), images.new_zeros(len(images), 1))
+        if model.routing == "oracle":
+            return network.dispatched(images, expert=clusters % model.experts)
+        if at_random is not None:
+            return network.dispatched(images, expert=at_random if model.routing == "random" else None)
+        uniform = torch.as_tensor(self._router_noise.random((len(images), model.experts))).to(images)
+        if model.routing == "random":
+            return network.dispatched(images, expert=uniform.argmax(1))
+        return network.dispatched(images, noise=model.router_noise * uniform)
+
+    def evaluate(self) -> dict[str, np.ndarray]:
+        self.network.eval()
+        each = [
+            self._sent(self.test_images[part], self.test_clusters[part], self._test_random[part])
+            for part in in_parts(self.run.test_samples)
+        ]
+        predicted = torch.cat([sent.logits.argmax(1) for sent in each])
+        expert, clusters = torch.cat([sent.expert for sent in each]), self.test_clusters
+        right = (predicted == self.test_labels).double()
+        counts = torch.zeros(self.clusters, self.experts, dtype=torch.float64, device=right.device)
+        counts.index_put_((clusters, expert), torch.ones_like(right), accumulate=True)
+        correct = torch.zeros(self.clusters, dtype=torch.float64, device=right.device).index_add_(0, clusters, right)
+        of_cluster = counts.sum(1)
+        values = {
+            "test_accuracy": right.mean(),
+            "cluster_accuracy": correct / of_cluster,
+            "example_predicted": predicted[: self.run.examples],
+        }
+        if isinstance(self.model, Mixture):
+            values |= {
+                "dispatch": counts / of_cluster[:, None],
+                "expert_load": counts.sum(0) / counts.sum(),
+                "dispatch_entropy": dispatch_entropy(counts),
+                "example_expert": expert[: self.run.examples],
+            }
+        return {name: value.cpu().numpy().astype(float) for name, value in values.items()}
+
+
+def dispatch_entropy(counts: Float[Tensor, "K M"]) -> Tensor:
+    """Entropy of the clusters among an expert's samples, weighted by its load (eq. 6.1); at most log K."""
+    shares = counts / counts.sum(0).clamp(min=1)
+    return (counts.sum(0) / counts.sum() * torch.special.entr(shares).sum(0)).sum()
+
+
+def normalize(parts: list[list[nn.Parameter]]) -> None:
+    """Divides the gradient of each expert by its length over all of its parameters, where that is not 0 (eq. 3.4)."""
+    for part in parts:
+        gradients = [one.grad for one in part if one.grad is not None]
+        length = torch.sqrt(sum((gradient.square().sum() for gradient in gradients), torch.zeros(())))
+        for gradient in gradients if length > 0 else []:
+            gradient.div_(length)
+
+
+def _optimizer(model: SmallCNN | ResNet18, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    if model.optimizer == "adam":
+        return torch.optim.Adam(parameters, lr=model.learning_rate, weight_decay=model.weight_decay)
+    decay, momentum = model.weight_decay, model.momentum
+    return torch.optim.SGD(parameters, lr=model.learning_rate, momentum=momentum, weight_decay=decay)
