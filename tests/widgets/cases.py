@@ -511,12 +511,12 @@ PATCH_MAP_MOVES = {
     "patches_per_expert": Move(3, "patches_per_expert=3", ("pMoE",)),
     "experts": Move(2, "experts=2", ("pMoE", "no gate")), "samples": Move(100, "samples=100"),
     "noise": Move(0.4, "noise=0.4"), "softmax": Move("kept", "softmax='kept'", ("pMoE",)),
-    "gates": Move("random", "gates='random'", ("pMoE",)), "steps": Move(4, "epochs=2"),
+    "gates": Move("random", "gates='random'", ("pMoE",)), "steps": Move(7, "epochs=4"),
     "trials": Move(1, "trials=1"), "learning_rate": Move(0.2, "learning_rate=0.2"), "seed": Move(3, "seed=3"),
 }  # fmt: skip
 PATCH_MAP = Case(
     name="PatchMapLab",
-    small={"trials": 2, "steps": 5, "samples": 64},
+    small={"trials": 2, "steps": 4, "samples": 48},
     shorter=((patch_map, "TEST_SAMPLES", 24),),
     moved_from={},
     moves=PATCH_MAP_MOVES,
