@@ -25,6 +25,7 @@ TOPICS = {
     "specialization": "a step of the cluster room's mixture, ten trials, a live run",
     "pruning": "a step of the pruning room's layer, a live run, a rho, a pruned layer's inference",
     "recovery": "20 trials of spectral recovery, ten of joint EM, and the memory of a third moment at d=200",
+    "vision": "WRN-pMoE with kept patches alone, and three models side by side",
     "gpu": "figure 5's map at d=784 and the mixture's step on a GPU",
 }
 FILE = Path(__file__).with_name("results.json")

@@ -1,8 +1,9 @@
 """Specialisation (chen2022): nonlinear experts that specialise in clusters, and a router that learns the assignment."""
 
+from moe_lab.specialization.arrays import ArrayTask
 from moe_lab.specialization.data import ClusterTask, Samples
 from moe_lab.specialization.model import SingleExpert, SwitchMoE
 from moe_lab.specialization.run import Run
 from moe_lab.specialization.training import train, train_run
 
-__all__ = ["ClusterTask", "Run", "Samples", "SingleExpert", "SwitchMoE", "train", "train_run"]
+__all__ = ["ArrayTask", "ClusterTask", "Run", "Samples", "SingleExpert", "SwitchMoE", "train", "train_run"]

@@ -27,6 +27,7 @@ import xarray as xr
 from moe_lab.config import require
 from moe_lab.origins import listed
 from moe_lab.specialization.activations import ACTIVATIONS
+from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.embedding import dispatch_table, tsne
 from moe_lab.specialization.published import PLACES, published
 from moe_lab.specialization.recipes import ALL, Figure
@@ -136,7 +137,8 @@ def single_experts(
     changes["task"] = {name: value for name, value in task.items() if value is not None}
     data = figure.fill(axes, ("test_accuracy", "train_accuracy"), arguments, changes)
     data = data.rename(model="activation").assign_coords(activation=("activation", list(names)))
-    tasks = {point["setting"]: run.task for point, run in figure.runs(axes, changes)}
+    runs = figure.runs(axes, changes)
+    tasks = {point["setting"]: run.task for point, run in runs if isinstance(run.task, ClusterTask)}
     bounds = [OPTIMUM if task.feature == task.feature_noise else float("nan") for task in tasks.values()]
     data["optimum"] = "setting", bounds, {"long_name": "most that a single expert can reach, theorem 4.1"}
     return data

@@ -6,7 +6,8 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from moe_lab.config import RunConfig, knob
+from moe_lab.config import RunConfig, knob, require
+from moe_lab.specialization.arrays import ArrayTask
 from moe_lab.specialization.basis import rows_of
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.model import Model, SingleExpert, SwitchMoE
@@ -18,11 +19,12 @@ class Run(RunConfig):
     """One model on one task: everything that `train` needs to know, checked together.
 
     Raises:
-      ConfigError: a value is out of bounds, or a signal basis is asked for where there is none.
+      ConfigError: a value is out of bounds, a signal basis is asked for where there is none, or filters
+        have biases on an ArrayTask.
     """
 
     model: SwitchMoE | SingleExpert
-    task: ClusterTask
+    task: ClusterTask | ArrayTask
     samples: int = knob(2000, symbol="n", meaning="training samples", ge=1, le=10**7, slider=(200, 16000, 200))
     trials: int = knob(5, symbol="T", meaning="independent trials", ge=1, le=10**6, slider=(1, 20, 1))
     steps: int | None = knob(
@@ -35,6 +37,8 @@ class Run(RunConfig):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         rows_of(self.model.activation, self.model.biases, self.signal_basis)
+        rule = "filters must have no biases on an ArrayTask"  # they would answer the missing signal patches, too
+        require(not isinstance(self.task, ArrayTask) or not self.model.biases, rule, biases=self.model.biases)
         return self
 
     @property

@@ -9,6 +9,7 @@ import numpy as np
 
 from moe_lab.origins import origin_of
 from moe_lab.specialization import model as models
+from moe_lab.specialization.arrays import ArrayTask
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.learners import Learner, SingleLearner, SwitchLearner, block_size, samples_of
 from moe_lab.specialization.measures import MEASURES
@@ -17,7 +18,7 @@ from moe_lab.training import Snapshot, TrialProgress, joined
 from moe_lab.trials import choose_device, in_groups, on_one_thread, placement
 
 
-def train(model: models.Model, task: ClusterTask, **settings: Any) -> Iterator[Snapshot]:
+def train(model: models.Model, task: ClusterTask | ArrayTask, **settings: Any) -> Iterator[Snapshot]:
     """Trains a model on a task and yields Snapshots: step 0, every `record_every` steps, and the end.
 
     >>> from moe_lab.specialization import ClusterTask, SwitchMoE, train
@@ -26,7 +27,7 @@ def train(model: models.Model, task: ClusterTask, **settings: Any) -> Iterator[S
 
     Args:
       model: SwitchMoE or SingleExpert.
-      task: ClusterTask.
+      task: ClusterTask, or ArrayTask for samples of your own.
       settings: the other parameters of `Run`: samples, trials, seed, steps, device, precision, ...
 
     Raises:

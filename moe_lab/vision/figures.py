@@ -5,7 +5,9 @@ it again. Wrong values raise a ValueError before anything trains.
 
 What does not replicate at the sizes that train here:
 
-- WRN-pMoE is no more accurate than the same network without gates, for any number of samples (`sample_complexity`).
+- The paper's gain of WRN-pMoE over WRN (`sample_complexity`). On digits in quadrants (N=1,000, batches of 64, six
+  seeds) it reaches .81 ± .09, without gates .75 ± .05, without experts .78 ± .03: pairs of trials differ by
+  as much. Gates that keep all patches reach .84 ± .02, so that leaving patches out is not what helps.
 - The gain of mixtures on turned images is gone where the task does not give the answer away: `controls("jittered")`.
 """
 
@@ -62,7 +64,8 @@ def sample_complexity(
     """Test accuracy against the number of training samples: WRN-pMoE, the same without gates, and a conv head.
 
     Trial i has the same samples, order and first trunk for all models of a number of samples, so that their differences
-    are paired. On the embedded digits and on CIFAR-VEHICLES at width 1, learned gates gain nothing over no gates.
+    are paired. What learned gates gain over no gates is within the spread of the trials, and soft gates that keep all
+    patches gain as much (see the head of this module).
 
     Args:
       samples: N, one or several.

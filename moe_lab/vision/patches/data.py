@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -16,8 +15,8 @@ from torch import Tensor
 
 from moe_lab.config import Config, knob, require
 from moe_lab.datasets import ColourImages, cifar
-from moe_lab.datasets import digits as embedded_digits
 from moe_lab.trials import stream
+from moe_lab.vision.images import checked, cifar_images, digit_images
 
 Split = Literal["train", "test"]
 Variant = Literal["vehicles", "noise", "spurious", "classes"]
@@ -27,7 +26,6 @@ VEHICLES = (0, 1, 8, 9)
 ANIMALS = (2, 3, 4, 5, 6, 7)
 PLANTS = (2, 17)
 """The classes of classes of CIFAR-100 that are plants: flowers, and trees."""
-_TEST_EVERY = 4  # without an official split, every fourth image of a digit is a test image
 
 
 @dataclass(frozen=True)
@@ -137,7 +135,7 @@ class QuadrantTask(_ImageTask):
         return (1, 16, 16)
 
     def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Any, Any, Any]:
-        pixels, digits, is_test = _digit_images()
+        pixels, digits, is_test = digit_images()
         pool = np.flatnonzero(is_test if split == "test" else ~is_test)
         groups = [pool[digits[pool] == digit] for digit in self.digits]
         others = pool[~np.isin(digits[pool], self.digits)]
@@ -203,11 +201,10 @@ class VehiclesTask(_ImageTask):
         return (3, 32, 32)
 
     def provenance(self) -> Mapping[str, Any]:
-        said = {True: "the official archive", False: "an archive of another SHA-256", None: "files, not hash-checked"}
-        return {"images": said[_cifar("cifar-10", self.root, self.download).official]}
+        return {"images": checked(cifar_images("cifar-10", self.root, self.download))}
 
     def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Any, Any, Any]:
-        data = _cifar("cifar-10", self.root, self.download)
+        data = cifar_images("cifar-10", self.root, self.download)
         pool = np.flatnonzero(data.is_test if split == "test" else ~data.is_test)
         labels = np.arange(samples) % self.classes
         random = stream(seed, trial, f"{split}/images")
@@ -246,7 +243,7 @@ class VehiclesTask(_ImageTask):
         random = stream(seed, trial, f"{split}/backgrounds")
         if self.background_root is None:
             return random.random((samples, 3, 32, 32), np.float32)
-        data = _cifar("cifar-100", self.background_root, False)
+        data = cifar_images("cifar-100", self.background_root, False)
         plants = data.coarse is not None and np.isin(data.coarse, PLANTS)
         pool = np.flatnonzero(plants & (data.is_test if split == "test" else ~data.is_test))
         require(len(pool) > 0, f"background_root must hold {split} images of flowers or trees", images=len(pool))
@@ -300,18 +297,3 @@ def _pool(data: ColourImages, pool: np.ndarray, classes: Sequence[int], split: s
 
 def _pools(data: ColourImages, pool: np.ndarray, classes: Sequence[int], split: str) -> list[np.ndarray]:
     return [_pool(data, pool, (label,), split) for label in classes]
-
-
-@lru_cache(maxsize=1)
-def _digit_images() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(1797, 8, 8) digits, their labels, and which are test images."""
-    loaded = embedded_digits.load()
-    is_test = np.zeros(len(loaded.labels), dtype=bool)
-    for digit in range(10):
-        is_test[np.flatnonzero(loaded.labels == digit)[::_TEST_EVERY]] = True
-    return loaded.images.reshape(-1, loaded.side, loaded.side), loaded.labels, is_test
-
-
-@lru_cache(maxsize=2)
-def _cifar(name: str, root: Path | None, download: bool) -> ColourImages:
-    return cifar.load(root, name=name, download=download)

@@ -12,15 +12,15 @@ from moe_lab.vision.patches.run import Run, Task
 from moe_lab.vision.patches.training import train_run
 
 MODELS: Mapping[str, Model] = {
-    "pMoE": PatchWRN(trunk="plain"),
-    "no gate": PatchWRN(trunk="plain", gates="none"),
-    "conv": WRN(trunk="plain"),
+    "pMoE": PatchWRN(trunk="plain", batch_size=64),
+    "no gate": PatchWRN(trunk="plain", batch_size=64, gates="none"),
+    "conv": WRN(trunk="plain", batch_size=64),
 }
 """WRN-pMoE and its two controls, with a trunk that trains in seconds."""
 
 
 def compare(
-    task: Task, models: Mapping[str, Model] = MODELS, *, controls_every: int = 1, **settings: Any
+    task: Task, models: Mapping[str, Model] = MODELS, *, controls_every: int = 10, **settings: Any
 ) -> Iterator[Mapping[str, Snapshot]]:
     """Trains several models step by step together, and yields the Snapshots of all by name.
 

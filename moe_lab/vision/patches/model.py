@@ -27,7 +27,9 @@ class _Wide(Config):
     )
     learning_rate: float = knob(0.1, symbol="eta", meaning="step size of SGD", gt=0, le=1e3, slider=(0.02, 0.5, 0.02))
     batch_size: int = knob(128, symbol="B", meaning="images per step", ge=1, le=10**5, slider=(16, 256, 16))
-    norm_momentum: float = knob(0.1, meaning="weight of a batch in batch norm's averages (Keras: .01)", gt=0, le=1)
+    # Gated patches are so small that batch norm's averages must first forget their start at 1: with Keras's .01 that
+    # takes about 700 steps, in which test accuracy stays at chance while training goes on.
+    norm_momentum: float = knob(0.3, meaning="weight of a batch in batch norm's averages (Keras: .01)", gt=0, le=1)
 
     def network(self, image: tuple[int, int, int], classes: int) -> nn.Module:
         """Builds the network without drawing its weights."""
@@ -53,6 +55,9 @@ class _Wide(Config):
         self.check(image)
         random = np.random.default_rng(0) if random is None else random
         network = made(lambda: self.network(image, classes), random, "keras", torch.device(device), dtype)
+        for part in network.parameters():  # in the layout of the images, see `network.py`
+            if part.ndim == 4:
+                part.data = part.data.contiguous(memory_format=torch.channels_last)
         layer = getattr(network, "layer", None)
         if isinstance(layer, PatchLayer):
             layer.seeded(int(random.integers(2**31)))

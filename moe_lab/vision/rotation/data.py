@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -16,14 +15,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from moe_lab.config import Config, knob, require
-from moe_lab.datasets import ColourImages, cifar
-from moe_lab.datasets import digits as embedded_digits
 from moe_lab.trials import stream
+from moe_lab.vision.images import checked, cifar_images, digit_images
 
 Split = Literal["train", "test"]
 KINDS = ("reversed", "leaky", "jittered")
 _PADDED = 12  # a turned 8x8 square fits into 12x12
-_TEST_EVERY = 4  # every fourth image of a digit is a test image
 _MEAN, _SPREAD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)  # of CIFAR-10's channels, as the authors have them
 _CROP = 24
 
@@ -124,7 +121,7 @@ class TurnTask(_TurnedTask):
         return (1, 8, 8) if self.kind == "leaky" else (1, _PADDED, _PADDED)
 
     def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Tensor, np.ndarray, np.ndarray]:
-        pixels, digits, is_test = _digit_images()
+        pixels, digits, is_test = digit_images()
         pool = np.flatnonzero(is_test if split == "test" else ~is_test)
         uniform = stream(seed, trial, f"{split}/images").random((samples, 3))
         chosen = pool[(uniform[:, 0] * len(pool)).astype(np.int64)]
@@ -193,11 +190,10 @@ class CifarRotateTask(_TurnedTask):
         return (3, 32, 32)
 
     def provenance(self) -> Mapping[str, Any]:
-        said = {True: "the official archive", False: "an archive of another SHA-256", None: "files, not hash-checked"}
-        return {"images": said[_cifar(self.root, self.download).official]}
+        return {"images": checked(cifar_images("cifar-10", self.root, self.download))}
 
     def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Tensor, np.ndarray, np.ndarray]:
-        data = _cifar(self.root, self.download)
+        data = cifar_images("cifar-10", self.root, self.download)
         pool = np.flatnonzero(data.is_test if split == "test" else ~data.is_test)
         require(len(pool) > 0, f"the files must hold {split} images", images=len(data.labels))
         random = stream(seed, trial, f"{split}/images")
@@ -264,18 +260,3 @@ def _column(values: Any, axis: int = 0) -> Tensor:
     shape = [1, 1, 1, 1]
     shape[axis] = -1
     return torch.as_tensor(values).view(shape)
-
-
-@lru_cache(maxsize=1)
-def _digit_images() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(1797, 8, 8) digits, their labels, and which are test images."""
-    loaded = embedded_digits.load()
-    is_test = np.zeros(len(loaded.labels), dtype=bool)
-    for digit in range(10):
-        is_test[np.flatnonzero(loaded.labels == digit)[::_TEST_EVERY]] = True
-    return loaded.images.reshape(-1, loaded.side, loaded.side), loaded.labels, is_test
-
-
-@lru_cache(maxsize=1)
-def _cifar(root: Path | None, download: bool) -> ColourImages:
-    return cifar.load(root, download=download)

@@ -13,6 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from moe_lab.config import require
+
 
 class Dispatched(NamedTuple):
     """The forward pass of a mixture.
@@ -118,6 +120,8 @@ class MixtureNetwork(nn.Module):
 
     def chosen(self, x: Tensor, noise: Tensor | None, expert: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """h(x), m* and pi_m*."""
+        rule = "a mixture with a router chooses the experts itself"
+        require(self.router is None or expert is None, rule, experts=len(self.experts))
         if self.router is None:
             expert = torch.zeros(len(x), dtype=torch.int64, device=x.device) if expert is None else expert
             return x.new_zeros(len(x), len(self.experts)), expert, x.new_ones(len(x))

@@ -1,0 +1,158 @@
+"""The user's own samples in place of generated ones: vectors with a label and a cluster each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from pydantic import ConfigDict, field_serializer, field_validator, model_validator
+from torch import Tensor
+
+from moe_lab.config import Config, knob, require
+from moe_lab.specialization.data import Samples, Split
+from moe_lab.trials import stream
+
+_SIGNALS = 3  # the patches of a generated sample that are signals: here there are none, and their strengths are 0
+
+
+class ArrayTask(Config):
+    """Samples from arrays: embeddings of sentences, say, with their sentiment and their language (chen2022, A.4).
+
+    Each trial divides the samples at random into training and test samples. The clusters are not shown to the model;
+    measures use them alone.
+
+    Clusters of the user's need not be clusters for a router: embeddings that were trained to agree across languages,
+    as multilingual sentence embeddings are, show no language clusters, and the dispatch ignores languages.
+
+    >>> from moe_lab.specialization import ArrayTask, SwitchMoE, train
+    >>> embeddings = np.random.default_rng(0).normal(size=(300, 16))  # your own embeddings, labels and clusters
+    >>> task = ArrayTask(x=embeddings, y=np.sign(embeddings[:, 0]), cluster=np.arange(300) % 3)
+    >>> run = train(SwitchMoE(), task, samples=200, test_samples=60, trials=2, steps=20)
+    >>> entropies = [snapshot["dispatch_entropy"] for snapshot in run]
+
+    Args:
+      x: (samples, d), or (samples, patches, d).
+      y: (samples,) -1 or +1.
+      cluster: (samples,) from 0; None if there are none.
+      test_share: how many of the samples are test samples.
+
+    Raises:
+      ConfigError: the arrays do not fit together, or hold other values.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    x: Any = knob(..., meaning="samples, one per row")
+    y: Any = knob(..., meaning="labels, -1 or +1")
+    cluster: Any = knob(None, meaning="cluster of each sample")
+    test_share: float = knob(0.25, meaning="share of test samples", gt=0, lt=1)
+
+    paper: ClassVar[str] = "chen2022, appendix A.4"
+    scale: ClassVar[float] = 1.0  # samples are taken as they are
+
+    @field_validator("x")
+    @classmethod
+    def _numbers(cls, x: Any) -> np.ndarray:
+        array = np.array(x, dtype=np.float64)
+        rule = "x must be an array (samples, d) or (samples, patches, d) of finite numbers"
+        require(array.ndim in (2, 3) and array.size > 0 and bool(np.isfinite(array).all()), rule, shape=array.shape)
+        return array[:, None] if array.ndim == 2 else array
+
+    @field_validator("y", "cluster")
+    @classmethod
+    def _whole_numbers(cls, values: Any) -> np.ndarray | None:
+        if values is None:
+            return None
+        array = np.array(values)
+        require(array.ndim == 1, "y and cluster must be arrays (samples,)", shape=array.shape)
+        whole = array.astype(np.int64)
+        require(bool((whole == array).all()), "y and cluster must hold whole numbers", dtype=str(array.dtype))
+        return whole
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        count = len(self.x)
+        rule = "x, y and cluster must have as many samples"
+        sizes = [len(part) for part in (self.y, self.cluster) if part is not None]
+        require(all(size == count for size in sizes), rule, x=count, others=sizes)
+        require(set(np.unique(self.y).tolist()) == {-1, 1}, "y must hold -1 and +1", y=np.unique(self.y)[:5].tolist())
+        least = 0 if self.cluster is None else int(self.cluster.min())
+        require(least >= 0, "cluster must count from 0", least=least)
+        return self
+
+    @field_serializer("x", "y", "cluster")
+    def _described(self, values: np.ndarray | None) -> Any:
+        """An array in records: its shape and what it holds, not the numbers."""
+        if values is None:
+            return None
+        return {"shape": list(values.shape), "sha256": hashlib.sha256(values.tobytes()).hexdigest()}
+
+    def code(self) -> str:
+        """A call that needs the arrays; `record` holds their hashes."""
+        cluster = "" if self.cluster is None else ", cluster=cluster"
+        share = "" if self.test_share == 0.25 else f", test_share={self.test_share}"
+        return f"ArrayTask(x=x, y=y{cluster}{share})"
+
+    @property
+    def clusters(self) -> int:
+        """K, the number of clusters."""
+        return 1 if self.cluster is None else int(self.cluster.max()) + 1
+
+    @property
+    def dimension(self) -> int:
+        """d, the numbers in a patch."""
+        return int(self.x.shape[2])
+
+    @property
+    def patches(self) -> int:
+        """The patches that computations reserve room for."""
+        return int(self.x.shape[1]) + _SIGNALS
+
+    def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials S d"]:
+        """The means of y x and of x in each cluster as unit vectors, in place of v_k and c_k."""
+        total, means = self.x.sum(1), np.zeros((2, self.clusters, self.dimension))
+        for k in range(self.clusters):
+            rows = slice(None) if self.cluster is None else self.cluster == k
+            if len(total[rows]):
+                means[:, k] = (self.y[rows, None] * total[rows]).mean(0), total[rows].mean(0)
+        flat = means.reshape(-1, self.dimension)
+        unit = torch.as_tensor(flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-12))
+        return unit.expand(len(trials), -1, -1)
+
+    def sample(
+        self,
+        samples: int,
+        *,
+        trials: Sequence[int],
+        seed: int,
+        split: Split = "train",
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> Samples:
+        """The first N training or test samples of each trial's own division.
+
+        Raises:
+          ValueError: there are fewer.
+        """
+        tests = min(max(1, round(self.test_share * len(self.x))), len(self.x) - 1)
+        there = tests if split == "test" else len(self.x) - tests
+        name = "samples (n)" if split == "train" else "test_samples (n_test)"
+        require(1 <= samples <= there, f"{name} must be at most the {split} samples there are, {there}", n=samples)
+        orders = [stream(seed, trial, "division").permutation(len(self.x)) for trial in trials]
+        rows = np.stack([order[:tests][:samples] if split == "test" else order[tests:][:samples] for order in orders])
+        cluster = np.zeros(len(self.x), dtype=np.int64) if self.cluster is None else self.cluster
+        integers: dict[str, Any] = {"device": device, "dtype": torch.int64}
+        numbers: dict[str, Any] = {"device": device, "dtype": dtype}
+        return Samples(
+            signals=self.signals(trials, seed).to(**numbers),
+            labels=torch.as_tensor(self.y[rows], **integers),
+            clusters=torch.as_tensor(cluster[rows], **integers),
+            others=torch.as_tensor(cluster[rows], **integers),
+            strengths=torch.zeros((*rows.shape, _SIGNALS), **numbers),
+            noise=torch.as_tensor(self.x[rows], **numbers),
+            order=torch.arange(self.patches, **integers).expand(*rows.shape, -1),
+        )

@@ -1,0 +1,189 @@
+"""Draws the Datasets of `figures`, and where the experts of a Snapshot keep their patches; nothing here trains.
+
+A small mark is a trial, a thick line or bar the median of the trials, an open star a published value. The model under
+study is in ink, its controls in grey. `picture` draws a Dataset on a page of its own, with heads and a caption.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import FuncFormatter
+
+from moe_lab import theme
+from moe_lab.config import require
+from moe_lab.pictures import Kind, Pictures, heads, measured, panels_of, star, trials
+from moe_lab.training import Snapshot
+
+NAMES = {
+    "learned": "WRN-pMoE",
+    "none": "no gates",
+    "random": "random patches",
+    "soft": "all patches, soft gates",
+    "conv": "no experts",
+}
+"""The models of `figures.sample_complexity` in words."""
+_STYLES = {
+    "learned": theme.MODEL,
+    "none": theme.OTHER,
+    "conv": theme.Style(theme.REFERENCE, "^", ":"),
+    "random": theme.Style(theme.REFERENCE, "x", "-."),
+    "soft": theme.Style(theme.MUTED, "D", "-"),
+}
+
+
+def sample_complexity(data: xr.Dataset, axes: Any) -> None:
+    """Accuracy, and the share of kept patches that lie in the object, against the number of samples; two Axes."""
+    accuracy, shares = panels_of(axes, 2)
+    for panel, name in ((accuracy, "test_accuracy"), (shares, "kept_in_object")):
+        ends = []
+        for model in data["model"].values:
+            curves = data[name].sel(model=model)
+            if np.isfinite(curves).any() and not (name == "kept_in_object" and model in ("none", "soft")):
+                style = _STYLES[str(model)]
+                ends.append((trials(panel, curves, "samples", style), NAMES[str(model)], style.colour))
+        panel.set_xlabel("training samples N")
+        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+        if name == "kept_in_object":
+            chance = float(data["chance"].mean())
+            panel.axhline(chance, color=theme.REFERENCE, linestyle="--", linewidth=1, gid="chance")
+            ends.append((chance, "chance", theme.MUTED))
+        theme.end_labels(panel, ends)
+
+
+def compute(data: xr.Dataset, axes: Axes) -> None:
+    """Table 2: FLOPs of training, counted for 50 epochs (lines) and published (stars), against samples; one Axes."""
+    samples, ends = data["samples"].values, []
+    for model, style in (("WRN-pMoE", theme.MODEL), ("WRN", theme.OTHER)):
+        counted = data["training_flops"].sel(model=model).values
+        axes.plot(samples, counted, color=style.colour, linestyle=style.line, marker=style.marker, gid="counted")
+        ends.append((float(counted[-1]), model, style.colour))
+        for place, value in zip(samples, data["published_flops"].sel(model=model).values, strict=True):
+            star(axes, place, value, np.nan, style.colour)
+    skipping = data["training_flops_skipping"].sel(model="WRN-pMoE").values
+    axes.plot(samples, skipping, color=theme.INK, linestyle=":", gid="skipping")
+    ends.append((float(skipping[-1]), "unkept left out", theme.INK))
+    axes.set_ylim(0, None)
+    axes.set_xlabel("training samples N")
+    axes.set_ylabel("FLOPs of training")
+    theme.end_labels(axes, ends)
+
+
+def controls(data: xr.Dataset, axes: Axes) -> None:
+    """Test accuracy of a mixture and of its controls, a column each; one Axes."""
+    names = [str(name) for name in data["model"].values]
+    for place, name in enumerate(names):
+        style = theme.MODEL if name == "mixture" else theme.OTHER
+        measured(axes, place, data["test_accuracy"].sel(model=name).values, style, reach=0.3)
+    parameters = data["parameters"].values
+    labels = [f"{name}\n{count:,}" for name, count in zip(names, parameters, strict=True)]
+    axes.set_xticks(range(len(names)), labels)
+    axes.set_xlim(-0.6, len(names) - 0.4)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.1f} %"))
+    axes.set_xlabel("model, and its parameters")
+
+
+def kept_patches(snapshot: Snapshot, axes: Axes, trial: int = 0, example: int = 0, expert: int = 0) -> None:
+    """A test image whose object is framed and of which all but the patches that an expert keeps are faded; one Axes.
+
+    Raises:
+      ValueError: the model of the Snapshot keeps no patches.
+    """
+    rule = "the Snapshot must be of a PatchWRN, measured on test samples"
+    require("example_kept" in snapshot.values, rule, measured=sorted(snapshot.values))
+    image = snapshot["example_images"][trial, example].transpose(1, 2, 0)
+    kept = snapshot["example_kept"][trial, example, expert]
+    cells = round(len(kept) ** 0.5)
+    mask = np.kron(kept.reshape(cells, cells), np.ones((len(image) // cells,) * 2))
+    shown = np.clip(image if image.shape[2] == 3 else 1 - np.repeat(image, 3, 2), 0, 1)
+    axes.imshow(np.where(mask[..., None] > 0, shown, 0.75 + 0.2 * shown), interpolation="nearest")
+    top, left, height, width = snapshot["example_boxes"][trial, example]
+    frame = Rectangle((left - 0.5, top - 0.5), width, height, fill=False, gid="object")
+    frame.set(edgecolor=theme.expert(expert).colour, linewidth=2)
+    axes.add_patch(frame)
+    axes.set_axis_off()
+
+
+# --- pages ----------------------------------------------------------------------------------------------------------
+
+
+def _samples_caption(data: xr.Dataset) -> str:
+    last = data.isel(samples=-1)
+    parts = [
+        f"{NAMES[str(name)]} {100 * float(last['test_accuracy'].sel(model=name).median()):.0f} %"
+        for name in data["model"].values
+    ]
+    sentence = f"With {int(last['samples'])} samples: {', '.join(parts)} (medians of {data.sizes['trial']} trials)."
+    if "learned" in data["model"].values:
+        share = float(last["kept_in_object"].sel(model="learned").median())
+        sentence += f" Of the kept patches {100 * share:.0f} % lie in the object, by chance"
+        sentence += f" {100 * float(last['chance'].mean()):.0f} %."
+    return sentence
+
+
+def _compute_caption(data: xr.Dataset) -> str:
+    first = data.isel(samples=0)
+    wrn = float(first["training_flops"].sel(model="WRN"))
+    share = float((first["training_flops"].sel(model="WRN-pMoE") / wrn).item())
+    printed = float(first["published_flops"].sel(model="WRN"))
+    return (
+        f"50 epochs of WRN on {int(first['samples']):,} samples cost {wrn:.1e} FLOPs, less than the printed "
+        f"{printed:.0e}; WRN-pMoE costs {100 * share:.0f} % of that, as it multiplies unkept patches by zero."
+    )
+
+
+def _controls_caption(data: xr.Dataset) -> str:
+    medians = data["test_accuracy"].median("trial")
+    parts = [f"{name} {100 * float(medians.sel(model=name)):.1f} %" for name in data["model"].values]
+    return f"Test accuracy, medians of {data.sizes['trial']} trials: {', '.join(parts)}."
+
+
+def _two(data: xr.Dataset, page: Figure) -> list[Axes]:
+    heads(page, (14, "Test accuracy", "thin: a trial, thick: the median"), (604, "Kept patches in the object", ""))
+    return [theme.axes(page, 74, 78, 340, 310), theme.axes(page, 664, 78, 300, 310)]
+
+
+def _one(title: str, note: str) -> Any:
+    def lay_out(data: xr.Dataset, page: Figure) -> Axes:
+        heads(page, (14, title, note))
+        return theme.axes(page, 94, 78, 820, 290)
+
+    return lay_out
+
+
+_SAMPLES = Kind(_samples_caption, sample_complexity, _two)
+_COMPUTE = Kind(_compute_caption, compute, _one("Cost of training", "lines: counted, 50 epochs; stars: published"))
+_TURNED = Kind(_controls_caption, controls, _one("Test accuracy on turned images", "small: a trial, bar: the median"))
+PICTURES = {
+    "pmoe2023": Pictures(
+        "pmoe2023",
+        {
+            "figure 16 in kind": _SAMPLES,
+            "figure 16 in kind, digits in quadrants": _SAMPLES,
+            "table 2": _COMPUTE,
+        },
+    ),
+    "chen2022": Pictures("chen2022", {"table 2 in kind": _TURNED, "table 2 in kind, digits": _TURNED}),
+}
+"""The pictures of this room's Datasets, by paper."""
+
+
+def _pictures_of(data: xr.Dataset) -> Pictures:
+    paper = str(data.attrs.get("paper", "")).split(",")[0]
+    require(paper in PICTURES, "data must come from one of the functions in figures", paper=paper)
+    return PICTURES[paper]
+
+
+def caption(data: xr.Dataset) -> str:
+    """Describes the picture of a Dataset in a sentence or two with numbers."""
+    return _pictures_of(data).caption(data)
+
+
+def picture(data: xr.Dataset, scale: float = 1.0) -> Figure:
+    """Draws a Dataset on a page of its own, with heads above and its caption below."""
+    return _pictures_of(data).picture(data, scale)

@@ -1,0 +1,149 @@
+"""The figures of the room: what they return, that they can be made again, and what the pictures draw."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from moe_lab.training import final
+from moe_lab.vision import PatchWRN, QuadrantTask, SmallCNN, figures, patches, plots, rotation
+from moe_lab.vision.rotation.data import TurnTask
+from tests.vision.cifar_files import cifar10
+
+SMALL = {"steps": 2, "test_samples": 40}
+
+
+@functools.cache
+def samples() -> xr.Dataset:
+    return figures.sample_complexity((20, 40), ("learned", "none", "conv"), trials=2, seed=3, **SMALL)
+
+
+@functools.cache
+def turns() -> xr.Dataset:
+    return figures.controls("reversed", trials=2, samples=60, epochs=1, test_samples=40)
+
+
+compute = functools.cache(figures.compute)
+ALL = {"samples": samples, "turns": turns, "compute": compute}
+
+
+def test_sample_complexity_is_what_train_gives() -> None:
+    data = samples()
+    model = PatchWRN(trunk="plain")
+    run = final(patches.train(model, QuadrantTask(), samples=40, trials=2, seed=3, epochs=2, test_samples=40))
+    np.testing.assert_array_equal(data["test_accuracy"].sel(samples=40, model="learned"), run["test_accuracy"])
+    np.testing.assert_array_equal(data["kept_in_object"].sel(samples=40, model="learned"), run["kept_in_object"])
+    assert data["chance"].dims == ("samples", "trial") and (data["chance"] == 0.25).all()
+    assert np.isnan(data["kept_in_object"].sel(model="conv")).all()
+    assert data.attrs["call"].startswith("sample_complexity(samples=(20, 40), ")
+    again = eval(f"figures.{data.attrs['call']}")
+    xr.testing.assert_identical(again, data)
+
+
+def test_sample_complexity_on_cifar(tmp_path: Path) -> None:
+    folder = cifar10(tmp_path, count=20)
+    data = figures.sample_complexity(12, ("learned", "conv"), 1, root=folder, steps=1, test_samples=8)
+    assert data["test_accuracy"].shape == (1, 2, 1) and data.attrs["images"] == "files, not hash-checked"
+    assert float(data["chance"][0, 0]) == 0.25  # a quadrant
+
+
+def test_compute_counts_beside_what_is_published() -> None:
+    data = compute()
+    first = data.sel(samples=4000)
+    assert f"{float(first['training_flops'].sel(model='WRN')):.1e}" == "4.8e+15"
+    assert float(first["published_flops"].sel(model="WRN")) == 6e15
+    share = data["training_flops"].sel(model="WRN-pMoE") / data["training_flops"].sel(model="WRN")
+    skipping = data["training_flops_skipping"].sel(model="WRN-pMoE") / data["training_flops"].sel(model="WRN")
+    np.testing.assert_allclose(share, 0.987, atol=5e-4)
+    np.testing.assert_allclose(skipping, 0.780, atol=5e-4)
+    published = data["published_flops"].sel(model="WRN-pMoE") / data["published_flops"].sel(model="WRN")
+    np.testing.assert_allclose(published, [3.5 / 6, 4.4 / 7.5, 6.4 / 11, 8.5 / 15])
+
+
+def test_controls_have_the_sizes_that_their_names_say() -> None:
+    data = turns()
+    assert list(data["model"].values) == list(figures.CONTROLS)
+    count = {name: int(data["parameters"].sel(model=name)) for name in figures.CONTROLS}
+    assert count["single"] == 48 and count["wide"] == 130
+    assert count["oracle"] == count["random"] == 2 * 48 and count["mixture"] == 2 * 48 + 2 * 145
+    assert abs(count["same parameters"] / count["oracle"] - 1) < 0.1
+    run = final(rotation.train(SmallCNN(filters=(1, 2)), TurnTask(), samples=60, epochs=1, trials=2, test_samples=40))
+    np.testing.assert_array_equal(data["test_accuracy"].sel(model="single"), run["test_accuracy"])
+    loads = data["expert_load"].sel(model=["mixture", "balanced", "oracle", "random"]).sum("expert")
+    np.testing.assert_allclose(loads, 1)
+    assert (data["dispatch_entropy"].sel(model="oracle") == 0).all()
+    assert data.attrs["paper"].startswith("chen2022") and data.attrs["seed"] == 0
+
+
+def test_wrong_values_are_refused_before_anything_trains() -> None:
+    with pytest.raises(ValueError, match="models must be among learned, none, random, soft, conv"):
+        figures.sample_complexity(models="gated")
+    with pytest.raises(ValueError, match="models must be among single, same parameters"):
+        figures.controls(models=())
+    with pytest.raises(ValueError, match="kind must be one of"):
+        figures.controls("sideways")
+
+
+# --- pictures -------------------------------------------------------------------------------------------------------
+
+
+def drawn(page: Figure) -> dict[str, list[np.ndarray]]:
+    """The vertical data of all lines of a page, by gid, after really drawing it."""
+    FigureCanvasAgg(page).draw()
+    found: dict[str, list[np.ndarray]] = {}
+    for axes in page.axes:
+        for line in axes.lines:
+            found.setdefault(line.get_gid() or "", []).append(np.asarray(line.get_ydata(), dtype=float))
+    return found
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_pictures_draw_what_the_datasets_hold(name: str) -> None:
+    data = ALL[name]()
+    page = plots.picture(data)
+    lines, sentence = drawn(page), plots.caption(data)
+    if name == "compute":
+        for found, model in zip(lines["counted"], ("WRN-pMoE", "WRN"), strict=True):
+            np.testing.assert_array_equal(found, data["training_flops"].sel(model=model))
+        assert len(lines["paper"]) == 8 and "less than the printed 6e+15" in sentence
+    else:
+        medians = data["test_accuracy"].median("trial")
+        wanted = medians.values.T if name == "samples" else np.stack([medians.values] * 2, 1)
+        for found, values in zip(lines["median"], wanted, strict=False):
+            np.testing.assert_allclose(found, values)
+        best = 100 * float(
+            medians.isel(samples=-1).sel(model="none") if name == "samples" else medians.sel(model="wide")
+        )
+        assert f"{'no gates' if name == 'samples' else 'wide'} {best:.{0 if name == 'samples' else 1}f} %" in sentence
+    assert sentence.endswith(".")
+
+
+def test_kept_patches_are_lit_and_the_object_framed() -> None:
+    run = patches.train(PatchWRN(trunk="plain"), QuadrantTask(), samples=20, trials=1, epochs=1, test_samples=4)
+    snapshot = final(run)
+    axes = Figure().add_subplot()
+    plots.kept_patches(snapshot, axes, example=2, expert=1)
+    (shown,), (frame,) = axes.images, axes.patches
+    image = 1 - np.clip(snapshot["example_images"][0, 2, 0], 0, 1)
+    lit = np.isclose(shown.get_array()[..., 0], image).reshape(4, 4, 4, 4).all((1, 3)).ravel()
+    assert (lit == (snapshot["example_kept"][0, 2, 1] == 1)).all()
+    top, left, height, width = snapshot["example_boxes"][0, 2]
+    assert (frame.get_x(), frame.get_y(), frame.get_width(), frame.get_height()) == (
+        left - 0.5,
+        top - 0.5,
+        width,
+        height,
+    )
+    with pytest.raises(ValueError, match="must be of a PatchWRN"):
+        plots.kept_patches(final(rotation.train(SmallCNN(), TurnTask(), samples=20, trials=1, epochs=1)), axes)
+
+
+def test_data_of_elsewhere_is_refused() -> None:
+    with pytest.raises(ValueError, match="must come from one of the functions in figures"):
+        plots.picture(xr.Dataset())
