@@ -95,7 +95,7 @@ class PatchLearner(Learner):
         random = stream(run.seed, trial, "weights")
         like: dict[str, Any] = {"device": self.images.device, "dtype": self.images.dtype}
         self.network = run.model.build(run.task.image, run.task.classes, random=random, **like)
-        self.weights = list(self.network.parameters())
+        self.weights, self.rate = list(self.network.parameters()), run.model.learning_rate
         if isinstance(run.model, PatchWRN):
             cells = round(run.model.patches(run.task.image) ** 0.5)
             self.inside = cells_in(test.boxes[place], run.task.image[1], cells).to(self.images.dtype)
@@ -104,8 +104,10 @@ class PatchLearner(Learner):
         loss, right = cross_entropy(self.network(self.images[rows]), self.labels[rows])
         gradients = torch.autograd.grad(loss, self.weights, allow_unused=True)
         used = [(weight, slope) for weight, slope in zip(self.weights, gradients, strict=True) if slope is not None]
-        with torch.no_grad():  # plain SGD: torch.optim would load torch's compiler first, 4 seconds in which a Lab waits
-            torch._foreach_add_(*zip(*used, strict=True), alpha=-self.run.model.learning_rate)
+        with (
+            torch.no_grad()
+        ):  # plain SGD: torch.optim would load torch's compiler first, 4 seconds in which a Lab waits
+            torch._foreach_add_(*zip(*used, strict=True), alpha=-self.rate)
         return loss, right
 
     def evaluate(self) -> dict[str, np.ndarray]:

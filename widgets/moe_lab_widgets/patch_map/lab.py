@@ -1,4 +1,4 @@
-"""PatchMapLab: which patches of a real image each expert of a convolutional network keeps, live, beside two controls."""
+"""PatchMapLab: which patches of an image each expert of a convolutional network keeps, live, beside two controls."""
 
 from __future__ import annotations
 

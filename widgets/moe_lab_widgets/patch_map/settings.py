@@ -14,8 +14,8 @@ STUDY, NO_GATE, CONV = MODELS = ("pMoE", "no gate", "conv")
 """WRN-pMoE, the same network whose experts get all patches, and the network without experts."""
 TEST_SAMPLES, EXAMPLES = 200, 8
 BATCH = 64
-RECORDS = 80
-"""Approximate number of records of a run: 13 seconds at 6 records per second."""
+RECORDS = 60
+"""Approximate number of records of a run: 10 to 15 seconds at 4 to 6 records per second."""
 SLOWEST_RECORD = 15
 """Steps of one network that a record may take: expensive steps are not grouped, so that a slider is answered soon."""
 CONTROLS_EVERY = 4
@@ -39,7 +39,7 @@ KNOBS = (
     offer(Run, "samples", default=600, main=True),
     offer(QuadrantTask, "noise", symbol="σ", meaning="noise of a pixel", default=0.1, main=True),
     offer(PatchWRN, "gates", meaning="gates are", main=True),
-    LabKnob(name="steps", symbol="S", meaning="SGD steps at most", default=80, low=1, slider=(20, 200, 10)),
+    LabKnob(name="steps", symbol="S", meaning="SGD steps at most", default=60, low=1, slider=(20, 200, 10)),
     offer(Run, "trials", meaning="trials"),
     offer(PatchWRN, "learning_rate", symbol="η", meaning="step size"),
     offer(PatchWRN, "softmax", meaning="softmax over patches", enabled_when=_learned),
