@@ -195,6 +195,14 @@ NOTEBOOKS = (
         will="replace the squared error by two losses that lead every start home",
         exercises="recovery",
     ),
+    Notebook(
+        stem="08_real_images",
+        title="Real images, real models",
+        minutes=45,
+        after=("00", "01", "02"),
+        will="watch deep networks route pieces of images, and find out by controls what a gain is due to",
+        exercises="vision",
+    ),
 )
 """The notebooks in their order."""
 
@@ -215,6 +223,7 @@ LABS = (
     Lab("PruningLab", folder="pruning", paper="pruning2024", notebook="05"),
     Lab("GridlockLab", folder="gridlock", paper="gridlock2019", notebook="06"),
     Lab("LandscapeLab", folder="landscape", paper="gated2019", notebook="07"),
+    Lab("PatchMapLab", folder="patch_map", paper="pmoe2023", notebook="08"),
     Lab("DeepPruneLab", folder="deep_prune", paper="pruning2024", notebook="08"),
 )
 """The Labs in the order of their notebooks."""

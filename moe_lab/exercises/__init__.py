@@ -41,6 +41,7 @@ from moe_lab.exercises.specialization import (
 from moe_lab.exercises.start import check_mean_accuracy
 from moe_lab.exercises.transitions import check_delta, check_l_star, check_sample_ratios, check_samples_needed
 from moe_lab.exercises.verdict import Verdict
+from moe_lab.exercises.vision import check_gates_over_all, check_is_turned, check_kept_in_object, check_paired_gain
 
 __all__ = [
     "TABLE",
@@ -56,15 +57,19 @@ __all__ = [
     "check_fourth_projection",
     "check_gates",
     "check_gates_in_gauge",
+    "check_gates_over_all",
     "check_gru_as_mixture",
     "check_importance_score",
+    "check_is_turned",
     "check_kept_experts",
+    "check_kept_in_object",
     "check_l_star",
     "check_mean_accuracy",
     "check_mixture_output",
     "check_norm_change",
     "check_output",
     "check_p3_coefficients",
+    "check_paired_gain",
     "check_pruned_output",
     "check_regressors_from",
     "check_router_gradient",

@@ -19,6 +19,7 @@ from moe_lab import theme
 from moe_lab.config import require
 from moe_lab.pictures import Kind, Pictures, heads, measured, panels_of, star, trials
 from moe_lab.training import Snapshot
+from moe_lab.vision.rotation.live import Sorted
 
 NAMES = {
     "learned": "WRN-pMoE",
@@ -106,6 +107,32 @@ def kept_patches(snapshot: Snapshot, axes: Axes, trial: int = 0, example: int = 
     frame = Rectangle((left - 0.5, top - 0.5), width, height, fill=False, gid="object")
     frame.set(edgecolor=theme.expert(expert).colour, linewidth=2)
     axes.add_patch(frame)
+    axes.set_axis_off()
+
+
+def sorting(moment: Sorted, axes: Axes, across: int = 6) -> None:
+    """Test images in the bins of the experts that they are sent to at one step; one Axes.
+
+    What is answered wrongly has a cross.
+
+    Args:
+      across: images in a row of a bin.
+    """
+    experts = moment.snapshot["expert_load"].shape[1]
+    side, wide = moment.images.shape[-1] + 1, moment.images.shape[-1] * across + across + 3
+    high = side * -(-len(moment.expert) // across)
+    for expert in range(experts):
+        for place, example in enumerate(np.flatnonzero(moment.expert == expert)):
+            left, top = expert * wide + side * (place % across), side * (place // across)
+            ink = np.clip(moment.images[example, 0], 0, 1)
+            edges = (left, left + side - 1, top + side - 1, top)
+            axes.imshow(1 - ink, cmap="gray", vmin=0, vmax=1, extent=edges, interpolation="nearest", gid="image")
+            if not moment.right[example]:
+                axes.plot(left + side / 2, top + side / 2, "x", color=theme.CLASSES[1], markersize=7, gid="wrong")
+        name = f"expert {expert + 1}: {100 * float(np.mean(moment.expert == expert)):.0f} %"
+        axes.text(expert * wide, -side / 3, name, color=theme.MUTED, size=theme.SMALL_SIZE)
+    axes.set(xlim=(-1, experts * wide - 2), ylim=(high, -side), aspect="equal")
+    axes.set_title(f"step {moment.step}: {100 * float(np.mean(moment.right)):.0f} % right", loc="left")
     axes.set_axis_off()
 
 

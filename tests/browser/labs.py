@@ -15,7 +15,9 @@ from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.gridlock import JointEM
 from moe_lab.recovery.landscape import L2Loss, L4Loss
 from moe_lab.specialization import ClusterTask, SwitchMoE
+from moe_lab.vision import PatchWRN, QuadrantTask
 from moe_lab.vision.deep import DigitRun, DigitTask
+from moe_lab.vision.patches import Run as VisionRun
 from tests.browser.driver import NotebookPage
 
 Move = tuple[str, str] | tuple[str, str, int]
@@ -224,6 +226,23 @@ LABS = (
         fuzz=(("w, gates", "random", "orthogonal"),),
         written={"rate": r"L4Loss\([^)]*\brate=([\d.e-]+)", "l2_rate": r"L2Loss\([^)]*\brate=([\d.e-]+)"},
         rates=(("σ,",), 150, 8),
+    ),
+    LabOnPage(
+        name="PatchMapLab",
+        small={"trials": 2, "samples": 200, "steps": 20},
+        long={"trials": 2},
+        ended=("Step 20 of 20", "in the object", "no gate"),
+        story=("All patches, but weighted (soft gates)", "of the gates' sum falls in the object"),
+        moved="l, patches",
+        rescue=("Chance instead of gates", "in the object (chance 25 %)"),
+        holds=(
+            Hold([("k,", "ArrowLeft")], "k,", 2, "experts (k) must divide the 64 x width channels"),
+            Hold([("k,", "End"), ("k,", "ArrowLeft")], "k,", 4, "got k=7"),
+        ),
+        configs=(PatchWRN, QuadrantTask, VisionRun),
+        fuzz=(("gates are", "random", "learned"),),
+        written={"steps": ""},  # code counts epochs
+        rates=(("l, patches", "σ,"), 300, 4),
     ),
     LabOnPage(
         name="DeepPruneLab",

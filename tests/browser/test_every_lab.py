@@ -1,4 +1,4 @@
-"""What all seven Labs do in a real JupyterLab, in one kernel: show, move, hold, rewind, refuse, tell and recover."""
+"""What all Labs do in a real JupyterLab, in one kernel: show, move, hold, rewind, refuse, tell and recover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The seven Labs as their tests drive them: small settings, moves, refusals, and how their numbers compare."""
+"""The Labs as their tests drive them: small settings, moves, refusals, and how their numbers compare."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from moe_lab_widgets import Lab
 from moe_lab_widgets.deep_prune import settings as deep
 from moe_lab_widgets.gridlock import settings as gridlock
 from moe_lab_widgets.landscape import settings as landscape
+from moe_lab_widgets.patch_map import settings as patch_map
 from moe_lab_widgets.phase_transition import settings as phase
 from moe_lab_widgets.pruning import settings as pruning
 from moe_lab_widgets.pruning.record import outcome, view_of
@@ -491,6 +492,62 @@ LANDSCAPE = Case(
     drag=("noise", (0.1, 0.2, 0.3)),
 )
 
+# ---- patch map ----
+
+
+def _patch_map_data(data: xr.Dataset, lab: Lab) -> None:
+    assert list(data["model"].values) == list(patch_map.MODELS)
+    last = data.isel(step=-1)
+    np.testing.assert_allclose(last["kept_in_object"].sel(model="pMoE"), lab.record.study["kept_in_object"])
+    np.testing.assert_allclose(last["test_accuracy"].sel(model="conv"), lab.record.accuracy("conv"))
+    assert data.attrs["call_conv"] == lab.record.parts["conv"].origin["call"]
+
+
+def _patch_map_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
+    for model, part in lab.record.parts.items():
+        yield from ((variables["last"][model][measure], part[measure]) for measure in part.values)
+
+
+PATCH_MAP_MOVES = {
+    "patches_per_expert": Move(3, "patches_per_expert=3", ("pMoE",)),
+    "experts": Move(2, "experts=2", ("pMoE", "no gate")), "samples": Move(100, "samples=100"),
+    "noise": Move(0.4, "noise=0.4"), "softmax": Move("kept", "softmax='kept'", ("pMoE",)),
+    "gates": Move("random", "gates='random'", ("pMoE",)), "steps": Move(7, "epochs=4"),
+    "trials": Move(1, "trials=1"), "learning_rate": Move(0.2, "learning_rate=0.2"), "seed": Move(3, "seed=3"),
+}  # fmt: skip
+PATCH_MAP = Case(
+    name="PatchMapLab",
+    small={"trials": 2, "steps": 4, "samples": 48},
+    shorter=((patch_map, "TEST_SAMPLES", 24),),
+    moved_from={},
+    moves=PATCH_MAP_MOVES,
+    views={},
+    greyed=(
+        ({}, frozenset()),
+        ({"gates": "none"}, frozenset({"patches_per_expert", "softmax"})),
+        ({"gates": "soft"}, frozenset({"patches_per_expert", "softmax"})),
+        ({"gates": "random"}, frozenset({"softmax"})),
+    ),
+    refused_from={},
+    refused=(
+        ({"experts": 3}, "experts (k) must divide the 64 x width channels of the last map: got k=3, width=1"),
+        ({"patches_per_expert": 17}, "patches_per_expert (l) must be at most patches (n): got l=17, n=16"),
+        ({"samples": 1}, "samples (N) must be at least 2: got N=1"),
+    ),
+    unheld=(
+        ({"expert": 3}, "PatchMapLab has no knob 'expert'"),
+        ({"gates": "hard"}, "gates must be one of 'learned', 'none', 'random', 'soft': got gates='hard'"),
+        ({"noise": float("nan")}, "noise (σ) must be a finite number: got noise=nan"),
+        ({"experts": 2.5}, "experts (k) must be a whole number: got experts=2.5"),
+    ),
+    room={},
+    codes=({}, {"gates": "soft", "experts": 2, "seed": 4}, {"gates": "random", "patches_per_expert": 3}),
+    compared=_patch_map_numbers,
+    check_data=_patch_map_data,
+    diverges=("The loss of pMoE became infinite in trials 1, 3", "The loss of conv became infinite in trials 1, 3"),
+    drag=("noise", (0.2, 0.3, 0.5)),
+)
+
 # ---- deep pruning ----
 
 
@@ -549,5 +606,5 @@ DEEP = Case(
     drag=("learning_rate", (0.01, 0.02, 0.04)),
 )
 
-CASES = {case.name: case for case in (ROUTER, PHASE, SPECIALIZATION, PRUNING, GRIDLOCK, LANDSCAPE, DEEP)}
+CASES = {case.name: case for case in (ROUTER, PHASE, SPECIALIZATION, PRUNING, GRIDLOCK, LANDSCAPE, PATCH_MAP, DEEP)}
 assert set(CASES) == {lab.name for lab in LABS}

@@ -1,4 +1,4 @@
-"""Every test in this folder runs once for each of the seven Labs."""
+"""Every test in this folder runs once for each Lab."""
 
 from __future__ import annotations
 

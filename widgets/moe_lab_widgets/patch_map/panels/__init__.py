@@ -1,0 +1,1 @@
+"""The panels of the patch-map Lab's picture."""

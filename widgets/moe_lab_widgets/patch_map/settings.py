@@ -1,0 +1,125 @@
+"""The knobs of the patch-map Lab, and the three runs that their values describe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from moe_lab.vision.patches.data import QuadrantTask
+from moe_lab.vision.patches.model import WRN, Model, PatchWRN
+from moe_lab.vision.patches.run import Run
+from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer
+
+STUDY, NO_GATE, CONV = MODELS = ("pMoE", "no gate", "conv")
+"""WRN-pMoE, the same network whose experts get all patches, and the network without experts."""
+TEST_SAMPLES, EXAMPLES = 200, 8
+BATCH = 64
+RECORDS = 60
+"""Approximate number of records of a run: 10 to 15 seconds at 4 to 6 records per second."""
+SLOWEST_RECORD = 15
+"""Steps of one network that a record may take: expensive steps are not grouped, so that a slider is answered soon."""
+CONTROLS_EVERY = 4
+"""Records from one measurement of the controls to the next."""
+KEEPING = ("learned", "random")
+"""Gates that keep l patches; the others keep all."""
+
+
+def _keeps(values: Mapping[str, Any]) -> bool:
+    return values["gates"] in KEEPING
+
+
+def _learned(values: Mapping[str, Any]) -> bool:
+    return bool(values["gates"] == "learned")
+
+
+# Short words, so that three sliders stand side by side, and ranges in which a run stays live.
+KNOBS = (
+    offer(PatchWRN, "patches_per_expert", meaning="patches each keeps", default=2, enabled_when=_keeps, main=True),
+    offer(PatchWRN, "experts", main=True),
+    offer(Run, "samples", default=600, main=True),
+    offer(QuadrantTask, "noise", symbol="σ", meaning="noise of a pixel", default=0.1, main=True),
+    offer(PatchWRN, "gates", meaning="gates are", main=True),
+    LabKnob(name="steps", symbol="S", meaning="SGD steps at most", default=60, low=1, slider=(20, 200, 10)),
+    offer(Run, "trials", meaning="trials"),
+    offer(PatchWRN, "learning_rate", symbol="η", meaning="step size"),
+    offer(PatchWRN, "softmax", meaning="softmax over patches", enabled_when=_learned),
+)
+
+
+def task_of(values: Mapping[str, Any]) -> QuadrantTask:
+    """Returns the task that the values describe."""
+    return given(QuadrantTask, values)
+
+
+def models(values: Mapping[str, Any]) -> dict[str, Model]:
+    """Returns the model under study and its controls, by name."""
+    shared = {"trunk": "plain", "batch_size": BATCH, "learning_rate": values["learning_rate"]}
+    study = PatchWRN(
+        experts=values["experts"],
+        patches_per_expert=values["patches_per_expert"],
+        gates=values["gates"],
+        softmax=values["softmax"],
+        **shared,
+    )
+    return {STUDY: study, NO_GATE: PatchWRN(experts=values["experts"], gates="none", **shared), CONV: WRN(**shared)}
+
+
+def runs(values: Mapping[str, Any]) -> dict[str, Run]:
+    """Returns the runs that `compare` makes of the values, by name, checked.
+
+    Raises:
+      ConfigError: a value or a combination breaks a rule.
+    """
+    task, shared = task_of(values), settings(values)
+    every = {"measure_every": shared.pop("controls_every")}
+    return {
+        name: Run(model=model, task=task, **shared, **({} if name == STUDY else every))
+        for name, model in models(values).items()
+    }
+
+
+def settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of `compare` besides models and task.
+
+    The device is the CPU, which finishes a run this small before a GPU has started.
+    """
+    total, epochs = _epochs(values)
+    return {
+        **{name: values[name] for name in ("samples", "trials", "seed")},
+        "epochs": epochs,
+        "test_samples": TEST_SAMPLES,
+        "examples": EXAMPLES,
+        "record_every": max(1, min(round(total / RECORDS), SLOWEST_RECORD // (3 * max(values["trials"], 1)))),
+        "controls_every": CONTROLS_EVERY,
+        "device": "cpu",
+    }
+
+
+def total_steps(values: Mapping[str, Any]) -> int:
+    """Returns the most steps that a run can take: whole passes over the data, at least `steps`."""
+    return _epochs(values)[0]
+
+
+def _epochs(values: Mapping[str, Any]) -> tuple[int, int]:
+    """Returns (total steps, passes over the data)."""
+    samples = max(values["samples"], 1)
+    epoch = -(-samples // min(BATCH, samples))
+    epochs = max(1, -(-values["steps"] // epoch))
+    return epochs * epoch, epochs
+
+
+def code(values: Mapping[str, Any]) -> str:
+    """Returns Python that runs as it is pasted and computes the numbers of the Lab."""
+    made = ", ".join(f"{name!r}: {model.code()}" for name, model in models(values).items())
+    return "\n".join(
+        (
+            "from moe_lab.vision import WRN, PatchWRN, QuadrantTask",
+            "from moe_lab.vision.patches.live import compare",
+            "",
+            f"models = {{{made}}}",
+            f"settings = dict({arguments(settings(values))})",
+            f"*_, last = compare({task_of(values).code()}, models, **settings)",
+            "for name, snapshot in last.items():",
+            '    print(name, snapshot["test_accuracy"], snapshot.values.get("kept_in_object"))',
+        )
+    )
