@@ -176,6 +176,7 @@ exercises.check_mean_accuracy(mean_accuracy)
 # | 05 Pruning | 45 | find the experts that matter, and throw the others away |
 # | 06 Recovery | 45 | read the experts off a tensor, then the router, and see when EM needs that |
 # | 07 Landscapes | 40 | replace the squared error by two losses that lead every start home |
+# | 08 Real images, real models | 45 | watch deep networks route pieces of images, and find out by controls what a gain is due to |
 
 # %% [markdown]
 # Take them in this order. Every notebook asks for a prediction first: write it down, it is worth the minute.

@@ -106,9 +106,7 @@ def check_paired_gain(paired_gain: object) -> Verdict:
             "where trials differ far more than models", difficulty + 0.1, difficulty + 0.03 * generator.normal(size=12)
         ),
     ]
-    praise = (
-        "In the last case trials differ by 1 and models by .1: pairs show it, since both share what makes a trial hard."
-    )
+    praise = "In the last case trials differ by 1 and models by .1: pairs show it, for they share what is hard."
     return judge("paired_gain", paired_gain, cases, praise)
 
 

@@ -235,10 +235,7 @@ LABS = (
         story=("All patches, but weighted (soft gates)", "of the gates' sum falls in the object"),
         moved="l, patches",
         rescue=("Chance instead of gates", "in the object (chance 25 %)"),
-        holds=(
-            Hold([("k,", "ArrowLeft")], "k,", 2, "experts (k) must divide the 64 x width channels"),
-            Hold([("k,", "End"), ("k,", "ArrowLeft")], "k,", 4, "got k=7"),
-        ),
+        holds=(),
         configs=(PatchWRN, QuadrantTask, VisionRun),
         fuzz=(("gates are", "random", "learned"),),
         written={"steps": ""},  # code counts epochs

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from moe_lab.training import final
 from moe_lab.vision import PatchWRN, QuadrantTask, SmallCNN, figures, patches, plots, rotation
 from moe_lab.vision.rotation.data import TurnTask
+from moe_lab.vision.rotation.live import sort
 from tests.vision.cifar_files import cifar10
 
 SMALL = {"steps": 2, "test_samples": 40}
@@ -147,3 +148,15 @@ def test_kept_patches_are_lit_and_the_object_framed() -> None:
 def test_data_of_elsewhere_is_refused() -> None:
     with pytest.raises(ValueError, match="must come from one of the functions in figures"):
         plots.picture(xr.Dataset())
+
+
+def test_images_lie_in_the_bins_of_their_experts_and_wrong_ones_have_crosses() -> None:
+    moments = list(sort(TurnTask(), samples=60, trials=1, epochs=1, test_samples=30, examples=20, record_every=1))
+    for moment in (moments[0], moments[-1]):
+        axes = Figure().add_subplot()
+        plots.sorting(moment, axes)
+        images = [image for image in axes.images if image.get_gid() == "image"]
+        middles = sorted((image.get_extent()[0] // (6 * 13 + 3)) for image in images)
+        assert middles == sorted(moment.expert.tolist())
+        assert len([line for line in axes.lines if line.get_gid() == "wrong"]) == (~moment.right).sum()
+        assert axes.get_title(loc="left") == f"step {moment.step}: {100 * moment.right.mean():.0f} % right"

@@ -530,7 +530,6 @@ PATCH_MAP = Case(
     ),
     refused_from={},
     refused=(
-        ({"experts": 3}, "experts (k) must divide the 64 x width channels of the last map: got k=3, width=1"),
         ({"patches_per_expert": 17}, "patches_per_expert (l) must be at most patches (n): got l=17, n=16"),
         ({"samples": 1}, "samples (N) must be at least 2: got N=1"),
     ),
@@ -538,7 +537,8 @@ PATCH_MAP = Case(
         ({"expert": 3}, "PatchMapLab has no knob 'expert'"),
         ({"gates": "hard"}, "gates must be one of 'learned', 'none', 'random', 'soft': got gates='hard'"),
         ({"noise": float("nan")}, "noise (σ) must be a finite number: got noise=nan"),
-        ({"experts": 2.5}, "experts (k) must be a whole number: got experts=2.5"),
+        ({"experts": 3}, "experts (k) must be one of 1, 2, 4, 8: got experts=3"),
+        ({"samples": 100.5}, "samples (N) must be a whole number: got samples=100.5"),
     ),
     room={},
     codes=({}, {"gates": "soft", "experts": 2, "seed": 4}, {"gates": "random", "patches_per_expert": 3}),

@@ -13,7 +13,8 @@ from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer
 STUDY, NO_GATE, CONV = MODELS = ("pMoE", "no gate", "conv")
 """WRN-pMoE, the same network whose experts get all patches, and the network without experts."""
 TEST_SAMPLES, EXAMPLES = 200, 8
-BATCH = 64
+BATCH = 50
+"""Divides every N on the slider: a smaller last batch would spoil batch norm's averages just before the end."""
 RECORDS = 60
 """Approximate number of records of a run: 10 to 15 seconds at 4 to 6 records per second."""
 SLOWEST_RECORD = 15
@@ -35,7 +36,7 @@ def _learned(values: Mapping[str, Any]) -> bool:
 # Short words, so that three sliders stand side by side, and ranges in which a run stays live.
 KNOBS = (
     offer(PatchWRN, "patches_per_expert", meaning="patches each keeps", default=2, enabled_when=_keeps, main=True),
-    offer(PatchWRN, "experts", main=True),
+    offer(PatchWRN, "experts", slider=None, choices=(1, 2, 4, 8), main=True),  # that divide 64 channels
     offer(Run, "samples", default=600, main=True),
     offer(QuadrantTask, "noise", symbol="σ", meaning="noise of a pixel", default=0.1, main=True),
     offer(PatchWRN, "gates", meaning="gates are", main=True),

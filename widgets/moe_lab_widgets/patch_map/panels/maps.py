@@ -21,7 +21,7 @@ from moe_lab_widgets.patch_map.settings import EXAMPLES, KEEPING
 
 CELLS = 4
 """Patches along a side of an image."""
-VEIL = 0.82
+VEIL = 0.72
 """How much of a patch that is not kept is covered."""
 LEVELS = 6
 """Steps from covered to lit, where gates are soft."""
