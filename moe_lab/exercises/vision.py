@@ -182,7 +182,9 @@ def check_gates_after_pruning(gates_after_pruning: object) -> Verdict:
         _pruned_case("for 8 random scores, silently", np.sort(generator.normal(size=8))[::-1], some, 3, False),
         _pruned_case("for 8 random scores, rerouted", np.sort(generator.normal(size=8))[::-1], some, 3, True),
     ]
-    praise = "Silently a token computes less and gets less; rerouted it computes as much, with experts that it did not choose."
+    praise = (
+        "Silently a token computes less and gets less; rerouted it computes as much, with experts it did not choose."
+    )
     return judge("gates_after_pruning", gates_after_pruning, cases, praise)
 
 
@@ -195,26 +197,24 @@ def _pruned_case(about: str, scores: Any, stays: Any, count: int, rerouted: bool
     silent, again = np.where(first & kept, over_all, 0), np.where(second, over_kept, 0)
     right = again if rerouted else silent
     chosen = np.where(right > 0, powers, 0)
+    few = np.where(first & kept, over_kept, 0)
     mistakes = {
-        "You reroute: silently the token chooses among all experts, and one that is gone answers 0.": again,
-        "You leave the experts out silently: rerouted, the token chooses among those that stay.": silent,
-        "You choose among those that stay with gates of all: their routers are gone, so the softmax lacks them.": np.where(
-            second, over_all, 0
-        ),
         "An expert that is gone has a gate: it answers nothing, so set its gate to 0.": np.where(first, over_all, 0),
-        "The softmax runs over those that stay: silently all routers stay, and gates are as before.": np.where(
-            first & kept, over_kept, 0
-        ),
-        "You choose first and then remove: rerouted, the token chooses another expert instead.": np.where(
-            first & kept, over_kept, 0
-        ),
-        "You normalise the chosen gates again: this model does not, its gates need not add up to 1.": chosen
-        / max(chosen.sum(), 1e-9),
+        "You normalise the chosen gates again: here they are not, and need not add up to 1.": chosen / chosen.sum(),
         "You keep every gate: a token visits K experts.": over_kept if rerouted else np.where(kept, over_all, 0),
     }
-    return Case(
-        (values, kept, count, rerouted), right, about, {h: w for h, w in mistakes.items() if _differs(w, right)}
-    )
+    if rerouted:
+        mistakes |= {
+            "You leave the experts out silently: rerouted, the token chooses among those that stay.": silent,
+            "You choose with gates of all: the routers of those that are gone go too.": np.where(second, over_all, 0),
+            "You choose first and then remove: rerouted, the token chooses another expert instead.": few,
+        }
+    else:
+        mistakes |= {
+            "You reroute: silently the token chooses among all experts, and one that is gone answers 0.": again,
+            "The softmax runs over those that stay: silently all routers stay, and gates are as before.": few,
+        }
+    return Case((values, kept, count, rerouted), right, about, mistakes)
 
 
 def _best(scores: Any, count: int) -> Any:

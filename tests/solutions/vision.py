@@ -152,7 +152,7 @@ WRONG = {
         "leave the experts out": lambda scores, stays, count, rerouted: gates_after_pruning(
             scores, stays, count, False
         ),
-        "with gates of all": _pruned_wrongly(_rightly, _never, True),
+        "You choose with gates of all": _pruned_wrongly(_rightly, _never, True),
         "An expert that is gone has a gate": _pruned_wrongly(_rightly, _rightly, False),
         "The softmax runs over those that stay": _pruned_wrongly(_rightly, _always, True),
         "choose first and then remove": _pruned_wrongly(_never, _rightly, True),
