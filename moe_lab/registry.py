@@ -224,5 +224,6 @@ LABS = (
     Lab("GridlockLab", folder="gridlock", paper="gridlock2019", notebook="06"),
     Lab("LandscapeLab", folder="landscape", paper="gated2019", notebook="07"),
     Lab("PatchMapLab", folder="patch_map", paper="pmoe2023", notebook="08"),
+    Lab("DeepPruneLab", folder="deep_prune", paper="pruning2024", notebook="08"),
 )
 """The Labs in the order of their notebooks."""

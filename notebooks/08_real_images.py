@@ -53,7 +53,7 @@ from moe_lab import exercises, final, theme
 from moe_lab.vision import WRN, Mixture, PatchWRN, QuadrantTask, SmallCNN, TurnTask, figures, plots
 from moe_lab.vision.patches import train
 from moe_lab.vision.rotation.live import sort
-from moe_lab_widgets import PatchMapLab
+from moe_lab_widgets import DeepPruneLab, PatchMapLab
 
 SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
@@ -359,4 +359,60 @@ exercises.check_is_turned(is_turned)
 # other one.
 
 # %% [markdown]
-# <!-- The section "Prune a real layer" follows here. -->
+# ## Prune a real layer
+#
+# Notebook 05 pruned one layer with theorems. Now a vision transformer with two layers of 8 experts each (V-MoE, of
+# 211,114 parameters): images of 12x12 pixels are cut into 9 patches, and each patch goes to 2 of 8 experts. It is
+# *pre-trained* on digits, *fine-tuned* on digits that stand on their heads, and then pruned. The score of an expert is
+# $\Delta = \lVert w \text{ after fine-tuning}\rVert - \lVert w \text{ before}\rVert$, $w$ its router; the experts
+# with the smallest go. There are two ways to do that, and papers seldom say which:
+#
+# - **silent**, the paper's: all routers stay. A token that chose an expert that is gone gets nothing from it.
+# - **rerouted**, that of tools for language models: the routers go too. The token visits another expert instead.
+#
+# Write down first, for half of the experts pruned:
+#
+# 1. Memory, FLOPs (operations), time: which of them fall silently, and which rerouted?
+# 2. In which of the two ways is the accuracy higher?
+# 3. Is $\Delta$ a better score than lots? Than the norm of $w$ after fine-tuning alone?
+#
+# The first time, pre-training takes most of a minute, and you can watch it. The model is then kept on your computer.
+# (Where this notebook is run without anybody watching, the Lab pre-trains for 200 steps, not 700.)
+
+# %% tags=["varies"]
+lab = DeepPruneLab(seed=SEED)
+lab
+
+# %% [markdown]
+# *What to see.* **Left:** both layers. A bar is $\Delta$, below stand the patches that the expert receives with the
+# largest gates and the share of all tokens that it receives (two experts for each token, so about 25 %). Striped bars and
+# hollow numbers are pruned. **Middle:** accuracy against the experts pruned, for six scores. The bar at your choice is
+# the error of 500 test images. **Right:** what is left. The time is that of a larger block, measured on your machine
+# while you looked: the model of the digits is so small that pruning saves it no time.
+#
+# 1. Set **way to prune** to "rerouted" and back. (Questions 1 and 2.)
+# 2. Choose "random", then "router-magnitude", with 4 and with 6 experts pruned. (Question 3.) Move the seed and look
+#    again before you believe what you saw.
+# 3. Set **digits to tell apart** to 2. Which score is best now?
+#
+# | published (pruning2024, section 5.2) | here, ten seeds |
+# | --- | --- |
+# | silently pruned, half of the experts go at once with little loss | 1 to 9 points are lost, 3 in the median |
+# | the norm change beats lots | with six of eight gone in nine of ten seeds, with half gone in seven: within the error |
+# | it is "an upper bound" to other scores | no: with half gone the router's norm is ahead in eight of ten |
+# | memory -60 %, FLOPs -40 %, time -40 % with 75 % pruned, whole network | one block: memory -70 %, FLOPs -63 % silently, and none of the FLOPs rerouted |
+#
+# In every seed more is lost rerouted than silently. And two digits tell no scores apart: all stay at 99 %.
+#
+# One exercise: what is left of a token's gates? `scores` are those of its $E$ routers, `stays` is True for experts that
+# stay, `count` is $K$. A gate is the softmax of the scores, 0 for all but the $K$ chosen experts; it is not normalised
+# again.
+
+
+# %%
+def gates_after_pruning(scores, stays, count, rerouted):
+    """The gates with which experts answer a token after pruning, silently or rerouted -> (E,)."""
+    return None  # your code
+
+
+exercises.check_gates_after_pruning(gates_after_pruning)

@@ -20,6 +20,24 @@ def _one_torch_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Models that tests pre-train, and processes that tests start, stay out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MOE_LAB_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def no_pre_training(_own_cache: None) -> None:
+    """Puts a model that has learned nothing where the pre-trained one is looked for: no test waits for its training."""
+    from moe_lab.vision.deep import TINY, pretrained_path
+    from moe_lab.vision.vmoe import VMoE
+
+    pretrained_path().parent.mkdir(parents=True)
+    VMoE(TINY).save(pretrained_path())
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The checkout."""

@@ -212,3 +212,26 @@ def test_costs_of_a_pruned_layer_are_counted_and_measured() -> None:
     assert (share["parameters"] < 0.45).all() and (share["bytes"] == share["parameters"]).all()
     time = data["milliseconds"].median("repeat").sel(mode="silent")
     assert float(time.sel(kept=2)) < 0.8 * float(time.sel(kept=8))
+
+
+def test_costs_are_counted_without_a_measurement() -> None:
+    measured = deep.pruning_costs(deep.TINY, (8, 2), repeats=1)
+    counted = deep.pruning_costs(deep.TINY, (8, 2), repeats=0)
+    assert counted["milliseconds"].sizes["repeat"] == 0
+    for name in ("parameters", "bytes", "operations"):
+        assert counted[name].equals(measured[name])
+
+
+def test_snapshots_may_leave_the_test_out(folder: Path) -> None:
+    start = deep.pretrained(SHORT, folder)
+    run = deep.DigitRun(steps=5, batch=25, test_images=50, record_every=1, test_every=2)
+    often, seldom = (collect(deep.Training(each, start).snapshots()) for each in (run.replace(test_every=1), run))
+    tested = np.isfinite(seldom["test_accuracy"].values[:, 0])
+    assert tested.tolist() == [True, False, True, False, True, True], "and always at the end"
+    np.testing.assert_array_equal(seldom["received"].values[tested], often["received"].values[tested])
+    np.testing.assert_array_equal(seldom["norm_change"], often["norm_change"])
+    assert deep.pretrained_path(SHORT.replace(test_every=3, test_images=25)) == deep.pretrained_path(SHORT)
+    tuned = deep.fine_tune(start, run)
+    for number, block in enumerate((1, 3)):
+        norms = [model.mixtures()[block].Router.dense.kernel.detach().norm(dim=0).numpy() for model in (start, tuned)]
+        np.testing.assert_allclose(seldom["norm_change"][-1, 0, number], norms[1] - norms[0], atol=1e-6)

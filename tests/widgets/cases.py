@@ -14,6 +14,7 @@ import xarray as xr
 import moe_lab_widgets
 from moe_lab.registry import LABS
 from moe_lab_widgets import Lab
+from moe_lab_widgets.deep_prune import settings as deep
 from moe_lab_widgets.gridlock import settings as gridlock
 from moe_lab_widgets.landscape import settings as landscape
 from moe_lab_widgets.patch_map import settings as patch_map
@@ -547,5 +548,63 @@ PATCH_MAP = Case(
     drag=("noise", (0.2, 0.3, 0.5)),
 )
 
-CASES = {case.name: case for case in (ROUTER, PHASE, SPECIALIZATION, PRUNING, GRIDLOCK, LANDSCAPE, PATCH_MAP)}
+# ---- deep pruning ----
+
+
+def _deep_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
+    last = lab.record.table
+    yield from ((variables["table"][name], last[name]) for name in ("accuracy", "rank", "score"))
+    own = {"criterion": lab.values["criterion"], "mode": lab.values["mode"], "pruned": lab.values["pruned"]}
+    tested = variables["accuracy"](variables["found"].model, variables["run"].test)
+    yield tested, float(last["accuracy"].sel(own))
+
+
+def _deep_data(data: xr.Dataset, lab: Lab) -> None:
+    assert data["step"].values.tolist() == [0, 5, 10] and list(data["mode"].values) == ["silent", "rerouted"]
+    assert dict(data["pruned_accuracy"].sizes) == {"criterion": 6, "mode": 2, "pruned": 7}
+    np.testing.assert_array_equal(data["pruned_accuracy"], lab.record.table["accuracy"])
+    np.testing.assert_allclose(data["norm_change"].isel(step=-1)[0], lab.record.changes)
+    np.testing.assert_array_equal(data["milliseconds"], lab.record.costs.milliseconds)
+    assert data.attrs["code"] == lab.code(lab.values) and np.isfinite(data["milliseconds"]).all()
+
+
+DEEP_MOVES = {
+    "classes": Move(4, "classes=4"), "steps": Move(15, "steps=15"),
+    "learning_rate": Move(0.05, "learning_rate=0.05"), "batch": Move(50, "batch=50"),
+    "pre_training_steps": Move(9, "steps=9"), "seed": Move(3, "seed=3"),
+}  # fmt: skip
+DEEP = Case(
+    name="DeepPruneLab",
+    small={"steps": 10, "batch": 25, "pre_training_steps": 5},
+    shorter=(
+        (deep, "TEST_IMAGES", 50),
+        (deep, "PRE_TRAINING_BATCH", 25),
+        (deep, "LAYER", deep.LAYER.replace(hidden_size=16, mlp_dim=32)),
+    ),
+    moved_from={},
+    moves=DEEP_MOVES,
+    views={"pruned": 6, "criterion": "importance-score", "mode": "rerouted"},
+    refused_from={},
+    refused=(
+        ({"batch": 30}, "batch (B) must be a multiple of 25, the images whose tokens fill whole groups: got B=30"),
+        ({"steps": 0}, "steps must be at least 1: routers that have not moved give no order of experts: got steps=0"),
+        ({"pre_training_steps": 0}, "pre_training_steps must be at least 1: got pre_training_steps=0"),
+        ({"classes": 11}, "classes must be at most 10: got classes=11"),
+        ({"pruned": 7}, "pruned, the experts pruned of each layer, must be from 0 to 6: got pruned=7"),
+    ),
+    unheld=(
+        ({"expert": 3}, "DeepPruneLab has no knob 'expert'"),
+        ({"mode": "quiet"}, "mode must be one of 'silent', 'rerouted': got mode='quiet'"),
+        ({"learning_rate": float("nan")}, "learning_rate (η) must be a finite number: got learning_rate=nan"),
+        ({"classes": 2.5}, "classes must be a whole number: got classes=2.5"),
+    ),
+    room={},
+    codes=({"criterion": "random", "mode": "rerouted", "pruned": 6, "classes": 3, "seed": 4},),
+    compared=_deep_numbers,
+    check_data=_deep_data,
+    diverges=("The loss became infinite: try a smaller learning rate.",),
+    drag=("learning_rate", (0.01, 0.02, 0.04)),
+)
+
+CASES = {case.name: case for case in (ROUTER, PHASE, SPECIALIZATION, PRUNING, GRIDLOCK, LANDSCAPE, PATCH_MAP, DEEP)}
 assert set(CASES) == {lab.name for lab in LABS}

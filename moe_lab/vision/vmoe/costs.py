@@ -93,7 +93,7 @@ def _attention(queries: int, tokens: int, size: int) -> int:
 
 
 def milliseconds(models: Sequence[VMoE], repeats: int = 5, seed: int = 0) -> Float[np.ndarray, "models repeats"]:
-    """Measures the CPU time of one image on one thread, in the smallest batch of whole groups, of random images.
+    """Measures the CPU time of one image on this thread, in the smallest batch of whole groups, of random images.
 
     The models take turns, so that a slow moment of the machine affects all of them; a first round is not counted.
     """
@@ -103,10 +103,10 @@ def milliseconds(models: Sequence[VMoE], repeats: int = 5, seed: int = 0) -> Flo
     with torch.inference_mode(), threads_for(0, _CPU):
         for repeat in range(-1, repeats):
             for number, (model, images) in enumerate(zip(models, batches, strict=True)):
-                began = time.process_time()
+                began = time.thread_time()
                 model(images)
                 if repeat >= 0:
-                    found[number, repeat] = 1e3 * (time.process_time() - began) / len(images)
+                    found[number, repeat] = 1e3 * (time.thread_time() - began) / len(images)
     return found
 
 
@@ -131,7 +131,7 @@ def pruning_costs(
       config: of the whole model.
       experts_kept: experts that each mixture keeps.
       modes: "silent", "rerouted" or both.
-      repeats: measurements of each model.
+      repeats: measurements of each model; with 0 nothing is computed, and models of any size are counted at once.
       seed: of the weights.
 
     Returns:
@@ -140,7 +140,8 @@ def pruning_costs(
     Raises:
       ValueError: fewer experts than K would stay, or more than there are.
     """
-    whole = VMoE(config, seed)
+    with torch.device("cpu" if repeats else "meta"):
+        whole = VMoE(config, seed)
     quantities = ("parameters", "bytes", "operations")
     counted = np.empty((len(quantities), len(modes), len(experts_kept)))
     measured = np.empty((len(modes), len(experts_kept), repeats))
@@ -149,7 +150,8 @@ def pruning_costs(
         for k, model in enumerate(models):
             found = costs(model)
             counted[:, j, k] = [getattr(found, name) for name in quantities]
-        measured[j] = milliseconds(models, repeats)
+        if repeats:
+            measured[j] = milliseconds(models, repeats)
     meanings = ("parameters", "memory of the parameters", "operations of an image")
     units = ("", "bytes", "FLOPs")
     variables = {

@@ -40,7 +40,7 @@ class DigitTask(Config):
       ConfigError: a value is out of bounds.
     """
 
-    classes: int = knob(10, meaning="digits to tell apart, from 0", ge=2, le=10, slider=(2, 10, 1))
+    classes: int = knob(10, meaning="digits to tell apart", ge=2, le=10, slider=(2, 10, 1))
     upside_down: bool = knob(False, meaning="whether digits are turned by 180 degrees")
 
     paper: ClassVar[str] = "pruning2024, section 5.2"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,14 +28,18 @@ PRE_TRAINING = DigitRun(
 """The pre-training of the tiny V-MoE: less than a minute on one core."""
 
 
+_MEASURING = {"record_every", "test_every", "test_images"}
+"""Settings of a run that do not change the model."""
+
+
 def cache_folder() -> Path:
-    """Where pre-trained models are kept when no folder is named: the user's cache."""
-    return Path(pooch.os_cache("moe_lab")) / "vision"
+    """Where models are kept when no folder is named: the folder in MOE_LAB_CACHE, or the user's cache."""
+    return Path(os.environ.get("MOE_LAB_CACHE") or pooch.os_cache("moe_lab")) / "vision"
 
 
 def pretrained_path(run: DigitRun = PRE_TRAINING, folder: Path | str | None = None) -> Path:
-    """The file of a pre-trained model; its name holds a hash of the run and of the library's version."""
-    text = f"{__version__} {run.model_dump_json()}"
+    """The file of a pre-trained model; its name holds a hash of what makes the model and of the library's version."""
+    text = f"{__version__} {run.model_dump_json(exclude=_MEASURING)}"
     name = f"v-moe-{hashlib.sha256(text.encode()).hexdigest()[:16]}.safetensors"
     return (cache_folder() if folder is None else Path(folder)) / name
 

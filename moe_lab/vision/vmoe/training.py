@@ -8,6 +8,7 @@ a cosine. Pre-training uses AdamW with the same schedule.
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -24,6 +25,7 @@ from moe_lab.trials import on_one_thread, stream
 from moe_lab.vision.vmoe.config import VMoEConfig
 from moe_lab.vision.vmoe.digits import DigitTask, Labelled
 from moe_lab.vision.vmoe.model import VMoE
+from moe_lab.vision.vmoe.pruning import weights_of
 from moe_lab.vision.vmoe.statistics import accuracy, received_shares
 
 TINY = VMoEConfig(
@@ -41,9 +43,10 @@ TINY = VMoEConfig(
 """A V-MoE of 211,114 parameters for images of 12 x 12 pixels: mixtures of 8 experts in blocks 1 and 3, 2 selected."""
 
 MEASURES = {
-    "test_accuracy": Measure((), "", "share of test digits that are recognised"),
+    "test_accuracy": Measure((), "", "share of test digits that are recognised; NaN where it was not measured"),
     "train_loss": Measure((), "nats", "cross-entropy of the last batch"),
-    "received": Measure(("block", "expert"), "", "share of the test tokens that the expert receives"),
+    "received": Measure(("block", "expert"), "", "share of the test tokens that the expert receives; NaN likewise"),
+    "norm_change": Measure(("block", "expert"), "", "change of the norm of the expert's router since the start"),
 }
 
 
@@ -58,14 +61,17 @@ class DigitRun(Config):
     task: DigitTask = DigitTask(upside_down=True)
     optimizer: Literal["sgd", "adamw"] = knob("sgd", meaning="SGD with momentum, or AdamW", choices=("sgd", "adamw"))
     steps: int = knob(300, meaning="steps", ge=0, le=10**7, slider=(0, 600, 50))
-    batch: int = knob(100, symbol="B", meaning="images in a step", ge=1, le=10**6)
-    learning_rate: float = knob(0.03, meaning="largest learning rate", ge=0, le=1e3, slider=(0.005, 0.1, 0.005))
+    batch: int = knob(100, symbol="B", meaning="images in a step", ge=1, le=10**6, slider=(25, 100, 25))
+    learning_rate: float = knob(
+        0.03, symbol="η", meaning="largest learning rate", ge=0, le=1e3, slider=(0.005, 0.1, 0.005)
+    )
     warm_up: int = knob(30, meaning="steps until the learning rate is largest", ge=0, le=10**6)
     momentum: float = knob(0.9, meaning="momentum of SGD", ge=0, lt=1)
     clip: float = knob(10.0, meaning="largest norm of the gradient", gt=0, le=1e6)
     weight_decay: float = knob(0.0, meaning="weight decay of AdamW", ge=0, le=1)
     test_images: int = knob(500, meaning="test images", ge=1, le=10**6)
     record_every: int = knob(50, meaning="steps from one Snapshot to the next", ge=1, le=10**9)
+    test_every: int = knob(1, meaning="Snapshots from one test to the next", ge=1, le=10**9)
     trial: int = knob(0, meaning="number of the trial", ge=0, le=2**31)
     seed: int = knob(0, symbol="seed", meaning="seed of all random streams", ge=0, le=2**63)
 
@@ -109,16 +115,17 @@ class Training(TrialProgress):
             else torch.optim.AdamW(parameters, run.learning_rate, weight_decay=decay)
         )
         self._loss = math.nan
+        self._norms = self._router_norms()
 
     def snapshots(self) -> Iterator[Snapshot]:
-        """Yields step 0, every `record_every` steps, and the end."""
+        """Yields step 0, every `record_every` steps, and the end; step 0 and the end are tested."""
         return on_one_thread(self._snapshots(), torch.device("cpu"))
 
     def _snapshots(self) -> Iterator[Snapshot]:
         test = self.run.test
-        while True:
-            self._measure(test)
+        for number in itertools.count():
             self.finished[:] = self.diverged | (self.step >= self.run.steps)
+            self._measure(test if number % self.run.test_every == 0 or self.finished.all() else None)
             yield self.snapshot(self._origin(), {"block": list(self.model.config.layers)})
             if self.finished.all():
                 return
@@ -140,13 +147,28 @@ class Training(TrialProgress):
         self.steps[:] = self.step
         self.diverged[:] |= not math.isfinite(self._loss)
 
-    def _measure(self, test: Labelled) -> None:
-        shares = received_shares(self.model, test.images)
+    def _measure(self, test: Labelled | None) -> None:
+        """Records the loss and the routers, and what the test images show unless they are left out."""
+        norms = self._router_norms()
+        found, received = math.nan, np.full(norms.shape, math.nan)
+        if test is not None:
+            shares = received_shares(self.model, test.images)
+            received = np.stack([shares[block] for block in self.model.config.layers])
+            found = accuracy(self.model, test)
         self.record({
-            "test_accuracy": np.array([accuracy(self.model, test)]),
+            "test_accuracy": np.array([found]),
             "train_loss": np.array([self._loss]),
-            "received": np.stack([shares[block] for block in self.model.config.layers])[None],
+            "received": received[None],
+            "norm_change": (norms - self._norms)[None],
         })  # fmt: skip
+
+    def _router_norms(self) -> np.ndarray:
+        """The norms of the routers (block, expert), 0 for pruned experts."""
+        norms = np.zeros((len(self.model.config.layers), self.model.config.num_experts))
+        for row, block in zip(norms, self.model.config.layers, strict=True):
+            own = weights_of(self.model, block, self.model).own_routers[0]
+            row[list(self.model.config.kept_in(block))] = own.norm(dim=-1).numpy()
+        return norms
 
     def _origin(self) -> dict[str, Any]:
         run = self.run

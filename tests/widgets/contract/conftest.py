@@ -12,7 +12,7 @@ from tests.widgets.labs import Make, done, making
 
 
 @pytest.fixture(scope="module", params=CASES.values(), ids=CASES)
-def case(request: pytest.FixtureRequest) -> Case:
+def case(request: pytest.FixtureRequest, no_pre_training: None) -> Case:
     """A Lab and its settings."""
     found: Case = request.param
     return found

@@ -1,0 +1,227 @@
+"""One record of the deep pruning Lab: a pre-training, a fine-tuning, or what pruning the tuned model gives."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from moe_lab.training import Snapshot
+from moe_lab.vision.deep import (
+    MODES,
+    DigitRun,
+    PruningTable,
+    Training,
+    favourites,
+    pre_train,
+    pretrained,
+    pruning_costs,
+)
+from moe_lab.vision.vmoe import VMoEConfig
+from moe_lab_widgets.deep_prune import settings as of
+from moe_lab_widgets.deep_prune.settings import Plan
+
+Stage = Literal["pre-training", "fine-tuning", "pruning"]
+BETWEEN = {"pre-training": 10, "fine-tuning": 5}
+"""Steps from one record to the next: a fifth of a second, so that a slider is answered soon."""
+TEST_EVERY = {"pre-training": 5, "fine-tuning": 10}
+"""Records from one test to the next."""
+TILES = 6
+"""Patches of each expert."""
+CELLS = 2
+"""Cells of the table for each record."""
+
+Tiles = tuple[tuple[bytes, ...], ...]
+"""Of every block and expert: the patches as grey values, one after the other; empty where it receives none."""
+
+
+@dataclass(frozen=True)
+class View:
+    """The values of the Lab's view-only knobs."""
+
+    pruned: int
+    criterion: str
+    mode: str
+
+    @property
+    def way(self) -> int:
+        """The place of the mode in arrays."""
+        return MODES.index(self.mode)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What one block costs after pruning; axes are (mode, experts pruned).
+
+    Attributes:
+      memory, operations: shares of the whole block's.
+      milliseconds: of an image, the fastest of some measurements; NaN where not yet measured.
+    """
+
+    memory: NDArray[np.float64]
+    operations: NDArray[np.float64]
+    milliseconds: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One record of the Lab.
+
+    Attributes:
+      run: what is trained.
+      stage: what is done.
+      step: of the stage's training.
+      shot: the latest Snapshot of the stage's training; None before there is one.
+      tested: (m, 2) steps of the stage and the test accuracy there.
+      tiles: the patches that each expert receives with the largest gates, once they are known.
+      table: what `PruningTable.data` holds, as far as it is computed; None before.
+      costs: of one block; None before there is a table.
+    """
+
+    run: Plan
+    stage: Stage
+    step: int
+    shot: Snapshot | None = None
+    tested: NDArray[np.float64] = dataclasses.field(default_factory=lambda: np.zeros((0, 2)))
+    tiles: Tiles | None = None
+    table: xr.Dataset | None = None
+    costs: Costs | None = None
+
+    @property
+    def total(self) -> int:
+        """Steps of the stage's training."""
+        return (self.run.before if self.stage == "pre-training" else self.run.tuning).steps
+
+    @property
+    def accuracy(self) -> float:
+        """The latest test accuracy of the unpruned model, NaN if there is none."""
+        return float(self.tested[-1, 1]) if len(self.tested) else np.nan
+
+    @property
+    def changes(self) -> NDArray[np.float64]:
+        """(block, expert) Delta, 0 before the fine-tuning."""
+        if self.shot is None or self.stage == "pre-training":
+            model = self.run.tuning.model
+            return np.zeros((len(model.layers), model.num_experts))
+        return np.asarray(self.shot["norm_change"][0])
+
+    @property
+    def received(self) -> NDArray[np.float64] | None:
+        """(block, expert) the share of the tokens that each expert receives after fine-tuning."""
+        return None if self.table is None else np.asarray(self.table["received"])
+
+    def kept(self, view: View) -> NDArray[np.bool_] | None:
+        """(block, expert) which experts stay; None while nothing is pruned."""
+        if self.table is None:
+            return None
+        ranks = np.asarray(self.table["rank"].sel(criterion=view.criterion))
+        return np.asarray(ranks < ranks.shape[1] - view.pruned)
+
+    def curves(self, view: View) -> dict[str, NDArray[np.float64]]:
+        """Accuracy against the experts pruned, by criterion, for the mode on show; empty while nothing is pruned."""
+        if self.table is None:
+            return {}
+        values = np.asarray(self.table["accuracy"])[:, view.way]
+        return dict(zip(self.table["criterion"].values.tolist(), values, strict=True))
+
+    def left(self, view: View) -> float:
+        """The accuracy on show: after pruning, or of the whole model in training; NaN if unknown."""
+        curves = self.curves(view)
+        return float(curves[view.criterion][view.pruned]) if curves else self.accuracy
+
+
+def pre_training(plan: Plan) -> Iterator[Frame]:
+    """Yields the records of the pre-training; none if its model is in the cache."""
+    return _stage(plan, "pre-training", pre_train(_paced(plan.before, "pre-training")))
+
+
+def frames(plan: Plan, before: Iterator[Frame]) -> Iterator[Frame]:
+    """Yields the records of a run: of the pre-training, of the fine-tuning, of the table.
+
+    Args:
+      before: what is left of `pre_training(plan)`, which may have begun in an earlier run.
+
+    Raises:
+      RuntimeError: the cache cannot be written to, or the pre-training diverged.
+      ValueError: the pre-trained model in the cache is damaged, or a criterion gives no order of experts.
+    """
+    yield Frame(plan, "fine-tuning", 0)  # at once: what follows takes a moment
+    for frame in before:
+        yield dataclasses.replace(frame, run=plan)
+    start, run = pretrained(plan.before), plan.tuning
+    training = Training(_paced(run, "fine-tuning"), start)
+    validation = run.validation
+    tiles = tiles_of(training.model, validation.images)
+    for frame in _stage(plan, "fine-tuning", training.snapshots()):
+        last = dataclasses.replace(frame, tiles=tiles)
+        yield last
+    assert last.shot is not None
+    if last.shot.diverged.any():
+        return
+    table = PruningTable(start, training.model, run.test, validation, seed=run.seed)
+    tiles = tiles_of(training.model, validation.images)
+    measuring = measure(of.LAYER, of.REPEATS)
+    costs = next(measuring)
+    for number, _ in enumerate(table.cells(), 1):
+        if number % CELLS == 0:
+            found = table.data.copy(deep=True)
+            yield dataclasses.replace(last, stage="pruning", tiles=tiles, table=found, costs=costs)
+    for costs in measuring:
+        yield dataclasses.replace(last, stage="pruning", tiles=tiles, table=found, costs=costs)
+
+
+def _paced(run: DigitRun, stage: str) -> DigitRun:
+    return run.replace(record_every=BETWEEN[stage], test_every=TEST_EVERY[stage])
+
+
+def _stage(plan: Plan, stage: Stage, shots: Iterator[Snapshot]) -> Iterator[Frame]:
+    tested: list[tuple[float, float]] = []
+    for shot in shots:
+        accuracy = float(shot["test_accuracy"][0])
+        if np.isfinite(accuracy):
+            tested.append((shot.step, accuracy))
+        yield Frame(plan, stage, shot.step, shot, np.array(tested).reshape(-1, 2))
+
+
+def tiles_of(model: Any, images: Any) -> Tiles:
+    """Returns the patches that each expert receives with the largest gates."""
+    found = []
+    for patches, gates in favourites(model, images, TILES).values():
+        grey = np.rint(255 * np.nan_to_num((patches[..., 0] + 1) / 2)).astype(np.uint8)
+        found.append(tuple(own[weights > 0].tobytes() for own, weights in zip(grey, gates, strict=True)))
+    return tuple(found)
+
+
+_known: dict[tuple[VMoEConfig, int], Costs] = {}
+_one_at_a_time = threading.Lock()
+
+
+def measure(layer: VMoEConfig, repeats: int) -> Iterator[Costs]:
+    """Counts what a block costs, then measures its time, whole and pruned in both ways; once in a process.
+
+    Yields:
+      What is known, after every measurement.
+    """
+    key = (layer, repeats)
+    if key in _known:
+        yield _known[key]
+        return
+    kept = range(layer.num_experts, layer.num_selected_experts - 1, -1)
+    counted = pruning_costs(layer, kept, MODES, repeats=0)
+    memory, operations = (np.asarray(counted[name] / counted[name][0, 0]) for name in ("bytes", "operations"))
+    times = np.full(memory.shape, np.nan)
+    yield Costs(memory, operations, times.copy())
+    for left in (*kept, layer.num_experts):  # the whole block at last again
+        for row, mode in enumerate(MODES):
+            with _one_at_a_time:
+                taken = float(pruning_costs(layer, (left,), (mode,), repeats)["milliseconds"].min())
+            rows = slice(None) if left == layer.num_experts else row  # which is the same in both ways
+            times[rows, layer.num_experts - left] = np.fmin(times[rows, layer.num_experts - left], taken)
+            yield Costs(memory, operations, times.copy())
+    yield _known.setdefault(key, Costs(memory, operations, times))
