@@ -216,7 +216,7 @@ _TINY = (
             published=Published(relation="consistently an upper bound: never behind"),
             read=_bound(*names),
             rule=Rule(in_kind=at_least(-_ERROR)),
-            reason=f"{_DIGITS}; there all criteria but the random one are close, and none is an upper bound",
+            reason=f"{_DIGITS}; at few experts the magnitude of neurons keeps as much accuracy, or more",
             unit="accuracy",
         )
         for letter, (words, names) in _OTHERS.items()
