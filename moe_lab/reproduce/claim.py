@@ -6,6 +6,7 @@ import importlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -129,12 +130,18 @@ class Needs:
       argument: of the function, which receives the path.
       pattern: glob pattern of one of the files in the folder given with --data.
       as_file: whether the argument is that file rather than the folder.
+      others: patterns of further files that must be there.
     """
 
     what: str
     argument: str
     pattern: str
     as_file: bool = False
+    others: tuple[str, ...] = ()
+
+    def met(self, folder: Path) -> bool:
+        """Returns whether a folder has a file for every pattern."""
+        return all(any(folder.glob(pattern)) for pattern in (self.pattern, *self.others))
 
 
 @dataclass(frozen=True, kw_only=True)

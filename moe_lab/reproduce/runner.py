@@ -95,7 +95,7 @@ class Order:
 
 def missing(measurement: Measurement, data: Path | None) -> str:
     """Describes the data that a measurement lacks; "" where nothing is missing."""
-    if measurement.needs is None or (data is not None and any(data.glob(measurement.needs.pattern))):
+    if measurement.needs is None or (data is not None and measurement.needs.met(data)):
         return ""
     return f"needs {measurement.needs.what}: give its folder with --data"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -15,6 +16,9 @@ from moe_lab.pruning.initialization import BranchStart
 from moe_lab.reproduce import ledger
 from moe_lab.reproduce.claim import Claim, imported
 from moe_lab.reproduce.runner import Done, Order, joined, pieces
+from moe_lab.vision import VMoE, deep
+from tests.vision.cifar_files import cifar10, records
+from tests.vision.released_files import checkpoint
 
 CLAIMS = {claim.id: claim for claim in ledger.claims()}
 MEASUREMENTS = {measurement.name: measurement for measurement in ledger.measurements(ledger.claims())}
@@ -25,6 +29,16 @@ _PRUNED = {"rho": (0.0, 0.5, 0.8), "trials": 1, "fine_tuning_steps": 2}
 _STUCK = {"spectral_iterations": 20, "joint_iterations": 20}
 _TRUE = {"regressors": ("true",), "gating": ("orthogonal",)}
 _EM = {"trials": 2, "iterations": 3}
+_FOLDER = tempfile.TemporaryDirectory(prefix="moe_lab_small_")
+_FILES = Path(_FOLDER.name)
+_SHORT = deep.PRE_TRAINING.replace(steps=2, warm_up=1, batch=25, test_images=50)
+_TINY = {"trials": 2, "steps": 2, "batch": 25, "test_images": 50, "pre_training": _SHORT, "folder": _FILES / "cache"}
+_IMAGES = {"root": str(cifar10(_FILES / "cifar")), "trials": 2, "epochs": 1, "test_samples": 8}
+_VIT = deep.TINY.replace(group_size=40)  # four images of 12 x 12 pixels
+(_FILES / "cifar" / "test.bin").write_bytes(records(8, 1, label_bytes=2))
+for _number, _name in enumerate(("start", "end")):
+    checkpoint(_FILES / "cifar" / _name, VMoE(_VIT, seed=_number))
+_RELEASED = {"config": _VIT, "start": "start", "end": "end", "root": _IMAGES["root"], "side": 12}
 _CLUSTERS = [f"table3-{kind}{part}" for kind in ("nonlinear", "linear") for part in ("", "-authors")]
 _CLUSTERS += ["table3-single-nonlinear", "table3-single-linear", "table3-filters", "table7", "table8", "table9"]
 _CLUSTERS += ["figure3", "figure4", "figure5"]
@@ -48,6 +62,13 @@ SMALL: dict[str, dict[str, Any]] = {
     "pmoe2023/lemmaK.1": {"samples": 200, "trials": 2},
     "pmoe2023/bounds": {},
     "pmoe2023/table1-step": {},
+    "pmoe2023/networks": {},
+    "pmoe2023/step-time": {"width": 1, "images": 2, "repeats": 1},
+    "pmoe2023/cifar": {"samples": (8,), **_IMAGES},
+    "chen2022/table2-digits-jittered": {"trials": 2, "samples": 60, "epochs": 1, "test_samples": 40},
+    "chen2022/table2-digits-reversed": {"trials": 2, "samples": 60, "epochs": 1, "test_samples": 40},
+    "chen2022/table2-cnn": {"samples": 8, **_IMAGES},
+    "chen2022/table2-resnet18": {"samples": 8, "width": 2, **_IMAGES},
     "chen2022/table4": {"samples": 40, "test_samples": 40, "steps": 3},
     "chen2022/table6": {"samples": 40, "test_samples": 40, "steps": 3},
     **{f"chen2022/{name}": _STEPS for name in _CLUSTERS},
@@ -68,6 +89,12 @@ SMALL: dict[str, dict[str, Any]] = {
     "pruning2024/independence": {"trials": 1, "steps": 5},
     "pruning2024/gradients": {"trials": 3},
     "pruning2024/vision-models": {},
+    "pruning2024/built": {},
+    "pruning2024/v-moe-time": {"blocks": 2, "repeats": 1},
+    "pruning2024/e3-time": {"blocks": 6, "repeats": 1},
+    "pruning2024/tiny-v-moe": _TINY,
+    "pruning2024/e3-s32-cifar-100": {**_RELEASED, "pruned": (0, 6)},
+    "pruning2024/b16-cifar-10": {**_RELEASED, "whole": (1,)},
     "gridlock2019/table1": {"trials": 2, "samples": 400},
     "gridlock2019/table1-em": {"trials": 2, "samples": 400},
     "gridlock2019/table2": {"trials": 2, "samples": 400},

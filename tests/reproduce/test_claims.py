@@ -64,7 +64,8 @@ def test_a_claim_states_what_and_where_and_the_published_number_meets_its_rule(p
 def test_both_budgets_bind_to_the_function(measurement: Measurement, tmp_path: Path) -> None:
     signature = inspect.signature(imported(measurement.function))
     if measurement.needs is not None:
-        (tmp_path / measurement.needs.pattern.replace("*", "x").replace("?", "x")).touch()
+        for pattern in (measurement.needs.pattern, *measurement.needs.others):
+            (tmp_path / pattern.replace("*", "x").replace("?", "x")).touch()
     for budget in ("quick", "full"):
         parts = pieces(measurement, Order(budget, 0, "cpu", tmp_path, data=tmp_path))
         assert parts

@@ -109,6 +109,10 @@ def test_data_that_nobody_gave_are_missing(tmp_path: Path) -> None:
     assert missing(one, tmp_path) == ""
     plan = pieces(one, order(tmp_path, data=tmp_path))
     assert plan[0].arguments["root"] == str(tmp_path)
+    two = squares(needs=Needs(what="two files", argument="root", pattern="*.digits", others=("*.weights",)))
+    assert missing(two, tmp_path) == "needs two files: give its folder with --data"
+    (tmp_path / "a.weights").touch()
+    assert missing(two, tmp_path) == ""
     as_file = squares(needs=Needs(what="a file of digits", argument="root", pattern="*.digits", as_file=True))
     assert pieces(as_file, order(tmp_path, data=tmp_path))[0].arguments["root"] == str(tmp_path / "a.digits")
 
