@@ -1,7 +1,8 @@
 """`python -m tools.tests [pytest options]`: runs all tests as two pytests at once, which takes two cores half the time.
 
-The first runs notebooks and browsers, and mostly waits for them; the second runs everything else. The output of the
-first is shown as it comes, that of the second when it has ended.
+The first runs browsers and notebooks, which keep more than one core busy, and then what takes long beside the rest; the
+second runs everything else, in about the same time. The output of the first is shown as it comes, that of the second
+when it has ended.
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-APART = ("tests/browser", "tests/notebooks", "notebooks")
+APART = (
+    "tests/browser",
+    "tests/notebooks",
+    "notebooks",
+    "tests/reproduce",
+    "tests/test_demo.py",
+    "tests/test_package.py",
+    "tests/test_sweep.py",
+)
 """What the first pytest runs; the second one runs the rest of tests/."""
 
 
