@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import os
 import re
 import time
 from collections.abc import Callable
@@ -16,11 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 from playwright.sync_api import Locator, Page
-
-QUIET = os.environ.get("MOE_LAB_TIMING", "") not in ("", "0")
-"""Whether this machine does nothing else, so that times are held to their targets; otherwise only gross delays fail."""
-THOROUGH = os.environ.get("MOE_LAB_THOROUGH", "") not in ("", "0")
-"""Whether the tests may take an hour: what other tests show of some Labs is then shown of all, and for longer."""
 
 
 def write_notebook(path: Path, *cells: str) -> Path:
@@ -260,8 +254,9 @@ class NotebookPage:
         return self.page.locator(".widget-html textarea").last.input_value()
 
     def step(self) -> int:
-        """The step that the caption names."""
-        return int(self.text("caption").split()[1].rstrip(":"))
+        """The step that the caption names; -1 before there is one."""
+        found = re.match(r"Step (\d+)", self.text("caption"))
+        return int(found[1]) if found else -1
 
     def time_to_frame(self, label: str, key: str) -> float:
         """Milliseconds from a key press on a slider to the first new frame of the picture."""

@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.browser.driver import QUIET, THOROUGH, NotebookPage
+from tests.browser.driver import NotebookPage
 from tests.browser.events import connected, heap, hide, restart_kernel, views
 from tests.browser.link import Link
 from tests.browser.watch import Watch
+from tests.helpers.effort import QUIET, THOROUGH
 
 pytestmark = pytest.mark.browser
 
 Opened = Callable[..., NotebookPage]
 LAB, VALUES = "RouterAlignmentLab", {"source": "synthetic", "noise": 0.5}
 TINY = {"epochs": 200, "delay": 20.0}
+SHORT = {"epochs": 50, "delay": 20.0}
 MOST = 1000 if QUIET else 3000
 """Milliseconds until a slider is answered; pictures that wait in a queue would take half a minute."""
 
@@ -41,8 +43,9 @@ def slow(link: Link) -> Iterator[Callable[[], Link]]:
     link.mend()
 
 
-def _ends_alike(page: NotebookPage) -> Any:
-    """The picture of a run that has ended."""
+def _ends_alike(page: NotebookPage, value: str) -> Any:
+    """The picture of the end of a run that has this value."""
+    page.until(lambda: value in page.code(), "the move was lost")
     page.wait_for_end()
     page.page.wait_for_timeout(500)
     return page.pixels()
@@ -128,30 +131,29 @@ def test_a_cut_connection_recovers(opened: Opened, slow: Callable[[], Link]) -> 
 
 
 def test_a_second_view_and_a_second_page_show_the_same(opened: Opened, slow: Callable[[], Link], browser: Any) -> None:
-    page = opened("TinyLab", "display(lab.controls.box)", **TINY)
+    page = opened("TinyLab", "display(lab.controls.box)", **SHORT)
     page.until(lambda: len(views(page)) == 2, "there is no second view")
-    slow()
-    page.press("g", "ArrowRight", 3)
-    last = _ends_alike(page)
-    page.until(lambda: np.array_equal(views(page)[1], last), "the second view shows something else")
     page.save()
     other = NotebookPage(page.page.context.new_page(), page.address, page.token, page.folder)
     other.open(page.name)
+    slow()
+    page.press("g", "ArrowRight", 3)
+    last = _ends_alike(page, "gap=2.3")
+    page.until(lambda: np.array_equal(views(page)[1], last), "the second view shows something else")
     other.until(lambda: views(other) != [], "the second page shows no picture")
     other.until(lambda: np.array_equal(other.pixels(), last), "the second page shows something else")
     other.press("g", "ArrowLeft", 2)
     other.wait_for_change(last)
-    last = _ends_alike(other)
+    last = _ends_alike(other, "gap=2.1")
     page.until(lambda: np.array_equal(page.pixels(), last), "the first page does not follow the second")
     other.page.close()
     page.check()
 
 
-def test_a_reopened_notebook_and_a_restarted_kernel(opened: Opened, slow: Callable[[], Link]) -> None:
-    page = opened("TinyLab", **TINY)
-    slow()
+def test_a_reopened_notebook_and_a_restarted_kernel(opened: Opened) -> None:
+    page = opened("TinyLab", **SHORT)
     page.press("g", "ArrowRight", 3)
-    last, value = _ends_alike(page), page.readout("g")
+    last, value = _ends_alike(page, "gap=2.3"), page.readout("g")
     page.save()
     page.open(page.name)
     page.until(lambda: views(page) != [], "the reopened notebook shows no picture")

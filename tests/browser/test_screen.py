@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from tests.browser.driver import THOROUGH, NotebookPage
+from tests.browser.driver import NotebookPage
 from tests.browser.labs import LABS, LabOnPage
+from tests.helpers.effort import THOROUGH
 
 pytestmark = pytest.mark.browser
 

@@ -123,12 +123,23 @@ class Sheet(Artist):
         size: float = theme.SMALL_SIZE,
         colour: str = theme.INK,
         bold: bool = False,
+        apart: bool = False,
     ) -> None:
         """Writes words with the middle of their height at y.
 
         Args:
           ha: what of them is at x: "left", "center" or "right".
+          apart: whether each word is written by itself, so that a number that runs among them is all that is new in a
+            frame.
         """
+        if apart:
+            parts, gap = words.split(" "), SPACE * size * theme.BASE_DPI / 72
+            widths = [line(part, size, theme.BASE_DPI, bold).shape[1] + gap for part in parts]
+            x -= ANCHORS[ha] * (sum(widths) - gap)
+            for part, wide in zip(parts, widths, strict=True):
+                self.write(x, y, part, size=size, colour=colour, bold=bold)
+                x += wide
+            return
         self.texts.append((words, size, bold, True))
         self.spots.append((x, y, ANCHORS[ha], -1))
         self.inks.append(integer(colour))
@@ -140,25 +151,6 @@ class Sheet(Artist):
             self.write(
                 x + 1, y + (1.25 * (row - (len(words) - 1) / 2) + 0.1) * em, one, size=size, colour=colour, bold=True
             )
-
-    def run(
-        self,
-        x: float,
-        y: float,
-        words: str,
-        ha: str = "left",
-        *,
-        size: float = theme.SMALL_SIZE,
-        colour: str = theme.INK,
-        bold: bool = False,
-    ) -> None:
-        """Writes words one by one, so that a number that runs among them is all that is new in a frame."""
-        parts, gap = words.split(" "), SPACE * size * theme.BASE_DPI / 72
-        widths = [line(part, size, theme.BASE_DPI, bold).shape[1] + gap for part in parts]
-        x -= ANCHORS[ha] * (sum(widths) - gap)
-        for part, wide in zip(parts, widths, strict=True):
-            self.write(x, y, part, size=size, colour=colour, bold=bold)
-            x += wide
 
     def label(self, box: int, words: str, *, size: float, colour: str, bold: bool = False) -> None:
         """Writes words in the middle of a box, given by its number."""

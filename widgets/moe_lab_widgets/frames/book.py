@@ -40,17 +40,13 @@ class Book:
 
     def __init__(self, bits: int) -> None:
         self.bits = bits
-        self.forget()
-
-    def forget(self) -> None:
-        """Begins anew: everything will be sent again."""
         self._styles: dict[bytes, int] = {}
         self._shapes: dict[bytes, int] = {}
         self._names: dict[bytes, int] = {}
         self._stamps: dict[bytes, int] = {}
         self._tiles: dict[bytes, int] = {}
         self._colours: dict[int, int] = {}
-        self._news = bytearray(struct.pack("<BB", 5, self.bits))
+        self._news = bytearray(struct.pack("<BB", 5, bits))
 
     def news(self) -> bytes:
         """Returns the chunks that the page lacks, and takes them as sent."""

@@ -54,6 +54,12 @@ class Flow:
             self._sent_at = time.monotonic()
             return self.sent
 
+    def tick(self) -> int:
+        """Counts a message without a frame, and returns its number: a number sent twice would not be answered."""
+        with self._lock:
+            self.sent += 1
+            return self.sent
+
     def heard(self, frame: int | None = None) -> None:
         """Takes an answer: the frames up to this one have come; None for a page that begins anew."""
         with self._lock:

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moe_lab import theme
 from moe_lab_widgets.drawing.picture import Picture, drawing_lock
-from moe_lab_widgets.frames.reel import Reel
+from moe_lab_widgets.frames.reel import Reel, stage
 
 MOST_FRAMES = 200
 """Frames of a recording; longer runs are thinned evenly."""
@@ -95,15 +94,13 @@ def film(
         for number, record in enumerate(kept):
             picture.update(record)
             if reel.full:
-                reel.restart()
+                reel = Reel(picture)
             bodies.append(reel.frame(number))
         still = picture.png(captions[-1])
         if shown is not None:
             picture.update(shown)
-        spans = cut_apart(picture.pixels(), picture.spans, float(picture.figure.dpi / theme.BASE_DPI))
-    scale = float(picture.figure.dpi / theme.BASE_DPI)
-    stage = {"width": picture.width, "height": picture.height, "scale": scale, "spans": spans}
-    return Recording(title="", stage=stage, bodies=tuple(bodies), captions=captions, values=(), code="", still=still)
+        on = stage(picture, cut_apart(picture.pixels(), picture.spans, picture.scale))
+    return Recording(title="", stage=on, bodies=tuple(bodies), captions=captions, values=(), code="", still=still)
 
 
 def described(recording: Recording, title: str, values: Sequence[tuple[str, str]], code: str) -> Recording:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
     from moe_lab_widgets.drawing.picture import Name, Picture
 
 BACKGROUND_TILE = 64
+
+
+def stage(picture: Picture, spans: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """Returns what a page needs to know of a picture before its first frame (see page/player.js).
+
+    Args:
+      spans: left and right of each part that a narrow page may stack.
+    """
+    spans = [list(span) for span in spans]
+    return {"width": picture.width, "height": picture.height, "scale": picture.scale, "spans": spans}
 
 
 class Reel:
@@ -35,16 +46,10 @@ class Reel:
         self._tape = Tape(wide, high, picture.figure.dpi)
         self._moved = Moved()
         self.unsupported: set[str] = set()
-        self.restart()
-
-    def restart(self) -> None:
-        """Begins anew, for a page that knows nothing."""
-        self._tape.forget()
         self._still: Any = None
         self._still_written = b""
         self._written: dict[int, tuple[int, Any, bytes]] = {}
         self._names: dict[int, tuple[Name, Any]] = {}
-        self._moved.forget()
 
     def forget_looks(self) -> None:
         """Has matplotlib draw every line that changes again, not only those whose looks are new."""
@@ -52,7 +57,7 @@ class Reel:
 
     @property
     def full(self) -> bool:
-        """Whether it is time to restart, because a page would run out of numbers for things."""
+        """Whether it is time for another reel, because a page would run out of numbers for things."""
         return self._tape.book.full
 
     def frame(self, record: int) -> bytes:

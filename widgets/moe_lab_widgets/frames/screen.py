@@ -17,7 +17,7 @@ from moe_lab import theme
 from moe_lab_widgets.drawing.picture import Picture, drawing_lock, encode
 from moe_lab_widgets.frames.flow import Flow
 from moe_lab_widgets.frames.module import module_source
-from moe_lab_widgets.frames.reel import Reel, Stream
+from moe_lab_widgets.frames.reel import Reel, Stream, stage
 
 TEXT = f"font: var(--moe-lab-words, 15px)/1.3 sans-serif; color: {theme.INK}; background: {theme.PAPER}; "
 TEXT += "padding: 2px 14px; margin: 0;"
@@ -26,7 +26,8 @@ TEXT += "padding: 2px 14px; margin: 0;"
 class View(anywidget.AnyWidget):
     """The page's side (see page/screen.js).
 
-    Messages to the page: "frame" with a piece of the stream, "tick" (to be answered at once), "download" with a file.
+    Messages to the page: "frame" with a piece of the stream, "tick" (to be answered at once), "choose" (a record to
+    show), "download" with a file.
     From the page: "hello" (it knows nothing), "ack", "hidden", "visible", "chosen" (a record), "want" (the frames that
     it lacks), "failed".
     """
@@ -58,7 +59,7 @@ class Screen:
 
     def __init__(self, picture: Picture, title: str = "") -> None:
         self.picture, self.title = picture, title
-        self.scale = self._wanted_scale = self._scale
+        self.scale = self._wanted_scale = picture.scale
         self.live = False
         self.run = self.view = 0
         self.listener: Callable[..., None] = lambda what, record=None: None
@@ -75,12 +76,10 @@ class Screen:
         self._make_widgets()
 
     def _make_widgets(self) -> None:
-        picture, scale = self.picture, self._scale
-        wide, high = f"{picture.width * scale:g}", f"{picture.height * scale:g}"
-        spans = [list(span) for span in picture.spans]
-        stage = {"width": picture.width, "height": picture.height, "scale": scale, "spans": spans}
+        picture = self.picture
+        wide, high = f"{picture.width * picture.scale:g}", f"{picture.height * picture.scale:g}"
         layout = {"width": "100%", "display": "none", "overflow": "hidden"}
-        self.page = View(stage=stage, title=self.title, layout=layout)
+        self.page = View(stage=stage(picture, picture.spans), title=self.title, layout=layout)
         self.page.on_msg(self._heard)
         self.image = w.Image(format="png", layout={"width": "100%", "margin": "0"}, width=wide, height=high)
         frame = w.Box([self.image])
@@ -99,10 +98,6 @@ class Screen:
         # said hello. On Colab it says nothing before it is shown.
         children = [self.still, self._sent, self._seen]
         self.box = w.VBox([self.page, *children] if "google.colab" in sys.modules else children)
-
-    @property
-    def _scale(self) -> float:
-        return float(self.picture.figure.dpi / theme.BASE_DPI)
 
     # ---- what is shown ----
 
@@ -178,10 +173,10 @@ class Screen:
 
     def _fit_scale(self) -> bool:
         """Draws the picture for as many pixels as the page has; returns whether that changes it."""
-        if self._scale == self._wanted_scale:
+        if self.picture.scale == self._wanted_scale:
             return False
         self._set_scale(self._wanted_scale)
-        self.page.stage = {**self.page.stage, "scale": self._scale}
+        self.page.stage = {**self.page.stage, "scale": self._wanted_scale}
         self.view += 1
         return True
 
@@ -194,22 +189,24 @@ class Screen:
     def for_a_file(self, record: Any) -> Iterator[Picture]:
         """Within, the picture shows a record at its own scale."""
         with drawing_lock:
-            scale = self._scale
+            scale = self.picture.scale
             if scale != self.scale:
                 self.picture.set_scale(self.scale)
             if record is not None and (record is not self.shown or scale != self.scale):
                 self.picture.update(record)
                 self.shown = record
-            yield self.picture
-            if scale != self.scale:
-                self._set_scale(scale)
+            try:
+                yield self.picture
+            finally:
+                if scale != self.scale:
+                    self._set_scale(scale)
 
     def tick(self) -> None:
         """Asks for an answer, with nothing to show."""
         if self.live:
             self.page.send({"kind": "tick", "frame": self._flow.sent})
         else:
-            self._sent.value += 1
+            self._sent.value = self._still_flow.tick()
 
     def download(self, name: str, content: bytes) -> None:
         """Lets the page offer a file to its user."""

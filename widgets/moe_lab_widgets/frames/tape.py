@@ -54,13 +54,7 @@ class Tape(RendererBase):
         self._flip = np.array([[1.0, 0, 0], [0, -1, height], [0, 0, 1]])
         self._shapes: dict[Any, tuple[int, Any]] = {}
         self._words: dict[Any, tuple[Pixels, int, int]] = {}
-        self.forget()
-
-    def forget(self) -> None:
-        """The page is sent everything again."""
-        self.book.forget()
         self._looks: dict[Any, tuple[Any, ...]] = {}
-        self._shapes.clear()
         self._inks: dict[int, tuple[int, Pixels]] = {}
         self._named: dict[int, tuple[int, Mapping[str, Any]]] = {}
         self._tiled: dict[Any, tuple[NDArray[np.uint32], NDArray[np.uint16]]] = {}

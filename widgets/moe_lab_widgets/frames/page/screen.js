@@ -1,7 +1,10 @@
 // The picture of a live Lab: frames come from the kernel, each is acknowledged, and those of the run stay in the page.
 
-const ANSWER_AFTER = 60; // ms; an answer to every frame would flash the kernel's busy sign
+// JupyterLab flashes the kernel's busy sign and fetches the page's icon at every answer, so one is for several frames.
+const ANSWER_AFTER = 200; // ms
 const ANSWER_AT = 4; // frames
+const ANSWER_AT_SIZE = 8000; // bytes: the kernel may be waiting
+const MENDED_AFTER = 100; // good frames
 
 function offer(name, content) {
   // Lets the user keep a file.
@@ -15,7 +18,7 @@ function offer(name, content) {
 export default () => {
   // One of these for each model, however many views it has.
   const film = new Film(), players = new Set();
-  let inflater = null, run = -1, view = -1, heard = 0, shown = 0, expected = -1, owed = 0, timer = null, painting = false, broken = 0, caption = "", records = 0;
+  let inflater = null, run = -1, view = -1, heard = 0, shown = 0, expected = -1, owed = 0, size = 0, timer = null, painting = false, broken = 0, good = 0, caption = "", records = 0;
   const page = Math.random().toString(36).slice(2); // tells this page from others that show the same
   let send = () => {}, greeted = 0;
 
@@ -29,13 +32,14 @@ export default () => {
   const failed = (error) => {
     console.warn("moe_lab: a frame could not be read, asking for another", error);
     broken += 1;
+    good = 0;
     if (broken > 3) { send({ kind: "failed" }); return; }
     setTimeout(hello, 200 * broken);
   };
   const answer = () => {
     clearTimeout(timer);
     timer = null;
-    owed = 0;
+    owed = size = 0;
     send({ kind: "ack", frame: heard });
   };
   const paintAll = () => {
@@ -48,7 +52,8 @@ export default () => {
     }
     owed += heard - shown;
     shown = heard;
-    if (owed >= ANSWER_AT || broken) answer(); else timer ??= setTimeout(answer, ANSWER_AFTER);
+    if (broken && (good += 1) > MENDED_AFTER) broken = 0;
+    if (owed >= ANSWER_AT || size >= ANSWER_AT_SIZE || broken) answer(); else timer ??= setTimeout(answer, ANSWER_AFTER);
   };
   const received = (body, note) => {
     if (note.run !== run || note.view !== view) {
@@ -81,6 +86,7 @@ export default () => {
         if (note.frame !== expected) { hello(); return; } // one was lost
         expected += 1;
         const piece = buffers[0];
+        size += piece.byteLength;
         inflater.feed(new Uint8Array(piece.buffer ?? piece, piece.byteOffset ?? 0, piece.byteLength), note.size, note);
       });
       const seen = () => send({ kind: document.hidden ? "hidden" : "visible", page });

@@ -115,7 +115,7 @@ class Matrices(Panel):
                     sign, colour = ("✓", FOUND_COLOUR) if good[row] else ("✗", theme.FAILURE)
                     notes.label(mark, sign, size=14, colour=colour, bold=True)
             progress = progress_of(record, method, shown)
-            notes.run(self.LEFTS[method] + 1, 93, progress, colour=COLOURS[method], bold=True)
+            notes.write(self.LEFTS[method] + 1, 93, progress, colour=COLOURS[method], bold=True, apart=True)
 
 
 def _rows(side: Side) -> dict[str, list[str]]:

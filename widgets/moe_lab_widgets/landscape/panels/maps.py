@@ -153,7 +153,7 @@ class Maps(Panel):
     def _write_state(self, method: str, words: str) -> None:
         middle = self.LEFTS[method] + EDGE / 2
         with self.state[method].anew() as sheet:
-            sheet.run(middle, self.TOP + EDGE + 40, words, "center", colour=COLOURS[method])
+            sheet.write(middle, self.TOP + EDGE + 40, words, "center", colour=COLOURS[method], apart=True)
 
 
 def _marker(place: NDArray[np.float64]) -> str:

@@ -171,6 +171,13 @@ def pattern_faces(
         [theme.tile(ROLES[role], max(int(side), 0), cell) for role, side in zip(roles, sides, strict=True)]
     )
     if noise:
-        grain = np.random.default_rng(0).standard_normal((*faces.shape[:3], 1)) * 255 * 0.16 * min(noise, 2.0)
+        grain = _grain(len(faces), cell)[..., None] * (255 * 0.16 * min(noise, 2.0))
         faces = np.concatenate([np.clip(faces[..., :3] + grain, 0, 255), faces[..., 3:]], axis=-1).astype(np.uint8)
     return faces
+
+
+def _grain(count: int, cell: int) -> NDArray[np.float64]:
+    """Gaussian noise (count, cell, cell), rounded and in small squares: a page is sent each new tile."""
+    side = max(2, round(cell / 12))
+    grain = np.random.default_rng(0).standard_normal((count, math.ceil(cell / side), math.ceil(cell / side))).round()
+    return grain.repeat(side, axis=1).repeat(side, axis=2)[:, :cell, :cell]

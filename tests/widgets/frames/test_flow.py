@@ -1,0 +1,40 @@
+"""What is under way to a page is counted, so that the kernel never runs far ahead of it."""
+
+from __future__ import annotations
+
+from moe_lab_widgets.drawing.picture import Picture
+from moe_lab_widgets.frames.flow import Flow
+from moe_lab_widgets.frames.screen import Screen
+
+
+class Blank(Picture):
+    """Shows nothing."""
+
+    def update(self, record: None) -> None:
+        pass
+
+
+def test_frames_and_bytes_under_way_are_bounded() -> None:
+    flow = Flow(frames=3, size=100)
+    for size in (40, 40):
+        assert flow.ready()
+        flow.send(size)
+    assert flow.ready()
+    last = flow.send(40)
+    assert not flow.ready(), "more than 100 bytes are under way"
+    flow.heard(last - 1)
+    assert flow.ready()
+    flow.hidden = True
+    assert not flow.ready(), "nobody sees the page"
+
+
+def test_no_number_is_sent_twice() -> None:
+    """A page copies the number back, and a number that is the same as before is no answer: the run would rest."""
+    screen, sent = Screen(Blank()), []
+    screen._sent.observe(lambda change: sent.append(change["new"]), "value")
+    for number, ticks in enumerate((3, 0, 1, 2, 0)):
+        screen.show(None, number, "", 5)
+        for _ in range(ticks):
+            screen.tick()
+    assert sent == list(range(1, 12))
+    screen.close()
