@@ -176,6 +176,7 @@ exercises.check_mean_accuracy(mean_accuracy)
 # | 05 Pruning | 45 | find the experts that matter, and throw the others away |
 # | 06 Recovery | 45 | read the experts off a tensor, then the router, and see when EM needs that |
 # | 07 Landscapes | 40 | replace the squared error by two losses that lead every start home |
+# | 09 Prune a model that people use | 30 | prune a Mixtral of transformers in two ways, save it, and ask whether the choice was a good one |
 
 # %% [markdown]
 # Take them in this order. Every notebook asks for a prediction first: write it down, it is worth the minute.
