@@ -30,7 +30,7 @@ $(BIN)/python:
 
 # Stamps: an environment is made again when what it depends on changes. `dev` holds all that `lab` holds.
 $(VENV)/lab.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable ".[lab]"
+	$(BIN)/python -m pip install --quiet --editable ".[lab,hub]"
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python

@@ -44,6 +44,7 @@ class Notebook:
       after: the numbers of the notebooks that it needs: ("00", "01").
       will: what its reader will do, in a few words that follow "you will".
       exercises: the module of `moe_lab.exercises` that checks its exercises.
+      extra: what it needs installed beyond the others, an extra of the package: "hub"; "" for most.
     """
 
     stem: str
@@ -52,6 +53,7 @@ class Notebook:
     after: tuple[str, ...]
     will: str
     exercises: str
+    extra: str = ""
 
     @property
     def number(self) -> str:
@@ -202,6 +204,15 @@ NOTEBOOKS = (
         after=("00", "01", "02"),
         will="watch deep networks route pieces of images, and find out by controls what a gain is due to",
         exercises="vision",
+    ),
+    Notebook(
+        stem="09_prune_a_model",
+        title="Prune a model that people use",
+        minutes=30,
+        after=("00", "01", "05"),
+        will="prune a Mixtral of transformers in two ways, save it, and ask whether the choice was a good one",
+        exercises="hub",
+        extra="hub",
     ),
 )
 """The notebooks in their order."""

@@ -177,6 +177,7 @@ exercises.check_mean_accuracy(mean_accuracy)
 # | 06 Recovery | 45 | read the experts off a tensor, then the router, and see when EM needs that |
 # | 07 Landscapes | 40 | replace the squared error by two losses that lead every start home |
 # | 08 Real images, real models | 45 | watch deep networks route pieces of images, and find out by controls what a gain is due to |
+# | 09 Prune a model that people use | 30 | prune a Mixtral of transformers in two ways, save it, and ask whether the choice was a good one |
 
 # %% [markdown]
 # Take them in this order. Every notebook asks for a prediction first: write it down, it is worth the minute.

@@ -6,6 +6,7 @@ import importlib
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,15 @@ def test_exercises_are_those_of_the_notebooks_and_have_solutions():
     files = {path.stem for path in (ROOT / "moe_lab" / "exercises").glob("[!_]*.py")}
     assert {notebook.exercises for notebook in NOTEBOOKS} == files - {"verdict"}
     assert set(SOLUTIONS) == {name.removeprefix("check_") for name in exercises.__all__ if name.startswith("check_")}
+
+
+def test_extras_of_notebooks_are_the_packages_and_are_installed_where_the_course_opens():
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = {"lab"} | {notebook.extra for notebook in NOTEBOOKS if notebook.extra}
+    assert extras <= set(told)
+    for name in ("README.md", "Makefile", "binder/postBuild"):
+        found = re.findall(r'--editable "\.\[([\w,]*lab[\w,]*)\]"', (ROOT / name).read_text(encoding="utf-8"))
+        assert [set(one.split(",")) for one in found] == [extras], name
 
 
 def test_reading_it_loads_nothing():

@@ -93,16 +93,23 @@ class TestSetupCell:
         monkeypatch.setattr(subprocess, "run", lambda *a, **k: pytest.fail("it ran something"))
         exec(badges.setup_cell("owner/name"), {})
 
-    def test_on_colab_keeps_what_colab_has(self, monkeypatch, tmp_path):
+    @pytest.mark.parametrize(
+        ("extra", "package"),
+        [
+            ("", "git+https://github.com/owner/name"),
+            ("hub", "moe-lab[hub] @ git+https://github.com/owner/name"),
+        ],
+    )
+    def test_on_colab_keeps_what_colab_has(self, monkeypatch, tmp_path, extra, package):
         recorder = tmp_path / "python"
         recorder.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/asked\n')
         recorder.chmod(0o755)
         monkeypatch.setitem(sys.modules, "google.colab", sys)
         monkeypatch.setattr(sys, "executable", str(recorder))
-        exec(badges.setup_cell("owner/name"), {})
+        exec(badges.setup_cell("owner/name", extra), {})
         asked = (tmp_path / "asked").read_text().splitlines()
         assert asked[:3] == ["-m", "pip", "install"]
-        assert "git+https://github.com/owner/name" in asked
+        assert package in asked
         assert {f"{name}=={version(name)}" for name in ("torch", "numpy", "ipywidgets")} <= set(asked)
 
 

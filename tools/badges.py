@@ -34,7 +34,7 @@ if "google.colab" in sys.modules:
     from importlib.metadata import version
 
     keep = [f"{name}=={version(name)}" for name in ("torch", "numpy", "ipywidgets")]
-    source = "git+https://github.com/{repo}"
+    source = "{package}git+https://github.com/{repo}"
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", source, "anywidget", *keep], check=True)"""
 
 
@@ -75,9 +75,9 @@ def stamp_readme(root: Path, repo: str) -> None:
     path.write_text(f"{start}{MARK}\n{table(repo)}\n{END}{rest.split(END, 1)[1]}")
 
 
-def setup_cell(repo: str) -> str:
-    """The code of the set-up cell."""
-    return SETUP.replace("{repo}", repo)
+def setup_cell(repo: str, extra: str = "") -> str:
+    """The code of the set-up cell, which installs an extra of the package too where a notebook needs one."""
+    return SETUP.replace("{repo}", repo).replace("{package}", f"moe-lab[{extra}] @ " if extra else "")
 
 
 def stamp(notebook: NotebookNode, repo: str, name: str) -> None:
@@ -89,9 +89,10 @@ def stamp(notebook: NotebookNode, repo: str, name: str) -> None:
       name: the notebook's file name, as "00_start_here.ipynb".
     """
     cells = notebook.cells
+    extra = next((known.extra for known in NOTEBOOKS if f"{known.stem}.ipynb" == name), "")
     for tag, make, text in (
         ("badges", _markdown, badges(repo, name)),
-        ("setup", _code, setup_cell(repo)),
+        ("setup", _code, setup_cell(repo, extra)),
     ):
         place = next((i for i, cell in enumerate(cells) if tag in cell.metadata.get("tags", [])), None)
         if place is not None:

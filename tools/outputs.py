@@ -22,6 +22,7 @@ VARIES = "varies"
 """Tag of a cell whose numbers differ from run to run, such as measured times."""
 _EXERCISE = re.compile(r"^exercises\.check_", flags=re.M)
 _NUMBER = re.compile(r"(?<![A-Za-z_])[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?")
+_LINE = re.compile("[─━]+")  # of a table, as long as its numbers
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=T_)[0-9a-f]{5}\b")
 # Two pictures whose pixels differ by less than this on average (of 255) look the same.
@@ -93,7 +94,7 @@ def differences(stored: NotebookNode, run: NotebookNode) -> Iterator[str]:
 
 def same_text(one: str, other: str, varies: bool = False) -> bool:
     """Whether two texts have the same words, and the same numbers up to rounding; any numbers where they vary."""
-    words = [" ".join(_NUMBER.sub(" # ", text).split()) for text in (one, other)]
+    words = [" ".join(_LINE.sub("─", _NUMBER.sub(" # ", text)).split()) for text in (one, other)]
     numbers = [[float(number) for number in _NUMBER.findall(text)] for text in (one, other)]
     if words[0] != words[1]:
         return False

@@ -8,6 +8,7 @@ Each takes the learner's own function and returns a Verdict, which displays itse
 """
 
 from moe_lab.exercises.alignment import check_alignment, check_coverage, check_router_gradient
+from moe_lab.exercises.hub import check_advantage, check_costs, check_rerouted_gates
 from moe_lab.exercises.pruning import (
     check_importance_score,
     check_kept_experts,
@@ -53,7 +54,9 @@ __all__ = [
     "TABLE",
     "TINY",
     "Verdict",
+    "check_advantage",
     "check_alignment",
+    "check_costs",
     "check_coverage",
     "check_delta",
     "check_dispatch_entropy",
@@ -79,6 +82,7 @@ __all__ = [
     "check_paired_gain",
     "check_pruned_output",
     "check_regressors_from",
+    "check_rerouted_gates",
     "check_router_gradient",
     "check_sample_ratios",
     "check_samples_needed",

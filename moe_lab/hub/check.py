@@ -92,22 +92,32 @@ def _own(family: Family, state: dict[str, Tensor], roles: dict[str, Role], exper
     return found
 
 
+class _Listener:
+    """Keeps who received which tokens when a block is asked."""
+
+    def __init__(self, family: Family, experts: int) -> None:
+        self._call, self._experts = family.call, experts
+        self.pairs: Pairs | None = None
+
+    def routed(self, module: nn.Module, given: Any, answer: tuple[Tensor, ...]) -> None:
+        """Reads the scores of a router whose experts are given every token."""
+        self.pairs = pairs_of("dense", [answer[0]], self._experts)
+
+    def asked(self, module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Reads what the experts' module is given."""
+        self.pairs = pairs_of(self._call, [*given, *named.values()], self._experts)
+
+
 def _answer(block: nn.Module, family: Family, experts: int, tokens: Tensor) -> tuple[Pairs, Tensor]:
     """What a block answers, and who received which tokens."""
-    seen: list[Pairs] = []
-
-    def routed(module: nn.Module, given: Any, answer: tuple[Tensor, ...]) -> None:
-        seen.append(pairs_of("dense", [answer[0]], experts))
-
-    def asked(module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-        seen.append(pairs_of(family.call, [*given, *named.values()], experts))
-
+    listener = _Listener(family, experts)
     if family.call == "dense":
-        handle = block.get_submodule("router").register_forward_hook(routed)
+        handle = block.get_submodule("router").register_forward_hook(listener.routed)
     else:
-        handle = block.get_submodule("experts").register_forward_pre_hook(asked, with_kwargs=True)
+        handle = block.get_submodule("experts").register_forward_pre_hook(listener.asked, with_kwargs=True)
     try:
         answer = block(tokens[None].clone())
     finally:
         handle.remove()
-    return seen[0], (answer[0] if isinstance(answer, tuple) else answer).reshape(tokens.shape)
+    assert listener.pairs is not None
+    return listener.pairs, (answer[0] if isinstance(answer, tuple) else answer).reshape(tokens.shape)

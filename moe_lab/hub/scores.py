@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -33,13 +34,13 @@ class LayerExperts:
         self._family, self._layer, self._tensors = family, layer, tensors
         self._experts = range(layer.experts) if experts is None else experts
 
-    @property
+    @cached_property  # isinstance reads what a Protocol declares
     def own_routers(self) -> Float[Tensor, "1 k d"]:
         """(1, E, D) the rows of the router; not its bias."""
         rows = self._tensors.read(self._layer.router).detach().to("cpu", torch.float64)
         return rows[list(self._experts)][None]
 
-    @property
+    @cached_property
     def neurons(self) -> Float[Tensor, "1 k d m"]:
         """(1, E, D, F) the neurons; none (D = F = 0) of experts that are quantised."""
         each = [self._neurons(expert) for expert in self._experts]
@@ -47,16 +48,15 @@ class LayerExperts:
 
     def _neurons(self, expert: int) -> Float[Tensor, "d m"]:
         """The neurons of one expert, one in each column."""
-        parts = [self._columns(name, expert) for name in sorted(self._layer.roles)]
-        found = [part.detach().cpu() for part in parts if part is not None]
+        roles = self._layer.roles
+        own = [name for name in sorted(roles) if roles[name].neurons and roles[name].expert in (expert, -1)]
+        found = [self._columns(name, expert).detach().cpu() for name in own]
         plain = bool(found) and all(_plain(part) for part in found)
         return torch.cat(found, 1).to(torch.float64) if plain else torch.empty(0, 0, dtype=torch.float64)
 
-    def _columns(self, name: str, expert: int) -> Tensor | None:
-        """One tensor's neurons of an expert, one in each column; None if it holds none."""
+    def _columns(self, name: str, expert: int) -> Tensor:
+        """One tensor's neurons of an expert, one in each column."""
         role = self._layer.roles[name]
-        if not role.neurons or (role.kind == "listed" and role.expert != expert):
-            return None
         if role.kind == "listed":
             return self._tensors.read(name).T
         size = self._tensors.shape(name)[0] // self._layer.experts
@@ -126,7 +126,7 @@ def scores_of(
         if isinstance(criterion, str) and criterion in _OF_NEURONS:
             numbers = LayerExperts(after.family, layer, after.tensors, [0]).neurons.numel()
             require(numbers > 0, f"{criterion} needs experts that are not quantised", layer=layer.name)
-            each = [[LayerExperts(*one, [expert]) for one in pair] for expert in range(layer.experts)]
+            each = (tuple(LayerExperts(*one, [expert]) for one in pair) for expert in range(layer.experts))
             scores = torch.cat([function(*two, known) for two in each], 1)
         else:
             scores = function(*(LayerExperts(*one) for one in pair), known)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 from typing import Any
 
 import torch
@@ -137,7 +139,12 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def tiny(name: str, seed: int = 0, kind: torch.dtype = torch.float32, **changes: Any) -> Any:
-    """A tiny model with random weights; biases of routers, which start at 0, are random too."""
+    """A tiny model with random weights, biases of routers too, which start at 0; built once, then copied."""
+    return copy.deepcopy(_built(name, seed, kind, **changes))
+
+
+@functools.cache
+def _built(name: str, seed: int, kind: torch.dtype, **changes: Any) -> Any:
     config, fields = CASES[name]
     torch.manual_seed(seed)
     model = auto(name).from_config(getattr(transformers, config)(**{**fields, **changes}), dtype=kind)

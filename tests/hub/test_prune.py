@@ -104,7 +104,7 @@ def _check_costs(pruned: Pruned, model: nn.Module) -> None:
     assert pruned.costs.attrs["mode"] == pruned.mode
 
 
-def _losses(model: nn.Module, given: dict[str, Tensor], steps: int = 8) -> list[float]:
+def _losses(model: nn.Module, given: dict[str, Tensor], steps: int = 5) -> list[float]:
     """The loss before each step of Adam, and after the last."""
     optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=1e-2)
     losses = []

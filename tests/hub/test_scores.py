@@ -30,7 +30,8 @@ def router_norms(model: Any, block: str) -> list[float]:
 
 def neuron_norms(model: Any, block: str, folder: Any) -> list[float]:
     """The mean norm of each expert's neurons: rows of its first matrices, however the files on disk lay these out."""
-    model.save_pretrained(folder)
+    if not folder.exists():
+        model.save_pretrained(folder)
     tensors = load_file(folder / "model.safetensors")
     disk = (
         block.replace(".mlp", ".block_sparse_moe")

@@ -109,6 +109,8 @@ class TestDifferences:
             ("loss 1e-7, 12 steps", "loss 2e-8, 12 steps", True),
             ("experts: 4", "experts: 5", False),
             ("cnn 0.9", "moe 0.9", False),
+            ("┏━━━┳━┓ 0.95", "┏━━━━━┳━┓ 0.951", True),
+            ("┏━━━┳━┓ 0.95", "┏━━━┓ 0.95", False),
             ("[1, 2]", "[1, 2, 3]", False),
         ],
     )

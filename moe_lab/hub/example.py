@@ -1,0 +1,144 @@
+"""A tiny Mixtral, built offline, that learns rules of arithmetic: something to prune before a model of your own.
+
+A question is three tokens, a rule and two numbers, and its answer is a number: "a + 2b, 3, 5" is answered by 2, as all
+is modulo 11. A rule has 121 questions, which are both what a model is taught and what it is asked: what is tested is
+what pruning forgets, not what training generalises to.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from moe_lab.config import require
+from moe_lab.hub.families import transformers
+from moe_lab.hub.prune import prune_experts
+from moe_lab.trials import stream
+
+RULES: Mapping[str, tuple[int, int]] = {
+    "a + b": (1, 1),
+    "a - b": (1, -1),
+    "a + 2b": (1, 2),
+    "2a + b": (2, 1),
+    "a + 3b": (1, 3),
+}
+"""The rules: what a and b are multiplied with before they are added, modulo 11."""
+NUMBERS, EXPERTS = 11, 8
+CRITERIA = ("router-norm-change", "router-magnitude", "importance-score", "random")
+_BATCH, _DRAWS, _TUNED = 64, 4, ("router-norm-change", "random")
+
+
+def tiny_mixtral(width: int = 48, hidden: int = 32, seed: int = 0) -> Any:
+    """A Mixtral with random weights: two layers, eight experts each, of which a token gets two.
+
+    Args:
+      width: dimensions of a token.
+      hidden: neurons of an expert.
+    """
+    library = transformers()
+    config = library.MixtralConfig(
+        vocab_size=NUMBERS + len(RULES),
+        hidden_size=width,
+        intermediate_size=hidden,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        num_local_experts=EXPERTS,
+        num_experts_per_tok=2,
+        max_position_embeddings=8,
+        initializer_range=0.1,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return library.MixtralForCausalLM(config).eval()
+
+
+def questions(*rules: str) -> tuple[Int[Tensor, "N 3"], Int[Tensor, " N"]]:
+    """Every question of some rules, as tokens, and the answers.
+
+    Raises:
+      ValueError: there is no such rule.
+    """
+    unknown = [rule for rule in rules if rule not in RULES]
+    require(bool(rules) and not unknown, f"rules must be among {', '.join(RULES)}", rules=unknown)
+    a, b = (axis.flatten() for axis in torch.meshgrid(torch.arange(NUMBERS), torch.arange(NUMBERS), indexing="ij"))
+    asked, answers = [], []
+    for rule in rules:
+        first, second = RULES[rule]
+        asked.append(torch.stack([torch.full_like(a, NUMBERS + list(RULES).index(rule)), a, b], 1))
+        answers.append((first * a + second * b) % NUMBERS)
+    return torch.cat(asked), torch.cat(answers)
+
+
+def taught(model: nn.Module, *rules: str, steps: int, learning_rate: float = 3e-3, seed: int = 0) -> Any:
+    """A copy of a model after some steps of Adam on batches of 64 questions of some rules; all weights move."""
+    model = copy.deepcopy(model).train()
+    asked, answers = questions(*rules)
+    optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
+    for step in range(steps):
+        drawn = torch.as_tensor(stream(seed, step, "hub/example").integers(len(asked), size=_BATCH))
+        logits = model(input_ids=asked[drawn], use_cache=False).logits[:, -1]
+        loss = nn.functional.cross_entropy(logits, answers[drawn])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model.eval()
+
+
+def accuracy(model: nn.Module, rule: str) -> float:
+    """The share of a rule's questions that a model answers correctly."""
+    asked, answers = questions(rule)
+    with torch.no_grad():
+        return float((model(input_ids=asked, use_cache=False).logits[:, -1].argmax(-1) == answers).double().mean())
+
+
+def compare(
+    before: nn.Module,
+    after: nn.Module,
+    rule: str,
+    kept: Sequence[int] = (6, 4, 2),
+    steps: int = 40,
+    tuned: int = 4,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Prunes a fine-tuned model by each of CRITERIA, rerouted, and asks it a rule; some are fine-tuned and asked again.
+
+    Args:
+      before, after: the model before and after it was fine-tuned to `rule`.
+      kept: how many of a layer's eight experts stay. Random pruning is the mean of four draws.
+      steps: of fine-tuning after pruning, by the change of the router's norm and by the first random draw.
+      tuned: how many experts are left in the models that are fine-tuned.
+
+    Returns:
+      accuracy over criterion and kept; tuned, that after the steps, over criterion, NaN where there were none; whole,
+      that of `after`.
+    """
+    answered = np.zeros((len(CRITERIA), len(kept)))
+    mended = np.full(len(CRITERIA), np.nan)
+    batches = [{"input_ids": questions(rule)[0]}]
+    for row, criterion in enumerate(CRITERIA):
+        for column, left in enumerate(kept):
+            share = 1 - left / EXPERTS
+            draws = range(seed, seed + (_DRAWS if criterion == "random" else 1))
+            pruned = [prune_experts(after, before, criterion, share, batches=batches, seed=one).model for one in draws]
+            answered[row, column] = np.mean([accuracy(model, rule) for model in pruned])
+            if left == tuned and criterion in _TUNED:
+                mended[row] = accuracy(taught(pruned[0], rule, steps=steps, learning_rate=1e-3, seed=seed + 1), rule)
+    return xr.Dataset(
+        {
+            "accuracy": (("criterion", "kept"), answered),
+            "tuned": ("criterion", mended),
+            "whole": accuracy(after, rule),
+        },
+        coords={"criterion": list(CRITERIA), "kept": list(kept)},
+        attrs={"rule": rule, "experts": EXPERTS, "steps": steps, "tuned": tuned},
+    )
