@@ -258,6 +258,10 @@ class NotebookPage:
         found = re.match(r"Step (\d+)", self.text("caption"))
         return int(found[1]) if found else -1
 
+    def run(self) -> int:
+        """The number of the run on show; it grows with each run."""
+        return int(self.page.locator(".moe-lab-screen").first.get_attribute("data-run") or -1)
+
     def time_to_frame(self, label: str, key: str) -> float:
         """Milliseconds from a key press on a slider to the first new frame of the picture."""
         handle = self.slider(label)

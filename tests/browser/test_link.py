@@ -43,9 +43,9 @@ def slow(link: Link) -> Iterator[Callable[[], Link]]:
     link.mend()
 
 
-def _ends_alike(page: NotebookPage, value: str) -> Any:
-    """The picture of the end of a run that has this value."""
-    page.until(lambda: value in page.code(), "the move was lost")
+def _end_of(page: NotebookPage, value: str, earlier: int) -> Any:
+    """The picture of the end of a run after an earlier one; the code has its value before there is a picture of it."""
+    page.until(lambda: value in page.code() and page.run() > earlier and page.step() == 50, f"no end of {value}")
     page.wait_for_end()
     page.page.wait_for_timeout(500)
     return page.pixels()
@@ -137,14 +137,15 @@ def test_a_second_view_and_a_second_page_show_the_same(opened: Opened, slow: Cal
     other = NotebookPage(page.page.context.new_page(), page.address, page.token, page.folder)
     other.open(page.name)
     slow()
+    earlier = page.run()
     page.press("g", "ArrowRight", 3)
-    last = _ends_alike(page, "gap=2.3")
+    last = _end_of(page, "gap=2.3", earlier)
     page.until(lambda: np.array_equal(views(page)[1], last), "the second view shows something else")
     other.until(lambda: views(other) != [], "the second page shows no picture")
     other.until(lambda: np.array_equal(other.pixels(), last), "the second page shows something else")
+    earlier = other.run()
     other.press("g", "ArrowLeft", 2)
-    other.wait_for_change(last)
-    last = _ends_alike(other, "gap=2.1")
+    last = _end_of(other, "gap=2.1", earlier)
     page.until(lambda: np.array_equal(page.pixels(), last), "the first page does not follow the second")
     other.page.close()
     page.check()
@@ -152,8 +153,9 @@ def test_a_second_view_and_a_second_page_show_the_same(opened: Opened, slow: Cal
 
 def test_a_reopened_notebook_and_a_restarted_kernel(opened: Opened) -> None:
     page = opened("TinyLab", **SHORT)
+    earlier = page.run()
     page.press("g", "ArrowRight", 3)
-    last, value = _ends_alike(page, "gap=2.3"), page.readout("g")
+    last, value = _end_of(page, "gap=2.3", earlier), page.readout("g")
     page.save()
     page.open(page.name)
     page.until(lambda: views(page) != [], "the reopened notebook shows no picture")
