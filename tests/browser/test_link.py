@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -136,17 +137,15 @@ def test_a_second_view_and_a_second_page_show_the_same(opened: Opened, slow: Cal
     page.save()
     other = NotebookPage(page.page.context.new_page(), page.address, page.token, page.folder)
     other.open(page.name)
-    slow()
-    earlier = page.run()
-    page.press("g", "ArrowRight", 3)
-    last = _end_of(page, "gap=2.3", earlier)
-    page.until(lambda: np.array_equal(views(page)[1], last), "the second view shows something else")
     other.until(lambda: views(other) != [], "the second page shows no picture")
-    other.until(lambda: np.array_equal(other.pixels(), last), "the second page shows something else")
-    earlier = other.run()
-    other.press("g", "ArrowLeft", 2)
-    last = _end_of(other, "gap=2.1", earlier)
-    page.until(lambda: np.array_equal(page.pixels(), last), "the first page does not follow the second")
+    slow()
+    for moved, follows, key, value in ((page, other, "ArrowRight", "gap=2.1"), (other, page, "ArrowLeft", "gap=2.0")):
+        earlier = moved.run()
+        moved.press("g", key)
+        last, run = _end_of(moved, value, earlier), moved.run()
+        follows.until(partial(lambda page, run: page.run() == run, follows, run), "a page does not follow the other")
+        follows.until(partial(lambda page, last: np.array_equal(page.pixels(), last), follows, last), "they differ")
+    page.until(lambda: np.array_equal(*views(page)), "the second view shows something else")
     other.page.close()
     page.check()
 
@@ -175,9 +174,8 @@ def test_a_reopened_notebook_and_a_restarted_kernel(opened: Opened) -> None:
     assert [said for said in page.complaints if not any(words in said for words in theirs)] == []
 
 
-@pytest.mark.slow
-def test_many_moves_leave_no_memory_behind(opened: Opened) -> None:
-    """A thousand, where there is time."""
+@pytest.mark.skipif(not THOROUGH, reason="takes minutes: MOE_LAB_THOROUGH=1")
+def test_a_thousand_moves_leave_no_memory_behind(opened: Opened) -> None:
     page = opened("TinyLab", epochs=30)
     random = np.random.default_rng(2)
 
@@ -195,10 +193,9 @@ def test_many_moves_leave_no_memory_behind(opened: Opened) -> None:
         kernel = float(re.findall(r"[\d.]+", page.printed("MB:")[-1])[0])
         return kernel, heap(page) / 1e6
 
-    round_of = 200 if THOROUGH else 15
-    move(round_of)  # caches fill
-    before = move(round_of)
-    after = move(3 * round_of)
+    move(200)  # caches fill
+    before = move(200)
+    after = move(600)
     assert after[0] - before[0] < 15 and after[1] - before[1] < 8, f"kernel and page in MB: {before}, then {after}"
     page.press("g", "Home")
     last = page.pixels()
