@@ -42,7 +42,7 @@ def in_browser(session: str) -> dict[str, Any] | str:
     root = Path(__file__).parents[1]
     with tempfile.TemporaryDirectory() as folder:
         found = Path(folder) / "browser.json"
-        plugins = ("-q", "-p", "tests.browser.conftest")
+        plugins = ("-q", "-p", "tests.conftest", "-p", "tests.browser.conftest")
         command = [sys.executable, "-m", "pytest", *plugins, "--timeout", "1800", f"benchmarks/{session}"]
         environment = {**os.environ, "BROWSER_FIGURES": str(found)}
         ended = subprocess.run(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True)
