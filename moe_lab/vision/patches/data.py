@@ -16,9 +16,8 @@ from torch import Tensor
 from moe_lab.config import Config, knob, require
 from moe_lab.datasets import ColourImages, cifar
 from moe_lab.trials import stream
-from moe_lab.vision.images import checked, cifar_images, digit_images
+from moe_lab.vision.images import Split, checked, cifar_images, digit_images, drawn, images_of
 
-Split = Literal["train", "test"]
 Variant = Literal["vehicles", "noise", "spurious", "classes"]
 VARIANTS: tuple[Variant, ...] = ("vehicles", "noise", "spurious", "classes")
 VEHICLES = (0, 1, 8, 9)
@@ -89,14 +88,7 @@ class _ImageTask(Config):
           ValueError: samples is less than 1, or no trials.
           FileNotFoundError: image files that are not there.
         """
-        require(samples >= 1, "samples (N) must be at least 1", N=samples)
-        require(len(trials) >= 1, "trials must name at least one trial", trials=list(trials))
-        drawn = [self._sample_trial(samples, trial, seed, split) for trial in trials]
-        images = [torch.as_tensor(images).to(device, dtype) for images, _, _ in drawn]
-        labels, boxes = (np.stack([part[place] for part in drawn]) for place in (1, 2))
-        return Samples(
-            torch.stack(images), torch.as_tensor(labels, device=device), torch.as_tensor(boxes, device=device)
-        )
+        return Samples(*drawn(self._sample_trial, samples, trials, seed, split, device, dtype))
 
     def provenance(self) -> Mapping[str, Any]:
         """Attrs that say from which files the images come."""
@@ -136,7 +128,7 @@ class QuadrantTask(_ImageTask):
 
     def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Any, Any, Any]:
         pixels, digits, is_test = digit_images()
-        pool = np.flatnonzero(is_test if split == "test" else ~is_test)
+        pool = images_of(is_test, split)
         groups = [pool[digits[pool] == digit] for digit in self.digits]
         others = pool[~np.isin(digits[pool], self.digits)]
         labels = np.arange(samples) % self.classes
@@ -205,7 +197,7 @@ class VehiclesTask(_ImageTask):
 
     def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Any, Any, Any]:
         data = cifar_images("cifar-10", self.root, self.download)
-        pool = np.flatnonzero(data.is_test if split == "test" else ~data.is_test)
+        pool = images_of(data.is_test, split)
         labels = np.arange(samples) % self.classes
         random = stream(seed, trial, f"{split}/images")
         places = stream(seed, trial, f"{split}/places")
@@ -244,8 +236,8 @@ class VehiclesTask(_ImageTask):
         if self.background_root is None:
             return random.random((samples, 3, 32, 32), np.float32)
         data = cifar_images("cifar-100", self.background_root, False)
-        plants = data.coarse is not None and np.isin(data.coarse, PLANTS)
-        pool = np.flatnonzero(plants & (data.is_test if split == "test" else ~data.is_test))
+        pool = images_of(data.is_test, split)
+        pool = pool[:0] if data.coarse is None else pool[np.isin(data.coarse[pool], PLANTS)]
         require(len(pool) > 0, f"background_root must hold {split} images of flowers or trees", images=len(pool))
         return data.images[pool[(random.random(samples) * len(pool)).astype(np.int64)]].astype(np.float32) / 255
 

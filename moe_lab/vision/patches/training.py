@@ -104,9 +104,7 @@ class PatchLearner(Learner):
         loss, right = cross_entropy(self.network(self.images[rows]), self.labels[rows])
         gradients = torch.autograd.grad(loss, self.weights, allow_unused=True)
         used = [(weight, slope) for weight, slope in zip(self.weights, gradients, strict=True) if slope is not None]
-        with (
-            torch.no_grad()
-        ):  # plain SGD: torch.optim would load torch's compiler first, 4 seconds in which a Lab waits
+        with torch.no_grad():  # not torch.optim: it loads torch's compiler first, 4 seconds in which a Lab waits
             torch._foreach_add_(*zip(*used, strict=True), alpha=-self.rate)
         return loss, right
 

@@ -16,9 +16,8 @@ from torch.nn import functional
 
 from moe_lab.config import Config, knob, require
 from moe_lab.trials import stream
-from moe_lab.vision.images import checked, cifar_images, digit_images
+from moe_lab.vision.images import Split, checked, cifar_images, digit_images, drawn, images_of
 
-Split = Literal["train", "test"]
 KINDS = ("reversed", "leaky", "jittered")
 _PADDED = 12  # a turned 8x8 square fits into 12x12
 _MEAN, _SPREAD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)  # of CIFAR-10's channels, as the authors have them
@@ -75,12 +74,7 @@ class _TurnedTask(Config):
           ValueError: samples is less than 1, or no trials.
           FileNotFoundError: image files that are not there.
         """
-        require(samples >= 1, "samples (N) must be at least 1", N=samples)
-        require(len(trials) >= 1, "trials must name at least one trial", trials=list(trials))
-        drawn = [self._sample_trial(samples, trial, seed, split) for trial in trials]
-        labels, clusters = (torch.as_tensor(np.stack([part[place] for part in drawn])) for place in (1, 2))
-        images = torch.stack([part[0].to(device, dtype) for part in drawn])
-        return Samples(images, labels.to(device), clusters.to(device))
+        return Samples(*drawn(self._sample_trial, samples, trials, seed, split, device, dtype))
 
     def provenance(self) -> Mapping[str, Any]:
         """Attrs that say from which files the images come."""
@@ -122,7 +116,7 @@ class TurnTask(_TurnedTask):
 
     def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Tensor, np.ndarray, np.ndarray]:
         pixels, digits, is_test = digit_images()
-        pool = np.flatnonzero(is_test if split == "test" else ~is_test)
+        pool = images_of(is_test, split)
         uniform = stream(seed, trial, f"{split}/images").random((samples, 3))
         chosen = pool[(uniform[:, 0] * len(pool)).astype(np.int64)]
         labels = np.arange(samples) % 2
@@ -194,7 +188,7 @@ class CifarRotateTask(_TurnedTask):
 
     def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Tensor, np.ndarray, np.ndarray]:
         data = cifar_images("cifar-10", self.root, self.download)
-        pool = np.flatnonzero(data.is_test if split == "test" else ~data.is_test)
+        pool = images_of(data.is_test, split)
         require(len(pool) > 0, f"the files must hold {split} images", images=len(data.labels))
         random = stream(seed, trial, f"{split}/images")
         # An image and its turned copy follow each other; a new round of the images begins where they are used up.
