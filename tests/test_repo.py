@@ -40,7 +40,8 @@ class TestTwoHalves:
     def test_every_folder_of_tests_is_in_one_of_them(self, root):
         first, second = (set(command) for command in tests.commands(["-q"]))
         apart = {name for name in first if (root / name).exists() and not Path(name).is_absolute()}
-        assert {"tests/browser", "tests/notebooks", "notebooks"} <= apart
+        folders = {"tests/browser", "tests/notebooks", "notebooks", "tests/reproduce"}
+        assert apart == folders | {f"tests/test_{name}.py" for name in ("demo", "package", "sweep")}
         assert {name.removeprefix("--ignore=") for name in second if "--ignore" in name} == apart - {"notebooks"}
         assert "tests" in second and "-q" in first & second
 

@@ -14,13 +14,12 @@ from tests.helpers.effort import QUIET, THOROUGH, one_in
 
 pytestmark = pytest.mark.browser
 
+Opened = Callable[..., NotebookPage]
+
 
 def of_labs(first: int, share: int = 3) -> pytest.MarkDecorator:
     """Tests some of the Labs, or all where there is time: without a browser each of them passes its contracts."""
     return pytest.mark.parametrize("of", one_in(share, LABS, first), ids=lambda of: of.name)
-
-
-Opened = Callable[..., NotebookPage]
 
 
 @of_labs(0, share=1)
