@@ -1,51 +1,138 @@
-"""CUDA graphs for small steps, whose kernels take longer to launch than to run."""
+"""Steps that never wait for an accelerator, and CUDA graphs for those whose kernels take longer to launch than to run.
+
+Reading a number from an accelerator makes the host wait until all that is queued there has run. So a step in the form
+for accelerators reads nothing: masks take the place of choices, shapes are static, rows that have ended are masked, and
+errors, losses and counts are read where a Snapshot is due. On a CPU the other form, which looks and skips, is faster.
+`on_accelerator` says which form to take; it is the only place where that is decided.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
 _WARM_UPS = 3  # a capture needs a few ordinary runs on a side stream before it
+_AS_ON_ACCELERATOR = ContextVar("as on an accelerator", default=False)
+
+
+def on_accelerator(device: torch.device) -> bool:
+    """Whether a step on this device takes the form that never waits for it: on all but the CPU."""
+    return device.type != "cpu" or _AS_ON_ACCELERATOR.get()
+
+
+@contextmanager
+def as_on_accelerator() -> Iterator[None]:
+    """Has the CPU take the form for accelerators too, slower but with the same results, to test and to compare it."""
+    before = _AS_ON_ACCELERATOR.set(True)
+    try:
+        yield
+    finally:
+        _AS_ON_ACCELERATOR.reset(before)
+
+
+def to_device(values: np.ndarray, device: torch.device | str, dtype: torch.dtype | None = None) -> Tensor:
+    """Moves an array to a device; the host does not wait for CUDA to have it.
+
+    On CUDA it is cast there, because the copy of a cast would lie in memory from which a copy has to be waited for.
+    """
+    tensor = torch.from_numpy(np.ascontiguousarray(values))
+    if torch.device(device).type == "cuda":
+        tensor = tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device=device, dtype=dtype)
 
 
 class Replay:
     """Calls `update(*inputs)`, which changes the tensors of `state` in place; on CUDA, as one captured graph.
 
-    The update must read and write the same tensors every time and never synchronize with the device. On other devices
-    it is called directly, so that the same code runs everywhere. Make a new Replay whenever a shape changes.
+    The update must read and write the same tensors every time and never wait for the device. In the form for
+    accelerators it is called with copies of the inputs, which stay where they are; on the CPU, with the inputs
+    themselves. Make a new Replay whenever a shape changes.
 
     Args:
       update: a function of the inputs and of tensors that it holds.
-      state: every tensor that the update changes; restored after the warm-up runs of a capture.
+      state: every tensor that the update changes, at least one; restored after the warm-up runs of a capture.
       inputs: example inputs; each later call must give the same shapes.
     """
 
-    def __init__(self, update: Callable[..., None], state: Sequence[Tensor], inputs: Sequence[Tensor]) -> None:
+    def __init__(self, update: Callable[..., None], state: Sequence[Tensor], inputs: Sequence[Tensor] = ()) -> None:
         self._update = update
-        self._graph: torch.cuda.CUDAGraph | None = None
-        if not inputs or inputs[0].device.type != "cuda":
-            return
-        self._inputs = [value.clone() for value in inputs]
-        before = [value.clone() for value in state]
-        side = torch.cuda.Stream(inputs[0].device)
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(_WARM_UPS):
-                update(*self._inputs)
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            update(*self._inputs)
-        for value, was in zip(state, before, strict=True):
-            value.copy_(was)
-        self._graph = graph
+        self._repeat: Callable[[], None] | None = None
+        if on_accelerator(state[0].device):
+            self._inputs = [value.clone() for value in inputs]
+            self._repeat = _captured(partial(update, *self._inputs), state)
 
     def __call__(self, *inputs: Tensor) -> None:
-        if self._graph is None:
+        if self._repeat is None:
             self._update(*inputs)
             return
         for static, value in zip(self._inputs, inputs, strict=True):
             static.copy_(value)
-        self._graph.replay()
+        self._repeat()
+
+
+def _captured(call: Callable[[], None], state: Sequence[Tensor]) -> Callable[[], None]:
+    """Returns a function that repeats a call: as a graph on CUDA; elsewhere the call itself.
+
+    Where CUDA cannot capture an operation, the call itself too, with a warning: slower, not wrong.
+    """
+    device = state[0].device
+    if device.type != "cuda":
+        return call
+    before = [value.clone() for value in state]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.device(device):
+        side = torch.cuda.Stream(device)
+        side.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(side):
+            for _ in range(_WARM_UPS):
+                call()
+        torch.cuda.current_stream(device).wait_stream(side)
+        try:
+            with torch.cuda.graph(graph):
+                call()
+            repeat: Callable[[], None] = graph.replay
+        except RuntimeError as error:
+            warnings.warn(f"this step runs kernel by kernel, because CUDA cannot capture it: {error}", stacklevel=2)
+            repeat = call
+    for value, was in zip(state, before, strict=True):
+        value.copy_(was)
+    return repeat
+
+
+class Iteration:
+    """Values that a step maps to their successors, x <- f(x, inputs), as one captured graph on CUDA.
+
+    Args:
+      step: takes the values and then the inputs, and returns the next values, of the same shapes; it must not change
+        what it is given.
+      values: the first ones.
+      inputs: examples of the inputs.
+    """
+
+    def __init__(
+        self, step: Callable[..., Sequence[Tensor]], values: Sequence[Tensor], inputs: Sequence[Tensor] = ()
+    ) -> None:
+        self._step, self._values = step, tuple(values)
+        self._replay: Replay | None = None
+        if on_accelerator(self._values[0].device):
+            self._values = tuple(value.clone() for value in self._values)
+            self._replay = Replay(self._update, self._values, inputs)
+
+    def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Takes a step and returns the values after it, which later steps do not change."""
+        if self._replay is None:
+            self._values = tuple(self._step(*self._values, *inputs))
+            return self._values
+        self._replay(*inputs)
+        return tuple(value.clone() for value in self._values)
+
+    def _update(self, *inputs: Tensor) -> None:
+        for value, following in zip(self._values, self._step(*self._values, *inputs), strict=True):
+            value.copy_(following)

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor
 
 from moe_lab.config import require
+from moe_lab.graphs import on_accelerator
 
 Scores = Float[Tensor, "*rows n"]
 Mask = Bool[Tensor, "*rows n"]
@@ -104,14 +105,14 @@ def _checked(scores: Tensor, count: Count) -> list[int] | None:
             count=tuple(count.shape),
             scores=tuple(scores.shape),
         )
-        if count.device.type != "cpu":
+        if on_accelerator(count.device):
             return None
         counts = count.tolist()
     low, high, n = min(counts, default=1), max(counts, default=1), scores.shape[-1]
     if counts:
         rule = "count must be between 1 and the number of scores (n)"
         require(low >= 1 and high <= n, rule, count=low if low < 1 else high, n=n)
-    return counts if counts and scores.device.type == "cpu" else None
+    return None if on_accelerator(scores.device) else counts or None
 
 
 def _broadcast(count: Count, scores: Tensor) -> Tensor:
@@ -179,12 +180,12 @@ def expert_choice_of_counts(
 
     References: pruning2024, eq. 4.
     """
-    order = _sorted_on_cpu(scores) if scores.device.type == "cpu" else sorted_patches(scores)
+    order = sorted_patches(scores) if on_accelerator(scores.device) else _sorted_on_cpu(scores)
     order, taken = _take_copies(order, counts, tokens_per_expert, width, Scratch() if scratch is None else scratch)
     descending = scores.gather(2, order)[..., None]
     reference = descending[:, :, :1]
     underflows = descending[:, :, 0] - descending[:, :, -1] >= _NO_UNDERFLOW
-    if scores.device.type != "cpu" or bool(underflows.any()):
+    if on_accelerator(scores.device) or bool(underflows.any()):
         largest_taken = descending.masked_fill(taken == 0, -torch.inf).amax(2, keepdim=True)
         reference = torch.where(underflows[..., None], largest_taken, reference)
     gates = taken.mul_((descending - reference).clamp_(max=0).exp_())  # scores above the reference have no copies
@@ -200,7 +201,7 @@ def _take_copies(
     """
     trials, experts, d = order.shape
     rows = order + torch.arange(0, trials * d, d, device=order.device)[:, None, None]
-    width = min(width, d) if order.device.type == "cpu" else d
+    width = d if on_accelerator(order.device) else min(width, d)
     while True:
         shape = trials, experts, width, counts.shape[2]
         copies, cumulative = scratch("copies", counts, *shape), scratch("cumulative", counts, *shape)

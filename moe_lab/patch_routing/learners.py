@@ -8,16 +8,17 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from moe_lab.graphs import Replay
+from moe_lab.graphs import Replay, on_accelerator, to_device
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.data import ROLES, Samples
+from moe_lab.patch_routing.endings import Endings
 from moe_lab.patch_routing.measures import RoutingCounts
 
 _NUMBERS_AT_ONCE = {"cpu": 2**20, "cuda": 2**27, "mps": 2**24}
@@ -48,21 +49,23 @@ class Setting:
 
     def tensor(self, values: np.ndarray) -> Tensor:
         whole = np.issubdtype(values.dtype, np.integer)
-        return torch.as_tensor(values, device=self.device, dtype=torch.int64 if whole else self.dtype)
+        return to_device(values, self.device, torch.int64 if whole else self.dtype)
 
 
 class Learner(ABC):
-    """Rows of one model in training. `weights` leads with the row axis; `right` and `loss` are running sums."""
+    """Rows of one model in training. `weights` leads with the row axis; `wrong` and `loss` are running sums."""
 
     weights: Tensor
+    rules: Any  # the model's constants, with the step size of each row as `learning_rate`
 
     def __init__(self, rows: Rows, setting: Setting, train: Samples, test: Samples) -> None:
         self.setting, self.train, self.test = setting, train, test
         self.group = setting.tensor(rows.group)
-        self.counts = setting.tensor(rows.samples)
+        self.samples, self.counts = rows.samples, setting.tensor(rows.samples)
         self.wrong = torch.zeros(len(rows.trial), device=setting.device, dtype=torch.int64)
         self.loss = torch.zeros(len(rows.trial), device=setting.device, dtype=setting.dtype)
         self._replay: Replay | None = None
+        self.endings = Endings.none_of(self) if on_accelerator(setting.device) else None
 
     # What a model must define ----------------------------------------------------------------------------------------
 
@@ -110,19 +113,22 @@ class Learner(ABC):
         kept = self.setting.tensor(rows)
         self._keep(kept)
         self.weights, self.wrong, self.loss = self.weights[kept], self.wrong[kept], self.loss[kept]
-        self.group, self.counts = self.group[kept], self.counts[kept]
+        self.group, self.counts, self.samples = self.group[kept], self.counts[kept], self.samples[rows]
         self._replay = None
+        if self.endings is not None:
+            self.endings.keep(kept)
 
     def only(self, rows: np.ndarray) -> Self:
         """Returns a learner of the rows at these positions, for evaluation; this one keeps all of its rows."""
         part = copy.copy(self)
+        part.endings = None
         part.keep(rows)
         return part
 
     def training_error(self) -> tuple[Float[Tensor, " T"], Float[Tensor, " T"]]:
         """Computes each row's share of wrong training samples and its mean training loss, exactly."""
         wrong, total = torch.zeros_like(self.loss), torch.zeros_like(self.loss)
-        for begin, end in self._chunks(int(self.counts.max())):
+        for begin, end in self._chunks(int(self.samples.max())):
             outputs = self._outputs(self.train, begin, end, None)
             loss = models.loss_of(outputs, self.train.labels[self.group, begin:end])
             counted = torch.arange(begin, end, device=self.setting.device) < self.counts[:, None]

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from moe_lab.graphs import to_device
 from moe_lab.patch_routing.learners import Rows
 from moe_lab.trials import stream
 
@@ -33,7 +34,7 @@ class Orders:
         blocks = np.stack([self._take(int(pair), position - self._begin, length) for pair in used])
         self._begin = position
         batches = blocks.reshape(len(used), _STEPS_PLANNED, self._batch_size)[pairs.reshape(-1)].swapaxes(0, 1)
-        return torch.as_tensor(np.ascontiguousarray(batches), device=device)
+        return to_device(batches, device)
 
     def _take(self, pair: int, skip: int, length: int) -> np.ndarray:
         """Drops `skip` samples of a pair's order and returns the `length` samples that follow."""

@@ -15,9 +15,11 @@ import numpy as np
 from torch import Tensor
 
 from moe_lab.config import require
+from moe_lab.graphs import on_accelerator
 from moe_lab.origins import origin
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.data import INTEGER_PARTS, ROLES, Samples
+from moe_lab.patch_routing.endings import WORTH_CHECKING, Endings
 from moe_lab.patch_routing.fixed_learners import CNNLearner, SeparateLearner
 from moe_lab.patch_routing.joint_learner import JointLearner
 from moe_lab.patch_routing.learners import Learner, Rows, Setting
@@ -32,7 +34,7 @@ _LEARNERS: dict[type[models.Model], type[Learner]] = {
     models.SeparateMoE: SeparateLearner,
     models.CNN: CNNLearner,
 }
-_WORTH_CHECKING = 0.05  # an epoch with more errors than this on the way is not checked for zero training error
+_LOOK_EVERY = 32  # steps after which the host looks which rows have ended on an accelerator; in between it never waits
 
 
 def train(model: models.Model, task: Task, **settings: Any) -> Iterator[Snapshot]:
@@ -100,7 +102,7 @@ class _Training(TrialProgress):
         self.orders = Orders(self.rows, run.seed, run.model.batch_size)
         self.epoch = -(-self.rows.samples // run.model.batch_size)  # steps of an epoch, rounded up
 
-        self.resident = np.arange(count)  # rows that the learner holds; on CUDA some of them may have finished
+        self.resident = np.arange(count)  # rows that the learner holds; some may have finished on an accelerator
         self.constants = self._examples(test) if run.measure == "every" else {}
         self.epoch_wrong = np.zeros(count)  # online errors up to the row's last epoch
         self.shown = np.zeros((3, count))  # errors, loss and steps up to the row's last record
@@ -149,6 +151,8 @@ class _Training(TrialProgress):
 
         The loss is also checked whenever a Snapshot is due, so that no Snapshot shows values of a diverged row.
         """
+        if self.learner.endings is not None:
+            return self._ended_there(self.learner.endings, step, alive)
         due = alive & (step % self.epoch[self.resident] == 0)
         ended = np.zeros(len(self.resident), dtype=bool)
         if not due.any() and step % self.run.record_every:
@@ -158,7 +162,7 @@ class _Training(TrialProgress):
         self.epoch_wrong[self.resident[due]] = wrong[due]
         lost = alive & ~np.isfinite(loss)
         last = due & (step >= self.run.epochs * self.epoch[self.resident])
-        candidates = np.flatnonzero(due & ~lost & (last | (errors <= _WORTH_CHECKING)))
+        candidates = np.flatnonzero(due & ~lost & (last | (errors <= WORTH_CHECKING)))
         if len(candidates):
             ended[candidates] = self._note_exactly(candidates)
             exact = self.values["train_loss"][self.resident[candidates]]
@@ -168,11 +172,31 @@ class _Training(TrialProgress):
         self.finished[self.resident[ended]] = True
         return ended
 
+    def _ended_there(self, endings: Endings, step: int, alive: np.ndarray) -> np.ndarray:
+        """`_ended` on an accelerator, which decides alone; the host looks where a Snapshot is due or all must end."""
+        due = np.flatnonzero(alive & (step % self.epoch[self.resident] == 0))
+        last = step >= self.run.epochs * self.epoch[self.resident]
+        shown = step % self.run.record_every == 0
+        if len(due) or shown:
+            endings.settle(self.learner, step, due, last[due])
+        if not shown and step % _LOOK_EVERY and not last[alive].all():
+            return np.zeros(len(alive), dtype=bool)
+        found = endings.read()
+        ended = alive & (found["running"] == 0)
+        rows, exact = self.resident[ended], ended & (found["lost"] == 0)
+        self._set("train_accuracy", self.resident[exact], 1 - found["error"][exact])
+        self._set("train_loss", self.resident[exact], found["loss"][exact])
+        self.steps[rows] = found["step"][ended]
+        self.diverged[self.resident[ended & (found["lost"] != 0)]] = True
+        self.finished[rows] = True
+        if self.finished.all():
+            self.step = int(self.steps.max())  # the steps since then have changed nothing
+        return ended
+
     def _drop_finished(self) -> bool:
-        """Removes finished rows from the batch. On CUDA that costs a new graph, so only once an eighth has finished."""
+        """Removes finished rows from the batch; on an accelerator, where that costs a new graph, once they are half."""
         finished = self.finished[self.resident]
-        wasted = 8 * finished.sum() < len(finished)
-        if self.learner.setting.device.type == "cuda" and wasted and not finished.all():
+        if on_accelerator(self.learner.setting.device) and 2 * finished.sum() < len(finished):
             return False
         self.learner.keep(np.flatnonzero(~finished))
         self.resident = self.resident[~finished]

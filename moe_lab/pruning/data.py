@@ -18,6 +18,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from moe_lab.config import Config, knob, require
+from moe_lab.graphs import to_device
 from moe_lab.trials import stream
 
 
@@ -163,8 +164,8 @@ class SampleStream:
         """
         require(samples >= 1, "samples (N) must be at least 1", N=samples)
         parts = [self._sample(generator, samples) for generator in self._streams]
-        tokens = torch.as_tensor(np.stack([tokens for tokens, _ in parts]), device=self._device)
-        labels = torch.as_tensor(np.stack([labels for _, labels in parts]), device=self._device, dtype=self._dtype)
+        tokens = to_device(np.stack([tokens for tokens, _ in parts]), self._device)
+        labels = to_device(np.stack([labels for _, labels in parts]), self._device, self._dtype)
         if len(self._order) > len(parts):
             tokens, labels = tokens[self._order], labels[self._order]
         return Samples(tokens, labels, self.task.patterns)

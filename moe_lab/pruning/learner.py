@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from moe_lab.graphs import Replay, on_accelerator
 from moe_lab.pruning import initialization
 from moe_lab.pruning.data import SampleStream, TokenTask
 from moe_lab.pruning.model import TokenMoE, Weights, apply_step, sgd_step
@@ -18,6 +19,8 @@ _NUMBERS_AT_ONCE = 2**19
 """The most numbers that a step routes at a time on a CPU."""
 _DRAWN_AT_ONCE = 2**17
 """Tokens that are sampled at a time; their counts are at most twice as many numbers, or those of one step."""
+_DRAWN_FOR_ACCELERATORS = 2**22
+"""The same on an accelerator, which computes while the host draws: 32 MB of tokens."""
 
 
 class Learner:
@@ -49,11 +52,12 @@ class Learner:
         like = weights.routers
         self._samples = SampleStream(task, trials=trials, seed=seed, split=split, device=like.device, dtype=like.dtype)
         each = len(trials) * batch * max(task.tokens, task.patterns // 2)  # counts take memory by the patterns
-        self._portion = max(1, _DRAWN_AT_ONCE // each)
+        self._portion = max(1, (_DRAWN_FOR_ACCELERATORS if on_accelerator(like.device) else _DRAWN_AT_ONCE) // each)
         self._numbers = len(trials) * task.patterns * batch * self._portion
         self._scratch = Scratch()
         self._width = model.width(task.tokens, task.patterns) if model.routing == "expert-choice" else task.patterns
         self.loss: Float[Tensor, " T"] = torch.full_like(like[:, 0, 0], torch.nan)
+        self._replay: Replay | None = None
 
     def advance(self, steps: int) -> None:
         """Takes some steps on fresh samples."""
@@ -63,18 +67,22 @@ class Learner:
             counts, labels = samples.counts(self._scratch("counts", samples.labels, self._numbers)), samples.labels
             for begin in range(0, portion * self.batch, self.batch):
                 end = begin + self.batch
-                self._step(counts[:, :, begin:end], labels[:, begin:end])
+                batch = counts[:, :, begin:end], labels[:, begin:end]
+                if self._replay is None:
+                    state = self.weights.routers, self.weights.neurons, self.sums, self.loss
+                    self._replay = Replay(self._step, state, batch)
+                self._replay(*batch)
             steps -= portion
 
     def _step(self, counts: Float[Tensor, "T d B"], labels: Float[Tensor, "T B"]) -> None:
         step = sgd_step(self.weights, self.sums, counts, labels, self.model, self._width, self._scratch)
         apply_step(self.weights, self.sums, step, self._scratch)
-        self.loss = step.loss
+        self.loss.copy_(step.loss)
 
 
 def group_size(model: TokenMoE, task: TokenTask, batch: int, device: torch.device) -> int:
     """Returns how many trials a learner should hold."""
-    if device.type != "cpu":
+    if on_accelerator(device):
         return 10**9
     wide = model.width(task.tokens, task.patterns) if model.routing == "expert-choice" else model.neurons
     return max(1, _NUMBERS_AT_ONCE // (model.experts * wide * batch))

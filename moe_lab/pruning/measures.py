@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from moe_lab.graphs import on_accelerator
 from moe_lab.pruning.data import Samples, TokenTask
 from moe_lab.pruning.model import TokenMoE, Weights, route
 from moe_lab.routing import Scratch
@@ -74,7 +75,7 @@ def evaluate(weights: Weights, samples: Samples, model: TokenMoE, task: TokenTas
     """Computes every expert's vote on every sample and its gates for the task's patterns, block by block."""
     wide = model.width(task.tokens, task.patterns) if model.routing == "expert-choice" else task.patterns
     each = max(1, weights.trials * weights.neurons.shape[1] * wide)
-    size = len(samples) if weights.routers.device.type != "cpu" else max(16, _BLOCK_SIZE // each)
+    size = len(samples) if on_accelerator(weights.routers.device) else max(16, _BLOCK_SIZE // each)
     sums, scratch, parts = weights.sums, Scratch(), []
     for begin in range(0, len(samples), size):
         block = samples.only(begin, min(begin + size, len(samples)))

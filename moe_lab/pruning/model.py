@@ -22,6 +22,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from moe_lab.config import Config, knob, require
+from moe_lab.graphs import on_accelerator
 from moe_lab.routing import Scratch, expert_choice_of_counts, token_choice
 
 Routing = Literal["expert-choice", "token-choice"]
@@ -264,8 +265,8 @@ def sgd_step(
         shares = signs * gates * mean
         values = (signs * gates * sums).sum(1, keepdim=True)
         moves = gates * mean * (signs * sums - values)
-        at = gates.flatten().nonzero()[:, 0] if gates.device.type == "cpu" else torch.arange(gates.numel())
-        at = at.to(gates.device)
+        everywhere = on_accelerator(gates.device)  # how many gates are not zero, only the device knows
+        at = torch.arange(gates.numel(), device=gates.device) if everywhere else gates.flatten().nonzero()[:, 0]
         by = shares.flatten()[at]
     else:
         pulls = torch.stack((pull[:, None].expand_as(outputs), pull[:, None] * outputs), dim=2)

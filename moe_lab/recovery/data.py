@@ -18,6 +18,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from moe_lab.config import Config, knob, require
+from moe_lab.graphs import to_device
 from moe_lab.recovery.activations import ACTIVATIONS, Activation, activation_of
 from moe_lab.trials import stream
 
@@ -191,14 +192,14 @@ class MixtureTask(Config):
         x, y, experts, means = (np.stack(part) for part in zip(*sampled, strict=True))
 
         def tensor(values: np.ndarray | Tensor) -> Tensor:
-            return torch.as_tensor(values, device=device, dtype=dtype)
+            return to_device(np.asarray(values), device, dtype)
 
         p = self.first_share
         shares = np.tile([1.0] if p is None else [p, 1 - p], (len(trials), 1))
         return Samples(
             Inputs(tensor(x), tensor(means), tensor(shares)),
             tensor(y),
-            torch.as_tensor(experts, device=device),
+            to_device(experts, device),
             Parameters(tensor(parameters.regressors), tensor(parameters.gates)),
         )
 

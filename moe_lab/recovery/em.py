@@ -22,6 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from moe_lab.config import require
+from moe_lab.graphs import Iteration, on_accelerator
 from moe_lab.recovery.activations import Activation
 
 RIDGE = 1e-9
@@ -83,7 +84,7 @@ class Moments:
         if self.pairs is None:
             each = [(self.x * weights[:, m, :, None]).mT @ self.x for m in range(weights.shape[1])]
             return torch.stack(each, dim=1)
-        rows, columns = torch.triu_indices(d, d)
+        rows, columns = torch.triu_indices(d, d, device=weights.device)
         upper = weights @ self.pairs
         full = upper.new_empty(*upper.shape[:2], d, d)
         full[..., rows, columns] = upper
@@ -109,7 +110,7 @@ def gate_newton(
 ) -> Float[Tensor, "T k d"]:
     """Takes Newton steps on eq. 8, halved until they do not lower it."""
     trials, k, d = gates.shape
-    rows, columns = torch.triu_indices(k - 1, k - 1)
+    rows, columns = torch.triu_indices(k - 1, k - 1, device=gates.device)
     for _ in range(steps):
         scores = gates @ moments.x.mT
         prior = scores.softmax(1)
@@ -119,7 +120,7 @@ def gate_newton(
         hessian[:, rows, :, columns] = blocks.movedim(1, 0)
         hessian[:, columns, :, rows] = blocks.movedim(1, 0)
         hessian = hessian.reshape(trials, (k - 1) * d, (k - 1) * d)
-        move = torch.linalg.solve(ridged(hessian), slope).view(trials, k - 1, d)
+        move = solved(ridged(hessian), slope).view(trials, k - 1, d)
         move = torch.cat((move, move.new_zeros(trials, 1, d)), dim=1)
         gates = _ascended(gates, move, responsibilities, moments.x)
     return gates
@@ -147,7 +148,7 @@ def _ascended(gates: Tensor, move: Tensor, responsibilities: Tensor, x: Tensor) 
     start, length = value(gates), torch.ones_like(gates[:, 0, 0])
     for _ in range(6):
         worse = ~(value(gates + length[:, None, None] * move) >= start)
-        if not bool(worse.any()):
+        if not on_accelerator(gates.device) and not bool(worse.any()):
             break
         length = torch.where(worse, length / 2, length)
     return gates + length[:, None, None] * move
@@ -159,7 +160,7 @@ def gate_gradient(
     """Takes one step of gradient EM, w + rate grad Q(w | w) (appendix G), with w_k fixed at 0."""
     prior = (gates @ moments.x.mT).softmax(1)
     slope = (responsibilities - prior) @ moments.x / moments.x.shape[1]
-    slope[:, -1] = 0
+    slope[:, -1].zero_()
     return gates + rate * slope
 
 
@@ -170,11 +171,18 @@ def regressor_step(
     x, y = moments.x, moments.y
     product = regressors @ x.mT
     if g.linear:
-        return torch.linalg.solve(ridged(moments.gram(responsibilities)), (responsibilities * y[:, None]) @ x)
+        return solved(ridged(moments.gram(responsibilities)), (responsibilities * y[:, None]) @ x)
     value, slope = g.with_slope(product)
     gram = moments.gram(responsibilities * slope.square())
     pull = (responsibilities * slope * (y[:, None] - value)) @ x
-    return regressors + torch.linalg.solve(ridged(gram), pull)
+    return regressors + solved(ridged(gram), pull)
+
+
+def solved(matrix: Float[Tensor, "*T m m"], right: Tensor) -> Tensor:
+    """Solves linear systems. An accelerator is not asked whether they were singular: the answer would be waited for."""
+    if on_accelerator(matrix.device):
+        return torch.linalg.solve_ex(matrix, right, check_errors=False)[0]
+    return torch.linalg.solve(matrix, right)
 
 
 def ridged(matrix: Float[Tensor, "*T m m"]) -> Float[Tensor, "*T m m"]:
@@ -209,21 +217,40 @@ def em(
     """
     require(sigma > 0, "sigma must be greater than 0", sigma=sigma)
     require(iterations >= 0, "iterations must be at least 0", iterations=iterations)
-    moments, state = Moments.of(x, y), start
-    responsibilities, _, likelihood = posterior(state, x, y, g, sigma)
-    yield Progress(0, state, likelihood)
+    step = _Step(Moments.of(x, y), g, sigma, move_regressors, gradient_rate, radius)
+    responsibilities, _, likelihood = posterior(start, x, y, g, sigma)
+    yield Progress(0, start, likelihood)
+    if iterations:
+        follow = Iteration(step, (*start, likelihood, responsibilities))
     for iteration in range(1, iterations + 1):
-        gates = (
-            gate_newton(state.gates, responsibilities, moments)
-            if gradient_rate is None
-            else gate_gradient(state.gates, responsibilities, moments, gradient_rate)
-        )
-        if radius is not None:
+        regressors, gates, likelihood, _ = follow()
+        yield Progress(iteration, State(regressors, gates), likelihood)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One iteration of EM, as a function of tensors; the arguments are those of `em`."""
+
+    moments: Moments
+    g: Activation
+    sigma: float
+    move_regressors: bool
+    gradient_rate: float | None
+    radius: float | None
+
+    def __call__(
+        self, regressors: Tensor, gates: Tensor, likelihood: Tensor, responsibilities: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        if self.gradient_rate is None:
+            gates = gate_newton(gates, responsibilities, self.moments)
+        else:
+            gates = gate_gradient(gates, responsibilities, self.moments, self.gradient_rate)
+        if self.radius is not None:
             norm = torch.linalg.vector_norm(gates, dim=2, keepdim=True)
-            gates = gates * (radius / norm.clamp(min=radius))
-        regressors = (
-            regressor_step(state.regressors, responsibilities, moments, g) if move_regressors else state.regressors
+            gates = gates * (self.radius / norm.clamp(min=self.radius))
+        if self.move_regressors:
+            regressors = regressor_step(regressors, responsibilities, self.moments, self.g)
+        responsibilities, _, likelihood = posterior(
+            State(regressors, gates), self.moments.x, self.moments.y, self.g, self.sigma
         )
-        state = State(regressors, gates)
-        responsibilities, _, likelihood = posterior(state, x, y, g, sigma)
-        yield Progress(iteration, state, likelihood)
+        return regressors, gates, likelihood, responsibilities

@@ -27,6 +27,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from moe_lab.graphs import on_accelerator
 from moe_lab.specialization.activations import ACTIVATIONS, Activation
 from moe_lab.specialization.basis import SignalBasis, make_basis, rows_of
 from moe_lab.specialization.data import Samples
@@ -116,7 +117,7 @@ def dispatch(scores: Float[Tensor, "T M N"]) -> Dispatch:
     Equal to `routing.switch` with fewer operations: without ties, comparing with the largest score suffices.
     """
     largest = (scores == scores.amax(1, keepdim=True)).to(scores.dtype)
-    if scores.device.type == "cpu":
+    if not on_accelerator(scores.device):
         winners, expert = (_count_and_index(scores.shape[1], scores.dtype) @ largest).unbind(1)
         if (winners == 1).all():
             return Dispatch(largest, expert.long())
@@ -164,7 +165,7 @@ def experts_for(inputs: Inputs, activation: str, signs: Float[Tensor, " J"]) -> 
     """Makes experts with the implementation that is fastest on the inputs' device."""
     if activation == "linear":
         return LinearExperts(inputs, activation, signs)
-    kind = DispatchedExperts if inputs.totals.device.type == "cpu" else MaskedExperts
+    kind = MaskedExperts if on_accelerator(inputs.totals.device) else DispatchedExperts
     return kind(inputs, activation, signs)
 
 

@@ -307,7 +307,7 @@ def switch_step(
     total = parts[0] if len(parts) == 1 else Sums(*(sum(column[1:], column[0]) for column in zip(*parts, strict=True)))
     by_routers = total.routers
     if model.biases:
-        by_routers[..., -1] = 0  # routers have no biases
+        by_routers[..., -1].zero_()  # routers have no biases
     return State(
         torch.sub(state.experts, normalised(total.experts, model.biases), alpha=model.learning_rate),
         torch.sub(state.routers, by_routers, alpha=model.router_learning_rate),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from moe_lab.graphs import on_accelerator
 from moe_lab.origins import origin_of
 from moe_lab.specialization import model as models
 from moe_lab.specialization.arrays import ArrayTask
@@ -49,7 +50,7 @@ class Training(TrialProgress):
     def __init__(self, run: Run) -> None:
         super().__init__(run.trials, MEASURES)
         self.run, self.device = run, choose_device(run.device)
-        size = run.trials if self.device.type != "cpu" else block_size(run, run.samples)[0]
+        size = run.trials if on_accelerator(self.device) else block_size(run, run.samples)[0]
         self.groups = [self._learner(trials) for trials in in_groups(run.trial_numbers, size)]
 
     def _learner(self, trials: Sequence[int]) -> Learner[Any]:

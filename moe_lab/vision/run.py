@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from moe_lab.config import RunConfig, knob
+from moe_lab.graphs import on_accelerator, to_device
 from moe_lab.origins import origin_of
 from moe_lab.training import Measure, Snapshot, TrialProgress
 from moe_lab.trials import choose_device, stream, threads_for
@@ -57,22 +58,31 @@ class Learner(ABC):
         self.run, self.images, self.labels = run, images, labels
         self.steps, self.lost = 0, False
         self._order, self._left = stream(run.seed, trial, "order"), np.empty(0, dtype=np.int64)
-        self._sums = torch.zeros(3, dtype=torch.float64)  # samples, correct predictions and loss since the last record
+        number = torch.float32 if labels.device.type == "mps" else torch.float64
+        # samples, correct predictions and loss since the last record; and steps without an infinite or NaN loss
+        self._sums = torch.zeros(3, dtype=number, device=labels.device)
+        self._sound = torch.zeros((), dtype=torch.int64, device=labels.device)
 
     def advance(self, steps: int) -> None:
-        """Takes some steps, fewer where the loss is no longer finite."""
+        """Takes some steps, fewer where the loss is no longer finite; on an accelerator the host looks after all."""
+        there, before = on_accelerator(self.labels.device), self.steps
         self.network.train()
+        self._sound.zero_()
         for _ in range(steps):
             if not len(self._left):
                 self._left = self._order.permutation(len(self.labels))
-            rows = torch.as_tensor(self._left[: self.run.batch], device=self.labels.device)
+            rows = to_device(self._left[: self.run.batch], self.labels.device)
             self._left = self._left[self.run.batch :]
             loss, right = self.step(rows)
-            self._sums += torch.stack([torch.tensor(float(len(rows))), right.cpu(), loss.detach().cpu() * len(rows)])
+            with torch.no_grad():
+                self._sums += torch.stack([loss.new_full((), len(rows)), right.to(loss.dtype), loss * len(rows)])
+                self._sound += torch.isfinite(self._sums[2])
             self.steps += 1
-            if not torch.isfinite(self._sums[2]):
-                self.lost = True
-                return
+            if not there and not torch.isfinite(self._sums[2]):
+                break
+        sound = int(self._sound)
+        self.lost = sound < self.steps - before
+        self.steps = before + sound + self.lost
 
     def online(self) -> tuple[float, float]:
         """Accuracy and loss over the samples used since the last call, NaN if none were."""
@@ -96,7 +106,7 @@ def in_parts(count: int) -> Iterator[slice]:
 
 def cross_entropy(logits: Float[Tensor, "b c"], labels: Int[Tensor, " b"]) -> tuple[Tensor, Tensor]:
     """The mean loss of a batch and its number of correct predictions."""
-    return functional.cross_entropy(logits, labels), (logits.argmax(1) == labels).sum().double()
+    return functional.cross_entropy(logits, labels), (logits.argmax(1) == labels).sum()
 
 
 class Training(TrialProgress):

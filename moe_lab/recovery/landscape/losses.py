@@ -193,7 +193,7 @@ def l_log(state: State, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g: A
 
 def _fixed(slope: Tensor) -> Tensor:
     """Sets the gradient of w_k, which fixes the gauge, to 0."""
-    slope[:, -1] = 0
+    slope[:, -1].zero_()
     return slope
 
 

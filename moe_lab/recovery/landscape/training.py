@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from moe_lab.graphs import Iteration, on_accelerator, to_device
 from moe_lab.origins import origin_of
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import MixtureTask, Parameters, Samples
@@ -20,7 +22,7 @@ from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.losses import Loss
 from moe_lab.recovery.landscape.run import Descent, L2Loss, L4Loss, LogLoss, LossRun
 from moe_lab.recovery.tensor import oriented
-from moe_lab.recovery.transforms import transforms
+from moe_lab.recovery.transforms import Transforms, transforms
 from moe_lab.training import Measure, Snapshot, TrialProgress
 from moe_lab.trials import on_one_thread, placement, stream
 
@@ -35,6 +37,7 @@ MEASURES = {
     "stage": Measure((), "", "0 while the first loss is descended, 1 while the second is"),
 }
 _NUMBERS = 2**17  # sampled at a time per trial
+_LOOK_EVERY = 32  # steps after which the host looks whether all trials have diverged on an accelerator
 _FOR_SIGNS = 8192  # samples that determine the signs of L4's regressors
 
 
@@ -94,45 +97,50 @@ class _Descents(TrialProgress):
         self.truth = Parameters(*(part.to(device, self.dtype) for part in (truth.regressors, truth.gates)))
 
     def places(self) -> Iterator[_Place]:
-        run, done = self.run, 0
+        run, done, there = self.run, 0, on_accelerator(self.device)
+        zero = self.truth.gates.new_zeros(run.trials)
+        lost, taken = zero != 0, torch.zeros_like(zero, dtype=torch.int64)
         state = start = random_state(run.task, run.trial_numbers, run.seed, self.truth.regressors)
         for stage, model in enumerate(run.stages):
             last = stage == len(run.stages) - 1
             if isinstance(model, LogLoss):
                 state = State(self._regressors(state.regressors, stage), start.gates)
-            evaluate = self._loss(model)
             batches = sample_batches(run, f"stage {stage}", self.device, self.dtype)
+            rates = np.array([rate_at(model, step) for step in range(model.steps + 1)])
+            rate = to_device(rates, self.device, self.dtype)
+            follow: Iteration | None = None
             for step in range(model.steps + 1):
-                loss = evaluate(state, *(() if _blind(model) else next(batches)))
-                slope = _length(loss.slope)
-                lost = ~torch.isfinite(loss.value + slope).cpu().numpy()
-                self.diverged |= lost
+                inputs = (*(() if _blind(model) else next(batches)), rate[step])
+                if follow is None:
+                    follow = Iteration(_Step(model, self._loss(model)), (*state, zero, zero, lost, taken), inputs)
+                before, counted = state, taken
+                *moved_to, loss, slope, lost, taken = follow(*inputs)
+                state = State(*moved_to)
+                due = step % run.record_every == 0 or step == model.steps
+                if due or not there or step % _LOOK_EVERY == 0:
+                    self.diverged |= lost.cpu().numpy()
+                    self.steps = counted.cpu().numpy()
                 ended = last and (step == model.steps or bool(self.diverged.all()))
-                handed_over = step == model.steps and not last  # the next stage begins with the same parameters
-                if ended or ((step % run.record_every == 0 or step == 0) and not handed_over):
-                    yield _Place(done + step, stage, state, loss.value, slope, ended)
+                if ended or (due and (last or step < model.steps)):  # the next stage begins with the same parameters
+                    late = there and ended and step < model.steps  # all had diverged before the host looked
+                    at = max(done, int(self.steps.max())) if late else done + step
+                    yield _Place(at, stage, before, loss, slope, ended)
                 if ended:
                     return
-                if step < model.steps:
-                    state = moved(model, state, loss, slope, step)
-                    self.steps += ~self.diverged
+            state, taken = before, counted  # there is no step after the last
             done += model.steps
 
     def _loss(self, model: Descent) -> Callable[..., Loss]:
         """The loss as a function of the state and a batch."""
         task = self.run.task
         if isinstance(model, L2Loss):
-            return lambda state, x, y: losses.l2(state, x, y, task.g)
+            return partial(losses.l2, g=task.g)
         if isinstance(model, LogLoss):
-            return lambda state, x, y: losses.l_log(state, x, y, task.g, task.noise)
-        weights = model.weights
+            return partial(losses.l_log, g=task.g, sigma=task.noise)
         if model.population:
             shares = losses.shares_of(self.truth.gates)
-            return lambda state: _of_rows(
-                state, *losses.l4_population(state.regressors, self.truth.regressors, shares, weights)
-            )
-        polynomials = transforms(task.g, task.noise)
-        return lambda state, x, y: _of_rows(state, *losses.l4(state.regressors, x, y, polynomials, weights))
+            return partial(_l4_population, truth=self.truth.regressors, shares=shares, weights=model.weights)
+        return partial(_l4, polynomials=transforms(task.g, task.noise), weights=model.weights)
 
     def _regressors(self, rows: Tensor, stage: int) -> Tensor:
         """Regressors of the second stage: the true ones, those of l2, or those that L4's A stands for."""
@@ -175,7 +183,13 @@ def _blind(model: Descent) -> bool:
     return isinstance(model, L4Loss) and model.population
 
 
-def _of_rows(state: State, value: Tensor, slope: Tensor) -> Loss:
+def _l4(state: State, x: Tensor, y: Tensor, *, polynomials: Transforms, weights: losses.Weights) -> Loss:
+    value, slope = losses.l4(state.regressors, x, y, polynomials, weights)
+    return Loss(value, State(slope, torch.zeros_like(state.gates)))
+
+
+def _l4_population(state: State, *, truth: Tensor, shares: Tensor, weights: losses.Weights) -> Loss:
+    value, slope = losses.l4_population(state.regressors, truth, shares, weights)
     return Loss(value, State(slope, torch.zeros_like(state.gates)))
 
 
@@ -188,15 +202,37 @@ def _array(value: Tensor | np.ndarray) -> np.ndarray:
     return value.cpu().numpy() if isinstance(value, Tensor) else value
 
 
-def moved(model: Descent, state: State, loss: Loss, slope: Tensor, step: int) -> State:
+@dataclass(frozen=True)
+class _Step:
+    """One step of a descent as a function of tensors: the parameters after it, and the loss and its slope before it."""
+
+    model: Descent
+    loss: Callable[..., Loss]
+
+    def __call__(
+        self, rows: Tensor, gates: Tensor, value: Tensor, slope: Tensor, lost: Tensor, taken: Tensor, *inputs: Tensor
+    ) -> tuple[Tensor, ...]:
+        *batch, rate = inputs
+        state = State(rows, gates)
+        loss = self.loss(state, *batch)
+        slope = _length(loss.slope)
+        lost = lost | ~torch.isfinite(loss.value + slope)
+        return (*moved(self.model, state, loss, slope, rate), loss.value, slope, lost, taken + ~lost)
+
+
+def rate_at(model: Descent, step: int) -> float:
+    """The learning rate after so many steps."""
+    return model.rate * (0.5 + 0.5 * math.cos(math.pi * step / model.steps) if model.cosine else 1.0)
+
+
+def moved(model: Descent, state: State, loss: Loss, slope: Tensor, rate: Tensor) -> State:
     """Takes one step: rate * gradient, the gradient clipped to `clip`; L_log's gates are projected onto their ball.
 
     Args:
       slope: (T,) the gradient's length.
-      step: steps done before, for the cosine.
+      rate: one number.
     """
-    rate = model.rate * (0.5 + 0.5 * math.cos(math.pi * step / model.steps) if model.cosine else 1.0)
-    scale = torch.full_like(slope, rate)
+    scale = rate.expand_as(slope)
     if model.clip is not None:
         scale = scale * (model.clip / slope.clamp(min=model.clip))
     rows, gates = (now - scale[:, None, None] * by for now, by in zip(state, loss.slope, strict=True))
@@ -227,7 +263,7 @@ def sample_batches(
             yield samples.x, samples.y
     for epoch in range(2**62):
         orders = [stream(run.seed, trial, f"{purpose}/epoch {epoch}").permutation(count) for trial in trials]
-        order = torch.as_tensor(np.stack(orders), device=device)
+        order = to_device(np.stack(orders), device)
         for begin in range(0, count - size + 1, size):
             part = order[:, begin : begin + size]
             index = part[..., None].expand(-1, -1, samples.x.shape[2])

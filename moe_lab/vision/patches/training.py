@@ -132,7 +132,7 @@ class PatchLearner(Learner):
         return _plain(values)
 
     def _accuracy(self, predicted: Tensor) -> Tensor:
-        return (predicted == self.test_labels).double().mean()
+        return (predicted == self.test_labels).cpu().double().mean()  # some devices have no doubles
 
 
 def _plain(values: dict[str, Tensor]) -> dict[str, np.ndarray]:

@@ -130,9 +130,14 @@ class MixtureNetwork(nn.Module):
         return scores, expert, scores.softmax(1).gather(1, expert[:, None])[:, 0]
 
     def _rows(self, expert: Tensor) -> list[tuple[int, Tensor]]:
-        """The images of every expert that has any."""
-        each = ((m, (expert == m).nonzero()[:, 0]) for m in range(len(self.experts)))
-        return [(m, rows) for m, rows in each if len(rows)]
+        """The images of every expert that has any.
+
+        The host waits for an accelerator here, once: how many images an expert has decides the shapes of all that
+        follows. If every expert saw all images, batch norm would see them too.
+        """
+        counts = (expert == torch.arange(len(self.experts), device=expert.device)[:, None]).sum(1).tolist()
+        parts = expert.argsort(stable=True).split(counts)
+        return [(m, rows) for m, rows in enumerate(parts) if len(rows)]
 
 
 def balance_loss(scores: Float[Tensor, "B M"], expert: Int[Tensor, " B"]) -> Tensor:

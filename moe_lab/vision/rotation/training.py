@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from moe_lab.graphs import to_device
 from moe_lab.training import Measure, Snapshot
 from moe_lab.trials import placement, stream
 from moe_lab.vision.layers import Count
@@ -139,7 +140,7 @@ class TurnLearner(Learner):
             return network.dispatched(images, expert=clusters % model.experts)
         if at_random is not None:
             return network.dispatched(images, expert=at_random if model.routing == "random" else None)
-        uniform = torch.as_tensor(self._router_noise.random((len(images), model.experts))).to(images)
+        uniform = to_device(self._router_noise.random((len(images), model.experts)), images.device, images.dtype)
         if model.routing == "random":
             return network.dispatched(images, expert=uniform.argmax(1))
         return network.dispatched(images, noise=model.router_noise * uniform)
@@ -150,12 +151,12 @@ class TurnLearner(Learner):
             self._sent(self.test_images[part], self.test_clusters[part], self._test_random[part])
             for part in in_parts(self.run.test_samples)
         ]
-        predicted = torch.cat([sent.logits.argmax(1) for sent in each])
-        expert, clusters = torch.cat([sent.expert for sent in each]), self.test_clusters
-        right = (predicted == self.test_labels).double()
-        counts = torch.zeros(self.clusters, self.experts, dtype=torch.float64, device=right.device)
+        predicted = torch.cat([sent.logits.argmax(1) for sent in each]).cpu()  # counted here: not all have doubles
+        expert, clusters = torch.cat([sent.expert for sent in each]).cpu(), self.test_clusters.cpu()
+        right = (predicted == self.test_labels.cpu()).double()
+        counts = torch.zeros(self.clusters, self.experts, dtype=torch.float64)
         counts.index_put_((clusters, expert), torch.ones_like(right), accumulate=True)
-        correct = torch.zeros(self.clusters, dtype=torch.float64, device=right.device).index_add_(0, clusters, right)
+        correct = torch.zeros(self.clusters, dtype=torch.float64).index_add_(0, clusters, right)
         of_cluster = counts.sum(1)
         values = {
             "test_accuracy": right.mean(),
@@ -182,9 +183,9 @@ def normalize(parts: list[list[nn.Parameter]]) -> None:
     """Divides the gradient of each expert by its length over all of its parameters, where that is not 0 (eq. 3.4)."""
     for part in parts:
         gradients = [one.grad for one in part if one.grad is not None]
-        length = torch.sqrt(sum((gradient.square().sum() for gradient in gradients), torch.zeros(())))
-        for gradient in gradients if length > 0 else []:
-            gradient.div_(length)
+        length = torch.sqrt(sum((gradient.square().sum() for gradient in gradients), part[0].new_zeros(())))
+        for gradient in gradients:
+            gradient.div_(torch.where(length > 0, length, 1))
 
 
 def _optimizer(model: SmallCNN | ResNet18, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:

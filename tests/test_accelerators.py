@@ -1,0 +1,254 @@
+"""Steps in the form for accelerators: they never wait, repeat as a graph would, and give the CPU's results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from moe_lab import graphs, patch_routing, pruning, specialization
+from moe_lab.graphs import as_on_accelerator
+from moe_lab.patch_routing import CNN, JointMoE, PatternTask, SeparateMoE
+from moe_lab.patch_routing import training as patch_training
+from moe_lab.pruning import BranchStart, PlantedStart, TokenMoE, TokenTask
+from moe_lab.recovery import MixtureTask, gridlock
+from moe_lab.recovery.gridlock import JointEM, Spectral
+from moe_lab.recovery.landscape.training import L2Loss, L4Loss, LogLoss, descend
+from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, learners
+from moe_lab.specialization.learners import noise_of_steps, router_noise
+from moe_lab.training import Snapshot
+from moe_lab.trials import stream
+from moe_lab.vision import PatchWRN, QuadrantTask, patches, rotation
+from moe_lab.vision.patches.training import PatchLearner
+from moe_lab.vision.rotation import Mixture, SmallCNN, TurnTask
+from moe_lab.vision.rotation.training import TurnLearner
+from tests.doubles import NoWaiting, WaitError, captured, without_numbers
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device on this machine")
+DOUBLE: dict[str, Any] = {"seed": 4, "device": "cpu", "precision": "float64"}
+
+PATTERNS = PatternTask(patches=8, dimension=12, pattern_sets=24, distractors=2)
+PATCHES = {"task": PATTERNS, "epochs": 12, "samples": 40, "test_samples": 80, "record_every": 7, "trials": 4}
+CLUSTERS = {
+    "task": ClusterTask(clusters=3, dimension=12, patches=5),
+    "samples": 300,
+    "test_samples": 90,
+    "steps": 7,
+    "record_every": 3,
+    "trials": 2,
+}
+TOKENS = {
+    "task": TokenTask(patterns=30, tokens=12, zipf=0.5),
+    "steps": 7,
+    "batch": 8,
+    "test_samples": 90,
+    "record_every": 3,
+    "trials": 2,
+}
+MIXTURES = {"samples": 300, "record_every": 2, "trials": 2}
+DESCENTS = {
+    "task": MixtureTask(experts=3, dimension=5, regressors="orthonormal", gating="orthogonal"),
+    "batch": 256,
+    "record_every": 5,
+    "trials": 3,
+}
+SWITCH = SwitchMoE(experts=4, filters=4, learning_rate=0.03)
+TOKEN = TokenMoE(experts=8, neurons=4, top=3, learning_rate=0.3, router_learning_rate=0.2)
+SHORT: dict[str, Any] = {"power_iterations": 5, "gate_iterations": 3, "joint_iterations": 3}
+
+CASES: dict[str, tuple[Callable[..., Iterator[Snapshot]], Any, dict[str, Any]]] = {
+    "joint": (patch_routing.train, JointMoE(neurons=12, experts=3, patches_per_expert=3, batch_size=10), PATCHES),
+    "separate": (patch_routing.train, SeparateMoE(neurons=12, patches_per_expert=3, batch_size=10), PATCHES),
+    "cnn": (patch_routing.train, CNN(neurons=12, batch_size=10), PATCHES),
+    "four classes": (
+        patch_routing.train,
+        JointMoE(neurons=12, experts=3, patches_per_expert=3, batch_size=10),
+        PATCHES | {"task": PATTERNS.replace(classes=4), "epochs": 5},
+    ),
+    "patches that diverge": (
+        patch_routing.train,
+        CNN(neurons=12, batch_size=10, learning_rate=1e38),
+        PATCHES | {"record_every": 1000, "precision": "float32"},
+    ),
+    "switch": (specialization.train, SWITCH, CLUSTERS),
+    "switch of relu": (specialization.train, SWITCH.replace(activation="relu"), CLUSTERS),
+    "switch of gelu": (specialization.train, SWITCH.replace(activation="gelu", load_balancing=0.05), CLUSTERS),
+    "linear switch": (specialization.train, SWITCH.replace(activation="linear"), CLUSTERS),
+    "the authors' switch": (
+        specialization.train,
+        SwitchMoE.authors(experts=4, filters=4, learning_rate=1.0),
+        CLUSTERS | {"steps": 12},
+    ),
+    "single": (specialization.train, SingleExpert(filters=4), CLUSTERS),
+    "expert choice": (pruning.train, TOKEN, TOKENS | {"start": PlantedStart(others_norm=5.0)}),
+    "token choice": (pruning.train, TOKEN.replace(top=2, routing="token-choice"), TOKENS),
+    "branches": (
+        pruning.train,
+        TOKEN.replace(loss="hinge"),
+        TOKENS | {"start": BranchStart(tasks=2, steps=4, batch=6)},
+    ),
+    "spectral": (gridlock.train, Spectral(**SHORT), MIXTURES | {"task": MixtureTask(dimension=5, noise=0.3)}),
+    "spectral of relu": (
+        gridlock.train,
+        Spectral(**SHORT),
+        MIXTURES | {"task": MixtureTask(dimension=5, activation="relu")},
+    ),
+    "joint EM": (
+        gridlock.train,
+        JointEM(iterations=12),
+        MIXTURES | {"task": MixtureTask(dimension=5, experts=3, gating="orthogonal")},
+    ),
+    "gradient EM": (
+        gridlock.train,
+        JointEM(iterations=9, gate_step="gradient", radius=1.0),
+        MIXTURES | {"task": MixtureTask(dimension=5, noise=0.3)},
+    ),
+    "L4": (descend, L4Loss(steps=12), DESCENTS),
+    "L4 of the population": (descend, L4Loss(steps=12, population=True), DESCENTS),
+    "l2 that diverges": (descend, L2Loss(steps=80, rate=1e3), DESCENTS | {"record_every": 1000}),
+    "L_log after L4": (descend, LogLoss(regressors=L4Loss(steps=8), steps=7), DESCENTS | {"samples": 512}),
+    "tanh": (descend, L2Loss(steps=8), DESCENTS | {"task": MixtureTask(dimension=5, activation="tanh")}),
+}
+NOT_CAPTURED = {"single"}  # torch's Adam keeps its count on the host
+
+
+def snapshots(name: str, **more: Any) -> list[Snapshot]:
+    train, model, settings = CASES[name]
+    given = {**DOUBLE, **settings, **more}
+    return list(train(model, given.pop("task"), **given))
+
+
+def compare(found: list[Snapshot], wanted: list[Snapshot], tolerance: float) -> None:
+    assert [snapshot.step for snapshot in found] == [snapshot.step for snapshot in wanted]
+    for there, here in zip(found, wanted, strict=True):
+        for name in ("steps", "finished", "diverged"):
+            assert getattr(there, name).tolist() == getattr(here, name).tolist(), (name, here.step)
+        assert set(there.values) == set(here.values)
+        for name, value in here.values.items():
+            np.testing.assert_allclose(there[name], value, rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_replayed_steps_train_as_the_cpu_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph repeats operations on the same tensors; whatever Python does beside them would be lost."""
+    calls = []
+
+    def capture(call: Any, state: Any) -> Any:
+        calls.append(call)
+        without_numbers(call)
+        return captured(call, state)
+
+    wanted = snapshots(name)
+    monkeypatch.setattr(graphs, "_captured", capture)
+    with as_on_accelerator():
+        compare(snapshots(name), wanted, 1e-5 if CASES[name][2].get("precision") == "float32" else 1e-10)
+    assert bool(calls) != (name in NOT_CAPTURED)
+
+
+def test_these_cases_end_early_in_every_way() -> None:
+    """Otherwise the test above would compare little."""
+    ends = {name: snapshots(name)[-1] for name in ("joint", "patches that diverge", "the authors' switch")}
+    assert (
+        ends["patches that diverge"].diverged.tolist().count(True) == 1 and len(set(ends["joint"].steps.tolist())) > 1
+    )
+    assert min(ends["joint"].steps) < PATCHES["epochs"] * 4 and ends["the authors' switch"].steps.tolist() == [3, 1]
+    last = snapshots("l2 that diverges")[-1]
+    assert last.diverged.all() and last.step < 80
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda x: x.sum().item(),
+        lambda x: bool((x > 0).any()),
+        lambda x: x[x > 0],
+        lambda x: (x > 0).nonzero(),
+        lambda x: x + torch.arange(3.0),
+        lambda x: x.index_fill_(0, torch.tensor([0]), 1.0),
+        lambda x: x.to("cpu"),
+        lambda x: torch.linalg.solve(x[:, None] * x, x),
+    ],
+)
+def test_the_doubles_catch_a_step_that_waits(wrong: Callable[[Any], Any]) -> None:
+    with pytest.raises((WaitError, NotImplementedError, RuntimeError)), NoWaiting():
+        wrong(torch.ones(3, device="meta"))
+
+
+def test_the_double_of_a_graph_repeats_no_python() -> None:
+    """A step whose numbers come from a counter in Python repeats its first number, as on CUDA."""
+    total, count = torch.zeros(()), iter(range(100))
+
+    def call() -> None:
+        total.add_(float(next(count)))
+
+    replay = captured(call, [total])
+    assert total == 0  # warming up left nothing behind
+    replay()
+    replay()
+    assert total == 2  # twice the number of the capture
+
+
+def test_what_stands_between_captured_steps_waits_for_nothing() -> None:
+    run = patch_routing.Run(model=CASES["joint"][1], **{**DOUBLE, **PATCHES})
+    with as_on_accelerator():
+        training = patch_training._Training([run], patch_training.samples_of([run]))
+        learner, orders = training.learner, training.orders
+        assert learner.endings is not None
+        learner.step(orders.plan(0, training.resident, learner.setting.device)[0])
+        with NoWaiting(sends=True) as tape:
+            learner.step(orders.plan(1, training.resident, learner.setting.device)[0])
+            learner.endings.settle(learner, 4, np.array([0, 2]), np.array([False, True]))
+        assert len(tape.calls) > 50
+    assert learner.endings.running.tolist() == [True, True, False, True]
+    before = learner.weights.clone()
+    learner.step(orders.plan(2, training.resident, learner.setting.device)[0])
+    moved = (learner.weights - before).abs().amax((1, 2)) > 0
+    assert moved.tolist() == [True, True, False, True]  # a row that has ended keeps its weights
+
+
+@pytest.mark.parametrize("ahead", [1, 4, 1000])
+def test_numbers_drawn_ahead_are_those_drawn_step_by_step(ahead: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, like = SWITCH.replace(router_noise=2.0), torch.zeros((), dtype=torch.float64)
+    streams = [[stream(4, trial, "router noise") for trial in range(3)] for _ in range(2)]
+    wanted = [router_noise(model, streams[0], 20, like) for _ in range(9)]
+    monkeypatch.setattr(learners, "_DRAWN_AT_ONCE", ahead * 3 * 4 * 20)
+    with as_on_accelerator():
+        for found, step in zip(noise_of_steps(model, streams[1], 20, like), wanted, strict=False):
+            torch.testing.assert_close(found, step, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", ["mixture", "single", "patches"])
+def test_a_step_on_images_waits_for_nothing_but_the_numbers_of_an_experts_images(name: str) -> None:
+    """`_rows` reads these as one list. torch's Adam would read its own count of steps, which is on the host."""
+    learner, rows = learner_of(name), torch.arange(30)
+    with NoWaiting(sends=True) as tape, torch.enable_grad():
+        learner.step(rows)
+    assert len(tape.calls) > 50
+
+
+def test_a_network_that_diverges_ends_after_the_same_step_on_an_accelerator() -> None:
+    ends = []
+    for form in (nullcontext(), as_on_accelerator()):
+        learner = learner_of("single")
+        learner.images[17] = torch.nan
+        with form:
+            learner.advance(1)
+            learner.advance(5)
+        ends.append((learner.steps, learner.lost, learner.online()))
+    assert ends[0][:2] == ends[1][:2] and ends[0][1] and 1 < ends[0][0] < 6
+
+
+def learner_of(name: str) -> Any:
+    """One network in training on 60 images, 10 in a step."""
+    expert = SmallCNN(optimizer="normalized", batch_size=10)
+    model: Any = {"mixture": Mixture(expert=expert), "single": expert, "patches": PatchWRN(trunk="plain")}[name]
+    room, task = (patches, QuadrantTask()) if name == "patches" else (rotation, TurnTask())
+    run = room.Run(model=model, task=task, samples=60, test_samples=20, trials=1, device="cpu")
+    how: Any = {"trials": [0], "seed": 0, "device": "cpu", "dtype": torch.float32}
+    drawn = [task.sample(count, split=split, **how) for count, split in ((60, "train"), (20, "test"))]
+    kind: Any = PatchLearner if name == "patches" else TurnLearner
+    return kind(run, 0, 0, *drawn)
