@@ -79,7 +79,7 @@ def reproduce(
         list[str] | None, typer.Argument(help="Claims by id or its beginning, such as pmoe2023; all if not given.")
     ] = None,
     budget: Annotated[
-        str, typer.Option(help="quick: minutes; full: the papers' own sizes and trials where feasible.")
+        str, typer.Option(help="quick: minutes; full: an hour; paper: the papers' own sizes, for a GPU.")
     ] = "quick",
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",

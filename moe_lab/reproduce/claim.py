@@ -14,7 +14,7 @@ import xarray as xr
 
 from moe_lab.config import require
 
-Budget = Literal["quick", "full"]
+Budget = Literal["quick", "full", "paper"]
 Verdict = Literal["agrees", "agrees in kind", "differs", "needs data", "failed"]
 VERDICTS: tuple[Verdict, ...] = ("agrees", "agrees in kind", "differs", "needs data", "failed")
 """In the order in which they are counted. No rule gives "failed": the measurement raised an error."""
@@ -152,7 +152,8 @@ class Measurement:
       name: unique, such as "chen2022/table3-cubic"; names the files of its results.
       function: a function that returns a Dataset, such as "moe_lab.specialization.figures:table3".
       quick, full: its arguments in either budget; `seed` and `device` are added where it takes them.
-      seconds: approximate duration of each budget on one CPU core.
+      seconds: approximate duration of these two budgets on one CPU core.
+      paper: arguments of the third budget that differ from the full one's, where the paper's experiment is larger.
       split: (argument, dimension): the values of that argument, a tuple, are measured one by one, possibly on several
         cores, and joined along that dimension of the result.
       device: whether the function takes a device.
@@ -168,6 +169,7 @@ class Measurement:
     quick: Mapping[str, Any]
     full: Mapping[str, Any]
     seconds: tuple[float, float]
+    paper: Mapping[str, Any] = field(default_factory=dict)
     split: tuple[str, str] | None = None
     device: bool = False
     seeded: bool = True
@@ -183,11 +185,25 @@ class Measurement:
 
     def arguments(self, budget: Budget) -> dict[str, Any]:
         """Returns the function's arguments, without seed and device."""
-        return dict(self.quick if budget == "quick" else self.full)
+        return dict(self.quick) if budget == "quick" else {**self.full, **(self.paper if budget == "paper" else {})}
 
     def takes(self, budget: Budget) -> float:
-        """Returns the approximate number of seconds on one CPU core."""
-        return self.seconds[0 if budget == "quick" else 1]
+        """Returns the approximate number of seconds on one CPU core.
+
+        Those of the paper's budget follow from the full one's, in proportion to trials, samples and grid points.
+        """
+        if budget == "quick":
+            return self.seconds[0]
+        larger = self.paper.items() if budget == "paper" else ()
+        return self.seconds[1] * math.prod(_size(value) / _size(self.full[name]) for name, value in larger)
+
+
+def _size(value: Any) -> float:
+    """How large an argument makes a measurement: a number itself, the sum or the number of the values of a grid."""
+    if isinstance(value, (int, float)):
+        return float(value)
+    numbers = isinstance(value, tuple) and all(isinstance(one, (int, float)) for one in value)
+    return float(sum(value)) if numbers else float(len(value))
 
 
 Read = Callable[[xr.Dataset], Any]

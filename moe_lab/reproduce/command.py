@@ -46,7 +46,8 @@ def run(
 
     Args:
       names: ids of claims, or beginnings of ids ("chen2022/table3"); none for all.
-      budget: "quick", smaller sizes and fewer trials, or "full", the papers' own where they can be had.
+      budget: "quick", smaller sizes and fewer trials; "full", the papers' own where an hour of a CPU allows them; or
+        "paper", the papers' own and 40 or more trials, for a GPU, or a CPU if `device` says so.
       seed: of all random streams.
       device: "auto", "cpu", "cuda", "cuda:N" or "mps".
       jobs: number of processes; None for one per core on a CPU and a single one with a GPU.
@@ -58,13 +59,16 @@ def run(
       The records in results.json.
 
     Raises:
-      ValueError: no claim has such a name, or the budget, seed, device or number of jobs is invalid.
+      ValueError: no claim has such a name, or the budget, seed, device or number of jobs is invalid; or the budget is
+        "paper", there is no GPU, and `device` does not say "cpu".
       RuntimeError: `out` cannot be written to, the cluster cannot be reached, or a measurement failed: the others are
         done and written.
     """
     order, parallel = _order(budget=budget, seed=seed, device=device, jobs=jobs, out=out, data=data, cluster=cluster)
-    claims, folder = chosen(names), writable_folder(out)
-    console = Console(highlight=False)
+    claims, console = chosen(names), Console(highlight=False)
+    if budget == "paper":
+        console.print(_cost(claims, order, parallel), soft_wrap=True)
+    folder = writable_folder(out)
     started = time.perf_counter()
     with _workers(cluster), warnings.catch_warnings():
         # joblib restarts a worker that holds much memory, and warns, which would interrupt the progress bar
@@ -102,6 +106,24 @@ def _order(
         jobs=None if cluster else parallel,
     )
     return order, parallel
+
+
+def _cost(claims: Sequence[Claim], order: Order, parallel: int) -> str:
+    """Says what the papers' own sizes cost.
+
+    Raises:
+      ValueError: it would be a CPU's work, and nobody has said that this is wanted.
+    """
+    available = [measurement for measurement in measurements(claims) if not missing(measurement, order.data)]
+    total = sum(measurement.takes(order.budget) for measurement in available)
+    device = choose_device(order.device)
+    words = f"the papers' own sizes take about {total / 3600:.1f} hours of one CPU core"
+    rule = f"budget='paper' needs a GPU, or device='cpu' from those who can wait, because {words}"
+    require(device.type != "cpu" or order.device == "cpu", rule, device=order.device)
+    if device.type == "cpu":
+        return f"{words}: about {total / 3600 / parallel:.1f} hours in {parallel} processes"
+    there = sum(measurement.takes(order.budget) for measurement in available if measurement.device)
+    return f"{words}, of which {device_label(device)} takes over {there / total:.0%}"
 
 
 def _raise_failures(rows: Sequence[Row]) -> None:
@@ -219,9 +241,9 @@ def show(names: Sequence[str] = ()) -> None:
     """
     claims, console = chosen(names), Console(highlight=False, soft_wrap=True)
     for claim in claims:
-        quick, full = claim.measurement.seconds
+        takes = ", ".join(f"{claim.measurement.takes(budget):.0f} s {budget}" for budget in get_args(Budget))
         lack = missing(claim.measurement, None)
-        console.print(f"[bold]{claim.id}[/]  ({claim.where}; about {quick:.0f} s quick, {full:.0f} s full)")
+        console.print(f"[bold]{claim.id}[/]  ({claim.where}; about {takes})")
         console.print(f"    {claim.sentence} Published: {claim.published.words}.", markup=False)
         console.print(f"    Rule: {claim.rule.words}.{f' It {lack}.' if lack else ''}", markup=False)
     console.print(f"{len(claims)} claims")

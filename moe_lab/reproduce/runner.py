@@ -77,7 +77,7 @@ class Order:
     """How to measure.
 
     Attributes:
-      budget: "quick" or "full".
+      budget: "quick", "full" or "paper".
       seed: of all random streams.
       device: as for `moe_lab.trials.choose_device`.
       folder: where finished pieces are kept.

@@ -62,7 +62,8 @@ def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Co
 @pytest.fixture
 def few(helpers: None, monkeypatch: pytest.MonkeyPatch) -> tuple[Claim, ...]:
     """Four claims in place of the papers': one of each verdict."""
-    drawn = squares(picture="measure_runs:picture", sees="Squares rise.")
+    sizes: dict[str, Any] = {"seconds": (3.0, 4500.0), "paper": {"trials": 8}}
+    drawn = squares(picture="measure_runs:picture", sees="Squares rise.", **sizes)
     needy = squares("pmoe2023/digits", needs=Needs(what="a file of digits", argument="root", pattern="*.digits"))
     made = (
         claim(identity="pmoe2023/digits/two", measurement=needy, rule=Rule(agrees=near(4, 0.5))),

@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ import xarray as xr
 
 from moe_lab.findings import Finding
 from moe_lab.reproduce import ledger
-from moe_lab.reproduce.claim import Claim, Measurement, imported
+from moe_lab.reproduce.claim import Budget, Claim, Measurement, imported
 from moe_lab.reproduce.erratum import Erratum
 from moe_lab.reproduce.report import checked, png
 from moe_lab.reproduce.runner import Order, pieces
@@ -61,18 +61,21 @@ def test_a_claim_states_what_and_where_and_the_published_number_meets_its_rule(p
 
 
 @pytest.mark.parametrize("measurement", MEASUREMENTS.values(), ids=lambda measurement: measurement.name)
-def test_both_budgets_bind_to_the_function(measurement: Measurement, tmp_path: Path) -> None:
+def test_all_budgets_bind_to_the_function(measurement: Measurement, tmp_path: Path) -> None:
     signature = inspect.signature(imported(measurement.function))
     if measurement.needs is not None:
         for pattern in (measurement.needs.pattern, *measurement.needs.others):
             (tmp_path / pattern.replace("*", "x").replace("?", "x")).touch()
-    for budget in ("quick", "full"):
+    for budget in get_args(Budget):
         parts = pieces(measurement, Order(budget, 0, "cpu", tmp_path, data=tmp_path))
         assert parts
         for piece in parts:
             signature.bind(**piece.arguments)
     assert measurement.quick.keys() == measurement.full.keys() or measurement.split is None
-    assert 0 < measurement.seconds[0] <= measurement.seconds[1]
+    assert 0 < measurement.seconds[0] <= measurement.seconds[1] <= measurement.takes("paper")
+    assert measurement.paper.keys() <= measurement.full.keys()
+    for name, value in measurement.paper.items():
+        assert value != measurement.full[name], "the paper's budget states what differs"
     assert not measurement.picture or len(measurement.sees.split()) >= 4
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from moe_lab import cli
 from moe_lab.reproduce import ledger
@@ -100,12 +101,28 @@ def test_the_list_measures_nothing(
     assert "pmoe2023" not in output and computed().total() == 0
 
 
+def test_the_papers_own_sizes_say_first_what_they_cost_and_want_a_gpu_or_somebody_who_asks_for_a_cpu(
+    few: tuple[Claim, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moe_lab.reproduce.command.choose_device", lambda name: torch.device("cpu"))
+    assert call("chen2022", "--budget", "paper", "--out", str(tmp_path), "--jobs", "2") == 1
+    error = " ".join(capsys.readouterr().err.split())
+    assert "budget='paper' needs a GPU, or device='cpu' from those who can wait" in error
+    assert "because the papers' own sizes take about 2.0 hours of one CPU core" in error
+    assert "got device='auto'" in error and not any(tmp_path.iterdir())
+    assert call("chen2022", "--budget", "paper", "--device", "cpu", "--out", str(tmp_path), "--jobs", "2") == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == ("the papers' own sizes take about 2.0 hours of one CPU core: about 1.0 hours in 2 processes")
+    records = json.loads((tmp_path / "results.json").read_text())
+    assert {record["config"]["budget"] for record in records} == {"paper"} and records[0]["measured"]["trials"] == 8
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["chen2023"], "a claim must be named by its id or its beginning"),
         (["chen2022/squares/tw"], "a claim must be named by its id or its beginning"),
-        (["--budget", "large"], "budget must be one of quick, full: got budget='large'"),
+        (["--budget", "large"], "budget must be one of quick, full, paper: got budget='large'"),
         (["--seed", "-1"], "seed must be at least 0"),
         (["--jobs", "0"], "jobs must be at least 1"),
         (["--data", "/no/such/folder"], "data must be a folder"),

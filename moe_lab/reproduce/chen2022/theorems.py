@@ -34,6 +34,7 @@ MIXTURE = Measurement.sized(
     function=f"{MEASURES}:mixture_theorem",
     sizes={"trials": (12, 20), "samples": (4000, 16000)},
     seconds=(7, 40),
+    paper={"trials": 40},
     device=True,
 )
 LARGE_START = Measurement(
@@ -42,6 +43,7 @@ LARGE_START = Measurement(
     quick={"trials": 4, "samples": 1000, "steps": 600, "initial_scale": 0.28, "router_learning_rate": 0.64},
     full={"trials": 10, "samples": 16000, "steps": 600, "initial_scale": 0.28, "router_learning_rate": 0.64},
     seconds=(2, 40),
+    paper={"trials": 40},
     device=True,
 )
 EXPLORATION = Measurement.sized(

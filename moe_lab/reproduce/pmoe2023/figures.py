@@ -22,6 +22,7 @@ FIGURE_4 = Measurement.sized(
     name="pmoe2023/figure4-digits",
     function=f"{FIGURES}:sample_complexity",
     seconds=(12, 50),
+    paper={"trials": 40},
     device=True,
     sizes={"samples": ((60, 100, 200, 300, 500, 700), (60, 100, 200, 300, 500, 700, 1000)), "trials": (8, 20)},
     picture=PICTURE,
@@ -31,6 +32,11 @@ FIGURE_5 = Measurement.sized(
     name="pmoe2023/figure5-digits",
     function=f"{FIGURES}:phase_map",
     seconds=(10, 45),
+    paper={
+        "patches_per_expert": (1, 2, 3, 4, 5, 6, 7, 8),
+        "samples": (60, 100, 140, 180, 240, 300, 360, 500, 700, 1000),
+        "trials": 40,
+    },
     device=True,
     sizes={
         "patches_per_expert": ((2, 4, 8), (2, 3, 4, 5, 6, 7, 8)),
