@@ -1,85 +1,226 @@
-"""On a GPU: the map of figure 5 at the paper's size, MNIST's d=784, in one call; and the cluster room's ten trials."""
+"""On a GPU: the map of figure 5 at the paper's size, MNIST's d=784, in one call; steps; where their time goes."""
 
 from __future__ import annotations
 
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import plain_switch as plain
+from benchmarks import plain, plain_switch
 from benchmarks.measure import Result
-from benchmarks.specialization import TRIALS as TRIALS_AT_ONCE
+from benchmarks.specialization import SAMPLES as SWITCH_SAMPLES
+from benchmarks.specialization import TRIALS as SWITCH_TRIALS
 from benchmarks.specialization import PlainLoop, learner, whole
-from moe_lab.patch_routing.phase import KEPT, SAMPLES, phase_map
+from moe_lab.patch_routing import JointMoE, Run, SeparateMoE
+from moe_lab.patch_routing.grid_points import make_task
+from moe_lab.patch_routing.phase import KEPT, SAMPLES, phase_map, phase_map_stream
+from moe_lab.patch_routing.training import Training, samples_of
 from moe_lab.specialization import SwitchMoE, train_run
 from moe_lab.training import final
 
 DATA = Path(os.environ.get("MOE_LAB_DATA", Path(__file__).parents[2] / "shared" / "data")) / "mnist-t10k"
-TRIALS = 20
-MAP = (("gpu_phase_map", "s"), ("gpu_trainings_per_second", "1/s"))
-SWITCH = (
-    ("gpu_switch_ten_trials", "s"),
-    ("gpu_switch_step", "ms a trial"),
-    ("gpu_switch_over_dispatch", "times"),
-    ("gpu_switch_over_all", "times"),
-)
 
 
-def run() -> list[Result]:
-    if not torch.cuda.is_available():
-        return _nothing(MAP + SWITCH, "there is no CUDA device on this machine")
-    return [*figure5(), *switch()]
+@dataclass(frozen=True)
+class Sizes:
+    """What is measured; the defaults are the papers' sizes.
+
+    Attributes:
+      source, root, kept, samples, trials: of the map.
+      plain: trainings of a plain loop that stand for all.
+      rows: trainings in the batch whose steps are measured.
+      switch_samples, switch_trials: of the mixture.
+      calls, rounds: steps in a round, and rounds.
+      matrix: side of the matrices whose product gives the device's peak.
+    """
+
+    device: str = "cuda"
+    source: str = "mnist"
+    root: Path | None = DATA
+    kept: Sequence[int] = KEPT
+    samples: Sequence[int] = SAMPLES
+    trials: int = 20
+    plain: int = 12
+    rows: int = 800
+    switch_samples: int = SWITCH_SAMPLES
+    switch_trials: int = SWITCH_TRIALS
+    calls: int = 20
+    rounds: int = 5
+    matrix: int = 8192
 
 
-def figure5() -> list[Result]:
-    if not DATA.is_dir():
-        return _nothing(MAP, f"no MNIST in {DATA}; MOE_LAB_DATA names another folder of data sets")
-    phase_map("mnist", KEPT[:1], SAMPLES[:1], trials=2, root=DATA, device="cuda")  # loads the kernels
-    torch.cuda.synchronize()
-    begin = time.monotonic()
-    phase_map("mnist", KEPT, SAMPLES, trials=TRIALS, root=DATA, device="cuda")
-    torch.cuda.synchronize()
-    seconds = time.monotonic() - begin
-    trainings = len(KEPT) * len(SAMPLES) * TRIALS
+def run(sizes: Sizes | None = None) -> list[Result]:
+    """All figures; without sizes and without a CUDA device, only the reason why there are none."""
+    if sizes is None and not torch.cuda.is_available():
+        return [Result("gpu_trainings_per_second", None, "1/s", note="there is no CUDA device on this machine")]
+    sizes = Sizes() if sizes is None else sizes
+    peak = peak_of(sizes)
+    found = [Result("gpu_peak", peak / 1e12, "TFLOP/s", note=f"products of float32 {sizes.matrix} x {sizes.matrix}")]
+    found += switch(sizes, peak)
+    if sizes.root is not None and not sizes.root.is_dir():
+        why = f"no MNIST in {sizes.root}; MOE_LAB_DATA names another folder of data sets"
+        return [*found, Result("gpu_trainings_per_second", None, "1/s", note=why)]
+    return [*found, *figure5(sizes), *joint_step(sizes, peak)]
+
+
+def figure5(sizes: Sizes) -> list[Result]:
+    """The map in one call, the time until it first reports, and the same trainings by a plain loop."""
+    how: dict[str, Any] = {"root": sizes.root, "device": sizes.device}
+    stream = phase_map_stream(sizes.source, sizes.kept, sizes.samples, sizes.trials, **how)
+    first = _seconds(lambda: (next(stream), next(stream)), sizes.device)  # the empty map, and the first steps
+    stream.close()  # type: ignore[attr-defined]
+    phase_map(sizes.source, sizes.kept[:1], sizes.samples[:1], trials=2, **how)  # loads the kernels
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    seconds = _seconds(
+        lambda: phase_map(sizes.source, sizes.kept, sizes.samples, trials=sizes.trials, **how), sizes.device
+    )
+    memory = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
+    trainings = len(sizes.kept) * len(sizes.samples) * sizes.trials
+    each = statistics.mean(_plain_trainings(sizes))
     return [
-        Result("gpu_phase_map", seconds, "s", note=f"{trainings} trainings at d=784"),
-        Result("gpu_trainings_per_second", trainings / seconds, "1/s"),
-        Result("gpu_phase_map_memory", torch.cuda.max_memory_allocated() / 2**30, "GB"),
+        Result("gpu_phase_map", seconds, "s", note=f"{trainings} trainings of {sizes.source}"),
+        Result("gpu_trainings_per_second", trainings / seconds, "1/s", 1000.0, "at least"),
+        Result("gpu_first_report", first, "s", note="from the call, data and first kernels included"),
+        Result("gpu_map_over_plain", each * trainings / seconds, "times", note=f"{sizes.plain} trainings one by one"),
+        Result("gpu_phase_map_memory", memory, "GB", note="" if memory else "no CUDA device"),
     ]
 
 
-def switch() -> list[Result]:
+def _plain_trainings(sizes: Sizes) -> Iterator[float]:
+    """Seconds of single trainings at grid points chosen at random."""
+    task, random = make_task(sizes.source, root=sizes.root), np.random.default_rng(0)
+    for trial in range(sizes.plain):
+        kept, count = int(random.choice(sizes.kept)), int(random.choice(sizes.samples))
+        model = SeparateMoE(patches_per_expert=kept)
+
+        def train(model: SeparateMoE = model, count: int = count, trial: int = trial) -> float:
+            return plain.train_separate(task, model, samples=count, trial=trial, seed=0, device=sizes.device)
+
+        yield _seconds(train, sizes.device)
+
+
+def joint_step(sizes: Sizes, peak: float) -> list[Result]:
+    """A step of many joint trainings, their orders drawn on the host."""
+    run = Run(
+        model=JointMoE(),
+        task=make_task(sizes.source, root=sizes.root),
+        samples=max(sizes.samples),
+        trials=sizes.rows,
+        measure="last",
+        record_every=10**9,
+        device=sizes.device,
+    )
+    batch = Training([run], samples_of([run]))
+    batch.take_step()
+    seconds = _clock(batch.take_step, sizes)
+    samples = batch.orders.plan(batch.step, batch.resident, batch.learner.setting.device)[0]
+    note = f"{sizes.rows} trainings at once"
+    return [
+        Result("gpu_joint_step", 1e6 * seconds / sizes.rows, "us a training", note=note),
+        *_use("gpu_joint", batch.take_step, lambda: batch.learner._advance(samples), seconds, peak, sizes),
+    ]
+
+
+def switch(sizes: Sizes, peak: float) -> list[Result]:
     """Ten trials of chen2022's setting 1 at once, against autograd on one trial; router noise from the host for all."""
-    seconds = _clock(lambda: final(train_run(whole("cuda"))), calls=1)
-    together = learner(SwitchMoE(), trials=TRIALS_AT_ONCE, device="cuda")
-    ours = _clock(lambda: together.advance(1), calls=20) / TRIALS_AT_ONCE
-    loops = [PlainLoop(outputs, device="cuda") for outputs in (plain.dispatched, plain.everywhere)]
-    dispatch, everywhere = (_clock(loop.advance, calls=20) for loop in loops)
-    values = (seconds, 1000 * ours, dispatch / ours, everywhere / ours)
-    notes = ("drawing and measuring included", "ten at once", "autograd of one trial", "autograd of one trial")
+    task = whole(sizes.device, sizes.switch_samples, sizes.switch_trials)
+    stream = train_run(task.replace(measure="every"))
+    first = _seconds(lambda: next(stream), sizes.device)
+    stream.close()  # type: ignore[attr-defined]
+    seconds = _seconds(lambda: final(train_run(task)), sizes.device)
+    together = learner(SwitchMoE(), trials=sizes.switch_trials, device=sizes.device, samples=sizes.switch_samples)
+    each = _clock(lambda: together.advance(1), sizes)
+    ours = each / sizes.switch_trials
+    loops = [
+        PlainLoop(outputs, device=sizes.device, samples=sizes.switch_samples)
+        for outputs in (plain_switch.dispatched, plain_switch.everywhere)
+    ]
+    dispatch, everywhere = (_clock(loop.advance, sizes) for loop in loops)
+    noise = together.like.new_zeros(sizes.switch_trials, together.model.experts, sizes.switch_samples)
+    at_once = f"{sizes.switch_trials} at once"
     return [
-        Result(name, value, unit, note=note) for (name, unit), value, note in zip(SWITCH, values, notes, strict=True)
+        Result("gpu_first_snapshot", first, "s", note="of a mixture, data, first test and first kernels included"),
+        Result("gpu_switch_trials", seconds, "s", note=f"{at_once}, drawing and measuring included"),
+        Result("gpu_switch_step", 1000 * ours, "ms a trial", note=at_once),
+        Result("gpu_switch_over_dispatch", dispatch / ours, "times", note="autograd of one trial"),
+        Result("gpu_switch_over_all", everywhere / ours, "times", note="autograd of one trial"),
+        *_use("gpu_switch", lambda: together.advance(1), lambda: together._step(noise), each, peak, sizes),
     ]
 
 
-def _clock(call: Callable[[], Any], *, calls: int, rounds: int = 5) -> float:
+# --- what a device is used for ----------------------------------------------------------------------------------------
+
+
+def peak_of(sizes: Sizes) -> float:
+    """Operations a second of one large product, in the precision in which the rooms compute."""
+    left, right = (torch.randn(sizes.matrix, sizes.matrix, device=sizes.device) for _ in range(2))
+    return 2 * sizes.matrix**3 / _clock(lambda: left @ right, sizes)
+
+
+def _use(
+    name: str, step: Callable[[], Any], update: Callable[[], Any], seconds: float, peak: float, sizes: Sizes
+) -> list[Result]:
+    """How much of the device's peak a step reaches, and where its time goes.
+
+    Args:
+      update: what the step computes on the device, as an ordinary call whose products can be counted.
+    """
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        update()
+    products = counter.get_total_flops()
+    parts = where(step, sizes)
+    words = ", ".join(f"{kernel} {share:.0%}" for kernel, share in parts[:8])
+    note = f"{products / 1e9:.3g} GFLOP of products in a step"
+    return [
+        Result(f"{name}_of_peak", 100 * products / seconds / peak, "%", note=note),
+        Result(f"{name}_largest_part", 100 * parts[0][1], "%", note=words),
+    ]
+
+
+def where(step: Callable[[], Any], sizes: Sizes) -> list[tuple[str, float]]:
+    """The kernels of a step with their shares of its time, the largest first; on a CPU its operations."""
+    cuda = torch.device(sizes.device).type == "cuda"
+    with profile(activities=[ProfilerActivity.CUDA if cuda else ProfilerActivity.CPU]) as profiler:
+        for _ in range(sizes.calls):
+            step()
+        _synchronize(sizes.device)
+    attribute = "self_device_time_total" if cuda else "self_cpu_time_total"
+    events = [(event.key[:60], float(getattr(event, attribute))) for event in profiler.key_averages()]
+    total = sum(seconds for _, seconds in events) or 1.0
+    return sorted(((key, seconds / total) for key, seconds in events), key=lambda part: -part[1])
+
+
+def _synchronize(device: str) -> None:
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize()
+
+
+def _seconds(call: Callable[[], Any], device: str) -> float:
+    """Seconds of one call by the clock."""
+    _synchronize(device)
+    begin = time.monotonic()
+    with suppress(StopIteration):  # a small run may end before it reports
+        call()
+    _synchronize(device)
+    return time.monotonic() - begin
+
+
+def _clock(call: Callable[[], Any], sizes: Sizes) -> float:
     """Seconds a call by the clock, the median of some rounds; a round before them loads the kernels."""
-    seconds = []
-    for turn in range(rounds + 1):
-        torch.cuda.synchronize()
-        begin = time.monotonic()
-        for _ in range(calls):
+
+    def turn() -> None:
+        for _ in range(sizes.calls):
             call()
-        torch.cuda.synchronize()
-        if turn:
-            seconds.append((time.monotonic() - begin) / calls)
-    return statistics.median(seconds)
 
-
-def _nothing(names: tuple[tuple[str, str], ...], why: str) -> list[Result]:
-    return [Result(name, None, unit, note=why) for name, unit in names]
+    return statistics.median([_seconds(turn, sizes.device) / sizes.calls for _ in range(sizes.rounds + 1)][1:])

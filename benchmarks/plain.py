@@ -35,7 +35,9 @@ def gathered_joint_step(
         return hidden - rate * slopes[0], routers - rate * slopes[1]
 
 
-def train_separate(task: PatternTask | DigitTask, model: SeparateMoE, *, samples: int, trial: int, seed: int) -> float:
+def train_separate(
+    task: PatternTask | DigitTask, model: SeparateMoE, *, samples: int, trial: int, seed: int, device: str = "cpu"
+) -> float:
     """One separate training with its own loop: the same data, order, routers and stopping as the engine's row.
 
     The routers come in closed form here too, which is kind to this side: step by step they take most of the time.
@@ -45,18 +47,18 @@ def train_separate(task: PatternTask | DigitTask, model: SeparateMoE, *, samples
     """
     n, classes, kept, batch = task.patches, task.classes, model.patches_per_expert, model.batch_size
     drawn = {
-        split: task.sample(count, trials=[trial], seed=seed, split=split)
+        split: task.sample(count, trials=[trial], seed=seed, split=split, device=torch.device(device))
         for split, count in (("train", samples), ("test", 1000))
     }
     x = {split: part.patches()[0] for split, part in drawn.items()}
     signs = {split: (1 - 2 * part.labels[0]).float() for split, part in drawn.items()}
     dimension = x["train"].shape[-1]
     direction = (signs["train"][:, None] * x["train"].sum(1)).mean(0) * model.router_epochs * samples / batch / n
-    routers = torch.as_tensor(initial_routers(trial, seed, classes, n, dimension)).float()
+    routers = torch.as_tensor(initial_routers(trial, seed, classes, n, dimension)).float().to(device)
     routers = routers + torch.stack((direction, -direction))
     chosen = {split: route(part, routers, kept) for split, part in x.items()}
-    hidden = torch.as_tensor(initial_experts(trial, seed, model.neurons, dimension)).float().chunk(classes)
-    outputs = torch.as_tensor(initial_outputs(trial, seed, model.neurons, 1)).float()[:, 0].chunk(classes)
+    hidden = torch.as_tensor(initial_experts(trial, seed, model.neurons, dimension)).float().to(device).chunk(classes)
+    outputs = torch.as_tensor(initial_outputs(trial, seed, model.neurons, 1)).float().to(device)[:, 0].chunk(classes)
     weights = [part.clone().requires_grad_(True) for part in hidden]
 
     def answer(part: Tensor) -> Tensor:

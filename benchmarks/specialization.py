@@ -68,13 +68,18 @@ def steps(calls: int = 4, rounds: int = 15) -> list[Result]:
 
 
 def learner(
-    model: SwitchMoE, signal_basis: bool | None = None, *, trials: int = 1, device: str = "cpu"
+    model: SwitchMoE,
+    signal_basis: bool | None = None,
+    *,
+    trials: int = 1,
+    device: str = "cpu",
+    samples: int = SAMPLES,
 ) -> SwitchLearner:
     """The engine as a run has it."""
     run = Run(
-        model=model, task=TASK, samples=SAMPLES, trials=trials, seed=SEED, signal_basis=signal_basis, device=device
+        model=model, task=TASK, samples=samples, trials=trials, seed=SEED, signal_basis=signal_basis, device=device
     )
-    drawn = TASK.sample(SAMPLES, trials=range(trials), seed=SEED, device=device)
+    drawn = TASK.sample(samples, trials=range(trials), seed=SEED, device=device)
     return SwitchLearner(run, model, range(trials), drawn, drawn.only(0, 1))
 
 
@@ -86,17 +91,16 @@ class PlainLoop:
       device: where; the router noise comes from the host, as the engine's does.
     """
 
-    def __init__(self, outputs: plain.Outputs, device: str = "cpu") -> None:
+    def __init__(self, outputs: plain.Outputs, device: str = "cpu", samples: int = SAMPLES) -> None:
         self.outputs, self.model, self.device = outputs, SwitchMoE(), device
-        samples = TASK.sample(SAMPLES, trials=[0], seed=SEED, device=device)
-        patches = samples.patches()[0]
-        self.data = plain.Data(patches, samples.labels[0].float())
+        drawn = TASK.sample(samples, trials=[0], seed=SEED, device=device)
+        self.data = plain.Data(drawn.patches()[0], drawn.labels[0].float())
         filters = learner(self.model).state.experts[0].to(device)
         self.at = plain.Plain(filters, filters.new_zeros(len(filters), TASK.dimension))
         self.noise = stream(SEED, 0, "router noise")
 
     def advance(self) -> None:
-        drawn = self.noise.random((self.model.experts, SAMPLES), dtype=np.float32)
+        drawn = self.noise.random((self.model.experts, len(self.data.signs)), dtype=np.float32)
         noise = torch.from_numpy(drawn).to(self.device).T
         rates = self.model.learning_rate, self.model.router_learning_rate
         self.at = plain.step(self.at, self.data, noise, *rates, self.outputs)
@@ -133,14 +137,14 @@ class Products:
 # --- trainings ------------------------------------------------------------------------------------------------------
 
 
-def whole(device: str) -> Run:
+def whole(device: str, samples: int = SAMPLES, trials: int = TRIALS) -> Run:
     """Ten trials of setting 1 to the end, measured there."""
     return Run(
         model=SwitchMoE(),
         task=TASK,
-        samples=SAMPLES,
-        test_samples=SAMPLES,
-        trials=TRIALS,
+        samples=samples,
+        test_samples=samples,
+        trials=trials,
         seed=SEED,
         measure="last",
         device=device,

@@ -195,7 +195,7 @@ def test_the_double_of_a_graph_repeats_no_python() -> None:
 def test_what_stands_between_captured_steps_waits_for_nothing() -> None:
     run = patch_routing.Run(model=CASES["joint"][1], **{**DOUBLE, **PATCHES})
     with as_on_accelerator():
-        training = patch_training._Training([run], patch_training.samples_of([run]))
+        training = patch_training.Training([run], patch_training.samples_of([run]))
         learner, orders = training.learner, training.orders
         assert learner.endings is not None
         learner.step(orders.plan(0, training.resident, learner.setting.device)[0])

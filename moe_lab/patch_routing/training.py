@@ -74,7 +74,7 @@ def train_batch(runs: Sequence[Run], drawn: tuple[Samples, Samples] | None = Non
     for run in runs[1:]:
         rule = "runs of one batch may differ in samples, trials, patches_per_expert, experts and learning_rate only"
         require(what_is_shared(run) == first, rule, first=runs[0].code(), other=run.code())
-    return _Training(runs, samples_of(runs) if drawn is None else drawn).snapshots()
+    return Training(runs, samples_of(runs) if drawn is None else drawn).snapshots()
 
 
 def samples_of(runs: Sequence[Run]) -> tuple[Samples, Samples]:
@@ -86,7 +86,7 @@ def samples_of(runs: Sequence[Run]) -> tuple[Samples, Samples]:
     return train, run.task.sample(run.test_samples, split="test", **common)
 
 
-class _Training(TrialProgress):
+class Training(TrialProgress):
     """One batch of rows in training."""
 
     def __init__(self, runs: Sequence[Run], drawn: tuple[Samples, Samples]) -> None:
@@ -123,10 +123,7 @@ class _Training(TrialProgress):
         """Steps until a Snapshot is due: every `record_every` steps, and when the last row ends."""
         run, due = self.run, False
         while not due:
-            if not self.planned:
-                self.planned = list(self.orders.plan(self.step, self.resident, self.learner.setting.device))[::-1]
-            self.learner.step(self.planned.pop())
-            self.step += 1
+            self.take_step()
             alive = ~self.finished[self.resident]
             self.steps[self.resident[alive]] = self.step
             ended = self._ended(self.step, alive)
@@ -139,6 +136,13 @@ class _Training(TrialProgress):
                 self._measure(ended)
             if ended.any() and self._drop_finished():
                 self.planned = []  # the plan was for rows of which some have left
+
+    def take_step(self) -> None:
+        """One SGD step of every row; a plan of the next steps' samples is made when the last one is used up."""
+        if not self.planned:
+            self.planned = list(self.orders.plan(self.step, self.resident, self.learner.setting.device))[::-1]
+        self.learner.step(self.planned.pop())
+        self.step += 1
 
     def _threads(self) -> AbstractContextManager[None]:
         """As many torch threads as a step of the rows at hand is worth."""
