@@ -49,7 +49,7 @@ def steps(name: str, run: Run, gathered: plain.Outputs, everywhere: plain.Output
     Samples are drawn beforehand: their numbers for the engine, which counts them, and their vectors for autograd, which
     is kind to it. `drawn` is the engine's step with all that it takes.
     """
-    size = min(TRIALS, group_size(run.model, run.task, run.batch, CPU))
+    size = min(TRIALS, group_size(run, CPU))
     ours, whole = Given(run, range(size)), Drawn(run, range(size))
     theirs = {label: Dense(run, outputs) for label, outputs in (("dense", gathered), ("all", everywhere))}
     rivals: dict[str, Callable[[], Any]] = {"step": ours, "drawn": whole, **theirs}

@@ -149,6 +149,11 @@ class RunConfig(Config):
     function: ClassVar[str] = "train"
 
     @property
+    def number_bytes(self) -> int:
+        """Bytes of a number."""
+        return {"float32": 4, "float64": 8}[self.precision]
+
+    @property
     def trial_numbers(self) -> list[int]:
         """The numbers of the trials, which name their random streams."""
         return list(range(self.first_trial, self.first_trial + self.trials))

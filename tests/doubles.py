@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Callable, Sequence
 from types import GeneratorType
 from typing import Any
@@ -95,3 +96,27 @@ def without_numbers(call: Callable[[], None]) -> None:
         there = copy.deepcopy(call)
     with NoWaiting():
         there()
+
+
+class Peak(TorchDispatchMode):
+    """Counts the bytes of the tensors that exist at once; `most` is the largest number so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.most = 0
+        self._known: set[int] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        for tensor in _tensors(found):
+            storage = tensor.untyped_storage()
+            if storage._cdata not in self._known:
+                self._known.add(storage._cdata)
+                self.now += storage.nbytes()
+                weakref.finalize(storage, self._freed, storage._cdata, storage.nbytes())
+        self.most = max(self.most, self.now)
+        return found
+
+    def _freed(self, storage: int, size: int) -> None:
+        self._known.discard(storage)
+        self.now -= size

@@ -252,3 +252,33 @@ def learner_of(name: str) -> Any:
     drawn = [task.sample(count, split=split, **how) for count, split in ((60, "train"), (20, "test"))]
     kind: Any = PatchLearner if name == "patches" else TurnLearner
     return kind(run, 0, 0, *drawn)
+
+
+@needs_cuda
+@pytest.mark.parametrize("name", CASES)
+def test_training_on_cuda_is_training_on_the_cpu(name: str) -> None:
+    """From the same draws; the first steps in float64 differ by rounding alone."""
+    single = CASES[name][2].get("precision") == "float32"
+    here, there = (snapshots(name, device=device, record_every=1)[:3] for device in ("cpu", "cuda"))
+    compare(there, here, 1e-4 if single else 1e-10)
+
+
+@needs_cuda
+@pytest.mark.parametrize("name", ["joint", "separate", "cnn", "switch", "expert choice", "token choice"])
+def test_statistics_on_cuda_are_those_on_the_cpu(name: str) -> None:
+    """In float32 the paths of trials may part; their means agree within the sampling error."""
+    means = []
+    for device in ("cpu", "cuda"):
+        accuracy = snapshots(name, device=device, precision="float32", trials=60)[-1]["test_accuracy"]
+        means.append((accuracy.mean(), accuracy.std() / len(accuracy) ** 0.5))
+    assert abs(means[0][0] - means[1][0]) <= 3 * (means[0][1] ** 2 + means[1][1] ** 2) ** 0.5 + 1e-6
+
+
+@needs_cuda
+def test_what_cuda_cannot_capture_runs_kernel_by_kernel_with_a_warning() -> None:
+    total = torch.zeros(3, device="cuda")
+    with pytest.warns(UserWarning, match="^this step runs kernel by kernel"):
+        replay = graphs.Replay(lambda: total.add_(float(total.sum().item()) + 1), [total])
+    assert total.tolist() == [0, 0, 0]
+    replay()
+    assert total.tolist() == [1, 1, 1]

@@ -219,7 +219,8 @@ def test_groups_of_trials_and_portions_of_samples_do_not_show(case: Case, monkey
         monkeypatch.setattr(learner, "_NUMBERS_AT_ONCE", trials * 8 * wide * 8)
         monkeypatch.setattr(learner, "_DRAWN_AT_ONCE", samples * trials * 15)
         monkeypatch.setattr(measures, "_BLOCK_SIZE", samples * 8 * wide)
-        assert learner.group_size(case.model, TOKEN_TASK, 8, torch.device("cpu")) == trials
+        run = pruning.Run(model=case.model, task=TOKEN_TASK, batch=8)
+        assert learner.group_size(run, torch.device("cpu")) == trials
         for found, whole in zip(case.snapshots(trials=3, test_samples=40), wanted, strict=True):
             compare(found, slice(0, 3), whole)
 
@@ -228,7 +229,7 @@ def test_groups_of_trials_and_portions_of_samples_do_not_show(case: Case, monkey
 def test_products_of_pairs_kept_or_not_do_not_show(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many trials together have no room for them."""
     wanted = case.snapshots(trials=3)
-    monkeypatch.setattr(em, "_MOST_PAIRS", 10)
+    monkeypatch.setattr(em, "MOST_PAIRS", 10)
     for found, whole in zip(case.snapshots(trials=3), wanted, strict=True):
         compare(found, slice(0, 3), whole, 1e-7)
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 from pydantic import model_validator
 
 from moe_lab.config import RunConfig, knob, require
+from moe_lab.memory import Need
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.data import PatternTask, check_balance
 from moe_lab.patch_routing.digits import DigitTask
@@ -28,6 +29,27 @@ class Run(RunConfig):
     epochs: int = knob(150, symbol="E", meaning="most passes over the data", ge=1, le=10**6)
     test_samples: int = knob(1000, symbol="N_test", meaning="test samples", ge=2, le=10**7)
     measure: Literal["every", "last"] = knob("every", meaning="which Snapshots are measured on test samples")
+
+    @property
+    def memory(self) -> Need:
+        """What it takes on an accelerator: samples, weights, a step, and an evaluation in chunks."""
+        model, n, classes = self.model, self.task.patches, self.task.classes
+        d = (
+            self.task.dimension
+            if isinstance(self.task, PatternTask)
+            else {"digits": 64, "mnist": 784}[self.task.source]
+        )
+        experts = models.experts_of(model, classes)
+        samples = self.samples + self.test_samples
+        kept = n if isinstance(model, models.CNN) else model.patches_per_expert * experts
+        if isinstance(model, models.JointMoE):
+            step = n * (2 * d + 3 * model.neurons + (3 * classes + 6) * experts)
+            places = 0
+        else:
+            step, places = kept * (d + 3 * model.neurons // experts), 2 * experts * n
+        weights = 3 * (model.neurons + experts) * d
+        numbers = weights + model.batch_size * step
+        return Need(each=self.number_bytes * numbers + 8 * samples * (3 * n + 2 + places), whole=2**29)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

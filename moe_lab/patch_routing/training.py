@@ -16,6 +16,7 @@ from torch import Tensor
 
 from moe_lab.config import require
 from moe_lab.graphs import on_accelerator
+from moe_lab.memory import Need, check
 from moe_lab.origins import origin
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.data import INTEGER_PARTS, ROLES, Samples
@@ -68,12 +69,15 @@ def train_batch(runs: Sequence[Run], drawn: tuple[Samples, Samples] | None = Non
 
     Raises:
       ValueError: no runs, or runs that differ in something else; see `train` for the rest.
+      RuntimeError: the device's memory has no room for them.
     """
     require(len(runs) > 0, "train_batch needs at least one run", runs=len(runs))
     first = what_is_shared(runs[0])
     for run in runs[1:]:
         rule = "runs of one batch may differ in samples, trials, patches_per_expert, experts and learning_rate only"
         require(what_is_shared(run) == first, rule, first=runs[0].code(), other=run.code())
+    largest = Need(max(run.memory.each for run in runs), runs[0].memory.whole)
+    check(largest, sum(run.trials for run in runs), placement(runs[0])[0])
     return Training(runs, samples_of(runs) if drawn is None else drawn).snapshots()
 
 

@@ -181,7 +181,7 @@ class FineTuned:
     def learners(self, weights: Weights) -> Iterator[Learner]:
         """Fine-tuning of a copy of a layer, pruned or not, in groups of trials."""
         run, device = self.run, weights.routers.device
-        size, numbers = group_size(run.model, run.task, run.batch, device), run.trial_numbers
+        size, numbers = group_size(run, device), run.trial_numbers
         for begin in range(0, weights.trials, size):
             trials = numbers[begin : begin + size]
             part = weights.of(torch.arange(begin, begin + len(trials), device=device))

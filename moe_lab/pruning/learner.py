@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from moe_lab.graphs import Replay, on_accelerator
+from moe_lab.memory import trials_at_once
 from moe_lab.pruning import initialization
 from moe_lab.pruning.data import SampleStream, TokenTask
 from moe_lab.pruning.model import TokenMoE, Weights, apply_step, sgd_step
@@ -80,12 +81,17 @@ class Learner:
         self.loss.copy_(step.loss)
 
 
-def group_size(model: TokenMoE, task: TokenTask, batch: int, device: torch.device) -> int:
-    """Returns how many trials a learner should hold."""
+def group_size(run: Run, device: torch.device) -> int:
+    """Returns how many trials a learner should hold.
+
+    Raises:
+      RuntimeError: not one fits on the device.
+    """
     if on_accelerator(device):
-        return 10**9
+        return trials_at_once(run.memory, run.trials, device)
+    model, task = run.model, run.task
     wide = model.width(task.tokens, task.patterns) if model.routing == "expert-choice" else model.neurons
-    return max(1, _NUMBERS_AT_ONCE // (model.experts * wide * batch))
+    return max(1, _NUMBERS_AT_ONCE // (model.experts * wide * run.batch))
 
 
 def start_weights(run: Run, trials: Sequence[int], device: torch.device, dtype: torch.dtype) -> Weights:

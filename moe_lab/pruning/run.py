@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import model_validator
 
 from moe_lab.config import RunConfig, knob, require
+from moe_lab.memory import Need
 from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.initialization import PlantedStart, Start, check_start
 from moe_lab.pruning.model import TokenMoE
@@ -28,6 +29,16 @@ class Run(RunConfig):
     trials: int = knob(8, meaning="independent trials", ge=1, le=10**6, slider=(1, 20, 1))
     test_samples: int = knob(1000, symbol="n_test", meaning="test samples", ge=1, le=10**7)
     measure: Literal["every", "last"] = knob("every", meaning="which Snapshots are measured on test samples")
+
+    @property
+    def memory(self) -> Need:
+        """What it takes on an accelerator, where a step searches all patterns and one block holds all test samples."""
+        model, d, n = self.model, self.task.patterns, self.task.tokens
+        weights = model.experts * d * (model.neurons + 2)
+        gates = 5 * model.experts * d if model.routing == "expert-choice" else 2 * model.experts
+        most = max(self.batch, self.test_samples)
+        numbers = 4 * weights + most * (gates + 2 * d)
+        return Need(each=self.number_bytes * numbers + 8 * (n + 1) * most, whole=2**26)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -48,7 +48,7 @@ class Training(TrialProgress):
         super().__init__(run.trials, MEASURES)
         self.run = run
         self.device, self.dtype = placement(run)
-        size = group_size(run.model, run.task, run.batch, self.device)
+        size = group_size(run, self.device)
         with threads_for(0, self.device):
             self._groups = [self._learner(trials) for trials in in_groups(run.trial_numbers, size)]
             self._before = [group.weights.clone() for group in self._groups]

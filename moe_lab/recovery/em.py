@@ -28,7 +28,7 @@ from moe_lab.recovery.activations import Activation
 RIDGE = 1e-9
 """Ridge relative to the mean diagonal, added before solving: an expert without samples does not move."""
 
-_MOST_PAIRS = 2**25
+MOST_PAIRS = 2**25
 """Largest number of stored pairs: 256 MB in float64."""
 
 
@@ -70,7 +70,7 @@ class Moments:
     def of(cls, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"]) -> Moments:
         trials, samples, d = x.shape
         pair_count = d * (d + 1) // 2
-        if trials * samples * pair_count > _MOST_PAIRS:
+        if trials * samples * pair_count > MOST_PAIRS:
             return cls(x, y, None)
         pairs, columns, begin = x.new_empty(trials, pair_count, samples), x.mT.contiguous(), 0
         for a in range(d):  # in place, samples contiguous: a gather of rows and columns takes 4 times as long

@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import model_validator
 
 from moe_lab.config import RunConfig, knob, require
+from moe_lab.memory import Need
 from moe_lab.specialization.arrays import ArrayTask
 from moe_lab.specialization.basis import rows_of
 from moe_lab.specialization.data import ClusterTask
@@ -40,6 +41,21 @@ class Run(RunConfig):
         rule = "filters must have no biases on an ArrayTask"  # they would answer the missing signal patches, too
         require(not isinstance(self.task, ArrayTask) or not self.model.biases, rule, biases=self.model.biases)
         return self
+
+    @property
+    def memory(self) -> Need:
+        """What it takes on an accelerator, where one block holds all samples of a trial."""
+        model, patches, d = self.model, self.task.patches, self.task.dimension
+        experts = model.experts if isinstance(model, SwitchMoE) else 1
+        kind = rows_of(model.activation, model.biases, self.signal_basis)
+        rows = {"none": 0, "noise": patches - 3, "all": patches}[kind]
+        drawn = patches * d if kind == "all" else (patches - 3) * d  # the rows themselves if they are the noise
+        stored = drawn + d + (rows * d if kind == "all" else 3 * self.task.clusters)
+        passing = (4 * rows + 1) * experts * model.filters + 8 * experts  # products, values, slopes, weighted slopes
+        count = self.samples + self.test_samples
+        numbers = count * stored + max(self.samples, self.test_samples) * passing
+        ahead = 64 * self.trials * experts * self.samples if getattr(model, "router_noise", 0) else 0
+        return Need(each=self.number_bytes * numbers + 8 * count * (patches + 3), whole=4 * min(2**24, ahead))
 
     @property
     def last_step(self) -> int:

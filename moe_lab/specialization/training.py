@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from moe_lab.graphs import on_accelerator
+from moe_lab.memory import trials_at_once
 from moe_lab.origins import origin_of
 from moe_lab.specialization import model as models
 from moe_lab.specialization.arrays import ArrayTask
@@ -45,12 +46,13 @@ def train_run(run: Run) -> Iterator[Snapshot]:
 
 
 class Training(TrialProgress):
-    """The trials of a run in training, in groups of which a block of samples fits in the processor's cache."""
+    """The trials of a run in training, in groups that fit in the processor's cache block by block, or in a device."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run.trials, MEASURES)
         self.run, self.device = run, choose_device(run.device)
-        size = run.trials if on_accelerator(self.device) else block_size(run, run.samples)[0]
+        there = on_accelerator(self.device)
+        size = trials_at_once(run.memory, run.trials, self.device) if there else block_size(run, run.samples)[0]
         self.groups = [self._learner(trials) for trials in in_groups(run.trial_numbers, size)]
 
     def _learner(self, trials: Sequence[int]) -> Learner[Any]:

@@ -7,7 +7,9 @@ from typing import ClassVar, Literal, Self
 from pydantic import model_validator
 
 from moe_lab.config import Config, Precision, RunConfig, knob, require
+from moe_lab.memory import Need
 from moe_lab.recovery.data import MixtureTask
+from moe_lab.recovery.em import MOST_PAIRS
 
 Decomposition = Literal["power", "orth-als"]
 GateStep = Literal["newton", "gradient"]
@@ -87,6 +89,15 @@ class Run(RunConfig):
     record_every: int = knob(1, meaning="iterations from one Snapshot to the next", ge=1, le=10**9)
     device: str = knob("auto", meaning="where to compute: auto, cpu, cuda or cuda:N")
     precision: Precision = knob("float64", meaning="float32 or float64")
+
+    @property
+    def memory(self) -> Need:
+        """What it takes on an accelerator: samples, the products of their numbers, and an iteration of EM."""
+        k, d = self.task.experts, self.task.dimension
+        pairs = d * (d + 1) // 2
+        stored = pairs if self.trials * self.samples * pairs <= MOST_PAIRS else 0
+        numbers = self.samples * (2 * d + 2 + stored + 8 * k + k * (k - 1) // 2) + 3 * ((k - 1) * d) ** 2
+        return Need(each=self.number_bytes * numbers)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from moe_lab.memory import check
 from moe_lab.origins import origin_of
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import MixtureTask, Samples
@@ -70,6 +71,7 @@ def _snapshots(run: Run, device: torch.device) -> Iterator[Snapshot]:
 def samples_of(run: Run) -> Samples:
     """The samples of a run."""
     device, dtype = placement(run)
+    check(run.memory, run.trials, device)
     return run.task.sample(run.samples, trials=run.trial_numbers, seed=run.seed, device=device, dtype=dtype)
 
 

@@ -7,8 +7,12 @@ from typing import ClassVar, NamedTuple, Self
 from pydantic import model_validator
 
 from moe_lab.config import Config, Precision, RunConfig, knob, require
+from moe_lab.memory import Need
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.landscape.losses import Weights
+
+SAMPLED_AT_ONCE = 2**17
+"""Numbers that are sampled at a time for each trial."""
 
 
 class L4Loss(Config):
@@ -100,6 +104,13 @@ class LossRun(RunConfig):
     precision: Precision = knob("float64", meaning="float32 or float64")
 
     function: ClassVar[str] = "descend"
+
+    @property
+    def memory(self) -> Need:
+        """What it takes on an accelerator: the samples of a block or of the set, twice, and one step."""
+        k, d = self.task.experts, self.task.dimension
+        samples = self.samples or max(self.batch, SAMPLED_AT_ONCE // d)
+        return Need(each=self.number_bytes * (2 * samples * (d + 1) + self.batch * (8 * k + d)))
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

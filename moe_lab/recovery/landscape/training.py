@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from moe_lab.graphs import Iteration, on_accelerator, to_device
+from moe_lab.memory import check
 from moe_lab.origins import origin_of
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import MixtureTask, Parameters, Samples
@@ -20,7 +21,7 @@ from moe_lab.recovery.em import State
 from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.losses import Loss
-from moe_lab.recovery.landscape.run import Descent, L2Loss, L4Loss, LogLoss, LossRun
+from moe_lab.recovery.landscape.run import SAMPLED_AT_ONCE, Descent, L2Loss, L4Loss, LogLoss, LossRun
 from moe_lab.recovery.tensor import oriented
 from moe_lab.recovery.transforms import Transforms, transforms
 from moe_lab.training import Measure, Snapshot, TrialProgress
@@ -36,7 +37,6 @@ MEASURES = {
     "gates": Measure(("expert", "input"), "", "estimated gates"),
     "stage": Measure((), "", "0 while the first loss is descended, 1 while the second is"),
 }
-_NUMBERS = 2**17  # sampled at a time per trial
 _LOOK_EVERY = 32  # steps after which the host looks whether all trials have diverged on an accelerator
 _FOR_SIGNS = 8192  # samples that determine the signs of L4's regressors
 
@@ -64,6 +64,7 @@ def descend(model: Descent, task: MixtureTask, **settings: Any) -> Iterator[Snap
 def descend_run(run: LossRun) -> Iterator[Snapshot]:
     """Runs `descend` for a given LossRun."""
     device, dtype = placement(run)
+    check(run.memory, run.trials, device)
     if any(isinstance(stage, L4Loss) for stage in run.stages):
         transforms(run.task.g, run.task.noise)
     return on_one_thread(_snapshots(run, device, dtype), device)
@@ -253,7 +254,7 @@ def sample_batches(
         return run.task.sample(count, trials=trials, seed=run.seed, split=split, device=device, dtype=dtype)
 
     if run.samples is None:
-        at_once = max(1, _NUMBERS // (size * run.task.dimension))
+        at_once = max(1, SAMPLED_AT_ONCE // (size * run.task.dimension))
         for block in range(2**62):
             samples = sampled(at_once * size, f"{purpose}/block {block}")
             yield from zip(samples.x.split(size, 1), samples.y.split(size, 1), strict=True)
