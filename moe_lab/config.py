@@ -135,6 +135,7 @@ class RunConfig(Config):
 
     Attributes:
       function: the name of the function that performs the run.
+      operations: functions of torch that not every MPS device has; without them a run goes to the CPU.
     """
 
     model: Config
@@ -147,6 +148,7 @@ class RunConfig(Config):
     precision: Precision = knob("float32", meaning="float32 or float64")
 
     function: ClassVar[str] = "train"
+    operations: ClassVar[tuple[str, ...]] = ()
 
     @property
     def number_bytes(self) -> int:

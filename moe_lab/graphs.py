@@ -95,7 +95,8 @@ def _captured(call: Callable[[], None], state: Sequence[Tensor]) -> Callable[[],
                 call()
         torch.cuda.current_stream(device).wait_stream(side)
         try:
-            with torch.cuda.graph(graph):
+            # other threads may use the device meanwhile: several Labs run at once
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 call()
             repeat: Callable[[], None] = graph.replay
         except RuntimeError as error:

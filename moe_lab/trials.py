@@ -7,9 +7,12 @@ and because each purpose has its own stream, N samples are the first N of any la
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
+from operator import attrgetter
 from typing import TypeVar
 
 import numpy as np
@@ -18,6 +21,7 @@ import torch
 from moe_lab.config import Precision, RunConfig
 
 DeviceName = str
+_OF_TWO = ("linalg.solve_ex", "linalg.lstsq")  # functions of two matrices
 Step = TypeVar("Step")
 
 
@@ -74,11 +78,38 @@ def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
 def placement(run: RunConfig) -> tuple[torch.device, torch.dtype]:
     """The device and the dtype of a run.
 
+    A run that an MPS device cannot compute goes to the CPU, with a warning the first time: one that needs an operation
+    which is missing there, and one in float64 for which the device was left to "auto".
+
     Raises:
       ValueError, RuntimeError: as `choose_device` and `choose_dtype`.
     """
     device = choose_device(run.device)
+    if device.type == "mps":
+        lacks = missing_operation(device, run.operations)
+        if run.precision == "float64" and run.device == "auto":
+            lacks = "float64"
+        if lacks:
+            _warn_once(f"the MPS device has no {lacks}, so that this run computes on the CPU")
+            device = torch.device("cpu")
     return device, choose_dtype(run.precision, device)
+
+
+@lru_cache
+def missing_operation(device: torch.device, operations: tuple[str, ...]) -> str:
+    """The first of some functions of torch, such as "linalg.eigh", that a device does not have; "" if it has all."""
+    square = torch.eye(2, device=device)
+    for name in operations:
+        try:
+            attrgetter(name)(torch)(*[square] * (2 if name in _OF_TWO else 1))
+        except NotImplementedError:
+            return name
+    return ""
+
+
+@lru_cache
+def _warn_once(words: str) -> None:
+    warnings.warn(words, stacklevel=3)
 
 
 def device_label(device: torch.device) -> str:

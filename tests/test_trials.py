@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.trials import choose_device, choose_dtype, device_label, stream, threads_for
+from moe_lab import trials
+from moe_lab.config import Config, RunConfig
+from moe_lab.recovery import gridlock, landscape
+from moe_lab.trials import (
+    choose_device,
+    choose_dtype,
+    device_label,
+    missing_operation,
+    placement,
+    stream,
+    threads_for,
+)
 
 CUDA = torch.cuda.is_available()
 
@@ -67,6 +78,43 @@ def test_precision() -> None:
     assert choose_dtype("float32", cpu) is torch.float32 and choose_dtype("float64", cpu) is torch.float64
     with pytest.raises(ValueError, match="must be 'float32' on an MPS device"):
         choose_dtype("float64", torch.device("mps"))
+
+
+class _Run(RunConfig):
+    model: Config = Config()
+    task: Config = Config()
+    operations = ("linalg.eigh", "linalg.solve_ex")
+
+
+def test_what_an_mps_device_cannot_compute_goes_to_the_cpu_with_one_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    mps, cpu = torch.device("mps"), torch.device("cpu")
+    monkeypatch.setattr(trials, "choose_device", lambda name: mps)
+    monkeypatch.setattr(trials, "missing_operation", lambda device, operations: "")
+    trials._warn_once.cache_clear()
+    assert placement(_Run()) == (mps, torch.float32)
+    with pytest.warns(UserWarning, match="^the MPS device has no float64, so that this run computes on the CPU$"):
+        assert placement(_Run(precision="float64")) == (cpu, torch.float64)
+    assert placement(_Run(precision="float64")) == (cpu, torch.float64)  # no second warning, which would be an error
+    with pytest.raises(ValueError, match="must be 'float32' on an MPS device"):
+        placement(_Run(precision="float64", device="mps"))
+    monkeypatch.setattr(trials, "missing_operation", lambda device, operations: operations[1])
+    with pytest.warns(UserWarning, match=r"^the MPS device has no linalg\.solve_ex"):
+        assert placement(_Run(device="mps")) == (cpu, torch.float32)
+
+
+@pytest.mark.parametrize("room", [gridlock.Run, landscape.LossRun, _Run])
+def test_a_missing_operation_is_found_by_trying(room: type[RunConfig], monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = torch.device("cpu")
+    missing_operation.cache_clear()
+    assert missing_operation(cpu, room.operations) == ""
+    missing_operation.cache_clear()
+
+    def missing(*arguments: object) -> None:
+        raise NotImplementedError("The operator is not currently implemented for the MPS device")
+
+    monkeypatch.setattr(torch.linalg, "eigh", missing)
+    assert missing_operation(cpu, room.operations) == "linalg.eigh"
+    missing_operation.cache_clear()
 
 
 def test_device_label() -> None:

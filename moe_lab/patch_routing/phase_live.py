@@ -26,7 +26,7 @@ from moe_lab.patch_routing.phase import AXES, MEANINGS, MEASURES, SUCCESS, call_
 from moe_lab.patch_routing.run import Run, Task
 from moe_lab.patch_routing.training import samples_of, train_batch
 from moe_lab.training import Snapshot
-from moe_lab.trials import choose_device
+from moe_lab.trials import placement
 
 Cell = tuple[int, int]
 """(l, N)"""
@@ -151,7 +151,7 @@ class _Map:
         self.accuracy, self.coverage = np.full(shape, np.nan), np.full(shape, np.nan)
         run = self.run
         more = {"l_star": run.task.l_star} if isinstance(run.task, PatternTask) else {}
-        self.origin = origin_of(run, choose_device(run.device), paper="pmoe2023, figure 5", **more)
+        self.origin = origin_of(run, placement(run)[0], paper="pmoe2023, figure 5", **more)
 
     def store(self, job: _Job, now: Snapshot) -> None:
         """Stores the results of a job's trainings that have ended."""

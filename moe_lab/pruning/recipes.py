@@ -23,7 +23,7 @@ from moe_lab.pruning.initialization import BranchStart, PlantedStart, RandomStar
 from moe_lab.pruning.model import TokenMoE
 from moe_lab.pruning.run import Run
 from moe_lab.pruning.training import Training
-from moe_lab.trials import choose_device, choose_dtype
+from moe_lab.trials import placement
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def check_device(run: Run) -> None:
     Raises:
       ValueError, RuntimeError: as `choose_device` and `choose_dtype` do.
     """
-    choose_dtype(run.precision, choose_device(run.device))
+    placement(run)
 
 
 def labels(run: Run) -> dict[str, Any]:

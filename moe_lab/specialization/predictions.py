@@ -16,7 +16,7 @@ from moe_lab.specialization.data import Samples, Split
 from moe_lab.specialization.experts import experts_for, make_inputs
 from moe_lab.specialization.learners import SwitchLearner, evaluation_noise, routed, router_noise, samples_of
 from moe_lab.specialization.run import Run
-from moe_lab.trials import choose_device, stream, threads_for
+from moe_lab.trials import placement, stream, threads_for
 
 
 class Predictions(NamedTuple):
@@ -76,7 +76,7 @@ def trained(run: Run) -> Trained:
     """
     require(isinstance(run.model, models.SwitchMoE), "only a mixture sends samples to experts", model=run.model.name)
     assert isinstance(run.model, models.SwitchMoE)
-    device = choose_device(run.device)
+    device, _ = placement(run)
     trials = run.trial_numbers
     with threads_for(0, device):
         learner = SwitchLearner(

@@ -17,7 +17,7 @@ from moe_lab.specialization.learners import Learner, SingleLearner, SwitchLearne
 from moe_lab.specialization.measures import MEASURES
 from moe_lab.specialization.run import Run
 from moe_lab.training import Snapshot, TrialProgress, joined
-from moe_lab.trials import choose_device, in_groups, on_one_thread, placement
+from moe_lab.trials import in_groups, on_one_thread, placement
 
 
 def train(model: models.Model, task: ClusterTask | ArrayTask, **settings: Any) -> Iterator[Snapshot]:
@@ -50,7 +50,7 @@ class Training(TrialProgress):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run.trials, MEASURES)
-        self.run, self.device = run, choose_device(run.device)
+        self.run, (self.device, _) = run, placement(run)
         there = on_accelerator(self.device)
         size = trials_at_once(run.memory, run.trials, self.device) if there else block_size(run, run.samples)[0]
         self.groups = [self._learner(trials) for trials in in_groups(run.trial_numbers, size)]

@@ -16,7 +16,7 @@ from moe_lab.config import RunConfig, knob
 from moe_lab.graphs import on_accelerator, to_device
 from moe_lab.origins import origin_of
 from moe_lab.training import Measure, Snapshot, TrialProgress
-from moe_lab.trials import choose_device, stream, threads_for
+from moe_lab.trials import placement, stream, threads_for
 
 _AT_ONCE = 512  # images of an evaluation in one forward pass
 
@@ -131,7 +131,7 @@ class Training(TrialProgress):
     ) -> None:
         super().__init__(run.trials, measures)
         self.run, self.learners, self.constants = run, learners, constants
-        self.device, self.operations = choose_device(run.device), operations
+        (self.device, _), self.operations = placement(run), operations
         self.origin = origin_of(run, self.device, **about)
 
     def snapshots(self) -> Iterator[Snapshot]:

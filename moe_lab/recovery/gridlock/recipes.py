@@ -15,7 +15,7 @@ from moe_lab.grid import Point, checked_axes, points_of
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.gridlock.run import BY_MOMENTS, JointEM, Method, Run, Spectral
 from moe_lab.training import Measure
-from moe_lab.trials import choose_device, choose_dtype
+from moe_lab.trials import placement
 
 METHODS = (
     "orth-als",
@@ -161,8 +161,8 @@ class Figure(figure.Figure):
         checked = checked_axes(axes)
         points = points_of(checked)
         runs = [run_of(point, trials=self.trials, seed=self.seed, **self.how()) for point in points]
-        device = choose_device(self.settings["device"])
-        choose_dtype(self.settings.get("precision", "float64"), device)
+        for run in runs[:1]:
+            placement(run)  # before any work
         evaluation = partial(evaluate, **self.how(), **extra)
         found = self.sweep(evaluation, checked, batch=1, measures=measures, meanings=_MEANINGS, coords=coords)
         found = found[list(measures)]

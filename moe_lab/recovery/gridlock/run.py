@@ -90,6 +90,8 @@ class Run(RunConfig):
     device: str = knob("auto", meaning="where to compute: auto, cpu, cuda or cuda:N")
     precision: Precision = knob("float64", meaning="float32 or float64")
 
+    operations: ClassVar[tuple[str, ...]] = ("linalg.eigh", "linalg.solve_ex", "linalg.lstsq", "linalg.qr")
+
     @property
     def memory(self) -> Need:
         """What it takes on an accelerator: samples, the products of their numbers, and an iteration of EM."""

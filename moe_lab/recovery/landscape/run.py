@@ -104,6 +104,7 @@ class LossRun(RunConfig):
     precision: Precision = knob("float64", meaning="float32 or float64")
 
     function: ClassVar[str] = "descend"
+    operations: ClassVar[tuple[str, ...]] = ("linalg.eigh", "linalg.pinv")
 
     @property
     def memory(self) -> Need:
