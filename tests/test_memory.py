@@ -12,6 +12,7 @@ from moe_lab import memory, patch_routing, pruning, specialization
 from moe_lab.graphs import as_on_accelerator
 from moe_lab.memory import Need, check, trials_at_once
 from moe_lab.patch_routing import DigitTask, JointMoE, SeparateMoE
+from moe_lab.patch_routing.grid_points import batches_of
 from moe_lab.pruning import TokenMoE, TokenTask
 from moe_lab.recovery import MixtureTask, gridlock
 from moe_lab.recovery.gridlock import JointEM
@@ -87,3 +88,13 @@ def test_a_run_that_does_not_fit_is_refused_before_it_draws_anything(
     train = room.train_run if room is not patch_routing else lambda run: patch_routing.train_batch([run])
     with pytest.raises(RuntimeError, match=f"^{run.trials} trials at once of this run must fit into 40%"):
         next(train(run))
+
+
+def test_a_map_comes_in_batches_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, run = RUNS["separate"]
+    points = [{"samples": count} for count in (100, 120, 140, 160, 180)]
+    runs = [run.replace(trials=10, **point) for point in points]
+    assert [len(part) for part in batches_of(runs)(points)] == [4, 1]  # forty rows on a CPU
+    room = runs[-1].memory.of(25) / memory._SHARE
+    monkeypatch.setattr(memory, "free_bytes", lambda device: room)
+    assert [len(part) for part in batches_of(runs)(points)] == [2, 2, 1]

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from moe_lab.config import require
 from moe_lab.grid import Point
+from moe_lab.memory import trials_at_once
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.model import Model
 from moe_lab.patch_routing.run import Run, Task
-from moe_lab.patch_routing.training import train_batch
-from moe_lab.trials import choose_device
+from moe_lab.patch_routing.training import memory_of, train_batch
+from moe_lab.trials import placement
 
 _HEARTBEAT = 25  # steps between two reports of progress
 _ROWS_AT_ONCE = {"cpu": 40, "mps": 400, "cuda": 4000}
@@ -66,9 +67,17 @@ def cells_of(
     return functools.partial(train_cells, model=model, task=task, settings=settings)
 
 
-def batches_of(trials: int, device: str, *together: str) -> Callable[[list[Point]], Iterator[list[Point]]]:
-    """Divides a grid for `sweep` into batches whose size suits the device and whose points agree in `together`."""
-    most = max(1, _ROWS_AT_ONCE[choose_device(device).type] // trials)
+def batches_of(runs: Sequence[Run], *together: str) -> Callable[[list[Point]], Iterator[list[Point]]]:
+    """Divides a grid for `sweep` into batches whose size suits the device and whose points agree in `together`.
+
+    Args:
+      runs: one for each point.
+
+    Raises:
+      RuntimeError: the device's memory has no room for a single trial.
+    """
+    device, need = placement(runs[0])[0], memory_of(runs)
+    most = max(1, trials_at_once(need, _ROWS_AT_ONCE[device.type], device) // runs[0].trials)
 
     def divide(points: list[Point]) -> Iterator[list[Point]]:
         groups: dict[tuple[Any, ...], list[Point]] = {}

@@ -78,18 +78,19 @@ class Figure(figure.Figure):
         """
         checked = checked_axes(axes)
         settings = {**fixed, **self.of_run}
-        for model in models.values():
-            for point in points_of(checked):
-                run_of(point, model=model, task=self.task, trials=self.trials, seed=self.seed, settings=settings)
+        how: dict[str, Any] = {"task": self.task, "trials": self.trials, "seed": self.seed, "settings": settings}
+        runs = {
+            name: [run_of(point, model=model, **how) for point in points_of(checked)] for name, model in models.items()
+        }
         device = settings.get("device", "auto")
         choose_device(device)
         self.task.signals([0], self.seed)  # reads the images: a missing file is an error now, not in a batch
         parts = []
-        for model in models.values():
+        for name, model in models.items():
             part = self.sweep(
                 cells_of(model, self.task, settings),
                 checked,
-                batch=batches_of(self.trials, device, *_kept_together(model, checked)),
+                batch=batches_of(runs[name], *_kept_together(model, checked)),
                 measures={name: MEASURES[name] for name in names},
                 meanings=_MEANINGS,
                 coords={"class": [f"o{number + 1}" for number in range(self.task.classes)]},

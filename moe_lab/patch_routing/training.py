@@ -76,9 +76,13 @@ def train_batch(runs: Sequence[Run], drawn: tuple[Samples, Samples] | None = Non
     for run in runs[1:]:
         rule = "runs of one batch may differ in samples, trials, patches_per_expert, experts and learning_rate only"
         require(what_is_shared(run) == first, rule, first=runs[0].code(), other=run.code())
-    largest = Need(max(run.memory.each for run in runs), runs[0].memory.whole)
-    check(largest, sum(run.trials for run in runs), placement(runs[0])[0])
+    check(memory_of(runs), sum(run.trials for run in runs), placement(runs[0])[0])
     return Training(runs, samples_of(runs) if drawn is None else drawn).snapshots()
+
+
+def memory_of(runs: Sequence[Run]) -> Need:
+    """What runs take on an accelerator in one batch, whose rows are all as large as the largest."""
+    return Need(max(run.memory.each for run in runs), runs[0].memory.whole)
 
 
 def samples_of(runs: Sequence[Run]) -> tuple[Samples, Samples]:
