@@ -94,12 +94,14 @@ def _captured(call: Callable[[], None], state: Sequence[Tensor]) -> Callable[[],
             for _ in range(_WARM_UPS):
                 call()
         torch.cuda.current_stream(device).wait_stream(side)
+        repeat: Callable[[], None] = graph.replay
         try:
-            # other threads may use the device meanwhile: several Labs run at once
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            # A capture that fails leaves its own stream as the current one. Other threads may use the device meanwhile.
+            here = torch.cuda.stream(torch.cuda.current_stream(device))
+            with here, torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 call()
-            repeat: Callable[[], None] = graph.replay
         except RuntimeError as error:
+            torch.cuda.synchronize(device)
             warnings.warn(f"this step runs kernel by kernel, because CUDA cannot capture it: {error}", stacklevel=2)
             repeat = call
     for value, was in zip(state, before, strict=True):

@@ -76,13 +76,17 @@ class Learner(ABC):
             loss, right = self.step(rows)
             with torch.no_grad():
                 self._sums += torch.stack([loss.new_full((), len(rows)), right.to(loss.dtype), loss * len(rows)])
-                self._sound += torch.isfinite(self._sums[2])
             self.steps += 1
-            if not there and not torch.isfinite(self._sums[2]):
-                break
-        sound = int(self._sound)
-        self.lost = sound < self.steps - before
-        self.steps = before + sound + self.lost
+            finite = torch.isfinite(self._sums[2])
+            if there:
+                self._sound += finite
+            elif not finite:
+                self.lost = True
+                return
+        if there:
+            sound = int(self._sound)
+            self.lost = sound < steps
+            self.steps = before + sound + self.lost
 
     def online(self) -> tuple[float, float]:
         """Accuracy and loss over the samples used since the last call, NaN if none were."""
