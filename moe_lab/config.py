@@ -6,6 +6,7 @@ Sliders, CLI help, the glossary and error messages are generated from these decl
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -87,8 +88,17 @@ def knob(
 def require(holds: bool, rule: str, **received: Any) -> None:
     """Raises a ValueError with the rule and the values received unless the condition holds."""
     if not holds:
-        values = ", ".join(f"{name}={value!r}" for name, value in received.items())
+        values = ", ".join(f"{name}={shown(value)}" for name, value in received.items())
         raise ValueError(f"{rule}: got {values}")
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
+
+
+def shown(value: Any) -> str:
+    """Returns a value as messages quote it: on one line, a long one cut, its type where its repr raises."""
+    return " ".join(_SHORT.repr(value).split())
 
 
 class Config(BaseModel):
@@ -100,7 +110,7 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, /, **values: Any) -> None:
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -109,14 +119,14 @@ class Config(BaseModel):
 
     def __setattr__(self, name: str, value: Any) -> None:
         kind = type(self).__name__
-        raise ConfigError(f"a {kind} is immutable; make a copy with .replace({name}=...): got {name}={value!r}")
+        raise ConfigError(f"a {kind} is immutable; make a copy with .replace({name}=...): got {name}={shown(value)}")
 
     @classmethod
     def knobs(cls) -> dict[str, Knob]:
         """Returns the declared parameters by name, in the order of declaration."""
         return {name: _knob_of(name, field) for name, field in cls.model_fields.items() if _about(field) is not None}
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, /, **changes: Any) -> Self:
         """Returns a copy with some values changed, validated like a new Config."""
         return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})
 
@@ -252,13 +262,13 @@ def _sentence(cls: type[Config], problem: ErrorDetails) -> str:
         return str(context.get("error", problem["msg"]))
     name = str(problem["loc"][0]) if problem["loc"] else cls.__name__
     if kind == "extra_forbidden":
-        return f"{cls.__name__} has no parameter {name!r}: it takes {', '.join(cls.model_fields)}"
+        return f"{cls.__name__} has no parameter {shown(name)}: it takes {', '.join(cls.model_fields)}"
     declared = cls.knobs().get(name)
     title, symbol = (declared.title, declared.symbol or name) if declared else (name, name)
     annotation = cls.model_fields[name].annotation if name in cls.model_fields else None
     if kind == "missing" and not _is_fixed_tuple(annotation):
         return f"{cls.__name__} needs {title}"
-    return f"{title} {_rule(problem, annotation)}: got {symbol}={problem['input']!r}"
+    return f"{title} {_rule(problem, annotation)}: got {symbol}={shown(problem['input'])}"
 
 
 def _rule(problem: ErrorDetails, annotation: Any) -> str:

@@ -12,7 +12,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,12 @@ import numpy as np
 import xarray as xr
 
 _PART = ".part"
+
+
+def named(path: Path) -> str:
+    """Returns a path as an error message names it: on one line, the middle of a long one left out."""
+    text = " ".join(str(path).split("\n"))
+    return text if len(text) <= 200 else f"{text[:100]}...{text[-90:]}"
 
 
 def writable_folder(folder: Path | str) -> Path:
@@ -34,7 +40,8 @@ def writable_folder(folder: Path | str) -> Path:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=_PART) as file:
             file.write(b"0")
     except OSError as error:
-        raise RuntimeError(f"the folder must be one that can be written to: got {folder} ({error.strerror})") from error
+        rule = "the folder must be one that can be written to"
+        raise RuntimeError(f"{rule}: got {named(folder)} ({error.strerror})") from error
     return folder
 
 
@@ -56,9 +63,10 @@ def write_whole(path: Path | str, content: bytes) -> None:
         os.replace(part, path)
         _sync_folder(path.parent)
     except OSError as error:
-        raise RuntimeError(f"{path} could not be written ({error.strerror})") from error
+        raise RuntimeError(f"{named(path)} could not be written ({error.strerror})") from error
     finally:
-        part.unlink(missing_ok=True)  # there only if something failed
+        with suppress(OSError):  # there only if something failed, and not if its name is too long
+            part.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -75,7 +83,7 @@ def whole_folder(path: Path | str) -> Iterator[Path]:
     path = Path(path)
     empty = path.is_dir() and not any(path.iterdir())
     if path.exists() and not empty:
-        raise ValueError(f"a folder to write must be new or empty: got {path}")
+        raise ValueError(f"a folder to write must be new or empty: got {named(path)}")
     part = writable_folder(path.parent) / f".{path.name}.{uuid.uuid4().hex}{_PART}"
     part.mkdir()
     try:
@@ -83,7 +91,7 @@ def whole_folder(path: Path | str) -> Iterator[Path]:
         try:
             os.replace(part, path)
         except OSError as error:
-            raise RuntimeError(f"{path} could not be written ({error.strerror})") from error
+            raise RuntimeError(f"{named(path)} could not be written ({error.strerror})") from error
         _sync_folder(path.parent)
     finally:
         shutil.rmtree(part, ignore_errors=True)  # there only if something failed

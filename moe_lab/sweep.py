@@ -17,6 +17,7 @@ import numpy as np
 import xarray as xr
 
 import moe_lab
+from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.grid import Point, Table, Values, checked_axes
 from moe_lab.store import Run, Store, name_of
@@ -26,6 +27,7 @@ from moe_lab.workers import unordered
 Divide = Callable[[list[Point]], Iterable[list[Point]]]
 
 
+@checked
 def sweep(
     run: Run,
     axes: Mapping[str, Iterable[Any]],

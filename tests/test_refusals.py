@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moe_lab import patch_routing, pruning, specialization
-from moe_lab.config import Config, ConfigError, RunConfig
+from moe_lab.config import Config, ConfigError, RunConfig, shown
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, SeparateMoE
 from moe_lab.patch_routing.theory import Sizes
 from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, TokenMoE, TokenTask
@@ -392,7 +392,7 @@ def test_parts_of_another_room_are_refused(kind):
     for name in ("model", "task", *parts):
         rule = f"{name} must be {' or '.join(option.__name__ for option in _types(kind, name))}: got {name}="
         for value in ("mixture", None, other.get(name, other["task"])):
-            assert _refused(kind, **{name: value}).startswith(f"{rule}{value!r}")
+            assert _refused(kind, **{name: value}).startswith(f"{rule}{shown(value)}")
 
 
 def test_files_that_do_not_exist_are_named():

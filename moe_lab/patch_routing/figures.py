@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.model import CNN, JointMoE, Model, SeparateMoE
@@ -45,6 +46,7 @@ FIXED_SAMPLES = (100, 300)
 ROUTER_SAMPLES = (20, 40, 60, 100, 200, 300, 500, 1000)
 
 
+@checked
 def sample_complexity(
     source: str = "digits",
     samples: Sequence[int] = SAMPLES,
@@ -84,6 +86,7 @@ def sample_complexity(
     return figure.fill(chosen, {"samples": samples}, ("test_accuracy", "coverage"), changed)
 
 
+@checked
 def accuracy_by_experts(
     source: str = "digits",
     experts: Sequence[int] = (1, 2, 4, 5, 8, 10, 20, 40),
@@ -114,6 +117,7 @@ def accuracy_by_experts(
     return found.squeeze("model", drop=True)
 
 
+@checked
 def accuracy_by_patches(
     source: str = "digits",
     patches_per_expert: Sequence[int] = (1, 2, 3, 4, 6, 8, 10, 12, 16),
@@ -143,6 +147,7 @@ def accuracy_by_patches(
     return found.squeeze("model", drop=True)
 
 
+@checked
 def separate_routers(
     source: str = "digits",
     patches_per_expert: Sequence[int] = (1, 2, 4, 6),
@@ -173,6 +178,7 @@ def separate_routers(
     return figure.fill(chosen, axes, ("coverage",), changed, epochs=1).squeeze("model", drop=True)
 
 
+@checked
 def joint_routers(
     source: str = "digits",
     samples: Sequence[int] = ROUTER_SAMPLES,
@@ -199,6 +205,7 @@ def joint_routers(
     return found.squeeze("model", drop=True)
 
 
+@checked
 def samples_needed(data: xr.Dataset, share: float = 0.9, accuracy: float = 0.95) -> xr.DataArray:
     """Computes the least N such that, for it and every larger N, at least `share` of the trials reach `accuracy`.
 
@@ -217,6 +224,7 @@ def samples_needed(data: xr.Dataset, share: float = 0.9, accuracy: float = 0.95)
     return least.assign_attrs(long_name=f"samples from which on {share:.0%} of trials reach {accuracy:.0%}")
 
 
+@checked
 def samples_for(data: xr.Dataset, accuracy: float = 0.95) -> xr.DataArray:
     """Interpolates the N at which the mean test accuracy crosses `accuracy`.
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import xarray as xr
 
+from moe_lab.arguments import checked
 from moe_lab.patch_routing.grid_points import batches_of, cells_of, make_task, one_by_one, run_of
 from moe_lab.patch_routing.model import JointMoE, SeparateMoE
 from moe_lab.patch_routing.run import Task
@@ -32,6 +33,7 @@ KEPT = (1, 2, 3, 4, 5, 6, 7, 8)
 SAMPLES = (60, 100, 140, 180, 240, 300, 360, 500, 700, 1000)
 
 
+@checked
 def phase_map(
     source: str = "digits",
     patches_per_expert: Sequence[int] = KEPT,
@@ -50,6 +52,7 @@ def phase_map(
     return finished
 
 
+@checked
 def phase_map_stream(
     source: str = "digits",
     patches_per_expert: Sequence[int] = KEPT,

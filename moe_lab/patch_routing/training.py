@@ -16,6 +16,7 @@ from torch import Tensor
 
 from moe_lab.config import require
 from moe_lab.graphs import on_accelerator
+from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.memory import Need, check
 from moe_lab.origins import origin
 from moe_lab.patch_routing import model as models
@@ -131,6 +132,7 @@ class Training(TrialProgress):
         """Steps until a Snapshot is due: every `record_every` steps, and when the last row ends."""
         run, due = self.run, False
         while not due:
+            stop_if_unwanted()
             self.take_step()
             alive = ~self.finished[self.resident]
             self.steps[self.resident[alive]] = self.step

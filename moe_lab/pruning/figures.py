@@ -20,6 +20,7 @@ import xarray as xr
 from jaxtyping import Float
 from torch import Tensor
 
+from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.grid import checked_axes
 from moe_lab.origins import listed
@@ -61,6 +62,7 @@ CURVE = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _MOVING = ("router-norm-change", "router-difference-norm")
 
 
+@checked
 def criteria(
     start: str | Start = "planted",
     routing: str = "expert-choice",
@@ -118,6 +120,7 @@ def criteria(
     return data
 
 
+@checked
 def figure3(trials: int = 8, seed: int = 0, trial: int | None = None, **more: Any) -> xr.Dataset:
     """Figure 3: routers and neurons after training from tiny random weights, for the experts that vote +.
 
@@ -145,6 +148,7 @@ def figure3(trials: int = 8, seed: int = 0, trial: int | None = None, **more: An
     return _routers("figure 3", "figure3", "+", trials, seed, trial, more)
 
 
+@checked
 def figure7(trials: int = 8, seed: int = 0, trial: int | None = None, **more: Any) -> xr.Dataset:
     """Figure 7: what `figure3` returns of the same training, and the two experts shown from those that vote -."""
     return _routers("figure 7", "figure7", "-", trials, seed, trial, more)

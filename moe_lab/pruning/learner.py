@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from moe_lab.graphs import Replay, on_accelerator
+from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.memory import trials_at_once
 from moe_lab.pruning import initialization
 from moe_lab.pruning.data import SampleStream, TokenTask
@@ -67,6 +68,7 @@ class Learner:
             samples = self._samples.sample(portion * self.batch)
             counts, labels = samples.counts(self._scratch("counts", samples.labels, self._numbers)), samples.labels
             for begin in range(0, portion * self.batch, self.batch):
+                stop_if_unwanted()
                 end = begin + self.batch
                 batch = counts[:, :, begin:end], labels[:, begin:end]
                 if self._replay is None:

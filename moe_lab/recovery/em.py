@@ -23,6 +23,7 @@ from torch import Tensor
 
 from moe_lab.config import require
 from moe_lab.graphs import Iteration, on_accelerator
+from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.recovery.activations import Activation
 
 RIDGE = 1e-9
@@ -223,6 +224,7 @@ def em(
     if iterations:
         follow = Iteration(step, (*start, likelihood, responsibilities))
     for iteration in range(1, iterations + 1):
+        stop_if_unwanted()
         regressors, gates, likelihood, _ = follow()
         yield Progress(iteration, State(regressors, gates), likelihood)
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import xarray as xr
 
+from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.origins import listed
 from moe_lab.specialization.activations import ACTIVATIONS
@@ -54,6 +55,7 @@ _TABLE = ("test_accuracy", "dispatch_entropy", "train_accuracy", "expert_load", 
 _PRODUCTS = ("expert_feature", "expert_center", "router_feature", "router_center")
 
 
+@checked
 def table3(
     settings: int | Sequence[int] = (1, 2, 3, 4),
     trials: int = 10,
@@ -84,6 +86,7 @@ def table3(
     return figure.fill({"setting": chosen, "model": names}, _TABLE, arguments)
 
 
+@checked
 def table1(
     trials: int = 10,
     seed: int = 0,
@@ -98,6 +101,7 @@ def table1(
     return figure.fill({"setting": (1, 2), "model": names}, _TABLE, {**figure.own(), "models": names})
 
 
+@checked
 def single_experts(
     settings: int | Sequence[int] = (1, 2, 3),
     activations: str | Sequence[str] = tuple(ACTIVATIONS),
@@ -144,6 +148,7 @@ def single_experts(
     return data
 
 
+@checked
 def load_balancing(
     settings: int | Sequence[int] = (1, 2, 3, 4),
     trials: int = 10,
@@ -170,6 +175,7 @@ def load_balancing(
     return figure.fill(axes, _TABLE, arguments, {"moe-linear": {"load_balancing": strength}})
 
 
+@checked
 def entropy_through_time(
     settings: int | Sequence[int] = (1, 2),
     trials: int = 10,
@@ -199,6 +205,7 @@ def entropy_through_time(
     return figure.fill({"setting": chosen, "model": names}, ("dispatch_entropy", "test_accuracy"), arguments)
 
 
+@checked
 def inner_products(
     activation: str = "cubic",
     setting: int = 1,

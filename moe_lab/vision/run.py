@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from moe_lab.config import RunConfig, knob
 from moe_lab.graphs import on_accelerator, to_device
+from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.origins import origin_of
 from moe_lab.training import Measure, Snapshot, TrialProgress
 from moe_lab.trials import placement, stream, threads_for
@@ -69,6 +70,7 @@ class Learner(ABC):
         self.network.train()
         self._sound.zero_()
         for _ in range(steps):
+            stop_if_unwanted()
             if not len(self._left):
                 self._left = self._order.permutation(len(self.labels))
             rows = to_device(self._left[: self.run.batch], self.labels.device)

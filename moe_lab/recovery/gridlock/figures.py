@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.origins import listed
 from moe_lab.recovery.gridlock.gate_figures import gates_by_moments
@@ -51,6 +52,7 @@ SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 _CURVES = {name: Measure(("iteration", *one.dims), one.unit, one.meaning) for name, one in FITS.items()}
 
 
+@checked
 def table2(
     trials: int = 40,
     seed: int = 0,
@@ -87,6 +89,7 @@ def table2(
     return figure.fill(fit_cells, axes, FITS, {"noise": noise})
 
 
+@checked
 def table1(
     trials: int = 40,
     seed: int = 0,
@@ -121,6 +124,7 @@ def table1(
     return figure.fill(fit_cells, axes, FITS, {"noise": noise})
 
 
+@checked
 def figure3(
     k: int | Sequence[int] = (3, 4),
     trials: int = 10,
@@ -174,6 +178,7 @@ def _gates_alone(trials: int, seed: int, iterations: int, more: dict[str, Any]) 
     return found.rename(algorithm="gate_algorithm", iteration="gate_iteration")
 
 
+@checked
 def figure4(
     samples: int | Sequence[int] = (1000, 5000, 10000),
     trials: int = 10,
@@ -208,6 +213,7 @@ def figure4(
     return _with_best(figure, axes, iterations, {"k": k, "d": d, "noise": noise, "iterations": iterations})
 
 
+@checked
 def figure5(
     activation: str | Sequence[str] = ("sigmoid", "relu"),
     noise: float | Sequence[float] = (0.1, 0.5),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.grid import Point
 from moe_lab.origins import listed
@@ -24,6 +25,7 @@ GATES_ALONE = (*BY_MOMENTS, "spectral")
 _MEASURES = {name: FITS[name] for name in ("regressor_fit", "gating_fit")}
 
 
+@checked
 def gates_by_moments(
     samples: int | Sequence[int] = (2000, 20000),
     gating: str | Sequence[str] = ("orthogonal", "random"),

@@ -13,6 +13,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.datasets import Regression, diabetes, uci
 from moe_lab.grid import checked_axes
@@ -50,6 +51,7 @@ class Split:
     test_y: Tensor
 
 
+@checked
 def figure6(
     source: str = "diabetes",
     path: Path | str | None = None,

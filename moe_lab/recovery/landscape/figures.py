@@ -25,6 +25,7 @@ import numpy as np
 import xarray as xr
 
 from moe_lab import figure
+from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.landscape.gru import CONVENTIONS, GRU, gap_by_sharpness
@@ -61,6 +62,7 @@ class Figure(figure.Figure):
         return self.attrs(arguments, [run.record() for run in runs], runs[0].device)
 
 
+@checked
 def l4_against_l2(trials: int = 5, seed: int = 0, steps: int | None = None, every: int = 10, **more: Any) -> xr.Dataset:
     """Figure 2 (a): the regressors' error while L4 and l2 are descended from the same starts. With 40 trials: how many
     starts l2 leaves behind.
@@ -95,6 +97,7 @@ def l4_against_l2(trials: int = 5, seed: int = 0, steps: int | None = None, ever
     return data.assign_attrs(figure.attrs_of(runs, steps=steps, every=every))
 
 
+@checked
 def gates_given_regressors(
     trials: int = 5, seed: int = 0, steps: int = 60, every: int = 1, regressor_steps: int = 1200, **more: Any
 ) -> xr.Dataset:
@@ -124,6 +127,7 @@ def gates_given_regressors(
     return data.assign_attrs(figure.attrs_of(runs, steps=steps, every=every, regressor_steps=regressor_steps))
 
 
+@checked
 def random_gates(
     trials: int = 5, seed: int = 0, steps: int = 60, every: int = 10, regressor_steps: int = 1200, **more: Any
 ) -> xr.Dataset:
@@ -151,6 +155,7 @@ def random_gates(
     return data.assign(gating_error=gates).assign_attrs(attrs)
 
 
+@checked
 def small_batches(
     trials: int = 5,
     seed: int = 0,
@@ -183,6 +188,7 @@ def small_batches(
     return data.assign_attrs(figure.attrs_of(runs, batches=sizes, steps=steps, every=every))
 
 
+@checked
 def loss_surface(
     loss: str = "l2",
     plane: Plane = "solutions",
@@ -226,6 +232,7 @@ def loss_surface(
     return data.assign_attrs(figure.attrs(arguments, [run.record()], run.device))
 
 
+@checked
 def gate_sharpness(
     sharpness: Sequence[float] = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, math.inf),
     cells: int = 5,

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from moe_lab.graphs import Iteration, on_accelerator, to_device
+from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.memory import check
 from moe_lab.origins import origin_of
 from moe_lab.recovery import measures
@@ -111,6 +112,7 @@ class _Descents(TrialProgress):
             rate = to_device(rates, self.device, self.dtype)
             follow: Iteration | None = None
             for step in range(model.steps + 1):
+                stop_if_unwanted()
                 inputs = (*(() if _blind(model) else next(batches)), rate[step])
                 if follow is None:
                     follow = Iteration(_Step(model, self._loss(model)), (*state, zero, zero, lost, taken), inputs)

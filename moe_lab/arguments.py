@@ -1,0 +1,94 @@
+"""Checks the arguments of public functions against their type hints, so that a wrong one is refused in a sentence."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from moe_lab.config import Config, shown
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def checked(function: Function) -> Function:
+    """Makes a function refuse arguments that do not fit its type hints before it does anything.
+
+    The function gets what it was given, unchanged. Bounds are its own business, as are keywords that it hands on.
+
+    Raises:
+      ValueError: (when it is called) an argument is of a wrong type.
+    """
+    signature = inspect.signature(function)
+    named = [
+        name for name, part in signature.parameters.items() if part.kind not in (part.VAR_POSITIONAL, part.VAR_KEYWORD)
+    ]
+    model: list[type[BaseModel]] = []  # made at the first call: most functions are never called
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        values = signature.bind(*args, **kwargs).arguments
+        if not model:
+            hints = get_type_hints(function)
+            fields: dict[str, Any] = {f"of_{name}": (hints.get(name, Any), None) for name in named}
+            how = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+            model.append(create_model(function.__name__, __config__=how, **fields))
+        _check(model[0], {f"of_{name}": value for name, value in values.items() if name in named})
+        return function(*args, **kwargs)
+
+    return cast(Function, call)
+
+
+def _converted(value: Any, fitting: Any) -> bool:
+    """Whether pydantic read a Config from a mapping, or a number or text from what the function would get as it is."""
+    if isinstance(fitting, Config) or isinstance(value, bytes):
+        return not isinstance(value, Config)
+    return isinstance(value, str) and isinstance(fitting, int | float)
+
+
+def _check(model: type[BaseModel], values: Mapping[str, Any]) -> None:
+    """Raises a ValueError for the first value that does not fit."""
+    plain = {field: value.tolist() if hasattr(value, "tolist") else value for field, value in values.items()}  # arrays
+    wrong = ""
+    try:
+        fitting = model.model_validate(plain)
+    except ValidationError as error:
+        wrong = str(error.errors(include_url=False)[0]["loc"][0])
+    else:
+        wrong = next((field for field, value in values.items() if _converted(value, getattr(fitting, field))), "")
+    if wrong:
+        name, hint = wrong.removeprefix("of_"), model.model_fields[wrong].annotation
+        raise ValueError(f"{name} must be {_wanted(hint)}: got {name}={shown(values[wrong])}")
+
+
+_KINDS: Mapping[Any, tuple[str, str]] = {
+    int: ("a whole number", "whole numbers"),
+    float: ("a number", "numbers"),
+    str: ("text", "texts"),
+    bool: ("True or False", "True or False"),
+    Path: ("a path", "paths"),
+    NoneType: ("None", "None"),
+    Any: ("anything", "anything"),
+}
+
+
+def _wanted(hint: Any, plural: bool = False) -> str:
+    """Returns a type hint in words."""
+    kind, parts = get_origin(hint) or hint, get_args(hint)
+    if kind in (Union, UnionType):
+        return " or ".join(dict.fromkeys(_wanted(part, plural) for part in parts))
+    if kind is Literal:
+        return f"one of {', '.join(map(repr, parts))}"
+    if hint in _KINDS:
+        return _KINDS[hint][plural]
+    name = getattr(kind, "__name__", str(kind))
+    if issubclass(kind, Mapping):
+        return f"a mapping to {_wanted(parts[1], True)}" if parts else "a mapping"
+    if issubclass(kind, Sequence):
+        return f"a sequence of {_wanted(parts[0], True)}" if parts else "a sequence"
+    return name if plural else f"a {name}"

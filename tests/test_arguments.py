@@ -1,0 +1,124 @@
+"""Whatever a function is given, a wrong argument is refused in one short sentence that names it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from moe_lab.arguments import checked
+from moe_lab.config import Config
+from moe_lab.files import writable_folder, write_whole
+from moe_lab.patch_routing import CNN, JointMoE, figures
+from moe_lab.sweep import sweep
+
+ROOMS = ("patch_routing", "specialization", "pruning", "recovery.gridlock", "recovery.landscape")
+
+
+class Strange:
+    """A value that cannot even be written down."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+
+def _figures() -> Iterator[tuple[Callable[..., Any], str]]:
+    """The parameters of every public function of the rooms' figures."""
+    for room in ROOMS:
+        module = import_module(f"moe_lab.{room}.figures")
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            if function.__module__ == module.__name__ and not name.startswith("_"):
+                for part in inspect.signature(function).parameters.values():
+                    if part.kind is not part.VAR_KEYWORD:
+                        yield function, part.name
+
+
+def _refused(call: Callable[..., Any], *given: Any, **named: Any) -> str:
+    """The sentence with which a call is refused."""
+    with pytest.raises((ValueError, RuntimeError)) as raised:
+        call(*given, **named)
+    sentence = str(raised.value)
+    assert ": got " in sentence and "\n" not in sentence and len(sentence) <= 300, sentence
+    return sentence
+
+
+@pytest.mark.parametrize("function, name", [pytest.param(*one, id=f"{one[0].__name__}-{one[1]}") for one in _figures()])
+def test_a_figure_refuses_what_is_no_value_of_a_parameter(function: Callable[..., Any], name: str) -> None:
+    required = {
+        part.name: None for part in inspect.signature(function).parameters.values() if part.default is part.empty
+    }
+    if required and name not in required:
+        return  # it computes from a result, which comes first
+    assert _refused(function, **{**required, name: Strange()}).startswith(f"{next(iter(required), name)} must be a")
+
+
+@pytest.mark.parametrize(
+    "named, sentence",
+    [
+        ({"samples": "many"}, "samples must be a sequence of whole numbers: got samples='many'"),
+        ({"samples": 100}, "samples must be a sequence of whole numbers: got samples=100"),
+        ({"trials": 2.5}, "trials must be a whole number: got trials=2.5"),
+        ({"trials": "3"}, "trials must be a whole number: got trials='3'"),
+        ({"model": CNN()}, "model must be a JointMoE or None: got model=CNN("),
+        ({"model": {"experts": 3}}, "model must be a JointMoE or None: got model={'experts': 3}"),
+        ({"root": 7}, "root must be a path or text or None: got root=7"),
+    ],
+    ids=str,
+)
+def test_the_sentence_says_what_is_wanted(named: dict[str, Any], sentence: str) -> None:
+    assert _refused(figures.joint_routers, **named).startswith(sentence)
+
+
+def test_what_fits_is_handed_on_as_it_is() -> None:
+    @checked
+    def given(numbers: tuple[int, ...], model: JointMoE, rows: Any = None, **more: Any) -> tuple[Any, ...]:
+        return numbers, model, rows, more
+
+    numbers, model, rows = np.arange(3), JointMoE(), object()
+    assert given(numbers, model=model, rows=rows, self=1) == (numbers, model, rows, {"self": 1})
+    assert given.__name__ == "given" and list(inspect.signature(given).parameters) == [
+        "numbers", "model", "rows", "more",
+    ]  # fmt: skip
+    with pytest.raises(TypeError, match="missing a required argument: 'model'"):
+        given((1, 2))
+
+
+@pytest.mark.parametrize(
+    "value", [Strange(), "x" * 100_000, ["a\nb"] * 1000, "a\nb", {1: Strange()}, 10**400], ids=lambda one: type(one)
+)
+def test_a_config_quotes_any_value_briefly(value: Any) -> None:
+    assert _refused(JointMoE, experts=value).startswith("experts (k) must be ")
+
+
+def test_a_parameter_may_have_any_name() -> None:
+    for kind in (JointMoE, CNN):
+        assert _refused_name(kind, "self").startswith(f"{kind.__name__} has no parameter 'self': it takes ")
+    assert len(_refused_name(JointMoE, "x" * 100_000)) < 300
+
+
+def _refused_name(kind: type[Config], name: str) -> str:
+    with pytest.raises(ValueError) as raised:
+        kind(**{name: 1})
+    return str(raised.value)
+
+
+def _nothing(points: list[Any], *, trials: int, seed: int) -> dict[str, np.ndarray]:
+    return {"zero": np.zeros((len(points), trials))}
+
+
+@pytest.mark.parametrize("name, value", [("trials", "x"), ("jobs", "x"), ("jobs", 0), ("batch", "x"), ("store", 5)])
+def test_a_sweep_refuses_them_before_it_runs(name: str, value: Any) -> None:
+    assert f"got {name}=" in _refused(sweep, _nothing, {"l": [1]}, **{"trials": 1, name: value})
+
+
+def test_a_name_too_long_for_a_file_is_a_sentence(tmp_path: Path) -> None:
+    for folder in (tmp_path / ("x" * 5000), f"{tmp_path}/{'y' * 5000}\n"):
+        assert "File name too long" in _refused(writable_folder, folder)
+    with pytest.raises(RuntimeError, match="could not be written") as raised:
+        write_whole(tmp_path / ("x\n" * 5000), b"")
+    assert len(str(raised.value)) < 300 and "\n" not in str(raised.value)
