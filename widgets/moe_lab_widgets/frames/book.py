@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 from matplotlib.path import Path
 from numpy.typing import NDArray
-from pandas import factorize
 
 NOTHING = 0xFFFF
 FULL = 60_000
@@ -88,7 +87,7 @@ class Book:
         number = self._tiles.get(key)
         if number is None:
             number = self._tiles[key] = len(self._tiles)
-            index, distinct = factorize(tile.ravel())
+            distinct, index = np.unique(tile.ravel(), return_inverse=True)
             numbers = self.colours(distinct)
             few = len(numbers) < 256
             self._news += struct.pack("<BBBB", 3, tile.shape[1], tile.shape[0], len(numbers) if few else 0)
