@@ -1,6 +1,6 @@
 """The map of figure 5 while it is computed, as plain records for a live picture.
 
-The numbers are those of `phase_map`, bit for bit, in another order: a few trials of every grid point train first, so
+The numbers are those of `phase_map`, to rounding, in another order: a few trials of every grid point train first, so
 that the whole map shows within seconds, then the grid points are completed one by one, cheap ones first. All batches
 share data that are sampled once, and records are frequent enough for a consumer to stop within a tenth of a second.
 """
