@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import xarray as xr
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from moe_lab import sweep
 from moe_lab.config import require
 from moe_lab.origins import call_of, origin
 from moe_lab.store import Run
+
+if TYPE_CHECKING:
+    import xarray
 
 _OF_SWEEP = ("store", "jobs")
 
@@ -57,7 +58,7 @@ class Figure:
         """The caller's parameters without store and jobs, on which no result depends."""
         return {name: value for name, value in self.more.items() if name not in _OF_SWEEP}
 
-    def sweep(self, run: Run, axes: Mapping[str, Sequence[Any]], **how: Any) -> xr.Dataset:
+    def sweep(self, run: Run, axes: Mapping[str, Sequence[Any]], **how: Any) -> xarray.Dataset:
         """Runs every grid point with the figure's trials, seed, store and jobs; see `moe_lab.sweep.sweep`."""
         of_sweep = {name: value for name, value in self.more.items() if name in _OF_SWEEP}
         *_, finished = sweep.sweep(run, axes, trials=self.trials, seed=self.seed, **how, **of_sweep)

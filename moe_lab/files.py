@@ -14,10 +14,12 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
+
+if TYPE_CHECKING:
+    import xarray  # rooms import this module, and not all runs become Datasets
 
 _PART = ".part"
 
@@ -112,7 +114,7 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
-def netcdf(dataset: xr.Dataset) -> bytes:
+def netcdf(dataset: xarray.Dataset) -> bytes:
     """A Dataset as the content of a .nc file; nested attributes become JSON text."""
     flat = dataset.copy()
     flat.attrs = {str(key): _attribute(value) for key, value in dataset.attrs.items()}
@@ -122,13 +124,15 @@ def netcdf(dataset: xr.Dataset) -> bytes:
         return bytes(flat.to_netcdf(engine="h5netcdf"))
 
 
-def from_netcdf(content: bytes) -> xr.Dataset:
+def from_netcdf(content: bytes) -> xarray.Dataset:
     """The Dataset in the content of a .nc file.
 
     Raises:
       OSError, ValueError: the content is damaged.
     """
-    with _no_shared_lock(), xr.open_dataset(io.BytesIO(content), engine="h5netcdf") as file:
+    import xarray
+
+    with _no_shared_lock(), xarray.open_dataset(io.BytesIO(content), engine="h5netcdf") as file:
         return file.load()
 
 

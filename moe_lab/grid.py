@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from moe_lab.config import require
 from moe_lab.training import Measure
+
+if TYPE_CHECKING:
+    import xarray
 
 Point = dict[str, Any]
 Values = Mapping[str, Any]
@@ -85,8 +87,10 @@ class Table:
             self.values[name][indices] = value
         self.done[indices] = done
 
-    def dataset(self) -> xr.Dataset:
+    def dataset(self) -> xarray.Dataset:
         """Returns a copy of all results, with named axes: value(axes..., trial, ...) and done(axes...)."""
+        import xarray  # here: it takes half a second, which a live map need not wait for
+
         shape, dims = tuple(len(values) for values in self.grid.values()), tuple(self.grid)
         about = {"long_name": "this grid point has been run"}
         variables: dict[str, Any] = {"done": (dims, self.done.reshape(shape).copy(), about)}
@@ -101,4 +105,4 @@ class Table:
             coords[name] = (name, np.array(labels), {"long_name": self.meanings.get(name, name)})
         used = {dim for dims, *_ in variables.values() for dim in dims}
         coords.update({name: labels for name, labels in self.coords.items() if name in used})
-        return xr.Dataset(variables, coords=coords, attrs=self.attrs)
+        return xarray.Dataset(variables, coords=coords, attrs=self.attrs)

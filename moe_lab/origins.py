@@ -6,15 +6,17 @@ import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-import xarray as xr
 
 from moe_lab import __version__
 from moe_lab.config import Config, require
 from moe_lab.trials import choose_device, device_label
+
+if TYPE_CHECKING:
+    import xarray
 
 
 def origin(*, call: str, config: Any, seed: int, device: torch.device | str, paper: str, **more: Any) -> dict[str, Any]:
@@ -85,7 +87,7 @@ def listed(values: Any) -> tuple[Any, ...]:
     return tuple(plain(value) for value in several)
 
 
-def figure_of(data: xr.Dataset, paper: str, known: Collection[str], module: str = "figures") -> str:
+def figure_of(data: xarray.Dataset, paper: str, known: Collection[str], module: str = "figures") -> str:
     """Returns which of a paper's figures a Dataset holds, from its attrs.
 
     Raises:

@@ -11,10 +11,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 import moe_lab
 from moe_lab.arguments import checked
@@ -23,6 +22,9 @@ from moe_lab.grid import Point, Table, Values, checked_axes
 from moe_lab.store import Run, Store, name_of
 from moe_lab.training import Measure
 from moe_lab.workers import unordered
+
+if TYPE_CHECKING:
+    import xarray
 
 Divide = Callable[[list[Point]], Iterable[list[Point]]]
 
@@ -42,7 +44,7 @@ def sweep(
     meanings: Mapping[str, str] | None = None,
     coords: Mapping[str, Any] | None = None,
     attrs: Mapping[str, Any] | None = None,
-) -> Iterator[xr.Dataset]:
+) -> Iterator[xarray.Dataset]:
     """Runs every point of a grid, and yields the results so far whenever there are new ones.
 
     `run(points, trials=..., seed=...)` gets a list of grid points such as {"samples": 100, "patches_per_expert": 6} and
@@ -84,7 +86,7 @@ def sweep(
     return _fill(plan, table, batch, jobs)
 
 
-def _fill(plan: _Plan, table: Table, batch: int | Divide, jobs: int | None) -> Iterator[xr.Dataset]:
+def _fill(plan: _Plan, table: Table, batch: int | Divide, jobs: int | None) -> Iterator[xarray.Dataset]:
     """Reads what is stored, computes the rest, and yields the table each time that it has changed."""
     for index, point in enumerate(table.points):
         stored = plan.store.read(point) if plan.store is not None else None

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 from torch import Tensor
 
 from moe_lab.config import require
+
+if TYPE_CHECKING:
+    import xarray
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def joined(parts: Iterable[Tensor]) -> np.ndarray:
     return np.concatenate([part.detach().cpu().numpy() for part in parts]).astype(float)
 
 
-def collect(run: Iterable[Snapshot]) -> xr.Dataset:
+def collect(run: Iterable[Snapshot]) -> xarray.Dataset:
     """Consumes a run and returns everything recorded, with named axes (step, trial, ...).
 
     Values that only some Snapshots hold are NaN at the steps of the others.
@@ -109,6 +111,8 @@ def collect(run: Iterable[Snapshot]) -> xr.Dataset:
     Raises:
       ValueError: the run gave no Snapshot.
     """
+    import xarray  # here: it takes half a second, which a live run need not wait for
+
     snapshots = list(run)
     if not snapshots:
         raise ValueError("the run gave no snapshots: was it consumed before?")
@@ -128,7 +132,7 @@ def collect(run: Iterable[Snapshot]) -> xr.Dataset:
     variables["diverged"] = ("trial", last.diverged, {"long_name": "the trial's loss became infinite or NaN"})
     steps = np.array([snapshot.step for snapshot in snapshots])
     coords = {"step": ("step", steps, {"units": "updates"}), "trial": np.arange(last.trials), **last.coords}
-    return xr.Dataset(variables, coords=coords, attrs=dict(last.origin))
+    return xarray.Dataset(variables, coords=coords, attrs=dict(last.origin))
 
 
 def final(run: Iterable[Snapshot]) -> Snapshot:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -22,6 +23,7 @@ ROOMS = (
 )
 
 
+@cache
 def modules(package: str) -> dict[str, ast.Module]:
     """The modules of a package by name; a package itself is named "package.__init__"."""
     paths = sorted((ROOT / package).rglob("*.py"))
@@ -37,6 +39,12 @@ def imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
             yield from ((node.module or "", alias.name) for alias in node.names)
 
 
+@cache
+def all_imports(package: str) -> dict[str, list[tuple[str, str]]]:
+    """Every import of each module, wherever it stands."""
+    return {module: list(imported(tree)) for module, tree in modules(package).items()}
+
+
 def at_once(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """Imports that run when the module is imported: none in functions or for type checkers alone."""
     for node in tree.body:
@@ -45,6 +53,7 @@ def at_once(tree: ast.Module) -> Iterator[tuple[str, str]]:
             yield from imported(node)
 
 
+@cache
 def graph(package: str) -> dict[str, set[str]]:
     """The modules that each module imports at once; a name that a package re-exports stands for where it comes from."""
     known = modules(package)
@@ -71,9 +80,9 @@ def room_of(module: str) -> str:
 
 
 def test_no_room_imports_another_room() -> None:
-    for module, tree in modules("moe_lab").items():
+    for module, found in all_imports("moe_lab").items():
         here = room_of(module)
-        for origin, name in imported(tree):
+        for origin, name in found:
             there = room_of(f"{origin}.{name}")
             shared = f"{here}.".startswith(f"{there}.")  # both rooms of recovery stand on what lies beside them
             exported = module.endswith("__init__") and there.startswith(here)
@@ -89,9 +98,8 @@ def test_there_is_no_circle(package: str) -> None:
 
 
 def test_the_library_imports_no_widgets() -> None:
-    known = modules("moe_lab")
-    found = {(module, origin) for module, tree in known.items() for origin, _ in imported(tree)}
-    assert not [pair for pair in found if pair[1].startswith("moe_lab_widgets")]
+    found = [(module, origin) for module, pairs in all_imports("moe_lab").items() for origin, _ in pairs]
+    assert found and not [pair for pair in found if pair[1].startswith("moe_lab_widgets")]
 
 
 def test_circles_and_rooms_are_recognised() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.image import imread
+from scipy.optimize import isotonic_regression
 
 from moe_lab import theme
 
@@ -113,6 +114,14 @@ def test_spread_is_the_nearest_arrangement() -> None:
     np.testing.assert_allclose(theme.spread([9, 9.5, 0], 2, 0, 10), [8, 10, 0])
     np.testing.assert_allclose(theme.spread([5, 5, 5], 8, 0, 10), [0, 5, 10])  # too little room: shared evenly
     assert theme.spread([], 1).shape == (0,)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.floats(-100, 100), min_size=1, max_size=12), st.floats(0.1, 20))
+def test_spread_is_an_isotonic_regression(wanted: list[float], gap: float) -> None:
+    steps = gap * np.arange(len(wanted))
+    nearest = isotonic_regression(np.sort(wanted) - steps).x + steps
+    np.testing.assert_allclose(np.sort(theme.spread(wanted, gap)), nearest, rtol=1e-12, atol=1e-9)
 
 
 @settings(deadline=None, max_examples=50)

@@ -46,19 +46,19 @@ class _FixedLearner(Learner):
     def _fetch(self, data: Samples, table: Int[Tensor, "T b k l"]) -> Float[Tensor, "T k l b d"]:
         return embedding(table.permute(0, 2, 3, 1).contiguous(), data.flat)
 
-    def _step(self, weights: Tensor, samples: Tensor) -> tuple[Tensor, models.Loss]:
+    def _step(self, rows: slice, samples: Tensor) -> tuple[Tensor, models.Loss]:
         table = self.tables["train"]
-        rows = table.flatten(0, 1)[self.source[:, None] * table.shape[1] + samples]
-        labels = self.train.labels[self.group[:, None], samples]
-        return models.fixed_step(weights, self._fetch(self.train, rows), labels, self.rules)
+        patches = table.flatten(0, 1)[self.source[rows, None] * table.shape[1] + samples]
+        labels = self.train.labels[self.group[rows, None], samples]
+        return models.fixed_step(self.weights[rows], self._fetch(self.train, patches), labels, self.rules.of(rows))
 
     def _outputs(self, data: Samples, begin: int, end: int, counts: RoutingCounts | None) -> Tensor:
         table = self.tables["test" if data is self.test else "train"]
-        return models.fixed_forward(self.weights, self._fetch(data, table[self.source, begin:end]), self.rules)[1]
+        patches = self._fetch(data, table[self.source, begin:end])
+        return models.fixed_forward(self.weights, patches, self.rules).outputs
 
     def _keep(self, rows: Tensor) -> None:
-        outputs, kept, rate = self.rules
-        self.rules = models.FixedRules(outputs[rows], None if kept is None else kept[rows], rate[rows])
+        self.rules = self.rules.of(rows)
         self.source = self.source[rows]
 
 

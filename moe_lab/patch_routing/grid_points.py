@@ -19,7 +19,7 @@ from moe_lab.patch_routing.training import memory_of, train_batch
 from moe_lab.trials import placement
 
 _HEARTBEAT = 25  # steps between two reports of progress
-_ROWS_AT_ONCE = {"cpu": 40, "mps": 400, "cuda": 4000}
+_ROWS_AT_ONCE = {"cpu": 200, "mps": 400, "cuda": 4000}
 _RESULTS = ("test_accuracy", "coverage", "largest_gate")
 
 

@@ -38,12 +38,11 @@ class JointLearner(Learner):
         n, d = self.train.index.shape[2], self.train.bank.shape[2]
         return self.present.shape[1], n * (d + 2 * self.setting.model.neurons)
 
-    def _step(self, weights: Tensor, samples: Tensor) -> tuple[Tensor, models.Loss]:
-        count = self.train.index.shape[1]
-        rows = self.train.rows.flatten(0, 1)[self.group[:, None] * count + samples]
-        return models.joint_step(
-            weights, embedding(rows, self.train.flat), self.train.labels[self.group[:, None], samples], self.rules
-        )
+    def _step(self, rows: slice, samples: Tensor) -> tuple[Tensor, models.Loss]:
+        group = self.group[rows, None]
+        index = self.train.rows.flatten(0, 1)[group * self.train.index.shape[1] + samples]
+        patches, labels = embedding(index, self.train.flat), self.train.labels[group, samples]
+        return models.joint_step(self.weights[rows], patches, labels, self.rules.of(rows))
 
     def _forward(self, data: Samples, begin: int, end: int) -> models.JointPass:
         patches = embedding(data.rows[self.group, begin:end], data.flat)
@@ -57,7 +56,7 @@ class JointLearner(Learner):
         return now.outputs
 
     def _keep(self, rows: Tensor) -> None:
-        self.rules = models.JointRules(*(part[rows] for part in self.rules))
+        self.rules = self.rules.of(rows)
         self.present = self.present[rows]
 
     def routing(self, counts: RoutingCounts) -> dict[str, Tensor]:

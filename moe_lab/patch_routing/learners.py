@@ -22,6 +22,8 @@ from moe_lab.patch_routing.endings import Endings
 from moe_lab.patch_routing.measures import RoutingCounts
 
 _NUMBERS_AT_ONCE = {"cpu": 2**20, "cuda": 2**27, "mps": 2**24}
+_NUMBERS_IN_CACHE = 2**19  # of a step, so that what a product writes is still there for the next operation
+_GIVE_UP_EVERY = {"cpu": 100}  # samples of a block, after which rows with an error are given up
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,8 @@ class Learner(ABC):
     # What a model must define ----------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _step(self, weights: Tensor, samples: Int[Tensor, "T B"]) -> tuple[Tensor, models.Loss]:
-        """Takes one step on the given samples of each row: returns the weights after it, and the loss before it."""
+    def _step(self, rows: slice, samples: Int[Tensor, "T B"]) -> tuple[Tensor, models.Loss]:
+        """Takes one step of some rows on their samples: returns their weights after it, and the loss before it."""
 
     @abstractmethod
     def _outputs(self, data: Samples, begin: int, end: int, counts: RoutingCounts | None) -> Float[Tensor, "T c b"]:
@@ -103,10 +105,11 @@ class Learner(ABC):
         self._replay(samples)
 
     def _advance(self, samples: Int[Tensor, "T B"]) -> None:
-        weights, loss = self._step(self.weights, samples)
-        self.weights.copy_(weights)
-        self.wrong += (~loss.right).sum(-1)
-        self.loss += loss.value.sum(-1)
+        for rows in self.parts(samples.shape[1]):
+            weights, loss = self._step(rows, samples[rows])
+            self.weights[rows] = weights
+            self.wrong[rows] += (~loss.right).sum(-1)
+            self.loss[rows] += loss.value.sum(-1)
 
     def keep(self, rows: np.ndarray) -> None:
         """Keeps only the rows at these positions."""
@@ -136,6 +139,24 @@ class Learner(ABC):
             total += torch.where(counted, loss.value, 0.0).sum(-1)
         return wrong / self.counts, total / self.counts
 
+    def without_error(self) -> tuple[np.ndarray, np.ndarray]:
+        """(T,) which rows classify all their training samples rightly, and whose losses are finite as far as seen.
+
+        A row is given up at the first block of samples with an error, as it has most often more than one.
+        """
+        left, finite = np.arange(len(self.group)), np.ones(len(self.group), dtype=bool)
+        rest = self
+        for begin, end in self._chunks(int(self.counts.max()), _GIVE_UP_EVERY.get(self.setting.device.type)):
+            loss = models.loss_of(rest._outputs(self.train, begin, end, None), self.train.labels[rest.group, begin:end])
+            counted = torch.arange(begin, end, device=self.setting.device) < rest.counts[:, None]
+            right = (loss.right | ~counted).all(-1).cpu().numpy()
+            finite[left] &= (loss.value.isfinite() | ~counted).all(-1).cpu().numpy()
+            left = left[right]
+            if not len(left):
+                break
+            rest = rest if right.all() else rest.only(np.flatnonzero(right))
+        return np.isin(np.arange(len(self.group)), left), finite
+
     def evaluate(self) -> dict[str, Tensor]:
         """Computes test accuracy and routing measures of every row, over all test samples."""
         experts, _ = self.sizes
@@ -147,10 +168,17 @@ class Learner(ABC):
             right += models.loss_of(outputs, self.test.labels[self.group, begin:end]).right.sum(-1)
         return {"test_accuracy": right / count, **self.routing(counts)}
 
-    def _chunks(self, samples: int) -> list[tuple[int, int]]:
-        """Divides samples into chunks that keep the working set small."""
+    def parts(self, batch: int) -> list[slice]:
+        """Divides the rows into parts whose steps stay in the cache; on other devices all rows step at once."""
+        count = len(self.group)
+        most = _NUMBERS_IN_CACHE // (batch * self.sizes[1]) if self.setting.device.type == "cpu" else count
+        parts = -(-count // max(1, most))
+        return [slice(count * part // parts, count * (part + 1) // parts) for part in range(parts)]
+
+    def _chunks(self, samples: int, most: int | None = None) -> list[tuple[int, int]]:
+        """Divides samples into chunks that keep the working set small, of at most `most` samples."""
         at_once = _NUMBERS_AT_ONCE[self.setting.device.type] // (len(self.group) * self.sizes[1])
-        size = max(self.setting.classes, at_once)
+        size = max(self.setting.classes, min(at_once, most or samples))
         return [(begin, min(begin + size, samples)) for begin in range(0, samples, size)]
 
 

@@ -161,6 +161,10 @@ class JointRules(NamedTuple):
     patches_per_expert: Int[Tensor, " T"]
     learning_rate: Float[Tensor, "T 1 1"]
 
+    def of(self, trials: slice | Tensor) -> JointRules:
+        """The rules of some trials."""
+        return JointRules(*(part[trials] for part in self))
+
 
 class JointPass(NamedTuple):
     """The result of a forward pass."""
@@ -237,22 +241,36 @@ class FixedRules(NamedTuple):
     valid: Float[Tensor, "T l"] | None  # 1 for a trial's first l patches, 0 for padding; None if all trials share l
     learning_rate: Float[Tensor, "T 1 1"]
 
+    def of(self, trials: slice | Tensor) -> FixedRules:
+        """The rules of some trials."""
+        outputs, valid, rate = self
+        return FixedRules(outputs[trials], None if valid is None else valid[trials], rate[trials])
+
+
+class FixedPass(NamedTuple):
+    """The result of a forward pass."""
+
+    inputs: Float[Tensor, "Tk lB d"]
+    hidden: Float[Tensor, "Tk m_k lB"]  # ReLU(<w_r, x^(j)>)
+    expert_outputs: Float[Tensor, "Tk m_k c"]  # a_{r,s} / l
+    outputs: Float[Tensor, "T c B"]  # f
+
 
 def fixed_forward(
     weights: Float[Tensor, "T k m_k d"], patches: Float[Tensor, "T k l B d"], rules: FixedRules
-) -> tuple[Float[Tensor, "Tk m_k l B"], Float[Tensor, "T c B"]]:
-    """Computes eq. 1 with G = 1 on the patches of each expert.
+) -> FixedPass:
+    """Computes eq. 1 with G = 1 on the patches of each expert, as f = sum_s sum_j V_{j,s}.
 
-    Returns:
-      The hidden values (zero for padding), and the outputs f.
+    The neurons of an expert are summed first, by a matrix product, and what remains is small.
     """
     trials, experts, patches_per_expert, batch, _ = patches.shape
-    hidden = (weights.flatten(0, 1) @ patches.flatten(0, 1).flatten(1, 2).mT).clamp_min_(0)
-    hidden = hidden.view(trials * experts, -1, patches_per_expert, batch)
+    inputs = patches.flatten(0, 1).flatten(1, 2)
+    hidden = (weights.flatten(0, 1) @ inputs.mT).clamp_min_(0)
+    expert_outputs = rules.outputs.unflatten(1, (experts, -1)).flatten(0, 1)
+    patch_outputs = (expert_outputs.mT @ hidden).view(trials, experts, -1, patches_per_expert, batch)
     if rules.valid is not None:
-        hidden *= rules.valid.repeat_interleave(experts, 0)[:, None, :, None]
-    pooled = hidden.sum(2).view(trials, -1, batch)
-    return hidden, rules.outputs.mT @ pooled
+        patch_outputs *= rules.valid[:, None, None, :, None]
+    return FixedPass(inputs, hidden, expert_outputs, patch_outputs.sum((1, 3)))
 
 
 def fixed_step(
@@ -263,19 +281,22 @@ def fixed_step(
 ) -> tuple[Float[Tensor, "T k m_k d"], Loss]:
     """Takes one SGD step on the experts with the exact gradient (eq. 21 with the patches of each expert).
 
-    The batch is the last axis of every intermediate, so that sums and broadcasts over l run along it: several times
-    faster than along the few patches.
+    The derivative with respect to an active hidden value is a_{r,s} / l times the loss's slope, an outer product whose
+    rows are as long as those of the hidden values: much faster than a slope that is broadcast along l.
 
     Returns:
       The new weights, and the loss before the step.
     """
     trials, experts, patches_per_expert, batch, _ = patches.shape
-    hidden, outputs = fixed_forward(weights, patches, rules)
-    loss = loss_of(outputs, labels)
-    pooled_slope = ((rules.outputs @ loss.slope) * (-rules.learning_rate / batch)).view(trials * experts, -1, 1, batch)
-    slope = _relu_slope(pooled_slope.expand(-1, -1, patches_per_expert, -1), hidden)
-    updated = torch.baddbmm(weights.flatten(0, 1), slope.flatten(2), patches.flatten(0, 1).flatten(1, 2))
-    return updated.view_as(weights), loss
+    forward = fixed_forward(weights, patches, rules)
+    loss = loss_of(forward.outputs, labels)
+    scaled = (loss.slope * (-rules.learning_rate / batch))[:, None, :, None]
+    patch_slope = scaled.expand(-1, experts, -1, patches_per_expert, -1)
+    if rules.valid is not None:
+        patch_slope = patch_slope * rules.valid[:, None, None, :, None]
+    patch_slope = patch_slope.reshape(trials * experts, -1, patches_per_expert * batch)
+    slope = _relu_slope(forward.expert_outputs @ patch_slope, forward.hidden)
+    return torch.baddbmm(weights.flatten(0, 1), slope, forward.inputs).view_as(weights), loss
 
 
 # --- router training ------------------------------------------------------------------------------------------------

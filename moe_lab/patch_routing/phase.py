@@ -10,9 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import xarray as xr
+from typing import TYPE_CHECKING, Any
 
 from moe_lab.arguments import checked
 from moe_lab.patch_routing.grid_points import batches_of, cells_of, make_task, one_by_one, run_of
@@ -20,6 +18,9 @@ from moe_lab.patch_routing.model import JointMoE, SeparateMoE
 from moe_lab.patch_routing.run import Task
 from moe_lab.sweep import sweep
 from moe_lab.trials import choose_device, device_label
+
+if TYPE_CHECKING:
+    import xarray
 
 AXES = ("patches_per_expert", "samples", "trial")
 MEANINGS = {"patches_per_expert": "l, patches each expert keeps", "samples": "N, training samples"}
@@ -41,7 +42,7 @@ def phase_map(
     trials: int = 20,
     seed: int = 0,
     **settings: Any,
-) -> xr.Dataset:
+) -> xarray.Dataset:
     """Figure 5 in one call: which trainings succeed, against l and N. See `phase_map_stream` for all arguments.
 
     Returns:
@@ -67,7 +68,7 @@ def phase_map_stream(
     jobs: int | None = 1,
     store: Path | str | None = None,
     **settings: Any,
-) -> Iterator[xr.Dataset]:
+) -> Iterator[xarray.Dataset]:
     """The map of `phase_map` while it fills: NaN where nothing has run yet.
 
     Args:
@@ -132,19 +133,21 @@ def call_of(
     )
 
 
-def _maps(filling: Iterator[xr.Dataset]) -> Iterator[xr.Dataset]:
+def _maps(filling: Iterator[xarray.Dataset]) -> Iterator[xarray.Dataset]:
     """Yields the figure's Dataset for each of the sweep's; computed only when that has changed."""
-    known: xr.Dataset | None = None
+    known: xarray.Dataset | None = None
     for partial in filling:
         if partial is not known:
             known, figure = partial, _map(partial)
         yield figure
 
 
-def _map(partial: xr.Dataset) -> xr.Dataset:
+def _map(partial: xarray.Dataset) -> xarray.Dataset:
     """Adds success and reduces coverage to the worst class. A diverged training has no accuracy: a failure."""
     if "test_accuracy" not in partial:  # nothing has run yet
-        empty = xr.full_like(partial["done"], float("nan"), dtype=float).expand_dims(trial=partial["trial"], axis=2)
+        import xarray  # here: a live map need not wait for it
+
+        empty = xarray.full_like(partial["done"], float("nan"), dtype=float).expand_dims(trial=partial["trial"], axis=2)
         return partial.assign({name: (AXES, empty.values) for name in MEASURES})
     accuracy = partial["test_accuracy"]
     success = (accuracy >= SUCCESS).astype(float).where(partial["done"])

@@ -1,6 +1,6 @@
 """The map of figure 5 while it is computed, as plain records for a live picture.
 
-The numbers are those of `phase_map`, bit for bit, in another order: a few trials of every grid point train first, so
+The numbers are those of `phase_map`, to rounding, in another order: a few trials of every grid point train first, so
 that the whole map shows within seconds, then the grid points are completed one by one, cheap ones first. All batches
 share data that are sampled once, and records are frequent enough for a consumer to stop within a tenth of a second.
 """
@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-import xarray as xr
 from jaxtyping import Bool, Float
 
 from moe_lab.config import require
@@ -27,6 +26,9 @@ from moe_lab.patch_routing.run import Run, Task
 from moe_lab.patch_routing.training import samples_of, train_batch
 from moe_lab.training import Snapshot
 from moe_lab.trials import placement
+
+if TYPE_CHECKING:
+    import xarray
 
 Cell = tuple[int, int]
 """(l, N)"""
@@ -75,8 +77,10 @@ class PhaseRecord:
         right = (np.nan_to_num(self.test_accuracy) >= SUCCESS) & self.done
         return np.where(self.counts > 0, right.sum(-1) / np.maximum(self.counts, 1), np.nan)
 
-    def dataset(self) -> xr.Dataset:
+    def dataset(self) -> xarray.Dataset:
         """success, test_accuracy and coverage over (patches_per_expert, samples, trial), NaN where not yet known."""
+        import xarray  # here: a live map need not wait for it
+
         success = np.where(self.done, np.nan_to_num(self.test_accuracy) >= SUCCESS, np.nan)
         values = {"success": success, "test_accuracy": self.test_accuracy, "coverage": self.coverage}
         variables = {name: (AXES, values[name], {"long_name": meaning}) for name, meaning in MEASURES.items()}
@@ -84,7 +88,7 @@ class PhaseRecord:
             name: (name, list(getattr(self, name)), {"long_name": meaning}) for name, meaning in MEANINGS.items()
         }
         coords["trial"] = np.arange(self.trials)
-        return xr.Dataset(variables, coords=coords, attrs=dict(self.origin))
+        return xarray.Dataset(variables, coords=coords, attrs=dict(self.origin))
 
 
 def phase_records(

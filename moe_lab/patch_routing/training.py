@@ -155,9 +155,10 @@ class Training(TrialProgress):
         self.step += 1
 
     def _threads(self) -> AbstractContextManager[None]:
-        """As many torch threads as a step of the rows at hand is worth."""
+        """As many torch threads as a step of the rows that step at once is worth."""
         model, data = self.run.model, self.learner.train
-        patches = len(self.resident) * model.batch_size * data.index.shape[2]
+        rows = max((part.stop - part.start for part in self.learner.parts(model.batch_size)), default=0)
+        patches = rows * model.batch_size * data.index.shape[2]
         return threads_for(4 * patches * model.neurons * data.bank.shape[2], self.learner.setting.device)
 
     def _ended(self, step: int, alive: np.ndarray) -> np.ndarray:
@@ -178,11 +179,12 @@ class Training(TrialProgress):
         last = due & (step >= self.run.epochs * self.epoch[self.resident])
         candidates = np.flatnonzero(due & ~lost & (last | (errors <= WORTH_CHECKING)))
         if len(candidates):
-            ended[candidates] = self._note_exactly(candidates)
-            exact = self.values["train_loss"][self.resident[candidates]]
-            lost[candidates] = ~np.isfinite(exact)  # the last step may have broken them
+            ended[candidates], finite = self.learner.only(candidates).without_error()
+            lost[candidates] = ~finite  # the last step may have broken them
         ended |= lost | last
         self.diverged[self.resident[lost]] = True
+        if ended.any():
+            self._note_exactly(np.flatnonzero(ended))
         self.finished[self.resident[ended]] = True
         return ended
 
@@ -235,12 +237,13 @@ class Training(TrialProgress):
         if kept is not None:
             self._set("example_kept", rows, kept)
 
-    def _note_exactly(self, positions: np.ndarray) -> np.ndarray:
-        """Records training error and loss of the resident rows at these positions; returns which have no error."""
+    def _note_exactly(self, positions: np.ndarray) -> None:
+        """Records training error and loss of the resident rows at these positions. An infinite loss is a divergence."""
         error, loss = (part.cpu().numpy() for part in self.learner.only(positions).training_error())
-        self._set("train_accuracy", self.resident[positions], 1 - error)
-        self._set("train_loss", self.resident[positions], loss)
-        return error == 0
+        rows = self.resident[positions]
+        self.diverged[rows] |= ~np.isfinite(loss)
+        self._set("train_accuracy", rows, 1 - error)
+        self._set("train_loss", rows, loss)
 
     def _note_online(self, chosen: np.ndarray) -> None:
         """Records the error and loss of the chosen resident rows over the samples used since their last record."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from moe_lab.recovery.data import Parameters
 
 _FAR = 1e30
-_ALL_PERMUTATIONS = 6  # up to this many experts, every permutation is tried for the bottleneck assignment
+_ALL_PERMUTATIONS = 6  # up to this many experts, every permutation is tried
 
 
 def in_gauge(gates: Float[Tensor, "*T k d"]) -> Float[Tensor, "*T k d"]:
@@ -21,10 +21,26 @@ def in_gauge(gates: Float[Tensor, "*T k d"]) -> Float[Tensor, "*T k d"]:
     return gates - gates[..., -1:, :]
 
 
+@cache
+def _permutations(k: int) -> Int[np.ndarray, "orders k"]:
+    return np.array(list(itertools.permutations(range(k))))
+
+
+def assigned(costs: Float[np.ndarray, "k k"]) -> Int[np.ndarray, " k"]:
+    """Returns the column of each row, all different, with the least sum of costs."""
+    k = len(costs)
+    if k <= _ALL_PERMUTATIONS:
+        orders = _permutations(k)
+        return np.asarray(orders[costs[np.arange(k), orders].sum(1).argmin()])
+    from scipy.optimize import linear_sum_assignment  # here, because importing it takes a moment
+
+    return np.asarray(linear_sum_assignment(costs)[1])
+
+
 def matched(regressors: Float[Tensor, "T k d"], truth: Float[Tensor, "T k d"]) -> Int[Tensor, "T k"]:
     """Matches an estimate to each true expert, by the least sum of squares over all permutations."""
     squares = torch.cdist(truth, regressors).square().nan_to_num(_FAR, _FAR)  # gives a diverged trial any order
-    order = [linear_sum_assignment(costs)[1] for costs in squares.cpu().numpy()]
+    order = [assigned(costs) for costs in squares.cpu().numpy()]
     return torch.as_tensor(np.stack(order), device=regressors.device)
 
 
@@ -38,14 +54,13 @@ def _bottleneck(values: Float[np.ndarray, "k k"]) -> float:
     """Returns the largest t such that some permutation has all its values >= t."""
     k = len(values)
     if k <= _ALL_PERMUTATIONS:
-        return max(min(values[i, p[i]] for i in range(k)) for p in itertools.permutations(range(k)))
+        return float(values[np.arange(k), _permutations(k)].min(1).max())
     levels = np.unique(values)
     low, high = 0, len(levels) - 1
     while low < high:
         middle = (low + high + 1) // 2
         allowed = (values >= levels[middle]).astype(float)
-        rows, columns = linear_sum_assignment(-allowed)
-        low, high = (middle, high) if allowed[rows, columns].sum() == k else (low, middle - 1)
+        low, high = (middle, high) if allowed[np.arange(k), assigned(-allowed)].sum() == k else (low, middle - 1)
     return float(levels[low])
 
 

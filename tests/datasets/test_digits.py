@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pytest
 from sklearn.datasets import load_digits
 
 from moe_lab.datasets import digits
 
 
-def test_they_are_scikit_learns_digits_from_zero_to_one() -> None:
+@pytest.mark.parametrize("file", [digits.FILE, Path("a version that keeps it elsewhere")])
+def test_they_are_scikit_learns_digits_from_zero_to_one(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digits, "FILE", file)
     loaded = digits.load()
     original = load_digits()
     np.testing.assert_array_equal(loaded.images * 16, original.data)

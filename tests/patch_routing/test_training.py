@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.patch_routing import CNN, JointMoE, PatternTask, Run, SeparateMoE, train, train_batch
+from moe_lab.patch_routing import CNN, JointMoE, PatternTask, Run, SeparateMoE, learners, train, train_batch
 from moe_lab.patch_routing import model as models
 from moe_lab.training import Snapshot, final
 from moe_lab.trials import stream
@@ -180,6 +180,35 @@ def test_finished_rows_leave_the_batch():
         assert held == (~snapshot.finished).sum() and snapshot.trials == 5
         sizes.append(held)
     assert sizes[0] == 5 and sizes[-1] == 0 and len(set(sizes)) >= 3
+
+
+@EACH
+def test_rows_without_error_are_found_block_by_block(model, monkeypatch):
+    """Against the exact training error, at every step of rows of different N; a row that is broken says so."""
+    monkeypatch.setattr(learners, "_GIVE_UP_EVERY", {"cpu": 7})
+    runs = [Run(model=model, task=TASK.replace(noise=0.1), **{**FAST, "samples": n, "epochs": 60}) for n in (40, 100)]
+    run, seen = train_batch([each.replace(record_every=1) for each in runs]), set()
+    for snapshot in run:
+        learner = run.gi_frame.f_locals["self"].learner
+        if snapshot.finished.all() or seen == {False, True}:
+            break
+        right, finite = learner.without_error()
+        np.testing.assert_array_equal(right, (learner.training_error()[0] == 0).numpy())
+        assert finite.all()
+        seen |= set(right.tolist())
+    assert seen == {False, True}, "all alike: the test says nothing"
+    learner.weights[0] = torch.nan
+    right, finite = learner.without_error()
+    assert not finite[0] and finite[1:].all() and not right[0]
+
+
+@EACH
+def test_rows_that_step_in_parts_step_the_same(model, monkeypatch):
+    whole = final(train(model, TASK, **FAST))
+    monkeypatch.setattr(learners, "_NUMBERS_IN_CACHE", 1)
+    apart = final(train(model, TASK, **FAST))
+    for name, value in whole.values.items():
+        np.testing.assert_allclose(apart[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 @EACH

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
-
-import xarray as xr
+from typing import TYPE_CHECKING, Any
 
 from moe_lab import figure
 from moe_lab.config import require
@@ -16,6 +14,9 @@ from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.gridlock.run import BY_MOMENTS, JointEM, Method, Run, Spectral
 from moe_lab.training import Measure
 from moe_lab.trials import placement
+
+if TYPE_CHECKING:
+    import xarray
 
 METHODS = (
     "orth-als",
@@ -144,7 +145,7 @@ class Figure(figure.Figure):
         arguments: Mapping[str, Any],
         coords: Mapping[str, Any] | None = None,
         **extra: Any,
-    ) -> xr.Dataset:
+    ) -> xarray.Dataset:
         """Checks every grid point, runs them all, and labels the results.
 
         Args:

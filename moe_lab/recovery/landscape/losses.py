@@ -21,9 +21,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.special import ndtri
-from scipy.stats import qmc
 from torch import Tensor
+from torch.quasirandom import SobolEngine
 
 from moe_lab.config import require
 from moe_lab.recovery.activations import Activation
@@ -142,8 +141,8 @@ def shares_of(gates: Float[Tensor, "T k d"]) -> Float[Tensor, "T k"]:
     Exact for two experts, whose shares are one half each.
     """
     k = gates.shape[1]
-    uniform = qmc.Sobol(k, scramble=False).random_base2(_SOBOL) + 0.5 ** (_SOBOL + 1)  # the first point is 0
-    points = torch.as_tensor(ndtri(uniform), dtype=gates.dtype)
+    uniform = SobolEngine(k).draw(2**_SOBOL, dtype=torch.float64) + 0.5 ** (_SOBOL + 1)  # the first point is 0
+    points = torch.special.ndtri(uniform).to(gates.dtype)
     values, vectors = torch.linalg.eigh(gates @ gates.mT)
     roots = vectors * values.clamp(min=0).sqrt()[:, None]  # scores with covariance W W^T, in k instead of d dimensions
     scores = points.to(gates.device) @ roots.mT

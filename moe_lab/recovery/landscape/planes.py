@@ -22,7 +22,6 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from moe_lab.config import require
@@ -32,6 +31,7 @@ from moe_lab.recovery.em import State
 from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.run import L2Loss, L4Loss, LossRun
+from moe_lab.recovery.measures import assigned
 
 SIDE = 29
 """Points along each side at which a loss is computed."""
@@ -114,7 +114,7 @@ def _plane(model: L4Loss | L2Loss, task: MixtureTask, seed: int, trial: int) -> 
     first = start.gates[0].numpy()
     middle = np.concatenate((np.tile(regressors.mean(0), (len(regressors), 1)), np.zeros_like(gates[:-1])))
     begin = flat("l2", rows[None], first[None])[0]
-    nearest = linear_sum_assignment(-(rows @ regressors.T))[1]
+    nearest = assigned(-(rows @ regressors.T))
     orders = [nearest, np.roll(nearest, 1)]
     points = [permuted(regressors, gates, order) for order in orders]
     if task.experts > 2:
@@ -139,7 +139,7 @@ def lengths(truth: Parameters, weights: losses.Weights) -> Array:
 def _assigned(rows: Array, targets: Array) -> list[Array]:
     """Two assignments of the targets to rows, each signed as its product with the row: the nearest, and another."""
     product = rows @ targets.T
-    nearest = linear_sum_assignment(-np.abs(product))[1]
+    nearest = assigned(-np.abs(product))
     places = np.arange(len(rows))
     orders = (nearest, np.roll(nearest, 1))
     return [np.where(product[places, order] < 0, -1.0, 1.0)[:, None] * targets[order] for order in orders]

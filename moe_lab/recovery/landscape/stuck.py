@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
-import xarray as xr
 
 from moe_lab.recovery.em import State
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.run import LossRun
+
+if TYPE_CHECKING:
+    import xarray
 
 STUCK_ERROR, STUCK_GAIN = 0.05, 0.01
 """A descent is stuck whose regressor error is over .05 at its end, and whose mean over the last tenth of the steps is
@@ -26,8 +30,10 @@ def stuck_at(errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return bad & ~falls, bad & falls
 
 
-def where_l2_ended(run: LossRun, end: xr.Dataset) -> xr.Dataset:
+def where_l2_ended(run: LossRun, end: xarray.Dataset) -> xarray.Dataset:
     """The loss beyond that of the truth, and where the gate points."""
+    import xarray  # here: a live descent need not wait for it
+
     truth = run.task.parameters(run.trial_numbers, run.seed)
     excess = []
     for place, trial in enumerate(run.trial_numbers):  # one by one: memory
@@ -36,7 +42,7 @@ def where_l2_ended(run: LossRun, end: xr.Dataset) -> xr.Dataset:
         true = State(truth.regressors[[place]], truth.gates[[place]])
         there, here = (losses.l2(state, samples.x, samples.y, run.task.g).value for state in (true, found))
         excess.append(float(here - there))
-    data = xr.Dataset({"excess": ("trial", excess, {"long_name": "l2 beyond that of the true parameters"})})
+    data = xarray.Dataset({"excess": ("trial", excess, {"long_name": "l2 beyond that of the true parameters"})})
     if run.task.experts == 2:
         gate = end["gates"].values[:, 0] - end["gates"].values[:, 1]
         apart = (truth.regressors[:, 0] - truth.regressors[:, 1]).numpy()

@@ -7,8 +7,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import pooch
-
 from moe_lab import __version__
 from moe_lab.files import writable_folder
 from moe_lab.training import Snapshot
@@ -34,6 +32,8 @@ _MEASURING = {"record_every", "test_every", "test_images"}
 
 def cache_folder() -> Path:
     """Where models are kept when no folder is named: the folder in MOE_LAB_CACHE, or the user's cache."""
+    import pooch  # here, because nothing else needs it
+
     return Path(os.environ.get("MOE_LAB_CACHE") or pooch.os_cache("moe_lab")) / "vision"
 
 

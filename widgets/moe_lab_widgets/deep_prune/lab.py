@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from moe_lab.training import Snapshot, collect
 from moe_lab.vision.deep import MODES
@@ -18,6 +17,9 @@ from moe_lab_widgets.deep_prune.stories import STORIES
 from moe_lab_widgets.drawing.words import percent
 from moe_lab_widgets.engine.controls import SPEEDS
 from moe_lab_widgets.engine.lab import Lab
+
+if TYPE_CHECKING:
+    import xarray
 
 
 class DeepPruneLab(Lab):
@@ -65,7 +67,7 @@ class DeepPruneLab(Lab):
     def diverged(self, name: str, trials: str) -> str:
         return "The loss became infinite: try a smaller learning rate."
 
-    def data(self, records: Sequence[Frame]) -> xr.Dataset:
+    def data(self, records: Sequence[Frame]) -> xarray.Dataset:
         """Returns the fine-tuning, the accuracies after pruning in every way, and what a block then costs."""
         shots = {id(one.shot): one.shot for one in records if one.shot is not None and one.stage != "pre-training"}
         if not shots:

@@ -6,10 +6,9 @@ import dataclasses
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from moe_lab.training import Snapshot
@@ -26,6 +25,9 @@ from moe_lab.vision.deep import (
 from moe_lab.vision.vmoe import VMoEConfig
 from moe_lab_widgets.deep_prune import settings as of
 from moe_lab_widgets.deep_prune.settings import Plan
+
+if TYPE_CHECKING:
+    import xarray
 
 Stage = Literal["pre-training", "fine-tuning", "pruning"]
 BETWEEN = {"pre-training": 10, "fine-tuning": 5}
@@ -90,7 +92,7 @@ class Frame:
     shot: Snapshot | None = None
     tested: NDArray[np.float64] = dataclasses.field(default_factory=lambda: np.zeros((0, 2)))
     tiles: Tiles | None = None
-    table: xr.Dataset | None = None
+    table: xarray.Dataset | None = None
     costs: Costs | None = None
 
     @property

@@ -30,13 +30,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import xarray as xr
 
 from moe_lab.training import Snapshot, collect
 from moe_lab_widgets.engine.knobs import LabKnob
+
+if TYPE_CHECKING:
+    import xarray
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Definition:
         """Returns the Snapshots in a record, by model name."""
         return {"run": record} if isinstance(record, Snapshot) else {}
 
-    def data(self, records: Sequence[Any]) -> xr.Dataset:
+    def data(self, records: Sequence[Any]) -> xarray.Dataset:
         """Returns what "save data" writes: by default all values of all records, which must be Snapshots."""
         return collect(records)
 

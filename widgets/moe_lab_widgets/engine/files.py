@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-
-import xarray as xr
+from typing import TYPE_CHECKING
 
 from moe_lab import files
+
+if TYPE_CHECKING:
+    import xarray
 
 
 def write_whole(path: str | Path, content: bytes) -> Path:
@@ -28,7 +30,7 @@ def write_whole(path: str | Path, content: bytes) -> Path:
     return path
 
 
-def dataset_bytes(dataset: xr.Dataset, suffix: str) -> bytes:
+def dataset_bytes(dataset: xarray.Dataset, suffix: str) -> bytes:
     """Returns a dataset as the content of a .nc or .json file.
 
     Raises:

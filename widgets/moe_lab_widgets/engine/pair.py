@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from moe_lab.training import Snapshot, collect
 from moe_lab_widgets.engine.lab import Lab
+
+if TYPE_CHECKING:
+    import xarray
 
 History = tuple[Snapshot, ...]
 
@@ -99,10 +101,12 @@ def side_by_side(
         theirs += () if other is None else (other,)
 
 
-def model_axis(names: Sequence[str], sets: Sequence[xr.Dataset]) -> xr.Dataset:
+def model_axis(names: Sequence[str], sets: Sequence[xarray.Dataset]) -> xarray.Dataset:
     """Joins Datasets of several models along a `model` axis, with the call that makes each."""
-    models = xr.DataArray(list(names), dims="model", name="model")
-    joined = xr.concat(sets, models, join="outer", combine_attrs="drop_conflicts")
+    import xarray  # here: it takes half a second, for which the first picture need not wait
+
+    models = xarray.DataArray(list(names), dims="model", name="model")
+    joined = xarray.concat(sets, models, join="outer", combine_attrs="drop_conflicts")
     calls = {f"call_{name}": data.attrs["call"] for name, data in zip(names, sets, strict=True) if "call" in data.attrs}
     return joined.assign_attrs(calls)
 
@@ -117,7 +121,7 @@ class PairLab(Lab):
     def parts(self, record: Any) -> dict[str, Snapshot]:
         return {self.label(record, name): part for name, part in record.parts.items()}
 
-    def data(self, records: Sequence[Any]) -> xr.Dataset:
+    def data(self, records: Sequence[Any]) -> xarray.Dataset:
         """Returns both runs along a `model` axis, with the call that makes each."""
         last = records[-1]
         return model_axis(list(self.parts(last)), [collect(last.shots(name)) for name in last.parts])

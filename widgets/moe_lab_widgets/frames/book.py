@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 from matplotlib.path import Path
 from numpy.typing import NDArray
-from pandas import factorize
 
 NOTHING = 0xFFFF
 FULL = 60_000
@@ -87,8 +86,9 @@ class Book:
         keys = [blake2b(tile.tobytes(), digest_size=12, key=struct.pack("<HH", *tile.shape)).digest() for tile in tiles]
         fresh = {key: tile for key, tile in zip(keys, tiles, strict=True) if key not in self._tiles}
         if fresh:
-            each, distinct = factorize(np.concatenate([tile.ravel() for tile in fresh.values()]))
-            numbers = self.colours(distinct)[each]
+            pixels = np.concatenate([tile.ravel() for tile in fresh.values()])
+            distinct = np.unique(pixels)
+            numbers = self.colours(distinct)[np.searchsorted(distinct, pixels)]
             parts = np.split(numbers, np.cumsum([tile.size for tile in fresh.values()])[:-1])
             for (key, tile), part in zip(fresh.items(), parts, strict=True):
                 self._tiles[key] = len(self._tiles)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-import xarray as xr
+from typing import TYPE_CHECKING, Any
 
 from moe_lab.training import Snapshot, collect
 from moe_lab_widgets.drawing.words import middle, percent
@@ -15,6 +13,9 @@ from moe_lab_widgets.patch_map import settings as of
 from moe_lab_widgets.patch_map.picture import PatchMapPicture
 from moe_lab_widgets.patch_map.record import Frame, frames
 from moe_lab_widgets.patch_map.stories import STORIES
+
+if TYPE_CHECKING:
+    import xarray
 
 
 class PatchMapLab(Lab):
@@ -42,7 +43,7 @@ class PatchMapLab(Lab):
     def parts(self, record: Frame) -> dict[str, Snapshot]:
         return record.parts
 
-    def data(self, records: Sequence[Frame]) -> xr.Dataset:
+    def data(self, records: Sequence[Frame]) -> xarray.Dataset:
         """Returns the three runs along a `model` axis, with the call that makes each."""
         shots = records[-1].shots
         return model_axis(list(shots), [collect(history) for history in shots.values()])

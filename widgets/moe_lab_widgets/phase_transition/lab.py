@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets.engine.controls import SPEEDS
@@ -15,6 +14,9 @@ from moe_lab_widgets.phase_transition import settings as of
 from moe_lab_widgets.phase_transition.picture import PhasePicture
 from moe_lab_widgets.phase_transition.record import coverage_at, samples_needed
 from moe_lab_widgets.phase_transition.stories import STORIES
+
+if TYPE_CHECKING:
+    import xarray
 
 COVERED = 0.8
 """Coverage of the worse class up to which a caption mentions that one right expert is enough."""
@@ -46,7 +48,7 @@ class PhaseTransitionLab(Lab):
     def code(self, values: dict[str, Any]) -> str:
         return of.code(values)
 
-    def data(self, records: Sequence[PhaseRecord]) -> xr.Dataset:
+    def data(self, records: Sequence[PhaseRecord]) -> xarray.Dataset:
         return records[-1].dataset()
 
     # ---- words ----

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from moe_lab.training import Snapshot, collect
 from moe_lab_widgets.drawing.words import middle
@@ -16,6 +15,9 @@ from moe_lab_widgets.pruning.panels.blocks import short
 from moe_lab_widgets.pruning.picture import PruningPicture
 from moe_lab_widgets.pruning.record import Frame, LiveRun, Outcome, View, outcome, view_of
 from moe_lab_widgets.pruning.stories import STORIES
+
+if TYPE_CHECKING:
+    import xarray
 
 
 class PruningLab(Lab):
@@ -52,7 +54,7 @@ class PruningLab(Lab):
     def parts(self, record: Frame) -> dict[str, Snapshot]:
         return {} if record.shot is None else {"run": record.shot}
 
-    def data(self, records: Sequence[Frame]) -> xr.Dataset:
+    def data(self, records: Sequence[Frame]) -> xarray.Dataset:
         """Returns the training, and the accuracies after pruning by every criterion and known fine-tuning."""
         shots = {id(record.shot): record.shot for record in records if record.shot is not None}
         if not shots:
