@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -34,7 +35,7 @@ def checked(function: Function) -> Function:
     def call(*args: Any, **kwargs: Any) -> Any:
         values = signature.bind(*args, **kwargs).arguments
         if not model:
-            hints = get_type_hints(function)
+            hints = get_type_hints(function, localns=_Modules(function.__globals__))
             fields: dict[str, Any] = {f"of_{name}": (hints.get(name, Any), None) for name in named}
             how = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
             model.append(create_model(function.__name__, __config__=how, **fields))
@@ -42,6 +43,19 @@ def checked(function: Function) -> Function:
         return function(*args, **kwargs)
 
     return cast(Function, call)
+
+
+class _Modules(dict[str, Any]):
+    """Modules by their names, for hints such as xarray.Dataset where xarray is imported for type checkers alone."""
+
+    def __init__(self, known: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._known = known
+
+    def __missing__(self, name: str) -> Any:
+        if name in self._known or importlib.util.find_spec(name) is None:
+            raise KeyError(name)
+        return importlib.import_module(name)
 
 
 def _converted(value: Any, fitting: Any) -> bool:
