@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from moe_lab.devices import Work
 from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets.engine.controls import SPEEDS
 from moe_lab_widgets.engine.lab import Lab
@@ -40,6 +41,9 @@ class PhaseTransitionLab(Lab):
     def start(self, values: dict[str, Any]) -> Iterator[PhaseRecord]:
         return of.records_of(values)
 
+    def work(self, values: Mapping[str, Any]) -> Work:
+        return of.work(values)
+
     def make_picture(self, values: dict[str, Any]) -> PhasePicture:
         return PhasePicture(scale=self.scale)
 
@@ -54,8 +58,8 @@ class PhaseTransitionLab(Lab):
     def progress(self, record: PhaseRecord) -> str:
         return f"{record.done.sum()} of {record.done.size} trainings"
 
-    def device(self, record: PhaseRecord) -> str:
-        return str(record.origin["device"])
+    def done(self, record: PhaseRecord) -> float:
+        return float(record.done.sum())
 
     def trouble(self, record: PhaseRecord) -> str:
         lost = int((record.done & np.isnan(record.test_accuracy)).sum())

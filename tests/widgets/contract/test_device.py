@@ -1,0 +1,78 @@
+"""The setting `device` of every Lab: what it offers, what it refuses, and when copied code names it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from moe_lab.devices import NO_GPU, Work
+from tests.widgets.cases import Case
+from tests.widgets.labs import Make, done
+
+CUDA = torch.cuda.is_available()
+
+
+def test_the_device_is_offered_below_the_other_settings(ended: Any) -> None:
+    control = ended.controls.knobs["device"]
+    gpu = CUDA and not ended.cpu_because
+    assert [word for word, _ in control.options] == ["auto", "CPU", *["GPU"] * gpu]
+    assert control in ended.controls._rest.children and control not in ended.controls._main.children
+    assert control.disabled == (not gpu)
+    assert control.tooltip == ("" if gpu else ended.cpu_because or NO_GPU) or (gpu and control.tooltip is None)
+    assert ended.values["device"] == "auto"
+    trials = ended.work(ended.values).trials
+    assert f"CPU: {trials} trial" in ended.controls.status.value or CUDA, "the status says what computes"
+
+
+def test_what_is_not_there_is_refused_in_a_sentence(case: Case) -> None:
+    reason = case.kind.cpu_because or NO_GPU
+    if CUDA and not case.kind.cpu_because:
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(ValueError, match="device must be one of 'auto', 'cpu', because") as refused:
+        case.kind(device="cuda")
+    assert str(refused.value).endswith(f"because {reason}: got device='cuda'")
+    with pytest.raises(ValueError, match="device must be one of"):
+        case.kind(device="GPU")
+
+
+def test_copied_code_names_a_device_that_was_chosen(case: Case, make: Make) -> None:
+    lab = make(playing=False)
+    assert "device" not in lab.code(lab.values)
+    if case.name == "DeepPruneLab":
+        return  # whose functions have no device
+    for device in ("cpu", "cuda"):
+        code = lab.code({**lab.values, "device": device})
+        assert f"device='{device}'" in code or f'device="{device}"' in code
+    trials = next(knob for knob in case.kind.knobs if knob.name == "trials")
+    assert f"trials={trials.slider[1]}" in lab.code({**lab.values, "trials": trials.slider[1]})
+
+
+def test_work_grows_with_the_trials(case: Case) -> None:
+    knobs = {knob.name: knob for knob in case.kind.knobs}
+    if "trials" not in knobs or knobs["trials"].far is None:
+        pytest.skip("its trials have no far end")
+    lab = case.kind(playing=False)
+    try:
+        little, much = (lab.work({**lab.values, "trials": trials}) for trials in (10, knobs["trials"].far))
+    finally:
+        lab.close()
+    assert isinstance(little, Work) and little.steps > 0 and much.bucket > little.bucket + 2
+    assert much.kind == little.kind and much.size / little.size == pytest.approx(knobs["trials"].far / 10, rel=0.2)
+
+
+@pytest.mark.skipif(not CUDA, reason="no GPU here")
+def test_a_run_on_the_gpu_agrees_with_the_cpu(case: Case, make: Make) -> None:
+    if case.kind.cpu_because:
+        pytest.skip(case.kind.cpu_because)
+    import numpy as np
+
+    runs = {device: done(make(device=device)) for device in ("cpu", "cuda")}
+    assert "GPU: " in runs["cuda"].controls.status.value
+    for theirs, ours in zip(*(list(lab.data(lab.records).data_vars.values()) for lab in runs.values()), strict=True):
+        assert theirs.dims == ours.dims and theirs.shape == ours.shape
+        assert np.isfinite(theirs).mean() == pytest.approx(np.isfinite(ours).mean(), abs=0.1)
+    first = {device: lab.data(lab.records[:1]) for device, lab in runs.items()}
+    for name, values in first["cpu"].data_vars.items():
+        np.testing.assert_allclose(first["cuda"][name], values, rtol=0.05, atol=0.05, err_msg=str(name))
