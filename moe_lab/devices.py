@@ -10,6 +10,7 @@ import json
 import math
 import os
 import platform
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -24,6 +25,8 @@ AUTO, CPU, GPU = "auto", "cpu", "cuda"
 NO_GPU = "this machine has no GPU that torch can use (CUDA)"
 
 Record = TypeVar("Record")
+Key = tuple[str, str, int]
+"""The kind of some work, a device, and the bucket of the size."""
 
 
 def present() -> tuple[str, ...]:
@@ -34,6 +37,12 @@ def present() -> tuple[str, ...]:
 def word(device: str) -> str:
     """Returns a device as a word: "GPU" for "cuda"."""
     return {CPU: "CPU", GPU: "GPU"}.get(device, device)
+
+
+def warm_up() -> None:
+    """Has torch get hold of the GPU on a thread of its own, which takes seconds, unless there is none."""
+    if torch.cuda.is_available() and not torch.cuda.is_initialized():
+        threading.Thread(target=torch.cuda.init, name="moe-lab GPU", daemon=True).start()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,19 +153,31 @@ class Stopwatch:
 class Speeds:
     """The speeds that runs have had on this machine, in a file of the user's cache.
 
-    A file that cannot be read, or was made by another machine or version, counts as empty and is written anew.
+    A file that cannot be read, or was made by another machine or version, counts as empty and is written anew. It is
+    not opened before the first question.
 
     Args:
       path: of the file; None for the one in the cache.
     """
 
     def __init__(self, path: Path | str | None = None) -> None:
-        self.path = Path(path) if path is not None else cache_folder() / "speeds.json"
-        self._known: dict[tuple[str, str, int], Speed] = self._read()
+        self._path = None if path is None else Path(path)
+        self._own: dict[Key, Speed] = {}
+        self._stored: dict[Key, Speed] | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return cache_folder() / "speeds.json" if self._path is None else self._path
+
+    def _known(self) -> dict[Key, Speed]:
+        if self._stored is None:
+            self._stored = self._read()
+        return self._stored | self._own
 
     def get(self, work: Work, device: str) -> Speed | None:
         """Returns the speed that work of this kind and size had on a device."""
-        return self._known.get((work.kind, device, work.bucket))
+        return self._known().get((work.kind, device, work.bucket))
 
     def about(self, work: Work, device: str) -> Speed | None:
         """Returns the speed to expect: as measured at the nearest smaller size, growing with the size from there.
@@ -165,7 +186,7 @@ class Speeds:
         smallest of them, which is too slow rather than too fast.
         """
         own = sorted(
-            (speed for (kind, on, _), speed in self._known.items() if (kind, on) == (work.kind, device)),
+            (speed for (kind, on, _), speed in self._known().items() if (kind, on) == (work.kind, device)),
             key=lambda speed: speed.size,
         )
         if not own:
@@ -176,7 +197,7 @@ class Speeds:
 
     def put(self, work: Work, device: str, speed: Speed) -> None:
         """Keeps a speed for as long as the process runs."""
-        self._known[work.kind, device, work.bucket] = speed
+        self._own[work.kind, device, work.bucket] = speed
 
     def store(self) -> None:
         """Writes all speeds, with those that other processes have written meanwhile.
@@ -184,12 +205,12 @@ class Speeds:
         Raises:
           RuntimeError: the file cannot be written.
         """
-        self._known = self._read() | self._known
-        speeds = [[*key, asdict(speed)] for key, speed in sorted(self._known.items())]
+        self._stored = self._read()
+        speeds = [[*key, asdict(speed)] for key, speed in sorted(self._known().items())]
         writable_folder(self.path.parent)
         write_whole(self.path, json.dumps({"machine": _machine(), "speeds": speeds}, indent=1).encode())
 
-    def _read(self) -> dict[tuple[str, str, int], Speed]:
+    def _read(self) -> dict[Key, Speed]:
         try:
             content = json.loads(self.path.read_bytes())
             if content["machine"] != _machine():

@@ -125,6 +125,22 @@ def test_a_long_run_beyond_the_usual_range_says_its_seconds_and_waits_for_play()
         OneDevice(epochs=20_001)
 
 
+def test_a_long_run_starts_where_it_is_expected_to_be_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a thread, as in a headless notebook: the measurement, the question and the run inside the calls."""
+    monkeypatch.setenv("MOE_LAB_HEADLESS", "1")
+    lab = TwoDevices(epochs=10_000)
+    try:
+        assert lab.begun == ["cpu", "cpu", "cuda", "cuda"], "checked, then measured on both, then begun on the faster"
+        assert "on the GPU (6 trials, " in lab.controls.message.value and not lab.records
+        lab.set(epochs=300)
+        assert lab.begun[4:] == ["cuda"], "both are known, and two seconds ask nothing"
+        assert lab.finished and "GPU: 6 trials" in lab.controls.status.value
+        lab.set(epochs=150, samples=20)
+        assert lab.begun[5:] == ["cpu", "cuda", "cuda"] and lab.finished, "another size is measured on its own"
+    finally:
+        lab.close()
+
+
 def test_with_a_gpu_sliders_reach_further() -> None:
     near, far = OneDevice(playing=False), TwoDevices(playing=False)
     try:

@@ -113,7 +113,7 @@ class ErrorCurves(PinnedPanel):
         if trials == 1:
             return f"{measured}, the one trial"
         if trials > MOST_LINES:
-            return f"{measured}; bands: half, 90 % of {trials:,} trials"
+            return f"{measured}; half, 90 % of {trials:,} trials"
         return f"{measured}; thin: {trials} trials, thick: median"
 
     def named(self, words: str) -> Name:

@@ -54,8 +54,8 @@ class Trials:
         self._put_bands(bands(x, values) if many else [])
 
     def _put_bands(self, shapes: list[NDArray[np.float64]]) -> None:
-        before = [path.vertices[:-1] for path in self.bands.get_paths()]  # the last one closes the path
-        if [shape.tobytes() for shape in shapes] != [np.asarray(shape).tobytes() for shape in before]:
+        before = [np.asarray(path.vertices)[:-1] for path in self.bands.get_paths()]  # the last one closes the path
+        if [shape.tobytes() for shape in shapes] != [shape.tobytes() for shape in before]:
             self.bands.set_verts(shapes)
 
 

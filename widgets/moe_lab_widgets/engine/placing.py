@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from moe_lab.devices import AUTO, CPU, GPU, NO_GPU, Speed, Speeds, Stopwatch, Work, fastest, word
+from moe_lab.devices import AUTO, CPU, GPU, NO_GPU, Speed, Speeds, Stopwatch, Work, fastest, warm_up, word
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.host import Run
 from moe_lab_widgets.engine.knobs import LabKnob
@@ -17,6 +17,8 @@ PATIENCE = 20.0
 """Seconds above which a run beyond the usual range waits for Play."""
 ENOUGH = 0.5
 """Seconds of steps after which the speed of a device is known."""
+CLEAR = 3.0
+"""How many times longer a device must be expected to take, so that it is not measured at a run beyond the range."""
 SAY_AFTER = 1.0
 """Seconds between two speeds in the status line."""
 
@@ -66,6 +68,8 @@ class Placing:
         self._work: Work | None = None
         self._watch = Stopwatch(lab.done)
         self._rivals: tuple[str, ...] = ()
+        if GPU in self._devices:
+            warm_up()
         self._unfit: dict[tuple[str, str, int], str] = {}
         """Devices that failed, with the kind and size of the work."""
         self._said, self._said_at = "", 0.0
@@ -89,7 +93,7 @@ class Placing:
         work = replace(work, kind=f"{type(self._lab).__name__} {work.kind}".strip())
         able = tuple(one for one in self._devices if (one, work.kind, work.bucket) not in self._unfit)
         devices = able if values["device"] == AUTO else (values["device"],)
-        decided = fastest(self._speeds, work, devices)
+        decided = fastest(self._speeds, work, devices) if len(devices) > 1 else devices[0]
         self.device = decided or devices[0]
         self._rivals = devices[1:] if decided is None else ()
         self._work, self._watch, self._said = work, Stopwatch(self._lab.done), ""
@@ -124,9 +128,16 @@ class Placing:
         ask: Any,
     ) -> Iterator[Any]:
         if self._beyond(values):
-            device, speed = yield from self._expected(values, work, devices)
-            if speed is not None and speed.seconds(work.steps) > PATIENCE:
-                ask(_question(work, device, speed))
+            expected = yield from self._expected(values, work, devices)
+            times = {device: speed.seconds(work.steps) for device, speed in expected.items()}
+            best = min(times, key=lambda device: times[device], default=self.device)
+            if best != self.device:
+                self.device, run = best, self._lab.start({**values, "device": best})
+            if self._rivals and times:
+                close = {device for device in devices if times.get(device, 0.0) < CLEAR * times[best]}
+                self._rivals = tuple(sorted(close - {best}))
+            if times.get(best, 0) > PATIENCE:
+                ask(_question(work, best, expected[best]))
                 yield None
         watch = self._watch
         try:
@@ -190,24 +201,29 @@ class Placing:
 
     def _expected(
         self, values: Mapping[str, Any], work: Work, devices: tuple[str, ...]
-    ) -> Generator[None, None, tuple[str, Speed | None]]:
-        """Returns the fastest device and its expected speed; what was never measured is, on a run of the usual size."""
+    ) -> Generator[None, None, dict[str, Speed]]:
+        """Returns the speed to expect of each device; what was never measured is.
+
+        The first device, the CPU, is measured on a run of the usual size, with which its time grows. Others are where
+        the run is large, because they gain by that.
+        """
         usual = {**values, **{knob.name: _usual(knob, values[knob.name]) for knob in self._lab.knobs}}
         small = replace(self._lab.work(usual), kind=work.kind)
         expected: dict[str, Speed] = {}
         for device in devices:
-            speed = self._speeds.about(work, device)
+            first = device == self._devices[0]
+            speed = self._speeds.about(work, device) if first else self._speeds.get(work, device)
             if speed is None:
-                measured = yield from self._timed(device, usual, small, 2 * ENOUGH)
-                if measured is not None:
-                    self._speeds.put(small, device, measured)
-                speed = self._speeds.about(work, device)
+                tried, size = (usual, small) if first else (values, work)
+                speed = yield from self._timed(device, tried, size, 2 * ENOUGH)
+                if speed is not None:
+                    self._speeds.put(size, device, speed)
+                    speed = self._speeds.about(work, device)
             if speed is not None:
                 expected[device] = speed
-        if not expected:
-            return self.device, None
-        best = min(expected, key=lambda device: expected[device].seconds(work.steps))
-        return best, expected[best]
+        if len(devices) > 1:
+            self._store()
+        return expected
 
 
 def _usual(knob: LabKnob, value: Any) -> Any:

@@ -29,7 +29,7 @@ class Accuracy(Curves):
         if not self.renew(trials, total):
             return
         many = trials > MOST_LINES
-        several = f"bands: half, 90 % of {trials:,}," if many else f"thin: each of {trials} trials,"
+        several = f"half, 90 % of {trials:,} trials," if many else f"thin: each of {trials} trials,"
         self.write(884, 50, several if trials > 1 else "the one trial")
         if trials > 1:
             self.write(884, 66, "thick: their median")

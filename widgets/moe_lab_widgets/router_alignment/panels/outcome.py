@@ -84,7 +84,7 @@ class Outcome(PinnedPanel):
         self._total, self._experts = total, experts
         right = self.LEFT + self.WIDTH
         several = f"test accuracy, {trials} trial{'s each' if trials > 1 else ' each'}"
-        bands = f"accuracy; bands: 50, 90 % of {trials:,} trials"
+        bands = f"accuracy; half, 90 % of {trials:,} trials"
         self.write(862, 50, several if trials <= MOST_LINES else bands)
         for at, words in ((self.LEFT, "0"), (right, str(total))):
             self.write(at, 252, words, ha="center")

@@ -70,8 +70,8 @@ class Accuracy(PinnedPanel):
         if not self.renew(activations, trials, lowest):
             return
         self._lowest, self._activations = lowest, activations
-        each = "each of" if trials <= MOST_LINES else f"a {MOST_LINES}th of"
-        self.write(896, 50, f"a mark for {each} {trials:,} trials," if trials > 1 else "the one trial")
+        each = "a mark for each of" if trials <= MOST_LINES else f"a mark: a {MOST_LINES}th of"
+        self.write(896, 50, f"{each} {trials:,} trials," if trials > 1 else "the one trial")
         if trials > 1:
             self.write(896, 66, "bar: their median")
         for part in np.linspace(0, 1, 6):

@@ -70,7 +70,7 @@ class Entropy(PinnedPanel):
             self.trials[model].thin.set_linewidth([1.3 if trial == shown else 0.7 for trial in drawn])
             self.trials[model].thin.set_colors([(style.colour, 0.95 if trial == shown else 0.45) for trial in drawn])
         firm = f"thick: median of {trials} trials; firm thin line: trial {shown + 1}"
-        bands = f"median, half and 90 % of {trials:,} trials; thin: trial {shown + 1}"
+        bands = f"median, half, 90 % of {trials:,} trials; thin: trial {shown + 1}"
         self.write(562, 50, bands if trials > MOST_LINES else firm if trials > 1 else "the one trial")
         bottom, height = self.TOP + self.HEIGHT, self.HEIGHT / (self.HIGH - self.LOW)
         zero = bottom + self.LOW * height
