@@ -190,7 +190,8 @@ class LiveRun:
     def _training(self, training: Training) -> Iterator[Frame]:
         run = self._run
         before = np.linalg.norm(training.before.own_routers.cpu().numpy(), axis=2)
-        test = run.task.sample(run.test_samples, trials=run.trial_numbers, seed=run.seed, split="test")
+        how: Any = {"seed": run.seed, "split": "test", "device": training.device, "dtype": training.dtype}
+        test = run.task.sample(run.test_samples, trials=run.trial_numbers, **how)
         between, due, accuracy = run.steps / (EVALUATIONS - 1), 0.0, np.full(run.trials, np.nan)
         for shot in training.snapshots():
             values = dict(shot.values)
