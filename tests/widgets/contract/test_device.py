@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from moe_lab.devices import NO_GPU, Work
+from moe_lab_widgets.engine import placing
 from tests.widgets.cases import Case
-from tests.widgets.labs import Make, done
+from tests.widgets.labs import FAST, Make, done, shown
 
 CUDA = torch.cuda.is_available()
 
 
-def test_the_device_is_offered_below_the_other_settings(ended: Any) -> None:
-    control = ended.controls.knobs["device"]
-    gpu = CUDA and not ended.cpu_because
+def test_the_device_is_offered_below_the_other_settings(case: Case, make: Make) -> None:
+    lab = shown(make(playing=False))
+    control, gpu = lab.controls.knobs["device"], CUDA and not lab.cpu_because
     assert [word for word, _ in control.options] == ["auto", "CPU", *["GPU"] * gpu]
-    assert control in ended.controls._rest.children and control not in ended.controls._main.children
+    assert control in lab.controls._rest.children and control not in lab.controls._main.children
     assert control.disabled == (not gpu)
-    assert control.tooltip == ("" if gpu else ended.cpu_because or NO_GPU) or (gpu and control.tooltip is None)
-    assert ended.values["device"] == "auto"
-    trials = ended.work(ended.values).trials
-    assert f"CPU: {trials} trial" in ended.controls.status.value or CUDA, "the status says what computes"
+    assert (control.tooltip or "") == ("" if gpu else lab.cpu_because or NO_GPU)
+    assert lab.values["device"] == "auto"
+    assert f"CPU: {lab.work(lab.values).trials} trial" in lab.controls.status.value or CUDA, "it says what computes"
 
 
 def test_what_is_not_there_is_refused_in_a_sentence(case: Case) -> None:
@@ -47,6 +50,39 @@ def test_copied_code_names_a_device_that_was_chosen(case: Case, make: Make) -> N
         assert f"device='{device}'" in code or f'device="{device}"' in code
     trials = next(knob for knob in case.kind.knobs if knob.name == "trials")
     assert f"trials={trials.slider[1]}" in lab.code({**lab.values, "trials": trials.slider[1]})
+
+
+def test_a_run_that_is_measured_on_two_devices_gives_the_same_numbers(
+    case: Case, ended: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Both devices are the CPU here, and the second starts late, so that the run goes on while the other is tried."""
+    if case.kind.cpu_because:
+        pytest.skip(case.kind.cpu_because)
+    begun: list[str] = []
+
+    def start(self: Any, values: dict[str, Any]) -> Iterator[Any]:
+        begun.append(values["device"])
+        return late(case.kind.start(self, {**values, "device": "cpu"}), 0.2 * (values["device"] == "cuda"))
+
+    double = type(case.name, (case.kind,), {"start": start, "devices": lambda self: ("cpu", "cuda")})
+    monkeypatch.setattr(placing, "ENOUGH", 0.01)
+    monkeypatch.setenv("MOE_LAB_CACHE", str(tmp_path))
+    measured = double(**case.small)  # runs are short while `ended` is there
+    try:
+        measured.controls.speed.value = FAST
+        done(measured)
+        assert begun[:2] == ["cpu", "cuda"] and (tmp_path / "devices" / "speeds.json").exists()
+        theirs, ours = (lab.data(lab.records).drop_attrs() for lab in (measured, ended))
+        assert theirs.identical(ours)
+        assert measured.caption(measured.record) == ended.caption(ended.record)
+    finally:
+        measured.close()
+
+
+def late(run: Iterator[Any], seconds: float) -> Iterator[Any]:
+    """The run, after a real wait."""
+    time.sleep(seconds)
+    yield from run
 
 
 def test_work_grows_with_the_trials(case: Case) -> None:
