@@ -9,6 +9,7 @@ from moe_lab.config import Config
 from moe_lab.devices import Work
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, Samples
 from moe_lab.patch_routing.data import Split
+from moe_lab.trials import choose_device
 from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer, placed
 
 DIGITS, SYNTHETIC = "digits", "synthetic"
@@ -152,9 +153,6 @@ class SampleCache:
     def _part(self, run: Run, split: Split, count: int) -> Samples:
         key = (run.task, run.trials, run.seed, count, run.device)
         if split not in self._kept or self._kept[split][0] != key:
-            trials = run.trial_numbers
-            self._kept[split] = (
-                key,
-                run.task.sample(count, trials=trials, seed=run.seed, split=split, device=run.device),
-            )
+            where: dict[str, Any] = {"split": split, "device": choose_device(run.device)}
+            self._kept[split] = key, run.task.sample(count, trials=run.trial_numbers, seed=run.seed, **where)
         return self._kept[split][1]
