@@ -14,18 +14,24 @@ from typing import Any
 
 from benchmarks.measure import Result
 
-NAMES = (("browser_first_frame", "ms"), ("browser_frames_per_second", "1/s"), ("browser_drawing_cost", "%"))
+NAMES = (
+    ("browser_first_frame", "ms"),
+    ("browser_frames_per_second", "1/s"),
+    ("browser_frames_at_default_speed", "1/s"),
+    ("browser_drawing_cost", "%"),
+)
 
 
 def run() -> list[Result]:
     figures = in_browser("browser_session.py")
     if isinstance(figures, str):
         return [Result(name, None, unit, note=figures) for name, unit in NAMES]
-    first, rate, cost = (figures[name] for name, _ in NAMES)
+    first, rate, paced, cost = (figures[name] for name, _ in NAMES)
     return [
-        Result("browser_first_frame", first, "ms", 120.0, note="median from key press to the first new frame"),
-        Result("browser_frames_per_second", rate, "1/s", 10.0, "at least", note="while training"),
-        Result("browser_drawing_cost", cost, "%", 25.0, note="more CPU time of the kernel than without frames"),
+        Result("browser_first_frame", first, "ms", 50.0, note="median from key press to the first new frame"),
+        Result("browser_frames_per_second", rate, "1/s", 25.0, "at least", note="as fast as it trains"),
+        Result("browser_frames_at_default_speed", paced, "1/s", note="easy to follow: 15 records a second"),
+        Result("browser_drawing_cost", cost, "%", 10.0, note="more CPU time of the kernel than without frames"),
     ]
 
 

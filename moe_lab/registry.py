@@ -136,7 +136,7 @@ NOTEBOOKS = (
     Notebook(
         stem="00_start_here",
         title="Start here",
-        minutes=10,
+        minutes=15,
         after=(),
         will="see it move",
         exercises="start",

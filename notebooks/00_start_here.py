@@ -15,7 +15,7 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# **10 minutes · no GPU · no files to download**
+# **15 minutes · no GPU · no files to download**
 #
 # You move a slider, and a mixture of experts trains while you watch.
 #
@@ -41,22 +41,57 @@ if "google.colab" in sys.modules:
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", source, "anywidget", *keep], check=True)
 
 # %% [markdown]
+# ## What this is about
+#
+# In most networks every input passes through every weight. In a **mixture of experts** it does not. The network has several
+# smaller networks, the **experts**, and for every piece of the input a **router** decides which of them get to see it. So a
+# network can be large while each input costs little. Many of the largest language models are built like this (Mixtral,
+# DeepSeek-V3, Qwen3, gpt-oss), and their pieces are *tokens*, parts of words. In models of images the pieces are
+# *patches*, squares of the picture.
+#
+# In those models nobody can watch a router learn. Here you can: the models are small, they train in seconds, and the
+# right answer is known. The picture below shows one before training, with two experts. Read it from left to right.
+
+# %%
+import torch
+
+from moe_lab.mixture_picture import mixture_diagram
+
+SEED = 0
+torch.set_num_threads(1)  # these models are small: more threads only wait for each other
+
+mixture_diagram(seed=SEED)
+
+# %% [markdown]
+# 1. The sample is cut into $n$ patches. Each router gives each patch a **score**.
+# 2. Each expert gets the $l$ patches with its router's highest scores, here $l = 2$. The numbers under them are their
+#    **gates**: how much each of them counts. The gates of an expert sum to 1.
+# 3. Each expert computes an answer from its patches alone.
+# 4. The answers are added up. The sign of the sum is the prediction.
+#
+# These routers are random, and neither expert gets the 6. What will they look for once they have been trained?
+#
+# | symbol | meaning |
+# | --- | --- |
+# | $n$ | patches of a sample |
+# | $k$ | experts, each with a router |
+# | $l$ | patches that each expert gets |
+# | $N$ | samples to learn from |
+#
+# Other sliders are explained where you first need them; the mouse over a slider shows what it means.
+
+# %% [markdown]
 # ## First, your prediction
 #
 # Each sample shows 16 handwritten digits. Exactly one of them is a **6** or a **7**, and that one decides the class. The
 # others mean nothing. Two networks of the same size learn the task from only 100 samples:
 #
 # - the **CNN** looks at all 16 digits;
-# - the **mixture** has 4 experts, and each may look at only 4 digits of its own choice.
+# - the **mixture** has 4 experts, and each may look at only 4 digits of its own choice. The Lab calls it *pMoE*, as its
+#   paper does: a mixture of experts that routes patches.
 #
 # Which one will be right more often on new samples? Write it down: *the mixture, the CNN, or no difference.* Then run the
-# next two cells.
-
-# %%
-import torch
-
-SEED = 0
-torch.set_num_threads(1)  # these models are small: more threads only wait for each other
+# next cell.
 
 # %%
 from moe_lab_widgets import RouterAlignmentLab
@@ -143,7 +178,6 @@ last = {"mixture": result, "CNN": reference}
 # - The paper uses MNIST; these are the 8×8 digits that come with scikit-learn, so that nothing is downloaded.
 # - The pair (6, 7) was **picked** from all 45 pairs because it is a good example. It is not the
 #   only one: with this setting and 5 trials a pair, the mixture is ahead on all 45, 93 % against 82 % on average.
-# - The paper calls the mixture *pMoE*, and so do the Labs.
 #
 # ## Exercise
 #
@@ -168,7 +202,7 @@ exercises.check_mean_accuracy(mean_accuracy)
 # %% [markdown] tags=["course"]
 # | notebook | minutes | you will |
 # | --- | --- | --- |
-# | 00 Start here | 10 | see it move |
+# | 00 Start here | 15 | see it move |
 # | 01 Routing by hand | 30 | route four patches on paper, three ways |
 # | 02 Router alignment | 45 | see why routers turn, measure it, and break it |
 # | 03 Phase transitions | 45 | find out how many samples it takes, and which of the paper's claims hold |

@@ -39,7 +39,7 @@ if "google.colab" in sys.modules:
 # %% [markdown] tags=["map"]
 # | notebook | minutes | after | you will |
 # | --- | --- | --- | --- |
-# | [00 Start here](00_start_here.ipynb) | 10 | nothing | see it move |
+# | [00 Start here](00_start_here.ipynb) | 15 | nothing | see it move |
 # | [01 Routing by hand](01_routing_by_hand.ipynb) | 30 | 00 | route four patches on paper, three ways |
 # | [02 Router alignment](02_router_alignment.ipynb) | 45 | 00, 01 | see why routers turn, measure it, and break it |
 # | [03 Phase transitions](03_phase_transitions.ipynb) | 45 | 02 | find out how many samples it takes, and which of the paper's claims hold |
@@ -56,9 +56,9 @@ if "google.colab" in sys.modules:
 # %% [markdown] tags=["ways"]
 # | you have | take, in this order | minutes at the keyboard |
 # | --- | --- | --- |
-# | one lecture | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb) | 85 |
-# | one day | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb), [03](03_phase_transitions.ipynb), [04](04_specialization.ipynb), [05](05_pruning.ipynb) | 220 |
-# | one term | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb), [03](03_phase_transitions.ipynb), [04](04_specialization.ipynb), [05](05_pruning.ipynb), [06](06_recovery.ipynb), [07](07_landscapes.ipynb), [08](08_real_images.ipynb), [09](09_prune_a_model.ipynb) | 380 |
+# | one lecture | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb) | 90 |
+# | one day | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb), [03](03_phase_transitions.ipynb), [04](04_specialization.ipynb), [05](05_pruning.ipynb) | 225 |
+# | one term | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb), [03](03_phase_transitions.ipynb), [04](04_specialization.ipynb), [05](05_pruning.ipynb), [06](06_recovery.ipynb), [07](07_landscapes.ipynb), [08](08_real_images.ipynb), [09](09_prune_a_model.ipynb) | 385 |
 
 # %% [markdown]
 # - **One lecture.** Project a Lab (`RouterAlignmentLab(projector=True)`), let the room predict before each slider moves,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 
 from moe_lab import patch_routing, pruning, specialization
 from moe_lab.config import Config
+from moe_lab.interrupts import Interrupted, interrupted_when
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, SeparateMoE
 from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, TokenMoE, TokenTask, fine_tune, learner, measures
 from moe_lab.pruning.criteria import CRITERIA
@@ -182,6 +184,17 @@ def test_float32_stays_close_to_float64(case: Case) -> None:
 def test_seeds_and_trials_differ(case: Case, name: str) -> None:
     first, second = (case.snapshots(trials=6, seed=seed)[-1][name] for seed in (4, 5))
     assert len({row.tobytes() for row in np.concatenate([first, second])}) == 12
+
+
+@each({**OF_PATCHES, **OF_CLUSTERS, **OF_TOKENS, **OF_LOSSES, "mixtures": OF_MIXTURES["spectral, relu"]})
+def test_a_run_can_be_left_between_two_snapshots(case: Case) -> None:
+    """Every loop asks before each step whether the Snapshot is still wanted."""
+    asked = itertools.count()
+    run = case.train(case.model, case.task, **{**case.settings, "record_every": 1000}, trials=2)
+    next(run)
+    with interrupted_when(lambda: next(asked) == 3), pytest.raises(Interrupted):
+        next(run)
+    assert next(asked) == 4 and not list(run)
 
 
 # --- groups, portions and blocks --------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import numpy as np
 from torch import Tensor
 
 from moe_lab.config import require
+from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.origins import origin
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.data import INTEGER_PARTS, ROLES, Samples
@@ -121,6 +122,7 @@ class _Training(TrialProgress):
         """Steps until a Snapshot is due: every `record_every` steps, and when the last row ends."""
         run, due = self.run, False
         while not due:
+            stop_if_unwanted()
             if not self.planned:
                 self.planned = list(self.orders.plan(self.step, self.resident, self.learner.setting.device))[::-1]
             self.learner.step(self.planned.pop())

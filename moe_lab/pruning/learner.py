@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.pruning import initialization
 from moe_lab.pruning.data import SampleStream, TokenTask
 from moe_lab.pruning.model import TokenMoE, Weights, apply_step, sgd_step
@@ -62,6 +63,7 @@ class Learner:
             samples = self._samples.sample(portion * self.batch)
             counts, labels = samples.counts(self._scratch("counts", samples.labels, self._numbers)), samples.labels
             for begin in range(0, portion * self.batch, self.batch):
+                stop_if_unwanted()
                 end = begin + self.batch
                 self._step(counts[:, :, begin:end], labels[:, begin:end])
             steps -= portion

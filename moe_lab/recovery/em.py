@@ -22,6 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from moe_lab.config import require
+from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.recovery.activations import Activation
 
 RIDGE = 1e-9
@@ -213,6 +214,7 @@ def em(
     responsibilities, _, likelihood = posterior(state, x, y, g, sigma)
     yield Progress(0, state, likelihood)
     for iteration in range(1, iterations + 1):
+        stop_if_unwanted()
         gates = (
             gate_newton(state.gates, responsibilities, moments)
             if gradient_rate is None

@@ -19,6 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from moe_lab.config import require
+from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.recovery.data import Inputs
 from moe_lab.recovery.transforms import Transforms
 
@@ -138,6 +139,7 @@ def power_iterations(
     for component in range(k):
         current = initial_vectors
         for iteration in range(1, iterations + 1):
+            stop_if_unwanted()
             current = _applied(residual, current)
             norms = torch.linalg.vector_norm(current, dim=2, keepdim=True)
             current = current / norms.clamp(min=torch.finfo(current.dtype).tiny)

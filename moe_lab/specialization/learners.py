@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from moe_lab.graphs import Replay
+from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.specialization import model as models
 from moe_lab.specialization.basis import rows_of
 from moe_lab.specialization.data import Samples, Split
@@ -166,6 +167,7 @@ class SwitchLearner(Learner[models.SwitchMoE]):
 
     def advance(self, steps: int) -> None:
         for _ in range(steps):
+            stop_if_unwanted()
             noise = router_noise(self.model, self._streams, self.run.samples, self.like)
             if self._replay is None:
                 self._replay = Replay(self._step, self._moving, (noise,))
@@ -237,6 +239,7 @@ class SingleLearner(Learner[models.SingleExpert]):
     @torch.no_grad()
     def advance(self, steps: int) -> None:
         for _ in range(steps):
+            stop_if_unwanted()
             gradient = torch.zeros_like(self.weights)
             self.loss.zero_()
             self.right.zero_()

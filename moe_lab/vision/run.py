@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from moe_lab.config import RunConfig, knob
+from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.origins import origin_of
 from moe_lab.training import Measure, Snapshot, TrialProgress
 from moe_lab.trials import choose_device, stream, threads_for
@@ -63,6 +64,7 @@ class Learner(ABC):
         """Takes some steps, fewer where the loss is no longer finite."""
         self.network.train()
         for _ in range(steps):
+            stop_if_unwanted()
             if not len(self._left):
                 self._left = self._order.permutation(len(self.labels))
             rows = torch.as_tensor(self._left[: self.run.batch], device=self.labels.device)

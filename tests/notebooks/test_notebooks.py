@@ -104,7 +104,7 @@ def test_the_index_links_every_notebook_and_trains_nothing():
     for notebook in COURSE:
         row = f"| [{notebook.number} {notebook.title}]({notebook.stem}.ipynb) | {notebook.minutes} |"
         assert row in text and f"| {notebook.will} |" in text
-    assert "| 85 |" in text, "minutes of one lecture: 10, 30 and 45"
+    assert "| 90 |" in text, "minutes of one lecture: 15, 30 and 45"
     assert "(instructors_guide.md)" in text
     assert "glossary.table()" in code and "course_map(" in code
     assert not re.search(r"Lab|train|figures", code)

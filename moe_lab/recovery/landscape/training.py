@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.origins import origin_of
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import MixtureTask, Parameters, Samples
@@ -103,6 +104,7 @@ class _Descents(TrialProgress):
             evaluate = self._loss(model)
             batches = sample_batches(run, f"stage {stage}", self.device, self.dtype)
             for step in range(model.steps + 1):
+                stop_if_unwanted()
                 loss = evaluate(state, *(() if _blind(model) else next(batches)))
                 slope = _length(loss.slope)
                 lost = ~torch.isfinite(loss.value + slope).cpu().numpy()

@@ -19,6 +19,7 @@ from torch import Generator, nn
 from torch.nn import functional
 
 from moe_lab.config import Config, knob, require
+from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.origins import origin
 from moe_lab.training import Measure, Snapshot, TrialProgress
 from moe_lab.trials import on_one_thread, stream
@@ -130,6 +131,7 @@ class Training(TrialProgress):
             if self.finished.all():
                 return
             for _ in range(min(self.run.record_every, self.run.steps - self.step)):
+                stop_if_unwanted()
                 self._advance()
 
     def _advance(self) -> None:

@@ -20,6 +20,7 @@ import pytest
 import torch
 import xarray as xr
 
+from moe_lab.interrupts import stop_if_unwanted
 from moe_lab_widgets import Lab, given, offer
 from moe_lab_widgets.engine import runner
 from tests.widgets.engine.tiny import Blobs, TinyLab, train
@@ -432,6 +433,29 @@ def test_colab_trains_in_the_callback(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # ---- cost ----
+
+
+def test_a_moved_slider_does_not_wait_for_the_record_at_hand() -> None:
+    """A record of 40 steps, 50 ms each, is left at the next step."""
+
+    class SlowLab(TinyLab):
+        def start(self, values: dict[str, Any]) -> Iterator[Any]:
+            for number, snapshot in enumerate(super().start(values)):
+                yield snapshot
+                for _ in range(40 if number == 0 else 0):
+                    stop_if_unwanted()
+                    time.sleep(0.05)
+
+    slow = SlowLab()
+    try:
+        _until(lambda: len(slow.records) == 1)
+        time.sleep(0.1)
+        begun = time.monotonic()
+        _restart(slow, gap=1.0)
+        assert time.monotonic() - begun < 1
+        assert slow.error is None and slow.record.origin["config"] == given(Blobs, slow.values).code()
+    finally:
+        slow.close()
 
 
 def test_a_frame_that_takes_long_is_drawn_rarely(lab: TinyLab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """Runs the training of a Lab on one daemon thread.
 
 A callback of a widget may arrive on any thread and must return immediately, so it only changes a few numbers here and
-wakes the worker. The worker notices a new generation number at the run's next record, drops the run and starts again
+wakes the worker. The worker notices a new generation number before the run's next step, drops the run and starts again
 with the latest values: of a twelve-step drag only the last value must survive. Without a thread (headless notebooks,
 Colab) the same turns are taken inside the callback.
 """
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from moe_lab.interrupts import Interrupted, interrupted_when
 from moe_lab_widgets.engine.host import Host
 from moe_lab_widgets.engine.recorder import Recorder
 
@@ -322,7 +323,11 @@ class Runner:
         assert self._run is not None
         begun = time.monotonic()
         try:
-            record = next(self._run)
+            with interrupted_when(self._outdated):
+                record = next(self._run)
+        except Interrupted:
+            self._drop()
+            return
         except StopIteration:
             self._drop()
             self._ended = True
@@ -380,6 +385,10 @@ class Runner:
         if self._ended and not self._end_reported:
             self._end_reported = True
             self.host.ended(self)
+
+    def _outdated(self) -> bool:
+        """Whether the run at hand is no longer wanted."""
+        return self._closing or self._generation != self._begun
 
     def _drop(self) -> None:
         run, self._run = self._run, None

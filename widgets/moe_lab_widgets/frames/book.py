@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -82,19 +82,28 @@ class Book:
             self._news += struct.pack(f"<BH{len(fresh)}I", 6, len(fresh), *fresh)
         return np.array([table[colour] for colour in rgba.tolist()], dtype="<u2")
 
-    def tile(self, tile: NDArray[np.uint32]) -> int:
-        """(height, width) pixels, at most 255 each way, RGBA as one integer."""
-        key = blake2b(tile.tobytes(), digest_size=12, key=struct.pack("<HH", *tile.shape)).digest()
-        number = self._tiles.get(key)
-        if number is None:
-            number = self._tiles[key] = len(self._tiles)
-            index, distinct = factorize(tile.ravel())
-            numbers = self.colours(distinct)
-            few = len(numbers) < 256
-            self._news += struct.pack("<BBBB", 3, tile.shape[1], tile.shape[0], len(numbers) if few else 0)
-            body = numbers.tobytes() + index.astype(np.uint8).tobytes() if few else numbers[index].tobytes()
-            self._news += body
-        return number
+    def tiles(self, tiles: Sequence[NDArray[np.uint32]]) -> list[int]:
+        """Returns the numbers of tiles: (height, width) pixels, at most 255 each way, RGBA as one integer."""
+        keys = [blake2b(tile.tobytes(), digest_size=12, key=struct.pack("<HH", *tile.shape)).digest() for tile in tiles]
+        fresh = {key: tile for key, tile in zip(keys, tiles, strict=True) if key not in self._tiles}
+        if fresh:
+            each, distinct = factorize(np.concatenate([tile.ravel() for tile in fresh.values()]))
+            numbers = self.colours(distinct)[each]
+            parts = np.split(numbers, np.cumsum([tile.size for tile in fresh.values()])[:-1])
+            for (key, tile), part in zip(fresh.items(), parts, strict=True):
+                self._tiles[key] = len(self._tiles)
+                self._news += self._tile(tile.shape, part)
+        return [self._tiles[key] for key in keys]
+
+    def _tile(self, shape: tuple[int, ...], pixels: NDArray[np.uint16]) -> bytes:
+        own = np.flatnonzero(np.bincount(pixels)).astype("<u2")
+        few = len(own) < 256
+        body = pixels.tobytes()
+        if few:
+            place = np.zeros(len(self._colours), np.uint8)
+            place[own] = np.arange(len(own))
+            body = own.tobytes() + place[pixels].tobytes()
+        return struct.pack("<BBBB", 3, shape[1], shape[0], len(own) if few else 0) + body
 
     def _number(self, table: dict[bytes, int], kind: int, body: bytes) -> int:
         number = table.get(body)

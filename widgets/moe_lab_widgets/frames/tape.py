@@ -217,9 +217,9 @@ class Tape(RendererBase):
                 return tiles
             tiles = tiles.copy()
             changed = np.logical_or.reduceat(np.logical_or.reduceat(different, rows, axis=0), columns, axis=1)
-        for row, column in np.argwhere(changed):
-            part = now[row * side : (row + 1) * side, column * side : (column + 1) * side]
-            tiles[row, column] = self.book.tile(np.ascontiguousarray(part))
+        places = np.argwhere(changed)
+        parts = [now[row * side : (row + 1) * side, column * side : (column + 1) * side] for row, column in places]
+        tiles[changed] = self.book.tiles([np.ascontiguousarray(part) for part in parts])
         self._tiled[slot] = now.copy(), tiles
         return tiles
 
