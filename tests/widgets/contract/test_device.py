@@ -13,13 +13,20 @@ import torch
 from moe_lab.devices import NO_GPU, Work
 from moe_lab_widgets.engine import placing
 from tests.widgets.cases import Case
-from tests.widgets.labs import FAST, Make, done, shown
+from tests.widgets.labs import FAST, Make, done, making, shown
 
 CUDA = torch.cuda.is_available()
 
 
-def test_the_device_is_offered_below_the_other_settings(case: Case, make: Make) -> None:
-    lab = shown(make(playing=False))
+@pytest.fixture(scope="module")
+def held(case: Case) -> Iterator[Any]:
+    """A Lab that shows its first record. Tests leave it as it was."""
+    with making(case) as make:
+        yield shown(make(playing=False))
+
+
+def test_the_device_is_offered_below_the_other_settings(held: Any) -> None:
+    lab = held
     control, gpu = lab.controls.knobs["device"], CUDA and not lab.cpu_because
     assert [word for word, _ in control.options] == ["auto", "CPU", *["GPU"] * gpu]
     assert control in lab.controls._rest.children and control not in lab.controls._main.children
@@ -40,8 +47,8 @@ def test_what_is_not_there_is_refused_in_a_sentence(case: Case) -> None:
         case.kind(device="GPU")
 
 
-def test_copied_code_names_a_device_that_was_chosen(case: Case, make: Make) -> None:
-    lab = make(playing=False)
+def test_copied_code_names_a_device_that_was_chosen(case: Case, held: Any) -> None:
+    lab = held
     assert "device" not in lab.code(lab.values)
     if case.name == "DeepPruneLab":
         return  # whose functions have no device
@@ -85,15 +92,11 @@ def late(run: Iterator[Any], seconds: float) -> Iterator[Any]:
     yield from run
 
 
-def test_work_grows_with_the_trials(case: Case) -> None:
+def test_work_grows_with_the_trials(case: Case, held: Any) -> None:
     knobs = {knob.name: knob for knob in case.kind.knobs}
     if "trials" not in knobs or knobs["trials"].far is None:
         pytest.skip("its trials have no far end")
-    lab = case.kind(playing=False)
-    try:
-        little, much = (lab.work({**lab.values, "trials": trials}) for trials in (10, knobs["trials"].far))
-    finally:
-        lab.close()
+    little, much = (held.work({**case.defaults, "trials": trials}) for trials in (10, knobs["trials"].far))
     assert isinstance(little, Work) and little.steps > 0 and much.bucket > little.bucket + 2
     assert much.kind == little.kind and much.size / little.size == pytest.approx(knobs["trials"].far / 10, rel=0.2)
 
