@@ -88,7 +88,7 @@ class Pruned:
             except UndefinedCriterionError as error:
                 self.undefined[name] = str(error)
                 continue
-            self.scores[name] = scores.numpy().astype(float)
+            self.scores[name] = scores.cpu().numpy().astype(float)
             self.kept[name] = kept_by_count(scores, tuned.after.signs)
         self.plain = self.by_criterion(tuned.evaluation)
 

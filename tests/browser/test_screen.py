@@ -121,7 +121,7 @@ def test_all_of_a_lab_is_on_one_screen_and_can_be_used_by_everybody(
     said = page.page.locator(".moe-lab-said > *").first
     assert said.evaluate("node => node.scrollHeight <= node.clientHeight"), "the longest sentence fits its place"
     page.button("More settings").click()
-    every = len(of.lab.knobs) + 1  # and the seed
+    every = len(of.lab.knobs) + 2  # and the seed and the device
     page.until(lambda: page.page.locator(".moe-lab-knob:visible").count() == every, "some settings stay hidden")
     assert page.page.evaluate(FAULTS, False) == [] and page.clipped() == []
     assert complaints(page) == []

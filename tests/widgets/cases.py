@@ -84,8 +84,8 @@ class Case:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The default of every knob, and of the seed."""
-        return {**{knob.name: knob.default for knob in self.kind.knobs}, "seed": 0}
+        """The default of every knob, of the seed and of the device."""
+        return {**{knob.name: knob.default for knob in self.kind.knobs}, "seed": 0, "device": "auto"}
 
     @contextmanager
     def short_runs(self) -> Iterator[None]:

@@ -27,7 +27,9 @@ def test_the_texts_of_a_finished_run(ended: Any) -> None:
     status = html.unescape(lab.controls.status.value)
     assert lab.caption(lab.record) in caption(lab) and "aria-live" in caption(lab)
     assert lab.record is lab.records[-1]
-    assert lab.progress(lab.record) in status and " · cpu · ended" in status
+    trials = lab.work(lab.values).trials
+    device = rf" · CPU: {trials} trials?, [\d,.]+ (steps|iterations|trainings)/s · ended"
+    assert lab.progress(lab.record) in status and re.search(device, status)
     assert re.search(r"\d\.\d s of training", status)
     assert lab.controls.message.value == "" and lab.trouble(lab.record) == ""
     assert lab.screen.time.value == 1 and lab.controls.play.description == "Play"

@@ -32,10 +32,15 @@ def draws() -> Iterator[random.Random]:
     yield random.Random(0)
 
 
+def choices(widget: Any) -> list[Any]:
+    """What a drop-down offers, without its words."""
+    return [one[1] if isinstance(one, tuple) else one for one in getattr(widget, "options", ())]
+
+
 def other_value(widget: Any, draws: random.Random) -> Any:
     """A value that the widget allows."""
     if hasattr(widget, "options"):
-        return draws.choice(widget.options)
+        return draws.choice(choices(widget))
     if isinstance(widget.value, bool):
         return not widget.value
     if not hasattr(widget, "step") or widget.step is None:
@@ -64,7 +69,7 @@ def hear(lab: Lab, draws: random.Random) -> None:
 def visit(lab: Lab, values: dict[str, Any]) -> None:
     """A run with each of the choices that there are, so that what is loaded once is there before memory is weighed."""
     for name, widget in lab.controls.knobs.items():
-        for option in getattr(widget, "options", ()):
+        for option in choices(widget):
             lab.set(**{**values, name: option})
             with contextlib.suppress(ValueError):  # a combination that the Lab refuses
                 lab.wait(120)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import itertools
 import json
@@ -171,6 +172,13 @@ def test_set_moves_several_knobs_and_starts_one_run(lab: TinyLab) -> None:
 
 
 # ---- errors ----
+
+
+def test_many_diverged_trials_are_counted_and_few_are_named(lab: TinyLab) -> None:
+    for lost, words in (([1, 3], "in trials 2, 4:"), ([5], "in trial 6:"), (list(range(13)), "in 13 of 40 trials:")):
+        diverged = np.zeros(40, dtype=bool)
+        diverged[lost] = True
+        assert words in lab.trouble(dataclasses.replace(lab.record, diverged=diverged))
 
 
 def test_a_crash_in_the_middle_is_said_and_forgotten_after_the_next_move(lab: TinyLab) -> None:

@@ -91,7 +91,7 @@ def test_the_curves_are_the_records(make: Make) -> None:
         low, high = of.error_limits(lab.values)
         expected = np.clip(np.log(np.median(errors, axis=1) / low) / np.log(high / low), 0, 1)
         np.testing.assert_allclose(y, expected)
-        assert len(panel.thin[method].get_segments()) == 3
+        assert len(panel.trials[method].thin.get_segments()) == 3
     np.testing.assert_allclose(panel.best.get_ydata(), panel.y_of(np.median(record.best)), atol=1e-12)
     assert panel.counts.words == [
         str(int(which.sum())) for m in METHODS for which in (record.whole(m), record.stuck(m), record.falling(m))

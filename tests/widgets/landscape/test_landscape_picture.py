@@ -63,7 +63,7 @@ def test_the_curves_are_the_records_and_verdicts_wait_for_the_end(make: Make) ->
         x, y = panel.thick[method].get_data()
         np.testing.assert_allclose(x, np.linspace(0, 1, len(errors)))
         np.testing.assert_allclose(y, height_of(np.median(errors, axis=1)))
-        assert len(panel.thin[method].get_segments()) == 3
+        assert len(panel.trials[method].thin.get_segments()) == 3
         for mine, theirs in zip(record.verdicts(method), stuck_at(errors), strict=True):
             np.testing.assert_array_equal(mine, theirs)
         middle = lab.records[len(lab.records) // 2]

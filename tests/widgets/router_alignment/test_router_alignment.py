@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from moe_lab_widgets import RouterAlignmentLab
 from moe_lab_widgets.drawing.words import median, percent
 from moe_lab_widgets.router_alignment.panels.outcome import SMALLEST_BAR
 from moe_lab_widgets.router_alignment.settings import (
@@ -113,3 +114,18 @@ def test_total_steps_are_whole_passes() -> None:
     assert total_steps({"samples": 100, "steps": 100}) == 100
     assert total_steps({"samples": 140, "steps": 100}) == 105
     assert total_steps({"samples": 1000, "steps": 20}) == 50
+
+
+def test_a_thousand_trials_say_what_they_cost_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setenv("MOE_LAB_CACHE", str(tmp_path))
+    lab = RouterAlignmentLab(trials=1000, steps=1000, device="cpu")
+    try:
+        assert lab.wait(60) and not lab.records and not lab.playing
+        assert "minutes on the CPU (1,000 trials, " in lab.controls.message.value
+        assert "press Play" in lab.controls.message.value and "trials=1000" in lab.code(lab.values)
+        lab.set(**{"trials": 2, "steps": 20, "samples": 40})
+        assert done(lab).record.trials == 2 and "CPU: 2 trials, " in lab.controls.status.value
+    finally:
+        lab.close()
+    with pytest.raises(ValueError, match=r"trials \(T\) must be at most 1000 in a Lab: got trials=1001"):
+        RouterAlignmentLab(trials=1001)

@@ -78,7 +78,7 @@ def test_the_curves_are_the_records(make: Make) -> None:
         steps, middle = picture.entropy.thick[model].get_data()
         np.testing.assert_allclose(np.asarray(steps) * lab.values["steps"], [record.step for record in lab.records[1:]])
         np.testing.assert_allclose(middle, np.median(entropies, axis=1), atol=1e-12)
-        lines = picture.entropy.thin[model].get_segments()
+        lines = picture.entropy.trials[model].thin.get_segments()
         np.testing.assert_allclose(np.array(lines)[..., 1].T, entropies, atol=1e-12)
     for model in ("study", "reference"):
         accuracy = getattr(lab.record, model)["test_accuracy"]

@@ -20,6 +20,7 @@ from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.tables import LINE, Table
+from moe_lab_widgets.drawing.trials import HALF, MOST_LINES, Trials, few
 from moe_lab_widgets.drawing.words import median
 
 FOUND_COLOUR = "#0B5F5A"
@@ -53,7 +54,9 @@ def log_places(values: NDArray[Any], low: float, high: float) -> NDArray[np.floa
 
 
 class ErrorCurves(PinnedPanel):
-    """Thin lines are trials, thick ones medians. Subclasses write `x_of`, `y_of`, `read` and what stands at the axes.
+    """Thin lines or bands are trials, thick lines medians.
+
+    Subclasses write `x_of`, `y_of`, `read` and what stands at the axes.
 
     Args:
       names, colours: of the methods, by key.
@@ -77,7 +80,7 @@ class ErrorCurves(PinnedPanel):
         self.axes.set_xticks([])
         self.axes.set_yticks([])
         self.lines = dict(zip(names, ("-", "--"), strict=True))
-        self.thin: dict[str, LineCollection] = {}
+        self.trials: dict[str, Trials] = {}
         self.thick: dict[str, Line2D] = {}
         self.stuck: dict[str, Line2D] = {}
         self.falling: dict[str, Line2D] = {}
@@ -94,15 +97,24 @@ class ErrorCurves(PinnedPanel):
         axes, scene, colour, line = self.axes, self.scene, self.colours[method], self.lines[method]
         hollow: dict[str, Any] = {"markerfacecolor": theme.PAPER, "markeredgewidth": 1.4}
         common: dict[str, Any] = {"linestyle": "none", "clip_on": False, "zorder": 5}
-        trials = LineCollection([], linestyles=line, colors=[(colour, 0.55)], linewidths=0.9, zorder=2)
-        axes.add_collection(trials)
+        thin = LineCollection([], linestyles=line, colors=[(colour, 0.55)], linewidths=0.9, zorder=2)
+        self.trials[method] = trials = Trials(scene, axes, thin, colour)
         (thick,) = axes.plot([], [], color=colour, linewidth=2.6, linestyle=line, zorder=3)
         (stuck,) = axes.plot([], [], "X", color=theme.FAILURE, markersize=9, markeredgecolor=theme.PAPER, **common)
         (falling,) = axes.plot([], [], "v", color=colour, markersize=8, **hollow, **common)
-        self.thin[method], self.thick[method] = scene.live(trials), scene.live(thick)
+        self.thick[method] = scene.live(thick)
         self.stuck[method], self.falling[method] = scene.live(stuck), scene.live(falling)
-        for artist, what in ((trials, "a trial"), (thick, "median"), (stuck, "stuck"), (falling, "still falling")):
+        words = {trials.bands: HALF, thin: "a trial", thick: "median", stuck: "stuck", falling: "still falling"}
+        for artist, what in words.items():
             scene.name(artist, partial(self.named, f"{self.method_names[method]}, {what}"))
+
+    def head(self, measured: str, trials: int) -> str:
+        """Returns the words above the axes: what is measured, and what stands for the trials."""
+        if trials == 1:
+            return f"{measured}, the one trial"
+        if trials > MOST_LINES:
+            return f"{measured}; half, 90 % of {trials:,} trials"
+        return f"{measured}; thin: {trials} trials, thick: median"
 
     def named(self, words: str) -> Name:
         """Returns what a pointer over a curve shows."""
@@ -141,11 +153,11 @@ class ErrorCurves(PinnedPanel):
         ends = {}
         for method, (steps, values, *marked) in errors.items():
             x, y, middle = self.x_of(steps), self.y_of(values), median(values)
-            lines = [np.stack((x, trial), axis=1) for trial in y.T] if y.shape[1] > 1 else []
-            self.thin[method].set_segments([line[np.isfinite(line).all(1)] for line in lines])
+            self.trials[method].show(x, y)
             put(self.thick[method], x, self.y_of(middle))
+            shown = few(y[-1]) if len(y) else np.zeros(0, dtype=np.int64)
             for marks, which in zip((self.stuck, self.falling), marked, strict=True):
-                last = y[-1][which] if len(y) else y.reshape(-1)[:0]
+                last = y[-1][shown[which[shown]]] if len(y) else y.reshape(-1)[:0]
                 put(marks[method], np.repeat(x[-1:], len(last)), last)
             ends[method] = float(middle[-1]) if len(middle) else np.nan
         return ends

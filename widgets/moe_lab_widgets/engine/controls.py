@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,9 @@ def slider(knob: Knob, value: Any) -> w.DOMWidget:
     """Returns the widget of a knob: a drop-down for choices, a checkbox, or a slider that includes `value`."""
     common = {"description": knob.label, "layout": {"width": "auto", "height": "auto"}}
     if knob.choices:
-        return w.Dropdown(options=list(knob.choices), value=value, **common)
+        words: Mapping[Any, str] = getattr(knob, "words", {})
+        options = [(words.get(one, one), one) for one in knob.choices] if words else list(knob.choices)
+        return w.Dropdown(options=options, value=value, **common)
     if isinstance(knob.default, bool):
         return w.Checkbox(value=value, indent=False, **common)
     if knob.slider is None:
@@ -115,7 +117,12 @@ class Controls:
         )
         for widget in (*self.knobs.values(), self.seed):
             widget.add_class("moe-lab-knob")
-        main = [self.knobs[knob.name] for knob in knobs if knob.main] or list(self.knobs.values())
+        for knob in knobs:
+            if knob.reason:
+                widget = self.knobs[knob.name]
+                widget.set_trait("tooltip" if widget.has_trait("tooltip") else "description_tooltip", knob.reason)
+        every = [self.knobs[knob.name] for knob in knobs if knob.name != "device"]
+        main = [self.knobs[knob.name] for knob in knobs if knob.main] or every
         rest = [widget for widget in self.knobs.values() if widget not in main]
         self._main = _box([*main, self.seed], "moe-lab-knobs")
         self._rest = _box(rest, "moe-lab-knobs")

@@ -20,8 +20,10 @@ A Lab in one screen::
 A record is a `Snapshot`, a `Pair` (two runs with their histories; see pair.py), or anything plain and complete that a
 picture can read. `values` holds every knob by name, and `seed`. `offer(Config, "name", ...)` makes a knob of a declared
 parameter, with words or ranges of its own; other knobs are `LabKnob(...)`, with a slider range or choices. A knob can
-declare `main`, `enabled_when`, `follows`, `at_most` and `view_only` (see `LabKnob`). `given(Config, values)` makes the
-Config. `check(values)` keeps sliders among values that fit one another. `start` runs on a worker thread and
+declare `main`, `enabled_when`, `follows`, `at_most`, `far` and `view_only` (see `LabKnob`). `given(Config, values)`
+makes the Config. Every Lab has the setting `device`, too: `start` receives where to compute as `values["device"]`,
+`placed(values)` are the arguments for `train`, and `work(values)` says what a run has to do.
+`check(values)` keeps sliders among values that fit one another. `start` runs on a worker thread and
 must not touch widgets. Moving a `view_only` knob calls `picture.set_view({name: value})`, draws the present record
 again and starts nothing, unless `more(record)` returns records that the ended run should still add.
 """
@@ -33,12 +35,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from moe_lab.devices import CPU, Work, present
 from moe_lab.training import Snapshot, collect
 from moe_lab_widgets.engine.knobs import LabKnob
 
 if TYPE_CHECKING:
     import xarray
+
+MOST_NAMED = 12
+"""Trials that a sentence names one by one."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,8 @@ class Definition:
     """Most records kept; a longer run is thinned evenly."""
     budget: ClassVar[float] = 20.0
     """Seconds after which a headless run is cut short; MOE_LAB_BUDGET gives every Lab more."""
+    cpu_because: ClassVar[str] = ""
+    """Why the Lab computes on the CPU alone, in words; empty where a GPU can compute."""
 
     def check(self, values: Mapping[str, Any]) -> None:
         """Raises a ValueError if the values do not fit together. A slider then goes to the nearest value that fits.
@@ -114,16 +123,29 @@ class Definition:
         sentences = []
         for name, part in self.parts(record).items():
             if part.diverged.any():
-                which = [str(trial + 1) for trial in np.flatnonzero(part.diverged)]
-                sentences.append(self.diverged(name, f"trial{'s' * (len(which) > 1)} {', '.join(which)}"))
+                sentences.append(self.diverged(name, _trials(part.diverged)))
         return " ".join(sentences)
 
     def progress(self, record: Any) -> str:
         """Returns how far the run is, in words."""
         return f"step {record.step}"
 
-    def device(self, record: Any) -> str:
-        """Returns the device that trains, in words."""
-        return next(
-            (str(part.origin["device"]) for part in self.parts(record).values() if "device" in part.origin), "cpu"
-        )
+    def work(self, values: Mapping[str, Any]) -> Work:
+        """Returns what a run has to do, from which its time is foretold. The values have passed `check`."""
+        return Work(kind="", size=1.0, steps=0, trials=values.get("trials", 1))
+
+    def done(self, record: Any) -> float:
+        """Returns how many of the steps of `work` are done at a record."""
+        return float(record.step)
+
+    def devices(self) -> tuple[str, ...]:
+        """Returns the devices on which the Lab can run; the first one is there without delay."""
+        return (CPU,) if self.cpu_because else present()
+
+
+def _trials(which: NDArray[np.bool_]) -> str:
+    """Returns some trials in words: "trials 2, 4", or how many where there are many."""
+    numbers = [str(trial + 1) for trial in np.flatnonzero(which)]
+    if len(numbers) > MOST_NAMED:
+        return f"{len(numbers)} of {len(which)} trials"
+    return f"trial{'s' * (len(numbers) > 1)} {', '.join(numbers)}"

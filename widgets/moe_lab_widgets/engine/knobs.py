@@ -8,10 +8,11 @@ import numbers
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from moe_lab.config import Config, Knob, require
+from moe_lab.devices import AUTO, GPU
 from moe_lab_widgets.engine.callbacks import OwnMoves
 
 RECENTLY = 0.3
@@ -31,6 +32,9 @@ class LabKnob(Knob):
       at_most: the name of a knob whose value this one must not exceed.
       main: whether the knob stands above the picture from the start, and not under "more settings".
       view_only: whether the knob changes the picture but not the run.
+      far: the largest value; beyond the slider's end it takes a GPU to answer at once.
+      words: how choices are shown, where not as they are.
+      reason: why there are no other choices.
     """
 
     enabled_when: Callable[[Values], bool] | None = None
@@ -38,6 +42,9 @@ class LabKnob(Knob):
     at_most: str | None = None
     main: bool = False
     view_only: bool = False
+    far: float | None = None
+    words: Mapping[Any, str] = field(default_factory=dict)
+    reason: str = ""
 
 
 def offer(config: type[Config], name: str, /, **changes: Any) -> LabKnob:
@@ -57,6 +64,17 @@ def given(config: type[AnyConfig], values: Values) -> AnyConfig:
     """Returns the Config made of those values that it declares."""
     declared = config.knobs()
     return config(**{name: value for name, value in values.items() if name in declared})
+
+
+def placed(values: Values) -> dict[str, str]:
+    """Returns the setting `device` of the values for `train`; empty on "auto", which is the library's choice too."""
+    device = values.get("device", AUTO)
+    return {} if device == AUTO else {"device": device}
+
+
+def on_gpu(values: Values) -> bool:
+    """Whether a run computes on a GPU, where records need not be small for a slider to be answered soon."""
+    return bool(values.get("device") == GPU)
 
 
 def arguments(values: Values) -> str:
@@ -121,13 +139,16 @@ class KnobBoard:
                 continue
             value = values[knob.name]
             if knob.choices:
-                rule = f"{knob.title} must be one of {', '.join(map(repr, knob.choices))}"
+                because = f", because {knob.reason}" if knob.reason else ""
+                rule = f"{knob.title} must be one of {', '.join(map(repr, knob.choices))}{because}"
                 require(value in knob.choices, rule, **{knob.name: value})
             else:
                 finite = isinstance(value, numbers.Real) and math.isfinite(value)
                 require(finite, f"{knob.title} must be a finite number", **{knob.name: value})
                 rule = f"{knob.title} must be a whole number"
                 require(not knob.whole or float(value).is_integer(), rule, **{knob.name: value})
+                rule = f"{knob.title} must be at most {knob.far} in a Lab"
+                require(knob.far is None or value <= knob.far, rule, **{knob.name: value})
 
     def move(self, values: Values) -> set[str]:
         """Moves several knobs with their widgets and returns the names of those whose values changed.

@@ -22,6 +22,7 @@ from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.files import dataset_bytes, write_whole
 from moe_lab_widgets.engine.knobs import KnobBoard
 from moe_lab_widgets.engine.output import NotebookOutput
+from moe_lab_widgets.engine.placing import Placing, offered
 from moe_lab_widgets.engine.presenter import Presenter
 from moe_lab_widgets.engine.recording import page_of, recording_of
 from moe_lab_widgets.engine.runner import Runner
@@ -37,7 +38,7 @@ class Lab(Definition):
     Args:
       playing: whether the run goes on by itself.
       projector: a picture half as large again, for a lecture hall.
-      values: initial values of knobs, and `seed`.
+      values: initial values of knobs, `seed`, and `device`: "auto", "cpu" or "cuda".
 
     Raises:
       ValueError: a value names no knob, or its knob cannot take it.
@@ -46,7 +47,8 @@ class Lab(Definition):
     def __init__(self, *, playing: bool = True, projector: bool = False, **values: Any) -> None:
         self.scale = 1.5 if projector else 1.0
         self._own_moves = OwnMoves()
-        self._board = KnobBoard(type(self).__name__, self.knobs, values, self._own_moves, self.check)
+        knobs = offered(self)
+        self._board = KnobBoard(type(self).__name__, knobs, values, self._own_moves, self.check)
         self.headless = os.environ.get("MOE_LAB_HEADLESS", "") not in ("", "0")
         threaded = not self.headless and "google.colab" not in sys.modules
         self._closed = False
@@ -54,7 +56,7 @@ class Lab(Definition):
         self.screen = Screen(self.picture, self.title)
         file = "".join(letter if letter.isalnum() else "_" for letter in self.title.lower())
         self.controls = Controls(
-            self.title, self.knobs, self.values, self.stories, self.screen.box, file, projector=projector
+            self.title, knobs, self.values, self.stories, self.screen.box, file, projector=projector
         )
         self._board.attach({**self.controls.knobs, "seed": self.controls.seed})
         self.output = NotebookOutput(
@@ -67,6 +69,7 @@ class Lab(Definition):
         )
         self._presenter = Presenter(
             self,
+            placing=Placing(self),
             screen=self.screen,
             controls=self.controls,
             board=self._board,
@@ -92,7 +95,7 @@ class Lab(Definition):
 
     @property
     def values(self) -> dict[str, Any]:
-        """Every knob's value, and the seed."""
+        """Every knob's value, the seed, and the device."""
         return self._board.values
 
     @property
@@ -287,7 +290,8 @@ class Lab(Definition):
         self.controls.explain(story.what_to_see if story is not None else "")
         if story is not None:
             self._presenter.touched = True
-            values = {**self._board.defaults, "seed": self.values["seed"], **story.values}
+            own = {name: self.values[name] for name in ("seed", "device")}
+            values = {**self._board.defaults, **own, **story.values}
             self._update(self._board.move(values) or set(values))
 
     def _save(self, what: str, save: Callable[[str], Path]) -> None:

@@ -14,6 +14,7 @@ from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.host import Run
 from moe_lab_widgets.engine.knobs import KnobBoard
 from moe_lab_widgets.engine.output import NotebookOutput
+from moe_lab_widgets.engine.placing import Placing
 from moe_lab_widgets.frames.screen import Screen
 
 DESCRIBE_AFTER = 0.25
@@ -25,6 +26,7 @@ class Presenter:
 
     Args:
       lab: its hooks are called.
+      placing: chooses where runs compute.
       keep_latest: whether the notebook keeps the picture of every run that ends (headless), not of the first alone.
 
     Attributes:
@@ -39,6 +41,7 @@ class Presenter:
         self,
         lab: Definition,
         *,
+        placing: Placing,
         screen: Screen,
         controls: Controls,
         board: KnobBoard,
@@ -47,6 +50,7 @@ class Presenter:
         keep_latest: bool,
     ) -> None:
         self._lab, self._screen, self._controls, self._board = lab, screen, controls, board
+        self._placing = placing
         self._picture = screen.picture
         self._output, self._own_moves, self._keep_latest = output, own_moves, keep_latest
         self.record: Any = None
@@ -65,7 +69,7 @@ class Presenter:
         self._current = False
         self._controls.mark(stale=True)
         values = self._board.values
-        run = self._lab.start(values)
+        run = self._placing.begin(values, runner, lambda sentence: self._ask(runner, sentence))
         with drawing_lock:
             self._picture.set_view(self._board.view_of(values))
             self._picture.begin(values)
@@ -189,6 +193,14 @@ class Presenter:
         """The caption of the record on show."""
         return "" if self.record is None else self._lab.caption(self.record)
 
+    def _ask(self, runner: Run, sentence: str) -> None:
+        """Holds a run that would take long, and says how long."""
+        runner.hold()
+        self._controls.show_playing(False)
+        self._controls.warn(sentence)
+        self._controls.tell("waiting for Play")
+        self.first_shown.set()
+
     def _describe(self, runner: Run) -> None:
         """Writes the caption, the trouble and the status."""
         self._screen.say(self.caption)
@@ -197,6 +209,6 @@ class Presenter:
         state = "ended" if runner.finished else "training" if runner.playing else "held"
         if runner.scrubbed_to is not None:
             state += ", an earlier record on show"
-        progress, device = self._lab.progress(self.record), self._lab.device(self.record)
+        progress, device = self._lab.progress(self.record), self._placing.words(not runner.playing or runner.finished)
         parts = [progress, f"{runner.seconds:.1f} s of training", device, state]
         self._controls.tell(" · ".join(part for part in parts if part))

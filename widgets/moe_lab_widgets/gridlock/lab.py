@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moe_lab.devices import Work
 from moe_lab.recovery.em import State, em
 from moe_lab.recovery.gridlock import Run
 from moe_lab.recovery.gridlock.grid_points import FOUND
@@ -39,6 +40,9 @@ class GridlockLab(PairLab):
 
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
         return records_of(values, *of.runs(values))
+
+    def work(self, values: Mapping[str, Any]) -> Work:
+        return of.work(values)
 
     def make_picture(self, values: dict[str, Any]) -> GridlockPicture:
         return GridlockPicture(scale=self.scale)

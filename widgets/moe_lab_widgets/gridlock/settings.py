@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from moe_lab.config import require
+from moe_lab.devices import Work
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.activations import ACTIVATIONS
 from moe_lab.recovery.gridlock import JointEM, Run, Spectral
 from moe_lab.recovery.gridlock.grid_points import WINDOW
 from moe_lab.recovery.printed import printed
-from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer
+from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer, on_gpu, placed
 
 # ---- a live run takes 4 to 5 seconds of one CPU core, and one record .06 ----
 
@@ -66,7 +67,7 @@ KNOBS = (
         default=LIVE["iterations"],
         slider=(20, 300, 20),
     ),
-    offer(Run, "trials", symbol="T", meaning="trials", default=LIVE["trials"], slider=(1, 4, 1)),
+    offer(Run, "trials", symbol="T", meaning="trials", default=LIVE["trials"], slider=(1, 4, 1), far=1000),
     LabKnob(
         name="shown", meaning="trial on show", default=1, low=1, slider=(1, 4, 1), at_most="trials", view_only=True
     ),
@@ -94,11 +95,8 @@ def models(values: Mapping[str, Any]) -> tuple[Spectral, JointEM]:
 
 
 def settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of `train` besides method and task, the same for both methods, hence the same samples.
-
-    The device is the CPU, which finishes a run this small before a GPU has started.
-    """
-    return {**{name: values[name] for name in ("samples", "trials", "seed")}, "device": "cpu"}
+    """Returns the settings of `train` besides method and task, the same for both methods, hence the same samples."""
+    return {**{name: values[name] for name in ("samples", "trials", "seed")}, **placed(values)}
 
 
 def runs(values: Mapping[str, Any]) -> tuple[Run, Run]:
@@ -125,8 +123,15 @@ def seconds_of_step(values: Mapping[str, Any]) -> float:
 
 def record_every(values: Mapping[str, Any]) -> int:
     """Returns the iterations of joint EM per record. Depends on the values alone."""
-    few = min(round(values["iterations"] / JOINT_RECORDS), int(SLOWEST_PIECE / seconds_of_step(values)))
+    few = round(values["iterations"] / JOINT_RECORDS)
+    few = few if on_gpu(values) else min(few, int(SLOWEST_PIECE / seconds_of_step(values)))
     return max(every for every in range(1, max(few, 1) + 1) if WINDOW % every == 0)  # "stuck" compares over WINDOW
+
+
+def work(values: Mapping[str, Any]) -> Work:
+    """Returns what joint EM has to do, which takes most of the time."""
+    size = seconds_of_step(values)
+    return Work(kind="EM", size=size, steps=values["iterations"], trials=values["trials"], unit="iterations")
 
 
 def power_stride(values: Mapping[str, Any]) -> int:

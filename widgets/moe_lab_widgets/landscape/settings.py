@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from moe_lab.devices import Work
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.landscape.planes import lengths
 from moe_lab.recovery.landscape.run import PAPER_TASK, L2Loss, L4Loss, LossRun
-from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer
+from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer, on_gpu, placed
 
 # ---- a live run takes 4 to 5 seconds of one CPU core, and one record .05 ----
 
@@ -41,7 +42,7 @@ KNOBS = (
         main=True,
     ),
     offer(MixtureTask, "gating", symbol="w", meaning="gates", default=PAPER_TASK.gating),
-    offer(LossRun, "trials", symbol="T", meaning="trials", default=5, slider=(1, 8, 1)),
+    offer(LossRun, "trials", symbol="T", meaning="trials", default=5, slider=(1, 8, 1), far=1000),
     LabKnob(
         name="shown", meaning="trial on show", default=1, low=1, slider=(1, 8, 1), at_most="trials", view_only=True
     ),
@@ -61,7 +62,8 @@ def models(values: Mapping[str, Any]) -> tuple[L4Loss, L2Loss]:
 
 def settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings of `descend` besides loss and task, the same for both, hence the same batches."""
-    return {name: values[name] for name in ("batch", "trials", "seed")} | {"record_every": record_every(values)}
+    own = {name: values[name] for name in ("batch", "trials", "seed")}
+    return own | {"record_every": record_every(values)} | placed(values)
 
 
 def runs(values: Mapping[str, Any]) -> tuple[LossRun, LossRun]:
@@ -94,8 +96,13 @@ def seconds_of_step(values: Mapping[str, Any]) -> float:
 
 def record_every(values: Mapping[str, Any]) -> int:
     """Returns the steps per record. Depends on the values alone."""
-    few = int(SLOWEST_PIECE / seconds_of_step(values))
-    return max(1, min(round(values["steps"] / RECORDS), few))
+    few = round(values["steps"] / RECORDS)
+    return max(1, few if on_gpu(values) else min(few, int(SLOWEST_PIECE / seconds_of_step(values))))
+
+
+def work(values: Mapping[str, Any]) -> Work:
+    """Returns what both descents have to do."""
+    return Work(kind="", size=seconds_of_step(values), steps=values["steps"], trials=values["trials"])
 
 
 def code(values: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from moe_lab.devices import Work
 from moe_lab.training import Snapshot, collect
 from moe_lab_widgets.drawing.words import middle, percent
 from moe_lab_widgets.engine.lab import Lab
@@ -33,6 +34,9 @@ class PatchMapLab(Lab):
 
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
         return frames(of.runs(values), values["gates"], of.total_steps(values))
+
+    def work(self, values: Mapping[str, Any]) -> Work:
+        return of.work(values)
 
     def make_picture(self, values: dict[str, Any]) -> PatchMapPicture:
         return PatchMapPicture(scale=self.scale)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from moe_lab.devices import Work
 from moe_lab.vision.patches.data import QuadrantTask
 from moe_lab.vision.patches.model import WRN, Model, PatchWRN
 from moe_lab.vision.patches.run import Run
-from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer
+from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer, placed
 
 STUDY, NO_GATE, CONV = MODELS = ("pMoE", "no gate", "conv")
 """WRN-pMoE, the same network whose experts get all patches, and the network without experts."""
@@ -80,10 +81,7 @@ def runs(values: Mapping[str, Any]) -> dict[str, Run]:
 
 
 def settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of `compare` besides models and task.
-
-    The device is the CPU, which finishes a run this small before a GPU has started.
-    """
+    """Returns the settings of `compare` besides models and task."""
     total, epochs = _epochs(values)
     return {
         **{name: values[name] for name in ("samples", "trials", "seed")},
@@ -92,13 +90,19 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
         "examples": EXAMPLES,
         "record_every": max(1, min(round(total / RECORDS), SLOWEST_RECORD // (3 * max(values["trials"], 1)))),
         "controls_every": CONTROLS_EVERY,
-        "device": "cpu",
+        **placed(values),
     }
 
 
 def total_steps(values: Mapping[str, Any]) -> int:
     """Returns the most steps that a run can take: whole passes over the data, at least `steps`."""
     return _epochs(values)[0]
+
+
+def work(values: Mapping[str, Any]) -> Work:
+    """Returns what the three networks have to do."""
+    size = float(values["trials"] * (1 + values["experts"]))
+    return Work(kind=values["gates"], size=size, steps=total_steps(values), trials=values["trials"])
 
 
 def _epochs(values: Mapping[str, Any]) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from moe_lab.devices import Work
 from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets.engine.controls import SPEEDS
 from moe_lab_widgets.engine.lab import Lab
@@ -42,6 +43,9 @@ class PhaseTransitionLab(Lab):
     def start(self, values: dict[str, Any]) -> Iterator[PhaseRecord]:
         return of.records_of(values)
 
+    def work(self, values: Mapping[str, Any]) -> Work:
+        return of.work(values)
+
     def make_picture(self, values: dict[str, Any]) -> PhasePicture:
         return PhasePicture(scale=self.scale)
 
@@ -56,8 +60,8 @@ class PhaseTransitionLab(Lab):
     def progress(self, record: PhaseRecord) -> str:
         return f"{record.done.sum()} of {record.done.size} trainings"
 
-    def device(self, record: PhaseRecord) -> str:
-        return str(record.origin["device"])
+    def done(self, record: PhaseRecord) -> float:
+        return float(record.done.sum())
 
     def trouble(self, record: PhaseRecord) -> str:
         lost = int((record.done & np.isnan(record.test_accuracy)).sum())

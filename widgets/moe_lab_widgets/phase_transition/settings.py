@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from moe_lab.devices import Work
 from moe_lab.patch_routing import DigitTask, JointMoE, PatternTask, SeparateMoE
 from moe_lab.patch_routing.phase_live import PhaseRecord, phase_records
-from moe_lab_widgets.engine.knobs import LabKnob, given, offer
+from moe_lab_widgets.engine.knobs import LabKnob, given, offer, placed
 
 DIGITS, SYNTHETIC = "digits", "synthetic"
 SEPARATE, JOINT = "separate", "joint"
@@ -47,7 +48,7 @@ KNOBS = (
         choices=(1, 2, 4, 5, 8),
         enabled_when=lambda values: values["training"] == JOINT,
     ),
-    offer(PatternTask, "patches", meaning="patches of a sample", slider=(4, 32, 1), main=True),
+    offer(PatternTask, "patches", meaning="patches of a sample", slider=(4, 32, 1), far=64, main=True),
     offer(
         PatternTask,
         "distractors",
@@ -61,7 +62,7 @@ KNOBS = (
     offer(PatternTask, "delta_d", symbol="δ_d", meaning="overlap of o₁, o₂", enabled_when=_synthetic),
     offer(PatternTask, "delta_r", symbol="δ_r", meaning="of o and others", enabled_when=_synthetic),
     offer(PatternTask, "noise", meaning="of a patch", follows=lambda values: NOISE[values["source"]], main=True),
-    LabKnob(name="trials", symbol="T", meaning="trainings a cell", default=20, low=1, slider=(5, 40, 5)),
+    LabKnob(name="trials", symbol="T", meaning="trainings a cell", default=20, low=1, slider=(5, 40, 5), far=100),
 )
 
 
@@ -117,14 +118,20 @@ def setting_of(values: Mapping[str, Any]) -> Setting:
 def records_of(values: Mapping[str, Any]) -> Iterator[PhaseRecord]:
     """Yields the map that the values describe, while it fills.
 
-    The device is the CPU, which finishes batches this small before a GPU has started.
-
     Raises:
       ConfigError: a value or a combination breaks a rule.
     """
     kept, samples = grid_of(values)
-    own: dict[str, Any] = {"quick_look": FIRST_TRAININGS, "test_samples": TEST_SAMPLES, "device": "cpu"}
+    own: dict[str, Any] = {"quick_look": FIRST_TRAININGS, "test_samples": TEST_SAMPLES, **placed(values)}
     return phase_records(task_of(values), model_of(values), kept, samples, values["trials"], values["seed"], **own)
+
+
+def work(values: Mapping[str, Any]) -> Work:
+    """Returns what a map has to do. Its steps are whole trainings, most of which end long before their last epoch."""
+    kept, samples = grid_of(values)
+    steps = len(kept) * len(samples) * values["trials"]
+    size = float(values["trials"] * values["patches"])
+    return Work(kind=f"{values['source']} {values['training']}", size=size, steps=steps, unit="trainings")
 
 
 def code(values: Mapping[str, Any]) -> str:
@@ -143,7 +150,7 @@ def code(values: Mapping[str, Any]) -> str:
             f"    task={task.code()},",
             f"    model={model.code()},",
             f"    test_samples={TEST_SAMPLES},",
-            '    device="cpu",',
+            *(f'    device="{device}",' for device in placed(values).values()),
             ")",
             'print(result["success"].mean("trial").to_pandas())',
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from moe_lab.devices import Work
 from moe_lab.training import Snapshot, collect
 from moe_lab_widgets.drawing.words import middle
 from moe_lab_widgets.engine.lab import Lab
@@ -36,14 +37,21 @@ class PruningLab(Lab):
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
         run = of.run_of(values)
         of.check_view(values)
-        self._live_run = LiveRun(run, lambda: view_of(self.values))
-        return self._live_run.frames()
+        return self._records(LiveRun(run, lambda: view_of(self.values)))
+
+    def _records(self, run: LiveRun) -> Iterator[Frame]:
+        for record in run.frames():
+            self._live_run = run
+            yield record
 
     def check_view(self, values: Mapping[str, Any]) -> None:
         of.check_view(values)
 
     def more(self, record: Frame) -> Iterator[Frame] | None:
         return self._live_run.further(record)
+
+    def work(self, values: Mapping[str, Any]) -> Work:
+        return of.work(values)
 
     def make_picture(self, values: dict[str, Any]) -> PruningPicture:
         return PruningPicture(scale=self.scale)
@@ -67,7 +75,7 @@ class PruningLab(Lab):
         names, nothing = list(plain), np.full(next(iter(plain.values())).shape, np.nan)
         axes = ("criterion", "rho", "trial")
         tuned = np.stack([after[name][1] if name in after else nothing for name in names])
-        kept = np.stack([stay.numpy() for stay in last.pruned.kept.values()])
+        kept = np.stack([stay.cpu().numpy() for stay in last.pruned.kept.values()])
         made: dict[str, Any] = {
             "pruned_accuracy": (axes, np.stack(list(plain.values())), _about("test accuracy after pruning")),
             "tuned_accuracy": (axes, tuned, _about("test accuracy after fine-tuning what is left")),

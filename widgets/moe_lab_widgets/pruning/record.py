@@ -82,7 +82,7 @@ class Frame:
         if self.pruned is None or view.criterion not in self.pruned.kept:
             return None
         chosen = self.pruned.kept[view.criterion][view.count(self.pruned.half), trial]
-        return np.asarray(chosen.numpy())
+        return np.asarray(chosen.cpu().numpy())
 
     def lost(self, view: View, trial: int) -> list[tuple[int, NDArray[np.int64]]]:
         """Returns the classes whose every carrier is pruned, 0 for + and 1 for -, with the carriers' numbers from 0."""
@@ -189,8 +189,9 @@ class LiveRun:
 
     def _training(self, training: Training) -> Iterator[Frame]:
         run = self._run
-        before = np.linalg.norm(training.before.own_routers.numpy(), axis=2)
-        test = run.task.sample(run.test_samples, trials=run.trial_numbers, seed=run.seed, split="test")
+        before = np.linalg.norm(training.before.own_routers.cpu().numpy(), axis=2)
+        how: Any = {"seed": run.seed, "split": "test", "device": training.device, "dtype": training.dtype}
+        test = run.task.sample(run.test_samples, trials=run.trial_numbers, **how)
         between, due, accuracy = run.steps / (EVALUATIONS - 1), 0.0, np.full(run.trials, np.nan)
         for shot in training.snapshots():
             values = dict(shot.values)
@@ -198,12 +199,12 @@ class LiveRun:
                 accuracy = values["test_accuracy"]
             else:
                 weights = training.after
-                norms = np.linalg.norm(weights.own_routers.numpy(), axis=2).astype(float)
+                norms = np.linalg.norm(weights.own_routers.cpu().numpy(), axis=2).astype(float)
                 norms[shot.diverged] = np.nan
                 values = {"router_norm": norms, "norm_change": norms - before}
                 if shot.step >= due:
                     due += between
-                    accuracy = evaluate(weights, test, run.model, run.task).accuracy().numpy().astype(float)
+                    accuracy = evaluate(weights, test, run.model, run.task).accuracy().cpu().numpy().astype(float)
                     values["test_accuracy"] = accuracy = np.where(shot.diverged, np.nan, accuracy)
             shot = dataclasses.replace(shot, values=values, measures={name: MEASURES[name] for name in values})
             yield Frame(run, shot.step, shot, accuracy)

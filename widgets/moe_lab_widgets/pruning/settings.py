@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from moe_lab.config import Config, require
+from moe_lab.devices import Work
 from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, Weights
 from moe_lab.pruning.criteria import CRITERIA, Criterion, Scores, Statistics, router_norm_change
-from moe_lab_widgets.engine.knobs import LabKnob, given, offer
+from moe_lab_widgets.engine.knobs import LabKnob, given, offer, on_gpu, placed
 
 TEST_SAMPLES = 200
 RECORDS = 55
@@ -137,7 +138,7 @@ KNOBS = (
     _from_recipe(PlantedStart, "others_neurons", meaning="others' neurons", enabled_when=_planted),
     offer(TokenTask, "tokens", meaning="tokens"),
     offer(TokenTask, "patterns", meaning="patterns", slider=(100, 300, 20)),
-    offer(Run, "trials", meaning="trials", slider=(1, 10, 1)),
+    offer(Run, "trials", meaning="trials", slider=(1, 10, 1), far=1000),
 )
 
 # --- the run --------------------------------------------------------------------------------------------------------
@@ -151,11 +152,8 @@ def start_of(values: Mapping[str, Any]) -> PlantedStart | RandomStart | BranchSt
 
 
 def settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of the run besides model, task and start.
-
-    The device is the CPU, which finishes a run this small before a GPU has started.
-    """
-    own = {"batch": BATCHES[values["start"]], "test_samples": TEST_SAMPLES, "device": "cpu"}
+    """Returns the settings of the run besides model, task and start."""
+    own = {"batch": BATCHES[values["start"]], "test_samples": TEST_SAMPLES, **placed(values)}
     return {**{name: values[name] for name in ("steps", "trials", "seed")}, **own}
 
 
@@ -183,13 +181,25 @@ def check_view(values: Mapping[str, Any]) -> None:
 
 def record_every(run: Run) -> int:
     """Returns the steps per record: `RECORDS` in all, but none that takes long. Depends on the run alone."""
+    few = round(run.steps / RECORDS)
+    return max(1, few if on_gpu({"device": run.device}) else min(few, int(SLOWEST_RECORD / seconds_of_step(run))))
+
+
+def seconds_of_step(run: Run) -> float:
+    """Returns about how long a step takes on one CPU thread (measured)."""
     model, task = run.model, run.task
     if model.routing == EXPERTS_CHOOSE:
         numbers = run.trials * model.experts * run.batch * model.width(task.tokens, task.patterns)
     else:
         numbers = run.trials * (2 * task.patterns * run.batch + model.experts * task.patterns)
-    seconds = 5e-4 + 1.1e-8 * numbers  # of a step, measured on one CPU thread
-    return max(1, min(round(run.steps / RECORDS), int(SLOWEST_RECORD / seconds)))
+    return 5e-4 + 1.1e-8 * numbers
+
+
+def work(values: Mapping[str, Any]) -> Work:
+    """Returns what the training has to do; pruning and fine-tuning come on top."""
+    run = run_of(values)
+    size = seconds_of_step(run)
+    return Work(kind=f"{values['start']} {run.model.routing}", size=size, steps=run.steps, trials=run.trials)
 
 
 def longest_change(run: Run) -> float:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from moe_lab import theme
-from moe_lab.patch_routing import train_batch
+from moe_lab.devices import Work
+from moe_lab.patch_routing import Run, train_batch
 from moe_lab_widgets.drawing.words import middle, percent
 from moe_lab_widgets.engine.pair import PairLab
 from moe_lab_widgets.router_alignment import settings as of
@@ -41,10 +42,15 @@ class RouterAlignmentLab(PairLab):
         of.runs(values)
 
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
-        runs = of.runs(values)
-        samples = self._samples.get(runs[0])
+        return self._records(of.runs(values), of.total_steps(values))
+
+    def _records(self, runs: list[Run], total: int) -> Iterator[Frame]:
+        samples = self._samples.get(runs[0])  # not before the run begins: it may have to wait for Play
         joint, cnn = (train_batch([run], samples) for run in runs)
-        return frames(joint, cnn, of.total_steps(values))
+        yield from frames(joint, cnn, total)
+
+    def work(self, values: Mapping[str, Any]) -> Work:
+        return of.work(values)
 
     def make_picture(self, values: dict[str, Any]) -> RouterPicture:
         return RouterPicture(scale=self.scale)

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from moe_lab.config import Config
+from moe_lab.devices import Work
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, Samples
 from moe_lab.patch_routing.data import Split
-from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer
+from moe_lab.trials import choose_device
+from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer, placed
 
 DIGITS, SYNTHETIC = "digits", "synthetic"
 OWN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -45,7 +47,7 @@ KNOBS = (
     _own(Run, "samples", main=True),
     _own(PatternTask, "noise", meaning="of a patch", main=True),
     offer(JointMoE, "neurons", meaning="neurons of all"),
-    offer(Run, "trials", meaning="trials", default=8),
+    offer(Run, "trials", meaning="trials", default=8, far=1000),
     LabKnob(
         name="steps",
         symbol="S",
@@ -85,10 +87,7 @@ def runs(values: Mapping[str, Any]) -> list[Run]:
 
 
 def settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of `train` besides model and task, the same for both models.
-
-    The device is the CPU, which finishes a run this small before a GPU has started.
-    """
+    """Returns the settings of `train` besides model and task, the same for both models."""
     _, epochs, epoch = _epochs(values)
     return {
         "samples": values["samples"],
@@ -97,13 +96,19 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
         "epochs": epochs,
         "test_samples": TEST_SAMPLES,
         "record_every": max(1, round(epochs * epoch / RECORDS)),
-        "device": "cpu",
+        **placed(values),
     }
 
 
 def total_steps(values: Mapping[str, Any]) -> int:
     """Returns the most steps that a run can take: whole passes over the data, at least `steps`."""
     return _epochs(values)[0]
+
+
+def work(values: Mapping[str, Any]) -> Work:
+    """Returns what both runs have to do: each neuron of the pMoE looks at l patches, and each of the CNN at n."""
+    size = float(values["trials"] * values["neurons"] * (values["patches_per_expert"] + values["patches"]))
+    return Work(kind=values["source"], size=size, steps=total_steps(values), trials=values["trials"])
 
 
 def _epochs(values: Mapping[str, Any]) -> tuple[int, int, int]:
@@ -146,11 +151,8 @@ class SampleCache:
         return self._part(run, "train", run.samples), self._part(run, "test", run.test_samples)
 
     def _part(self, run: Run, split: Split, count: int) -> Samples:
-        key = (run.task, run.trials, run.seed, count)
+        key = (run.task, run.trials, run.seed, count, run.device)
         if split not in self._kept or self._kept[split][0] != key:
-            trials = run.trial_numbers
-            self._kept[split] = (
-                key,
-                run.task.sample(count, trials=trials, seed=run.seed, split=split, device=run.device),
-            )
+            where: dict[str, Any] = {"split": split, "device": choose_device(run.device)}
+            self._kept[split] = key, run.task.sample(count, trials=run.trial_numbers, seed=run.seed, **where)
         return self._kept[split][1]

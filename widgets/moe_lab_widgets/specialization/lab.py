@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from moe_lab.devices import Work
 from moe_lab.specialization import train_run
 from moe_lab_widgets.drawing.words import middle, percent
 from moe_lab_widgets.engine.pair import PairLab
@@ -39,6 +40,9 @@ class SpecializationLab(PairLab):
         study, reference = of.runs(values)
         activations = study.model.activation, reference.model.activation
         return frames(train_run(study), lambda: train_run(reference), activations, values["steps"])
+
+    def work(self, values: Mapping[str, Any]) -> Work:
+        return of.work(values)
 
     def make_picture(self, values: dict[str, Any]) -> SpecializationPicture:
         return SpecializationPicture(scale=self.scale)

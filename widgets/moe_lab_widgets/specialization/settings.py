@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from moe_lab.devices import Work
 from moe_lab.specialization import ClusterTask, Run, SwitchMoE
 from moe_lab.specialization.activations import ACTIVATIONS
-from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer
+from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer, on_gpu, placed
 
 TEST_SAMPLES = 1000
 RECORDS = 80
@@ -48,7 +49,7 @@ KNOBS = (
     LabKnob(name="steps", symbol="S", meaning="training steps", default=400, low=1, slider=(50, 1000, 50)),
     offer(ClusterTask, "patches", meaning="patches of a sample", slider=(3, 8, 1)),
     offer(ClusterTask, "dimension", slider=(8, 100, 2)),
-    offer(Run, "trials", meaning="trials", default=6, slider=(1, 10, 1)),
+    offer(Run, "trials", meaning="trials", default=6, slider=(1, 10, 1), far=1000),
 )
 
 
@@ -80,25 +81,33 @@ def runs(values: Mapping[str, Any]) -> tuple[Run, Run]:
 
 
 def settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of `train` besides model and task, the same for both models.
-
-    The device is the CPU, which finishes a run this small before a GPU has started.
-    """
+    """Returns the settings of `train` besides model and task, the same for both models."""
     return {
         **{name: values[name] for name in ("samples", "trials", "seed", "steps")},
         "test_samples": TEST_SAMPLES,
         "record_every": record_every(values),
-        "device": "cpu",
+        **placed(values),
     }
 
 
 def record_every(values: Mapping[str, Any]) -> int:
     """Returns the steps per record: `RECORDS` in all, but none that takes long. Depends on the values alone."""
+    few = round(values["steps"] / RECORDS)
+    return max(1, few if on_gpu(values) else min(few, int(SLOWEST_RECORD / seconds_of_step(values))))
+
+
+def seconds_of_step(values: Mapping[str, Any]) -> float:
+    """Returns about how long one step of both models takes on one CPU thread."""
     degree = ACTIVATIONS[values["activation"]].degree
     rows = values["patches"] - (3 if degree is not None else 0)  # that need a matrix product of their own
     sample = 4e-7 + 2.5e-8 * rows * values["filters"]  # seconds for both models, measured on one CPU thread
-    seconds = values["trials"] * values["samples"] * sample
-    return max(1, min(round(values["steps"] / RECORDS), int(SLOWEST_RECORD / seconds)))
+    return float(values["trials"] * values["samples"] * sample)
+
+
+def work(values: Mapping[str, Any]) -> Work:
+    """Returns what both runs have to do."""
+    size = seconds_of_step(values)
+    return Work(kind=values["activation"], size=size, steps=values["steps"], trials=values["trials"])
 
 
 def lowest_accuracy(values: Mapping[str, Any]) -> float:

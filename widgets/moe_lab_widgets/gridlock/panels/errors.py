@@ -43,9 +43,7 @@ class Errors(ErrorCurves):
         if not self.renew(trials, longest, limits):
             return
         self.limits, self._longest = limits, longest
-        self.write(
-            562, 50, f"E(A, W); thin: {trials} trials, thick: median" if trials > 1 else "E(A, W), the one trial"
-        )
+        self.write(562, 50, self.head("E(A, W)", trials))
         self.write(562, 66, f"✗ stuck: < {100 * GAIN:.0f} % less in {WINDOW} iterations")
         for tick in ticks(*limits):
             height = self.TOP + self.HEIGHT * (1 - float(self.y_of(np.array(tick))))

@@ -49,9 +49,7 @@ class Errors(ErrorCurves):
         if not self.renew(trials, steps):
             return
         self._steps = steps
-        self.write(
-            570, 50, f"1 − |cos|; thin: {trials} trials, thick: median" if trials > 1 else "1 − |cos|, one trial"
-        )
+        self.write(570, 50, self.head("1 − |cos|", trials))
         self.write(570, 66, f"✗ stuck at the end: over {STUCK_ERROR:g},")
         self.write(570, 82, f"< {100 * STUCK_GAIN:.0f} % less in the last tenth of steps")
         line = self.TOP + self.HEIGHT * (1 - float(height_of(np.array(STUCK_ERROR))))

@@ -7,6 +7,7 @@ import numpy as np
 from moe_lab import theme
 from moe_lab_widgets.drawing.lines import inside
 from moe_lab_widgets.drawing.scene import Scene
+from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.drawing.words import percent
 from moe_lab_widgets.patch_map.panels.curves import LINES, Curves
 from moe_lab_widgets.patch_map.record import Frame
@@ -27,7 +28,9 @@ class Accuracy(Curves):
         """Writes what lines are, and the last step."""
         if not self.renew(trials, total):
             return
-        self.write(884, 50, f"thin: each of {trials} trials," if trials > 1 else "the one trial")
+        many = trials > MOST_LINES
+        several = f"half, 90 % of {trials:,} trials," if many else f"thin: each of {trials} trials,"
+        self.write(884, 50, several if trials > 1 else "the one trial")
         if trials > 1:
             self.write(884, 66, "thick: their median")
         y = inside(self.box, 0, 0.25 / 1.02)[1]

@@ -11,11 +11,12 @@ from matplotlib.artist import Artist
 from matplotlib.collections import LineCollection
 
 from moe_lab import theme
-from moe_lab_widgets.drawing.lines import put, put_segments
+from moe_lab_widgets.drawing.lines import put
 from moe_lab_widgets.drawing.picture import Name
 from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.sheet import Sheet
+from moe_lab_widgets.drawing.trials import HALF, Trials
 from moe_lab_widgets.drawing.words import median
 from moe_lab_widgets.patch_map.record import Frame
 from moe_lab_widgets.patch_map.settings import CONV, NO_GATE, STUDY
@@ -47,15 +48,15 @@ class Curves(PinnedPanel):
         axes.set_yticks(np.linspace(0, 1, 5), ["0", "25 %", "50 %", "75 %", "100 %"])
         axes.set_xticks([0, 1], ["", ""])
         axes.axhline(0.25, color=theme.MUTED, linewidth=1, linestyle=(0, (6, 3)), zorder=1)
-        self.thin, self.thick = {}, {}
+        self.trials, self.thick = {}, {}
         for model in (model for model in LINES if model in models):
             style, wide, dashes = LINES[model]
-            trials = LineCollection([], colors=style.colour, linestyles=style.line, linewidths=0.7, alpha=0.5, zorder=2)
-            axes.add_collection(trials)
-            self.thin[model] = scene.live(trials)
+            thin = LineCollection([], colors=style.colour, linestyles=style.line, linewidths=0.7, alpha=0.5, zorder=2)
+            self.trials[model] = trials = Trials(scene, axes, thin, style.colour)
             (line,) = axes.plot([], [], color=style.colour, linewidth=wide, dashes=dashes, zorder=3)
             self.thick[model] = scene.live(line)
-            scene.name(trials, partial(self._named, f"{model}, a trial"))
+            scene.name(thin, partial(self._named, f"{model}, a trial"))
+            scene.name(trials.bands, partial(self._named, f"{model}, {HALF}"))
             scene.name(line, partial(self._named, f"{model}, median"))
         self.names = scene.live(Sheet())
         self._total = 1
@@ -78,9 +79,7 @@ class Curves(PinnedPanel):
         """Draws a model's trials and their median, and returns where the median ends."""
         steps, values = record.measured(model, measure)
         where = steps / self._total
-        lines = np.stack(np.broadcast_arrays(where[:, None], values), axis=-1).swapaxes(0, 1)
-        several = values.shape[1] > 1  # the line of one trial is its median
-        put_segments(self.thin[model], [line[np.isfinite(line).all(1)] for line in lines] if several else [])
+        self.trials[model].show(where, values)
         middle = median(values)
         put(self.thick[model], where, middle)
         return float(middle[-1]) if len(middle) else np.nan

@@ -16,6 +16,7 @@ from moe_lab_widgets.drawing.picture import Name
 from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.sheet import Sheet
+from moe_lab_widgets.drawing.trials import HALF, MOST_LINES, Trials
 from moe_lab_widgets.drawing.words import median, percent
 from moe_lab_widgets.router_alignment.record import Frame
 
@@ -39,14 +40,11 @@ class Outcome(PinnedPanel):
         axes.set_xticks([0, 1], ["", ""])
         axes.axhline(0.5, color=theme.RULE, linewidth=0.8)
         axes.text(0.98, 0.492, "guessing", color=theme.MUTED, size=theme.SMALL_SIZE, ha="right", va="top")
-        self.thin, self.thick = {}, {}
+        self.trials, self.thick = {}, {}
         for model, wide, dashes in (("cnn", 2, (3, 1.5)), ("joint", 2.6, (None, None))):
             style = STYLES[model]
-            trials = LineCollection(
-                [], colors=style.colour, linestyles=style.line, linewidths=0.6, alpha=0.45, zorder=2
-            )
-            axes.add_collection(trials)
-            self.thin[model] = scene.live(trials)
+            thin = LineCollection([], colors=style.colour, linestyles=style.line, linewidths=0.6, alpha=0.45, zorder=2)
+            self.trials[model] = Trials(scene, axes, thin, style.colour)
             self.thick[model] = scene.live(
                 axes.plot([], [], color=style.colour, linewidth=wide, dashes=dashes, zorder=3)[0]
             )
@@ -63,7 +61,8 @@ class Outcome(PinnedPanel):
         self.shares = scene.live(Sheet())
         self._total, self._experts = 1, 1
         for model, words in (("joint", "pMoE"), ("cnn", "CNN")):
-            scene.name(self.thin[model], partial(self._named, f"{words}, a trial"))
+            scene.name(self.trials[model].thin, partial(self._named, f"{words}, a trial"))
+            scene.name(self.trials[model].bands, partial(self._named, f"{words}, {HALF}"))
             scene.name(self.thick[model], partial(self._named, f"{words}, median"))
         scene.name(self.bars, self._named_bars)
 
@@ -84,7 +83,9 @@ class Outcome(PinnedPanel):
             return
         self._total, self._experts = total, experts
         right = self.LEFT + self.WIDTH
-        self.write(862, 50, f"test accuracy, {trials} trial{'s each' if trials > 1 else ' each'}")
+        several = f"test accuracy, {trials} trial{'s each' if trials > 1 else ' each'}"
+        bands = f"accuracy; half, 90 % of {trials:,} trials"
+        self.write(862, 50, several if trials <= MOST_LINES else bands)
         for at, words in ((self.LEFT, "0"), (right, str(total))):
             self.write(at, 252, words, ha="center")
         self.write(self.LEFT + self.WIDTH / 2, 252, "SGD step", ha="center", size=theme.TEXT_SIZE, color=theme.INK)
@@ -98,8 +99,7 @@ class Outcome(PinnedPanel):
         for model in ("joint", "cnn"):
             values = record.accuracy(model)
             steps = record.steps / record.total
-            lines = np.stack(np.broadcast_arrays(steps[:, None], values), axis=-1).swapaxes(0, 1)
-            self.thin[model].set_segments([line for line in lines if np.isfinite(line).all()])
+            self.trials[model].show(steps, values)
             middle = median(values)
             put(self.thick[model], steps, middle)
             ends.append(float(middle[-1]))

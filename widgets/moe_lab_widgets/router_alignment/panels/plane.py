@@ -13,6 +13,7 @@ from moe_lab import theme
 from moe_lab_widgets.drawing.lines import put
 from moe_lab_widgets.drawing.picture import Name
 from moe_lab_widgets.drawing.scene import Panel, Scene
+from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.router_alignment.record import Frame
 
 
@@ -60,7 +61,8 @@ class Plane(Panel):
             turned = {"x": 22, "y": 233, "rotation": 90} if side else {"x": 192, "y": 408}
             words = f"cos(w, {theme.CLASS_NAMES[side]})   → looks for {names[side]}"
             self.write(words=words, ha="center", size=theme.TEXT_SIZE, color=colour, **turned)
-        others = f"trial {shown + 1}; grey dots: {trials - 1} other trial{'s' * (trials > 2)}"
+        many = f"{MOST_LINES} of " * (trials - 1 > MOST_LINES)
+        others = f"trial {shown + 1}; grey dots: {many}{trials - 1:,} other trial{'s' * (trials > 2)}"
         self.write(192, 430, others if trials > 1 else "one trial", ha="center")
 
     def _prepare_trails(self, experts: int) -> None:
@@ -89,7 +91,7 @@ class Plane(Panel):
 
     def update(self, record: Frame, shown: int) -> None:
         paths = record.alignment()
-        rest = np.delete(paths[-1], shown, axis=0).reshape(-1, 2)
+        rest = np.delete(paths[-1], shown, axis=0)[:MOST_LINES].reshape(-1, 2)
         put(self.others, rest[:, 0], rest[:, 1])
         own = paths[:, shown]
         own = own[np.isfinite(own).all((1, 2))]

@@ -16,6 +16,7 @@ from moe_lab_widgets.drawing.picture import Name
 from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.sheet import Sheet
+from moe_lab_widgets.drawing.trials import MOST_LINES, few
 from moe_lab_widgets.drawing.words import median, percent
 from moe_lab_widgets.drawing.words import middle as middle_of
 from moe_lab_widgets.specialization.panels.entropy import STYLES
@@ -69,7 +70,8 @@ class Accuracy(PinnedPanel):
         if not self.renew(activations, trials, lowest):
             return
         self._lowest, self._activations = lowest, activations
-        self.write(896, 50, f"a mark for each of {trials} trials," if trials > 1 else "the one trial")
+        each = "a mark for each of" if trials <= MOST_LINES else f"a mark: a {MOST_LINES}th of"
+        self.write(896, 50, f"{each} {trials:,} trials," if trials > 1 else "the one trial")
         if trials > 1:
             self.write(896, 66, "bar: their median")
         for part in np.linspace(0, 1, 6):
@@ -92,8 +94,9 @@ class Accuracy(PinnedPanel):
         for model in STYLES:
             values = record.measured(model, "test_accuracy")
             last = values[-1] if len(values) else np.full(record.trials, np.nan)
-            x, y = self._swarm(self.part(last), self.PLACES[model])
-            fallen, low = record.collapsed(model), last < self._lowest
+            marked = few(last)
+            x, y = self._swarm(self.part(last[marked]), self.PLACES[model])
+            fallen, low = record.collapsed(model)[marked], last[marked] < self._lowest
             plain = ~fallen & ~low
             put(self.marks[model], x[plain], y[plain])
             put(self.low[model], x[low & ~fallen], y[low & ~fallen])

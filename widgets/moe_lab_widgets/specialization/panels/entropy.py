@@ -15,6 +15,7 @@ from moe_lab_widgets.drawing.picture import Name
 from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.sheet import Sheet
+from moe_lab_widgets.drawing.trials import HALF, MOST_LINES, Trials
 from moe_lab_widgets.drawing.words import median
 from moe_lab_widgets.specialization.record import Frame
 
@@ -45,18 +46,17 @@ class Entropy(PinnedPanel):
         edge: dict[str, Any] = {"linewidth": 1.2, "zorder": 1}
         axes.axhline(1, color=theme.FAILURE, **edge)
         axes.axhline(0, color=theme.MUTED, **edge)
-        self.thin, self.thick = {}, {}
+        self.trials, self.thick = {}, {}
         for model, style in reversed(STYLES.items()):
-            trials = LineCollection([], linestyles=style.line, zorder=2)
-            axes.add_collection(trials)
-            self.thin[model] = scene.live(trials)
+            self.trials[model] = Trials(scene, axes, LineCollection([], linestyles=style.line, zorder=2), style.colour)
             thick = axes.plot([], [], color=style.colour, linewidth=WIDTHS[model], dashes=DASHES[model], zorder=3)[0]
             self.thick[model] = scene.live(thick)
         self.names = scene.live(Sheet())
         self.activations = ("", "")
-        self._most, self._total = 1.0, 1
+        self._most, self._total, self._shown = 1.0, 1, 0
         for model in STYLES:
-            scene.name(self.thin[model], partial(self._named, model, "a trial"))
+            scene.name(self.trials[model].thin, partial(self._named, model, "a trial"))
+            scene.name(self.trials[model].bands, partial(self._named, model, HALF))
             scene.name(self.thick[model], partial(self._named, model, "median"))
 
     def set(self, activations: tuple[str, str], clusters: int, trials: int, shown: int, total: int) -> None:
@@ -64,12 +64,14 @@ class Entropy(PinnedPanel):
         self.activations = activations
         if not self.renew(clusters, trials, shown, total):
             return
-        self._most, self._total = float(np.log(clusters)), total
+        self._most, self._total, self._shown = float(np.log(clusters)), total, shown
         for model, style in STYLES.items():
-            self.thin[model].set_linewidth([1.3 if trial == shown else 0.7 for trial in range(trials)])
-            self.thin[model].set_colors([(style.colour, 0.95 if trial == shown else 0.45) for trial in range(trials)])
+            drawn = range(trials) if trials <= MOST_LINES else [shown]
+            self.trials[model].thin.set_linewidth([1.3 if trial == shown else 0.7 for trial in drawn])
+            self.trials[model].thin.set_colors([(style.colour, 0.95 if trial == shown else 0.45) for trial in drawn])
         firm = f"thick: median of {trials} trials; firm thin line: trial {shown + 1}"
-        self.write(562, 50, firm if trials > 1 else "the one trial")
+        bands = f"median, half, 90 % of {trials:,} trials; thin: trial {shown + 1}"
+        self.write(562, 50, bands if trials > MOST_LINES else firm if trials > 1 else "the one trial")
         bottom, height = self.TOP + self.HEIGHT, self.HEIGHT / (self.HIGH - self.LOW)
         zero = bottom + self.LOW * height
         words = f"log {clusters} = {self._most:.2f}: nobody specialises"
@@ -97,9 +99,7 @@ class Entropy(PinnedPanel):
         for model in STYLES:
             values = record.measured(model, "dispatch_entropy") / self._most
             here = steps[: len(values)]
-            lines = np.stack(np.broadcast_arrays(here[:, None], values), axis=-1).swapaxes(0, 1)
-            several = values.shape[1] > 1  # the line of one trial is its median
-            self.thin[model].set_segments([line[np.isfinite(line).all(1)] for line in lines] if several else [])
+            self.trials[model].show(here, values, self._shown)
             middle = median(values)
             put(self.thick[model], here, middle)
             ends.append(float(middle[-1]) if len(middle) else np.nan)
