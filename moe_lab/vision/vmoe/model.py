@@ -67,11 +67,23 @@ class Moe(nn.Module):
         """Returns the mixture's output, who was routed where, and the balancing loss."""
         grouped = self._grouped(x)
         gates, loss = self._gates(grouped, noise)
-        assigned = routing.assign(gates, self.config.num_selected_experts, self.capacity, self.config.batch_priority)
+        assigned = self._assigned(gates)
         buffers = routing.buffers_of(assigned, torch.tensor(self._columns, device=x.device), self.experts)
         inputs = self._rounded(routing.dispatch(grouped, buffers))
         outputs = routing.combine(self._rounded(self.Mlp(inputs)), buffers, assigned.gates)
         return self._ungrouped(outputs, x.shape), assigned, loss
+
+    def assigned(self, x: Float[Tensor, "N T D"]) -> Assignment:
+        """Computes who is routed where, and nothing else."""
+        return self._assigned(self._gates(self._grouped(x), None)[0])
+
+    def answers(self, x: Float[Tensor, "rows D"]) -> Float[Tensor, "E_kept rows D"]:
+        """Computes what every expert would make of every token."""
+        inputs = self._rounded(x).expand(self.experts, -1, -1)
+        return self._rounded(self.Mlp(inputs))
+
+    def _assigned(self, gates: Float[Tensor, "G S E"]) -> Assignment:
+        return routing.assign(gates, self.config.num_selected_experts, self.capacity, self.config.batch_priority)
 
     @property
     def capacity(self) -> int:
@@ -123,7 +135,8 @@ class Block(nn.Module):
         super().__init__()
         self.LayerNorm_0, self.LayerNorm_1 = LayerNorm(config.hidden_size), LayerNorm(config.hidden_size)
         self.SelfAttention = Attention(config.hidden_size, config.num_heads)
-        if block in config.layers:
+        self.sparse = block in config.layers
+        if self.sparse:
             self.Moe = Moe(config, block)
         else:
             self.Mlp = Mlp(config.hidden_size, config.mlp_dim)
@@ -131,6 +144,16 @@ class Block(nn.Module):
     def attend(self, x: Float[Tensor, "N T D"]) -> Float[Tensor, "N T D"]:
         y = self.LayerNorm_0(x)
         return x + self.SelfAttention(y, y)
+
+    def mixed(
+        self, x: Float[Tensor, "N T D"], noise: Generator | None = None
+    ) -> tuple[Float[Tensor, "N T D"], Assignment | None, Tensor | float]:
+        """Computes the block after its attention; who was routed where, if there is a mixture; the balancing loss."""
+        y = self.LayerNorm_1(x)
+        if not self.sparse:
+            return x + self.Mlp(y), None, 0.0
+        outputs, assigned, loss = self.Moe(y, noise)
+        return x + outputs, assigned, loss
 
 
 class Encoder(nn.Module):
@@ -211,17 +234,12 @@ class VMoE(nn.Module):
         """Computes the rest from the tokens that enter a block."""
         routed, loss = {}, x.new_zeros(())
         for number in range(block, self.config.num_layers):
-            layer = self.block(number)
             if number == min(self.config.layers, default=-1) and self.config.members > 1:
                 x = x.repeat_interleave(self.config.members, dim=0)
-            x = layer.attend(x)
-            if number in self.config.layers:
-                y, routed[number], balance = layer.Moe(layer.LayerNorm_1(x), noise)
-                loss = loss + balance
-            else:
-                y = layer.Mlp(layer.LayerNorm_1(x))
-            x = x + y
-        return Output(self._classify(self.Encoder.encoder_norm(x)), routed, loss)
+            x, assigned, balance = self.block(number).mixed(self.block(number).attend(x), noise)
+            if assigned is not None:
+                routed[number], loss = assigned, loss + balance
+        return Output(self.classify(x), routed, loss)
 
     def block(self, number: int) -> Block:
         """Returns an encoder block."""
@@ -273,7 +291,9 @@ class VMoE(nn.Module):
 
         return load(cls, path)
 
-    def _classify(self, x: Float[Tensor, "rows T D"]) -> Float[Tensor, "rows classes"]:
+    def classify(self, x: Float[Tensor, "rows T D"]) -> Float[Tensor, "rows classes"]:
+        """Computes the logits from the tokens that leave the last block."""
+        x = self.Encoder.encoder_norm(x)
         pooled = x.mean(1) if self.config.classifier == "gap" else x[:, 0]
         pooled = self.MapHead(x) if self.config.classifier == "map" else pooled
         if self.config.representation_size is not None:

@@ -27,7 +27,7 @@ from moe_lab.vision.vmoe.config import VMoEConfig
 from moe_lab.vision.vmoe.digits import DigitTask, Labelled
 from moe_lab.vision.vmoe.model import VMoE
 from moe_lab.vision.vmoe.pruning import weights_of
-from moe_lab.vision.vmoe.statistics import accuracy, received_shares
+from moe_lab.vision.vmoe.statistics import tested
 
 TINY = VMoEConfig(
     patch_size=(4, 4),
@@ -150,9 +150,8 @@ class Training(TrialProgress):
         norms = self._router_norms()
         found, received = math.nan, np.full(norms.shape, math.nan)
         if test is not None:
-            shares = received_shares(self.model, test.images)
+            found, shares = tested(self.model, test)
             received = np.stack([shares[block] for block in self.model.config.layers])
-            found = accuracy(self.model, test)
         self.record({
             "test_accuracy": np.array([found]),
             "train_loss": np.array([self._loss]),
