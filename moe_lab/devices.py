@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from moe_lab.files import writable_folder, write_whole
+from moe_lab.files import cache_folder, writable_folder, write_whole
 
 AUTO, CPU, GPU = "auto", "cpu", "cuda"
 NO_GPU = "this machine has no GPU that torch can use (CUDA)"
@@ -168,7 +168,7 @@ class Speeds:
     @property
     def path(self) -> Path:
         """The file."""
-        return cache_folder() / "speeds.json" if self._path is None else self._path
+        return cache_folder("devices") / "speeds.json" if self._path is None else self._path
 
     def _known(self) -> dict[Key, Speed]:
         if self._stored is None:
@@ -225,13 +225,6 @@ def fastest(speeds: Speeds, work: Work, devices: Sequence[str]) -> str | None:
     known = {device: speeds.get(work, device) for device in devices}
     times = {device: speed.seconds(work.steps) for device, speed in known.items() if speed is not None}
     return min(times, key=lambda device: times[device]) if len(times) == len(devices) else None
-
-
-def cache_folder() -> Path:
-    """Where measurements are kept: the folder in MOE_LAB_CACHE, or the user's cache."""
-    import pooch  # here, because nothing else needs it
-
-    return Path(os.environ.get("MOE_LAB_CACHE") or pooch.os_cache("moe_lab")) / "devices"
 
 
 def _machine() -> list[str]:

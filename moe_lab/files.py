@@ -47,6 +47,17 @@ def writable_folder(folder: Path | str) -> Path:
     return folder
 
 
+def cache_folder(kind: str) -> Path:
+    """Where downloads and trained models go when no folder is named.
+
+    Args:
+      kind: a name of the folder in the one that MOE_LAB_CACHE names, or in the user's cache.
+    """
+    import pooch  # here, because most runs need no cache
+
+    return Path(os.environ.get("MOE_LAB_CACHE") or pooch.os_cache("moe_lab")) / kind
+
+
 def write_whole(path: Path | str, content: bytes) -> None:
     """Writes a file so that it holds either its old content or all of the new one, even if the machine stops.
 

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from moe_lab import files
 from moe_lab.config import require
 from moe_lab.datasets import ColourImages
 from moe_lab.files import writable_folder
@@ -78,10 +79,8 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 
 
 def cache_folder() -> Path:
-    """Where downloads go when no folder is named: the user's cache."""
-    import pooch  # here, because nothing else needs it
-
-    return Path(pooch.os_cache("moe_lab")) / "cifar"
+    """Where downloads go when no folder is named: the folder in MOE_LAB_CACHE, or the user's cache."""
+    return files.cache_folder("cifar")
 
 
 def load(root: Path | str | None = None, *, name: str = "cifar-10", download: bool = False) -> ColourImages:

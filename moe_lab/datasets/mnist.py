@@ -14,6 +14,7 @@ from typing import IO, Any, cast
 
 import numpy as np
 
+from moe_lab import files
 from moe_lab.datasets import Images
 from moe_lab.files import writable_folder
 
@@ -39,10 +40,8 @@ _CORRUPT = (gzip.BadGzipFile, EOFError, zlib.error)
 
 
 def cache_folder() -> Path:
-    """Where downloads go when no folder is named: the user's cache."""
-    import pooch  # here, because nothing else needs it
-
-    return Path(pooch.os_cache("moe_lab")) / "mnist"
+    """Where downloads go when no folder is named: the folder in MOE_LAB_CACHE, or the user's cache."""
+    return files.cache_folder("mnist")
 
 
 def find(root: Path | str | None = None) -> dict[str, tuple[Path, Path]]:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from moe_lab import files
 from moe_lab.config import require
 from moe_lab.datasets import Regression
 from moe_lab.files import writable_folder
@@ -99,10 +100,8 @@ def load(name: str, path: Path | str | None = None, *, download: bool = False) -
 
 
 def cache_folder() -> Path:
-    """Where downloads go."""
-    import pooch  # here, because nothing else needs it
-
-    return Path(pooch.os_cache("moe_lab")) / "uci"
+    """Where downloads go when no folder is named: the folder in MOE_LAB_CACHE, or the user's cache."""
+    return files.cache_folder("uci")
 
 
 def fetch(name: str, folder: Path | str | None = None, *, source: Source | None = None) -> Path:

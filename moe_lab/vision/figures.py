@@ -10,7 +10,7 @@ What does not replicate at the sizes that train here:
   does not divide N, accuracy is measured after a small batch, whose batch norm lowers the gated model.
 - The gain of mixtures on turned images is gone where the task does not give the answer away. `controls("jittered")`
   (three seeds): single .969, same parameters .975, wide .979, mixture .970, balanced .967, oracle .965, random .923.
-  Linear least squares on the pixels solves all three digit tasks (.995 and more), with a mixture or without.
+  "linear", least squares on the pixels, solves all three digit tasks (.99 and more), with no mixture at all.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from moe_lab.vision import patches, rotation
 from moe_lab.vision.patches.data import QuadrantTask, VehiclesTask
 from moe_lab.vision.patches.model import WRN, PatchWRN
 from moe_lab.vision.rotation.data import CifarRotateTask, TurnTask
+from moe_lab.vision.rotation.linear import fitted, parameters
 from moe_lab.vision.rotation.model import Mixture, ResNet18, SmallCNN
 from moe_lab.vision.run import ImageRun
 
@@ -37,8 +38,9 @@ __all__ = ["CONTROLS", "SAMPLE_MODELS", "compute", "controls", "published_comput
 
 SAMPLE_MODELS = ("learned", "none", "random", "soft", "conv")
 """The models of `sample_complexity`: WRN-pMoE by its gates, and the network without experts."""
-CONTROLS = ("single", "same parameters", "wide", "mixture", "balanced", "oracle", "random")
-"""The models of `controls`."""
+LINEAR = "linear"
+CONTROLS = ("single", "same parameters", "wide", "mixture", "balanced", "oracle", "random", LINEAR)
+"""The models of `controls`; the last is no network."""
 _SAMPLES = (4000, 8000, 12000, 16000)
 _PUBLISHED: dict[str, dict[str, tuple[float, ...]]] = {
     "training_flops": {"WRN": (6e15, 7.5e15, 11e15, 15e15), "WRN-pMoE": (3.5e15, 4.4e15, 6.4e15, 8.5e15)},
@@ -195,6 +197,7 @@ def controls(
     "single" is one expert; "same parameters" one network with as many parameters as the mixture's experts together;
     "wide" one with as many filters; "balanced" has the load-balancing loss; "oracle" sends each cluster to an expert of
     its own; "random" sends images anywhere. All are trained alike; the paper's single models and mixtures are not.
+    "linear" is least squares on the pixels, as linear as a mixture's router.
 
     Args:
       kind: of `TurnTask`: "reversed", "leaky" or "jittered".
@@ -214,33 +217,35 @@ def controls(
     two = root is None and kind == "reversed"
     chosen = expert or (SmallCNN.paper() if root is not None else SmallCNN(filters=(1, 2) if two else (2, 4)))
     count = experts or (2 if two else 4)
-    made = {name: turn_model(name, chosen, count, task.image) for name in names}
-    runs = {
-        (name,): rotation.Run(model=model, task=task, trials=trials, seed=seed, **{**_LAST, **more})
-        for name, model in made.items()
-    }
+    settings: dict[str, Any] = {"task": task, "trials": trials, "seed": seed, **_LAST, **more}
+    made = {name: turn_model(name, chosen, count, task.image) for name in names if name != LINEAR}
+    runs = {name: rotation.Run(model=model, **settings) for name, model in made.items()}
+    linear = rotation.Run(model=chosen, **settings)
     values = ("test_accuracy", "train_accuracy", "dispatch_entropy", "expert_load")
-    results = ((key, final(rotation.train_run(run)).values) for key, run in runs.items())
+    results = (
+        ((name,), fitted(linear) if name == LINEAR else final(rotation.train_run(runs[name])).values) for name in names
+    )
     data = _filled({"model": list(names)}, values, results, trials, count)
-    data["parameters"] = "model", [model.count(task.image).parameters for model in made.values()]
+    sizes = {name: model.parameters_for(task.image) for name, model in made.items()}
+    data["parameters"] = "model", [sizes.get(name, parameters(task.image)) for name in names]
     arguments = {"kind": kind, "models": names, "trials": trials, "seed": seed, "root": root}
     arguments |= {"expert": expert, "experts": experts, **more}
     place = "table 2 in kind, digits" if root is None else "table 2 in kind"
-    return _about(data, "controls", "chen2022", place, arguments, list(runs.values()))
+    return _about(data, "controls", "chen2022", place, arguments, list(runs.values()) or [linear])
 
 
 def turn_model(
     name: str, expert: SmallCNN | ResNet18, experts: int, image: tuple[int, int, int]
 ) -> SmallCNN | ResNet18 | Mixture:
-    """The model of a name in CONTROLS."""
+    """The network of a name in CONTROLS."""
     if name == "single":
         return expert
     if name == "wide":
         return _widened(expert, float(experts))
     if name == "same parameters":
-        wanted = experts * expert.count(image).parameters
+        wanted = experts * expert.parameters_for(image)
         sizes = [_widened(expert, 1 + step / 8) for step in range(8 * experts)]
-        return min(sizes, key=lambda model: abs(model.count(image).parameters - wanted))
+        return min(sizes, key=lambda model: abs(model.parameters_for(image) - wanted))
     changes: dict[str, Any] = {"oracle": {"routing": "oracle"}, "random": {"routing": "random"}}.get(name, {})
     return Mixture(expert=expert, experts=experts, **({"balance": 0.1} if name == "balanced" else changes))
 

@@ -16,7 +16,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.flop_counter import FlopCounterMode
 
 Start = Literal["keras", "torch"]
 GATE_SPREAD = 1e-4
@@ -75,10 +74,19 @@ def made(
     """Builds a network and draws its weights from `random`, in float64 and in the order of its modules."""
     with torch.device("meta"):  # so that torch draws nothing from its global stream
         network = build()
-    network = network.to(dtype).to_empty(device=device)
     for module in network.modules():
+        _allocate(module, device, dtype)
         _draw(module, random, start)
     return network
+
+
+def _allocate(module: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
+    """Gives the parameters and buffers of a module memory; `Module.to_empty` loads a package of symbols to do so."""
+    for name, weight in list(module.named_parameters(recurse=False)):
+        setattr(module, name, nn.Parameter(torch.empty(weight.shape, device=device, dtype=dtype)))
+    for name, buffer in list(module.named_buffers(recurse=False)):
+        kind = dtype if buffer.is_floating_point() else buffer.dtype
+        setattr(module, name, torch.empty(buffer.shape, device=device, dtype=kind))
 
 
 @torch.no_grad()
@@ -133,6 +141,8 @@ def count(build: Callable[[], nn.Module], image: tuple[int, int, int], skipped: 
       image: channels, height and width.
       skipped: multiplications for patches that no expert keeps.
     """
+    from torch.utils.flop_counter import FlopCounterMode  # here: its use loads torch's compiler, which takes seconds
+
     with torch.device("meta"):
         network = build()
         x = torch.empty(1, *image)
@@ -143,3 +153,12 @@ def count(build: Callable[[], nn.Module], image: tuple[int, int, int], skipped: 
     macs = forward.get_total_flops() // 2
     training = forward.get_total_flops() + backward.get_total_flops()
     return Count(sum(part.numel() for part in network.parameters()), macs, macs - skipped, training)
+
+
+def about_operations(network: nn.Module, image: tuple[int, int, int]) -> int:
+    """About how many operations an image costs in a step: every weight works on each cell of the last map, at least.
+
+    `count` is exact, and takes seconds the first time.
+    """
+    cells = image[1] * image[2] // 16
+    return 6 * cells * sum(weight.numel() for weight in network.parameters())

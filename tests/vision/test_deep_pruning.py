@@ -14,6 +14,7 @@ from moe_lab.saliency import CRITERIA, UndefinedCriterionError
 from moe_lab.training import collect
 from moe_lab.vision import VMoE, deep
 from moe_lab.vision.vmoe import routing
+from moe_lab.vision.vmoe.prunings import Prunings
 from tests.vision.test_vmoe import E3, SMALL, images_of, logits, model_of
 
 KEPT = {"v-moe": {0: (0, 2, 5), 2: (1, 2, 3, 4)}, "e3": {0: (0, 2, 3, 5), 2: (0, 1, 3, 4)}}
@@ -171,6 +172,28 @@ def test_the_table_holds_what_pruning_cell_by_cell_gives(folder: Path) -> None:
             assert {block: tuple(np.flatnonzero(ranks.sel(block=block) < 4)) for block in (1, 3)} == pruned.kept
     silent = deep.costs(deep.prune(before, after, "random", 4).model).parameters
     assert data["remaining"].values == pytest.approx([1, silent / 211_114])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"layers": (0,), "classifier": "map", "positions": 4, "group_size": 8},
+        {"layers": (1, 2), "bfloat16": True},
+        {"layers": (0, 1, 2), "classifier": "gap", "positions": 4, "group_size": 8, "batch_priority": True},
+        {"layers": (2,), "classifier": "0", "positions": 4, "group_size": 8},
+    ],
+    ids=lambda changes: ",".join(changes) or "token",
+)
+def test_prunings_that_share_work_are_the_models_by_themselves(changes: dict[str, Any]) -> None:
+    model = model_of(SMALL.replace(**changes)).double()
+    images = images_of(4).double()
+    shared = Prunings(model, images)
+    for mode in deep.MODES:
+        for kept in ((0, 2, 3, 5), (1, 4)):
+            pruned = deep.without_others(model, dict.fromkeys(model.config.layers, kept), mode)
+            for one in (pruned, model):
+                assert torch.allclose(shared.logits(one), one(images), rtol=0, atol=1e-12)
 
 
 def test_favourites_are_the_patches_with_the_largest_gates() -> None:

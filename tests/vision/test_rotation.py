@@ -18,7 +18,7 @@ from moe_lab.vision import CifarRotateTask, Mixture, ResNet18, SmallCNN, TurnTas
 from moe_lab.vision.rotation import live, train
 from moe_lab.vision.rotation.data import blurred, turned
 from moe_lab.vision.rotation.network import MixtureNetwork, balance_loss
-from moe_lab.vision.rotation.training import dispatch_entropy, normalize
+from moe_lab.vision.rotation.training import dispatch_entropy, normalized
 from tests.vision.cifar_files import cifar10
 
 TINY: dict[str, Any] = {"samples": 60, "test_samples": 20, "epochs": 2, "examples": 5, "record_every": 3}
@@ -151,14 +151,14 @@ def test_normalised_gradients_have_length_one_for_each_expert() -> None:
     network = Mixture(experts=3, routing="oracle").build((1, 8, 8), dtype=torch.float64)
     network.dispatched(images(20), expert=torch.arange(20) % 2).logits.square().sum().backward()
     parts = [list(expert.parameters()) for expert in network.experts]
-    before = [one.grad.clone() for one in parts[0]]  # type: ignore[union-attr]
-    normalize(parts)
-    for part in parts[:2]:
-        assert sum(one.grad.square().sum() for one in part).item() == pytest.approx(1)  # type: ignore[union-attr]
-    assert all(one.grad is None for one in parts[2])  # it was sent nothing
-    scale = before[0].flatten()[0] / parts[0][0].grad.flatten()[0]  # type: ignore[union-attr]
-    for a, b in zip(before, parts[0], strict=True):
-        torch.testing.assert_close(a, b.grad * scale, rtol=1e-9, atol=1e-12)
+    found = [normalized([one.grad for one in part]) for part in parts]
+    for own in found[:2]:
+        assert sum(one.square().sum() for one in own).item() == pytest.approx(1)  # type: ignore[union-attr]
+    assert found[2] == [None] * len(parts[2])  # it was sent nothing
+    scale = parts[0][0].grad.flatten()[0] / found[0][0].flatten()[0]  # type: ignore[union-attr]
+    for weight, one in zip(parts[0], found[0], strict=True):
+        torch.testing.assert_close(weight.grad, one * scale, rtol=1e-9, atol=1e-12)  # type: ignore[operator]
+    assert normalized([torch.zeros(2)])[0].tolist() == [0, 0]  # type: ignore[union-attr]
 
 
 # --- training -------------------------------------------------------------------------------------------------------

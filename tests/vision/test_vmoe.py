@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from moe_lab.config import ConfigError
 from moe_lab.vision import VMoE, deep
 from moe_lab.vision.vmoe import VMoEConfig, released_config, routing
-from moe_lab.vision.vmoe.model import Moe
+from moe_lab.vision.vmoe.mixture import Moe
 
 SMALL = VMoEConfig(
     num_classes=4,

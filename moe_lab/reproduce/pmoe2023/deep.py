@@ -103,7 +103,7 @@ _TABLE_2 = (
         read=lambda data: float(data["training_flops"].sel(samples=4000, model="WRN")) / 1e15,
         rule=Rule(agrees=at_least(5.5)),  # printed as a whole number
         reason="two FLOPs per multiplication, backward twice forward; the paper multiplies measured seconds "
-        " by the GPU's peak speed and a utilization that it does not state",
+        "by the GPU's peak speed and a utilization that it does not state",
         unit="1e15 FLOPs",
     ),
     Claim(

@@ -27,28 +27,29 @@ BUILT = Measurement(
 V_MOE_TIME = Measurement(
     name="pruning2024/v-moe-time",
     function=f"{_MEASURES}:timed",
-    quick={"model": "b16", "blocks": 2, "repeats": 5},
+    quick={"model": "b16", "blocks": 2, "repeats": 9},
     full={"model": "b16", "blocks": 12, "repeats": 5},
-    seconds=(5, 40),
+    seconds=(8, 40),
 )
 E3_TIME = Measurement.sized(
     name="pruning2024/e3-time",
     function=f"{_MEASURES}:timed",
-    sizes={"model": ("e3-s32", "e3-s32"), "blocks": (8, 8), "repeats": (5, 15)},
-    seconds=(4, 8),
+    sizes={"model": ("e3-s32", "e3-s32"), "blocks": (8, 8), "repeats": (9, 15)},
+    seconds=(6, 8),
 )
 TINY = Measurement.sized(
     name="pruning2024/tiny-v-moe",
     function=f"{_MEASURES}:tiny",
     sizes={"trials": (3, 10)},
-    seconds=(130, 350),  # 35 for the pre-training, which is then kept in the cache
+    seconds=(115, 320),  # 35 for the pre-training, which is then kept in the cache
 )
 
 
 def _saved(quantity: str, model: str = "") -> Read:
     def read(data: xr.Dataset) -> Any:
-        values = data[quantity].sel(model=model) if model else data[quantity].median("repeat")
-        return 1 - values.sel(kept=2) / values.sel(kept=8)
+        values = data[quantity].sel(model=model) if model else data[quantity]
+        left = values.sel(kept=2) / values.sel(kept=8)
+        return 1 - (left if model else left.median("repeat"))  # turn by turn: what else runs slows both
 
     return read
 
@@ -156,12 +157,11 @@ def _ahead(*others: str) -> Read:
 
 
 def _bound(*others: str) -> Read:
-    """The least lead over the best of the others, at any number of experts, of the means of the trials."""
+    """The least lead over the best of the others, in any trial and at any number of experts."""
 
     def read(data: xr.Dataset) -> Any:
-        means = data["accuracy"].mean("trial")
-        lead = means.sel(criterion=OURS) - means.sel(criterion=list(others)).max("criterion")
-        return lead.where(lead["pruned"] > 0, drop=True).min("pruned")
+        lead = _ours(data) - data["accuracy"].sel(criterion=list(others)).max("criterion")
+        return lead.where(lead["pruned"] > 0, drop=True).min()
 
     return read
 
@@ -184,7 +184,8 @@ _TINY = (
         published=Published(value=_ONE_PERCENT, relation="at most, CIFAR-10"),
         read=lambda data: _ours(data).sel(pruned=0) - data["again"],
         rule=Rule(in_kind=at_most(_ONE_PERCENT)),
-        reason=f"{_DIGITS}; it gains, as the whole model was not trained again for as long",
+        reason=f"{_DIGITS}; it gains, as the whole model was not trained again for as long: there is no such control "
+        "here, nor in the paper",
         unit="accuracy",
     ),
     _tiny(
@@ -216,7 +217,8 @@ _TINY = (
             published=Published(relation="consistently an upper bound: never behind"),
             read=_bound(*names),
             rule=Rule(in_kind=at_least(-_ERROR)),
-            reason=f"{_DIGITS}; at few experts the magnitude of neurons keeps as much accuracy, or more",
+            reason=f"{_DIGITS}; a bound holds in every training, and in single ones the change of the norm is "
+            "1 to 5 points behind at some number of experts; on average over nine trainings at most 2, the error 1",
             unit="accuracy",
         )
         for letter, (words, names) in _OTHERS.items()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 from pydantic import model_validator
 from torch import nn
 
-from moe_lab.config import Config, knob, require
-from moe_lab.vision.layers import Count, count, made
+from moe_lab.config import knob, require
+from moe_lab.vision.built import Built
+from moe_lab.vision.layers import Count, Start, count
 from moe_lab.vision.patches.network import ConvNetwork, PatchLayer, PatchNetwork
 
 Gating = Literal["learned", "none", "random", "soft"]
@@ -18,7 +19,7 @@ TRUNKS = ("wrn", "plain")
 _MAP = 4  # a side of the last map is a fourth of the image's
 
 
-class _Wide(Config):
+class _Wide(Built):
     """What WRN and WRN-pMoE share."""
 
     width: int = knob(1, meaning="widening factor (the paper's is 10)", ge=1, le=64, slider=(1, 4, 1))
@@ -31,57 +32,31 @@ class _Wide(Config):
     # takes about 700 steps, in which test accuracy stays at chance while training goes on.
     norm_momentum: float = knob(0.3, meaning="weight of a batch in batch norm's averages (Keras: .01)", gt=0, le=1)
 
-    def network(self, image: tuple[int, int, int], classes: int) -> nn.Module:
-        """Builds the network without drawing its weights."""
-        raise NotImplementedError
+    start: ClassVar[Start] = "keras"
 
-    def build(
-        self,
-        image: tuple[int, int, int] = (3, 32, 32),
-        classes: int = 10,
-        *,
-        random: np.random.Generator | None = None,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
-    ) -> nn.Module:
-        """Builds the network for images of (channels, height, width), with weights drawn as Keras draws them.
-
-        Args:
-          random: the stream to draw from; None for one with seed 0.
-
-        Raises:
-          ValueError: the images do not divide into patches, or there are fewer patches than an expert keeps.
-        """
-        self.check(image)
-        random = np.random.default_rng(0) if random is None else random
-        network = made(lambda: self.network(image, classes), random, "keras", torch.device(device), dtype)
-        for part in network.parameters():  # in the layout of the images, see `network.py`
+    def finish(self, network: nn.Module, random: np.random.Generator) -> None:
+        """Lays weights out as the images are, see `network.py`, and seeds the choice of random patches."""
+        for part in network.parameters():
             if part.ndim == 4:
                 part.data = part.data.contiguous(memory_format=torch.channels_last)
         layer = getattr(network, "layer", None)
         if isinstance(layer, PatchLayer):
             layer.seeded(int(random.integers(2**31)))
-        return network
 
     def check(self, image: tuple[int, int, int]) -> None:
-        """Raises a ValueError unless the model fits images of (channels, height, width)."""
+        """Raises a ValueError unless the images divide into patches, as many as an expert keeps."""
         _, height, width = image
         rule = f"images must be squares whose side is a multiple of {_MAP}"
         require(height == width and height % _MAP == 0, rule, height=height, width=width)
 
-    def count(self, image: tuple[int, int, int] = (3, 32, 32), classes: int = 10) -> Count:
+    def count(self, image: tuple[int, int, int] = (3, 32, 32), classes: int | None = None) -> Count:
         """Counts parameters and multiplications for images of (channels, height, width); nothing is trained or drawn.
 
         The paper says that both models have an equal number of parameters. Counted, that holds nearly for its CelebA
         models (7.43 and 7.30 million), and not for CIFAR-10: WRN has 7.44 million, WRN-pMoE 3.96 million.
         """
         self.check(image)
-        return count(lambda: self.network(image, classes), image, self.skipped(image))
-
-    @property
-    def parameters(self) -> int:
-        """Trained parameters of the model for CIFAR-10; `count` takes other images and classes."""
-        return self.count().parameters
+        return count(lambda: self.network(image, self._classes(classes)), image, self.skipped(image))
 
     def skipped(self, image: tuple[int, int, int]) -> int:
         """Multiplications of an image's forward pass on patches that an expert does not keep."""
@@ -171,10 +146,10 @@ class PatchWRN(_Wide):
         )
         return PatchNetwork(self.trunk, image[0], self.width, classes, self.norm_momentum, layer)
 
-    def count(self, image: tuple[int, int, int] = (3, 32, 32), classes: int = 10) -> Count:
+    def count(self, image: tuple[int, int, int] = (3, 32, 32), classes: int | None = None) -> Count:
         dense = self.replace(sparse=False)
         self.check(image)
-        return count(lambda: dense.network(image, classes), image, self.skipped(image))
+        return count(lambda: dense.network(image, self._classes(classes)), image, self.skipped(image))
 
     def skipped(self, image: tuple[int, int, int]) -> int:
         if self.gates in ("none", "soft"):

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from moe_lab.training import Measure, Snapshot
 from moe_lab.trials import placement, stream
+from moe_lab.vision.layers import about_operations
+from moe_lab.vision.optimizers import Sgd
 from moe_lab.vision.patches.data import Samples, cells_in
 from moe_lab.vision.patches.model import Model, PatchWRN
 from moe_lab.vision.patches.network import PatchNetwork
@@ -71,19 +73,10 @@ def train_run(run: Run) -> Iterator[Snapshot]:
         run,
         learners,
         MEASURES,
-        operations=run.batch * float(_operations(learners[0].network, run.task.image)),
+        operations=run.batch * float(about_operations(learners[0].network, run.task.image)),
         constants=_constants(run, test),
         about=dict(run.task.provenance()),
     ).snapshots()
-
-
-def _operations(network: torch.nn.Module, image: tuple[int, int, int]) -> int:
-    """About how many operations an image costs in a step: every weight works on each cell of the last map, at least.
-
-    `Model.count` is exact, and takes seconds the first time.
-    """
-    cells = image[1] * image[2] // 16
-    return 6 * cells * sum(weight.numel() for weight in network.parameters())
 
 
 class PatchLearner(Learner):
@@ -95,17 +88,14 @@ class PatchLearner(Learner):
         random = stream(run.seed, trial, "weights")
         like: dict[str, Any] = {"device": self.images.device, "dtype": self.images.dtype}
         self.network = run.model.build(run.task.image, run.task.classes, random=random, **like)
-        self.weights, self.rate = list(self.network.parameters()), run.model.learning_rate
+        self.optimizer = Sgd(self.network.parameters(), run.model.learning_rate)
         if isinstance(run.model, PatchWRN):
             cells = round(run.model.patches(run.task.image) ** 0.5)
             self.inside = cells_in(test.boxes[place], run.task.image[1], cells).to(self.images.dtype)
 
     def step(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         loss, right = cross_entropy(self.network(self.images[rows]), self.labels[rows])
-        gradients = torch.autograd.grad(loss, self.weights, allow_unused=True)
-        used = [(weight, slope) for weight, slope in zip(self.weights, gradients, strict=True) if slope is not None]
-        with torch.no_grad():  # not torch.optim: it loads torch's compiler first, 4 seconds in which a Lab waits
-            torch._foreach_add_(*zip(*used, strict=True), alpha=-self.rate)
+        self.optimizer.step(torch.autograd.grad(loss, self.optimizer.parameters, allow_unused=True))
         return loss, right
 
     def evaluate(self) -> dict[str, np.ndarray]:

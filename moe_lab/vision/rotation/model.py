@@ -5,57 +5,25 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import torch
 from pydantic import field_validator, model_validator
 from torch import nn
 
-from moe_lab.config import Config, knob, require
-from moe_lab.vision.layers import Count, count, made
+from moe_lab.config import knob, require
+from moe_lab.vision.built import Built
+from moe_lab.vision.layers import Count
 from moe_lab.vision.rotation.network import MixtureNetwork, resnet18, small_cnn
 
 Optimizer = Literal["adam", "sgd", "normalized"]
 Routing = Literal["learned", "oracle", "random"]
 
 
-class _Built(Config):
-    """What all models share: how they are built, and what they cost."""
+class _Turned(Built):
+    """What all models of turned images share."""
 
-    def network(self, image: tuple[int, int, int], classes: int) -> nn.Module:
-        """Builds the network without drawing its weights."""
-        raise NotImplementedError
-
-    def build(
-        self,
-        image: tuple[int, int, int] = (3, 32, 32),
-        classes: int = 2,
-        *,
-        random: np.random.Generator | None = None,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
-    ) -> nn.Module:
-        """Builds the network for images of (channels, height, width), with weights drawn as torch draws them.
-
-        Args:
-          random: the stream to draw from; None for one with seed 0.
-        """
-        random = np.random.default_rng(0) if random is None else random
-        network = made(lambda: self.network(image, classes), random, "torch", torch.device(device), dtype)
-        if isinstance(network, MixtureNetwork) and network.router is not None:
-            nn.init.zeros_(network.router.weight)
-            nn.init.zeros_(network.router.bias)
-        return network
-
-    def count(self, image: tuple[int, int, int] = (3, 32, 32), classes: int = 2) -> Count:
-        """Counts parameters and multiplications."""
-        return count(lambda: self.network(image, classes), image)
-
-    @property
-    def parameters(self) -> int:
-        """Trained parameters of the model for CIFAR-10-Rotate; `count` takes other images and classes."""
-        return self.count().parameters
+    usual_classes: ClassVar[int] = 2
 
 
-class _Single(_Built):
+class _Single(_Turned):
     """What single networks share: how they are trained, alone or as experts."""
 
     optimizer: Optimizer = knob(
@@ -109,7 +77,7 @@ class ResNet18(_Single):
 _PAPER: dict[str, Any] = {"optimizer": "sgd", "learning_rate": 0.01, "weight_decay": 5e-4, "batch_size": 128}
 
 
-class Mixture(_Built):
+class Mixture(_Turned):
     """M experts of which a linear router sends each image to one (chen2022, section 3.2).
 
     Experts are trained as their Config says, each with its own gradient's length where that is normalised; the router
@@ -150,7 +118,13 @@ class Mixture(_Built):
         each = [self.expert.network(image, classes) for _ in range(self.experts)]
         return MixtureNetwork(each, int(np.prod(image)), self.routing == "learned")
 
-    def count(self, image: tuple[int, int, int] = (3, 32, 32), classes: int = 2) -> Count:
+    def finish(self, network: nn.Module, random: np.random.Generator) -> None:
+        """Sets the router to 0."""
+        if isinstance(network, MixtureNetwork) and network.router is not None:
+            nn.init.zeros_(network.router.weight)
+            nn.init.zeros_(network.router.bias)
+
+    def count(self, image: tuple[int, int, int] = (3, 32, 32), classes: int | None = None) -> Count:
         """Counts parameters and multiplications; an image costs one expert and, where it is learned, the router."""
         one, pixels = self.expert.count(image, classes), int(np.prod(image))
         routers = self.experts if self.routing == "learned" else 0

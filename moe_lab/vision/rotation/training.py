@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,8 @@ from torch import Tensor, nn
 from moe_lab.graphs import to_device
 from moe_lab.training import Measure, Snapshot
 from moe_lab.trials import placement, stream
-from moe_lab.vision.layers import Count
+from moe_lab.vision.layers import about_operations
+from moe_lab.vision.optimizers import Adam, Optimizer, Sgd
 from moe_lab.vision.rotation.data import Samples
 from moe_lab.vision.rotation.model import Mixture, Model, ResNet18, SmallCNN
 from moe_lab.vision.rotation.network import Dispatched, MixtureNetwork, balance_loss
@@ -71,16 +71,10 @@ def train_run(run: Run) -> Iterator[Snapshot]:
         run,
         learners,
         MEASURES,
-        operations=run.batch * float(cost(run.model, run.task.image, run.task.classes).training_flops),
+        operations=run.batch * float(about_operations(learners[0].parts[0], run.task.image)),
         constants={f"example_{name}": value.cpu().numpy().astype(float) for name, value in constants.items()},
         about=dict(run.task.provenance()),
     ).snapshots()
-
-
-@lru_cache(maxsize=32)
-def cost(model: Model, image: tuple[int, int, int], classes: int) -> Count:
-    """What `model.count` gives, counted once."""
-    return model.count(image, classes)
 
 
 class TurnLearner(Learner):
@@ -99,34 +93,33 @@ class TurnLearner(Learner):
         self._router_noise = stream(run.seed, trial, "router noise")
         at_random = stream(run.seed, trial, "test/routing").random(run.test_samples)
         self._test_random = torch.as_tensor((at_random * self.experts).astype(np.int64), device=self.labels.device)
-        single = self.model.expert if isinstance(self.model, Mixture) else self.model
-        self.each = [[*part.parameters()] for part in self._parts()]
-        self.normalized = single.optimizer == "normalized"
-        self.optimizers = [_optimizer(single, [one for part in self.each for one in part])]
+        trained = self.model.expert if isinstance(self.model, Mixture) else self.model
+        self.normalized = trained.optimizer == "normalized"
+        self.parts = [*self.network.experts] if isinstance(self.network, MixtureNetwork) else [self.network]
+        weights = [weight for part in self.parts for weight in part.parameters()]
+        self.optimizers = [_optimizer(trained, weights)]
         if isinstance(self.model, Mixture) and isinstance(self.network, MixtureNetwork) and self.network.router:
             rate, router = self.model.router_learning_rate, self.network.router.parameters()
-            momentum, decay = single.momentum, single.weight_decay
-            self.optimizers.append(torch.optim.SGD(router, lr=rate, momentum=momentum, weight_decay=decay))
+            self.optimizers.append(Sgd(router, rate, trained.momentum, trained.weight_decay))
 
     @property
     def experts(self) -> int:
         return self.model.experts if isinstance(self.model, Mixture) else 1
 
-    def _parts(self) -> list[nn.Module]:
-        """The experts, or the single network."""
-        return [*self.network.experts] if isinstance(self.network, MixtureNetwork) else [self.network]
-
     def step(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         sent = self._sent(self.images[rows], self.train_clusters[rows], None)
         loss, right = cross_entropy(sent.logits, self.labels[rows])
         weight = self.model.balance if isinstance(self.model, Mixture) else 0.0
-        for optimizer in self.optimizers:
-            optimizer.zero_grad()
-        (loss + weight * balance_loss(sent.scores, sent.expert) if weight else loss).backward()
+        total = loss + weight * balance_loss(sent.scores, sent.expert) if weight else loss
+        weights = [weight for optimizer in self.optimizers for weight in optimizer.parameters]
+        gradients: list[Tensor | None] = [*torch.autograd.grad(total, weights, allow_unused=True)]
         if self.normalized:
-            normalize(self.each)
+            each = len(self.optimizers[0].parameters) // len(self.parts)
+            for begin in range(0, each * len(self.parts), each):
+                gradients[begin : begin + each] = normalized(gradients[begin : begin + each])
         for optimizer in self.optimizers:
-            optimizer.step()
+            optimizer.step(gradients[: len(optimizer.parameters)])
+            gradients = gradients[len(optimizer.parameters) :]
         return loss, right
 
     def _sent(
@@ -179,17 +172,17 @@ def dispatch_entropy(counts: Float[Tensor, "K M"]) -> Tensor:
     return (counts.sum(0) / counts.sum() * torch.special.entr(shares).sum(0)).sum()
 
 
-def normalize(parts: list[list[nn.Parameter]]) -> None:
-    """Divides the gradient of each expert by its length over all of its parameters, where that is not 0 (eq. 3.4)."""
-    for part in parts:
-        gradients = [one.grad for one in part if one.grad is not None]
-        length = torch.sqrt(sum((gradient.square().sum() for gradient in gradients), part[0].new_zeros(())))
-        for gradient in gradients:
-            gradient.div_(torch.where(length > 0, length, 1))
+def normalized(gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """Divides the gradient of an expert by its length over all parameters, where that is not 0 (eq. 3.4)."""
+    squares = [one.square().sum() for one in gradients if one is not None]
+    if not squares:
+        return list(gradients)
+    length = torch.stack(squares).sum().sqrt()
+    divisor = torch.where(length > 0, length, 1)
+    return [None if one is None else one / divisor for one in gradients]
 
 
-def _optimizer(model: SmallCNN | ResNet18, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+def _optimizer(model: SmallCNN | ResNet18, weights: list[nn.Parameter]) -> Optimizer:
     if model.optimizer == "adam":
-        return torch.optim.Adam(parameters, lr=model.learning_rate, weight_decay=model.weight_decay)
-    decay, momentum = model.weight_decay, model.momentum
-    return torch.optim.SGD(parameters, lr=model.learning_rate, momentum=momentum, weight_decay=decay)
+        return Adam(weights, model.learning_rate, model.weight_decay)
+    return Sgd(weights, model.learning_rate, model.momentum, model.weight_decay)

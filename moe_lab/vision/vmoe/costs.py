@@ -17,7 +17,7 @@ from jaxtyping import Float
 
 from moe_lab.config import require
 from moe_lab.trials import threads_for
-from moe_lab.vision.vmoe.config import VMoEConfig
+from moe_lab.vision.vmoe.config import Pruning, VMoEConfig
 from moe_lab.vision.vmoe.model import VMoE
 from moe_lab.vision.vmoe.pruning import without_others
 
@@ -124,6 +124,8 @@ def pruning_costs(
     modes: Sequence[str] = ("silent", "rerouted"),
     repeats: int = 3,
     seed: int = 0,
+    *,
+    whole: VMoE | None = None,
 ) -> xr.Dataset:
     """Counts and measures a model with random weights, whole and pruned.
 
@@ -133,6 +135,7 @@ def pruning_costs(
       modes: "silent", "rerouted" or both.
       repeats: measurements of each model; with 0 nothing is computed, and models of any size are counted at once.
       seed: of the weights.
+      whole: the model to measure; one of the config with random weights when None.
 
     Returns:
       parameters, bytes and operations of an image (FLOPs) over (mode, kept), and milliseconds(mode, kept, repeat).
@@ -140,13 +143,13 @@ def pruning_costs(
     Raises:
       ValueError: fewer experts than K would stay, or more than there are.
     """
-    with torch.device("cpu" if repeats else "meta"):
+    if repeats and whole is None:
         whole = VMoE(config, seed)
     quantities = ("parameters", "bytes", "operations")
     counted = np.empty((len(quantities), len(modes), len(experts_kept)))
     measured = np.empty((len(modes), len(experts_kept), repeats))
     for j, mode in enumerate(modes):
-        models = [without_others(whole, _first(config, count), mode) for count in experts_kept]  # type: ignore[arg-type]
+        models = [_pruned(config, whole if repeats else None, count, mode) for count in experts_kept]  # type: ignore[arg-type]
         for k, model in enumerate(models):
             found = costs(model)
             counted[:, j, k] = [getattr(found, name) for name in quantities]
@@ -162,6 +165,15 @@ def pruning_costs(
     variables["milliseconds"] = (("mode", "kept", "repeat"), measured, about)  # type: ignore[assignment]
     coords = {"mode": list(modes), "kept": ("kept", list(experts_kept), {"long_name": "experts kept in each mixture"})}
     return xr.Dataset(variables, coords=coords)
+
+
+def _pruned(config: VMoEConfig, whole: VMoE | None, count: int, mode: Pruning) -> VMoE:
+    """The whole model with so many experts left, or a model without storage that has as many."""
+    kept = _first(config, count)
+    if whole is not None:
+        return without_others(whole, kept, mode)
+    with torch.device("meta"):
+        return VMoE(config.replace(pruning=mode, kept=tuple(kept.values())))
 
 
 def _first(config: VMoEConfig, count: int) -> dict[int, tuple[int, ...]]:

@@ -19,9 +19,9 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
 from moe_lab.config import require
-from moe_lab.vision.vmoe import routing
 from moe_lab.vision.vmoe.config import VMoEConfig
 from moe_lab.vision.vmoe.layers import Attention, Dense, LayerNorm, MapHead, Mlp, Positions, patches
+from moe_lab.vision.vmoe.mixture import Moe
 from moe_lab.vision.vmoe.named import named
 from moe_lab.vision.vmoe.routing import Assignment
 
@@ -40,82 +40,6 @@ class Output(NamedTuple):
     loss: Tensor
 
 
-class Router(nn.Module):
-    """The router of a mixture, one for each member in E3."""
-
-    def __init__(self, config: VMoEConfig, experts: int) -> None:
-        super().__init__()
-        outputs = (experts,) if config.ensemble_size is None else (config.members, experts // config.members)
-        self.dense = Dense((config.hidden_size,), outputs, bias=False)
-
-
-class Moe(nn.Module):
-    """A mixture of experts in the place of a block's MLP."""
-
-    def __init__(self, config: VMoEConfig, block: int) -> None:
-        super().__init__()
-        routes, kept = config.routes_in(block), config.kept_in(block)
-        self.config, self.experts = config, len(kept)
-        self.Router = Router(config, len(routes))
-        self.Mlp = Mlp(config.hidden_size, config.mlp_dim, experts=len(kept))
-        columns = [kept.index(expert) if expert in kept else -1 for expert in routes]
-        self._columns = tuple(columns)
-
-    def forward(
-        self, x: Float[Tensor, "N T D"], noise: Generator | None = None
-    ) -> tuple[Float[Tensor, "N T D"], Assignment, Tensor]:
-        """Returns the mixture's output, who was routed where, and the balancing loss."""
-        grouped = self._grouped(x)
-        gates, loss = self._gates(grouped, noise)
-        assigned = routing.assign(gates, self.config.num_selected_experts, self.capacity, self.config.batch_priority)
-        buffers = routing.buffers_of(assigned, torch.tensor(self._columns, device=x.device), self.experts)
-        inputs = self._rounded(routing.dispatch(grouped, buffers))
-        outputs = routing.combine(self._rounded(self.Mlp(inputs)), buffers, assigned.gates)
-        return self._ungrouped(outputs, x.shape), assigned, loss
-
-    @property
-    def capacity(self) -> int:
-        """C, the places of an expert for the tokens of a group."""
-        config = self.config
-        if config.capacity is not None:
-            return config.capacity
-        tokens, factor = config.group_size * config.num_selected_experts, config.capacity_factor
-        rounding, multiple = config.capacity_ceil_or_round, config.capacity_multiple_of
-        return routing.capacity_of(tokens, len(self._columns), factor or 0, rounding, multiple)
-
-    def _gates(self, x: Float[Tensor, "G S D"], noise: Generator | None) -> tuple[Float[Tensor, "G S E"], Tensor]:
-        config = self.config
-        logits = routing.router_logits(x, self.Router.dense.kernel)
-        gates = logits.softmax(-1)
-        loss = config.importance_loss_weight * routing.importance_loss(gates).mean()
-        if noise is not None and config.noise_std > 0:
-            spread = config.noise_std / logits.shape[-1]
-            drawn = torch.randn(logits.shape, generator=noise).to(logits)
-            noisy = logits + spread * drawn
-            gates = noisy.softmax(-1)
-            load = routing.load_loss(logits, noisy, spread, config.num_selected_experts).mean()
-            loss = loss + config.load_loss_weight * load
-        return routing.block_diagonal(gates), loss
-
-    def _grouped(self, x: Float[Tensor, "N T D"]) -> Float[Tensor, "G S D"]:
-        """Tokens in groups; in E3 the copies of a token come after each other."""
-        count, tokens, size = x.shape
-        rule = "the tokens of a batch must fill whole groups: choose the number of images or group_size (S) so"
-        fits = count * tokens % self.config.group_size == 0
-        require(fits, rule, images=count // self.config.members, tokens=count * tokens, S=self.config.group_size)
-        if self.config.members > 1:
-            x = x.view(-1, self.config.members, tokens, size).transpose(1, 2)
-        return x.reshape(-1, self.config.group_size, size)
-
-    def _ungrouped(self, x: Float[Tensor, "G S D"], shape: torch.Size) -> Float[Tensor, "N T D"]:
-        if self.config.members > 1:
-            x = x.view(-1, shape[1], self.config.members, shape[2]).transpose(1, 2)
-        return x.reshape(shape)
-
-    def _rounded(self, x: Tensor) -> Tensor:
-        return x.bfloat16().to(x.dtype) if self.config.bfloat16 else x
-
-
 class Block(nn.Module):
     """Attention, then an MLP or a mixture, both added to their inputs."""
 
@@ -123,7 +47,8 @@ class Block(nn.Module):
         super().__init__()
         self.LayerNorm_0, self.LayerNorm_1 = LayerNorm(config.hidden_size), LayerNorm(config.hidden_size)
         self.SelfAttention = Attention(config.hidden_size, config.num_heads)
-        if block in config.layers:
+        self.sparse = block in config.layers
+        if self.sparse:
             self.Moe = Moe(config, block)
         else:
             self.Mlp = Mlp(config.hidden_size, config.mlp_dim)
@@ -131,6 +56,16 @@ class Block(nn.Module):
     def attend(self, x: Float[Tensor, "N T D"]) -> Float[Tensor, "N T D"]:
         y = self.LayerNorm_0(x)
         return x + self.SelfAttention(y, y)
+
+    def mixed(
+        self, x: Float[Tensor, "N T D"], noise: Generator | None = None
+    ) -> tuple[Float[Tensor, "N T D"], Assignment | None, Tensor | float]:
+        """Computes the block after its attention; who was routed where, if there is a mixture; the balancing loss."""
+        y = self.LayerNorm_1(x)
+        if not self.sparse:
+            return x + self.Mlp(y), None, 0.0
+        outputs, assigned, loss = self.Moe(y, noise)
+        return x + outputs, assigned, loss
 
 
 class Encoder(nn.Module):
@@ -150,6 +85,10 @@ class VMoE(nn.Module):
     `model(images)` maps (N, height, width, channels) to logits (N, classes), in E3 (N M, classes) with the M members of
     an image after each other; the prediction of the ensemble is the mean of their softmax. Parameters have the names of
     the released checkpoints, with dots for slashes. There is no dropout.
+
+    Logits are those of the reference implementation up to rounding, about a millionth of the largest number on the way.
+    With `bfloat16` such a difference may round a number the other way: then single logits are up to .002 apart, in the
+    reference between two ways to run it too. `model.double()` computes in float64.
 
     Args:
       config: a `VMoEConfig`, a name ("b16", "e3-s32"), or a mapping in the layout of the released configs.
@@ -211,17 +150,12 @@ class VMoE(nn.Module):
         """Computes the rest from the tokens that enter a block."""
         routed, loss = {}, x.new_zeros(())
         for number in range(block, self.config.num_layers):
-            layer = self.block(number)
             if number == min(self.config.layers, default=-1) and self.config.members > 1:
                 x = x.repeat_interleave(self.config.members, dim=0)
-            x = layer.attend(x)
-            if number in self.config.layers:
-                y, routed[number], balance = layer.Moe(layer.LayerNorm_1(x), noise)
-                loss = loss + balance
-            else:
-                y = layer.Mlp(layer.LayerNorm_1(x))
-            x = x + y
-        return Output(self._classify(self.Encoder.encoder_norm(x)), routed, loss)
+            x, assigned, balance = self.block(number).mixed(self.block(number).attend(x), noise)
+            if assigned is not None:
+                routed[number], loss = assigned, loss + balance
+        return Output(self.classify(x), routed, loss)
 
     def block(self, number: int) -> Block:
         """Returns an encoder block."""
@@ -273,7 +207,9 @@ class VMoE(nn.Module):
 
         return load(cls, path)
 
-    def _classify(self, x: Float[Tensor, "rows T D"]) -> Float[Tensor, "rows classes"]:
+    def classify(self, x: Float[Tensor, "rows T D"]) -> Float[Tensor, "rows classes"]:
+        """Computes the logits from the tokens that leave the last block."""
+        x = self.Encoder.encoder_norm(x)
         pooled = x.mean(1) if self.config.classifier == "gap" else x[:, 0]
         pooled = self.MapHead(x) if self.config.classifier == "map" else pooled
         if self.config.representation_size is not None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from moe_lab import __version__
+from moe_lab import __version__, files
 from moe_lab.files import writable_folder
 from moe_lab.training import Snapshot
 from moe_lab.vision.vmoe.digits import DigitTask
@@ -32,9 +31,7 @@ _MEASURING = {"record_every", "test_every", "test_images"}
 
 def cache_folder() -> Path:
     """Where models are kept when no folder is named: the folder in MOE_LAB_CACHE, or the user's cache."""
-    import pooch  # here, because nothing else needs it
-
-    return Path(os.environ.get("MOE_LAB_CACHE") or pooch.os_cache("moe_lab")) / "vision"
+    return files.cache_folder("vision")
 
 
 def pretrained_path(run: DigitRun = PRE_TRAINING, folder: Path | str | None = None) -> Path:

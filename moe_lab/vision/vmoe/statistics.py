@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
@@ -17,12 +17,16 @@ from moe_lab.vision.vmoe.layers import patches
 from moe_lab.vision.vmoe.model import Output, VMoE
 from moe_lab.vision.vmoe.routing import Assignment
 
-_AT_ONCE = 1000  # images, or the fewest that fill whole groups
+_AT_ONCE = 500  # images, or the fewest that fill whole groups
 
 
 def accuracy(model: VMoE, test: Labelled) -> float:
     """The share of images that the model, or the mean softmax of its members, recognises."""
-    predicted = [predictions(model, output.logits) for output in outputs(model, test.images)]
+    return _accuracy(model, outputs(model, test.images), test)
+
+
+def _accuracy(model: VMoE, batches: Iterable[Output], test: Labelled) -> float:
+    predicted = [predictions(model, output.logits) for output in batches]
     return float((torch.cat(predicted) == test.labels).float().mean())
 
 
@@ -38,19 +42,29 @@ def outputs(model: VMoE, images: Float[Tensor, "N height width C"]) -> Iterator[
     Raises:
       ValueError: the images do not fill whole groups.
     """
+    with torch.inference_mode():
+        for batch in in_batches(model, images):
+            yield model.run(batch)
+
+
+def in_batches(model: VMoE, images: Float[Tensor, "N height width C"]) -> tuple[Tensor, ...]:
+    """Divides images into batches that fill whole groups.
+
+    Raises:
+      ValueError: the images do not fill whole groups.
+    """
     per = model.config.images_per_batch
     rule = "the images must be a multiple of those that fill whole groups"
     require(len(images) % per == 0 and len(images) > 0, rule, images=len(images), multiple_of=per)
-    size = max(1, _AT_ONCE // per) * per
-    with torch.inference_mode():
-        for begin in range(0, len(images), size):
-            yield model.run(images[begin : begin + size])
+    return images.split(max(1, _AT_ONCE // per) * per)
 
 
-def received_shares(model: VMoE, images: Float[Tensor, "N height width C"]) -> dict[int, np.ndarray]:
-    """The share of all tokens that each expert receives, by block; 0 for pruned experts."""
-    found = routing_statistics(model, images)
-    return {block: _spread(model, block, statistics.received[0]) for block, statistics in found.items()}
+def tested(model: VMoE, test: Labelled) -> tuple[float, dict[int, np.ndarray]]:
+    """The accuracy, and by block the share of all tokens that each expert receives; 0 for pruned experts."""
+    batches = list(outputs(model, test.images))
+    found = _statistics(model, batches, len(test.images), seed=0)
+    shares = {block: _spread(model, block, statistics.received[0]) for block, statistics in found.items()}
+    return _accuracy(model, batches, test), shares
 
 
 def routing_statistics(model: VMoE, images: Float[Tensor, "N height width C"], seed: int = 0) -> dict[int, Statistics]:
@@ -64,11 +78,15 @@ def routing_statistics(model: VMoE, images: Float[Tensor, "N height width C"], s
     Returns:
       By block the statistics of the experts that it has, (1, experts); shares are of all tokens, in E3 of all members.
     """
+    return _statistics(model, outputs(model, images), len(images), seed)
+
+
+def _statistics(model: VMoE, batches: Iterable[Output], images: int, seed: int) -> dict[int, Statistics]:
     totals: dict[int, Tensor] = {}
-    for output in outputs(model, images):
+    for output in batches:
         for block, assigned in output.routed.items():
             totals[block] = totals.get(block, 0) + _counts(assigned, len(model.config.routes_in(block)))
-    tokens = len(images) * model.config.positions * model.config.members
+    tokens = images * model.config.positions * model.config.members
     found = {}
     for block, counts in totals.items():
         received, first, gates = counts[:, None, own_columns(model, block)]
@@ -126,7 +144,7 @@ def favourites(
     batches = list(outputs(model, images))
     found = {}
     for block in config.layers:
-        gates = torch.cat([_gates(output.routed[block], len(config.routes_in(block))) for output in batches])
+        gates = torch.cat([received_gates(output.routed[block], len(config.routes_in(block))) for output in batches])
         gates = gates.view(len(images), config.positions, -1)[:, extra:].flatten(0, 1)
         best = gates[:, own_columns(model, block)].topk(count, dim=0)
         tiles = shown.flatten(0, 1)[best.indices.T].unflatten(2, (*config.patch_size, config.channels))
@@ -139,7 +157,7 @@ def favourites(
     return found
 
 
-def _gates(assigned: Assignment, experts: int) -> Float[Tensor, "tokens E"]:
+def received_gates(assigned: Assignment, experts: int) -> Float[Tensor, "tokens E"]:
     """The gate with which each expert receives each token, 0 if it does not."""
     gates = (assigned.gates * assigned.served).flatten(0, 1)
     return gates.new_zeros(len(gates), experts).scatter_(1, assigned.experts.flatten(0, 1), gates)

@@ -13,7 +13,8 @@ from moe_lab.saliency import CRITERIA
 from moe_lab.vision.vmoe.digits import Labelled
 from moe_lab.vision.vmoe.model import VMoE
 from moe_lab.vision.vmoe.pruning import expert_scores, kept_experts, without_others
-from moe_lab.vision.vmoe.statistics import predictions, routing_statistics
+from moe_lab.vision.vmoe.prunings import Prunings
+from moe_lab.vision.vmoe.statistics import in_batches, predictions, routing_statistics
 
 PAPER_CRITERIA = tuple(name for name in CRITERIA if name != "router-difference-norm")
 """The criteria that the paper compares (section 5.2.1)."""
@@ -90,14 +91,10 @@ class PruningTable:
         )
 
     def cells(self) -> Iterator[tuple[str, str, int]]:
-        """Computes the cells one after the other, and yields the criterion, mode and number of each.
-
-        What is the same for all cells is computed once: the model up to its first mixture, and the unpruned model.
-        """
-        first = min(self.after.config.layers)
+        """Computes the cells one after the other, and yields the criterion, mode and number of each."""
         with torch.inference_mode():
-            tokens = self._before(first)
-            whole = self._accuracy(self.after, tokens, first)
+            parts = [Prunings(self.after, images) for images in in_batches(self.after, self.test.images)]
+            whole = self._accuracy(parts, self.after)
         accuracy, data = self.data["accuracy"].values, self.data
         for k, count in enumerate(data["pruned"].values.tolist()):
             for i, criterion in enumerate(data["criterion"].values.tolist()):
@@ -107,8 +104,7 @@ class PruningTable:
                         accuracy[i, j, k] = whole
                     else:
                         with torch.inference_mode():
-                            model = without_others(self.after, kept, mode)
-                            accuracy[i, j, k] = self._accuracy(model, tokens, first)
+                            accuracy[i, j, k] = self._accuracy(parts, without_others(self.after, kept, mode))
                     yield criterion, mode, count
 
     def complete(self) -> xr.Dataset:
@@ -117,17 +113,8 @@ class PruningTable:
             pass
         return self.data
 
-    def _before(self, block: int) -> torch.Tensor:
-        """The test tokens that enter a block."""
-        x = self.after.embed(self.test.images)
-        for number in range(block):
-            layer = self.after.block(number)
-            x = layer.attend(x)
-            x = x + layer.Mlp(layer.LayerNorm_1(x))
-        return x
-
-    def _accuracy(self, model: VMoE, tokens: torch.Tensor, block: int) -> float:
-        predicted = predictions(model, model.resume(tokens, block).logits)
+    def _accuracy(self, parts: Sequence[Prunings], model: VMoE) -> float:
+        predicted = torch.cat([predictions(model, part.logits(model)) for part in parts])
         return float((predicted == self.test.labels).float().mean())
 
     def _remaining(self, count: int) -> float:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Generator, nn
+from torch import Generator
 from torch.nn import functional
 
 from moe_lab.config import Config, knob, require
@@ -23,11 +23,12 @@ from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.origins import origin
 from moe_lab.training import Measure, Snapshot, TrialProgress
 from moe_lab.trials import on_one_thread, stream
+from moe_lab.vision.optimizers import Adam, Optimizer, Sgd, clipped
 from moe_lab.vision.vmoe.config import VMoEConfig
 from moe_lab.vision.vmoe.digits import DigitTask, Labelled
 from moe_lab.vision.vmoe.model import VMoE
 from moe_lab.vision.vmoe.pruning import weights_of
-from moe_lab.vision.vmoe.statistics import accuracy, received_shares
+from moe_lab.vision.vmoe.statistics import tested
 
 TINY = VMoEConfig(
     patch_size=(4, 4),
@@ -109,11 +110,11 @@ class Training(TrialProgress):
         self.model = VMoE(config, seed) if start is None else with_head(start, run.task.classes)
         self._data = stream(run.seed, run.trial, "vmoe/train")
         self._noise = Generator().manual_seed(int(stream(run.seed, run.trial, "vmoe/noise").integers(2**62)))
-        parameters, decay = self.model.parameters(), run.weight_decay
-        self._optimizer: torch.optim.Optimizer = (
-            torch.optim.SGD(parameters, run.learning_rate, run.momentum)
+        parameters = self.model.parameters()
+        self._optimizer: Optimizer = (
+            Sgd(parameters, run.learning_rate, run.momentum)
             if run.optimizer == "sgd"
-            else torch.optim.AdamW(parameters, run.learning_rate, weight_decay=decay)
+            else Adam(parameters, run.learning_rate, run.weight_decay, decoupled=True)
         )
         self._loss = math.nan
         self._norms = self._router_norms()
@@ -136,15 +137,12 @@ class Training(TrialProgress):
 
     def _advance(self) -> None:
         run, members = self.run, self.model.config.members
-        for group in self._optimizer.param_groups:
-            group["lr"] = run.learning_rate * schedule(self.step, run.steps, run.warm_up)
+        self._optimizer.learning_rate = run.learning_rate * schedule(self.step, run.steps, run.warm_up)
         batch = run.task.sample(run.batch, "train", self._data)
         output = self.model.run(batch.images, self._noise)
         entropy = functional.cross_entropy(output.logits, batch.labels.repeat_interleave(members))
-        self._optimizer.zero_grad()
-        (entropy + output.loss).backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), run.clip)
-        self._optimizer.step()
+        gradients = torch.autograd.grad(entropy + output.loss, self._optimizer.parameters, allow_unused=True)
+        self._optimizer.step(clipped(gradients, run.clip))
         self._loss, self.step = entropy.item(), self.step + 1
         self.steps[:] = self.step
         self.diverged[:] |= not math.isfinite(self._loss)
@@ -154,9 +152,8 @@ class Training(TrialProgress):
         norms = self._router_norms()
         found, received = math.nan, np.full(norms.shape, math.nan)
         if test is not None:
-            shares = received_shares(self.model, test.images)
+            found, shares = tested(self.model, test)
             received = np.stack([shares[block] for block in self.model.config.layers])
-            found = accuracy(self.model, test)
         self.record({
             "test_accuracy": np.array([found]),
             "train_loss": np.array([self._loss]),

@@ -22,7 +22,7 @@ from moe_lab.vision.deep import (
     pretrained,
     pruning_costs,
 )
-from moe_lab.vision.vmoe import VMoEConfig
+from moe_lab.vision.vmoe import VMoE, VMoEConfig
 from moe_lab_widgets.deep_prune import settings as of
 from moe_lab_widgets.deep_prune.settings import Plan
 
@@ -219,10 +219,11 @@ def measure(layer: VMoEConfig, repeats: int) -> Iterator[Costs]:
     memory, operations = (np.asarray(counted[name] / counted[name][0, 0]) for name in ("bytes", "operations"))
     times = np.full(memory.shape, np.nan)
     yield Costs(memory, operations, times.copy())
+    whole = VMoE(layer)
     for left in (*kept, layer.num_experts):  # the whole block at last again
         for row, mode in enumerate(MODES):
             with _one_at_a_time:
-                taken = float(pruning_costs(layer, (left,), (mode,), repeats)["milliseconds"].min())
+                taken = float(pruning_costs(layer, (left,), (mode,), repeats, whole=whole)["milliseconds"].min())
             rows = slice(None) if left == layer.num_experts else row  # which is the same in both ways
             times[rows, layer.num_experts - left] = np.fmin(times[rows, layer.num_experts - left], taken)
             yield Costs(memory, operations, times.copy())

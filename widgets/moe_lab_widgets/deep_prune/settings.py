@@ -16,11 +16,11 @@ FINE_TUNING = {"steps": 150, "batch": 50}
 """Half of the library's steps and batch: a few seconds, after which criteria still differ."""
 TEST_IMAGES = 500
 PRE_TRAINING_BATCH = PRE_TRAINING.batch
-QUICK = 200
+QUICK = 100
 """Steps of pre-training where the Lab has to run inside a cell."""
 LAYER = MEASURED
 """The block whose memory, operations and time are shown: one that is large enough to save time on any machine."""
-REPEATS = 4
+REPEATS = 3
 """Measurements of its time, of which the fastest counts: what else runs can only add to it."""
 NAMES = {
     "router-norm-change": "norm change",

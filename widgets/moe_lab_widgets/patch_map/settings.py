@@ -18,6 +18,8 @@ BATCH = 50
 """Divides every N on the slider: a smaller last batch would spoil batch norm's averages just before the end."""
 RECORDS = 60
 """Approximate number of records of a run: 10 to 15 seconds at 4 to 6 records per second."""
+UNWATCHED = 15
+"""The same where the Lab runs inside a cell, and only its last picture is shown."""
 SLOWEST_RECORD = 15
 """Steps of one network that a record may take: expensive steps are not grouped, so that a slider is answered soon."""
 CONTROLS_EVERY = 4
@@ -66,13 +68,16 @@ def models(values: Mapping[str, Any]) -> dict[str, Model]:
     return {STUDY: study, NO_GATE: PatchWRN(experts=values["experts"], gates="none", **shared), CONV: WRN(**shared)}
 
 
-def runs(values: Mapping[str, Any]) -> dict[str, Run]:
+def runs(values: Mapping[str, Any], records: int = RECORDS) -> dict[str, Run]:
     """Returns the runs that `compare` makes of the values, by name, checked.
+
+    Args:
+      records: about how many.
 
     Raises:
       ConfigError: a value or a combination breaks a rule.
     """
-    task, shared = task_of(values), settings(values)
+    task, shared = task_of(values), settings(values, records)
     every = {"measure_every": shared.pop("controls_every")}
     return {
         name: Run(model=model, task=task, **shared, **({} if name == STUDY else every))
@@ -80,16 +85,17 @@ def runs(values: Mapping[str, Any]) -> dict[str, Run]:
     }
 
 
-def settings(values: Mapping[str, Any]) -> dict[str, Any]:
+def settings(values: Mapping[str, Any], records: int = RECORDS) -> dict[str, Any]:
     """Returns the settings of `compare` besides models and task."""
     total, epochs = _epochs(values)
+    most = SLOWEST_RECORD // (3 * max(values["trials"], 1)) if records == RECORDS else total
     return {
         **{name: values[name] for name in ("samples", "trials", "seed")},
         "epochs": epochs,
         "test_samples": TEST_SAMPLES,
         "examples": EXAMPLES,
-        "record_every": max(1, min(round(total / RECORDS), SLOWEST_RECORD // (3 * max(values["trials"], 1)))),
-        "controls_every": CONTROLS_EVERY,
+        "record_every": max(1, min(round(total / records), most)),
+        "controls_every": CONTROLS_EVERY if records == RECORDS else 1,
         **placed(values),
     }
 
