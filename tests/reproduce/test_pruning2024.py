@@ -91,8 +91,8 @@ def swapped(data: xr.Dataset) -> xr.Dataset:
     ],
 )
 def test_a_rule_turns_on_wrong_data(place: str, wrong: Callable[[xr.Dataset], xr.Dataset]) -> None:
-    assert verdict(f"pruning2024/{place}") == "agrees"
-    assert turned(f"pruning2024/{place}", wrong) != "agrees"
+    assert verdict(f"pruning2024/{place}") in ("agrees", "follows")
+    assert turned(f"pruning2024/{place}", wrong) not in ("agrees", "follows")
 
 
 def test_experts_that_share_something_are_not_independent() -> None:

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from moe_lab.reproduce.chen2022.sources import MEASURES
-from moe_lab.reproduce.claim import Claim, Measurement, Published, Rule, at_least, at_most, near, selected
+from moe_lab.reproduce.claim import Claim, Measurement, Published, Rule, at_least, at_most, near, selected, share_from
 
 _LIMIT = "the theorem is about the limit of large d; d is 50 here, and sigma_0 = .01 is below its d^(-1/3) = .27"
 _ROUNDING = 1e-9
@@ -83,14 +83,14 @@ _OF_MIXTURE = tuple(
         (
             "experts",
             "good_experts",
-            Rule(in_kind=at_least(0.5)),
+            Rule(in_kind=share_from(0.9)),
             "error o(1) for every expert",
             "Each expert is good on the cluster of its group: share of those that err on at most 5 % of it",
         ),
         (
             "router",
             "routed",
-            Rule(in_kind=at_least(0.9)),
+            Rule(in_kind=share_from(0.9)),
             "probability 1 - o(1)",
             "A sample is routed to an expert of its cluster's group: share of the test samples",
         ),

@@ -6,7 +6,7 @@ from typing import Any
 
 import xarray as xr
 
-from moe_lab.reproduce.claim import Claim, Measurement, Published, Read, Rule, at_least
+from moe_lab.reproduce.claim import Claim, Measurement, Published, Read, Rule, share_from
 from moe_lab.reproduce.pruning2024.sources import MEASURES
 
 _FAR = (
@@ -57,7 +57,7 @@ def _claims(
       reason: why they may differ.
       in_kind: whether they agree in kind at most.
     """
-    often = at_least(0.85)
+    often = share_from(0.85)
     return [
         Claim(
             id=f"pruning2024/{place}",
