@@ -171,8 +171,8 @@ CLAIMS: tuple[Claim, ...] = (
         read=_share_of_samples,
         rule=Rule(in_kind=half_to_double(0.6, without=1)),
         reason="on 8x8 digits it needs far fewer, about a seventh, and separate training a third to a half; that is "
-        "not for want of a better step: each at the best of five, from a quarter to four times ours, joint training needs "
-        "60 samples or fewer and the CNN 432",
+        "not for want of a better step: each at the best of five, from a quarter to four times ours, joint training "
+        "needs 60 samples or fewer and the CNN 422",
         unit="of the CNN's samples",
     ),
     Claim(
