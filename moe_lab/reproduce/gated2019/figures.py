@@ -112,9 +112,9 @@ CLAIMS: tuple[Claim, ...] = (
         read=_plateau,
         rule=Rule(in_kind=share_from(0.5)),
         reason="The paper's delta, lambda, mu and rate are not printed. With those that work here the error falls "
-        "without a plateau in most runs, and where it rests it is at a saddle: eq. 8 curves down there. With delta .1 "
-        "and a rate of .01 all of 12 runs rest, but 10 of them, at an error near .1, in a slow direction: eq. 8 curves "
-        "up everywhere, and delta alone pulls in what is outside the span of the regressors",
+        "without a plateau in most runs; without sampling noise 2 of 12 rest, where eq. 8 curves down, at a saddle. "
+        "With delta = .1 and a rate of .01 all of 12 runs rest, but 10 of them, at an error near .1, in a slow "
+        "direction: eq. 8 curves up everywhere, and delta alone pulls in what is outside the span of the regressors",
     ),
     _figure_2b(
         id="gated2019/figure2/b-l4-as-true",

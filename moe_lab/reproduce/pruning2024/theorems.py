@@ -14,10 +14,10 @@ _FAR = (
     "not l sqrt(d log l)"
 )
 _START = (
-    "the routers' components at the start decide: some unimportant experts, whose components along o are above most "
-    "others (in the median 13th of 200, where experts that stay small have the 115th), grow as important ones do. The "
-    "noise of batches is not why: 25 of 26 experts grow with batches of 100 and of 1000 alike, and with 1000 the lemma "
-    "holds in none of 8 trials"
+    "the routers' components at the start decide: those of experts that grow are above most others along o (in the "
+    "median 13th of 200, where experts that stay small have the 115th), and unimportant experts are among them. The "
+    "noise of batches is not why: 25 of 26 experts grow with batches of 100 and of 1000 alike, and with 1000 its "
+    "statements hold in 1 and 2 of 8 trials"
 )
 
 PLANTED = Measurement(
