@@ -11,6 +11,7 @@ from typing import Any
 from moe_lab.config import require
 from moe_lab.registry import PAPERS
 from moe_lab.reproduce import claims, errata
+from moe_lab.reproduce.claim import VERDICTS
 from tools.markdown import WIDE, table
 
 UNMEASURED = "not measured"
@@ -60,17 +61,17 @@ def records(path: Path) -> dict[str, Mapping[str, Any]]:
 def _opening(found: Mapping[str, Mapping[str, Any]] | None) -> str:
     opening = (
         "What five papers publish, each with the rule that judges a measurement, stated before the run. "
-        "`moe-lab reproduce` measures them."
+        "`moe-lab reproduce` measures them. What only follows by arithmetic from the paper's own formulas or sizes is "
+        "counted apart from what agrees."
     )
     if found is None:
         return opening
     counts = Counter(row["verdict"] for row in found.values())
+    tally = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
     how = sorted(
         {f"{row['config']['budget']} budget, seed {row['seed']}, moe_lab {row['version']}" for row in found.values()}
     )
-    return (
-        f"{opening} Measured here ({'; '.join(how)}): {', '.join(f'{n} {verdict}' for verdict, n in counts.items())}."
-    )
+    return f"{opening} Measured here ({'; '.join(how)}): {tally}."
 
 
 def _claims(paper: str, found: Mapping[str, Mapping[str, Any]] | None) -> str:

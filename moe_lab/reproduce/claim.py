@@ -15,11 +15,13 @@ import xarray as xr
 from moe_lab.config import require
 
 Budget = Literal["quick", "full", "paper"]
-Verdict = Literal["agrees", "agrees in kind", "differs", "needs data", "failed"]
-VERDICTS: tuple[Verdict, ...] = ("agrees", "agrees in kind", "differs", "needs data", "failed")
+Verdict = Literal["agrees", "agrees in kind", "follows", "differs", "needs data", "failed"]
+VERDICTS: tuple[Verdict, ...] = ("agrees", "agrees in kind", "follows", "differs", "needs data", "failed")
 """In the order in which they are counted. No rule gives "failed": the measurement raised an error."""
+Bound = Literal["", "at least", "at most", "less than"]
 
 Range = tuple[float, float]
+ROUNDING = 1e-9
 _STATISTICS: Mapping[str, tuple[str, Callable[[np.ndarray], float]]] = {
     "mean": ("the mean of the trials", lambda values: float(np.mean(values))),
     "median": ("the median of the trials", lambda values: float(np.median(values))),
@@ -42,22 +44,26 @@ class Rule:
         this setting could reproduce (a curve, another network), so that the claim agrees in kind at most.
       in_kind: closed range in which the number still shows what the paper states, if not its value.
       of: the statistic of the trials that is judged: "mean", "median", "lowest" or "highest".
+      follows: whether a number that agrees follows by arithmetic from the paper's own formulas or sizes. It says that
+        the sums are right, and nothing about what is trained, so that it is counted apart.
     """
 
     agrees: Range | None = None
     in_kind: Range | None = None
     of: str = "mean"
+    follows: bool = False
 
     def __post_init__(self) -> None:
         require(self.of in _STATISTICS, f"a rule judges one of {', '.join(_STATISTICS)}", of=self.of)
         require(self.agrees is not None or self.in_kind is not None, "a rule needs a range", agrees=self.agrees)
+        require(not self.follows or self.agrees is not None, "what follows has a range", follows=self.follows)
         for bounds in (self.agrees, self.in_kind):
             require(bounds is None or bounds[0] <= bounds[1], "a range goes from low to high", bounds=bounds)
 
     @property
     def words(self) -> str:
         """The rule in words."""
-        ranges = [(self.agrees, "agrees"), (self.in_kind, "agrees in kind")]
+        ranges = [(self.agrees, "follows if it is" if self.follows else "agrees"), (self.in_kind, "agrees in kind")]
         verdicts = [f"{name} {in_words(bounds)}" for bounds, name in ranges if bounds is not None]
         return f"{_STATISTICS[self.of][0]} {', or '.join(verdicts)}"
 
@@ -69,7 +75,7 @@ class Rule:
         """Judges measured values, (trial,)."""
         number = self.number(values)
         if self.agrees is not None and within(number, self.agrees):
-            return "agrees"
+            return "follows" if self.follows else "agrees"
         if self.in_kind is not None and within(number, self.in_kind):
             return "agrees in kind"
         return "differs"
@@ -82,7 +88,7 @@ def in_words(bounds: Range) -> str:
         return f"at least {low:g}"
     if math.isinf(low):
         return f"at most {high:g}"
-    return f"at {low:g}" if low == high else f"from {low:g} to {high:g}"
+    return f"at {low:g}" if f"{low:g}" == f"{high:g}" else f"from {low:g} to {high:g}"
 
 
 def at_least(low: float) -> Range:
@@ -97,6 +103,33 @@ def near(number: float, tolerance: float) -> Range:
     return number - tolerance, number + tolerance
 
 
+def share_from(low: float) -> Range:
+    """Returns the range of a share or a cosine that is at least so large; 1 up to rounding is its other end."""
+    return low, 1.0 + ROUNDING
+
+
+def up_to(high: float) -> Range:
+    """Returns the range of an error, a distance or another number that is never negative."""
+    return 0.0, high
+
+
+def half_to_double(number: float, without: float = 0.0) -> Range:
+    """Returns the range in which an effect has the published sign and from half to twice the published size.
+
+    Args:
+      number: as published.
+      without: what would be measured if there were no effect: 1 for a share of another model's cost, say.
+    """
+    effect = number - without
+    ends = without + effect / 2, without + 2 * effect
+    return min(ends), max(ends)
+
+
+def nearer(number: float, other: float) -> float:
+    """Returns the limit beyond which a measured number is nearer to a published one than to another."""
+    return (number + other) / 2
+
+
 @dataclass(frozen=True, kw_only=True)
 class Published:
     """What the paper reports.
@@ -105,18 +138,22 @@ class Published:
       value: the number, in the unit of the measurement; None where the paper shows a curve or states a relation.
       spread: its standard deviation or half-width, where the paper gives one.
       relation: what the curve shows or the theorem states, in words; "" where the number is all.
+      bound: how the number bounds what is measured, where the paper states an inequality; "" where it is a value. Only
+        a bound lets a rule be open at one end.
     """
 
     value: float | None = None
     spread: float | None = None
     relation: str = ""
+    bound: Bound = ""
 
     def __post_init__(self) -> None:
         require(self.value is not None or self.relation != "", "a paper publishes a value or a relation", value=None)
+        require(not self.bound or self.value is not None, "a bound needs its number", bound=self.bound)
 
     @property
     def words(self) -> str:
-        number = "" if self.value is None else f"{self.value:.4g}"
+        number = "" if self.value is None else f"{self.bound} {self.value:.4g}".strip()
         number += "" if self.spread is None else f" ± {self.spread:.2g}"
         return f"{number} ({self.relation})" if number and self.relation else number or self.relation
 

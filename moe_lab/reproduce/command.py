@@ -26,7 +26,14 @@ from moe_lab.trials import choose_device, device_label
 
 CLUSTER_SECONDS = 20
 """Time within which a Dask scheduler must answer."""
-_STYLES = {"agrees": "green", "agrees in kind": "cyan", "differs": "magenta", "needs data": "dim", "failed": "red"}
+_STYLES = {
+    "agrees": "green",
+    "agrees in kind": "cyan",
+    "follows": "blue",
+    "differs": "magenta",
+    "needs data": "dim",
+    "failed": "red",
+}
 
 
 def run(

@@ -43,7 +43,7 @@ class Row:
         """Why it does not fully agree; "" where it does."""
         if self.verdict in ("needs data", "failed"):
             return self.note
-        if self.verdict == "agrees":
+        if self.verdict in ("agrees", "follows"):
             return ""
         return sentence(self.claim.reason or ("no reason is known" if self.verdict == "differs" else ""))
 
@@ -130,7 +130,13 @@ def tally(rows: Sequence[Row]) -> str:
     )
 
 
-_PLURAL = {"agrees": "agree", "agrees in kind": "agree in kind", "differs": "differ", "needs data": "need data"}
+_PLURAL = {
+    "agrees": "agree",
+    "agrees in kind": "agree in kind",
+    "follows": "follow",
+    "differs": "differ",
+    "needs data": "need data",
+}
 
 
 def pictured(claims: Sequence[Claim], done: Mapping[str, Sequence[Done]]) -> dict[str, xr.Dataset]:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moe_lab.patch_routing import DigitTask, PatternTask, theory
+from moe_lab.patch_routing.separability import divided, separating_hyperplane
 from moe_lab.patch_routing.theory import (
     Kind,
     Quantity,
@@ -243,3 +244,35 @@ def test_separability_says_what_it_was_measured_on() -> None:
     assert found.samples == 400 and found.features in (32, 16 * 32)
     with pytest.raises(ValueError, match=r"samples \(N\) must be a positive multiple of classes \(2\)"):
         linear_separability(PatternTask(), samples=401)
+
+
+@pytest.mark.parametrize(("corners", "separable"), [([0, 1, 1, 1], True), ([0, 1, 1, 0], False)], ids=["or", "xor"])
+def test_a_linear_program_separates_or_proves_that_nothing_does(corners: list[int], separable: bool) -> None:
+    points, positive = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]]), np.array(corners) > 0
+    found = divided(points, positive)
+    assert found.separable == separable and found.gap < 1e-9
+    if found.weights is not None:
+        assert ((points @ found.weights[:2] + found.weights[2] > 0) == positive).all()
+    if found.certificate is not None:  # both diagonals have the same middle
+        assert found.certificate == pytest.approx([0.5] * 4)
+
+
+def test_a_certificate_shows_that_both_classes_have_a_mean_in_common() -> None:
+    task = PatternTask(pattern_sets=256, distractors=6, noise=0.0)
+    found = separating_hyperplane(task, samples=300, trial=1, seed=2)
+    assert not found.separable and found.certificate is not None
+    sampled = task.sample(300, trials=[1], seed=2, dtype=torch.float64)
+    sums, labels = sampled.patches()[0].sum(1).numpy(), sampled.labels[0].numpy()
+    means = [found.certificate[labels == label] @ sums[labels == label] for label in (0, 1)]
+    np.testing.assert_allclose(*means, atol=1e-9)
+    assert found.certificate.min() >= 0 and found.certificate[labels == 0].sum() == pytest.approx(1)
+
+
+def test_a_hyperplane_of_sums_separates_the_patches_too() -> None:
+    task = PatternTask(pattern_sets=16, distractors=6, noise=0.0)
+    found = separating_hyperplane(task, samples=300)
+    assert found.separable and found.weights is not None
+    other = task.sample(1000, trials=[0], seed=0, split="test", dtype=torch.float64)
+    weights = np.tile(found.weights[:-1], task.patches)  # the same at every position
+    side = other.patches()[0].flatten(1).numpy() @ weights + found.weights[-1] > 0
+    assert (side == (other.labels[0].numpy() == 1)).mean() > 0.99

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from moe_lab.pruning import figures
 from moe_lab.reproduce.pruning2024.criteria import tolerated
 from moe_lab.reproduce.pruning2024.measures import V_MOE
 from tests.reproduce.small import small, turned, verdict
@@ -91,8 +92,8 @@ def swapped(data: xr.Dataset) -> xr.Dataset:
     ],
 )
 def test_a_rule_turns_on_wrong_data(place: str, wrong: Callable[[xr.Dataset], xr.Dataset]) -> None:
-    assert verdict(f"pruning2024/{place}") == "agrees"
-    assert turned(f"pruning2024/{place}", wrong) != "agrees"
+    assert verdict(f"pruning2024/{place}") in ("agrees", "follows")
+    assert turned(f"pruning2024/{place}", wrong) not in ("agrees", "follows")
 
 
 def test_experts_that_share_something_are_not_independent() -> None:
@@ -103,3 +104,10 @@ def test_experts_that_share_something_are_not_independent() -> None:
 
 def test_the_vision_model_has_as_many_parameters_as_the_released_one() -> None:
     assert V_MOE.parameters == 284_083_978
+
+
+def test_the_start_and_not_the_noise_of_batches_decides_which_experts_grow() -> None:
+    """With other batches of twice as many samples the same of 40 experts grow large."""
+    large = [figures.figure3(trials=2, seed=0, batch=batch, device="cpu")["large"].values for batch in (100, 200)]
+    assert 5 <= large[0].sum() <= 10
+    assert (large[0] != large[1]).sum() <= 1

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 import pytest
+import torch
 import xarray as xr
 
+from moe_lab.recovery.landscape.losses import Weights, curvature, l4_population, shares_of
+from moe_lab.recovery.landscape.run import PAPER_TASK, L4Loss, LossRun
+from moe_lab.recovery.landscape.training import descend_run
 from moe_lab.reproduce.gated2019.measures import landscape, log_descent
 from moe_lab.reproduce.recovery_measures import third_moment
 from tests.reproduce.small import CLAIMS, small, turned, verdict
@@ -76,6 +82,39 @@ def test_a_plateau_would_be_found() -> None:
     error = np.stack([falls, rests], axis=1)[None]
     data = xr.Dataset({"regressor_error": (("loss", "step", "trial"), error)}, {"loss": ["L4"], "step": step})
     assert CLAIMS["gated2019/figure2/a-plateau"].values(data).tolist() == [0, 1]
+
+
+def test_a_rest_at_a_small_delta_is_a_slow_direction_and_at_the_usual_one_a_saddle() -> None:
+    """Without samples: from the same two starts, of which the second meets a saddle."""
+
+    def least(delta: float, rate: float, step: int) -> np.ndarray:
+        run = LossRun(
+            model=L4Loss(ridge=delta, rate=rate, steps=1200, population=True),
+            task=PAPER_TASK,
+            trials=2,
+            record_every=step,
+        )
+        rested = next(islice(descend_run(run), 1, None))
+        truth = PAPER_TASK.parameters(range(2), 0)
+        rows, weights = torch.as_tensor(rested["rows"]).double(), Weights(mu=0.01, penalty=1.0, ridge=delta)
+        assert (rested["regressor_error"] > 0.05).any()
+        return np.asarray(curvature(rows, truth.regressors, shares_of(truth.gates), weights))[:, 0]
+
+    assert least(1.0, 0.02, 120)[1] < -0.3
+    assert least(0.1, 0.01, 600)[0] == pytest.approx(0.1, abs=1e-6)
+
+
+def test_curvature_is_the_slope_of_the_slope() -> None:
+    truth = PAPER_TASK.parameters(range(2), 5)
+    rows = torch.as_tensor(np.random.default_rng(0).standard_normal((2, 2, 10)))
+    given = (truth.regressors, shares_of(truth.gates), Weights(mu=0.01, penalty=1.0, ridge=0.5))
+    hessian = torch.zeros(20, 20, dtype=torch.float64)
+    for number in range(20):  # by central differences, for the second trial
+        step = torch.zeros(2, 20, dtype=torch.float64)
+        step[1, number] = 1e-5
+        up, down = (l4_population(rows + sign * step.view(2, 2, 10), *given)[1] for sign in (1, -1))
+        hessian[number] = (up - down)[1].flatten() / 2e-5
+    np.testing.assert_allclose(curvature(rows, *given)[1], torch.linalg.eigvalsh(hessian), atol=1e-6)
 
 
 def test_the_error_rate_is_the_slope_of_the_logarithms() -> None:

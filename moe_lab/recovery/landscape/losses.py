@@ -130,6 +130,27 @@ def l4_population(
     return value + weights.ridge / 2 * norms, slope + weights.ridge * rows
 
 
+def curvature(
+    rows: Float[Tensor, "T k d"], truth: Float[Tensor, "T m d"], shares: Float[Tensor, "T m"], weights: Weights
+) -> Float[Tensor, "T k*d"]:
+    """Computes the eigenvalues of eq. 8's Hessian, ascending.
+
+    Where descent rests, a negative one shows a saddle. With none the direction of the least is the slow one, along
+    which the rest is left at the pace exp(-eigenvalue * rate * step). Outside the span of the true regressors all are
+    delta.
+
+    Args:
+      rows, truth, shares, weights: as for `l4_population`.
+    """
+
+    def slope(moved: Tensor) -> Tensor:
+        return l4_population(moved, truth, shares, weights)[1].sum(0)  # trials do not meet
+
+    wide = torch.autograd.functional.jacobian(slope, rows)  # (k, d, T, k, d)
+    hessian = wide.movedim(2, 0).flatten(3, 4).flatten(1, 2)
+    return torch.linalg.eigvalsh((hessian + hessian.mT) / 2)
+
+
 def _pairs(k: int, mu: float, like: Tensor) -> Float[Tensor, "k k"]:
     """Returns C: 1 for two different rows, -mu for a row with itself."""
     return 1 - (1 + mu) * torch.eye(k, dtype=like.dtype, device=like.device)

@@ -112,12 +112,20 @@ def smooth_routing(
 
 
 def mixture_theorem(
-    trials: int = 12, samples: int = 4000, seed: int = 0, device: str = "auto", *, steps: int = 300, **model: Any
+    trials: int = 12,
+    samples: int = 4000,
+    seed: int = 0,
+    device: str = "auto",
+    *,
+    steps: int = 300,
+    dimension: int = 50,
+    **model: Any,
 ) -> xr.Dataset:
     """Evaluates theorem 4.2 and lemma E.1 on cubic mixtures trained by algorithm 1 in setting 3.
 
     Args:
       steps: training steps.
+      dimension: d.
       model: parameters of SwitchMoE to change.
 
     Returns:
@@ -126,7 +134,7 @@ def mixture_theorem(
       samples that reach their cluster's group). router_sum: the largest product of the routers' sum with a signal, over
       the largest of a single router.
     """
-    last = _trained(SwitchMoE(**model), trials, samples, seed, device, steps)
+    last = _trained(SwitchMoE(**model), trials, samples, seed, device, steps, dimension)
     found = [theory.theorem_4_2(last, trial) for trial in range(trials)]
     values = {}
     for place, (name, key) in enumerate(_STATEMENTS.values()):
@@ -182,7 +190,10 @@ def figure_1(
     return data
 
 
-def _trained(model: SwitchMoE, trials: int, samples: int, seed: int, device: str, steps: int) -> Snapshot:
+def _trained(
+    model: SwitchMoE, trials: int, samples: int, seed: int, device: str, steps: int, dimension: int = 50
+) -> Snapshot:
     require(trials >= 1, "trials must be at least 1", trials=trials)
     settings: dict[str, Any] = {"samples": samples, "test_samples": samples, "measure": "last", "steps": steps}
-    return final(train(model, ClusterTask.setting(3), trials=trials, seed=seed, device=device, **settings))
+    task = ClusterTask.setting(3).replace(dimension=dimension)
+    return final(train(model, task, trials=trials, seed=seed, device=device, **settings))

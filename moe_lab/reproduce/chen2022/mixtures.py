@@ -1,15 +1,14 @@
 """The claims of chen2022's tables 1 and 3: mixtures, under algorithm 1 and with the authors' objective, single experts.
 
-One rule for all mixtures, from the paper's statement about each number. Nonlinear experts reach it: an
-accuracy at least, and an entropy at most, a published standard deviation away. Linear ones do not exceed it: an
-accuracy at most, and an entropy at least, so far away. Of nonlinear experts the median of the trials is judged: single
+One rule for all mixtures: a number agrees within a published standard deviation of its own. It agrees in kind where it
+is nearer to its own published number than to those of the models beside it: nonlinear to linear mixtures, linear
+mixtures to both nonlinear ones and single experts. Of nonlinear experts the median of the trials is judged: single
 trials, in which two clusters share an expert, lie far out. Deviations under half a point (accuracy) or .1 nats
 (entropy, 7 % of log 4) count as that much: fewer samples cost as much. With the authors' objective two deviations are
-allowed: their ten trainings share one data set, so do ours, and both means move with it. Nonlinear experts move so far
-that only this is judged there: they are beyond the published linear number by its deviation, in kind.
+allowed: their ten trainings share one data set, so do ours, and both means move with it.
 
-Single experts have no published deviation. Of linear ones three points are allowed, two or three deviations between our
-trainings. Cubic ones need 16,000 samples to come near their numbers; what is judged is that they fail.
+Single experts have no published deviation: three points are allowed, two or three deviations between our trainings of
+linear ones. They agree in kind where they fail, as theorem 4.1 says, and are nearer to their number than to guessing.
 """
 
 from __future__ import annotations
@@ -19,7 +18,20 @@ import math
 import xarray as xr
 
 from moe_lab.reproduce.chen2022.sources import FIGURES, PICTURE
-from moe_lab.reproduce.claim import Claim, Measurement, Published, Rule, at_least, at_most, near, selected
+from moe_lab.reproduce.claim import (
+    ROUNDING,
+    Claim,
+    Measurement,
+    Published,
+    Range,
+    Rule,
+    at_most,
+    near,
+    nearer,
+    selected,
+    share_from,
+    up_to,
+)
 from moe_lab.specialization.published import published
 
 SETTINGS = (1, 2, 3, 4)
@@ -27,12 +39,12 @@ BOUND = 0.875
 _KINDS = {"nonlinear": "cubic", "linear": "linear"}
 HIGH_ENTROPY = math.log(4) / 4
 """An entropy in nats from which clusters count as mixed: twice the largest published one of a nonlinear mixture."""
-_LARGEST_NONLINEAR = 0.2
-"""In nats: above the largest published entropy of a nonlinear mixture, .171."""
+_GUESSING = 0.5
 _UNSTEADY = (
     "our trainings share one data set too, and with some data sets all of them are worse (setting 1, 8,000 samples: "
-    "a median of 98.0 % and .64 nats at one seed, 100.0 % and .05 at another), so that the number is met by chance"
+    "a median of 98.0 % and .64 nats at one seed, 100.0 % and .05 at another)"
 )
+_BETTER = "ours do better than the published ones by more than their deviation"
 _NOT_LITERAL = (
     "the published linear numbers are those of the authors' objective (see the claims ending in -authors); algorithm 1 "
     "as written does better by linear experts, and their entropy is lower, but stays high"
@@ -110,25 +122,28 @@ def _place(setting: int) -> tuple[str, str]:
 
 def _reason(kind: str, authors: bool) -> str:
     if kind == "nonlinear":
-        return _UNSTEADY if authors else ""
+        return _UNSTEADY if authors else _BETTER
     return "" if authors else _NOT_LITERAL
 
 
+def _in_kind(kind: str, measure: str, theirs: xr.DataArray) -> Range:
+    """Returns the range that is nearer to a mixture's number than to those of other models, of theirs(model)."""
+    middle = nearer(float(theirs.sel(model="moe-cubic")), float(theirs.sel(model="moe-linear")))
+    if measure == "dispatch_entropy":
+        return up_to(middle) if kind == "nonlinear" else (middle, math.log(4) + ROUNDING)
+    if kind == "nonlinear":
+        return share_from(middle)
+    return nearer(float(theirs.sel(model="moe-linear")), float(theirs.sel(model="single-linear"))), middle
+
+
 def _mixture(setting: int, kind: str, measure: str, objective: str) -> Claim:
-    theirs = published("table 3").sel(setting=setting, model=f"moe-{_KINDS[kind]}")
+    table = published("table 3").sel(setting=setting)
+    theirs = table.sel(model=f"moe-{_KINDS[kind]}")
     value, spread = float(theirs[measure]), float(theirs[f"{measure}_std"])
     entropy, authors = measure == "dispatch_entropy", objective == "authors"
     away = (2 if authors else 1) * max(spread, 0.1 if entropy else 0.005)
     of = "median" if kind == "nonlinear" else "mean"
-    upward = entropy == (kind == "linear")
-    rule = Rule(agrees=at_least(value - away) if upward else at_most(value + away), of=of)
-    if kind == "linear" and entropy and not authors:
-        rule = Rule(in_kind=at_least(_LARGEST_NONLINEAR))  # "consistently larger", appendix A.2
-    if kind == "nonlinear" and authors:
-        linear = published("table 3").sel(setting=setting, model="moe-linear")
-        apart = max(float(linear[f"{measure}_std"]), 0.1 if entropy else 0.005)
-        beyond = float(linear[measure]) + (-apart if entropy else apart)
-        rule = Rule(in_kind=at_most(beyond) if entropy else at_least(beyond), of="median")
+    rule = Rule(agrees=near(value, away), in_kind=_in_kind(kind, measure, table[measure]), of=of)
     what = f"a dispatch entropy of {value:.3f} nats" if entropy else f"{100 * value:.2f} % of the test samples"
     how = "with the authors' objective" if authors else "under algorithm 1"
     words = {("nonlinear", False): "reach", ("nonlinear", True): "come down to", ("linear", True): "keep"}
@@ -168,6 +183,11 @@ _SINGLE = {
 }
 
 
+def fails_as(value: float, of: str) -> Rule:
+    """Returns the rule of a single expert's accuracy."""
+    return Rule(agrees=near(value, 0.03), in_kind=(nearer(value, _GUESSING), BOUND), of=of)
+
+
 def _single(setting: int, kind: str) -> Claim:
     model = f"single-{_KINDS[kind]}"
     value = float(published("table 3")["test_accuracy"].sel(setting=setting, model=model))
@@ -179,14 +199,15 @@ def _single(setting: int, kind: str) -> Claim:
         published=Published(value=value, relation="87.5 % at most"),
         measurement=_SINGLE[kind],
         read=selected("test_accuracy", setting=setting, model=model),
-        rule=Rule(agrees=near(value, 0.03) if kind == "linear" else None, in_kind=at_most(BOUND), of="median"),
+        rule=fails_as(value, of="median"),
         reason=_SINGLE_REASONS[kind],
     )
 
 
 _SINGLE_REASONS = {
     "linear": "in setting 2 nine trainings of ten end at 65 to 71 %, single ones at 46 to 63 %; one is published",
-    "nonlinear": "a cubic expert overfits: its accuracy depends on the samples and filters, its failure does not",
+    "nonlinear": "a cubic expert overfits, and needs the paper's 16,000 samples: in setting 1 it has .57 from the "
+    "quick budget's 2,000, .76 from 8,000 and .78 from 16,000, in setting 2 .53, .53 and .69",
 }
 
 _FILTERS = Measurement(
@@ -225,7 +246,7 @@ _LARGER = (
         published=Published(relation="the loss is positive in all settings (1.3 to 20.2 points)"),
         measurement=_FILTERS,
         read=lambda data: accuracy(data, "single-cubic") - accuracy(data, "single-cubic-512"),
-        rule=Rule(agrees=at_least(0)),
+        rule=Rule(agrees=(0.013, 0.202)),
     ),
 )
 

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from moe_lab.reproduce.claim import Claim, Measurement, Published, Read, Rule, at_least, at_most, near
+from moe_lab.reproduce.claim import Claim, Measurement, Published, Read, Rule, at_least, near, share_from, up_to
 from moe_lab.reproduce.gated2019.sources import FIGURES, PICTURE
 
 _FOUND = 0.01  # an error of a mean curve that the paper shows to end at 0: cosines of more than .99
@@ -82,7 +82,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Descent on L4 finds the regressors from every initialization",
         published=Published(value=0.0, relation="where the curve ends"),
         read=_ends("L4"),
-        rule=Rule(agrees=at_most(NOT_STUCK), of="highest"),
+        rule=Rule(agrees=up_to(NOT_STUCK), of="highest"),
     ),
     _figure_2a(
         id="gated2019/figure2/a-l2-stuck",
@@ -90,10 +90,11 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Descent on the squared error gets stuck from the same initializations",
         published=Published(
             value=0.2,
-            relation="share of initializations, at least: one of five runs, else the mean curve would end at 0",
+            bound="at least",
+            relation="share of initializations: one of five runs, else the mean curve would end at 0",
         ),
         read=lambda data: data["stuck"].sel(loss="l2").astype(float),
-        rule=Rule(agrees=at_least(0.2)),
+        rule=Rule(agrees=share_from(0.2)),
     ),
     _figure_2a(
         id="gated2019/figure2/a-l2-mean",
@@ -107,11 +108,13 @@ CLAIMS: tuple[Claim, ...] = (
         id="gated2019/figure2/a-plateau",
         where="figure 2a and section 4",
         statement="L4's error stays on a plateau, a saddle, for a while in most runs",
-        published=Published(value=0.5, relation="share of runs, at least: 'a plateau around 200 epochs'"),
+        published=Published(value=0.5, bound="at least", relation="share of runs: 'a plateau around 200 epochs'"),
         read=_plateau,
-        rule=Rule(in_kind=at_least(0.5)),
-        reason="The paper's delta, lambda, mu and rate are not printed; with those that work here the error falls "
-        "without a plateau in most runs",
+        rule=Rule(in_kind=share_from(0.5)),
+        reason="The paper's delta, lambda, mu and rate are not printed. With those that work here the error falls "
+        "without a plateau in most runs; without sampling noise 2 of 12 rest, where eq. 8 curves down, at a saddle. "
+        "With delta = .1 and a rate of .01 all of 12 runs rest, but 10 of them, at an error near .1, in a slow "
+        "direction: eq. 8 curves up everywhere, and delta alone pulls in what is outside the span of the regressors",
     ),
     _figure_2b(
         id="gated2019/figure2/b-l4-as-true",
@@ -125,7 +128,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="With L4's regressors L_log finds the gates in every run",
         published=Published(value=0.0, relation="where the curve ends"),
         read=_gating("L4"),
-        rule=Rule(agrees=at_most(NOT_STUCK), of="highest"),
+        rule=Rule(agrees=up_to(NOT_STUCK), of="highest"),
     ),
     _figure_2b(
         id="gated2019/figure2/b-l2-fails",
@@ -141,7 +144,7 @@ CLAIMS: tuple[Claim, ...] = (
         published=Published(value=0.0, relation="where the curves end"),
         measurement=FIGURE_3,
         read=lambda data: data["regressor_error"].isel(step=-1),
-        rule=Rule(agrees=at_most(NOT_STUCK), of="highest"),
+        rule=Rule(agrees=up_to(NOT_STUCK), of="highest"),
     ),
     Claim(
         id="gated2019/figure3/b-gates",
@@ -150,7 +153,7 @@ CLAIMS: tuple[Claim, ...] = (
         published=Published(value=0.0, relation="where the curves end"),
         measurement=FIGURE_3,
         read=lambda data: data["gating_error"].isel(gate_step=-1),
-        rule=Rule(agrees=at_most(NOT_STUCK), of="highest"),
+        rule=Rule(agrees=up_to(NOT_STUCK), of="highest"),
     ),
     Claim(
         id="gated2019/figure4/small-batches",
@@ -160,7 +163,7 @@ CLAIMS: tuple[Claim, ...] = (
         published=Published(value=0.0, relation="where the mean curve ends"),
         measurement=FIGURE_4,
         read=lambda data: data["regressor_error"].isel(step=-1).squeeze("batch"),
-        rule=Rule(agrees=at_most(_FOUND), of="median"),
+        rule=Rule(agrees=up_to(_FOUND), of="median"),
     ),
     Claim(
         id="gated2019/section2/gru",
@@ -169,7 +172,7 @@ CLAIMS: tuple[Claim, ...] = (
         published=Published(value=0.0, relation="largest gap"),
         measurement=SECTION_2,
         read=lambda data: data["largest"].sel(convention="paper", sharpness=np.inf),
-        rule=Rule(agrees=at_most(1e-12), of="highest"),
+        rule=Rule(agrees=up_to(1e-12), of="highest"),
         reason="W (r * h) mixes the reset gates of all units: eq. 5 holds only where W is diagonal or all of r are "
         "alike",
     ),
@@ -180,7 +183,7 @@ CLAIMS: tuple[Claim, ...] = (
         published=Published(value=0.0, relation="largest gap"),
         measurement=SECTION_2,
         read=lambda data: data["largest"].sel(convention="torch", sharpness=np.inf),
-        rule=Rule(in_kind=at_most(1e-12), of="highest"),
+        rule=Rule(in_kind=up_to(1e-12), of="highest"),
         reason="The paper's GRU is another, for which it is not so",
     ),
 )

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from moe_lab.recovery.gridlock.published import published
-from moe_lab.reproduce.claim import Claim, Measurement, Published, Rule, at_least, near
+from moe_lab.reproduce.claim import Claim, Measurement, Published, Rule, near, share_from
 from moe_lab.reproduce.gridlock2019.sources import FIGURES, PICTURE
 
 _METHODS = ("orth-als", "spectral+em")
@@ -113,7 +113,7 @@ def _with_em(place: str, measurement: Measurement, axis: str) -> Claim:
         ),
         measurement=measurement,
         read=read,
-        rule=Rule(in_kind=at_least(0.999)),
+        rule=Rule(in_kind=share_from(0.999)),
         reason="The paper stops at the spectral regressors, so that its table has no such number",
     )
 
@@ -151,8 +151,8 @@ CLAIMS: tuple[Claim, ...] = (
     _table_2(
         id="gridlock2019/table2/above-0.9",
         statement="Regressor and gating fit are greater than .9 on average in both settings",
-        published=Published(value=0.9, relation="at least"),
+        published=Published(value=0.9, bound="at least"),
         read=_least_of_both,
-        rule=Rule(agrees=at_least(0.9)),
+        rule=Rule(agrees=share_from(0.9)),
     ),
 )

@@ -12,10 +12,11 @@ import numpy as np
 import xarray as xr
 
 from moe_lab.patch_routing.figures import samples_for
-from moe_lab.reproduce.claim import Claim, Measurement, Published, Read, Rule, at_least, near
+from moe_lab.reproduce.claim import ROUNDING, Claim, Measurement, Published, Read, Rule, at_least, half_to_double, near
 from moe_lab.reproduce.pmoe2023.sources import FIGURES, MEASURES, PICTURE
 
 _OTHER_DIGITS = "8x8 digits 6 and 7, centred, in place of MNIST's 1 and 0"
+_FEWER = 0.58  # of WRN's FLOPs, table 2
 
 
 FIGURE_4 = Measurement.sized(
@@ -150,6 +151,7 @@ OUTPERFORMS = {
     for kind in ("joint", "separate")
 }
 LARGEST_GATE = (0.95, 0.92)  # at N = 300, for o_1 and o_2
+ONE_OF_FIVE = 0.1  # by which one of the paper's five trials, in which half of a class goes elsewhere, moves its mean
 _ORDER_K, _ORDER_L = 5**0.25, (16 / 6) ** 0.375
 
 
@@ -162,7 +164,7 @@ CLAIMS: tuple[Claim, ...] = (
             statement=f"{words}, on 8x8 digits",
             published=BETTER,
             read=_ahead(kind),
-            rule=Rule(in_kind=at_least(0.0)),
+            rule=Rule(in_kind=at_least(ROUNDING)),
             reason=_OTHER_DIGITS,
             unit="accuracy",
         )
@@ -173,8 +175,10 @@ CLAIMS: tuple[Claim, ...] = (
         statement="joint training needs 60 % of the samples that the CNN needs for a test accuracy of 95 %",
         published=Published(value=0.6, relation="of the CNN's samples"),
         read=_share_of_samples,
-        rule=Rule(agrees=near(0.6, 0.05)),
-        reason="on 8x8 digits it needs far fewer, about a sixth, and separate training a third to a half",
+        rule=Rule(in_kind=half_to_double(0.6, without=1)),
+        reason="on 8x8 digits it needs far fewer, about a seventh, and separate training a third to a half; that is "
+        "not for want of a better step: each at the best of five, from a quarter to four times ours, joint training "
+        "needs 60 samples or fewer and the CNN 422",
         unit="of the CNN's samples",
     ),
     Claim(
@@ -184,7 +188,7 @@ CLAIMS: tuple[Claim, ...] = (
         published=Published(relation="the sample complexity is polynomial in l"),
         measurement=FIGURE_5,
         read=_power,
-        rule=Rule(in_kind=(0.2, 8.0)),
+        rule=Rule(in_kind=(0.3, 8.0)),  # from three standard errors of the slope above a power of 0
         reason=f"{_OTHER_DIGITS}; the measured power, of the samples at which half of the trials reach 95 %, is near "
         "1: the bound suffices, and is not tight",
         unit="power of l",
@@ -196,7 +200,7 @@ CLAIMS: tuple[Claim, ...] = (
         published=Published(relation="with a larger k it is easier to satisfy assumption 4.4"),
         measurement=FIGURE_6,
         read=_times_the_error("experts", 1, 8),
-        rule=Rule(in_kind=at_least(1.0)),
+        rule=Rule(in_kind=at_least(1 + ROUNDING)),
         reason=_OTHER_DIGITS,
         unit="times the error",
     ),
@@ -218,7 +222,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="with l = 1, below l*, joint training does worse than with l = 6",
         published=Published(relation="the order holds when l is greater than l*"),
         read=difference("joint, N=100, k=8, l=6", "joint, N=100, k=8, l=1"),
-        rule=Rule(in_kind=at_least(0.0)),
+        rule=Rule(in_kind=at_least(ROUNDING)),
         reason=f"{_OTHER_DIGITS}; at l = 1 the softmax has one value, and the routers' gradient is exactly zero",
         unit="accuracy",
     ),
@@ -240,7 +244,7 @@ CLAIMS: tuple[Claim, ...] = (
         where="figure 8 and section 5.1",
         statement="with 300 samples a separately trained router has the deciding patch in its top 4 for 95 % of 8x8 "
         "digits",
-        published=Published(value=0.95),
+        published=Published(value=0.95, bound="at least"),
         measurement=FIGURE_8,
         read=lambda data: data["coverage"].sel(patches_per_expert=4, samples=300).mean("class"),
         rule=Rule(in_kind=at_least(0.95)),
@@ -256,7 +260,7 @@ CLAIMS: tuple[Claim, ...] = (
             published=Published(value=share),
             measurement=FIGURE_9,
             read=_largest_gate(number),
-            rule=Rule(in_kind=at_least(share - 0.05), of="median"),
+            rule=Rule(in_kind=near(share, ONE_OF_FIVE), of="median"),
             reason=_OTHER_DIGITS,
             unit="share",
         )
@@ -270,7 +274,7 @@ CLAIMS: tuple[Claim, ...] = (
         read=lambda data: (
             data["epochs"].sel(cell="cnn, N=300") / data["epochs"].sel(cell="joint, N=300, k=8, l=6").mean("trial")
         ),
-        rule=Rule(in_kind=at_least(1.0)),
+        rule=Rule(in_kind=at_least(1 + ROUNDING)),
         reason=f"{_OTHER_DIGITS}; with batches of 2 both take under ten epochs, the CNN about half as many again",
         unit="times the epochs",
     ),
@@ -278,12 +282,12 @@ CLAIMS: tuple[Claim, ...] = (
         id="pmoe2023/table2/training-operations",
         where="table 2",
         statement="joint training needs fewer operations until zero training error than the model without a mixture",
-        published=Published(value=0.58, spread=0.01, relation="of WRN's FLOPs, for 4000 to 16000 images of CelebA"),
+        published=Published(value=_FEWER, spread=0.01, relation="of WRN's FLOPs, for 4000 to 16000 images of CelebA"),
         read=lambda data: (
             data["operations"].sel(cell="joint, N=300, k=8, l=6")
             / data["operations"].sel(cell="cnn, N=300").mean("trial")
         ),
-        rule=Rule(in_kind=(0.0, 1.0)),
+        rule=Rule(in_kind=half_to_double(_FEWER, without=1)),
         reason="two-layer networks on 8x8 digits with N = 300 in place of wide residual networks on CelebA; operations "
         "as table 1 counts them, routers included",
         unit="of the CNN's operations",

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from moe_lab.patch_routing import CNN, JointMoE, PatternTask, SeparateMoE, figures, theory, train
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.grid_points import make_task
-from moe_lab.patch_routing.separability import linear_separability
+from moe_lab.patch_routing.separability import separating_hyperplane
 from moe_lab.training import final
 
 Cell = tuple[str, int, int, int]
@@ -141,20 +141,25 @@ def separate_routers(
     return figures.separate_routers(task=task, trials=trials, seed=seed, device=device, **given)
 
 
-def kept_background(samples: int, trials: int, seed: int = 0, *, device: str = "auto") -> xr.Dataset:
+def kept_patches(samples: int, trials: int, seed: int = 0, *, device: str = "auto") -> xr.Dataset:
     """Counts the patches of each role that separately trained routers keep at l = l*, on the patterns of `LEANING`.
 
+    An expert always keeps l patches. Where a sample has fewer that are closer to the expert's class than to the other,
+    far ones fill the places that are left.
+
     Returns:
-      kept(trial, expert, role), the mean number in a test sample, and accuracy of the routers as coverage(trial).
+      Means over test samples: kept(trial, expert, role), and displaced(trial, expert), the closer patches that the
+      expert does not keep, so that far ones have their places; and coverage(trial) of the routers.
     """
     task = PatternTask(**LEANING)
     model = SeparateMoE(patches_per_expert=task.l_star)
     run: dict[str, Any] = {"samples": samples, "trials": trials, "seed": seed, "device": device}
-    end = final(train(model, task, epochs=1, measure="last", **run))
-    return xr.Dataset(
-        {"kept": (("trial", "expert", "role"), end["expert_load"]), "coverage": ("trial", end["coverage"].min(axis=1))},
-        {"role": list(end.coords["role"])},
-    )
+    end = final(train(model, task, epochs=1, measure="last", test_samples=1000, **run))
+    sides = task.sample(1000, trials=range(trials), seed=seed, split="test").sides.numpy()  # (T, N, n)
+    closer = np.stack([(sides == expert).sum(2).mean(1) for expert in range(task.classes)], axis=1)
+    kept = xr.DataArray(end["expert_load"], {"role": list(end.coords["role"])}, ("trial", "expert", "role"))
+    displaced = closer - kept.sel(role=["signal", "distractor"]).sum("role")
+    return xr.Dataset({"kept": kept, "displaced": displaced, "coverage": ("trial", end["coverage"].min(axis=1))})
 
 
 def router_gradient(samples: Sequence[int], trials: int, seed: int = 0) -> xr.Dataset:
@@ -181,26 +186,22 @@ def router_gradient(samples: Sequence[int], trials: int, seed: int = 0) -> xr.Da
     return xr.Dataset({**curves, "power": ("trial", power)}, {"samples": list(samples)})
 
 
-def hyperplanes(pattern_sets: Sequence[int], samples: int, trials: int, seed: int = 0) -> xr.Dataset:
-    """Computes the test accuracy of the best hyperplane found, with l* = 7, d = 32 and p pattern sets (lemma K.1).
+def separability(pattern_sets: Sequence[int], samples: int, trials: int, seed: int = 0) -> xr.Dataset:
+    """Decides by linear programs whether a hyperplane separates the classes, l* = 7, d = 32, p sets (lemma K.1).
 
     Returns:
-      test_accuracy(pattern_sets, trial).
+      separable(pattern_sets, trial): 1 where a hyperplane separates a sample and every sample that permutes its
+      patches, 0 where a certificate proves that none does.
     """
     found = [
         [
-            linear_separability(
-                PatternTask(pattern_sets=count, distractors=6, noise=0.0),
-                samples=samples,
-                test_samples=1000,
-                trial=trial,
-                seed=seed,
-            ).test_accuracy
+            separating_hyperplane(PatternTask(pattern_sets=count, distractors=6, noise=0.0), samples, trial, seed)
             for trial in range(trials)
         ]
         for count in pattern_sets
     ]
-    return xr.Dataset({"test_accuracy": (("pattern_sets", "trial"), found)}, {"pattern_sets": list(pattern_sets)})
+    separable = [[float(one.separable) for one in row] for row in found]
+    return xr.Dataset({"separable": (("pattern_sets", "trial"), separable)}, {"pattern_sets": list(pattern_sets)})
 
 
 def bounds(patches: int, patches_per_expert: int, experts: int, neurons: int) -> xr.Dataset:

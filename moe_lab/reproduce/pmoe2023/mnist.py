@@ -9,8 +9,15 @@ from __future__ import annotations
 
 import xarray as xr
 
-from moe_lab.reproduce.claim import Claim, Measurement, Needs, Published, Read, Rule, at_least, near
-from moe_lab.reproduce.pmoe2023.figures import BETTER, FIGURE_4_PLACE, LARGEST_GATE, OUTPERFORMS, difference
+from moe_lab.reproduce.claim import ROUNDING, Claim, Measurement, Needs, Published, Read, Rule, at_least, near
+from moe_lab.reproduce.pmoe2023.figures import (
+    BETTER,
+    FIGURE_4_PLACE,
+    LARGEST_GATE,
+    ONE_OF_FIVE,
+    OUTPERFORMS,
+    difference,
+)
 from moe_lab.reproduce.pmoe2023.sources import FIGURES, MEASURES, PICTURE
 
 _MNIST = Needs(what="MNIST's IDX files, or its t10k pair alone", argument="root", pattern="*images*ubyte*")
@@ -77,7 +84,7 @@ def _figure_4() -> tuple[Claim, ...]:
                 published=BETTER,
                 measurement=MNIST,
                 read=difference(f"{kind}, N=100, {sizes}", "cnn, N=100"),
-                rule=Rule(agrees=at_least(0.0)),
+                rule=Rule(agrees=at_least(ROUNDING)),
                 unit="accuracy",
             ),
             Claim(
@@ -106,7 +113,7 @@ CLAIMS: tuple[Claim, ...] = (
         published=Published(relation="when l is greater than l*, the accuracy falls with l"),
         measurement=MNIST,
         read=difference("joint, N=100, k=8, l=6", "joint, N=100, k=8, l=16"),
-        rule=Rule(agrees=at_least(0.0)),
+        rule=Rule(agrees=at_least(ROUNDING)),
         unit="accuracy",
     ),
     Claim(
@@ -114,7 +121,7 @@ CLAIMS: tuple[Claim, ...] = (
         where="figure 8 and section 5.1",
         statement="with 300 samples a separately trained router has the deciding digit in its top 4 for 95 % of MNIST "
         "samples",
-        published=Published(value=0.95, relation="at least"),
+        published=Published(value=0.95, bound="at least"),
         measurement=FIGURE_8_MNIST,
         read=lambda data: data["coverage"].sel(patches_per_expert=4, samples=300).mean("class"),
         rule=Rule(agrees=at_least(0.95)),
@@ -129,7 +136,7 @@ CLAIMS: tuple[Claim, ...] = (
             published=Published(value=share),
             measurement=MNIST,
             read=_gate(number),
-            rule=Rule(agrees=near(share, 0.1), of="median"),  # by which one trial of five moves the paper's mean
+            rule=Rule(agrees=near(share, ONE_OF_FIVE), of="median"),
             reason="in about one trial of five no expert takes to one class, whose share is then far lower",
             unit="share",
         )

@@ -181,7 +181,7 @@ _TINY = (
         id="pruning2024/figure1/lost-v-moe",
         where="section 1, figure 1",
         statement="fine-tuned again, a V-MoE without 75 % of its experts loses at most one per cent of accuracy",
-        published=Published(value=_ONE_PERCENT, relation="at most, CIFAR-10"),
+        published=Published(value=_ONE_PERCENT, bound="at most", relation="CIFAR-10"),
         read=lambda data: _ours(data).sel(pruned=0) - data["again"],
         rule=Rule(in_kind=at_most(_ONE_PERCENT)),
         reason=f"{_DIGITS}; it gains, as the whole model was not trained again for as long: there is no such control "
@@ -192,7 +192,7 @@ _TINY = (
         id="pruning2024/figure4b/lost-v-moe",
         where="section 5.2.1, figure 4b",
         statement="not fine-tuned again, a V-MoE without half of its experts loses at most one per cent of accuracy",
-        published=Published(value=_ONE_PERCENT, relation="at most, with one layer left whole, CIFAR-10"),
+        published=Published(value=_ONE_PERCENT, bound="at most", relation="with one layer left whole, CIFAR-10"),
         read=lambda data: _ours(data).sel(pruned=0) - _ours(data).sel(pruned=4),
         rule=Rule(in_kind=at_most(_ONE_PERCENT)),
         reason=f"{_DIGITS}; both of its mixtures are pruned, where the paper leaves the penultimate of six whole",

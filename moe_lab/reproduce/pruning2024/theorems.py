@@ -6,16 +6,18 @@ from typing import Any
 
 import xarray as xr
 
-from moe_lab.reproduce.claim import Claim, Measurement, Published, Read, Rule, at_least
+from moe_lab.reproduce.claim import Claim, Measurement, Published, Read, Rule, share_from
 from moe_lab.reproduce.pruning2024.sources import MEASURES
 
 _FAR = (
     "constants are hidden: T is 110, not the thousands of (9), so that neurons reach what these steps make and "
     "not l sqrt(d log l)"
 )
-_NOISE = (
-    "the batch has 100 samples and not the l^2 d^2 = 10^6 of (8): its noise lets some unimportant experts find their "
-    "pattern, and then they specialise as important ones do"
+_START = (
+    "the routers' components at the start decide: those of experts that grow are above most others along o (in the "
+    "median 13th of 200, where experts that stay small have the 115th), and unimportant experts are among them. The "
+    "noise of batches is not why: 25 of 26 experts grow with batches of 100 and of 1000 alike, and with 1000 its "
+    "statements hold in 1 and 2 of 8 trials"
 )
 
 PLANTED = Measurement(
@@ -57,7 +59,7 @@ def _claims(
       reason: why they may differ.
       in_kind: whether they agree in kind at most.
     """
-    often = at_least(0.85)
+    often = share_from(0.85)
     return [
         Claim(
             id=f"pruning2024/{place}",
@@ -104,7 +106,7 @@ CLAIMS: tuple[Claim, ...] = (
         RANDOM,
         ("lemma4.2/i-proficiency-random-start", "lemma 4.2, (i) p", f"{_TINY} {_UNIMPORTANT} with p = O(1/d)"),
         ("lemma4.2/ii-norm-change-random-start", "lemma 4.2, (ii) Delta", f"{_TINY} {_UNIMPORTANT} with a small Delta"),
-        reason=_NOISE,
+        reason=_START,
     ),
     *_claims(
         PLANTED,
