@@ -23,6 +23,7 @@ import numpy as np
 import torch
 import xarray as xr
 
+from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.origins import call_of, listed, origin
 from moe_lab.training import final
@@ -53,6 +54,7 @@ _IMAGE, _CLASSES = (3, 64, 64), 4  # table 2 is about four classes of CelebA
 # --- pmoe2023 -------------------------------------------------------------------------------------------------------
 
 
+@checked
 def sample_complexity(
     samples: int | Sequence[int] = (200, 400, 800),
     models: str | Sequence[str] = ("learned", "none", "conv"),
@@ -122,6 +124,7 @@ def patch_model(name: str, embedded: bool = True, width: int = 1) -> PatchWRN | 
     return PatchWRN(**sizes, gates=name, patches_per_expert=4 if embedded else 16)  # type: ignore[arg-type]
 
 
+@checked
 def compute() -> xr.Dataset:
     """Table 2 of pmoe2023: the cost of training WRN and WRN-pMoE on four classes of CelebA, counted and published.
 
@@ -158,6 +161,7 @@ def compute() -> xr.Dataset:
     return _about(xr.merge([data, published_compute()]), "compute", "pmoe2023", "table 2", {}, [])
 
 
+@checked
 def published_compute() -> xr.Dataset:
     """Table 2 as printed: FLOPs and seconds until convergence over (samples, model)."""
     names = list(_PUBLISHED["seconds"])
@@ -181,6 +185,7 @@ def published_compute() -> xr.Dataset:
 # --- chen2022 -------------------------------------------------------------------------------------------------------
 
 
+@checked
 def controls(
     kind: str = "jittered",
     models: str | Sequence[str] = CONTROLS,

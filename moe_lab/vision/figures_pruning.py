@@ -19,6 +19,7 @@ from typing import Any
 
 import xarray as xr
 
+from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.origins import call_of, listed, origin
 from moe_lab.saliency import CRITERIA
@@ -36,6 +37,7 @@ PUBLISHED_SAVINGS = {"parameters": 0.60, "operations": 0.40, "milliseconds": 0.4
 """What pruning 6 of 8 experts saves of V-MoE B/16 (section 1 and figures 6 and 10)."""
 
 
+@checked
 def deep_pruning(
     trials: int = 5,
     seed: int = 0,
@@ -97,6 +99,7 @@ def deep_pruning(
     return data.assign_coords(trial=range(trials))
 
 
+@checked
 def costs(
     size: str | VMoEConfig = "layer",
     experts_kept: Sequence[int] = (8, 6, 4, 2),
