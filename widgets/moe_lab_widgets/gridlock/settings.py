@@ -50,7 +50,7 @@ KNOBS = (
     LabKnob(
         name="first_share",
         symbol="p",
-        meaning="share of mixture 1",
+        meaning="share of Gaussian 1",
         default=NO_MIXTURE,
         low=0,
         high=1,

@@ -23,8 +23,8 @@ BETAS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0)
 
 # Short words, so that three sliders stand side by side, and ranges in which a run stays live.
 KNOBS = (
-    offer(L4Loss, "mu", symbol="μ", meaning="reward of a row", slider=(0.0, 0.2, 0.01), main=True),
-    offer(L4Loss, "penalty", symbol="λ", meaning="second moment", slider=(0.0, 8.0, 0.5), main=True),
+    offer(L4Loss, "mu", symbol="μ", meaning="4th-moment reward", slider=(0.0, 0.2, 0.01), main=True),
+    offer(L4Loss, "penalty", symbol="λ", meaning="2nd-moment penalty", slider=(0.0, 8.0, 0.5), main=True),
     offer(L4Loss, "ridge", symbol="δ", meaning="pull towards 0", slider=(0.0, 4.0, 0.05), main=True),
     offer(L4Loss, "rate", symbol="η", meaning="learning rate, L₄", slider=(0.001, 0.1, 0.001), main=True),
     offer(L2Loss, "rate", name="l2_rate", symbol="η₂", meaning="learning rate, ℓ₂"),

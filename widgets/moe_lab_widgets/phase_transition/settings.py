@@ -60,8 +60,8 @@ KNOBS = (
     ),
     offer(PatternTask, "gap", meaning="lean of distractors", default=1.2, enabled_when=_synthetic, main=True),
     offer(PatternTask, "delta_d", symbol="δ_d", meaning="overlap of o₁, o₂", enabled_when=_synthetic),
-    offer(PatternTask, "delta_r", symbol="δ_r", meaning="of o and others", enabled_when=_synthetic),
-    offer(PatternTask, "noise", meaning="of a patch", follows=lambda values: NOISE[values["source"]], main=True),
+    offer(PatternTask, "delta_r", symbol="δ_r", meaning="overlap of others", enabled_when=_synthetic),
+    offer(PatternTask, "noise", meaning="in each patch", follows=lambda values: NOISE[values["source"]], main=True),
     LabKnob(name="trials", symbol="T", meaning="trainings a cell", default=20, low=1, slider=(5, 40, 5), far=100),
 )
 

@@ -128,13 +128,13 @@ KNOBS = (
     _from_recipe(TokenMoE, "router_learning_rate", symbol="η_r", meaning="routers' rate", slider=(0.005, 0.1, 0.005)),
     LabKnob(name="start", main=True, meaning="checkpoint", default=PLANTED, choices=(PLANTED, RANDOM, BRANCHES)),
     offer(TokenMoE, "loss", meaning="gradient of"),
-    _from_recipe(TokenMoE, "top", meaning="picked by each", slider=(1, 12, 1)),
+    _from_recipe(TokenMoE, "top", meaning="tokens each picks", slider=(1, 12, 1)),
     offer(TokenMoE, "experts", meaning="experts", slider=(4, 24, 2)),
     LabKnob(
         name="shown", meaning="trial on show", default=1, low=1, slider=(1, 10, 1), at_most="trials", view_only=True
     ),
     offer(PlantedStart, "others_norm", meaning="others' router norm", enabled_when=_planted),
-    offer(PlantedStart, "important", meaning="important each", enabled_when=_planted),
+    offer(PlantedStart, "important", meaning="important per class", enabled_when=_planted),
     _from_recipe(PlantedStart, "others_neurons", meaning="others' neurons", enabled_when=_planted),
     offer(TokenTask, "tokens", meaning="tokens"),
     offer(TokenTask, "patterns", meaning="patterns", slider=(100, 300, 20)),

@@ -45,8 +45,8 @@ KNOBS = (
     offer(JointMoE, "experts", default=4, main=True),
     offer(PatternTask, "patches", meaning="patches of a sample", main=True),
     _own(Run, "samples", main=True),
-    _own(PatternTask, "noise", meaning="of a patch", main=True),
-    offer(JointMoE, "neurons", meaning="neurons of all"),
+    _own(PatternTask, "noise", meaning="in each patch", main=True),
+    offer(JointMoE, "neurons", meaning="neurons in total"),
     offer(Run, "trials", meaning="trials", default=8, far=1000),
     LabKnob(
         name="steps",
@@ -60,7 +60,7 @@ KNOBS = (
     offer(PatternTask, "distractors", meaning="distractors", enabled_when=_synthetic),
     offer(PatternTask, "gap", meaning="lean of distractors", enabled_when=_synthetic),
     offer(PatternTask, "delta_d", symbol="δ_d", meaning="overlap of o₁, o₂", enabled_when=_synthetic, main=True),
-    offer(PatternTask, "delta_r", symbol="δ_r", meaning="of o and others", enabled_when=_synthetic),
+    offer(PatternTask, "delta_r", symbol="δ_r", meaning="overlap of others", enabled_when=_synthetic),
 )
 
 
