@@ -102,7 +102,9 @@ def _wanted(hint: Any, plural: bool = False) -> str:
         return _KINDS[hint][plural]
     name = getattr(kind, "__name__", str(kind))
     if issubclass(kind, Mapping):
-        return f"a mapping to {_wanted(parts[1], True)}" if parts else "a mapping"
+        words = "mappings" if plural else "a mapping"
+        return f"{words} to {_wanted(parts[1], True)}" if parts else words
     if issubclass(kind, Sequence):
-        return f"a sequence of {_wanted(parts[0], True)}" if parts else "a sequence"
+        words = "sequences" if plural else "a sequence"
+        return f"{words} of {_wanted(parts[0], True)}" if parts else words
     return name if plural else f"a {name}"

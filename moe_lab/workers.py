@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import BrokenExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+ANSWER_SECONDS = 20
+"""Time within which a Dask scheduler must answer."""
 
 
 def unordered(
@@ -39,3 +42,27 @@ def unordered(
         with warnings.catch_warnings():  # joblib warns when a consumer stops early, which is allowed
             warnings.filterwarnings("ignore", message=".*tasks", category=UserWarning)
             results.close()
+
+
+@contextmanager
+def on_cluster(address: str) -> Iterator[None]:
+    """Within, what leaves its workers to joblib (jobs=None) uses those of a Dask scheduler, where one is named.
+
+    Raises:
+      RuntimeError: dask.distributed is not installed, or the scheduler does not answer.
+    """
+    if not address:
+        yield
+        return
+    try:
+        from dask.distributed import Client
+    except ModuleNotFoundError as error:
+        raise RuntimeError("a cluster needs dask.distributed: pip install 'moe-lab[cluster]'") from error
+    import joblib
+
+    try:
+        client = Client(address, timeout=ANSWER_SECONDS)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise RuntimeError(f"no Dask scheduler answers at {address}: {error}") from error
+    with client, joblib.parallel_config("dask"):
+        yield

@@ -23,9 +23,8 @@ from moe_lab.reproduce.report import page
 from moe_lab.reproduce.runner import Done, Order, Piece, measured, missing, pieces
 from moe_lab.reproduce.verdicts import Row, judged, pictured, tally
 from moe_lab.trials import choose_device, device_label
+from moe_lab.workers import on_cluster
 
-CLUSTER_SECONDS = 20
-"""Time within which a Dask scheduler must answer."""
 _STYLES = {
     "agrees": "green",
     "agrees in kind": "cyan",
@@ -77,7 +76,7 @@ def run(
         console.print(_cost(claims, order, parallel), soft_wrap=True)
     folder = writable_folder(out)
     started = time.perf_counter()
-    with _workers(cluster), warnings.catch_warnings():
+    with on_cluster(cluster), warnings.catch_warnings():
         # joblib restarts a worker that holds much memory, and warns, which would interrupt the progress bar
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
         done = _measure(claims, order, parallel, console)
@@ -146,30 +145,6 @@ def _raise_failures(rows: Sequence[Row]) -> None:
 def _cores() -> int:
     """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@contextmanager
-def _workers(cluster: str) -> Iterator[None]:
-    """Makes joblib use a Dask scheduler, where one is named.
-
-    Raises:
-      RuntimeError: dask.distributed is not installed, or the scheduler does not answer.
-    """
-    if not cluster:
-        yield
-        return
-    try:
-        from dask.distributed import Client
-    except ModuleNotFoundError as error:
-        raise RuntimeError("a cluster needs dask.distributed: pip install 'moe-lab[cluster]'") from error
-    import joblib
-
-    try:
-        client = Client(cluster, timeout=CLUSTER_SECONDS)
-    except (OSError, ValueError, TimeoutError) as error:
-        raise RuntimeError(f"no Dask scheduler answers at {cluster}: {error}") from error
-    with client, joblib.parallel_config("dask"):
-        yield
 
 
 def _measure(claims: Sequence[Claim], order: Order, parallel: int, console: Console) -> dict[str, list[Done]]:
