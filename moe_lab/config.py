@@ -93,7 +93,8 @@ def require(holds: bool, rule: str, **received: Any) -> None:
 
 
 _SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 60
+_SHORT.maxstring, _SHORT.maxother = 160, 60
+_SHORT.maxlist = _SHORT.maxtuple = 12
 
 
 def shown(value: Any) -> str:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar, cast
+
+Record = TypeVar("Record")
 
 _unwanted: ContextVar[Callable[[], bool]] = ContextVar("unwanted", default=lambda: False)
 
@@ -31,3 +34,14 @@ def stop_if_unwanted() -> None:
     """Raises Interrupted where nobody wants what is computed. Loops of training call it once a step."""
     if _unwanted.get()():
         raise Interrupted
+
+
+def uninterrupted(run: Iterator[Record]) -> Iterator[Record]:
+    """Yields a run's Snapshots, each computed to its end, so that a consumer that leaves can come back for the next."""
+    end = object()
+    while True:
+        with interrupted_when(lambda: False):  # not across the yield
+            record = next(run, end)
+        if record is end:
+            return
+        yield cast(Record, record)

@@ -93,8 +93,8 @@ def test_a_run_that_does_not_fit_is_refused_before_it_draws_anything(
 def test_a_map_comes_in_batches_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     _, run = RUNS["separate"]
     points = [{"samples": count} for count in (100, 120, 140, 160, 180)]
-    runs = [run.replace(trials=10, **point) for point in points]
-    assert [len(part) for part in batches_of(runs)(points)] == [4, 1]  # forty rows on a CPU
-    room = runs[-1].memory.of(25) / memory._SHARE
+    runs = [run.replace(trials=50, **point) for point in points]
+    assert [len(part) for part in batches_of(runs)(points)] == [4, 1]  # two hundred rows on a CPU
+    room = runs[-1].memory.of(125) / memory._SHARE
     monkeypatch.setattr(memory, "free_bytes", lambda device: room)
     assert [len(part) for part in batches_of(runs)(points)] == [2, 2, 1]

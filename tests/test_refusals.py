@@ -24,6 +24,7 @@ from moe_lab.recovery.gridlock import JointEM, Spectral
 from moe_lab.recovery.landscape import L2Loss, L4Loss, LogLoss, LossRun
 from moe_lab.specialization import ArrayTask, ClusterTask, SingleExpert, SwitchMoE
 from moe_lab.vision import CifarRotateTask, PatchWRN, QuadrantTask, SmallCNN, TurnTask, VehiclesTask, patches, rotation
+from moe_lab.vision.built import Built
 from moe_lab.vision.deep import DigitRun
 from moe_lab.vision.run import ImageRun
 
@@ -43,8 +44,8 @@ PARTS: dict[type[Config], dict[str, Any]] = {
 }
 """What a Run or a task needs besides its settings."""
 
-BASES = (RunConfig, ImageRun)
-"""What rooms make their Runs of."""
+BASES = (RunConfig, ImageRun, Built)
+"""What rooms make their Runs and models of."""
 
 
 def _every_config(base: type[Config] = Config) -> Iterator[type[Config]]:

@@ -171,7 +171,7 @@ class Learner(ABC):
     def parts(self, batch: int) -> list[slice]:
         """Divides the rows into parts whose steps stay in the cache; on other devices all rows step at once."""
         count = len(self.group)
-        most = _NUMBERS_IN_CACHE // (batch * self.sizes[1]) if self.setting.device.type == "cpu" else count
+        most = _NUMBERS_IN_CACHE // (batch * self.sizes[1]) if not on_accelerator(self.setting.device) else count
         parts = -(-count // max(1, most))
         return [slice(count * part // parts, count * (part + 1) // parts) for part in range(parts)]
 

@@ -29,4 +29,7 @@ def make(case: Case) -> Iterator[Make]:
 def ended(case: Case) -> Iterator[Any]:
     """One finished run. Tests that use it must leave it as it was."""
     with making(case) as make:
-        yield done(make())
+        lab = done(make())
+        if any(getattr(record, "stage", "") == "pre-training" for record in lab.records):  # in the cache from now on
+            lab.reset()
+        yield done(lab)

@@ -43,12 +43,6 @@ def test_the_first_record_does_not_wait_for_the_controls() -> None:
     ]  # fmt: skip
 
 
-def test_unwatched_runs_end_alike_with_fewer_records() -> None:
-    values = {**SMALL, "steps": 40}
-    counts = {name: (run.last_step, run.record_every) for name, run in of.runs(values, of.UNWATCHED).items()}
-    assert counts == {name: (run.last_step, 3) for name, run in of.runs(values).items()}
-
-
 @pytest.mark.parametrize("values", [{}, {"experts": 8, "patches_per_expert": 3}, {"gates": "none"}])
 def test_lit_patches_are_those_that_the_experts_keep(make: Make, values: dict[str, Any]) -> None:
     lab = done(make(**values))

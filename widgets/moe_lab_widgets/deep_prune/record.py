@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from moe_lab.interrupts import uninterrupted
 from moe_lab.training import Snapshot
 from moe_lab.vision.deep import (
     MODES,
@@ -154,7 +155,7 @@ def frames(plan: Plan, before: Iterator[Frame]) -> Iterator[Frame]:
       ValueError: the pre-trained model in the cache is damaged, or a criterion gives no order of experts.
     """
     yield Frame(plan, "fine-tuning", 0)  # at once: what follows takes a moment
-    for frame in before:
+    for frame in uninterrupted(before):  # a later run goes on with it
         yield dataclasses.replace(frame, run=plan)
     start, run = pretrained(plan.before), plan.tuning
     training = Training(_paced(run, "fine-tuning"), start)

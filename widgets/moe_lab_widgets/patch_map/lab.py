@@ -33,8 +33,7 @@ class PatchMapLab(Lab):
         of.runs(values)
 
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
-        records = of.UNWATCHED if self.headless else of.RECORDS
-        return frames(of.runs(values, records), values["gates"], of.total_steps(values))
+        return frames(of.runs(values), values["gates"], of.total_steps(values))
 
     def work(self, values: Mapping[str, Any]) -> Work:
         return of.work(values)

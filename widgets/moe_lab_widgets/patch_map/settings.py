@@ -16,13 +16,9 @@ STUDY, NO_GATE, CONV = MODELS = ("pMoE", "no gate", "conv")
 TEST_SAMPLES, EXAMPLES = 200, 8
 BATCH = 50
 """Divides every N on the slider: a smaller last batch would spoil batch norm's averages just before the end."""
-RECORDS = 60
-"""Approximate number of records of a run: 10 to 15 seconds at 4 to 6 records per second."""
-UNWATCHED = 15
-"""The same where the Lab runs inside a cell, and only its last picture is shown."""
-SLOWEST_RECORD = 15
-"""Steps of one network that a record may take: expensive steps are not grouped, so that a slider is answered soon."""
-CONTROLS_EVERY = 4
+RECORDS = 30
+"""Approximate number of records of a run: six to ten seconds at 3 to 5 records per second."""
+CONTROLS_EVERY = 2
 """Records from one measurement of the controls to the next."""
 KEEPING = ("learned", "random")
 """Gates that keep l patches; the others keep all."""
@@ -68,16 +64,13 @@ def models(values: Mapping[str, Any]) -> dict[str, Model]:
     return {STUDY: study, NO_GATE: PatchWRN(experts=values["experts"], gates="none", **shared), CONV: WRN(**shared)}
 
 
-def runs(values: Mapping[str, Any], records: int = RECORDS) -> dict[str, Run]:
+def runs(values: Mapping[str, Any]) -> dict[str, Run]:
     """Returns the runs that `compare` makes of the values, by name, checked.
-
-    Args:
-      records: about how many.
 
     Raises:
       ConfigError: a value or a combination breaks a rule.
     """
-    task, shared = task_of(values), settings(values, records)
+    task, shared = task_of(values), settings(values)
     every = {"measure_every": shared.pop("controls_every")}
     return {
         name: Run(model=model, task=task, **shared, **({} if name == STUDY else every))
@@ -85,17 +78,16 @@ def runs(values: Mapping[str, Any], records: int = RECORDS) -> dict[str, Run]:
     }
 
 
-def settings(values: Mapping[str, Any], records: int = RECORDS) -> dict[str, Any]:
+def settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings of `compare` besides models and task."""
     total, epochs = _epochs(values)
-    most = SLOWEST_RECORD // (3 * max(values["trials"], 1)) if records == RECORDS else total
     return {
         **{name: values[name] for name in ("samples", "trials", "seed")},
         "epochs": epochs,
         "test_samples": TEST_SAMPLES,
         "examples": EXAMPLES,
-        "record_every": max(1, min(round(total / records), most)),
-        "controls_every": CONTROLS_EVERY if records == RECORDS else 1,
+        "record_every": max(1, round(total / RECORDS)),
+        "controls_every": CONTROLS_EVERY,
         **placed(values),
     }
 
