@@ -22,7 +22,7 @@ _FEWER = 0.58  # of WRN's FLOPs, table 2
 FIGURE_4 = Measurement.sized(
     name="pmoe2023/figure4-digits",
     function=f"{FIGURES}:sample_complexity",
-    seconds=(12, 50),
+    seconds=(9, 50),
     paper={"trials": 40},
     device=True,
     sizes={"samples": ((60, 100, 200, 300, 500, 700), (60, 100, 200, 300, 500, 700, 1000)), "trials": (8, 20)},
@@ -32,7 +32,7 @@ FIGURE_4 = Measurement.sized(
 FIGURE_5 = Measurement.sized(
     name="pmoe2023/figure5-digits",
     function=f"{FIGURES}:phase_map",
-    seconds=(10, 45),
+    seconds=(7, 45),
     paper={
         "patches_per_expert": (1, 2, 3, 4, 5, 6, 7, 8),
         "samples": (60, 100, 140, 180, 240, 300, 360, 500, 700, 1000),
