@@ -140,7 +140,7 @@ def test_wrong_input_is_one_sentence(
     message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("moe_lab.reproduce.command.CLUSTER_SECONDS", 1)
+    monkeypatch.setattr("moe_lab.workers.ANSWER_SECONDS", 1)
     assert call(*arguments) == 1
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
