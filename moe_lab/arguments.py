@@ -6,13 +6,12 @@ import functools
 import importlib.util
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from moe_lab.config import Config, shown
+from moe_lab.config import WORDS, Config, shown
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -29,17 +28,18 @@ def checked(function: Function) -> Function:
     named = [
         name for name, part in signature.parameters.items() if part.kind not in (part.VAR_POSITIONAL, part.VAR_KEYWORD)
     ]
-    model: list[type[BaseModel]] = []  # made at the first call: most functions are never called
+
+    @functools.cache  # made at the first call: most functions are never called
+    def model() -> type[BaseModel]:
+        hints = get_type_hints(function, localns=_Modules(function.__globals__))
+        fields: dict[str, Any] = {f"of_{name}": (hints.get(name, Any), None) for name in named}
+        how = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+        return create_model(function.__name__, __config__=how, **fields)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         values = signature.bind(*args, **kwargs).arguments
-        if not model:
-            hints = get_type_hints(function, localns=_Modules(function.__globals__))
-            fields: dict[str, Any] = {f"of_{name}": (hints.get(name, Any), None) for name in named}
-            how = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
-            model.append(create_model(function.__name__, __config__=how, **fields))
-        _check(model[0], {f"of_{name}": value for name, value in values.items() if name in named})
+        _check(model(), {f"of_{name}": value for name, value in values.items() if name in named})
         return function(*args, **kwargs)
 
     return cast(Function, call)
@@ -68,7 +68,6 @@ def _converted(value: Any, fitting: Any) -> bool:
 def _check(model: type[BaseModel], values: Mapping[str, Any]) -> None:
     """Raises a ValueError for the first value that does not fit."""
     plain = {field: value.tolist() if hasattr(value, "tolist") else value for field, value in values.items()}  # arrays
-    wrong = ""
     try:
         fitting = model.model_validate(plain)
     except ValidationError as error:
@@ -80,15 +79,7 @@ def _check(model: type[BaseModel], values: Mapping[str, Any]) -> None:
         raise ValueError(f"{name} must be {_wanted(hint)}: got {name}={shown(values[wrong])}")
 
 
-_KINDS: Mapping[Any, tuple[str, str]] = {
-    int: ("a whole number", "whole numbers"),
-    float: ("a number", "numbers"),
-    str: ("text", "texts"),
-    bool: ("True or False", "True or False"),
-    Path: ("a path", "paths"),
-    NoneType: ("None", "None"),
-    Any: ("anything", "anything"),
-}
+_KINDS = {**WORDS, NoneType: ("None", "None"), Any: ("anything", "anything")}
 
 
 def _wanted(hint: Any, plural: bool = False) -> str:

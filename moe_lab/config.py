@@ -9,7 +9,7 @@ import math
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -229,22 +229,29 @@ def _knob_of(name: str, field: Any) -> Knob:
     )
 
 
-_WHOLE, _NUMBER = ("a whole number", "whole numbers"), ("a number", "numbers")
-_BOOL, _SEQUENCE = ("True or False", "True or False"), ("a sequence of values", "sequences")
+WORDS: Mapping[Any, tuple[str, str]] = {
+    int: ("a whole number", "whole numbers"),
+    float: ("a number", "numbers"),
+    str: ("text", "texts"),
+    bool: ("True or False", "True or False"),
+    Path: ("a path", "paths"),
+}
+"""Singular and plural of what types are called in messages."""
+_SEQUENCE = ("a sequence of values", "sequences")
 # Singular and plural of the type that a pydantic error asks for:
 _TYPES = {
-    "int_from_float": _WHOLE,
-    "int_parsing": _WHOLE,
-    "int_parsing_size": _WHOLE,
-    "int_type": _WHOLE,
-    "float_parsing": _NUMBER,
-    "float_type": _NUMBER,
-    "string_type": ("text", "texts"),
-    "bool_type": _BOOL,
-    "bool_parsing": _BOOL,
+    "int_from_float": WORDS[int],
+    "int_parsing": WORDS[int],
+    "int_parsing_size": WORDS[int],
+    "int_type": WORDS[int],
+    "float_parsing": WORDS[float],
+    "float_type": WORDS[float],
+    "string_type": WORDS[str],
+    "bool_type": WORDS[bool],
+    "bool_parsing": WORDS[bool],
     "tuple_type": _SEQUENCE,
     "list_type": _SEQUENCE,
-    "path_type": ("a path", "paths"),
+    "path_type": WORDS[Path],
     "string_unicode": ("text that can be written as Unicode", "texts that can be written as Unicode"),
 }
 _NOT_STRING = {bool: "bool_type", int: "int_type", float: "float_type"}

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar, cast
+from typing import TypeVar
+
+from moe_lab.trials import each_within
 
 Record = TypeVar("Record")
 
@@ -38,10 +40,4 @@ def stop_if_unwanted() -> None:
 
 def uninterrupted(run: Iterator[Record]) -> Iterator[Record]:
     """Yields a run's Snapshots, each computed to its end, so that a consumer that leaves can come back for the next."""
-    end = object()
-    while True:
-        with interrupted_when(lambda: False):  # not across the yield
-            record = next(run, end)
-        if record is end:
-            return
-        yield cast(Record, record)
+    return each_within(run, lambda: interrupted_when(lambda: False))

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -143,9 +143,14 @@ def threads_for(operations: float, device: torch.device) -> Iterator[None]:
 
 def on_one_thread(steps: Iterator[Step], device: torch.device) -> Iterator[Step]:
     """Iterates over small steps under `threads_for`, while the consumer keeps its own number of threads."""
+    return each_within(steps, lambda: threads_for(0, device))
+
+
+def each_within(steps: Iterator[Step], context: Callable[[], AbstractContextManager[Any]]) -> Iterator[Step]:
+    """Computes every step within a context of its own, which its consumer is not in."""
     end = object()
     while True:
-        with threads_for(0, device):  # not across the yield
+        with context():  # not across the yield
             step = next(steps, end)
         if step is end:
             return

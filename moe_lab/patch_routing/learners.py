@@ -23,7 +23,7 @@ from moe_lab.patch_routing.measures import RoutingCounts
 
 _NUMBERS_AT_ONCE = {"cpu": 2**20, "cuda": 2**27, "mps": 2**24}
 _NUMBERS_IN_CACHE = 2**19  # of a step, so that what a product writes is still there for the next operation
-_GIVE_UP_EVERY = {"cpu": 100}  # samples of a block, after which rows with an error are given up
+_GIVE_UP_EVERY = 100  # samples of a block, after which rows with an error are given up
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Learner(ABC):
         """
         left, finite = np.arange(len(self.group)), np.ones(len(self.group), dtype=bool)
         rest = self
-        for begin, end in self._chunks(int(self.counts.max()), _GIVE_UP_EVERY.get(self.setting.device.type)):
+        for begin, end in self._chunks(int(self.samples.max()), _GIVE_UP_EVERY):
             loss = models.loss_of(rest._outputs(self.train, begin, end, None), self.train.labels[rest.group, begin:end])
             counted = torch.arange(begin, end, device=self.setting.device) < rest.counts[:, None]
             right = (loss.right | ~counted).all(-1).cpu().numpy()

@@ -113,8 +113,7 @@ class Placing:
 
     def _now(self, work: Work) -> str:
         speed = self._watch.speed(work.size)
-        trials = f"{work.trials:,} trial{'s' * (work.trials != 1)}"
-        return f"{word(self.device)}: {trials}" + (f", {_rate(work, speed)}" if speed is not None else "")
+        return f"{word(self.device)}: {_trials(work)}" + (f", {_rate(work, speed)}" if speed is not None else "")
 
     # ---- the run ----
 
@@ -231,6 +230,11 @@ def _usual(knob: LabKnob, value: Any) -> Any:
     return min(value, knob.slider[1]) if knob.far is not None and knob.slider is not None else value
 
 
+def _trials(work: Work) -> str:
+    """Returns how many trials take each step together, as in "1,000 trials"."""
+    return f"{work.trials:,} trial{'s' * (work.trials != 1)}"
+
+
 def _rate(work: Work, speed: Speed) -> str:
     """Returns the steps of all trials in a second, with two digits, as in "1,900 steps/s"."""
     rate = float(f"{work.trials / max(speed.step, 1e-12):.2g}")
@@ -240,8 +244,7 @@ def _rate(work: Work, speed: Speed) -> str:
 def _question(work: Work, device: str, speed: Speed) -> str:
     seconds = speed.seconds(work.steps)
     time = f"{float(f'{seconds:.2g}'):.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
-    trials = f"{work.trials:,} trial{'s' * (work.trials != 1)}"
     return (
-        f"This run would take up to about {time} on the {word(device)} ({trials}, {_rate(work, speed)}): "
+        f"This run would take up to about {time} on the {word(device)} ({_trials(work)}, {_rate(work, speed)}): "
         "press Play to start it."
     )
