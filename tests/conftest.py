@@ -34,7 +34,7 @@ def no_pre_training(_own_cache: None) -> None:
     from moe_lab.vision.deep import TINY, pretrained_path
     from moe_lab.vision.vmoe import VMoE
 
-    pretrained_path().parent.mkdir(parents=True)
+    pretrained_path().parent.mkdir(parents=True, exist_ok=True)
     VMoE(TINY).save(pretrained_path())
 
 

@@ -76,7 +76,9 @@ class SampleIndices:
     sides: np.ndarray
 
 
-def stack(bank: np.ndarray, trials: Sequence[SampleIndices], device: torch.device, dtype: torch.dtype) -> Samples:
+def stack(
+    bank: np.ndarray | Tensor, trials: Sequence[SampleIndices], device: torch.device, dtype: torch.dtype
+) -> Samples:
     """Stacks the samples of several trials and moves them to a device."""
 
     def integers(name: str) -> Tensor:

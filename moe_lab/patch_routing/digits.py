@@ -31,6 +31,8 @@ from moe_lab.trials import stream
 
 _TEST_EVERY = 4  # without an official split, every fourth image of a digit is a test image
 
+_NUMBERS_KEPT = 2**19  # of noise, in a training or test set of one trial: 4 MB
+
 
 class DigitTask(Config):
     """Samples of n handwritten digits, one of which determines the label (pmoe2023, section 5.1, figure 3).
@@ -122,12 +124,15 @@ class DigitTask(Config):
         pixels = _images(self.source, self.root, self.download).pixels
         if not self.noise:
             return stack(pixels[None], indices, torch.device(device), dtype)
-        banks = []  # each patch has its own noise, even where two show the same image, and so needs its own row
-        for trial, sampled in zip(trials, indices, strict=True):
-            noise = stream(seed, trial, f"{split}/noise").standard_normal((sampled.index.size, pixels.shape[1]))
-            banks.append(pixels[sampled.index.ravel()] + noise * (self.noise / np.sqrt(pixels.shape[1])))
-            sampled.index = np.arange(sampled.index.size).reshape(sampled.index.shape)
-        return stack(np.stack(banks), indices, torch.device(device), dtype)
+        rows, dimension = indices[0].index.size, pixels.shape[1]
+        bank = torch.empty(len(indices), rows, dimension, dtype=dtype)
+        for own, trial, sampled in zip(bank, trials, indices, strict=True):
+            noise = _noise(seed, trial, f"{split}/noise", rows, dimension) * (self.noise / np.sqrt(dimension))
+            noise += pixels[sampled.index.ravel()]
+            own.copy_(torch.from_numpy(noise))
+            # Each patch has its own noise, even where two show the same image, and so its own row:
+            sampled.index = np.arange(rows).reshape(sampled.index.shape)
+        return stack(bank, indices, torch.device(device), dtype)
 
     def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> SampleIndices:
         """Chooses the images of one trial's samples and their positions."""
@@ -154,6 +159,19 @@ class DigitTask(Config):
         """The images that may occur in training or in test samples."""
         is_test = _images(self.source, self.root, self.download).is_test
         return np.flatnonzero(is_test if split == "test" else ~is_test)
+
+
+def _noise(seed: int, trial: int, purpose: str, rows: int, dimension: int) -> np.ndarray:
+    """Standard normal numbers (rows, d); few ones are kept, for a slider that moves the noise alone."""
+    draw = _kept_noise if rows * dimension <= _NUMBERS_KEPT else _kept_noise.__wrapped__
+    return draw(seed, trial, purpose, rows, dimension)
+
+
+@lru_cache(maxsize=16)  # of eight trials, training and test samples
+def _kept_noise(seed: int, trial: int, purpose: str, rows: int, dimension: int) -> np.ndarray:
+    noise = stream(seed, trial, purpose).standard_normal((rows, dimension))
+    noise.flags.writeable = False
+    return noise
 
 
 @dataclass(frozen=True)

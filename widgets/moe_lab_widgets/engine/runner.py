@@ -41,7 +41,7 @@ class Runner:
     """
 
     IDLE_AFTER = 1.0
-    DRAWING_SHARE, PACED_SHARE = 0.1, 0.25
+    DRAWING_SHARE, PACED_SHARE = 0.09, 0.25
     """Largest share of the time that may go into drawing: taken from the training, and from a pace's rests."""
     MOMENT = 0.12
     """Seconds that the run goes on at an answer of the page, where there is no thread."""
@@ -376,7 +376,9 @@ class Runner:
         self._drawn = True
         cost = time.thread_time() - used
         share = self.PACED_SHARE if self.pace else self.DRAWING_SHARE
-        self._next_frame = now + max(1 / self.frames, cost / share) - 0.005
+        pause = max(1 / self.frames, cost / share)
+        late = min(max(now - self._next_frame, 0.0), pause / 2)  # the record came some time after its frame was due
+        self._next_frame = now + pause - late
         if self.threaded:
             time.sleep(0.001)  # lets the kernel's messages in
         self._report_end()

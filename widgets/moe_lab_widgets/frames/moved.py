@@ -74,7 +74,7 @@ class Moved:
 
     @staticmethod
     def _line(line: Line2D, drawn: list[Drawn], tape: Pen) -> bool:
-        points = np.asarray(line.get_xydata(), dtype=float)
+        points = _points(line)
         for style, shape, matrix in drawn:
             places = points @ matrix[:2, :2].T + matrix[:2, 2]
             if shape is None:
@@ -102,6 +102,14 @@ class Moved:
                 tape.take()
                 return False
         return True
+
+
+def _points(line: Line2D) -> NDArray[np.float64]:
+    """Returns the points (n, 2) of a line, without the caches that matplotlib fills when it is asked for them."""
+    x, y = line.get_data(orig=True)
+    if not (type(x) is type(y) is np.ndarray and x.dtype == y.dtype == float and x.shape == y.shape == (len(x),)):
+        return np.asarray(line.get_xydata(), dtype=float)
+    return np.stack([x, y], axis=1)
 
 
 def _look(line: Line2D) -> tuple[Any, ...]:
