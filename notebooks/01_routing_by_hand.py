@@ -22,7 +22,7 @@
 #
 # **After this notebook you can**
 # - tell apart *expert-choice*, *token-choice* and *switch* routing,
-# - compute gates by hand, and say what is wrong with eq. 4 as printed,
+# - compute gates by hand,
 # - say why expert-choice drops patches and token-choice overloads experts,
 # - compute the output $f(x)$ of a patch-level mixture of experts (pMoE).
 
@@ -50,6 +50,7 @@ from matplotlib import pyplot as plt
 
 from moe_lab import exercises, routing, theme
 from moe_lab.routing_plots import gate_table
+from moe_lab_widgets import RoutingTable
 
 SEED = 0  # this notebook draws nothing at random, except for the noise at the end of part 4
 names = {"index": [f"expert {s}" for s in (1, 2, 3)], "columns": [f"patch {j}" for j in (1, 2, 3, 4)]}
@@ -103,22 +104,6 @@ pd.DataFrame(expert_gates.numpy(), **names).round(3)
 
 # %%
 routing.expert_choice(scores[None, :, None, :], 1)[0][0, :, 0].int()
-
-# %% [markdown]
-# ### The missing exponential
-#
-# The paper prints eq. 4 as $e^{g_{j,s}} / \sum_{i} g_{i,s}$, without the exponential in the denominator. For expert 1
-# that gives:
-
-# %%
-top = scores[0, :2]  # the two patches that expert 1 keeps
-pd.DataFrame(
-    {"eq. 4 as printed": top.exp() / top.sum(), "softmax": top.softmax(0)}, index=["patch 1", "patch 2"]
-).round(3)
-
-# %% [markdown]
-# The printed gates sum to 3.1, not to 1. Worse: a fresh router has scores near 0, some of them negative, so the printed
-# denominator can be 0 or negative. It is a misprint. The proofs use $\sum_j G_{j,s} = 1$, and so does moe_lab.
 
 # %% [markdown]
 # ## 2. Token-choice: the patches choose
@@ -184,6 +169,28 @@ pd.DataFrame(chosen.numpy(), **names).round(2)
 # hardly gets patches 3 and 4, where its score is far behind. Noise spreads close calls and leaves clear ones alone.
 
 # %% [markdown]
+# ### Your turn
+#
+# The same table, with a slider for every number. The three tables below it follow at once. First write down your answer
+# to each question, then find out:
+#
+# 1. Raise one number so that expert-choice no longer drops patch 4. Is another patch dropped in its place?
+# 2. Which is the smallest $l$ for which expert-choice can drop no patch, whatever the numbers are?
+# 3. Can you choose the numbers so that token-choice sends all four patches to expert 3? And expert-choice?
+# 4. Set the noise of switch to 0.5 and change its seed. Which patches change their expert, and which never do?
+
+# %%
+RoutingTable(powers)
+
+# %% [markdown]
+# *What to see.* **1.** With 4 or more for expert 1, patch 4 takes the place of patch 2 there. Patch 2 has other experts,
+# so nobody is dropped. With 5 or more for expert 2 it takes the place of patch 3, which nobody else keeps: now patch 3 is
+# dropped. A patch is lost only when *every* expert leaves it. **2.** All experts could keep the same $l$ patches, so
+# only $l=4$ is safe. **3.** Token-choice yes: nothing limits an expert. Expert-choice never: each expert has exactly $l$.
+# **4.** Patches 1 and 2: their best two scores differ by $\log\frac65=0.18$ and $\log\frac43=0.29$, less than the noise
+# can add. Patches 3 and 4 never: $\log 2=0.69$.
+
+# %% [markdown]
 # ## 5. From gates to an output
 #
 # The patch-level mixture of experts adds up what its neurons say about the patches that reach them:
@@ -215,12 +222,6 @@ exercises.TINY
 #
 # A router learns through its gates only: *who is kept* jumps and has no gradient. So a gate that cannot move teaches
 # nothing: token-choice with one expert, and expert-choice with $l=1$, have gates of exactly 1. Notebook 02 shows what that does.
-#
-# ## Where the paper and this notebook differ
-#
-# - Eq. 4 is printed without the exponential in the denominator. It is restored here.
-# - The paper does not say how ties are broken. Here: lowest index first.
-# - Eq. 1 divides by $l$. The authors' code divides by $n$, which only changes the step size that works.
 
 # %% [markdown]
 # ## Exercises
@@ -277,6 +278,27 @@ def output(patches, routers, neurons, outputs, count):
 
 
 exercises.check_output(output)
+
+# %% [markdown]
+# ## For readers of the paper
+#
+# You can skip this part. It is for those who compare the notebook with pmoe2023.
+#
+# Eq. 4 is printed as $e^{g_{j,s}} / \sum_{i} g_{i,s}$, without the exponential in the denominator. For expert 1 that
+# gives:
+
+# %%
+top = scores[0, :2]  # the two patches that expert 1 keeps
+pd.DataFrame(
+    {"eq. 4 as printed": top.exp() / top.sum(), "softmax": top.softmax(0)}, index=["patch 1", "patch 2"]
+).round(3)
+
+# %% [markdown]
+# The printed gates sum to 3.1, not to 1. Worse: a fresh router has scores near 0, some of them negative, so the printed
+# denominator can be 0 or negative. It is a misprint. The proofs use $\sum_j G_{j,s} = 1$, and so does moe_lab.
+#
+# The paper does not say how ties are broken. Here: lowest index first. Eq. 1 divides by $l$; the authors' code divides by
+# $n$, which only changes the step size that works.
 
 # %% [markdown]
 # Next: **02 Router alignment**, where the routers are not given but learned.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from moe_lab.registry import LABS
 
 if TYPE_CHECKING:
+    from moe_lab_widgets.by_hand.table import RoutingTable
     from moe_lab_widgets.drawing.picture import Picture, Strip
     from moe_lab_widgets.engine.definition import Story
     from moe_lab_widgets.engine.knobs import LabKnob, given, offer
@@ -21,10 +22,11 @@ _HOMES = {
     "given": "engine.knobs",
     "Picture": "drawing.picture",
     "Strip": "drawing.picture",
+    "RoutingTable": "by_hand.table",
     **{lab.name: f"{lab.folder}.lab" for lab in LABS},
 }
 
-__all__ = ["Lab", "LabKnob", "Picture", "Story", "Strip", "given", "offer"]
+__all__ = ["Lab", "LabKnob", "Picture", "RoutingTable", "Story", "Strip", "given", "offer"]
 
 
 def __getattr__(name: str) -> Any:

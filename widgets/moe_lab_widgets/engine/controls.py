@@ -17,7 +17,7 @@ from moe_lab import theme
 from moe_lab.config import Knob
 from moe_lab_widgets.engine.knobs import LabKnob
 
-_STYLE = Path(__file__).with_name("lab.css").read_text(encoding="utf-8")
+STYLE = Path(__file__).with_name("lab.css").read_text(encoding="utf-8")
 OWN = "(my own settings)"
 SPEEDS = {"slow": 4.0, "easy to follow": 15.0, "as fast as it trains": 0.0}
 _SENTENCE = f"color: {theme.INK}; background: {theme.PAPER}; border-left: 6px solid {theme.FAILURE};"
@@ -43,11 +43,22 @@ def slider(knob: Knob, value: Any) -> w.DOMWidget:
     return w.FloatSlider(value=value, min=low, max=high, step=step, readout_format=f".{digits}f", **common)
 
 
-def _box(children: Sequence[w.DOMWidget], css_class: str, kind: type[w.Box] = w.Box) -> w.Box:
+def box(children: Sequence[w.DOMWidget], css_class: str, kind: type[w.Box] = w.Box) -> w.Box:
     """Returns a box that lab.css lays out."""
-    box = kind(list(children))
-    box.add_class(css_class)
-    return box
+    made = kind(list(children))
+    made.add_class(css_class)
+    return made
+
+
+def close_all(widget: w.Widget) -> None:
+    """Closes a widget and all in it, with their layouts and styles, so that none stays in the kernel."""
+    for child in getattr(widget, "children", ()):
+        close_all(child)
+    for part in (getattr(widget, "layout", None), getattr(widget, "style", None)):
+        if isinstance(part, w.Widget):
+            part.close()
+    widget.unobserve_all()
+    widget.close()
 
 
 class Controls:
@@ -85,16 +96,16 @@ class Controls:
         heading = w.HTML(f"<h3>{html.escape(title)}</h3>")
         for widget, needed in ((self.story, stories), (self.more, self._rest.children)):
             widget.layout.display = "" if needed else "none"
-        self.box = _box(
+        self.box = box(
             [
-                w.HTML(f"<style>{_STYLE}</style>", layout={"display": "none"}),
-                _box([heading, self.play, self.step, self.reset, self.story, self.pin, self.more], "moe-lab-bar"),
+                w.HTML(f"<style>{STYLE}</style>", layout={"display": "none"}),
+                box([heading, self.play, self.step, self.reset, self.story, self.pin, self.more], "moe-lab-bar"),
                 self._main,
                 self._rest,
-                _box([self.see, self.message], "moe-lab-said"),
+                box([self.see, self.message], "moe-lab-said"),
                 picture,
-                _box([self.status, self.speed], "moe-lab-bar"),
-                _box([self.code_shown, self.file, self.save_picture, self.save_data, self.save_page], "moe-lab-bar"),
+                box([self.status, self.speed], "moe-lab-bar"),
+                box([self.code_shown, self.file, self.save_picture, self.save_data, self.save_page], "moe-lab-bar"),
                 self.code,
             ],
             "moe-lab",
@@ -124,8 +135,8 @@ class Controls:
         every = [self.knobs[knob.name] for knob in knobs if knob.name != "device"]
         main = [self.knobs[knob.name] for knob in knobs if knob.main] or every
         rest = [widget for widget in self.knobs.values() if widget not in main]
-        self._main = _box([*main, self.seed], "moe-lab-knobs")
-        self._rest = _box(rest, "moe-lab-knobs")
+        self._main = box([*main, self.seed], "moe-lab-knobs")
+        self._rest = box(rest, "moe-lab-knobs")
         self._rest.layout.display = "none"
 
     def _make_buttons(self) -> None:
@@ -226,15 +237,5 @@ class Controls:
         )
 
     def close(self) -> None:
-        """Closes every widget with its layout and style, so that none stays in the kernel."""
-
-        def close(widget: w.Widget) -> None:
-            for child in getattr(widget, "children", ()):
-                close(child)
-            for part in (getattr(widget, "layout", None), getattr(widget, "style", None)):
-                if isinstance(part, w.Widget):
-                    part.close()
-            widget.unobserve_all()
-            widget.close()
-
-        close(self.box)
+        """Closes every widget."""
+        close_all(self.box)

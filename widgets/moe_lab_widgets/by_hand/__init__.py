@@ -1,0 +1,1 @@
+"""Routing by hand: a table of scores to edit, and where three kinds of routing send the patches."""

@@ -1,0 +1,143 @@
+"""`RoutingTable`: edit scores, and see at once where three kinds of routing send the patches."""
+
+from __future__ import annotations
+
+import os
+
+import ipywidgets as w
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from numpy.typing import ArrayLike, NDArray
+
+from moe_lab import theme
+from moe_lab.config import require
+from moe_lab.routing_plots import gate_table
+from moe_lab_widgets.by_hand.fates import Fate, as_html, fates, in_words
+from moe_lab_widgets.drawing.picture import encode
+from moe_lab_widgets.engine.controls import STYLE, box, close_all
+from moe_lab_widgets.engine.output import NotebookOutput
+from moe_lab_widgets.frames.screen import TEXT
+
+MOST_EXPERTS, MOST_PATCHES, HIGHEST = 4, 6, 9
+
+
+class RoutingTable:
+    """Sliders for every entry of a table of exp(score), and its routing by expert choice, token choice and switch.
+
+    Args:
+      powers: exp(score), (experts, patches): two to four experts, two to six patches, whole numbers from 1 to 9.
+
+    Raises:
+      ValueError: powers is no such table.
+    """
+
+    title = "Routing by hand"
+
+    def __init__(self, powers: ArrayLike) -> None:
+        table = np.asarray(powers, dtype=float)
+        require(table.ndim == 2, "powers must have the axes (experts, patches)", shape=table.shape)
+        experts, patches = table.shape
+        rule = f"powers must have two to {MOST_EXPERTS} experts (rows) and two to {MOST_PATCHES} patches (columns)"
+        require(2 <= experts <= MOST_EXPERTS and 2 <= patches <= MOST_PATCHES, rule, shape=table.shape)
+        whole = np.isfinite(table).all() and (table == table.round()).all() and (table >= 1).all()
+        rule = f"powers must be whole numbers from 1 to {HIGHEST}"
+        require(bool(whole and (table <= HIGHEST).all()), rule, powers=table.tolist())
+        self._start = table
+        self._make_widgets(experts, patches)
+        self._update()
+        self.output = NotebookOutput(
+            kind=type(self).__name__,
+            title=self.title,
+            headless=os.environ.get("MOE_LAB_HEADLESS", "") not in ("", "0"),
+            model_id=self.box.model_id,
+            picture=lambda: (self.png(), self.sentence),
+            close=self.close,
+        )
+
+    # ---- reading ----
+
+    @property
+    def powers(self) -> NDArray[np.float64]:
+        """exp(score), (experts, patches), as the sliders have them."""
+        return np.array([[one.value for one in row] for row in self.entries], dtype=float)
+
+    @property
+    def fates(self) -> tuple[Fate, ...]:
+        """Expert choice, token choice and switch with the present settings."""
+        return fates(self.powers, self.kept.value, self.picked.value, self.noise.value, self.seed.value)
+
+    @property
+    def sentence(self) -> str:
+        """What becomes of patches and experts, in words."""
+        return in_words(self.fates)
+
+    def png(self) -> bytes:
+        """Returns the three tables as a picture."""
+        figure = theme.figure(1100, 300)
+        for number, fate in enumerate(self.fates):
+            gate_table(figure.add_axes((0.01 + number / 3, 0.04, 0.32, 0.9)), fate.gates, fate.name)
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        return encode(np.asarray(canvas.buffer_rgba()), level=9)
+
+    # ---- doing ----
+
+    def reset(self) -> None:
+        """Puts the entries back to those that were given."""
+        for row, numbers in zip(self.entries, self._start, strict=True):
+            for one, number in zip(row, numbers, strict=True):
+                one.value = int(number)
+
+    def close(self) -> None:
+        """Frees the widgets."""
+        close_all(self.box)
+
+    def _ipython_display_(self) -> None:
+        self.output.show()
+
+    # ---- helpers ----
+
+    def _make_widgets(self, experts: int, patches: int) -> None:
+        wide = {"width": "auto", "height": "auto"}
+        self.entries = [
+            [
+                w.IntSlider(int(number), min=1, max=HIGHEST, description=f"expert {s}, patch {j}", layout=wide)
+                for j, number in enumerate(row, 1)
+            ]
+            for s, row in enumerate(self._start, 1)
+        ]
+        self.kept = w.IntSlider(2, min=1, max=patches, description="l, patches per expert", layout=wide)
+        self.picked = w.IntSlider(1, min=1, max=experts, description="experts per patch", layout=wide)
+        self.noise = w.FloatSlider(0.0, min=0.0, max=3.0, step=0.25, description="noise of switch", layout=wide)
+        self.seed = w.BoundedIntText(0, min=0, max=10**6, description="seed of the noise", layout=wide)
+        settings = [self.kept, self.picked, self.noise, self.seed]
+        every = [*(one for row in self.entries for one in row), *settings]
+        for one in every:
+            one.add_class("moe-lab-knob")
+            one.observe(lambda _: self._update(), "value")
+        back = w.Button(description="↺ the first table", layout={"width": "auto"})
+        back.on_click(lambda _: self.reset())
+        table = box([one for row in self.entries for one in row], "moe-lab-table")
+        table.layout.grid_template_columns = f"repeat({patches}, minmax(140px, 1fr))"
+        self.tables = [w.HTML() for _ in range(3)]
+        shown = box(self.tables, "moe-lab-tables")
+        self.words = w.HTML()
+        self.words.add_class("moe-lab-caption")
+        self.box = box(
+            [
+                w.HTML(f"<style>{STYLE}</style>", layout={"display": "none"}),
+                box([w.HTML(f"<h3>{self.title}: exp(score)</h3>"), back], "moe-lab-bar"),
+                table,
+                box(settings, "moe-lab-knobs"),
+                shown,
+                self.words,
+            ],
+            "moe-lab",
+            w.VBox,
+        )
+
+    def _update(self) -> None:
+        routed = self.fates
+        for shown, fate in zip(self.tables, routed, strict=True):
+            shown.value = as_html(fate)
+        self.words.value = f"<p aria-live='polite' style='{TEXT}'>{in_words(routed)}</p>"
