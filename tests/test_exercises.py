@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from moe_lab import exercises
+from moe_lab.exercises import verdict
 from moe_lab.exercises.verdict import Case, Verdict, judge, show
 from moe_lab.patch_routing import PatternTask
 from moe_lab.pruning import PlantedStart, Run, TokenMoE, TokenTask, fine_tune
@@ -100,6 +101,26 @@ def test_a_typical_mistake_gets_its_hint(name, hint, answer):
     verdict = CHECKS[name](answer)
     assert verdict.state == "wrong"
     assert hint in verdict.message
+
+
+def test_hints_come_in_tiers_and_the_answer_last(monkeypatch):
+    monkeypatch.setattr(verdict, "_wrong_results", {})
+    case = Case((), np.array([[1.0, 2.0], [3.0, 4.0]]), "for nothing", {"You add one.": [[2.0, 3.0], [4.0, 5.0]]})
+
+    def said(answer):
+        return judge("sums", lambda: answer, [case], "").message
+
+    more = "Change your function and run the cell again: the next hint says more."
+    first = said([[2.0, 3.0], [4.0, 5.0]])
+    assert first == f"You add one. Your result for nothing is [[2., 3.], [4., 5.]]. {more}"
+    assert said([[2.0, 3.0], [4.0, 5.0]]) == first, "the same result again is no other try"
+    second = said([[1.0, 2.0], [2.5, 4.0]])
+    where = "1 of 4 numbers are off; the first is at [1, 0], which is too small."
+    assert second == f"Your result for nothing is [[1. , 2. ], [2.5, 4. ]]. {where} {more}"
+    third = said([[1.0, 2.0], [np.nan, 9.0]])
+    assert "NaN or infinity" in third and "should be" not in third, "which says what is wrong, whatever the try"
+    assert said([[1.0, 2.0], [3.0, 9.0]]).endswith("which is too large. It should be [[1., 2.], [3., 4.]].")
+    assert judge("sums", lambda: case.expected, [case], "well done").message == "well done"
 
 
 def test_the_tiny_model_gives_a_third():

@@ -3,8 +3,10 @@
 Each takes the learner's own function and returns a Verdict, which displays itself at the end of a cell:
 
 >>> from moe_lab import exercises
->>> exercises.check_delta(lambda delta_d, delta_r: 1 / (1 - max(delta_d, delta_r)))
-✗ delta: Not yet. You forgot the squares. (your result for delta_d=0.0, delta_r=0.6 is 2.5; it should be 1.562)
+>>> print(exercises.check_delta(lambda delta_d, delta_r: 1 / (1 - max(delta_d, delta_r))).message)  # doctest: +ELLIPSIS
+You forgot the squares. Your result for delta_d=0.0, delta_r=0.6 is 2.5. Change your function and run the cell again...
+
+The first wrong result is told its mistake, another one where it is off, and only a third the right result.
 """
 
 from moe_lab.exercises.alignment import check_alignment, check_coverage, check_router_gradient

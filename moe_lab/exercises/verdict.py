@@ -2,6 +2,7 @@
 
 A check never raises on a wrong, unfinished or crashing answer, so a notebook runs from top to bottom whatever its
 exercise cells hold. Each case lists the results of typical mistakes: an answer that equals one of them gets its hint.
+Another wrong answer gets a second hint, where the result is off, and only the next one is told the right result.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ import numpy as np
 State = Literal["right", "wrong", "open"]
 
 _MARKS = {"right": ("✓", "Right.", "#0B5F5A"), "wrong": ("✗", "Not yet.", "#AA3377"), "open": ("…", "", "#7A808C")}
+_TIERS = 3  # of hints: the mistake, where the result is off, the right result
+_wrong_results: dict[str, list[bytes]] = {}
+"""The latest different wrong results of each exercise in this process, which decide how much the next hint says."""
 _RELATIVE, _ABSOLUTE = 1e-5, 1e-6  # loose enough for float32, far below what any mistake changes
 
 
@@ -95,34 +99,65 @@ def judge(
         if answer is None and position == 0:
             return _open(exercise)
         trouble = _trouble(answer, case, not_finite)
-        if trouble:
-            return Verdict(exercise, "wrong", trouble)
+        if trouble is not None:
+            return Verdict(exercise, "wrong", _so_far(exercise, answer, trouble))
     return Verdict(exercise, "right", praise)
+
+
+def _so_far(exercise: str, answer: Any, hints: Sequence[str]) -> str:
+    """As many of the hints as there were different wrong results; the same cell run again learns nothing new."""
+    found = _numbers(answer)
+    result, earlier = b"" if found is None else found.tobytes(), _wrong_results.setdefault(exercise, [])
+    if result not in earlier:
+        earlier.append(result)
+        del earlier[:-_TIERS]
+    told = list(hints[: len(earlier)])
+    if len(told) < len(hints):
+        told.append("Change your function and run the cell again: the next hint says more.")
+    return " ".join(told)
 
 
 def _open(exercise: str) -> Verdict:
     return Verdict(exercise, "open", "Not yet answered: your function returns None. Fill it in and run the cell again.")
 
 
-def _trouble(answer: Any, case: Case, not_finite: str) -> str:
-    """What is wrong with an answer, in words; empty when it is right."""
+def _trouble(answer: Any, case: Case, not_finite: str) -> Sequence[str] | None:
+    """What is wrong with an answer, as hints of which each says more than the one before; None when it is right."""
     if answer is None:
-        return f"Your function returns None {case.about}: is there a path without a return?"
+        return [f"Your function returns None {case.about}: is there a path without a return?"]
     found, expected = _numbers(answer), _numbers(case.expected)
     if found is None or expected is None:
-        return f"Your function must return numbers: got {type(answer).__name__} {case.about}."
+        return [f"Your function must return numbers: got {type(answer).__name__} {case.about}."]
     if _same(found, expected):
-        return ""
+        return None
+    result = f"Your result {case.about} is {show(found)}."
     for hint, mistaken in case.mistakes.items():
         if _same(found, _numbers(mistaken)):
-            return f"{hint} ({_say(case, found, expected)})"
+            return [f"{hint} {result}", *_answers(found, expected)]
     if found.shape != expected.shape:
         wanted = f"an array of shape {expected.shape}" if expected.shape else "one number"
         given = f"shape {found.shape}" if found.shape else "one number"
-        return f"Your function must return {wanted} {case.about}: got {given}."
+        return [f"Your function must return {wanted} {case.about}: got {given}."]
     if np.isfinite(expected).all() and not np.isfinite(found).all():
-        return f"Your result has NaN or infinity in it {case.about}. {not_finite}".strip()
-    return _say(case, found, expected, start="Your")
+        return [f"Your result has NaN or infinity in it {case.about}. {not_finite}".strip()]
+    return [result, *_answers(found, expected)]
+
+
+def _answers(found: np.ndarray, expected: np.ndarray) -> list[str]:
+    """Where a result is off, and the right one."""
+    right = f"It should be {show(expected)}."
+    if found.shape != expected.shape:
+        return [f"It should have the shape {expected.shape}.", right] if expected.shape else [right]
+    scale = float(np.abs(expected[np.isfinite(expected)]).max(initial=0)) or 1.0
+    off = ~np.isclose(found, expected, rtol=_RELATIVE, atol=_ABSOLUTE * scale, equal_nan=True)
+    first = tuple(int(place) for place in np.argwhere(off)[0])
+    size = "too large" if found[first] > expected[first] else "too small"
+    if np.isnan(found[first]) or np.isnan(expected[first]):
+        size = "NaN" if np.isnan(found[first]) else "not NaN"
+    if not expected.shape:
+        return [f"That is {size}.", right]
+    place = ", ".join(str(index) for index in first)
+    return [f"{off.sum()} of {off.size} numbers are off; the first is at [{place}], which is {size}.", right]
 
 
 def _numbers(answer: Any) -> np.ndarray | None:
@@ -140,11 +175,6 @@ def _same(found: np.ndarray | None, expected: np.ndarray | None) -> bool:
     finite = expected[np.isfinite(expected)]
     scale = float(np.abs(finite).max(initial=0)) or 1.0
     return bool(np.allclose(found, expected, rtol=_RELATIVE, atol=_ABSOLUTE * scale))
-
-
-def _say(case: Case, found: np.ndarray, expected: np.ndarray, start: str = "your") -> str:
-    """The two results side by side."""
-    return f"{start} result {case.about} is {show(found)}; it should be {show(expected)}"
 
 
 def show(array: Any) -> str:
