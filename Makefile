@@ -2,6 +2,7 @@
 # make check    style and types                           make bench      speed, into benchmarks/results.json
 # make notebooks  runs every notebook and stores its outputs
 # make badges REPO=owner/name  sets the repository's name in every badge, link and notebook set-up cell
+# make animation  the moving picture of README.md
 # make site [RESULTS=results.json]  the course as pages in site/, with recorded Labs (minutes, once) and what was measured
 # Each target makes its own environment (.venv) first; a second call goes straight on.
 
@@ -18,7 +19,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check bench notebooks badges site clean
+.PHONY: help lab test check bench notebooks badges animation site clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -63,6 +64,9 @@ notebooks: $(VENV)/dev.stamp
 
 badges: $(VENV)/dev.stamp
 	$(BIN)/python -m tools.badges $(REPO)
+
+animation: $(VENV)/dev.stamp
+	$(BIN)/python -m tools.animation
 
 site: $(VENV)/dev.stamp
 	$(BIN)/python -m tools.site $(if $(RESULTS),--results "$(RESULTS)")
