@@ -144,7 +144,7 @@ NOTEBOOKS = (
     Notebook(
         stem="01_routing_by_hand",
         title="Routing by hand",
-        minutes=30,
+        minutes=35,
         after=("00",),
         will="route four patches on paper, three ways",
         exercises="routing",
@@ -152,7 +152,7 @@ NOTEBOOKS = (
     Notebook(
         stem="02_router_alignment",
         title="Router alignment",
-        minutes=45,
+        minutes=40,
         after=("00", "01"),
         will="see why routers turn, measure it, and break it",
         exercises="alignment",

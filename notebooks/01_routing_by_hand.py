@@ -15,7 +15,7 @@
 # %% [markdown]
 # # 01 · Routing by hand
 #
-# **30 minutes · no GPU · needs nothing but notebook 00**
+# **35 minutes · no GPU · needs nothing but notebook 00**
 #
 # A mixture of experts has a *router*: a small function that gives every patch a score for every expert. The scores
 # decide who gets what. Here you do it with four patches, three experts and numbers that fit on paper.
@@ -265,7 +265,6 @@ def switch(scores, noise):
 
 exercises.check_switch(switch)
 
-
 # %% [markdown]
 # The last one is eq. 1 itself, with the gates of eq. 4. The first case of the check is the tiny model above.
 # Shapes: `patches` (n, d), `routers` (k, d), `neurons` (k, m/k, d), `outputs` (k, m/k).
@@ -302,3 +301,6 @@ pd.DataFrame(
 
 # %% [markdown]
 # Next: **02 Router alignment**, where the routers are not given but learned.
+#
+# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
+# Binder allows 2 GB in all.*

@@ -15,7 +15,7 @@
 # %% [markdown]
 # # 02 · Router alignment
 #
-# **45 minutes · no GPU · after notebooks 00 and 01**
+# **40 minutes · no GPU · after notebooks 00 and 01**
 #
 # Routers start at random and end up pointing at the patches that decide the class. Nobody tells them to. Here you watch
 # it, find the force that does it, measure it, and then break it in three ways.
@@ -231,30 +231,6 @@ pd.DataFrame(rows).T.rename_axis("noise").round(2)
 # experts then see is too blurred to learn from 200 samples. The mixture stays ahead of the CNN throughout.
 
 # %% [markdown]
-# ## Where the paper and this notebook differ
-#
-# - **Eq. 26** is printed with $r$ running over all $m$ neurons. An expert has $m/k$; the sum above is over these.
-# - **Figure 9** (joint training, $N=300$, $l=6$): $o$ has the largest gate in 95 % and 92 % of the samples of the two
-#   classes, on MNIST. On the 8×8 digits, mean of 5 trials:
-
-# %%
-last = final(train(JointMoE(), task, samples=300, trials=5, seed=SEED, measure="last"))
-pd.Series(last["largest_gate"].mean(axis=0), index=["o₁ has the largest gate", "o₂ has the largest gate"]).round(3)
-
-# %% [markdown]
-# - **Figure 8** (separately trained router, $N=300$): $o$ is among the top 4 patches in 95 % of the samples, on
-#   MNIST. Here the classes are balanced exactly, $N/2$ each. That helps: if one class has more samples, the mean over $y_i x_i$
-#   no longer cancels what both classes share. On the 8×8 digits:
-
-# %%
-last = final(train(SeparateMoE(patches_per_expert=4), task, samples=300, trials=5, seed=SEED, measure="last"))
-pd.Series(last["coverage"].mean(axis=0), index=["o₁ in the top 4", "o₂ in the top 4"]).round(3)
-
-# %% [markdown]
-# - **Assumption 4.4** asks that *each* class has an expert that gives its $o$ the largest gate in all samples. Theorem 4.5
-#   rests on it. You saw trials where it fails and accuracy is high all the same: it is enough, but not needed.
-# - The pair (6, 7) was picked as a good example (notebook 00).
-#
 # ## Exercises
 
 
@@ -292,4 +268,34 @@ def router_gradient(patches, router, neurons, outputs, count, y, v):
 exercises.check_router_gradient(router_gradient)
 
 # %% [markdown]
+# ## For readers of the paper
+#
+# *This part is optional: the core of the notebook ends here.* It is for those who compare it with the paper.
+#
+# - **Eq. 26** is printed with $r$ running over all $m$ neurons. An expert has $m/k$; the sum above is over these.
+# - **Figure 9** (joint training, $N=300$, $l=6$): $o$ has the largest gate in 95 % and 92 % of the samples of the two
+#   classes, on MNIST. On the 8×8 digits, mean of 5 trials:
+
+# %%
+last = final(train(JointMoE(), task, samples=300, trials=5, seed=SEED, measure="last"))
+pd.Series(last["largest_gate"].mean(axis=0), index=["o₁ has the largest gate", "o₂ has the largest gate"]).round(3)
+
+# %% [markdown]
+# - **Figure 8** (separately trained router, $N=300$): $o$ is among the top 4 patches in 95 % of the samples, on
+#   MNIST. Here the classes are balanced exactly, $N/2$ each. That helps: if one class has more samples, the mean over $y_i x_i$
+#   no longer cancels what both classes share. On the 8×8 digits:
+
+# %%
+last = final(train(SeparateMoE(patches_per_expert=4), task, samples=300, trials=5, seed=SEED, measure="last"))
+pd.Series(last["coverage"].mean(axis=0), index=["o₁ in the top 4", "o₂ in the top 4"]).round(3)
+
+# %% [markdown]
+# - **Assumption 4.4** asks that *each* class has an expert that gives its $o$ the largest gate in all samples. Theorem 4.5
+#   rests on it. You saw trials where it fails and accuracy is high all the same: it is enough, but not needed.
+# - The pair (6, 7) was picked as a good example (notebook 00).
+
+# %% [markdown]
 # Next: **03 Phase transitions**. How many samples does it take until training succeeds, and how does that depend on $l$?
+#
+# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
+# Binder allows 2 GB in all.*

@@ -169,7 +169,58 @@ table
 # what *suffices*. It has the direction right, and the size far off. That is normal for such proofs.
 
 # %% [markdown]
-# ## Where the paper and this notebook differ
+# ## Exercises
+
+
+# %%
+def delta(delta_d, delta_r):
+    """Eq. 9: two numbers -> one number."""
+    return None  # your code
+
+
+exercises.check_delta(delta)
+
+# %% [markdown]
+# Now $l^*$. `irrelevant` is (samples, n-1, d): the irrelevant patterns of every sample. A pattern leans to $o_1$ if
+# $\langle o_1 - o_2, q\rangle$ is greater than `threshold`, and to $o_2$ if $\langle o_2 - o_1, q\rangle$ is.
+
+
+# %%
+def l_star(irrelevant, o_1, o_2, threshold):
+    """One more than the most patterns of a sample that lean to one side -> a whole number."""
+    return None  # your code
+
+
+exercises.check_l_star(l_star)
+
+# %% [markdown]
+# The border of a map: `success` is (samples, trial) bool, `samples` the rising values of $N$, `level` a share such as 0.9.
+
+
+# %%
+def samples_needed(success, samples, level):
+    """The least N from which on, for it and all larger ones, the share of successes is at least `level`.
+
+    Return math.inf where there is none.
+    """
+    return None  # your code
+
+
+exercises.check_samples_needed(samples_needed)
+
+
+# %%
+def sample_ratios(n, count, k):
+    """N_C / N_S and N_C / N_J by the theorems, for l = count -> two numbers."""
+    return None  # your code
+
+
+exercises.check_sample_ratios(sample_ratios)
+
+# %% [markdown]
+# ## For readers of the paper
+#
+# *This part is optional: the core of the notebook ends here.* It is for those who compare it with the paper.
 #
 # ### Figure 4: "pMoE needs 60 % of the CNN's samples"
 #
@@ -226,55 +277,10 @@ pd.DataFrame(rows).T.rename_axis("p").round(2)
 #   $n^8/(k^3 l^6)$.
 # - The paper's figure 7 (joint training, MNIST) falls past $l^*=6$. On the 8×8 digits it is flat from $l=2$ on: joint gates
 #   keep $o$ apart from the clutter even when everything is kept.
-#
-# ## Exercises
-
-
-# %%
-def delta(delta_d, delta_r):
-    """Eq. 9: two numbers -> one number."""
-    return None  # your code
-
-
-exercises.check_delta(delta)
-
-# %% [markdown]
-# Now $l^*$. `irrelevant` is (samples, n-1, d): the irrelevant patterns of every sample. A pattern leans to $o_1$ if
-# $\langle o_1 - o_2, q\rangle$ is greater than `threshold`, and to $o_2$ if $\langle o_2 - o_1, q\rangle$ is.
-
-
-# %%
-def l_star(irrelevant, o_1, o_2, threshold):
-    """One more than the most patterns of a sample that lean to one side -> a whole number."""
-    return None  # your code
-
-
-exercises.check_l_star(l_star)
-
-# %% [markdown]
-# The border of a map: `success` is (samples, trial) bool, `samples` the rising values of $N$, `level` a share such as 0.9.
-
-
-# %%
-def samples_needed(success, samples, level):
-    """The least N from which on, for it and all larger ones, the share of successes is at least `level`.
-
-    Return math.inf where there is none.
-    """
-    return None  # your code
-
-
-exercises.check_samples_needed(samples_needed)
-
-
-# %%
-def sample_ratios(n, count, k):
-    """N_C / N_S and N_C / N_J by the theorems, for l = count -> two numbers."""
-    return None  # your code
-
-
-exercises.check_sample_ratios(sample_ratios)
 
 # %% [markdown]
 # That was the paper on patch-level routing. You know now what it proves, what it shows, and what to check before you believe a
 # curve: coverage beside accuracy, all trials beside the best, and the claim beside your own measurement.
+#
+# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
+# Binder allows 2 GB in all.*

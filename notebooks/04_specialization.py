@@ -295,22 +295,6 @@ pd.DataFrame(rows).T.round(3)
 # - Without *noise* training works too, against what lemma 5.1 might suggest. The proof needs noise; this task hardly
 #   does. Do not expect a phase change at $r=0$.
 # - Load balancing helps linear experts, but does not make specialists of them.
-#
-# ### Theorem 4.2, statement by statement
-#
-# For the first trial of the cubic run, and for what the theorem asks for:
-
-# %%
-for finding in (*theory.theorem_4_2(runs["cubic"], trial=0), *theory.conditions_4_2(runs["cubic"])):
-    print(finding)
-
-# %% [markdown]
-# All conclusions hold, one of the assumptions does not: the theorem wants *large* first weights, and this run starts
-# from small ones. That is no contradiction: a theorem says what suffices. The same for linear experts:
-
-# %%
-for finding in theory.theorem_4_2(runs["linear"], trial=0):
-    print(finding)
 
 # %% [markdown]
 # ### Who decides? (question 3)
@@ -329,7 +313,63 @@ print(theory.lemma_5_2(runs["linear"]))
 # experts the first weights decide nothing.
 
 # %% [markdown]
-# ## Where the paper and this notebook differ
+# ## Exercises
+#
+# First the step of eq. 3.4. `filters` and `gradient` are $(M, J, d)$; every expert moves by `learning_rate`. One that
+# got no sample has a gradient of 0.
+
+
+# %%
+def expert_step(filters, gradient, learning_rate):
+    """The filters after one normalised step -> (M, J, d)."""
+    return None  # your code
+
+
+exercises.check_expert_step(expert_step)
+
+# %% [markdown]
+# Eq. 6.1. `dispatch` is $(K, M)$: how many samples of each cluster each expert gets. Experts may be idle.
+
+
+# %%
+def dispatch_entropy(dispatch):
+    """The dispatch entropy in nats -> one number."""
+    return None  # your code
+
+
+exercises.check_dispatch_entropy(dispatch_entropy)
+
+# %% [markdown]
+# How often is a single expert wrong? Let $\alpha = \gamma$ be a constant. Then all that matters of $f$ are $3K$
+# numbers: `plus[k]` $= f(\alpha v_k)$, `minus[k]` $= f(-\alpha v_k)$ and `center[k]` $= f(\beta c_k)$. Go through all
+# $k$, $k' \ne k$, $y$ and $\epsilon$. When it works, try to find three arrays with an error below 1/8.
+
+
+# %%
+def error_share(plus, minus, center):
+    """The share of all (k, k', y, epsilon) with y F(x) <= 0 -> one number."""
+    return None  # your code
+
+
+exercises.check_error_share(error_share)
+
+# %% [markdown]
+# Last, the whole mixture of section 3, with cubic experts, for one sample: `patches` $(P, d)$, `routers` $(M, d)$,
+# `filters` $(M, J, d)$, and `noise` $(M,)$, the $r_m$.
+
+
+# %%
+def mixture_output(patches, routers, filters, noise):
+    """F(x) -> one number."""
+    return None  # your code
+
+
+exercises.check_mixture_output(mixture_output)
+
+# %% [markdown]
+# ## For readers of the paper
+#
+# *This part is optional: the core of the notebook ends here.* It is for those who compare it with the paper.
 #
 # ### Linear experts are better than published
 #
@@ -393,61 +433,28 @@ for panel, name in zip(panels, ("linear experts", "cubic experts"), strict=True)
 # *What to see.* Colour and shape tell which expert a sample goes to; filled marks are $y=+1$, open ones $-1$. Right:
 # one colour a cluster. Left: every cluster is shared by several experts, although nearly all answers are right (crosses
 # are wrong).
+
+# %% [markdown]
+# ### Theorem 4.2, statement by statement
 #
-# ## Exercises
-#
-# First the step of eq. 3.4. `filters` and `gradient` are $(M, J, d)$; every expert moves by `learning_rate`. One that
-# got no sample has a gradient of 0.
-
+# For the first trial of the cubic run, and for what the theorem asks for:
 
 # %%
-def expert_step(filters, gradient, learning_rate):
-    """The filters after one normalised step -> (M, J, d)."""
-    return None  # your code
-
-
-exercises.check_expert_step(expert_step)
+for finding in (*theory.theorem_4_2(runs["cubic"], trial=0), *theory.conditions_4_2(runs["cubic"])):
+    print(finding)
 
 # %% [markdown]
-# Eq. 6.1. `dispatch` is $(K, M)$: how many samples of each cluster each expert gets. Experts may be idle.
-
-
-# %%
-def dispatch_entropy(dispatch):
-    """The dispatch entropy in nats -> one number."""
-    return None  # your code
-
-
-exercises.check_dispatch_entropy(dispatch_entropy)
-
-# %% [markdown]
-# How often is a single expert wrong? Let $\alpha = \gamma$ be a constant. Then all that matters of $f$ are $3K$
-# numbers: `plus[k]` $= f(\alpha v_k)$, `minus[k]` $= f(-\alpha v_k)$ and `center[k]` $= f(\beta c_k)$. Go through all
-# $k$, $k' \ne k$, $y$ and $\epsilon$. When it works, try to find three arrays with an error below 1/8.
-
+# All conclusions hold, one of the assumptions does not: the theorem wants *large* first weights, and this run starts
+# from small ones. That is no contradiction: a theorem says what suffices. The same for linear experts:
 
 # %%
-def error_share(plus, minus, center):
-    """The share of all (k, k', y, epsilon) with y F(x) <= 0 -> one number."""
-    return None  # your code
-
-
-exercises.check_error_share(error_share)
-
-# %% [markdown]
-# Last, the whole mixture of section 3, with cubic experts, for one sample: `patches` $(P, d)$, `routers` $(M, d)$,
-# `filters` $(M, J, d)$, and `noise` $(M,)$, the $r_m$.
-
-
-# %%
-def mixture_output(patches, routers, filters, noise):
-    """F(x) -> one number."""
-    return None  # your code
-
-
-exercises.check_mixture_output(mixture_output)
+for finding in theory.theorem_4_2(runs["linear"], trial=0):
+    print(finding)
 
 # %% [markdown]
 # You have seen experts become specialists without being told to. Keep the order of things in mind when you read about
 # large mixtures: noise explores, nonlinearity lets small preferences grow, and the router follows what the experts can
 # do.
+#
+# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
+# Binder allows 2 GB in all.*

@@ -244,7 +244,64 @@ plots.picture(figures.stuck_rate(trials=4, seed=SEED))
 # joint EM. With more samples joint EM needs no help; with fewer, nothing helps.
 
 # %% [markdown]
-# ## Where the paper and this notebook differ
+# ## Exercises
+#
+# First the polynomial. `moments[i, j]` is $E[g(Z)^i\,He_j(Z)]$ for $i, j = 0 \dots 3$. You need $E[Y^2|Z]$ and
+# $E[Y^3|Z]$ for $Y = g(Z) + \sigma\xi$; then two equations. When it works, your function knows what the paper's example
+# 3 does not.
+
+
+# %%
+def p3_coefficients(moments, sigma):
+    """alpha and beta of P3(y) = y^3 + alpha y^2 + beta y -> two numbers."""
+    return None  # your code
+
+
+exercises.check_p3_coefficients(p3_coefficients)
+
+# %% [markdown]
+# The tensor $S_3(x)$ has $d^3$ numbers, but applied to one direction, $S_3(x)(a, a, a)$ is a short formula. `x` is
+# $(N, d)$, and `a` need not have length 1.
+
+
+# %%
+def third_score(x, a):
+    """S3(x)(a, a, a) for every sample -> (N,)."""
+    return None  # your code
+
+
+exercises.check_third_score(third_score)
+
+# %% [markdown]
+# The E-step, eq. 9, for linear experts: `x` $(N, d)$, `y` $(N,)$, `regressors` and `gates` $(k, d)$. The last case of
+# the check is a sample far from both experts.
+
+
+# %%
+def e_step(x, y, regressors, gates, sigma):
+    """How probable it is that each expert made each sample -> (N, k)."""
+    return None  # your code
+
+
+exercises.check_e_step(e_step)
+
+# %% [markdown]
+# Last, the gauge. `gates` $(k, d)$ are the true ones. An estimate has them in another order: its expert $i$ is the true
+# expert `order[i]`, and its last gate is 0. What must its gates be to give the same softmax?
+
+
+# %%
+def gates_in_gauge(gates, order):
+    """The true gates, permuted and shifted -> (k, d)."""
+    return None  # your code
+
+
+exercises.check_gates_in_gauge(gates_in_gauge)
+
+# %% [markdown]
+# ## For readers of the paper
+#
+# *This part is optional: the core of the notebook ends here.* It is for those who compare it with the paper.
 #
 # ### At $k=3$ and $4$, joint EM is not stuck
 #
@@ -394,61 +451,10 @@ plots.picture(figures.gates_by_moments(gating="random", trials=20, seed=SEED))
 #   and the extra terms cancel. Table 2 has both kinds of gates, and its columns are alike.
 # - **Sigmoid experts** at $\sigma=.5$ (figure 5) are recovered by hardly any start: see the Lab's story.
 # - **ReLU experts, $k=6$:** the Lab has a story in which the spectral start is the worse one.
-#
-# ## Exercises
-#
-# First the polynomial. `moments[i, j]` is $E[g(Z)^i\,He_j(Z)]$ for $i, j = 0 \dots 3$. You need $E[Y^2|Z]$ and
-# $E[Y^3|Z]$ for $Y = g(Z) + \sigma\xi$; then two equations. When it works, your function knows what the paper's example
-# 3 does not.
-
-
-# %%
-def p3_coefficients(moments, sigma):
-    """alpha and beta of P3(y) = y^3 + alpha y^2 + beta y -> two numbers."""
-    return None  # your code
-
-
-exercises.check_p3_coefficients(p3_coefficients)
-
-# %% [markdown]
-# The tensor $S_3(x)$ has $d^3$ numbers, but applied to one direction, $S_3(x)(a, a, a)$ is a short formula. `x` is
-# $(N, d)$, and `a` need not have length 1.
-
-
-# %%
-def third_score(x, a):
-    """S3(x)(a, a, a) for every sample -> (N,)."""
-    return None  # your code
-
-
-exercises.check_third_score(third_score)
-
-# %% [markdown]
-# The E-step, eq. 9, for linear experts: `x` $(N, d)$, `y` $(N,)$, `regressors` and `gates` $(k, d)$. The last case of
-# the check is a sample far from both experts.
-
-
-# %%
-def e_step(x, y, regressors, gates, sigma):
-    """How probable it is that each expert made each sample -> (N, k)."""
-    return None  # your code
-
-
-exercises.check_e_step(e_step)
-
-# %% [markdown]
-# Last, the gauge. `gates` $(k, d)$ are the true ones. An estimate has them in another order: its expert $i$ is the true
-# expert `order[i]`, and its last gate is 0. What must its gates be to give the same softmax?
-
-
-# %%
-def gates_in_gauge(gates, order):
-    """The true gates, permuted and shifted -> (k, d)."""
-    return None  # your code
-
-
-exercises.check_gates_in_gauge(gates_in_gauge)
 
 # %% [markdown]
 # You have taken a mixture apart: experts first, blind to the router; then the router, which is easy; then both.
 # Notebook 07 does the same with two loss functions in place of tensors.
+#
+# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
+# Binder allows 2 GB in all.*

@@ -280,7 +280,51 @@ plots.picture(figures.gate_sharpness(seed=SEED))
 # *grows*: see below.
 
 # %% [markdown]
-# ## Where the paper and this notebook differ
+# ## Exercises
+#
+# First the projection inside $L_4$. $He_4(x)(u, u, v, v)$ is the product $\langle u,x\rangle^2\langle v,x\rangle^2$,
+# minus all ways to take out one pair of the four, plus all ways to take out two. A pair of $u$ and $v$ taken out is the
+# number $\langle u, v\rangle$. `u` and `v` are $(d,)$ of any length, `x` is $(N, d)$; leave out the $1/c$.
+
+
+# %%
+def fourth_projection(u, v, x):
+    """He_4(x)(u, u, v, v) for every sample -> (N,)."""
+    return None  # your code
+
+
+exercises.check_fourth_projection(fourth_projection)
+
+# %% [markdown]
+# A descent on $L_4$ has ended at `rows`, the matrix $A$, $(k, d)$. Which regressors does it mean? (Signs are open; take
+# them as they come.)
+
+
+# %%
+def regressors_from(rows):
+    """The unit regressors that A means, a row each -> (k, d)."""
+    return None  # your code
+
+
+exercises.check_regressors_from(regressors_from)
+
+# %% [markdown]
+# Last, eq. 5, for one cell with `h`, `z`, `r` all $(m,)$, gates from 0 to 1, $g = \tanh$, `outside` $= Ux + b_i$ and
+# `inside` $= Wh + b_h$. Think of what the first case of the check, with binary gates, cannot tell apart.
+
+
+# %%
+def gru_as_mixture(h, z, r, outside, inside):
+    """The new state of the mixture of keep, forget and recall -> (m,)."""
+    return None  # your code
+
+
+exercises.check_gru_as_mixture(gru_as_mixture)
+
+# %% [markdown]
+# ## For readers of the paper
+#
+# *This part is optional: the core of the notebook ends here.* It is for those who compare it with the paper.
 #
 # - **Eq. 5 does not hold for the GRU that the paper writes.** There the reset acts inside, $W(r \odot h)$. Unit $i$ of
 #   that holds the reset gates of *all* units, while eq. 5 gates unit $i$ by $r_i$. They agree only where $W$ is
@@ -337,49 +381,11 @@ rows = {
 # %% [markdown]
 # - **Smaller things.** The constant of $Q_4$ in section 3.1, which no gradient sees, is $3(1+\sigma^2)^2$. In appendix
 #   B, $E[Y^4|Z]$ lacks $3\sigma^4$. The gradient in eq. 14 lacks a factor $x$.
-#
-# ## Exercises
-#
-# First the projection inside $L_4$. $He_4(x)(u, u, v, v)$ is the product $\langle u,x\rangle^2\langle v,x\rangle^2$,
-# minus all ways to take out one pair of the four, plus all ways to take out two. A pair of $u$ and $v$ taken out is the
-# number $\langle u, v\rangle$. `u` and `v` are $(d,)$ of any length, `x` is $(N, d)$; leave out the $1/c$.
-
-
-# %%
-def fourth_projection(u, v, x):
-    """He_4(x)(u, u, v, v) for every sample -> (N,)."""
-    return None  # your code
-
-
-exercises.check_fourth_projection(fourth_projection)
-
-# %% [markdown]
-# A descent on $L_4$ has ended at `rows`, the matrix $A$, $(k, d)$. Which regressors does it mean? (Signs are open; take
-# them as they come.)
-
-
-# %%
-def regressors_from(rows):
-    """The unit regressors that A means, a row each -> (k, d)."""
-    return None  # your code
-
-
-exercises.check_regressors_from(regressors_from)
-
-# %% [markdown]
-# Last, eq. 5, for one cell with `h`, `z`, `r` all $(m,)$, gates from 0 to 1, $g = \tanh$, `outside` $= Ux + b_i$ and
-# `inside` $= Wh + b_h$. Think of what the first case of the check, with binary gates, cannot tell apart.
-
-
-# %%
-def gru_as_mixture(h, z, r, outside, inside):
-    """The new state of the mixture of keep, forget and recall -> (m,)."""
-    return None  # your code
-
-
-exercises.check_gru_as_mixture(gru_as_mixture)
 
 # %% [markdown]
 # Notebooks 06 and 07 have one idea: find a function of the labels that cannot see the router, learn the experts from
 # it, and come back for the router. And one warning: between a theorem and a working recipe lie constants, and they are
 # part of the result.
+#
+# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
+# Binder allows 2 GB in all.*

@@ -272,25 +272,6 @@ plots.picture(fair)
 # more: "balanced" (a loss against collapse), "oracle", "random", and "same parameters".
 
 # %% [markdown]
-# ## Where the paper and this notebook differ
-#
-# | published | here |
-# | --- | --- |
-# | WRN-pMoE needs fewer training samples than WRN (section 5.2) | no gain over the network without gates, for 200 samples (a story of the Lab) or 600 |
-# | gates find the patches that matter | yes, though not sharply: about 41 % of kept patches lie in the object, chance is 25 % |
-# | the gate is a softmax over the kept patches (eq. 5) | the authors' code takes it over all patches; for $l=1$ the printed one cannot learn |
-# | "the last convolution is replaced" | the code replaces the whole last group of the network |
-# | an equal number of parameters | nearly, for CelebA (7.43 and 7.30 million); for CIFAR-10 it is 7.44 million against 3.96 |
-# | WRN-pMoE trains with 58 % of the FLOPs (table 2) | counted 99 %, or 78 % if the code skipped what is not kept |
-# | a mixture is 2 to 4 points better on turned images (chen2022, table 2) | on digits the gain is gone without the leak |
-# | single network and mixture differ in the mixture alone | the paper trains the one by SGD, the other by normalised gradients; here all by Adam |
-# | noise is added to all images | the authors' code blurs the training images alone, and reports the best epoch on the test images |
-#
-# These runs are small: 16x16 pixels and a few hundred samples against CIFAR-10, CelebA and networks ten times as wide. A
-# gain that is absent here may be there at that size. What the comparison shows is which controls a claim needs at any
-# size. With CIFAR-10 on your disk and a GPU, `figures.sample_complexity(root=..., width=10)` and
-# `figures.controls(root=...)` run both experiments with the same controls.
-#
 # ## Exercises
 #
 # First the measure of the Lab's middle panel. `kept` is $(N, k, n)$, 1 where expert $s$ keeps patch $j$ of an image;
@@ -408,3 +389,29 @@ def gates_after_pruning(scores, stays, count, rerouted):
 
 
 exercises.check_gates_after_pruning(gates_after_pruning)
+
+# %% [markdown]
+# ## For readers of the paper
+#
+# *This part is optional: the core of the notebook ends here.* It is for those who compare it with the paper.
+#
+# | published | here |
+# | --- | --- |
+# | WRN-pMoE needs fewer training samples than WRN (section 5.2) | no gain over the network without gates, for 200 samples (a story of the Lab) or 600 |
+# | gates find the patches that matter | yes, though not sharply: about 41 % of kept patches lie in the object, chance is 25 % |
+# | the gate is a softmax over the kept patches (eq. 5) | the authors' code takes it over all patches; for $l=1$ the printed one cannot learn |
+# | "the last convolution is replaced" | the code replaces the whole last group of the network |
+# | an equal number of parameters | nearly, for CelebA (7.43 and 7.30 million); for CIFAR-10 it is 7.44 million against 3.96 |
+# | WRN-pMoE trains with 58 % of the FLOPs (table 2) | counted 99 %, or 78 % if the code skipped what is not kept |
+# | a mixture is 2 to 4 points better on turned images (chen2022, table 2) | on digits the gain is gone without the leak |
+# | single network and mixture differ in the mixture alone | the paper trains the one by SGD, the other by normalised gradients; here all by Adam |
+# | noise is added to all images | the authors' code blurs the training images alone, and reports the best epoch on the test images |
+#
+# These runs are small: 16x16 pixels and a few hundred samples against CIFAR-10, CelebA and networks ten times as wide. A
+# gain that is absent here may be there at that size. What the comparison shows is which controls a claim needs at any
+# size. With CIFAR-10 on your disk and a GPU, `figures.sample_complexity(root=..., width=10)` and
+# `figures.controls(root=...)` run both experiments with the same controls.
+
+# %% [markdown]
+# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
+# Binder allows 2 GB in all.*

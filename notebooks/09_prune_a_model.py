@@ -300,17 +300,8 @@ except ValueError as error:
 # 1. **Measure before and after on your task**, beside `criterion="random"` with three seeds.
 # 2. If you have texts, try `criterion="importance-score", batches=[...]`, the model's inputs for some of them.
 # 3. **Fine-tune what is left**, routers included, and measure again.
-#
-# ## Where the paper and this notebook differ
-#
-# - The paper prunes **silently** (its eq. 5), in vision models whose experts choose their tokens, and the theory is of
-#   one such layer. Language models let tokens choose, many layers deep, and nothing is proved for them.
-# - A silent model is no checkpoint, so `save_pretrained` takes the **rerouted** one, of which the paper says nothing.
-# - The paper's criterion counts experts within each class's half. A language model's experts have no sign: we rank all
-#   experts of a layer together (of each group, where the model has groups).
-# - Our task is arithmetic on 121 questions. What it shows is that a criterion can fail to beat chance; how good it is on
-#   a model of billions is not shown here, and you can measure it.
-#
+
+# %% [markdown]
 # ## Exercises
 #
 # First the gates after rerouting. `scores` is $(n, E)$, $\langle w_s, x^{(j)}\rangle$ of all experts; `kept` holds the
@@ -353,4 +344,20 @@ def advantage(criterion, random):
 exercises.check_advantage(advantage)
 
 # %% [markdown]
+# ## For readers of the paper
+#
+# *This part is optional: the core of the notebook ends here.* It is for those who compare it with the paper.
+#
+# - The paper prunes **silently** (its eq. 5), in vision models whose experts choose their tokens, and the theory is of
+#   one such layer. Language models let tokens choose, many layers deep, and nothing is proved for them.
+# - A silent model is no checkpoint, so `save_pretrained` takes the **rerouted** one, of which the paper says nothing.
+# - The paper's criterion counts experts within each class's half. A language model's experts have no sign: we rank all
+#   experts of a layer together (of each group, where the model has groups).
+# - Our task is arithmetic on 121 questions. What it shows is that a criterion can fail to beat chance; how good it is on
+#   a model of billions is not shown here, and you can measure it.
+
+# %% [markdown]
 # Pruning a model takes three lines. Knowing whether it was pruned well takes a task, a baseline and more than one run.
+#
+# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
+# Binder allows 2 GB in all.*

@@ -40,8 +40,8 @@ if "google.colab" in sys.modules:
 # | notebook | minutes | after | you will |
 # | --- | --- | --- | --- |
 # | [00 Start here](00_start_here.ipynb) | 15 | nothing | see it move |
-# | [01 Routing by hand](01_routing_by_hand.ipynb) | 30 | 00 | route four patches on paper, three ways |
-# | [02 Router alignment](02_router_alignment.ipynb) | 45 | 00, 01 | see why routers turn, measure it, and break it |
+# | [01 Routing by hand](01_routing_by_hand.ipynb) | 35 | 00 | route four patches on paper, three ways |
+# | [02 Router alignment](02_router_alignment.ipynb) | 40 | 00, 01 | see why routers turn, measure it, and break it |
 # | [03 Phase transitions](03_phase_transitions.ipynb) | 45 | 02 | find out how many samples it takes, and which of the paper's claims hold |
 # | [04 Specialisation](04_specialization.ipynb) | 45 | 00, 01 | see experts divide the clusters among them, and measure how well |
 # | [05 Pruning](05_pruning.ipynb) | 45 | 00, 01 | find the experts that matter, and throw the others away |
