@@ -27,7 +27,13 @@ OWN_TESTS = {
     "pmoe2023/figure4/joint-samples",
     "pmoe2023/figure4/mnist-joint-samples",
     "pmoe2023/figure4/mnist-separate-samples",
+    *(
+        f"pmoe2023/figure4/mnist-authors-{kind}-samples-{cnn}"
+        for kind in ("joint", "separate")
+        for cnn in ("cnn", "cnn-4")
+    ),
     "pmoe2023/figure5/power-of-l",
+    "pmoe2023/figure5/mnist-power-of-l",
     "pruning2024/figure9a/outperforms",
     "pruning2024/figure9b/outperforms",
     "pruning2024/figure9c/outperforms",
