@@ -38,6 +38,9 @@ OWN_TESTS = {
     "pruning2024/figure9b/outperforms",
     "pruning2024/figure9c/outperforms",
     "gated2019/figure2/a-plateau",
+    "gated2019/theorem2/deviation",
+    "gated2019/theorem4/fresh-samples",
+    "gated2019/lemma4/deviation",
 }
 """Read from whole curves, which a small run does not have; see the paper's own tests."""
 

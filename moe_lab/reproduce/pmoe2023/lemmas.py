@@ -60,9 +60,9 @@ SPURIOUS = Measurement.sized(
         "knob": ("spurious", "spurious"),
         "values": ((0.0, 0.9), (0.0, 0.9)),
         "samples": (200, 200),
-        "trials": (5, 40),
+        "trials": (4, 40),
     },
-    seconds=(3, 20),
+    seconds=(2.5, 20),
     device=True,
 )
 
@@ -202,7 +202,7 @@ CLAIMS: tuple[Claim, ...] = (
             "outperforms the CNN",
             published=Published(relation="pMoE is above the single network in figure 11"),
             read=_lead(model),
-            rule=Rule(in_kind=at_least(0.05)),  # three standard errors of five trials
+            rule=Rule(in_kind=at_least(0.05)),  # three standard errors of four trials
             reason=reason,
         )
         for model, reason in (
