@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from moe_lab.patch_routing.figures import samples_for
-from moe_lab.reproduce.claim import ROUNDING, Claim, Measurement, Published, Read, Rule, at_least, half_to_double, near
+from moe_lab.reproduce.claim import Claim, Measurement, Published, Read, Rule, at_least, half_to_double, near
 from moe_lab.reproduce.pmoe2023.sources import FIGURES, MEASURES, PICTURE
 
 _OTHER_DIGITS = "8x8 digits 6 and 7, centred, in place of MNIST's 1 and 0"
@@ -145,6 +145,8 @@ def _largest_gate(number: int) -> Read:
 
 
 FIGURE_4_PLACE = "figure 4 and section 5.1"
+A_POINT = 0.01
+"""Of accuracy, from which one model counts as better than another: the curves of the figures cannot be read closer."""
 BETTER = Published(relation="pMoE outperforms the CNN with the same number of training samples")
 OUTPERFORMS = {
     kind: f"{kind} training gets a higher test accuracy than the CNN from the same number of samples"
@@ -164,7 +166,7 @@ CLAIMS: tuple[Claim, ...] = (
             statement=f"{words}, on 8x8 digits",
             published=BETTER,
             read=_ahead(kind),
-            rule=Rule(in_kind=at_least(ROUNDING)),
+            rule=Rule(in_kind=at_least(A_POINT)),
             reason=_OTHER_DIGITS,
             unit="accuracy",
         )
@@ -200,7 +202,7 @@ CLAIMS: tuple[Claim, ...] = (
         published=Published(relation="with a larger k it is easier to satisfy assumption 4.4"),
         measurement=FIGURE_6,
         read=_times_the_error("experts", 1, 8),
-        rule=Rule(in_kind=at_least(1 + ROUNDING)),
+        rule=Rule(in_kind=at_least(1.1)),
         reason=_OTHER_DIGITS,
         unit="times the error",
     ),
@@ -222,7 +224,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="with l = 1, below l*, joint training does worse than with l = 6",
         published=Published(relation="the order holds when l is greater than l*"),
         read=difference("joint, N=100, k=8, l=6", "joint, N=100, k=8, l=1"),
-        rule=Rule(in_kind=at_least(ROUNDING)),
+        rule=Rule(in_kind=at_least(A_POINT)),
         reason=f"{_OTHER_DIGITS}; at l = 1 the softmax has one value, and the routers' gradient is exactly zero",
         unit="accuracy",
     ),
@@ -269,13 +271,13 @@ CLAIMS: tuple[Claim, ...] = (
     _digits(
         id="pmoe2023/section5.1/epochs",
         where="section 5.1",
-        statement="joint training reaches zero training error in fewer epochs than the CNN",
+        statement="joint training reaches zero training error in much fewer epochs than the CNN, in half at most",
         published=Published(relation="pMoE converges much faster than the CNN, which takes 150 epochs"),
         read=lambda data: (
             data["epochs"].sel(cell="cnn, N=300") / data["epochs"].sel(cell="joint, N=300, k=8, l=6").mean("trial")
         ),
-        rule=Rule(in_kind=at_least(1 + ROUNDING)),
-        reason=f"{_OTHER_DIGITS}; with batches of 2 both take under ten epochs, the CNN about half as many again",
+        rule=Rule(in_kind=at_least(2)),
+        reason=f"{_OTHER_DIGITS}; with batches of 2 both take under ten epochs, the CNN nearly twice as many",
         unit="times the epochs",
     ),
     _digits(

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import xarray as xr
 
-from moe_lab.reproduce.claim import ROUNDING, Claim, Measurement, Needs, Published, Read, Rule, at_least, near
+from moe_lab.reproduce.claim import Claim, Measurement, Needs, Published, Read, Rule, at_least, near
 from moe_lab.reproduce.pmoe2023.figures import (
+    A_POINT,
     BETTER,
     FIGURE_4_PLACE,
     LARGEST_GATE,
@@ -86,7 +87,7 @@ def _figure_4() -> tuple[Claim, ...]:
                 published=BETTER,
                 measurement=MNIST,
                 read=difference(f"{kind}, N=100, {sizes}", "cnn, N=100"),
-                rule=Rule(agrees=at_least(ROUNDING)),
+                rule=Rule(agrees=at_least(A_POINT)),
                 unit="accuracy",
             ),
             Claim(
@@ -115,7 +116,7 @@ CLAIMS: tuple[Claim, ...] = (
         published=Published(relation="when l is greater than l*, the accuracy falls with l"),
         measurement=MNIST,
         read=difference("joint, N=100, k=8, l=6", "joint, N=100, k=8, l=16"),
-        rule=Rule(agrees=at_least(ROUNDING)),
+        rule=Rule(agrees=at_least(A_POINT)),
         unit="accuracy",
     ),
     Claim(
