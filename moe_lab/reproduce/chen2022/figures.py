@@ -153,8 +153,8 @@ CLAIMS: tuple[Claim, ...] = (
         published=Published(value=_table_1("moe-linear"), relation="remains large; in table 1"),
         read=_entropy_left("moe-linear"),
         rule=Rule(in_kind=share_from(1 - 2 * (1 - _table_1("moe-linear")))),  # up to twice the published loss
-        reason=f"{_CURVES}; under algorithm 1 linear experts lose more of it than with the authors' objective, as in "
-        "table 1",
+        reason=f"{_CURVES}; under algorithm 1 linear experts lose more of it than under the authors' objective, which "
+        "table 1 has",
     ),
     _figure_4(
         id="chen2022/figure4/one-signal-each",
