@@ -115,6 +115,10 @@ class PatternTask(Config):
     class (chosen at random, independently of the label) and n - 1 - distractors neutral ones, so that
     l* = distractors + 1.
 
+    With `spurious` > 0 one neutral patch of each sample comes from one of c sets, and in training samples it is the
+    set of the label with this probability (else any of the c), as hair colours go with smiles in figure 11; in test
+    samples it is any of them. This departs from section 4.2, where irrelevant patterns do not depend on the label.
+
     Raises:
       ConfigError: a value is out of bounds, or no patterns have the requested geometry.
     """
@@ -136,6 +140,9 @@ class PatternTask(Config):
         0.3, symbol="noise", meaning="Gaussian noise, relative to a patch", ge=0, le=10, slider=(0.0, 2.0, 0.05)
     )
     classes: int = knob(2, symbol="c", meaning="classes", ge=2, le=64, slider=(2, 8, 2))
+    spurious: float = knob(
+        0.0, symbol="rho", meaning="how far an irrelevant patch tells the label in training", ge=0, le=1
+    )
 
     learning_rate: ClassVar[float] = 5.0
     paper: ClassVar[str] = "pmoe2023, section 4.2 and appendix M"
@@ -179,6 +186,13 @@ class PatternTask(Config):
             "pattern_sets (p) must be greater than classes (c), so that every class has a set and one set is neutral",
             p=self.pattern_sets,
             c=c,
+        )
+        neutral = int((self.side_of_sets() < 0).sum())
+        require(
+            not self.spurious or (n >= self.distractors + 2 and neutral >= c),
+            "with spurious (rho) there must be a neutral patch in a sample, and a neutral set for each class",
+            neutral_patches=n - self.distractors - 1,
+            neutral_sets=neutral,
         )
         return self
 
@@ -286,6 +300,10 @@ class PatternTask(Config):
         set_sides = self.side_of_sets()
         neutral = np.flatnonzero(set_sides < 0)
         sets = neutral[_uniform_choice(seed, trial, f"{split}/sets", shape, len(neutral))]
+        if self.spurious:
+            told = stream(seed, trial, f"{split}/told").random(len(labels)) < self.spurious
+            anyone = _uniform_choice(seed, trial, f"{split}/spurious", (len(labels),), self.classes)
+            sets[:, -1] = neutral[np.where(told & (split == "train"), labels, anyone)]
         roles, sides = np.full(shape, BACKGROUND), np.full(shape, -1)
         if self.distractors and (set_sides >= 0).any():
             sets_per_class = int((set_sides == 0).sum())

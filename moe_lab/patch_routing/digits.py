@@ -60,6 +60,9 @@ class DigitTask(Config):
     noise: float = knob(
         0.0, symbol="noise", meaning="Gaussian noise, relative to a patch", ge=0, le=10, slider=(0.0, 2.0, 0.05)
     )
+    pixels: Literal["unit", "raw"] = knob(
+        "unit", meaning="unit norm (8x8 digits centred), or grey values from 0 to 1", choices=("unit", "raw")
+    )
     root: Path | None = knob(None, meaning="folder of MNIST IDX files")
     download: bool = knob(False, meaning="fetch MNIST when no folder is given")
 
@@ -89,17 +92,21 @@ class DigitTask(Config):
 
     @property
     def learning_rate(self) -> float:
-        """The step size found to work in experiments: 5 for the centred 8x8 digits, 2 for MNIST."""
-        return 5.0 if self.source == "digits" else 2.0
+        """The step size found to work: 5 for the centred 8x8 digits, 2 for MNIST; the paper's .2 for grey values."""
+        return 0.2 if self.pixels == "raw" else 5.0 if self.source == "digits" else 2.0
+
+    @property
+    def _images(self) -> _Images:
+        return _images(self.source, self.root, self.download, self.pixels)
 
     @property
     def dimension(self) -> int:
         """d, the number of pixels of an image."""
-        return _images(self.source, self.root, self.download).pixels.shape[1]
+        return self._images.pixels.shape[1]
 
     def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials classes d"]:
         """The mean training image of each class's digit, the same in all trials, unit vectors in float64."""
-        images, train = _images(self.source, self.root, self.download), self._pool("train")
+        images, train = self._images, self._pool("train")
         means = np.stack([images.pixels[train[images.labels[train] == digit]].mean(axis=0) for digit in self.digits])
         unit = torch.as_tensor(means / np.linalg.norm(means, axis=1, keepdims=True))
         return unit.expand(len(trials), -1, -1)
@@ -121,7 +128,7 @@ class DigitTask(Config):
         """
         check_balance(samples, self.classes)
         indices = [self._sample_trial(samples, trial, seed, split) for trial in trials]
-        pixels = _images(self.source, self.root, self.download).pixels
+        pixels = self._images.pixels
         if not self.noise:
             return stack(pixels[None], indices, torch.device(device), dtype)
         rows, dimension = indices[0].index.size, pixels.shape[1]
@@ -136,7 +143,7 @@ class DigitTask(Config):
 
     def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> SampleIndices:
         """Chooses the images of one trial's samples and their positions."""
-        images = _images(self.source, self.root, self.download)
+        images = self._images
         pool = self._pool(split)
         labels = np.arange(samples) % self.classes
         uniform = stream(seed, trial, f"{split}/images").random((samples, self.patches))
@@ -157,7 +164,7 @@ class DigitTask(Config):
 
     def _pool(self, split: Split) -> np.ndarray:
         """The images that may occur in training or in test samples."""
-        is_test = _images(self.source, self.root, self.download).is_test
+        is_test = self._images.is_test
         return np.flatnonzero(is_test if split == "test" else ~is_test)
 
 
@@ -176,7 +183,7 @@ def _kept_noise(seed: int, trial: int, purpose: str, rows: int, dimension: int) 
 
 @dataclass(frozen=True)
 class _Images:
-    """Preprocessed images: (images, d) pixels of unit norm, their digits, and which are test images."""
+    """Preprocessed images: (images, d) pixels, their digits, and which are test images."""
 
     pixels: np.ndarray
     labels: np.ndarray
@@ -184,18 +191,19 @@ class _Images:
 
 
 @lru_cache(maxsize=4)
-def _images(source: str, root: Path | None, download: bool) -> _Images:
+def _images(source: str, root: Path | None, download: bool, pixels: str) -> _Images:
     """Loads and preprocesses the images once. The 8x8 digits are centred; otherwise the separate router fails."""
     if source == "digits":
         loaded = embedded_digits.load()
-        pixels = loaded.images - loaded.images.mean(axis=0)
-        is_test = None
+        values, is_test = loaded.images - loaded.images.mean(axis=0), None
     else:
         loaded = mnist.load(root, download=download)
-        pixels, is_test = loaded.images.astype(np.float64), loaded.is_test
+        values, is_test = loaded.images.astype(np.float64), loaded.is_test
     if is_test is None:
         is_test = np.zeros(len(loaded.labels), dtype=bool)
         for digit in range(10):
             is_test[np.flatnonzero(loaded.labels == digit)[::_TEST_EVERY]] = True
-    norms = np.maximum(np.linalg.norm(pixels, axis=1, keepdims=True), 1e-12)
-    return _Images(pixels / norms, loaded.labels, is_test)
+    if pixels == "raw":
+        return _Images(loaded.images.astype(np.float64), loaded.labels, is_test)
+    norms = np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)
+    return _Images(values / norms, loaded.labels, is_test)

@@ -49,12 +49,13 @@ class Endings:
         none, nothing = torch.zeros_like(learner.wrong), torch.zeros_like(learner.loss)
         return cls(none == 0, none != 0, none, none.clone(), nothing, nothing.clone())
 
-    def settle(self, learner: Learner, step: int, due: np.ndarray, last: np.ndarray) -> None:
+    def settle(self, learner: Learner, step: int, due: np.ndarray, last: np.ndarray, early: bool = True) -> None:
         """Ends the rows that have reached zero training error, their last epoch, or a loss that is not finite.
 
         Args:
           due: positions of the rows whose epoch ends with this step.
           last: whether it is the last epoch of each of them.
+          early: whether zero training error ends a row before.
         """
         self.lost |= self.running & ~torch.isfinite(learner.loss)
         ended = self.lost.clone()
@@ -62,7 +63,7 @@ class Endings:
             at = to_device(due, learner.wrong.device)
             wrong, at_the_end = learner.wrong[at], to_device(last, at.device)
             few = (wrong - self.wrong[at]) / learner.counts[at] <= WORTH_CHECKING
-            counted = self.running[at] & ~self.lost[at] & (few | at_the_end)
+            counted = self.running[at] & ~self.lost[at] & (few & early | at_the_end)
             self.wrong[at] = wrong
             error, loss = learner.only(due).training_error()
             self.error[at], self.loss[at] = (

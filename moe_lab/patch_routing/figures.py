@@ -9,6 +9,9 @@ for the source:
   and step size 5, 97.4 % here. The CNN gains a point or two as well (86.2 to 87.4 %).
 - "mnist": B=20, step size 2, within the paper's 150 epochs. B=2 trains faster and lifts the CNN by 2 to 4 points.
 - "patterns": B=20, step size 5. Separate training keeps l=6 here, because l* is 5.
+
+`recipe="authors"` is the training of the authors' code, from grey values and for all of 150 epochs, with B=20 and step
+size .2 (see `start`). Figure 4 then has two CNNs: of 4 filters, as their code, and of 40, as the paper says.
 """
 
 from __future__ import annotations
@@ -69,8 +72,8 @@ def sample_complexity(
       root: a folder of MNIST IDX files.
       task: any other task; the source is then the task's.
       models: {"joint": ..., "separate": ..., "cnn": ...}, to change anything about them but how they train.
-      settings: device, precision, epochs, test_samples (parameters of `Run`); batch_size and learning_rate (of all
-        models); store and jobs (see `moe_lab.sweep.sweep`).
+      settings: device, precision, epochs, test_samples (parameters of `Run`); batch_size, learning_rate and recipe (of
+        all models); store and jobs (see `moe_lab.sweep.sweep`).
 
     Returns:
       test_accuracy(model, samples, trial) and coverage(model, samples, trial, class), NaN for the CNN.
@@ -81,6 +84,8 @@ def sample_complexity(
     figure = Figure("figure 4", "sample_complexity", trials, seed, settings, task or make_task(source, root=root))
     separate = SeparateMoE(patches_per_expert=figure.recipe.separate_patches)
     usual: dict[str, Model] = {"joint": JointMoE(), "separate": separate, "cnn": CNN()}
+    if figure.whose == "authors":
+        usual["cnn-4"] = CNN(neurons=4)
     chosen = {name: figure.model(model) for name, model in (models or usual).items()}
     changed = {"samples": tuple(samples), "models": models}
     return figure.fill(chosen, {"samples": samples}, ("test_accuracy", "coverage"), changed)

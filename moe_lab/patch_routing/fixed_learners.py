@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import embedding
 
 from moe_lab.patch_routing import model as models
+from moe_lab.patch_routing import start
 from moe_lab.patch_routing.data import ROLES, Samples
 from moe_lab.patch_routing.learners import Learner, Rows, Setting, initial_outputs
 from moe_lab.patch_routing.measures import RoutingCounts, alignment
@@ -30,10 +31,10 @@ class _FixedLearner(Learner):
     def _start(self, rows: Rows, experts: int, pooled: np.ndarray) -> None:
         setting, d = self.setting, self.train.bank.shape[2]
         neurons, most = setting.model.neurons, int(pooled.max())
-        initial = np.stack([models.initial_experts(trial, setting.seed, neurons, d) for trial in rows.trial])
+        initial = np.stack([start.initial_experts(setting.model, trial, setting.seed, d) for trial in rows.trial])
         self.weights = setting.tensor(initial).unflatten(1, (experts, neurons // experts))
         self.rules = models.FixedRules(
-            outputs=initial_outputs(rows, setting, pooled),
+            outputs=initial_outputs(rows, setting, pooled, self.train.index.shape[2]),
             valid=None if (pooled == most).all() else setting.tensor((np.arange(most) < pooled[:, None]).astype(float)),
             learning_rate=setting.tensor(rows.learning_rate)[:, None, None],
         )
@@ -113,18 +114,19 @@ class SeparateLearner(_FixedLearner):
         assert isinstance(model, models.SeparateMoE)
         n, d = self.train.index.shape[2], self.train.bank.shape[2]
         routers = []
-        for trial, group, count in sources:
+        for trial, group, samples in sources:
+            count = model.router_samples or samples
             sums = embedding(self.train.rows[group, :count], self.train.flat).sum(1)[None]
             labels = self.train.labels[group : group + 1, :count]
             direction = models.router_direction(sums, labels, torch.ones_like(sums[..., 0]), setting.classes)
-            initial = setting.tensor(models.initial_routers(trial, setting.seed, setting.classes, n, d))[None]
+            initial = setting.tensor(start.initial_routers(model, trial, setting.seed, setting.classes, n, d))[None]
             trained = models.train_routers(
                 initial,
                 direction,
                 epochs=model.router_epochs,
                 samples=setting.tensor(np.array([count])),
                 batch_size=model.batch_size,
-                learning_rate=1 / n,
+                learning_rate=start.router_rate(model, n),
             )
             routers.append(trained[0])
         return torch.stack(routers)

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn.functional import embedding
 
 from moe_lab.patch_routing import model as models
+from moe_lab.patch_routing import start
 from moe_lab.patch_routing.data import Samples
 from moe_lab.patch_routing.learners import Learner, Rows, Setting, initial_outputs
 from moe_lab.patch_routing.measures import RoutingCounts, alignment
@@ -22,12 +23,14 @@ class JointLearner(Learner):
         n, d = train.index.shape[2], train.bank.shape[2]
         initial = np.zeros((len(rows.trial), neurons + most, d))
         for row, (trial, experts) in enumerate(zip(rows.trial, rows.experts, strict=True)):
-            initial[row, :neurons] = models.initial_experts(trial, setting.seed, neurons, d)
-            initial[row, neurons : neurons + experts] = models.initial_routers(trial, setting.seed, experts, n, d)
+            initial[row, :neurons] = start.initial_experts(setting.model, trial, setting.seed, d)
+            initial[row, neurons : neurons + experts] = start.initial_routers(
+                setting.model, trial, setting.seed, experts, n, d
+            )
         self.weights = setting.tensor(initial)
         self.present = setting.tensor(rows.experts)[:, None] > torch.arange(most, device=setting.device)
         self.rules = models.joint_rules(
-            outputs=initial_outputs(rows, setting, rows.patches_per_expert),
+            outputs=initial_outputs(rows, setting, rows.patches_per_expert, n),
             membership=setting.tensor(models.membership(neurons, rows.experts.tolist())),
             patches_per_expert=setting.tensor(rows.patches_per_expert),
             learning_rate=setting.tensor(rows.learning_rate)[:, None, None],

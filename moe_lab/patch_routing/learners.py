@@ -17,6 +17,7 @@ from torch import Tensor
 
 from moe_lab.graphs import Replay, on_accelerator, to_device
 from moe_lab.patch_routing import model as models
+from moe_lab.patch_routing import start
 from moe_lab.patch_routing.data import ROLES, Samples
 from moe_lab.patch_routing.endings import Endings
 from moe_lab.patch_routing.measures import RoutingCounts
@@ -182,8 +183,9 @@ class Learner(ABC):
         return [(begin, min(begin + size, samples)) for begin in range(0, samples, size)]
 
 
-def initial_outputs(rows: Rows, setting: Setting, pooled: np.ndarray) -> Float[Tensor, "T m c"]:
-    """Each row's output weights over the number of patches that it pools: a / l."""
+def initial_outputs(rows: Rows, setting: Setting, pooled: np.ndarray, patches: int) -> Float[Tensor, "T m c"]:
+    """Each row's output weights over the number of patches that it pools: a / l, or a / n in the authors' code."""
     outputs = 1 if setting.classes == 2 else setting.classes
-    sampled = [models.initial_outputs(trial, setting.seed, setting.model.neurons, outputs) for trial in rows.trial]
-    return setting.tensor(np.stack(sampled) / pooled[:, None, None])
+    sampled = [start.initial_outputs(setting.model, trial, setting.seed, outputs) for trial in rows.trial]
+    over = pooled if setting.model.recipe == "paper" else np.full(len(pooled), patches)
+    return setting.tensor(np.stack(sampled) / over[:, None, None])

@@ -15,7 +15,7 @@ c outputs (one for two classes, else one per class).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -36,6 +36,9 @@ class _Model(Config):
         None, symbol="eta", meaning="step size (none: the task's measured value)", gt=0, le=1e38
     )
     batch_size: int = knob(20, symbol="B", meaning="samples in a step", ge=1, le=65536, slider=(2, 100, 2))
+    recipe: Literal["paper", "authors"] = knob(
+        "paper", meaning="start and pooling of the paper or of the authors' code"
+    )
 
     name: ClassVar[str]
 
@@ -59,6 +62,7 @@ class SeparateMoE(_Model):
 
     patches_per_expert: int = knob(6, symbol="l", meaning="patches each expert keeps", ge=1, le=1024, slider=(1, 16, 1))
     router_epochs: int = knob(100, symbol="E_r", meaning="passes over the data to train the routers", ge=1, le=10**6)
+    router_samples: int | None = knob(None, symbol="N_r", meaning="samples that train the routers (none: all)", ge=2)
 
     name: ClassVar[str] = "separate"
 
@@ -88,6 +92,8 @@ def check_model(model: Model, patches: int, classes: int) -> None:
         _check_division(model.neurons, classes)
         rule = "classes (c) must be even to train routers in pairs (appendix M)"
         require(classes % 2 == 0, rule, c=classes)
+        rule = "the authors' code trains experts separately for two classes (c) only"
+        require(model.recipe == "paper" or classes == 2, rule, c=classes)
 
 
 def _check_division(neurons: int, experts: int) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 import xarray as xr
 
 from moe_lab import figure
-from moe_lab.config import Config
+from moe_lab.config import Config, require
 from moe_lab.grid import checked_axes, points_of
 from moe_lab.origins import plain
 from moe_lab.patch_routing.data import PatternTask
+from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.grid_points import batches_of, cells_of, run_of
 from moe_lab.patch_routing.measures import MEASURES
 from moe_lab.patch_routing.model import JointMoE, Model
@@ -29,18 +30,43 @@ class Recipe:
     separate_patches: int
 
 
-RECIPES = {"digits": Recipe(2, 8.0, 2), "mnist": Recipe(20, 2.0, 2), "patterns": Recipe(20, 5.0, 6)}
+RECIPES = {
+    "digits": Recipe(2, 8.0, 2),
+    "mnist": Recipe(20, 2.0, 2),
+    "patterns": Recipe(20, 5.0, 6),
+    "authors": Recipe(20, 0.2, 2),
+}
 _MEANINGS = {
     "samples": "N, training samples",
     "experts": "k, experts",
     "patches_per_expert": "l, patches each expert keeps",
 }
-_OF_MODELS = ("batch_size", "learning_rate")
+_OF_MODELS = ("batch_size", "learning_rate", "recipe")
+
+
+def trained_as(recipe: str, task: Task) -> tuple[Task, dict[str, Any]]:
+    """Returns a task as a recipe has it, and the settings of `Run` that the recipe fixes.
+
+    The authors' code takes pixels from 0 to 1 and trains for 150 epochs, also after zero training error.
+
+    Raises:
+      ValueError: an unknown recipe, or the authors' on patterns.
+    """
+    require(recipe in ("paper", "authors"), "recipe must be 'paper' or 'authors'", recipe=recipe)
+    if recipe == "paper":
+        return task, {}
+    require(isinstance(task, DigitTask), "the authors' recipe is for images of digits", task=type(task).__name__)
+    return task.replace(pixels="raw"), {"until": "epochs", "epochs": 150}
 
 
 @dataclass
 class Figure(figure.Figure):
-    """A figure of pmoe2023, whose models all train on one task; `more` may also hold batch_size and learning_rate."""
+    """A figure of pmoe2023, whose models all train on one task.
+
+    Args:
+      task: as the paper's recipe has it.
+      more: may also hold batch_size, learning_rate and recipe.
+    """
 
     paper = "pmoe2023"
     task: Task
@@ -48,13 +74,16 @@ class Figure(figure.Figure):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.source = "patterns" if isinstance(self.task, PatternTask) else self.task.source
-        of_models = {name: value for name, value in self.given.items() if name in _OF_MODELS}
-        self.recipe = replace(RECIPES[self.source], **of_models)
-        self.of_run = {name: value for name, value in self.given.items() if name not in _OF_MODELS}
+        self.whose = self.given.get("recipe", "paper")
+        self.task, of_run = trained_as(self.whose, self.task)
+        of_models = {name: value for name, value in self.given.items() if name in ("batch_size", "learning_rate")}
+        self.recipe = replace(RECIPES["authors" if self.whose == "authors" else self.source], **of_models)
+        self.of_run = {**of_run, **{name: value for name, value in self.given.items() if name not in _OF_MODELS}}
 
     def model(self, model: Model) -> Model:
-        """Returns the model with the figure's batch size and step size."""
-        return model.replace(batch_size=self.recipe.batch_size, learning_rate=self.recipe.learning_rate)
+        """Returns the model with the figure's recipe, batch size and step size."""
+        how = {"batch_size": self.recipe.batch_size, "learning_rate": self.recipe.learning_rate}
+        return model.replace(recipe=self.whose, **how)
 
     def fill(
         self,

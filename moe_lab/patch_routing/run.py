@@ -28,6 +28,9 @@ class Run(RunConfig):
     trials: int = knob(5, symbol="T", meaning="independent trials", ge=1, le=10**6, slider=(1, 20, 1))
     epochs: int = knob(150, symbol="E", meaning="most passes over the data", ge=1, le=10**6)
     test_samples: int = knob(1000, symbol="N_test", meaning="test samples", ge=2, le=10**7)
+    until: Literal["no error", "epochs"] = knob(
+        "no error", meaning="what ends a trial: zero training error, or the epochs alone"
+    )
     measure: Literal["every", "last"] = knob("every", meaning="which Snapshots are measured on test samples")
 
     @property
@@ -58,6 +61,10 @@ class Run(RunConfig):
         check_balance(self.test_samples, self.task.classes, name="test_samples", symbol="N_test")
         rule = "batch_size (B) must be at most samples (N)"
         require(self.model.batch_size <= self.samples, rule, B=self.model.batch_size, N=self.samples)
+        if isinstance(self.model, models.SeparateMoE) and self.model.router_samples is not None:
+            rule = "router_samples (N_r) must be at most samples (N)"
+            require(self.model.router_samples <= self.samples, rule, N_r=self.model.router_samples, N=self.samples)
+            check_balance(self.model.router_samples, self.task.classes, name="router_samples", symbol="N_r")
         return self
 
 

@@ -112,6 +112,7 @@ class Training(TrialProgress):
         self.epoch = -(-self.rows.samples // run.model.batch_size)  # steps of an epoch, rounded up
 
         self.resident = np.arange(count)  # rows that the learner holds; some may have finished on an accelerator
+        self.may_end_early = run.until == "no error"
         self.constants = self._examples(test) if run.measure == "every" else {}
         self.epoch_wrong = np.zeros(count)  # online errors up to the row's last epoch
         self.shown = np.zeros((3, count))  # errors, loss and steps up to the row's last record
@@ -177,7 +178,7 @@ class Training(TrialProgress):
         self.epoch_wrong[self.resident[due]] = wrong[due]
         lost = alive & ~np.isfinite(loss)
         last = due & (step >= self.run.epochs * self.epoch[self.resident])
-        candidates = np.flatnonzero(due & ~lost & (last | (errors <= WORTH_CHECKING)))
+        candidates = np.flatnonzero(due & ~lost & (last | (self.may_end_early & (errors <= WORTH_CHECKING))))
         if len(candidates):
             ended[candidates], finite = self.learner.only(candidates).without_error()
             lost[candidates] = ~finite  # the last step may have broken them
@@ -194,7 +195,7 @@ class Training(TrialProgress):
         last = step >= self.run.epochs * self.epoch[self.resident]
         shown = step % self.run.record_every == 0
         if len(due) or shown:
-            endings.settle(self.learner, step, due, last[due])
+            endings.settle(self.learner, step, due, last[due], self.may_end_early)
         if not shown and step % _LOOK_EVERY and not last[alive].all():
             return np.zeros(len(alive), dtype=bool)
         found = endings.read()

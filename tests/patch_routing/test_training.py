@@ -39,13 +39,21 @@ def by_oracle(model: models.Model, task: PatternTask, *, samples: int, epochs: i
     k = model.experts if isinstance(model, JointMoE) else c if isinstance(model, SeparateMoE) else 1
     kept = n if isinstance(model, CNN) else model.patches_per_expert
     m, rate = model.neurons, model.learning_rate or task.learning_rate
-    hidden = torch.as_tensor(models.initial_experts(trial, seed, m, d)).chunk(k)
+    theirs = model.recipe == "authors"  # the start and pooling of the authors' code
+    hidden = torch.as_tensor(models.initial_experts(trial, seed, m, d))
+    hidden = (hidden * m**0.5 * (0.01 if model.name == "joint" else 0.1) if theirs else hidden).chunk(k)
     outputs = torch.as_tensor(models.initial_outputs(trial, seed, m, 1 if c == 2 else c)).chunk(k)
+    if theirs and model.name == "separate":
+        outputs = tuple(torch.full_like(a, sign) for a, sign in zip(outputs, (1, -1), strict=True))
+    if theirs:
+        outputs = tuple(a * kept / n for a in outputs)  # eq. 1 divides by l, global average pooling by n
     routers: list[Any] = [None] * k
     if not isinstance(model, CNN):
-        routers = list(torch.as_tensor(models.initial_routers(trial, seed, k, n, d)))
+        scale = (0.0001 if model.name == "joint" else 0.1) * n**2 * d**0.5 if theirs else 1.0
+        routers = list(scale * torch.as_tensor(models.initial_routers(trial, seed, k, n, d)))
     if isinstance(model, SeparateMoE):
-        routers = routers_by_sgd(routers, x["train"], labels["train"], model, rate=1 / n)
+        few, rate_r = model.router_samples or samples, 0.2 if theirs else 1 / n
+        routers = routers_by_sgd(routers, x["train"][:few], labels["train"][:few], model, rate_r)
     experts = [Expert(routers[s], hidden[s].clone(), outputs[s], kept) for s in range(k)]
     order, gated = stream(seed, trial, f"order/{samples}"), isinstance(model, JointMoE)
     for _ in range(epochs):
@@ -98,6 +106,28 @@ def test_a_training_is_the_papers_algorithm(model, classes):
             unit = torch.nn.functional.normalize(torch.stack(routers), dim=1)
             cosines = (unit.detach() @ task.class_patterns().T).numpy()
             np.testing.assert_allclose(run["alignment"][trial], cosines, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("model", [*MODELS, SeparateMoE(neurons=12, patches_per_expert=3, router_samples=8)])
+def test_the_authors_recipe_is_what_their_code_does_until_the_last_epoch(model):
+    model = model.replace(batch_size=8, recipe="authors", learning_rate=0.2)
+    model = model.replace(**({"router_epochs": 3} if model.name == "separate" else {}))
+    given: dict[str, Any] = {"samples": 24, "epochs": 2, "seed": 2}
+    run = final(
+        train(model, TASK, trials=1, test_samples=40, until="epochs", precision="float64", device="cpu", **given)
+    )
+    accuracy, loss, _ = by_oracle(model, TASK, test=40, trial=0, **given)
+    assert run["test_accuracy"][0] == pytest.approx(accuracy, abs=1e-12)
+    assert run["train_loss"][0] == pytest.approx(loss, rel=1e-9)
+
+
+def test_a_trial_goes_on_without_error_where_the_epochs_alone_end_it():
+    easy = TASK.replace(distractors=0, noise=0)
+    steps = {
+        until: final(train(MODELS[0], easy, **{**FAST, "epochs": 30, "until": until})).steps
+        for until in ("no error", "epochs")
+    }
+    assert (steps["epochs"] == 60).all() and (steps["no error"] < 60).all()
 
 
 # --- the measures, counted by hand ----------------------------------------------------------------------------------

@@ -27,11 +27,20 @@ OWN_TESTS = {
     "pmoe2023/figure4/joint-samples",
     "pmoe2023/figure4/mnist-joint-samples",
     "pmoe2023/figure4/mnist-separate-samples",
+    *(
+        f"pmoe2023/figure4/mnist-authors-{kind}-samples-{cnn}"
+        for kind in ("joint", "separate")
+        for cnn in ("cnn", "cnn-4")
+    ),
     "pmoe2023/figure5/power-of-l",
+    "pmoe2023/figure5/mnist-power-of-l",
     "pruning2024/figure9a/outperforms",
     "pruning2024/figure9b/outperforms",
     "pruning2024/figure9c/outperforms",
     "gated2019/figure2/a-plateau",
+    "gated2019/theorem2/deviation",
+    "gated2019/theorem4/fresh-samples",
+    "gated2019/lemma4/deviation",
 }
 """Read from whole curves, which a small run does not have; see the paper's own tests."""
 

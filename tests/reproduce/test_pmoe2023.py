@@ -47,6 +47,18 @@ def test_mnist_is_judged_by_two_sizes(kind: str, sizes: str) -> None:
     assert verdict(f"pmoe2023/figure4/mnist-{kind}-outperforms", lines(1500)) == "differs"
 
 
+@pytest.mark.parametrize(("least", "expected"), [(600, "agrees"), (300, "agrees in kind"), (900, "differs")])
+@pytest.mark.parametrize("kind", ["joint", "separate"])
+def test_the_authors_recipe_is_judged_by_where_a_line_meets_the_cnn(kind: str, least: int, expected: str) -> None:
+    own = {"joint": ", k=8, l=6", "separate": ", l=2"}[kind]
+    accuracy = {f"{kind}, N={count}{own}": 0.95 + 0.1 * np.log(count / least) for count in (100, 300, 600, 1000)}
+    values = np.array([[mean] * 3 for mean in accuracy.values()] + [[0.95, 0.5, 0.95]])  # a CNN that says one class
+    for cnn in ("cnn", "cnn-4"):
+        cells = [*accuracy, f"{cnn}, N=1000"]
+        data = xr.Dataset({"test_accuracy": (("cell", "trial"), values)}, {"cell": cells})
+        assert verdict(f"pmoe2023/figure4/mnist-authors-{kind}-samples-{cnn}", data) == expected
+
+
 @pytest.mark.parametrize(("power", "expected"), [(1, "agrees in kind"), (0, "differs"), (-1, "differs")])
 def test_figure_5_is_judged_by_the_power_of_l(power: int, expected: str) -> None:
     samples, kept = np.arange(50, 2001, 50), np.array([2, 4, 8])
@@ -56,6 +68,7 @@ def test_figure_5_is_judged_by_the_power_of_l(power: int, expected: str) -> None
         {"patches_per_expert": kept, "samples": samples},
     )
     assert verdict("pmoe2023/figure5/power-of-l", data) == expected
+    assert verdict("pmoe2023/figure5/mnist-power-of-l", data) == expected.removesuffix(" in kind")
 
 
 def test_lemma_4_1_fails_with_one_sample_that_loses_its_patch() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moe_lab.reproduce.claim import Claim
 from moe_lab.reproduce.erratum import Erratum
-from moe_lab.reproduce.gated2019 import errata, figures, theorems
+from moe_lab.reproduce.gated2019 import errata, figures, lemmas, theorems
 
-CLAIMS: tuple[Claim, ...] = (*figures.CLAIMS, *theorems.CLAIMS)
+CLAIMS: tuple[Claim, ...] = (*figures.CLAIMS, *theorems.CLAIMS, *lemmas.CLAIMS)
 ERRATA: tuple[Erratum, ...] = errata.ERRATA

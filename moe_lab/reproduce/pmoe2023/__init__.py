@@ -1,14 +1,23 @@
 """The claims and errata of pmoe2023, "Patch-level Routing in Mixture-of-Experts is Provably Sample-efficient".
 
-Section 5.1 is in `figures` (digits) and `mnist`, what the paper proves in `theorems` and `bounds`, section 5.2 and
-appendix A, about wide residual networks, in `deep`. Figures 10 to 12 need CelebA, which is not here.
+Section 5.1 is in `figures` (digits), `mnist` and `mnist_authors` (as the authors' code trains). What the paper proves
+is in `theorems`, `lemmas` and `bounds`. Section 5.2 and appendix A, about wide residual networks, are in `deep`.
+Figures 10 to 12 need CelebA, which is not here.
 """
 
 from __future__ import annotations
 
 from moe_lab.reproduce.claim import Claim
 from moe_lab.reproduce.erratum import Erratum
-from moe_lab.reproduce.pmoe2023 import bounds, deep, errata, figures, mnist, theorems
+from moe_lab.reproduce.pmoe2023 import bounds, deep, errata, figures, lemmas, mnist, mnist_authors, theorems
 
-CLAIMS: tuple[Claim, ...] = (*figures.CLAIMS, *mnist.CLAIMS, *theorems.CLAIMS, *bounds.CLAIMS, *deep.CLAIMS)
+CLAIMS: tuple[Claim, ...] = (
+    *figures.CLAIMS,
+    *mnist.CLAIMS,
+    *mnist_authors.CLAIMS,
+    *theorems.CLAIMS,
+    *lemmas.CLAIMS,
+    *bounds.CLAIMS,
+    *deep.CLAIMS,
+)
 ERRATA: tuple[Erratum, ...] = errata.ERRATA

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from moe_lab.patch_routing.figures import samples_for
-from moe_lab.reproduce.claim import ROUNDING, Claim, Measurement, Published, Read, Rule, at_least, half_to_double, near
+from moe_lab.reproduce.claim import Claim, Measurement, Published, Read, Rule, at_least, half_to_double, near
 from moe_lab.reproduce.pmoe2023.sources import FIGURES, MEASURES, PICTURE
 
 _OTHER_DIGITS = "8x8 digits 6 and 7, centred, in place of MNIST's 1 and 0"
@@ -51,9 +51,9 @@ FIGURE_5 = Measurement.sized(
 FIGURE_6 = Measurement(
     name="pmoe2023/figure6-digits",
     function=f"{FIGURES}:accuracy_by_experts",
-    seconds=(11, 60),
+    seconds=(6, 60),
     device=True,
-    quick={"experts": (1, 8, 40), "samples": (100,), "trials": 60},
+    quick={"experts": (1, 8, 40), "samples": (100,), "trials": 30},
     full={"experts": (1, 2, 4, 8, 20, 40), "samples": (100,), "trials": 150},
     picture=PICTURE,
     sees="Accuracy rises with the number of experts up to 8 and does not fall again up to 40.",
@@ -61,9 +61,9 @@ FIGURE_6 = Measurement(
 FIGURE_7 = Measurement(
     name="pmoe2023/figure7-digits",
     function=f"{FIGURES}:accuracy_by_patches",
-    seconds=(7, 40),
+    seconds=(4, 40),
     device=True,
-    quick={"patches_per_expert": (2, 6, 16), "samples": (100,), "trials": 60},
+    quick={"patches_per_expert": (2, 6, 16), "samples": (100,), "trials": 30},
     full={"patches_per_expert": (2, 4, 6, 8, 12, 16), "samples": (100,), "trials": 150},
     picture=PICTURE,
     sees="Accuracy on 8x8 digits does not fall when experts keep 16 patches in place of 6.",
@@ -119,7 +119,7 @@ def _share_of_samples(data: xr.Dataset) -> float:
     return float(needed.sel(model="joint") / needed.sel(model="cnn"))
 
 
-def _power(data: xr.Dataset) -> float:
+def power_of_l(data: xr.Dataset) -> float:
     """The slope of log N at which half of the trials succeed against log l, for l of 2 and more."""
     half = samples_for(data.assign(test_accuracy=data["success"]), 0.5).dropna("patches_per_expert")
     return float(np.polyfit(np.log(half["patches_per_expert"]), np.log(half), 1)[0])
@@ -145,6 +145,8 @@ def _largest_gate(number: int) -> Read:
 
 
 FIGURE_4_PLACE = "figure 4 and section 5.1"
+A_POINT = 0.01
+"""Of accuracy, from which one model counts as better than another: the curves of the figures cannot be read closer."""
 BETTER = Published(relation="pMoE outperforms the CNN with the same number of training samples")
 OUTPERFORMS = {
     kind: f"{kind} training gets a higher test accuracy than the CNN from the same number of samples"
@@ -152,7 +154,7 @@ OUTPERFORMS = {
 }
 LARGEST_GATE = (0.95, 0.92)  # at N = 300, for o_1 and o_2
 ONE_OF_FIVE = 0.1  # by which one of the paper's five trials, in which half of a class goes elsewhere, moves its mean
-_ORDER_K, _ORDER_L = 5**0.25, (16 / 6) ** 0.375
+ORDER_K, _ORDER_L = 5**0.25, (16 / 6) ** 0.375
 
 
 _figure_4 = partial(Claim, where=FIGURE_4_PLACE, measurement=FIGURE_4)
@@ -164,7 +166,7 @@ CLAIMS: tuple[Claim, ...] = (
             statement=f"{words}, on 8x8 digits",
             published=BETTER,
             read=_ahead(kind),
-            rule=Rule(in_kind=at_least(ROUNDING)),
+            rule=Rule(in_kind=at_least(A_POINT)),
             reason=_OTHER_DIGITS,
             unit="accuracy",
         )
@@ -187,7 +189,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="the samples that separate training needs grow as a power of l, of at most l^8",
         published=Published(relation="the sample complexity is polynomial in l"),
         measurement=FIGURE_5,
-        read=_power,
+        read=power_of_l,
         rule=Rule(in_kind=(0.3, 8.0)),  # from three standard errors of the slope above a power of 0
         reason=f"{_OTHER_DIGITS}; the measured power, of the samples at which half of the trials reach 95 %, is near "
         "1: the bound suffices, and is not tight",
@@ -200,7 +202,7 @@ CLAIMS: tuple[Claim, ...] = (
         published=Published(relation="with a larger k it is easier to satisfy assumption 4.4"),
         measurement=FIGURE_6,
         read=_times_the_error("experts", 1, 8),
-        rule=Rule(in_kind=at_least(1 + ROUNDING)),
+        rule=Rule(in_kind=at_least(1.1)),
         reason=_OTHER_DIGITS,
         unit="times the error",
     ),
@@ -208,10 +210,10 @@ CLAIMS: tuple[Claim, ...] = (
         id="pmoe2023/figure6/fall",
         where="figure 6 and the text after theorem 4.5",
         statement="for fixed N the error grows as k^(1/4) once k is large enough: from 8 to 40 experts, by half",
-        published=Published(value=_ORDER_K, relation="the dependence on k matches our prediction"),
+        published=Published(value=ORDER_K, relation="the dependence on k matches our prediction"),
         measurement=FIGURE_6,
         read=_times_the_error("experts", 40, 8),
-        rule=Rule(agrees=near(_ORDER_K, 0.1 * _ORDER_K)),
+        rule=Rule(agrees=near(ORDER_K, 0.1 * ORDER_K)),
         reason="no fall is found: with m = 40 neurons divided among the experts, 40 do as well as 8; the paper does "
         "not state what it keeps fixed",
         unit="times the error",
@@ -222,7 +224,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="with l = 1, below l*, joint training does worse than with l = 6",
         published=Published(relation="the order holds when l is greater than l*"),
         read=difference("joint, N=100, k=8, l=6", "joint, N=100, k=8, l=1"),
-        rule=Rule(in_kind=at_least(ROUNDING)),
+        rule=Rule(in_kind=at_least(A_POINT)),
         reason=f"{_OTHER_DIGITS}; at l = 1 the softmax has one value, and the routers' gradient is exactly zero",
         unit="accuracy",
     ),
@@ -269,13 +271,13 @@ CLAIMS: tuple[Claim, ...] = (
     _digits(
         id="pmoe2023/section5.1/epochs",
         where="section 5.1",
-        statement="joint training reaches zero training error in fewer epochs than the CNN",
+        statement="joint training reaches zero training error in much fewer epochs than the CNN, in half at most",
         published=Published(relation="pMoE converges much faster than the CNN, which takes 150 epochs"),
         read=lambda data: (
             data["epochs"].sel(cell="cnn, N=300") / data["epochs"].sel(cell="joint, N=300, k=8, l=6").mean("trial")
         ),
-        rule=Rule(in_kind=at_least(1 + ROUNDING)),
-        reason=f"{_OTHER_DIGITS}; with batches of 2 both take under ten epochs, the CNN about half as many again",
+        rule=Rule(in_kind=at_least(2)),
+        reason=f"{_OTHER_DIGITS}; with batches of 2 both take under ten epochs, the CNN nearly twice as many",
         unit="times the epochs",
     ),
     _digits(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -13,11 +13,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from moe_lab.patch_routing import CNN, JointMoE, PatternTask, SeparateMoE, figures, theory, train
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.grid_points import make_task
+from moe_lab.patch_routing.recipes import trained_as
 from moe_lab.patch_routing.separability import separating_hyperplane
 from moe_lab.training import final
 
 Cell = tuple[str, int, int, int]
-"""Kind of model, N, k and l; k is read for joint training only, l not for the CNN."""
+"""Kind of model, N, k and l; k is read for joint training only, l not for the CNN. "cnn-4" is the authors' CNN."""
 
 LEANING = {"distractors": 4, "gap": 0.7, "delta_d": 0.5, "noise": 0.0}
 """Patterns whose distractors lean further to a class, by .7, than o_1 is from o_2, 1 - delta_d = .5: each of them is
@@ -27,7 +28,7 @@ routed before o, so that l* = 5 is needed and not only sufficient."""
 def name_of(cell: Cell) -> str:
     """Returns the label of a grid point in the coordinate `cell`."""
     kind, samples, experts, kept = cell
-    own = {"joint": f", k={experts}, l={kept}", "separate": f", l={kept}", "cnn": ""}[kind]
+    own = {"joint": f", k={experts}, l={kept}", "separate": f", l={kept}"}.get(kind, "")
     return f"{kind}, N={samples}{own}"
 
 
@@ -37,6 +38,7 @@ def cells(
     trials: int,
     seed: int = 0,
     *,
+    recipe: Literal["paper", "authors"] = "paper",
     root: str | None = None,
     device: str = "auto",
     **settings: Any,
@@ -45,6 +47,7 @@ def cells(
 
     Args:
       source: "digits", "mnist" (with root) or "patterns".
+      recipe: "authors" trains as the authors' code does (see `figures.authors`).
       cells: models and numbers of samples; the grid points of a trial share its data.
       trials, seed, device: as for the figures.
       root: a folder of MNIST IDX files.
@@ -56,24 +59,15 @@ def cells(
     """
     parts = []
     for cell in cells:
-        kind, samples, experts, kept = cell
-        how: dict[str, Any] = {
-            "batch_size": figures.RECIPES[source].batch_size,
-            "learning_rate": figures.RECIPES[source].learning_rate,
-        }
-        model: models.Model = (
-            JointMoE(experts=experts, patches_per_expert=kept, **how)
-            if kind == "joint"
-            else SeparateMoE(patches_per_expert=kept, **how)
-            if kind == "separate"
-            else CNN(**how)
-        )
-        task = make_task(source, root=root)
-        run = {"samples": samples, "trials": trials, "seed": seed, "device": device, "measure": "last", **settings}
-        end = final(train(model, task, **run))
+        _, samples, experts, kept = cell
+        task, of_run = trained_as(recipe, make_task(source, root=root))
+        model = _model(cell, recipe, source)
+        run = {"samples": samples, "trials": trials, "seed": seed, "device": device, "measure": "last"}
+        end = final(train(model, task, **{**run, **of_run, **settings}))
         steps = end.steps.astype(float)
         sizes = theory.Sizes(patches=task.patches, patches_per_expert=kept, experts=experts)
-        step = theory.operations(kind, sizes, batch_size=1, neurons=model.neurons, dimension=1).per_iteration  # type: ignore[arg-type]
+        how: dict[str, Any] = {"batch_size": 1, "neurons": model.neurons, "dimension": 1}
+        step = theory.operations(model.name, sizes, **how).per_iteration  # type: ignore[arg-type]
         gates = end["largest_gate"] if "largest_gate" in end.values else np.full((trials, task.classes), np.nan)
         parts.append(
             xr.Dataset(
@@ -87,6 +81,22 @@ def cells(
             )
         )
     return xr.concat(parts, "cell", coords="minimal", compat="override", join="exact")
+
+
+def _model(cell: Cell, recipe: Literal["paper", "authors"], source: str) -> models.Model:
+    """The model of a grid point, with the step size and the batch of its recipe."""
+    kind, _, experts, kept = cell
+    name = "authors" if recipe == "authors" else source
+    how: dict[str, Any] = {
+        "batch_size": figures.RECIPES[name].batch_size,
+        "learning_rate": figures.RECIPES[name].learning_rate,
+        "recipe": recipe,
+    }
+    if kind == "joint":
+        return JointMoE(experts=experts, patches_per_expert=kept, **how)
+    if kind == "separate":
+        return SeparateMoE(patches_per_expert=kept, **how)
+    return CNN(neurons=4 if kind == "cnn-4" else 40, **how)
 
 
 def accuracy_by_knob(

@@ -3,3 +3,4 @@
 FIGURES = "moe_lab.patch_routing.figures"
 PICTURE = "moe_lab.patch_routing.plots:picture"
 MEASURES = "moe_lab.reproduce.pmoe2023.measures"
+LEMMAS = "moe_lab.reproduce.pmoe2023.lemma_measures"

@@ -14,8 +14,8 @@ from moe_lab.reproduce.pruning2024.sources import FIGURES, PICTURE
 FIGURE_3 = Measurement.sized(
     name="pruning2024/figure3",
     function=f"{FIGURES}:figure3",
-    sizes={"trials": (60, 200)},
-    seconds=(17, 55),
+    sizes={"trials": (35, 200)},
+    seconds=(10, 55),
     device=True,
     picture=PICTURE,
     sees="Figure 3 a to e: a few routers grow large, and those experts' routers and neurons point along their pattern.",

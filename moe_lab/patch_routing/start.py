@@ -1,0 +1,47 @@
+"""What a training starts from and divides by: the paper's choice (eq. 7 and 8), or that of the authors' code.
+
+The authors' code for section 5.1 (github.com/nowazrabbani/pMoE_CNN, "MNIST Exp") departs from the paper in these:
+
+- the sum over an expert's patches is divided by n (global average pooling) and not by l;
+- hidden weights start from N(0, .1^2), those of joint training from N(0, .01^2), routers from N(0, .1^2) and
+  N(0, .0001^2);
+- output weights of separate training are +1 for the expert of the first class and -1 for the other;
+- separate routers train with the step size .2, not 1/n.
+
+It also trains for all of 150 epochs, on pixels from 0 to 1, and its CNN has 4 filters where the paper says 40: those
+are parameters of `Run`, of `DigitTask` and of `CNN`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from moe_lab.patch_routing import model as models
+
+_EXPERTS = {"joint": 0.01, "separate": 0.1, "cnn": 0.1}
+_ROUTERS = {"joint": 0.0001, "separate": 0.1}
+_ROUTER_RATE = 0.2
+
+
+def initial_experts(model: models.Model, trial: int, seed: int, dimension: int) -> np.ndarray:
+    """(m, d) hidden weights, the same random numbers in both recipes."""
+    drawn = models.initial_experts(trial, seed, model.neurons, dimension)
+    return drawn if model.recipe == "paper" else drawn * (_EXPERTS[model.name] * np.sqrt(model.neurons))
+
+
+def initial_routers(model: models.Model, trial: int, seed: int, experts: int, patches: int, d: int) -> np.ndarray:
+    """(k, d) routers, the same random numbers in both recipes."""
+    drawn = models.initial_routers(trial, seed, experts, patches, d)
+    return drawn if model.recipe == "paper" else drawn * (_ROUTERS[model.name] * patches**2 * np.sqrt(d))
+
+
+def initial_outputs(model: models.Model, trial: int, seed: int, outputs: int) -> np.ndarray:
+    """(m, c) output weights a, never trained."""
+    if model.recipe == "authors" and isinstance(model, models.SeparateMoE):
+        return np.repeat([1.0, -1.0], model.neurons // 2)[:, None]
+    return models.initial_outputs(trial, seed, model.neurons, outputs)
+
+
+def router_rate(model: models.SeparateMoE, patches: int) -> float:
+    """The step size of separately trained routers: 1/n (lemma 4.1), or that of the authors' code."""
+    return 1 / patches if model.recipe == "paper" else _ROUTER_RATE
