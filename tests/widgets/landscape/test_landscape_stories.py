@@ -42,7 +42,7 @@ def _snapshots(run: LossRun) -> list[Snapshot]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", one_in(3, SAID))
+@pytest.mark.parametrize("name", one_in(6, SAID))
 def test_the_numbers_that_a_story_names_are_those_of_its_run(name: str) -> None:
     story = next(story for story in STORIES if story.name == name)
     *counts, first, second = SAID[name]
