@@ -8,6 +8,12 @@ Each takes the learner's own function and returns a Verdict, which displays itse
 """
 
 from moe_lab.exercises.alignment import check_alignment, check_coverage, check_router_gradient
+from moe_lab.exercises.balance import (
+    check_importance_loss,
+    check_moved_bias,
+    check_router_z_loss,
+    check_switch_loss,
+)
 from moe_lab.exercises.hub import check_advantage, check_costs, check_rerouted_gates
 from moe_lab.exercises.pruning import (
     check_importance_score,
@@ -69,6 +75,7 @@ __all__ = [
     "check_gates_in_gauge",
     "check_gates_over_all",
     "check_gru_as_mixture",
+    "check_importance_loss",
     "check_importance_score",
     "check_is_turned",
     "check_kept_experts",
@@ -76,6 +83,7 @@ __all__ = [
     "check_l_star",
     "check_mean_accuracy",
     "check_mixture_output",
+    "check_moved_bias",
     "check_norm_change",
     "check_output",
     "check_p3_coefficients",
@@ -84,9 +92,11 @@ __all__ = [
     "check_regressors_from",
     "check_rerouted_gates",
     "check_router_gradient",
+    "check_router_z_loss",
     "check_sample_ratios",
     "check_samples_needed",
     "check_switch",
+    "check_switch_loss",
     "check_third_score",
     "check_token_choice",
     "check_top_l",
