@@ -253,7 +253,7 @@ summary(found)
 # of 16 filters, none to spare:
 
 # %%
-divided = divisions(trials=3, samples=800, seed=SEED)
+divided = divisions((1, 4), trials=3, samples=800, seed=SEED)
 sizes = {name: np.unique(divided[name]).tolist() for name in ("parameters", "active_filters")}
 print("numbers in filters, and filters for a sample, of all:", sizes)
 summary(divided)

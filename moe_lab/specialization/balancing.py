@@ -24,7 +24,7 @@ from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.origins import call_of, listed, origin
 from moe_lab.specialization.data import ClusterTask
-from moe_lab.specialization.measures import MEASURES
+from moe_lab.specialization.measures import MEASURES, TOP_K_MEASURES
 from moe_lab.specialization.run import Run
 from moe_lab.specialization.topk import BALANCINGS, TopKMoE
 from moe_lab.specialization.training import train_run
@@ -183,7 +183,8 @@ def _dataset(grid: list[Any], axes: dict[str, list[Any]]) -> xr.Dataset:
 
     values = {name: stacked(grid, name) for name in _KEPT}
     trials = {"trial": np.arange(next(iter(values.values())).shape[-1])}
-    about = {name: {"units": MEASURES[name].unit, "long_name": MEASURES[name].meaning} for name in _KEPT}
+    known = MEASURES | TOP_K_MEASURES
+    about = {name: {"units": known[name].unit, "long_name": known[name].meaning} for name in _KEPT}
     return xr.Dataset(
         {name: ((*axes, "trial"), values[name], about[name]) for name in _KEPT}, coords={**axes, **trials}
     )

@@ -29,6 +29,8 @@ MEASURES = {
     "expert_center": Measure(("expert", "cluster"), "", "largest |<w, c_k>| among the expert's filters w"),
     "router_feature": Measure(("expert", "cluster"), "", "<theta, v_k> of the expert's router theta"),
     "router_center": Measure(("expert", "cluster"), "", "<theta, c_k> of the expert's router theta"),
+}
+TOP_K_MEASURES = {
     "load_entropy": Measure((), "nats", "entropy of expert_load: log M if all receive alike, 0 if one gets all"),
     "maximal_violation": Measure((), "", "by how much the largest load exceeds the mean load, relative to the mean"),
     "agreement": Measure((), "", "share of the assignments whose sample is of its expert's most frequent cluster"),
@@ -36,6 +38,7 @@ MEASURES = {
     "selection_bias": Measure(("expert",), "", "the bias added to the expert's scores for the selection alone"),
     "shared_feature": Measure(("shared_expert", "cluster"), "", "largest |<w, v_k>| among the shared expert's filters"),
 }
+"""What `TopKMoE` is measured by besides; shared experts have no dispatch."""
 
 
 def dispatch_entropy(dispatch: Float[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:

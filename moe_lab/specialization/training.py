@@ -14,7 +14,7 @@ from moe_lab.specialization import model as models
 from moe_lab.specialization.arrays import ArrayTask
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.learners import Learner, SingleLearner, SwitchLearner, block_size, samples_of
-from moe_lab.specialization.measures import MEASURES
+from moe_lab.specialization.measures import MEASURES, TOP_K_MEASURES
 from moe_lab.specialization.run import Model, Run
 from moe_lab.specialization.topk import TopKMoE
 from moe_lab.specialization.topk_learner import TopKLearner
@@ -51,7 +51,7 @@ class Training(TrialProgress):
     """The trials of a run in training, in groups that fit in the processor's cache block by block, or in a device."""
 
     def __init__(self, run: Run) -> None:
-        super().__init__(run.trials, MEASURES)
+        super().__init__(run.trials, MEASURES | TOP_K_MEASURES)
         self.run, (self.device, _) = run, placement(run)
         there = on_accelerator(self.device)
         size = trials_at_once(run.memory, run.trials, self.device) if there else block_size(run, run.samples)[0]

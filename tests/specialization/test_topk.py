@@ -11,6 +11,7 @@ from torch import Tensor
 
 from moe_lab.specialization import ClusterTask, Run, SwitchMoE, TopKMoE, topk, train
 from moe_lab.specialization.learners import router_noise, samples_of
+from moe_lab.specialization.measures import MEASURES, TOP_K_MEASURES
 from moe_lab.specialization.topk_learner import TopKLearner
 from moe_lab.training import final
 from moe_lab.trials import stream
@@ -103,6 +104,18 @@ def test_all_experts_for_every_sample_leave_the_load_even() -> None:
     np.testing.assert_allclose(last["expert_load"], 0.25)
     np.testing.assert_allclose(last["load_entropy"], np.log(4))
     assert (last["dispatch"].sum((1, 2)) == 4 * 50).all()
+
+
+def test_every_measure_is_recorded_with_its_axes_and_meaning() -> None:
+    last = final(train(TopKMoE(experts=4, experts_per_sample=2, filters=4, shared=2), TASK, trials=2, steps=3, **SMALL))
+    assert set(last.values) == set(MEASURES | TOP_K_MEASURES)
+    sizes = {"cluster": 3, "expert": 4, "shared_expert": 2}
+    for name, value in last.values.items():
+        assert value.shape == (2, *(sizes[dim] for dim in last.measures[name].dims)), name
+        assert last.measures[name].meaning
+    received = last["dispatch"].sum(1)
+    np.testing.assert_allclose(last["expert_load"], received / 100)
+    np.testing.assert_allclose(last["agreement"], last["dispatch"].max(1).sum(1) / 100)
 
 
 def test_the_lead_is_the_first_score_of_expert_1_on_the_mean_sample() -> None:
