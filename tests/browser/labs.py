@@ -256,9 +256,9 @@ LABS = (
     ),
     LabOnPage(
         name="BalanceLab",
-        small={"trials": 2, "samples": 400, "steps": 50},
+        small={"trials": 2, "samples": 400, "steps": 60},
         long={"trials": 2, "activation": "cubic"},
-        ended=("Step 50 of 50", "importance"),
+        ended=("Step 60 of 60", "importance"),
         story=("Nothing to cure (cubic experts, h₀ = 0)", "Step 300 of 300"),
         moved="M,",
         rescue=("Nothing to cure (cubic experts, h₀ = 0)", "Step 300 of 300"),

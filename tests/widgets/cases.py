@@ -630,13 +630,13 @@ BALANCE_MOVES = {
     "activation": Move("relu", "activation='relu'"), "expert_steps": Move("gradient", "equal_steps=False"),
     "shared": Move(1, "shared=1"), "router_learning_rate": Move(4.5, "router_learning_rate=4.5"),
     "clusters": Move(5, "clusters=5"), "imbalance": Move(2.0, "imbalance=2.0"), "filters": Move(4, "filters=4"),
-    "steps": Move(50, "steps=50"), "samples": Move(400, "samples=400"), "trials": Move(3, "trials=3"),
+    "steps": Move(20, "steps=20"), "samples": Move(300, "samples=300"), "trials": Move(3, "trials=3"),
     "seed": Move(3, "seed=3"),
 }  # fmt: skip
 BALANCE = Case(
     name="BalanceLab",
-    small={"trials": 2, "steps": 5, "samples": 200},
-    shorter=((balance, "TEST_SAMPLES", 200),),
+    small={"trials": 2, "steps": 5, "samples": 100},
+    shorter=((balance, "TEST_SAMPLES", 100),),
     moved_from={},
     moves=BALANCE_MOVES,
     views={"balancing": "bias"},

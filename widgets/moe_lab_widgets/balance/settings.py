@@ -45,8 +45,8 @@ KNOBS = (
     offer(ClusterTask, "clusters", meaning="clusters"),
     offer(ClusterTask, "imbalance", symbol="ρ", meaning="cluster over next"),
     offer(TopKMoE, "filters", meaning="filters of each", slider=(2, 16, 2)),
-    LabKnob(name="steps", symbol="S", meaning="training steps", default=300, low=1, slider=(50, 600, 50)),
-    offer(Run, "samples", meaning="training samples", default=1000, slider=(200, 2000, 200)),
+    LabKnob(name="steps", symbol="S", meaning="training steps", default=300, low=1, slider=(20, 600, 20)),
+    offer(Run, "samples", meaning="training samples", default=1000, slider=(100, 2000, 100)),
     offer(Run, "trials", meaning="trials", default=4, slider=(1, 10, 1), far=1000),
 )  # fmt: skip
 
