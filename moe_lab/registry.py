@@ -214,6 +214,14 @@ NOTEBOOKS = (
         exercises="hub",
         extra="hub",
     ),
+    Notebook(
+        stem="10_balance_and_collapse",
+        title="Balance and collapse",
+        minutes=45,
+        after=("00", "01", "04"),
+        will="watch a router collapse, cure it in four ways, and find out when balance hurts",
+        exercises="balance",
+    ),
 )
 """The notebooks in their order."""
 
@@ -236,5 +244,6 @@ LABS = (
     Lab("LandscapeLab", folder="landscape", paper="gated2019", notebook="07"),
     Lab("PatchMapLab", folder="patch_map", paper="pmoe2023", notebook="08"),
     Lab("DeepPruneLab", folder="deep_prune", paper="pruning2024", notebook="08"),
+    Lab("BalanceLab", folder="balance", paper="chen2022", notebook="10"),
 )
 """The Labs in the order of their notebooks."""

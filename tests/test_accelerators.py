@@ -18,7 +18,7 @@ from moe_lab.pruning import BranchStart, PlantedStart, TokenMoE, TokenTask
 from moe_lab.recovery import MixtureTask, gridlock
 from moe_lab.recovery.gridlock import JointEM, Spectral
 from moe_lab.recovery.landscape.training import L2Loss, L4Loss, LogLoss, descend
-from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, learners
+from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, TopKMoE, learners
 from moe_lab.specialization.learners import noise_of_steps, router_noise
 from moe_lab.training import Snapshot
 from moe_lab.trials import stream
@@ -84,6 +84,16 @@ CASES: dict[str, tuple[Callable[..., Iterator[Snapshot]], Any, dict[str, Any]]] 
         CLUSTERS | {"steps": 12},
     ),
     "single": (specialization.train, SingleExpert(filters=4), CLUSTERS),
+    "top-k": (
+        specialization.train,
+        TopKMoE(experts=4, filters=4, experts_per_sample=2, shared=1, balancing="bias", lead=1.0),
+        CLUSTERS,
+    ),
+    "linear top-k": (
+        specialization.train,
+        TopKMoE(experts=4, filters=4, activation="linear", balancing="z-loss", equal_steps=False, learning_rate=1.0),
+        CLUSTERS,
+    ),
     "expert choice": (pruning.train, TOKEN, TOKENS | {"start": PlantedStart(others_norm=5.0)}),
     "token choice": (pruning.train, TOKEN.replace(top=2, routing="token-choice"), TOKENS),
     "branches": (

@@ -16,7 +16,7 @@ from moe_lab.patch_routing.grid_points import batches_of
 from moe_lab.pruning import TokenMoE, TokenTask
 from moe_lab.recovery import MixtureTask, gridlock
 from moe_lab.recovery.gridlock import JointEM
-from moe_lab.specialization import ClusterTask, SwitchMoE
+from moe_lab.specialization import ClusterTask, SwitchMoE, TopKMoE
 from moe_lab.training import final
 from tests.doubles import Peak
 
@@ -32,6 +32,10 @@ RUNS: dict[str, tuple[Any, Any]] = {
     "switch of gelu": (
         specialization,
         specialization.Run(model=SWITCH.replace(activation="gelu"), trials=2, **CLUSTERS),
+    ),
+    "top-k": (
+        specialization,
+        specialization.Run(model=TopKMoE(experts_per_sample=2, shared=1, router_noise=0), trials=4, **CLUSTERS),
     ),
     "tokens": (pruning, pruning.Run(model=TokenMoE(), task=TokenTask(), trials=3, steps=2, **LAST)),
     "mixtures": (

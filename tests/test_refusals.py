@@ -22,7 +22,7 @@ from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, TokenMoE, To
 from moe_lab.recovery import MixtureTask, gridlock, landscape
 from moe_lab.recovery.gridlock import JointEM, Spectral
 from moe_lab.recovery.landscape import L2Loss, L4Loss, LogLoss, LossRun
-from moe_lab.specialization import ArrayTask, ClusterTask, SingleExpert, SwitchMoE
+from moe_lab.specialization import ArrayTask, ClusterTask, SingleExpert, SwitchMoE, TopKMoE
 from moe_lab.vision import CifarRotateTask, PatchWRN, QuadrantTask, SmallCNN, TurnTask, VehiclesTask, patches, rotation
 from moe_lab.vision.built import Built
 from moe_lab.vision.deep import DigitRun
@@ -205,6 +205,12 @@ MEANINGLESS: list[tuple[type[Config], dict[str, Any]]] = [
     (SwitchMoE, {"experts": 0, "filters": 0, "learning_rate": 0, "router_learning_rate": -1, "initial_scale": 0}),
     (SwitchMoE, {"router_noise": -0.1, "load_balancing": -1}),
     (SingleExpert, {"filters": 1, "learning_rate": 0, "weight_decay": -1}),
+    (ClusterTask, {"imbalance": 0.9}),
+    (TopKMoE, {"experts": 0, "experts_per_sample": 0, "shared": -1, "filters": 0, "learning_rate": 0, "lead": -1}),
+    (
+        TopKMoE,
+        {"router_learning_rate": -1, "initial_scale": 0, "initial_router": -1, "router_noise": -1, "strength": -1},
+    ),
     (TokenTask, {"patterns": 2, "tokens": 1, "zipf": -0.1, "pair": -1}),
     (TokenTask, {"patterns": 65537, "zipf": 4.5}),
     (TokenMoE, {"experts": 0, "neurons": 0, "top": 0, "learning_rate": -1, "router_learning_rate": -1}),
@@ -269,6 +275,12 @@ TOGETHER: list[tuple[type[Config], dict[str, Any], str]] = [
         for name in ("relu", "celu", "gelu")
     ),
     (SwitchMoE, {"filters": 7, "objective": "authors"}, r"filters \(J\) must be even, because half .*: got J=7"),
+    (TopKMoE, {"filters": 5, "activation": "relu"}, r"filters \(J\) must be even, because half .*: got J=5"),
+    (
+        TopKMoE,
+        {"experts": 3, "experts_per_sample": 4},
+        r"experts_per_sample \(k\) must be at most experts \(M\): got k=4, M=3",
+    ),
     (SingleExpert, {"filters": 5}, r"filters \(J\) must be even, because half .*: got J=5"),
     (TokenTask, {"patterns": 8, "pair": 4}, r"pair must be less than half of the patterns \(d\), .*: got pair=4, d=8"),
     (TokenTask, {"patterns": 7, "pair": 3}, r"pair must be less than half of the patterns \(d\), .*: got pair=3, d=7"),

@@ -20,7 +20,7 @@ from moe_lab.pruning.criteria import CRITERIA
 from moe_lab.recovery import MixtureTask, em, gridlock
 from moe_lab.recovery.gridlock import JointEM, Spectral
 from moe_lab.recovery.landscape import L2Loss, L4Loss, LogLoss, descend
-from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, learners
+from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, TopKMoE, learners
 from moe_lab.training import Snapshot, final
 
 
@@ -67,6 +67,10 @@ CLUSTER_MODELS = {
     "paper, balanced": SWITCH.replace(load_balancing=0.05),
     "authors": SwitchMoE.authors(experts=4, filters=4, learning_rate=0.03),
     "single": SingleExpert(filters=4),
+    "top-2 and shared": TopKMoE(
+        **{"experts": 4, "filters": 4, "learning_rate": 0.03, "experts_per_sample": 2, "shared": 1, "lead": 1.0},
+        **{"balancing": "importance", "strength": 0.1},
+    ),
 }
 TOKEN_TASK = TokenTask(patterns=30, tokens=12, zipf=0.5)
 TOKEN_MODEL = TokenMoE(experts=8, neurons=4, top=3, learning_rate=0.3, router_learning_rate=0.2)

@@ -10,6 +10,12 @@ The first wrong result is told its mistake, another one where it is off, and onl
 """
 
 from moe_lab.exercises.alignment import check_alignment, check_coverage, check_router_gradient
+from moe_lab.exercises.balance import (
+    check_importance_loss,
+    check_moved_bias,
+    check_router_z_loss,
+    check_switch_loss,
+)
 from moe_lab.exercises.hub import check_advantage, check_costs, check_rerouted_gates
 from moe_lab.exercises.pruning import (
     check_importance_score,
@@ -71,6 +77,7 @@ __all__ = [
     "check_gates_in_gauge",
     "check_gates_over_all",
     "check_gru_as_mixture",
+    "check_importance_loss",
     "check_importance_score",
     "check_is_turned",
     "check_kept_experts",
@@ -78,6 +85,7 @@ __all__ = [
     "check_l_star",
     "check_mean_accuracy",
     "check_mixture_output",
+    "check_moved_bias",
     "check_norm_change",
     "check_output",
     "check_p3_coefficients",
@@ -86,9 +94,11 @@ __all__ = [
     "check_regressors_from",
     "check_rerouted_gates",
     "check_router_gradient",
+    "check_router_z_loss",
     "check_sample_ratios",
     "check_samples_needed",
     "check_switch",
+    "check_switch_loss",
     "check_third_score",
     "check_token_choice",
     "check_top_l",

@@ -4,6 +4,7 @@ from moe_lab.specialization.arrays import ArrayTask
 from moe_lab.specialization.data import ClusterTask, Samples
 from moe_lab.specialization.model import SingleExpert, SwitchMoE
 from moe_lab.specialization.run import Run
+from moe_lab.specialization.topk import TopKMoE
 from moe_lab.specialization.training import train, train_run
 
-__all__ = ["ArrayTask", "ClusterTask", "Run", "Samples", "SingleExpert", "SwitchMoE", "train", "train_run"]
+__all__ = ["ArrayTask", "ClusterTask", "Run", "Samples", "SingleExpert", "SwitchMoE", "TopKMoE", "train", "train_run"]

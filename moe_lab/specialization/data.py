@@ -101,6 +101,9 @@ class ClusterTask(Config):
     noise: float = knob(
         1.0, symbol="sigma_p", meaning="random noise, length of a noise patch", ge=0, le=1e3, slider=(0.0, 5.0, 0.25)
     )
+    imbalance: float = knob(
+        1.0, symbol="rho", meaning="share of a cluster over that of the next", ge=1, le=100, slider=(1.0, 4.0, 0.25)
+    )
     scale: float = knob(1.0, meaning="all patches are multiplied by this (the authors' code: 10)", gt=0, le=1e6)
     one_data_set: bool = knob(False, meaning="every trial draws trial 0's samples, as the authors' ten runs do")
 
@@ -125,6 +128,12 @@ class ClusterTask(Config):
         """
         require(number in (1, 2, 3, 4), "setting must be 1, 2, 3 or 4", setting=number)
         return cls(feature_noise=(0.5, 3.0) if number <= 2 else (0.5, 2.0), noise=2.0 if number % 2 == 0 else 1.0)
+
+    @property
+    def shares(self) -> np.ndarray:
+        """(K,) the probability of each cluster, all equal in the paper."""
+        shares = float(self.imbalance) ** -np.arange(self.clusters)
+        return np.asarray(shares / shares.sum())
 
     def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials S d"]:
         """Returns v_1 ... v_K, c_1 ... c_K of each trial, random orthonormal vectors in float64."""
@@ -177,6 +186,8 @@ class ClusterTask(Config):
             return bounds[0] + (bounds[1] - bounds[0]) * uniform(part)
 
         clusters = np.minimum((uniform("clusters") * k).astype(np.int64), k - 1)
+        if self.imbalance != 1:
+            clusters = np.searchsorted(self.shares.cumsum()[:-1], uniform("clusters"), side="right")
         step = 1 + np.minimum((uniform("others") * (k - 1)).astype(np.int64), k - 2)
         labels = np.where(uniform("labels") < 0.5, -1, 1)
         sign = np.where(uniform("sign") < 0.5, -1, 1)  # epsilon

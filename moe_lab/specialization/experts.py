@@ -152,11 +152,11 @@ class Experts(ABC):
     def every(self, weights: Float[Tensor, "T M J d"]) -> Float[Tensor, "T M N"]:
         """Computes f of every sample at every expert."""
 
-    def _signal(self, weights: Tensor) -> tuple[Tensor, Any] | None:
+    def signal(self, weights: Tensor) -> tuple[Tensor, Any] | None:
         """Computes the outputs for the signal patches; None without a signal basis."""
         return None if self.inputs.basis is None else self.inputs.basis.outputs(weights, self.signs)
 
-    def _signal_gradient(self, saved: Any, slopes: Tensor) -> Tensor:
+    def signal_gradient(self, saved: Any, slopes: Tensor) -> Tensor:
         assert self.inputs.basis is not None
         return self.inputs.basis.gradient(saved, slopes, self.signs)
 
@@ -186,7 +186,7 @@ class DispatchedExperts(Experts):
     """Samples sorted by expert: one matrix product per expert and trial in the forward pass, one in the backward."""
 
     def gradient(self, weights: Tensor, sent: Dispatch, gates: Tensor, link: Link) -> tuple[Tensor, Tensor, Tensor]:
-        signal = self._signal(weights)
+        signal = self.signal(weights)
         outputs = torch.zeros_like(gates) if signal is None else sent.at(signal[0])
         gradient = torch.zeros_like(weights)
         if self.inputs.rows.shape[2]:
@@ -194,7 +194,7 @@ class DispatchedExperts(Experts):
         else:
             slopes = link(gates * outputs).mul_(gates)
         if signal is not None:
-            gradient += self._signal_gradient(signal[1], sent.spread(slopes))
+            gradient += self.signal_gradient(signal[1], sent.spread(slopes))
         return outputs, slopes, gradient
 
     def _through_rows(
@@ -219,7 +219,7 @@ class DispatchedExperts(Experts):
         for filters, part in zip(weights, parts, strict=True):
             torch.mm(filters, rows[part].T, out=products[:, part])
         values, filter_slopes = self.activation.pair(products)  # (J, T N Q)
-        sorted_outputs = outputs.view(-1).index_select(0, order).add_(self._pooled(values, patches))
+        sorted_outputs = outputs.view(-1).index_select(0, order).add_(self.pooled(values, patches))
         sorted_gates = gates.flatten().index_select(0, order)
         slopes = link(sorted_gates * sorted_outputs).mul_(sorted_gates)
         row_slopes = slopes if patches == 1 else slopes.repeat_interleave(patches)
@@ -229,35 +229,35 @@ class DispatchedExperts(Experts):
         outputs.view(-1).index_copy_(0, order, sorted_outputs)
         return torch.empty_like(gates).view(-1).index_copy_(0, order, slopes).view_as(gates)
 
-    def _pooled(self, values: Float[Tensor, "*M J NQ"], patches: int) -> Float[Tensor, "*M N"]:
+    def pooled(self, values: Float[Tensor, "*M J NQ"], patches: int) -> Float[Tensor, "*M N"]:
         """Sums filter outputs over the filters, with their signs, and over a sample's patches."""
         per_patch = values.sum(-2) if self.one_sign else self.signs @ values
         return per_patch if patches == 1 else per_patch.unflatten(-1, (-1, patches)).sum(-1)
 
     def every(self, weights: Tensor) -> Tensor:
-        signal, patches = self._signal(weights), self.inputs.rows.shape[2]
+        signal, patches = self.signal(weights), self.inputs.rows.shape[2]
         if signal is not None and not patches:  # no noise patches
             return signal[0]
         values, _ = self.activation.pair(weights.flatten(1, 2) @ self.inputs.rows.flatten(1, 2).mT)
-        outputs = self._pooled(values.unflatten(1, weights.shape[1:3]), patches)
+        outputs = self.pooled(values.unflatten(1, weights.shape[1:3]), patches)
         return outputs if signal is None else outputs + signal[0]
 
 
 class MaskedExperts(Experts):
     """Every expert computes its output for every sample, for devices on which synchronizing is slower."""
 
-    def _row_outputs(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+    def row_outputs(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Returns every expert's output for the rows, (T, M, N), and the filters' derivatives, (T, Q, M, J, N)."""
         shape = weights.shape[1:3]
         values, slopes = self.activation.pair(weights.flatten(1, 2)[:, None] @ self.inputs.rows.permute(0, 2, 3, 1))
         return self.signs @ values.sum(1).unflatten(1, shape), slopes.unflatten(2, shape)
 
     def every(self, weights: Tensor) -> Tensor:
-        signal, (outputs, _) = self._signal(weights), self._row_outputs(weights)
+        signal, (outputs, _) = self.signal(weights), self.row_outputs(weights)
         return outputs if signal is None else outputs + signal[0]
 
     def gradient(self, weights: Tensor, sent: Dispatch, gates: Tensor, link: Link) -> tuple[Tensor, Tensor, Tensor]:
-        signal, (every, filter_slopes) = self._signal(weights), self._row_outputs(weights)
+        signal, (every, filter_slopes) = self.signal(weights), self.row_outputs(weights)
         outputs = sent.at(every if signal is None else every + signal[0])
         slopes = link(gates * outputs).mul_(gates)
         at_experts = sent.spread(slopes)
@@ -265,5 +265,5 @@ class MaskedExperts(Experts):
         weighted = (filter_slopes * signed[:, None]).flatten(2, 3)  # (T, Q, M J, N)
         gradient = (weighted @ self.inputs.rows.transpose(1, 2)).sum(1).view_as(weights)
         if signal is not None:
-            gradient = gradient + self._signal_gradient(signal[1], at_experts)
+            gradient = gradient + self.signal_gradient(signal[1], at_experts)
         return outputs, slopes, gradient

@@ -24,6 +24,7 @@ from moe_lab.specialization.data import Samples, Split
 from moe_lab.specialization.experts import Dispatch, Experts, dispatch, experts_for, make_inputs
 from moe_lab.specialization.measures import Counts, largest_products
 from moe_lab.specialization.run import Run
+from moe_lab.specialization.topk import TopKMoE
 from moe_lab.trials import placement, stream
 
 _NUMBERS_AT_ONCE = 2**22
@@ -32,7 +33,7 @@ _NUMBERS_AT_ONCE = 2**22
 _DRAWN_AT_ONCE, _STEPS_AHEAD = 2**24, 64
 """Numbers of router noise that are drawn ahead for an accelerator, 64 MB, and steps."""
 
-AnyModel = TypeVar("AnyModel", models.SwitchMoE, models.SingleExpert)
+AnyModel = TypeVar("AnyModel", models.SwitchMoE, models.SingleExpert, TopKMoE)
 
 
 def block_size(run: Run, samples: int) -> tuple[int, int]:
@@ -53,7 +54,7 @@ def samples_of(run: Run, trials: Sequence[int], split: Split) -> Samples:
 
 
 def router_noise(
-    model: models.SwitchMoE, streams: Sequence[np.random.Generator], samples: int, like: Tensor
+    model: models.SwitchMoE | TopKMoE, streams: Sequence[np.random.Generator], samples: int, like: Tensor
 ) -> Float[Tensor, "T M N"]:
     """Samples r, uniform on [0, router_noise], from one stream per trial, with the device and dtype of `like`."""
     shape = (len(streams), model.experts, samples)
@@ -67,7 +68,7 @@ def router_noise(
 
 
 def noise_of_steps(
-    model: models.SwitchMoE, streams: Sequence[np.random.Generator], samples: int, like: Tensor
+    model: models.SwitchMoE | TopKMoE, streams: Sequence[np.random.Generator], samples: int, like: Tensor
 ) -> Iterator[Float[Tensor, "T M N"]]:
     """Yields `router_noise` step after step, on an accelerator drawn for several steps and sent there at once."""
     each = len(streams) * model.experts * samples

@@ -30,6 +30,15 @@ MEASURES = {
     "router_feature": Measure(("expert", "cluster"), "", "<theta, v_k> of the expert's router theta"),
     "router_center": Measure(("expert", "cluster"), "", "<theta, c_k> of the expert's router theta"),
 }
+TOP_K_MEASURES = {
+    "load_entropy": Measure((), "nats", "entropy of expert_load: log M if all receive alike, 0 if one gets all"),
+    "maximal_violation": Measure((), "", "by how much the largest load exceeds the mean load, relative to the mean"),
+    "agreement": Measure((), "", "share of the assignments whose sample is of its expert's most frequent cluster"),
+    "score_size": Measure((), "", "mean over the test samples of |log sum_m exp h_m - log M|, 0 for a router at 0"),
+    "selection_bias": Measure(("expert",), "", "the bias added to the expert's scores for the selection alone"),
+    "shared_feature": Measure(("shared_expert", "cluster"), "", "largest |<w, v_k>| among the shared expert's filters"),
+}
+"""What `TopKMoE` is measured by besides; shared experts have no dispatch."""
 
 
 def dispatch_entropy(dispatch: Float[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:
@@ -44,6 +53,20 @@ def dispatch_entropy(dispatch: Float[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:
     shares = dispatch / torch.where(received > 0, received, 1)
     surprise = -torch.where(shares > 0, shares, 1).log()
     return (dispatch * surprise).sum((-2, -1)) / received.sum((-2, -1)) + 0.0  # no -0.0
+
+
+def agreement(dispatch: Float[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:
+    """Computes the share of assignments whose sample is of its expert's most frequent cluster (purity).
+
+    It is 1 if no expert gets two clusters, however many experts share one, and the share of the most frequent cluster
+    if one expert gets everything.
+
+    >>> agreement(torch.tensor([[4.0, 0.0, 0.0], [0.0, 2.0, 2.0]])).item()
+    1.0
+    >>> agreement(torch.ones(4, 8)).item()
+    0.25
+    """
+    return dispatch.amax(-2).sum(-1) / dispatch.sum((-2, -1))
 
 
 class Counts:

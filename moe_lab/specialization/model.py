@@ -11,7 +11,7 @@ Shapes: T trials, M experts of J filters, N samples, d numbers in a patch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -66,7 +66,7 @@ class SwitchMoE(Config):
 
     @model_validator(mode="after")
     def _two_signs(self) -> Self:
-        _check_signs(self.filters, self.two_signs, self.activation)
+        check_signs(self.filters, self.two_signs, self.activation)
         return self
 
     @classmethod
@@ -125,7 +125,7 @@ class SingleExpert(Config):
 
     @model_validator(mode="after")
     def _two_signs(self) -> Self:
-        _check_signs(self.filters, True, self.activation)
+        check_signs(self.filters, True, self.activation)
         return self
 
     @property
@@ -137,7 +137,7 @@ class SingleExpert(Config):
 Model = SwitchMoE | SingleExpert
 
 
-def _check_signs(filters: int, two_signs: bool, activation: str) -> None:
+def check_signs(filters: int, two_signs: bool, activation: str) -> None:
     rule = f"filters (J) must be even, because half of the {activation} filters have a_j = -1"
     require(not two_signs or filters % 2 == 0, rule, J=filters)
 
@@ -161,7 +161,18 @@ def initial_single(trial: int, seed: int, model: SingleExpert, dimension: int) -
     return filters / np.sqrt(dimension)
 
 
-def signs(model: Model) -> np.ndarray:
+@runtime_checkable
+class HasFilters(Protocol):
+    """A model of two-layer CNNs."""
+
+    @property
+    def filters(self) -> int: ...
+
+    @property
+    def two_signs(self) -> bool: ...
+
+
+def signs(model: HasFilters) -> np.ndarray:
     """(J,) a_j, the sign of each filter."""
     a = np.ones(model.filters)
     if model.two_signs:

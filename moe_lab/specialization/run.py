@@ -11,9 +11,12 @@ from moe_lab.memory import Need
 from moe_lab.specialization.arrays import ArrayTask
 from moe_lab.specialization.basis import rows_of
 from moe_lab.specialization.data import ClusterTask
-from moe_lab.specialization.model import Model, SingleExpert, SwitchMoE
+from moe_lab.specialization.model import SingleExpert, SwitchMoE
+from moe_lab.specialization.topk import TopKMoE
 
 __all__ = ["ClusterTask", "Model", "Run"]
+
+Model = SwitchMoE | SingleExpert | TopKMoE
 
 
 class Run(RunConfig):
@@ -24,7 +27,7 @@ class Run(RunConfig):
         have biases on an ArrayTask.
     """
 
-    model: SwitchMoE | SingleExpert
+    model: SwitchMoE | SingleExpert | TopKMoE
     task: ClusterTask | ArrayTask
     samples: int = knob(2000, symbol="n", meaning="training samples", ge=1, le=10**7, slider=(200, 16000, 200))
     trials: int = knob(5, symbol="T", meaning="independent trials", ge=1, le=10**6, slider=(1, 20, 1))
@@ -46,7 +49,7 @@ class Run(RunConfig):
     def memory(self) -> Need:
         """What it takes on an accelerator, where one block holds all samples of a trial."""
         model, patches, d = self.model, self.task.patches, self.task.dimension
-        experts = model.experts if isinstance(model, SwitchMoE) else 1
+        experts = getattr(model, "experts", 1) + getattr(model, "shared", 0)
         kind = rows_of(model.activation, model.biases, self.signal_basis)
         rows = {"none": 0, "noise": patches - 3, "all": patches}[kind]
         drawn = patches * d if kind == "all" else (patches - 3) * d  # the rows themselves if they are the noise

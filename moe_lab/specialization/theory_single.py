@@ -122,12 +122,14 @@ def theorem_4_1(f: PatchFunction, task: ClusterTask, *, samples: int = 500, tria
     without sampling error.
     """
     sampled = task.sample(samples, trials=[trial], seed=seed, split="test", dtype=torch.float64)
-    met = task.feature == task.feature_noise
+    met = task.feature == task.feature_noise and task.imbalance == 1
     opposed = four_configurations(sampled)
     agreeing = [_agreeing(part) for part in opposed]
     versions = [*opposed, *agreeing] if met else [*opposed[:2], *agreeing[:2]]
     error = 1 - float(np.mean([additive_accuracy(f, part) for part in versions]))
     same, different = "have the same distribution", f"differ: alpha is in {task.feature}, gamma in {task.feature_noise}"
+    if task.imbalance != 1:
+        same = different = f"do not suffice: clusters are not equally likely (rho={task.imbalance:g})"
     return Finding(
         "theorem 4.1",
         judged(met, error >= ERROR_FLOOR - _ROUNDING),

@@ -14,13 +14,15 @@ from moe_lab.specialization import model as models
 from moe_lab.specialization.arrays import ArrayTask
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.learners import Learner, SingleLearner, SwitchLearner, block_size, samples_of
-from moe_lab.specialization.measures import MEASURES
-from moe_lab.specialization.run import Run
+from moe_lab.specialization.measures import MEASURES, TOP_K_MEASURES
+from moe_lab.specialization.run import Model, Run
+from moe_lab.specialization.topk import TopKMoE
+from moe_lab.specialization.topk_learner import TopKLearner
 from moe_lab.training import Snapshot, TrialProgress, joined
 from moe_lab.trials import in_groups, on_one_thread, placement
 
 
-def train(model: models.Model, task: ClusterTask | ArrayTask, **settings: Any) -> Iterator[Snapshot]:
+def train(model: Model, task: ClusterTask | ArrayTask, **settings: Any) -> Iterator[Snapshot]:
     """Trains a model on a task and yields Snapshots: step 0, every `record_every` steps, and the end.
 
     >>> from moe_lab.specialization import ClusterTask, SwitchMoE, train
@@ -28,7 +30,7 @@ def train(model: models.Model, task: ClusterTask | ArrayTask, **settings: Any) -
     ...     entropy = snapshot["dispatch_entropy"]  # (trial,)
 
     Args:
-      model: SwitchMoE or SingleExpert.
+      model: SwitchMoE, SingleExpert or TopKMoE.
       task: ClusterTask, or ArrayTask for samples of your own.
       settings: the other parameters of `Run`: samples, trials, seed, steps, device, precision, ...
 
@@ -49,7 +51,7 @@ class Training(TrialProgress):
     """The trials of a run in training, in groups that fit in the processor's cache block by block, or in a device."""
 
     def __init__(self, run: Run) -> None:
-        super().__init__(run.trials, MEASURES)
+        super().__init__(run.trials, MEASURES | TOP_K_MEASURES)
         self.run, (self.device, _) = run, placement(run)
         there = on_accelerator(self.device)
         size = trials_at_once(run.memory, run.trials, self.device) if there else block_size(run, run.samples)[0]
@@ -60,6 +62,8 @@ class Training(TrialProgress):
         data = samples_of(run, trials, "train"), samples_of(run, trials, "test")
         if isinstance(run.model, models.SwitchMoE):
             return SwitchLearner(run, run.model, trials, *data)
+        if isinstance(run.model, TopKMoE):
+            return TopKLearner(run, run.model, trials, *data)
         return SingleLearner(run, run.model, trials, *data)
 
     def snapshots(self) -> Iterator[Snapshot]:

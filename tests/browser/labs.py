@@ -14,7 +14,7 @@ from moe_lab.pruning import PlantedStart, TokenMoE, TokenTask
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.gridlock import JointEM
 from moe_lab.recovery.landscape import L2Loss, L4Loss
-from moe_lab.specialization import ClusterTask, SwitchMoE
+from moe_lab.specialization import ClusterTask, SwitchMoE, TopKMoE
 from moe_lab.vision import PatchWRN, QuadrantTask
 from moe_lab.vision.deep import DigitRun, DigitTask
 from moe_lab.vision.patches import Run as VisionRun
@@ -253,5 +253,21 @@ LABS = (
         configs=(DigitRun, DigitTask),
         written={"pre_training_steps": r"PRE_TRAINING.replace\(steps=(\d+)", "steps": r"DigitRun\(.*?\bsteps=(\d+)"},
         rates=(("experts pruned", "digits"), 150, 8),
+    ),
+    LabOnPage(
+        name="BalanceLab",
+        small={"trials": 2, "samples": 400, "steps": 60},
+        long={"trials": 2, "activation": "cubic"},
+        ended=("Step 60 of 60", "importance"),
+        story=("Nothing to cure (cubic experts, h₀ = 0)", "Step 300 of 300"),
+        moved="M,",
+        rescue=("Nothing to cure (cubic experts, h₀ = 0)", "Step 300 of 300"),
+        holds=(
+            Hold([("k,", "End"), ("M,", "Home")], "M,", 4, "experts_per_sample (k) must be at most experts (M)"),
+        ),
+        configs=(TopKMoE, ClusterTask),
+        fuzz=(("beside none", "Switch loss", "bias"), ("σ, activation", "relu", "cubic")),
+        written={"steps": r"settings = dict\(.*?\bsteps=(\d+)"},
+        rates=(("h₀", "M,", "r,"), 200, 6),
     ),
 )  # fmt: skip

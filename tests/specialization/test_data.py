@@ -126,6 +126,20 @@ def test_pairs_of_clusters_are_uniform(many):
     assert (off - 1 / 12).abs().max() < 0.01
 
 
+def test_clusters_of_an_unequal_task_have_their_shares_and_all_else_is_as_before():
+    """rho = 2: 8, 4, 2 and 1 of 15. With rho = 1 samples are those of a task without it."""
+    task = ClusterTask(imbalance=2.0)
+    np.testing.assert_allclose(task.shares, np.array([8, 4, 2, 1]) / 15)
+    unequal, equal = (drawn(one, samples=MANY, trials=(0,)) for one in (task, ClusterTask()))
+    found = torch.bincount(unequal.clusters[0], minlength=4) / MANY
+    assert (found - torch.as_tensor(task.shares)).abs().max() < 0.015
+    same = unequal.clusters == equal.clusters
+    assert 0.3 < float(same.double().mean()) < 0.9 and torch.equal(unequal.others[same], equal.others[same])
+    for name in ("labels", "strengths", "noise", "order"):
+        assert torch.equal(getattr(unequal, name), getattr(equal, name)), name
+    assert not (unequal.clusters == unequal.others).any()
+
+
 def test_labels_and_signs_are_fair_and_independent(many):
     """The label tells nothing of the cluster, of the other cluster, of epsilon, or of any strength."""
     _, samples = many

@@ -14,6 +14,7 @@ import xarray as xr
 import moe_lab_widgets
 from moe_lab.registry import LABS
 from moe_lab_widgets import Lab
+from moe_lab_widgets.balance import settings as balance
 from moe_lab_widgets.deep_prune import settings as deep
 from moe_lab_widgets.gridlock import settings as gridlock
 from moe_lab_widgets.landscape import settings as landscape
@@ -606,5 +607,63 @@ DEEP = Case(
     drag=("learning_rate", (0.01, 0.02, 0.04)),
 )
 
-CASES = {case.name: case for case in (ROUTER, PHASE, SPECIALIZATION, PRUNING, GRIDLOCK, LANDSCAPE, PATCH_MAP, DEEP)}
+# ---- balance ----
+
+
+def _balance_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
+    for name, part in lab.record.parts.items():
+        yield from ((variables["last"][name][measure], part[measure]) for measure in part.values)
+
+
+def _balance_data(data: xr.Dataset, lab: Lab) -> None:
+    assert list(data["model"].values) == list(balance.NAMES)
+    last = data.isel(step=-1)
+    for name, part in lab.record.parts.items():
+        np.testing.assert_allclose(last["expert_load"].sel(model=name), part["expert_load"])
+        assert data.attrs[f"call_{name}"] == part.origin["call"]
+
+
+BALANCED = ("switch", "importance", "z-loss", "bias")
+BALANCE_MOVES = {
+    "strength": Move(0.03, "strength=0.03", BALANCED), "lead": Move(1.5, "lead=1.5"), "experts": Move(5, "experts=5"),
+    "experts_per_sample": Move(2, "experts_per_sample=2"), "router_noise": Move(0.4, "router_noise=0.4"),
+    "activation": Move("relu", "activation='relu'"), "expert_steps": Move("gradient", "equal_steps=False"),
+    "shared": Move(1, "shared=1"), "router_learning_rate": Move(4.5, "router_learning_rate=4.5"),
+    "clusters": Move(5, "clusters=5"), "imbalance": Move(2.0, "imbalance=2.0"), "filters": Move(4, "filters=4"),
+    "steps": Move(20, "steps=20"), "samples": Move(300, "samples=300"), "trials": Move(3, "trials=3"),
+    "seed": Move(3, "seed=3"),
+}  # fmt: skip
+BALANCE = Case(
+    name="BalanceLab",
+    small={"trials": 2, "steps": 5, "samples": 100},
+    shorter=((balance, "TEST_SAMPLES", 100),),
+    moved_from={},
+    moves=BALANCE_MOVES,
+    views={"balancing": "bias"},
+    refused_from={},
+    refused=(
+        ({"experts": 3, "experts_per_sample": 4}, "experts_per_sample (k) must be at most experts (M): got k=4, M=3"),
+        (
+            {"activation": "relu", "filters": 7},
+            "filters (J) must be even, because half of the relu filters have a_j = -1: got J=7",
+        ),
+        ({"imbalance": 0.5}, "imbalance (rho) must be at least 1: got rho=0.5"),
+    ),
+    unheld=(
+        ({"expert": 3}, "BalanceLab has no knob 'expert'"),
+        ({"strength": 0.02}, "strength (λ) must be one of 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0: got strength=0.02"),
+        ({"lead": float("nan")}, "lead (h₀) must be a finite number: got lead=nan"),
+        ({"experts": 2.5}, "experts (M) must be a whole number: got experts=2.5"),
+    ),
+    room={"experts": {"experts_per_sample": 1}},
+    codes=({}, {"activation": "cubic", "expert_steps": "gradient", "experts_per_sample": 2, "shared": 1, "seed": 4}),
+    compared=_balance_numbers,
+    check_data=_balance_data,
+    diverges=("The loss without balancing became infinite in trials 1, 3", "The loss with bias became infinite"),
+    drag=("lead", (0.5, 1.0, 2.0)),
+)
+
+CASES = {
+    case.name: case for case in (ROUTER, PHASE, SPECIALIZATION, PRUNING, GRIDLOCK, LANDSCAPE, PATCH_MAP, DEEP, BALANCE)
+}
 assert set(CASES) == {lab.name for lab in LABS}
