@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from moe_lab.devices import AUTO, CPU, GPU, NO_GPU, Speed, Speeds, Stopwatch, Work, fastest, warm_up, word
+from moe_lab.devices import AUTO, CPU, GPU, NO_GPU, TRAININGS, Speed, Speeds, Stopwatch, Work, fastest, warm_up, word
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.host import Run
 from moe_lab_widgets.engine.knobs import LabKnob
@@ -113,8 +113,7 @@ class Placing:
 
     def _now(self, work: Work) -> str:
         speed = self._watch.speed(work.size)
-        trials = f"{work.trials:,} trial{'s' * (work.trials != 1)}"
-        return f"{word(self.device)}: {trials}" + (f", {_rate(work, speed)}" if speed is not None else "")
+        return f"{word(self.device)}: {_many(work)}" + (f", {_rate(work, speed)}" if speed is not None else "")
 
     # ---- the run ----
 
@@ -228,7 +227,16 @@ class Placing:
 
 def _usual(knob: LabKnob, value: Any) -> Any:
     """Returns a knob's value within the range in which the CPU answers at once."""
+    if value in knob.near:
+        return knob.near[value]
     return min(value, knob.slider[1]) if knob.far is not None and knob.slider is not None else value
+
+
+def _many(work: Work) -> str:
+    """Returns how many trials step together, or how many trainings there are where a step is a whole one."""
+    if work.unit == TRAININGS:
+        return f"{work.steps:,} {TRAININGS}"
+    return f"{work.trials:,} trial{'s' * (work.trials != 1)}"
 
 
 def _rate(work: Work, speed: Speed) -> str:
@@ -240,8 +248,7 @@ def _rate(work: Work, speed: Speed) -> str:
 def _question(work: Work, device: str, speed: Speed) -> str:
     seconds = speed.seconds(work.steps)
     time = f"{float(f'{seconds:.2g}'):.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
-    trials = f"{work.trials:,} trial{'s' * (work.trials != 1)}"
     return (
-        f"This run would take up to about {time} on the {word(device)} ({trials}, {_rate(work, speed)}): "
+        f"This run would take up to about {time} on the {word(device)} ({_many(work)}, {_rate(work, speed)}): "
         "press Play to start it."
     )
