@@ -185,20 +185,20 @@ def test_finished_rows_leave_the_batch():
 @EACH
 def test_rows_without_error_are_found_block_by_block(model, monkeypatch):
     """Against the exact training error, at every step of rows of different N; a row that is broken says so."""
-    monkeypatch.setattr(learners, "_GIVE_UP_EVERY", {"cpu": 7})
+    monkeypatch.setattr(learners, "_GIVE_UP_EVERY", 7)
     runs = [Run(model=model, task=TASK.replace(noise=0.1), **{**FAST, "samples": n, "epochs": 60}) for n in (40, 100)]
     run, seen = train_batch([each.replace(record_every=1) for each in runs]), set()
     for snapshot in run:
         learner = run.gi_frame.f_locals["self"].learner
         if snapshot.finished.all() or seen == {False, True}:
             break
-        right, finite = learner.without_error()
+        right, finite = learner.without_error(np.arange(len(learner.group)))
         np.testing.assert_array_equal(right, (learner.training_error()[0] == 0).numpy())
         assert finite.all()
         seen |= set(right.tolist())
     assert seen == {False, True}, "all alike: the test says nothing"
     learner.weights[0] = torch.nan
-    right, finite = learner.without_error()
+    right, finite = learner.without_error(np.arange(len(learner.group)))
     assert not finite[0] and finite[1:].all() and not right[0]
 
 
