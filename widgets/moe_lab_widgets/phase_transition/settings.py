@@ -24,7 +24,7 @@ SAMPLES: Mapping[tuple[str, str], tuple[int, ...]] = {
     (SYNTHETIC, JOINT): (20, 40, 60, 80, 100, 140, 200, 300),
     (DIGITS, SEPARATE): (60, 100, 140, 200, 300, 400, 560, 800),
     (DIGITS, JOINT): (20, 40, 60, 80, 100, 140, 200, 300),
-    (MNIST, SEPARATE): (20, 40, 60, 100, 140, 200, 300, 400, 560, 800),
+    (MNIST, SEPARATE): (60, 100, 140, 200, 300, 400, 500, 600, 700, 800),
     (MNIST, JOINT): (20, 40, 60, 80, 100, 140, 200, 300),
 }
 """The values of N, by data and training: where the transition is."""
