@@ -60,7 +60,7 @@ def test_the_map_at_the_papers_size_says_what_it_costs_and_then_fills(
         assert lab.wait(60) and not lab.records and not lab.playing and not lab.finished
         said = lab.controls.message.value
         assert "on the CPU (1,600 trainings, " in said and "press Play" in said
-        assert 2 <= int(said.split(" minutes")[0].split()[-1]) <= 120
+        assert int(said.split(" minutes")[0].split()[-1]) >= 2
         assert phase.grid_of(lab.values) == (phase.KEPT, phase.SAMPLES["mnist", "separate"])
         assert phase.task_of(lab.values).dimension == 784
         for training in ("separate", "joint"):

@@ -23,6 +23,8 @@ def with_mnist(
 ) -> tuple[tuple[LabKnob, ...], dict[str, Any]]:
     """Adds MNIST to the choices of the knob `source`, and begins with it unless the values name another source.
 
+    On MNIST the knob `noise` has no effect: with noise every patch would need pixels of its own, gigabytes of them.
+
     Args:
       place: the folder of MNIST's IDX files, or "download" for the copy in the cache, fetched by the first run on it.
       values: what the user gave.
@@ -48,12 +50,13 @@ def with_mnist(
         words={name: short},
         enabled_when=lambda values: False,
     )
-    offered = (
-        replace(knob, choices=(*(knob.choices or ()), MNIST), near={} if usual == MNIST else {MNIST: usual}, reason="")
-        if knob.name == "source"
-        else knob
-        for knob in knobs
-    )
+    near = {} if usual == MNIST else {MNIST: usual}
+    changes: dict[str, dict[str, Any]] = {
+        "source": {"near": near, "reason": ""},
+        "noise": {"enabled_when": lambda values: values["source"] != MNIST},
+    }
+    changes["source"]["choices"] = (*(next(knob.choices or () for knob in knobs if knob.name == "source")), MNIST)
+    offered = (replace(knob, **changes.get(knob.name, {})) for knob in knobs)
     return (*offered, where), {"source": MNIST, **values}
 
 

@@ -17,6 +17,8 @@ PATIENCE = 20.0
 """Seconds above which a run beyond the usual range waits for Play."""
 ENOUGH = 0.5
 """Seconds of steps after which the speed of a device is known."""
+NOTHING_YET = 4.0
+"""Seconds more for a device that has done nothing, before a run beyond the range is foretold."""
 CLEAR = 3.0
 """How many times longer a device must be expected to take, so that it is not measured at a run beyond the range."""
 SAY_AFTER = 1.0
@@ -171,15 +173,19 @@ class Placing:
                 yield None
 
     def _timed(
-        self, device: str, values: Mapping[str, Any], work: Work, most: float
+        self, device: str, values: Mapping[str, Any], work: Work, most: float, nothing_yet: float = 0.0
     ) -> Generator[None, None, Speed | None]:
-        """Runs the first steps on a device, for at most some seconds; returns their speed, None where it fails."""
+        """Runs the first steps on a device, for at most some seconds, and some more while nothing is done.
+
+        Returns:
+          Their speed; None where the device fails.
+        """
         watch = Stopwatch(self._lab.done)
         try:
             with closing(watch.follow(self._lab.start({**values, "device": device}))) as records:
                 for _ in records:
                     yield None
-                    if watch.counted >= ENOUGH or watch.seconds > most:
+                    if watch.counted >= ENOUGH or watch.seconds > most + nothing_yet * (watch.done == 0):
                         break
         except RuntimeError as error:  # such as too little memory; the run goes on where it is
             self._unfit[device, work.kind, work.bucket] = str(error)
@@ -214,7 +220,7 @@ class Placing:
             speed = self._speeds.about(work, device) if first else self._speeds.get(work, device)
             if speed is None:
                 tried, size = (usual, small) if first else (values, work)
-                speed = yield from self._timed(device, tried, size, 2 * ENOUGH)
+                speed = yield from self._timed(device, tried, size, 2 * ENOUGH, NOTHING_YET)
                 if speed is not None:
                     self._speeds.put(size, device, speed)
                     speed = self._speeds.about(work, device)

@@ -29,7 +29,7 @@ SAMPLES: Mapping[tuple[str, str], tuple[int, ...]] = {
 }
 """The values of N, by data and training: where the transition is."""
 NOISE = {SYNTHETIC: 0.3, DIGITS: 0.0, MNIST: 0.0}
-"""The default of noise, by data. MNIST has none: every patch would need pixels of its own, gigabytes for a map."""
+"""The default of noise, by data."""
 NUMBERS = {SYNTHETIC: 32, DIGITS: 64, MNIST: 784}
 """d, by data."""
 TEST_SAMPLES = {SYNTHETIC: 400, DIGITS: 400, MNIST: 1000}
@@ -71,14 +71,7 @@ KNOBS = (
     offer(PatternTask, "gap", meaning="lean of distractors", default=1.2, enabled_when=_synthetic, main=True),
     offer(PatternTask, "delta_d", symbol="δ_d", meaning="overlap of o₁, o₂", enabled_when=_synthetic),
     offer(PatternTask, "delta_r", symbol="δ_r", meaning="overlap of others", enabled_when=_synthetic),
-    offer(
-        PatternTask,
-        "noise",
-        meaning="in each patch",
-        follows=lambda values: NOISE[values["source"]],
-        enabled_when=lambda values: values["source"] != MNIST,
-        main=True,
-    ),
+    offer(PatternTask, "noise", meaning="in each patch", follows=lambda values: NOISE[values["source"]], main=True),
     LabKnob(name="trials", symbol="T", meaning="trainings a cell", default=20, low=1, slider=(5, 40, 5), far=100),
 )
 

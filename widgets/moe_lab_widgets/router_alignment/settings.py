@@ -50,13 +50,7 @@ KNOBS = (
     offer(JointMoE, "experts", default=4, main=True),
     offer(PatternTask, "patches", meaning="patches of a sample", main=True),
     _own(Run, "samples", main=True),
-    _own(
-        PatternTask,
-        "noise",
-        meaning="in each patch",
-        enabled_when=lambda values: values["source"] != MNIST,  # with noise every patch has pixels of its own
-        main=True,
-    ),
+    _own(PatternTask, "noise", meaning="in each patch", main=True),
     offer(JointMoE, "neurons", meaning="neurons in total"),
     offer(Run, "trials", meaning="trials", default=8, far=1000),
     LabKnob(
