@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from benchmarks.measure import Result
 from benchmarks.specialization import SAMPLES as SWITCH_SAMPLES
 from benchmarks.specialization import TRIALS as SWITCH_TRIALS
 from benchmarks.specialization import PlainLoop, learner, whole
-from moe_lab.patch_routing import JointMoE, Run, SeparateMoE
+from moe_lab.patch_routing import JointMoE, Run, SeparateMoE, learners
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.phase import KEPT, SAMPLES, phase_map, phase_map_stream
 from moe_lab.patch_routing.training import Training, samples_of
@@ -70,7 +71,7 @@ def run(sizes: Sizes | None = None) -> list[Result]:
     if sizes.root is not None and not sizes.root.is_dir():
         why = f"no MNIST in {sizes.root}; MOE_LAB_DATA names another folder of data sets"
         return [*found, Result("gpu_trainings_per_second", None, "1/s", note=why)]
-    return [*found, *figure5(sizes), *joint_step(sizes, peak)]
+    return [*found, *figure5(sizes), *in_flight(sizes), *joint_step(sizes, peak)]
 
 
 def figure5(sizes: Sizes) -> list[Result]:
@@ -95,6 +96,38 @@ def figure5(sizes: Sizes) -> list[Result]:
         Result("gpu_map_over_plain", each * trainings / seconds, "times", note=f"{sizes.plain} trainings one by one"),
         Result("gpu_phase_map_memory", memory, "GB", note="" if memory else "no CUDA device"),
     ]
+
+
+def in_flight(sizes: Sizes) -> list[Result]:
+    """A step of all trainings of one N, whose parts of about the same l have a stream each, against one stream."""
+    task, count = make_task(sizes.source, root=sizes.root), max(sizes.samples)
+    runs = [
+        Run(
+            model=SeparateMoE(patches_per_expert=kept),
+            task=task,
+            samples=count,
+            trials=sizes.trials,
+            measure="last",
+            record_every=10**9,
+            device=sizes.device,
+        )
+        for kept in sizes.kept
+    ]
+    drawn = samples_of(runs)
+
+    def in_turn(calls: Sequence[Callable[[], None]], device: torch.device) -> None:
+        for call in calls:
+            call()
+
+    seconds, parts = [], 0
+    for way in (learners.side_by_side, in_turn):
+        with patch.object(learners, "side_by_side", way):
+            batch = Training(runs, drawn)
+            batch.take_step()
+            seconds.append(_clock(batch.take_step, sizes))
+            parts = len(batch.learner.parts(runs[0].model.batch_size))
+    note = f"{parts} parts of {len(runs) * sizes.trials} trainings, one after another over side by side"
+    return [Result("gpu_in_flight", seconds[1] / seconds[0], "times", note=note)]
 
 
 def _plain_trainings(sizes: Sizes) -> Iterator[float]:

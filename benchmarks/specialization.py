@@ -14,6 +14,7 @@ from torch import Tensor
 from benchmarks import plain_switch as plain
 from benchmarks.measure import Result, in_turns, ratio
 from moe_lab.specialization import ClusterTask, Run, SwitchMoE, train_run
+from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.experts import DispatchedExperts, Inputs
 from moe_lab.specialization.learners import SwitchLearner
 from moe_lab.training import final
@@ -49,12 +50,22 @@ def steps(calls: int = 4, rounds: int = 15) -> list[Result]:
         for found, wanted in zip(one, engines["signal"].state, strict=True):
             same(found.reshape(wanted.shape), wanted, rtol=1e-3, atol=1e-5)
     rivals |= {f"{name} products": Products(engines[name]) for name in ("signal", "general")}
+    rivals |= {f"{name} limit": Limit(engines[name]) for name in ("signal", "general")}
     seconds = in_turns(rivals, calls=calls, rounds=rounds)
     mine, products = seconds["signal"], seconds["signal products"]
     return [
         Result("switch_step_over_dispatch", ratio(seconds["dispatch"], mine), "times", 5.0, "at least"),
         Result("switch_step_over_all", ratio(seconds["all"], mine), "times", 20.0, "at least"),
         Result("switch_step_over_products", ratio(mine, products), "times", 2.0),
+        *(
+            Result(
+                f"switch_{name}_limit_over_products",
+                ratio(seconds[f"{name} limit"], seconds[f"{name} products"]),
+                "times",
+                note="the products and one pass for each elementwise operation that a step cannot do without",
+            )
+            for name in ("signal", "general")
+        ),
         Result(
             "switch_general_over_dispatch", ratio(seconds["dispatch"], seconds["general"]), "times", 2.0, "at least"
         ),
@@ -132,6 +143,30 @@ class Products:
         ):
             filters @ part.T
             into.addmm_(self.slopes[:, : len(part)], part)
+
+
+class Limit(Products):
+    """The products, and besides them one pass over memory for each elementwise operation that no step can do without.
+
+    The router noise is drawn and added, the scores compared, the rows gathered, the activation and its slope computed
+    from the rows' products, summed and multiplied by the slopes of the loss. Nothing is sorted, kept or copied back.
+    """
+
+    def __init__(self, one: SwitchLearner) -> None:
+        super().__init__(one)
+        self.model, self.noise = one.model, stream(SEED, 1, "limit")
+        self.pair = ACTIVATIONS[one.model.activation].pair
+        self.orders = [torch.randperm(block.samples) for block in self.blocks]
+        self.values = [torch.randn(self.model.filters, block.rows[0, ..., 0].numel()) for block in self.blocks]
+
+    def __call__(self) -> None:
+        super().__call__()
+        for block, order, products in zip(self.blocks, self.orders, self.values, strict=True):
+            drawn = torch.from_numpy(self.noise.random((self.model.experts, block.samples), dtype=np.float32))
+            (drawn + self.spreads[0][0, :, : block.samples]).max(0)
+            block.rows[0].flatten(1).index_select(0, order)
+            values, slopes = self.pair(products)
+            slopes *= values.sum(0)
 
 
 # --- trainings ------------------------------------------------------------------------------------------------------

@@ -22,6 +22,8 @@ import torch
 from moe_lab.files import cache_folder, writable_folder, write_whole
 
 AUTO, CPU, GPU = "auto", "cpu", "cuda"
+TRAININGS = "trainings"
+"""The unit of work whose steps are whole trainings."""
 NO_GPU = "this machine has no GPU that torch can use (CUDA)"
 
 Record = TypeVar("Record")

@@ -48,6 +48,26 @@ def to_device(values: np.ndarray, device: torch.device | str, dtype: torch.dtype
     return tensor.to(device=device, dtype=dtype)
 
 
+def side_by_side(calls: Sequence[Callable[[], None]], device: torch.device) -> None:
+    """Makes calls that read and write different tensors, in any order; all have ended for what follows.
+
+    On CUDA each runs on a stream of its own: a captured graph has them as branches, so that several small batches are
+    in flight where one does not fill the device. What a call allocates there is used by the call alone.
+    """
+    if device.type != "cuda" or len(calls) < 2:
+        for call in calls:
+            call()
+        return
+    here = torch.cuda.current_stream(device)
+    sides = [torch.cuda.Stream(device) for _ in calls]
+    for side, call in zip(sides, calls, strict=True):
+        side.wait_stream(here)
+        with torch.cuda.stream(side):
+            call()
+    for side in sides:
+        here.wait_stream(side)
+
+
 class Replay:
     """Calls `update(*inputs)`, which changes the tensors of `state` in place; on CUDA, as one captured graph.
 

@@ -28,7 +28,7 @@ def test_every_figure_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "whole", lambda *how: whole(*how).replace(steps=4))
     with as_on_accelerator():
         results = {result.name: result for result in gpu.run(gpu.Sizes(**SMALL))}
-    assert len(results) == 16
+    assert len(results) == 17
     for name, result in results.items():
         assert result.value is None if name.endswith("memory") else 0 < (result.value or 0) < math.inf, name
         json.dumps(result.record("python -m benchmarks gpu"))

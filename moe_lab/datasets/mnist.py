@@ -59,6 +59,16 @@ def find(root: Path | str | None = None) -> dict[str, tuple[Path, Path]]:
     return found
 
 
+def check_folder(root: Path | str) -> None:
+    """Checks that a folder holds a pair of MNIST's files; none is opened.
+
+    Raises:
+      FileNotFoundError: it does not.
+    """
+    if not find(root):
+        raise FileNotFoundError(_missing(Path(root), root))
+
+
 def load(root: Path | str | None = None, *, download: bool = False) -> Images:
     """Loads the pairs that a folder holds: 60,000 training images, 10,000 test images, or both.
 

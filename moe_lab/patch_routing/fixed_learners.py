@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -17,12 +18,15 @@ from moe_lab.patch_routing.learners import Learner, Rows, Setting, initial_outpu
 from moe_lab.patch_routing.measures import RoutingCounts, alignment
 from moe_lab.routing import sorted_patches
 
+_NUMBERS_WORTH_A_PART = {"cpu": 2**16, "cuda": 2**24, "mps": 2**22}  # of padding, which cost as much as its launches
+
 
 class _FixedLearner(Learner):
     """Experts whose patches are known beforehand; weights are (T, k, m/k, d).
 
     `tables` contain, for each source (a trained router, or a trial's data), the patches of every sample and expert as
-    rows of the bank; `source` is the index of the table that a row of the batch uses.
+    rows of the bank; `source` is the index of the table that a row of the batch uses. Rows that keep fewer patches are
+    padded to the most of their part, so that they should come in the order of l.
     """
 
     tables: dict[str, Int[Tensor, "sources N k l"]]
@@ -33,6 +37,7 @@ class _FixedLearner(Learner):
         neurons, most = setting.model.neurons, int(pooled.max())
         initial = np.stack([start.initial_experts(setting.model, trial, setting.seed, d) for trial in rows.trial])
         self.weights = setting.tensor(initial).unflatten(1, (experts, neurons // experts))
+        self._known: dict[tuple[int, int], tuple[int, models.FixedRules]] = {}
         self.rules = models.FixedRules(
             outputs=initial_outputs(rows, setting, pooled, self.train.index.shape[2]),
             valid=None if (pooled == most).all() else setting.tensor((np.arange(most) < pooled[:, None]).astype(float)),
@@ -44,22 +49,57 @@ class _FixedLearner(Learner):
         _, _, experts, kept = self.tables["train"].shape
         return experts, experts * kept * (self.train.bank.shape[2] + 2 * self.weights.shape[2])
 
+    def _divided(self, batch: int) -> list[slice]:
+        """Cuts where the padding of rows with a smaller l would cost more than a part of its own."""
+        experts, _ = self.sizes
+        of_patch = batch * experts * (self.train.bank.shape[2] + 2 * self.weights.shape[2])
+        worth = _NUMBERS_WORTH_A_PART[self.setting.device.type] / of_patch
+        cuts, padded = [0], 0
+        for row in range(1, len(self.kept)):
+            padded += max(self.kept[row] - self.kept[row - 1], 0) * (row - cuts[-1])
+            if padded > worth:
+                cuts.append(row)
+                padded = 0
+        alike = [slice(begin, end) for begin, end in pairwise([*cuts, len(self.kept)])]
+        return [part for rows in alike for part in self._in_cache(rows, of_patch * int(self.kept[rows].max()))]
+
+    def _own(self, rows: slice) -> tuple[int, models.FixedRules]:
+        """Returns the most patches that one of some rows keeps, and their rules, padded where others keep fewer."""
+        place = rows.start, rows.stop
+        if place not in self._known:
+            kept, rules = self.kept[rows], self.rules.of(rows)
+            most = int(kept.max())
+            self._known[place] = most, rules._replace(valid=None if (kept == most).all() else rules.valid[:, :most])
+        return self._known[place]
+
     def _fetch(self, data: Samples, table: Int[Tensor, "T b k l"]) -> Float[Tensor, "T k l b d"]:
         return embedding(table.permute(0, 2, 3, 1).contiguous(), data.flat)
 
     def _step(self, rows: slice, samples: Tensor) -> tuple[Tensor, models.Loss]:
+        patches, rules = self._chosen(rows, samples)
+        return models.fixed_step(self.weights[rows], patches, self.train.labels[self.group[rows, None], samples], rules)
+
+    def _chosen(self, rows: slice, samples: Int[Tensor, "T B"]) -> tuple[Float[Tensor, "T k l B d"], models.FixedRules]:
+        """Returns the patches of some training samples, and the rules of their rows."""
+        most, rules = self._own(rows)
         table = self.tables["train"]
-        patches = table.flatten(0, 1)[self.source[rows, None] * table.shape[1] + samples]
-        labels = self.train.labels[self.group[rows, None], samples]
-        return models.fixed_step(self.weights[rows], self._fetch(self.train, patches), labels, self.rules.of(rows))
+        places = table[..., :most].flatten(0, 1)[self.source[rows, None] * table.shape[1] + samples]
+        return self._fetch(self.train, places), rules
+
+    def _outputs_of(self, samples: Tensor) -> Tensor:
+        parts = [(self.weights[rows], *self._chosen(rows, samples[rows])) for rows in self.parts(samples.shape[1])]
+        return torch.cat([models.fixed_forward(*part).outputs for part in parts])
 
     def _outputs(self, data: Samples, begin: int, end: int, counts: RoutingCounts | None) -> Tensor:
-        table = self.tables["test" if data is self.test else "train"]
-        patches = self._fetch(data, table[self.source, begin:end])
-        return models.fixed_forward(self.weights, patches, self.rules).outputs
+        table, found = self.tables["test" if data is self.test else "train"], []
+        for rows in self.parts(end - begin):
+            most, rules = self._own(rows)
+            patches = self._fetch(data, table[self.source[rows], begin:end, :, :most])
+            found.append(models.fixed_forward(self.weights[rows], patches, rules).outputs)
+        return torch.cat(found)
 
     def _keep(self, rows: Tensor) -> None:
-        self.rules = self.rules.of(rows)
+        self.rules, self._known = self.rules.of(rows), {}
         self.source = self.source[rows]
 
 

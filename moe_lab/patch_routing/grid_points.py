@@ -19,7 +19,7 @@ from moe_lab.patch_routing.training import memory_of, train_batch
 from moe_lab.trials import placement
 
 _HEARTBEAT = 25  # steps between two reports of progress
-_ROWS_AT_ONCE = {"cpu": 200, "mps": 400, "cuda": 4000}
+_ROWS_AT_ONCE = {"cpu": 400, "mps": 400, "cuda": 4000}
 _RESULTS = ("test_accuracy", "coverage", "largest_gate")
 
 
@@ -67,8 +67,10 @@ def cells_of(
     return functools.partial(train_cells, model=model, task=task, settings=settings)
 
 
-def batches_of(runs: Sequence[Run], *together: str) -> Callable[[list[Point]], Iterator[list[Point]]]:
-    """Divides a grid for `sweep` into batches whose size suits the device and whose points agree in `together`.
+def batches_of(runs: Sequence[Run]) -> Callable[[list[Point]], Iterator[list[Point]]]:
+    """Divides a grid for `sweep` into batches whose size suits the device, points of the same N together if they fit.
+
+    They share their data and their routers. Within a batch points come in the order of l, as batches want it.
 
     Args:
       runs: one for each point.
@@ -80,13 +82,26 @@ def batches_of(runs: Sequence[Run], *together: str) -> Callable[[list[Point]], I
     most = max(1, trials_at_once(need, _ROWS_AT_ONCE[device.type], device) // runs[0].trials)
 
     def divide(points: list[Point]) -> Iterator[list[Point]]:
-        groups: dict[tuple[Any, ...], list[Point]] = {}
+        groups: dict[Any, list[Point]] = {}
         for point in points:
-            groups.setdefault(tuple(point[name] for name in together), []).append(point)
+            groups.setdefault(point.get("samples"), []).append(point)
+        batch: list[Point] = []
         for group in groups.values():
-            yield from (group[begin : begin + most] for begin in range(0, len(group), most))
+            if batch and len(batch) + len(group) > most:
+                yield sorted(batch, key=_kept)
+                batch = []
+            batch += group
+            while len(batch) > most:
+                yield sorted(batch[:most], key=_kept)
+                batch = batch[most:]
+        if batch:
+            yield sorted(batch, key=_kept)
 
     return divide
+
+
+def _kept(point: Point) -> Any:
+    return point.get("patches_per_expert", 0)
 
 
 def one_by_one(*order: str) -> Callable[[list[Point]], Iterator[list[Point]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding
 
@@ -42,10 +43,16 @@ class JointLearner(Learner):
         return self.present.shape[1], n * (d + 2 * self.setting.model.neurons)
 
     def _step(self, rows: slice, samples: Tensor) -> tuple[Tensor, models.Loss]:
-        group = self.group[rows, None]
-        index = self.train.rows.flatten(0, 1)[group * self.train.index.shape[1] + samples]
-        patches, labels = embedding(index, self.train.flat), self.train.labels[group, samples]
-        return models.joint_step(self.weights[rows], patches, labels, self.rules.of(rows))
+        labels = self.train.labels[self.group[rows, None], samples]
+        return models.joint_step(self.weights[rows], self._chosen(rows, samples), labels, self.rules.of(rows))
+
+    def _chosen(self, rows: slice, samples: Int[Tensor, "T B"]) -> Float[Tensor, "T B n d"]:
+        """Returns the patches of some training samples."""
+        table = self.train.rows
+        return embedding(table.flatten(0, 1)[self.group[rows, None] * table.shape[1] + samples], self.train.flat)
+
+    def _outputs_of(self, samples: Tensor) -> Tensor:
+        return models.joint_forward(self.weights, self._chosen(slice(0, len(samples)), samples), self.rules).outputs
 
     def _forward(self, data: Samples, begin: int, end: int) -> models.JointPass:
         patches = embedding(data.rows[self.group, begin:end], data.flat)

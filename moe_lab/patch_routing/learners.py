@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from moe_lab.graphs import Replay, on_accelerator, to_device
+from moe_lab.graphs import Replay, on_accelerator, side_by_side, to_device
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing import start
 from moe_lab.patch_routing.data import ROLES, Samples
@@ -64,10 +65,12 @@ class Learner(ABC):
     def __init__(self, rows: Rows, setting: Setting, train: Samples, test: Samples) -> None:
         self.setting, self.train, self.test = setting, train, test
         self.group = setting.tensor(rows.group)
-        self.samples, self.counts = rows.samples, setting.tensor(rows.samples)
+        self.samples, self.counts, self.kept = rows.samples, setting.tensor(rows.samples), rows.patches_per_expert
         self.wrong = torch.zeros(len(rows.trial), device=setting.device, dtype=torch.int64)
         self.loss = torch.zeros(len(rows.trial), device=setting.device, dtype=setting.dtype)
+        self.missed = torch.zeros_like(self.wrong)  # a training sample that was wrong when last looked at
         self._replay: Replay | None = None
+        self._parts: dict[int, list[slice]] = {}
         self.endings = Endings.none_of(self) if on_accelerator(setting.device) else None
 
     # What a model must define ----------------------------------------------------------------------------------------
@@ -75,6 +78,10 @@ class Learner(ABC):
     @abstractmethod
     def _step(self, rows: slice, samples: Int[Tensor, "T B"]) -> tuple[Tensor, models.Loss]:
         """Takes one step of some rows on their samples: returns their weights after it, and the loss before it."""
+
+    @abstractmethod
+    def _outputs_of(self, samples: Int[Tensor, "T B"]) -> Float[Tensor, "T c B"]:
+        """Computes f for some training samples of every row."""
 
     @abstractmethod
     def _outputs(self, data: Samples, begin: int, end: int, counts: RoutingCounts | None) -> Float[Tensor, "T c b"]:
@@ -106,19 +113,22 @@ class Learner(ABC):
         self._replay(samples)
 
     def _advance(self, samples: Int[Tensor, "T B"]) -> None:
-        for rows in self.parts(samples.shape[1]):
+        def advance(rows: slice) -> None:
             weights, loss = self._step(rows, samples[rows])
             self.weights[rows] = weights
             self.wrong[rows] += (~loss.right).sum(-1)
             self.loss[rows] += loss.value.sum(-1)
+
+        side_by_side([partial(advance, rows) for rows in self.parts(samples.shape[1])], self.setting.device)
 
     def keep(self, rows: np.ndarray) -> None:
         """Keeps only the rows at these positions."""
         kept = self.setting.tensor(rows)
         self._keep(kept)
         self.weights, self.wrong, self.loss = self.weights[kept], self.wrong[kept], self.loss[kept]
-        self.group, self.counts, self.samples = self.group[kept], self.counts[kept], self.samples[rows]
-        self._replay = None
+        self.group, self.counts, self.missed = self.group[kept], self.counts[kept], self.missed[kept]
+        self.samples, self.kept = self.samples[rows], self.kept[rows]
+        self._replay, self._parts = None, {}
         if self.endings is not None:
             self.endings.keep(kept)
 
@@ -140,23 +150,27 @@ class Learner(ABC):
             total += torch.where(counted, loss.value, 0.0).sum(-1)
         return wrong / self.counts, total / self.counts
 
-    def without_error(self) -> tuple[np.ndarray, np.ndarray]:
-        """(T,) which rows classify all their training samples rightly, and whose losses are finite as far as seen.
+    def without_error(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(rows,) which rows classify all their training samples rightly, and whose losses are finite as far as seen.
 
-        A row is given up at the first block of samples with an error, as it has most often more than one.
+        A row is given up at the first block of samples with an error, as it has most often more than one. The next look
+        begins with that error, which most often is still there.
         """
-        left, finite = np.arange(len(self.group)), np.ones(len(self.group), dtype=bool)
-        rest = self
-        for begin, end in self._chunks(int(self.samples.max()), _GIVE_UP_EVERY):
-            loss = models.loss_of(rest._outputs(self.train, begin, end, None), self.train.labels[rest.group, begin:end])
-            counted = torch.arange(begin, end, device=self.setting.device) < rest.counts[:, None]
-            right = (loss.right | ~counted).all(-1).cpu().numpy()
-            finite[left] &= (loss.value.isfinite() | ~counted).all(-1).cpu().numpy()
+        at = self.setting.tensor(rows)
+        rest, left, finite = self.only(rows), np.arange(len(rows)), np.ones(len(rows), dtype=bool)
+        for block in (None, *rest._chunks(int(rest.samples.max()), _GIVE_UP_EVERY)):
+            chosen = rest.missed[:, None] if block is None else torch.arange(*block).expand(len(left), -1)
+            loss = models.loss_of(rest._outputs_of(chosen), self.train.labels[rest.group[:, None], chosen])
+            counted = chosen < rest.counts[:, None]
+            wrong = ~loss.right & counted
+            right = ~wrong.any(-1).numpy()
+            finite[left] &= (loss.value.isfinite() | ~counted).all(-1).numpy()
+            self.missed[at[left]] = chosen.gather(1, wrong.byte().argmax(-1, keepdim=True))[:, 0]
             left = left[right]
             if not len(left):
                 break
             rest = rest if right.all() else rest.only(np.flatnonzero(right))
-        return np.isin(np.arange(len(self.group)), left), finite
+        return np.isin(np.arange(len(rows)), left), finite
 
     def evaluate(self) -> dict[str, Tensor]:
         """Computes test accuracy and routing measures of every row, over all test samples."""
@@ -171,10 +185,21 @@ class Learner(ABC):
 
     def parts(self, batch: int) -> list[slice]:
         """Divides the rows into parts whose steps stay in the cache; on other devices all rows step at once."""
-        count = len(self.group)
-        most = _NUMBERS_IN_CACHE // (batch * self.sizes[1]) if not on_accelerator(self.setting.device) else count
+        if batch not in self._parts:
+            self._parts[batch] = self._divided(batch)
+        return self._parts[batch]
+
+    def _divided(self, batch: int) -> list[slice]:
+        return self._in_cache(slice(0, len(self.group)), batch * self.sizes[1])
+
+    def _in_cache(self, rows: slice, numbers: int) -> list[slice]:
+        """Divides some rows, given the numbers that a row needs."""
+        count = rows.stop - rows.start
+        most = _NUMBERS_IN_CACHE // numbers if not on_accelerator(self.setting.device) else count
         parts = -(-count // max(1, most))
-        return [slice(count * part // parts, count * (part + 1) // parts) for part in range(parts)]
+        return [
+            slice(rows.start + count * part // parts, rows.start + count * (part + 1) // parts) for part in range(parts)
+        ]
 
     def _chunks(self, samples: int, most: int | None = None) -> list[tuple[int, int]]:
         """Divides samples into chunks that keep the working set small, of at most `most` samples."""

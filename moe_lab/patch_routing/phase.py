@@ -1,8 +1,8 @@
 """Figure 5 of pmoe2023: how often training succeeds, for every l and N.
 
-One call is thousands of trainings. They run as batches of rows: grid points with the same l share a batch whatever
-their N, and all share the trials' data. `phase_map_stream` yields the map as it fills, and often enough in between that
-a consumer can stop it within a fraction of a second.
+One call is thousands of trainings. They run as batches of rows: grid points with the same N share a batch and their
+routers whatever their l, and all share the trials' data. `phase_map_stream` yields the map as it fills, and often
+enough in between that a consumer can stop it within a fraction of a second.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def phase_map_stream(
     # Every grid point is checked before any is trained.
     runs = [run_of(point, model=base, task=chosen, trials=trials, seed=seed, settings=settings) for point in points]
     device = runs[0].device if runs else "auto"
-    together = batches_of(runs, "patches_per_expert") if runs else 1
+    together = batches_of(runs) if runs else 1
     filling = sweep(
         cells_of(base, chosen, settings),
         axes,

@@ -1,7 +1,7 @@
 """The map of figure 5 while it is computed, as plain records for a live picture.
 
 The numbers are those of `phase_map`, to rounding, in another order: a few trials of every grid point train first, so
-that the whole map shows within seconds, then the grid points are completed one by one, cheap ones first. All batches
+that the whole map shows within seconds, then its columns are completed one by one, small N first. All batches
 share data that are sampled once, and records are frequent enough for a consumer to stop within a tenth of a second.
 """
 
@@ -135,13 +135,14 @@ class _Job:
 
 
 def _jobs(cells: Sequence[Cell], trials: int, look: int) -> Iterator[_Job]:
-    """First some trials of every grid point, all l of one N together, as they take similar steps; then one by one."""
-    by_cost = sorted(cells, key=lambda cell: (cell[1], cell[0]))
+    """First some trials of every grid point, then the rest: all l of one N together, which share their routers."""
+    columns = [
+        tuple(sorted(cell for cell in cells if cell[1] == count)) for count in sorted({count for _, count in cells})
+    ]
     if look:
-        for count in sorted({count for _, count in cells}):
-            yield _Job(tuple(cell for cell in by_cost if cell[1] == count), 0, look)
+        yield from (_Job(column, 0, look) for column in columns)
     if trials > look:
-        yield from (_Job((cell,), look, trials - look) for cell in by_cost)
+        yield from (_Job(column, look, trials - look) for column in columns)
 
 
 class _Map:

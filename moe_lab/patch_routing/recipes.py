@@ -16,7 +16,7 @@ from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.grid_points import batches_of, cells_of, run_of
 from moe_lab.patch_routing.measures import MEASURES
-from moe_lab.patch_routing.model import JointMoE, Model
+from moe_lab.patch_routing.model import Model
 from moe_lab.patch_routing.run import Task
 from moe_lab.trials import choose_device
 
@@ -119,7 +119,7 @@ class Figure(figure.Figure):
             part = self.sweep(
                 cells_of(model, self.task, settings),
                 checked,
-                batch=batches_of(runs[name], *_kept_together(model, checked)),
+                batch=batches_of(runs[name]),
                 measures={name: MEASURES[name] for name in names},
                 meanings=_MEANINGS,
                 coords={"class": [f"o{number + 1}" for number in range(self.task.classes)]},
@@ -148,8 +148,3 @@ class Figure(figure.Figure):
 
 def _record(config: Config) -> dict[str, Any]:
     return {"name": type(config).__name__, **config.model_dump(mode="json")}
-
-
-def _kept_together(model: Model, axes: Mapping[str, Sequence[Any]]) -> list[str]:
-    """The axes along which grid points share no batch: fixed patches are padded to the largest l of their batch."""
-    return [] if isinstance(model, JointMoE) else [name for name in axes if name == "patches_per_expert"]

@@ -180,7 +180,7 @@ class Training(TrialProgress):
         last = due & (step >= self.run.epochs * self.epoch[self.resident])
         candidates = np.flatnonzero(due & ~lost & (last | (self.may_end_early & (errors <= WORTH_CHECKING))))
         if len(candidates):
-            ended[candidates], finite = self.learner.only(candidates).without_error()
+            ended[candidates], finite = self.learner.without_error(candidates)
             lost[candidates] = ~finite  # the last step may have broken them
         ended |= lost | last
         self.diverged[self.resident[lost]] = True

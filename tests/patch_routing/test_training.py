@@ -222,13 +222,13 @@ def test_rows_without_error_are_found_block_by_block(model, monkeypatch):
         learner = run.gi_frame.f_locals["self"].learner
         if snapshot.finished.all() or seen == {False, True}:
             break
-        right, finite = learner.without_error()
+        right, finite = learner.without_error(np.arange(len(learner.group)))
         np.testing.assert_array_equal(right, (learner.training_error()[0] == 0).numpy())
         assert finite.all()
         seen |= set(right.tolist())
     assert seen == {False, True}, "all alike: the test says nothing"
     learner.weights[0] = torch.nan
-    right, finite = learner.without_error()
+    right, finite = learner.without_error(np.arange(len(learner.group)))
     assert not finite[0] and finite[1:].all() and not right[0]
 
 

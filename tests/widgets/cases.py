@@ -159,7 +159,11 @@ ROUTER = Case(
     ),
     unheld=(
         ({"expert": 3}, "RouterAlignmentLab has no knob 'expert'"),
-        ({"source": "faces"}, "source must be one of 'digits', 'synthetic': got source='faces'"),
+        (
+            {"source": "mnist"},
+            "source must be one of 'digits', 'synthetic', because 'mnist' must be named first: "
+            "mnist='a folder of its IDX files', or mnist='download': got source='mnist'",
+        ),
         ({"noise": "loud"}, "noise must be a finite number: got noise='loud'"),
         ({"noise": float("nan")}, "noise must be a finite number: got noise=nan"),
         ({"samples": 100.5}, "samples (N) must be a whole number: got samples=100.5"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from moe_lab.devices import NO_GPU, Work
+from moe_lab.devices import NO_GPU, TRAININGS, Work
 from moe_lab_widgets.engine import placing
 from tests.widgets.cases import Case
 from tests.widgets.labs import FAST, Make, done, making, shown
@@ -33,7 +33,9 @@ def test_the_device_is_offered_below_the_other_settings(held: Any) -> None:
     assert control.disabled == (not gpu)
     assert (control.tooltip or "") == ("" if gpu else lab.cpu_because or NO_GPU)
     assert lab.values["device"] == "auto"
-    assert f"CPU: {lab.work(lab.values).trials} trial" in lab.controls.status.value or CUDA, "it says what computes"
+    work = lab.work(lab.values)
+    many = f"{work.steps} trainings" if work.unit == TRAININGS else f"{work.trials} trial"
+    assert f"CPU: {many}" in lab.controls.status.value or CUDA, "it says what computes"
 
 
 def test_what_is_not_there_is_refused_in_a_sentence(case: Case) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from moe_lab.devices import TRAININGS
 from tests.widgets.cases import Case
 from tests.widgets.labs import Make, done, move, pixels, shown
 
@@ -27,8 +28,9 @@ def test_the_texts_of_a_finished_run(ended: Any) -> None:
     status = html.unescape(lab.controls.status.value)
     assert lab.caption(lab.record) in caption(lab) and "aria-live" in caption(lab)
     assert lab.record is lab.records[-1]
-    trials = lab.work(lab.values).trials
-    device = rf" · CPU: {trials} trials?, [\d,.]+ (steps|iterations|trainings)/s · ended"
+    work = lab.work(lab.values)
+    many = f"{work.steps} trainings" if work.unit == TRAININGS else f"{work.trials} trials?"
+    device = rf" · CPU: {many}, [\d,.]+ (steps|iterations|trainings)/s · ended"
     assert lab.progress(lab.record) in status and re.search(device, status)
     assert re.search(r"\d\.\d s of training", status)
     assert lab.controls.message.value == "" and lab.trouble(lab.record) == ""

@@ -20,9 +20,9 @@ A Lab in one screen::
 A record is a `Snapshot`, a `Pair` (two runs with their histories; see pair.py), or anything plain and complete that a
 picture can read. `values` holds every knob by name, and `seed`. `offer(Config, "name", ...)` makes a knob of a declared
 parameter, with words or ranges of its own; other knobs are `LabKnob(...)`, with a slider range or choices. A knob can
-declare `main`, `enabled_when`, `follows`, `at_most`, `far` and `view_only` (see `LabKnob`). `given(Config, values)`
-makes the Config. Every Lab has the setting `device`, too: `start` receives where to compute as `values["device"]`,
-`placed(values)` are the arguments for `train`, and `work(values)` says what a run has to do.
+declare `main`, `enabled_when`, `follows`, `at_most`, `far`, `near` and `view_only` (see `LabKnob`).
+`given(Config, values)` makes the Config. Every Lab has the setting `device`, too: `start` receives where to compute as
+`values["device"]`, `placed(values)` are the arguments for `train`, and `work(values)` says what a run has to do.
 `check(values)` keeps sliders among values that fit one another. `start` runs on a worker thread and
 must not touch widgets. Moving a `view_only` knob calls `picture.set_view({name: value})`, draws the present record
 again and starts nothing, unless `more(record)` returns records that the ended run should still add.
@@ -61,7 +61,7 @@ class Definition:
     """Attributes and hooks of a Lab. Those that raise NotImplementedError must be overridden."""
 
     title: ClassVar[str] = "Lab"
-    knobs: ClassVar[Sequence[LabKnob]] = ()
+    knobs: Sequence[LabKnob] = ()
     stories: ClassVar[Sequence[Story]] = ()
     speed: ClassVar[str] = "easy to follow"
     """The speed at which a Lab opens, one of `controls.SPEEDS`."""

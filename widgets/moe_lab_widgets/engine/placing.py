@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from moe_lab.devices import AUTO, CPU, GPU, NO_GPU, Speed, Speeds, Stopwatch, Work, fastest, warm_up, word
+from moe_lab.devices import AUTO, CPU, GPU, NO_GPU, TRAININGS, Speed, Speeds, Stopwatch, Work, fastest, warm_up, word
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.host import Run
 from moe_lab_widgets.engine.knobs import LabKnob
@@ -17,6 +17,8 @@ PATIENCE = 20.0
 """Seconds above which a run beyond the usual range waits for Play."""
 ENOUGH = 0.5
 """Seconds of steps after which the speed of a device is known."""
+NOTHING_YET = 4.0
+"""Seconds more for a device that has done nothing, before a run beyond the range is foretold."""
 CLEAR = 3.0
 """How many times longer a device must be expected to take, so that it is not measured at a run beyond the range."""
 SAY_AFTER = 1.0
@@ -113,7 +115,7 @@ class Placing:
 
     def _now(self, work: Work) -> str:
         speed = self._watch.speed(work.size)
-        return f"{word(self.device)}: {_trials(work)}" + (f", {_rate(work, speed)}" if speed is not None else "")
+        return f"{word(self.device)}: {_many(work)}" + (f", {_rate(work, speed)}" if speed is not None else "")
 
     # ---- the run ----
 
@@ -171,15 +173,19 @@ class Placing:
                 yield None
 
     def _timed(
-        self, device: str, values: Mapping[str, Any], work: Work, most: float
+        self, device: str, values: Mapping[str, Any], work: Work, most: float, nothing_yet: float = 0.0
     ) -> Generator[None, None, Speed | None]:
-        """Runs the first steps on a device, for at most some seconds; returns their speed, None where it fails."""
+        """Runs the first steps on a device, for at most some seconds, and some more while nothing is done.
+
+        Returns:
+          Their speed; None where the device fails.
+        """
         watch = Stopwatch(self._lab.done)
         try:
             with closing(watch.follow(self._lab.start({**values, "device": device}))) as records:
                 for _ in records:
                     yield None
-                    if watch.counted >= ENOUGH or watch.seconds > most:
+                    if watch.counted >= ENOUGH or watch.seconds > most + nothing_yet * (watch.done == 0):
                         break
         except RuntimeError as error:  # such as too little memory; the run goes on where it is
             self._unfit[device, work.kind, work.bucket] = str(error)
@@ -214,7 +220,7 @@ class Placing:
             speed = self._speeds.about(work, device) if first else self._speeds.get(work, device)
             if speed is None:
                 tried, size = (usual, small) if first else (values, work)
-                speed = yield from self._timed(device, tried, size, 2 * ENOUGH)
+                speed = yield from self._timed(device, tried, size, 2 * ENOUGH, NOTHING_YET)
                 if speed is not None:
                     self._speeds.put(size, device, speed)
                     speed = self._speeds.about(work, device)
@@ -227,11 +233,15 @@ class Placing:
 
 def _usual(knob: LabKnob, value: Any) -> Any:
     """Returns a knob's value within the range in which the CPU answers at once."""
+    if value in knob.near:
+        return knob.near[value]
     return min(value, knob.slider[1]) if knob.far is not None and knob.slider is not None else value
 
 
-def _trials(work: Work) -> str:
-    """Returns how many trials take each step together, as in "1,000 trials"."""
+def _many(work: Work) -> str:
+    """Returns how many trials step together, or how many trainings there are where a step is a whole one."""
+    if work.unit == TRAININGS:
+        return f"{work.steps:,} {TRAININGS}"
     return f"{work.trials:,} trial{'s' * (work.trials != 1)}"
 
 
@@ -245,6 +255,6 @@ def _question(work: Work, device: str, speed: Speed) -> str:
     seconds = speed.seconds(work.steps)
     time = f"{float(f'{seconds:.2g}'):.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
     return (
-        f"This run would take up to about {time} on the {word(device)} ({_trials(work)}, {_rate(work, speed)}): "
+        f"This run would take up to about {time} on the {word(device)} ({_many(work)}, {_rate(work, speed)}): "
         "press Play to start it."
     )

@@ -42,9 +42,15 @@ HAVE_PRINTED = tuple(g for g in ACTIVATIONS if printed(g, 0.1))
 KNOBS = (
     offer(MixtureTask, "experts", meaning="experts", default=LIVE["experts"], slider=(2, 8, 1), main=True),
     offer(
-        MixtureTask, "dimension", meaning="numbers in an input", default=LIVE["dimension"], slider=(4, 20, 1), main=True
+        MixtureTask,
+        "dimension",
+        meaning="numbers in an input",
+        default=LIVE["dimension"],
+        slider=(4, 20, 1),
+        far=64,
+        main=True,
     ),
-    offer(Run, "samples", meaning="samples", default=LIVE["samples"], slider=(500, 8000, 500), main=True),
+    offer(Run, "samples", meaning="samples", default=LIVE["samples"], slider=(500, 8000, 500), far=50_000, main=True),
     offer(MixtureTask, "noise", symbol="σ", meaning="noise on y", main=True),
     offer(MixtureTask, "activation", meaning="activation", main=True),
     LabKnob(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,9 @@ import numpy as np
 from moe_lab.devices import Work
 from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets.engine.controls import SPEEDS
+from moe_lab_widgets.engine.knobs import LabKnob
 from moe_lab_widgets.engine.lab import Lab
+from moe_lab_widgets.engine.mnist import with_mnist
 from moe_lab_widgets.phase_transition import settings as of
 from moe_lab_widgets.phase_transition.picture import PhasePicture
 from moe_lab_widgets.phase_transition.record import coverage_at, samples_needed
@@ -28,14 +31,23 @@ class PhaseTransitionLab(Lab):
 
     On digits, n and noise apply; on synthetic patches the whole data model of the paper does. k applies to joint
     training; separate training has one expert a class.
+
+    Args:
+      mnist: a folder of MNIST's IDX files, or "download" (fetched once and checked): begins with the map at the paper's
+        size, on MNIST's 28x28 images, for which a run on a CPU says how long it would take and waits for Play.
     """
 
     title = "Phase transition"
-    knobs = of.KNOBS
+    knobs: Sequence[LabKnob] = of.KNOBS
     stories = STORIES
     budget = 90.0
     """Enough for a headless run to fill its map on a busy machine."""
     speed = list(SPEEDS)[-1]
+
+    def __init__(self, *, mnist: Path | str | None = None, **values: Any) -> None:
+        if mnist is not None:
+            self.knobs, values = with_mnist(self.knobs, mnist, values, usual=of.DIGITS)
+        super().__init__(**values)
 
     def check(self, values: Mapping[str, Any]) -> None:
         of.task_of(values)
@@ -61,7 +73,7 @@ class PhaseTransitionLab(Lab):
         return f"{record.done.sum()} of {record.done.size} trainings"
 
     def done(self, record: PhaseRecord) -> float:
-        return float(record.done.sum())
+        return of.done(record)
 
     def trouble(self, record: PhaseRecord) -> str:
         lost = int((record.done & np.isnan(record.test_accuracy)).sum())

@@ -6,10 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from moe_lab.devices import Work
+import numpy as np
+
+from moe_lab.devices import TRAININGS, Work
 from moe_lab.patch_routing import DigitTask, JointMoE, PatternTask, SeparateMoE
+from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.phase_live import PhaseRecord, phase_records
 from moe_lab_widgets.engine.knobs import LabKnob, given, offer, placed
+from moe_lab_widgets.engine.mnist import HOW, MNIST, files_of
 
 DIGITS, SYNTHETIC = "digits", "synthetic"
 SEPARATE, JOINT = "separate", "joint"
@@ -20,13 +24,17 @@ SAMPLES: Mapping[tuple[str, str], tuple[int, ...]] = {
     (SYNTHETIC, JOINT): (20, 40, 60, 80, 100, 140, 200, 300),
     (DIGITS, SEPARATE): (60, 100, 140, 200, 300, 400, 560, 800),
     (DIGITS, JOINT): (20, 40, 60, 80, 100, 140, 200, 300),
+    (MNIST, SEPARATE): (60, 100, 140, 200, 300, 400, 500, 600, 700, 800),
+    (MNIST, JOINT): (20, 40, 60, 80, 100, 140, 200, 300),
 }
 """The values of N, by data and training: where the transition is."""
-NOISE = {SYNTHETIC: 0.3, DIGITS: 0.0}
+NOISE = {SYNTHETIC: 0.3, DIGITS: 0.0, MNIST: 0.0}
 """The default of noise, by data."""
-TEST_SAMPLES = 400
-LEARNING_RATE = 10.0
-"""Twice the usual rate: the same success in half the steps."""
+NUMBERS = {SYNTHETIC: 32, DIGITS: 64, MNIST: 784}
+"""d, by data."""
+TEST_SAMPLES = {SYNTHETIC: 400, DIGITS: 400, MNIST: 1000}
+LEARNING_RATE = {SYNTHETIC: 10.0, DIGITS: 10.0, MNIST: None}
+"""Twice the usual rate: the same success in half the steps. On MNIST it is the paper's map, at the usual rate."""
 FIRST_TRAININGS = 5
 """Trainings of every grid point that run first."""
 
@@ -37,7 +45,9 @@ def _synthetic(values: Mapping[str, Any]) -> bool:
 
 # Short words, so that three sliders stand side by side, and ranges that keep l* on the map and a map live.
 KNOBS = (
-    LabKnob(name="source", main=True, meaning="patches are", default=SYNTHETIC, choices=(SYNTHETIC, DIGITS)),
+    LabKnob(
+        name="source", main=True, meaning="patches are", default=SYNTHETIC, choices=(SYNTHETIC, DIGITS), reason=HOW
+    ),
     LabKnob(name="training", main=True, meaning="router training", default=SEPARATE, choices=(SEPARATE, JOINT)),
     LabKnob(
         name="experts",
@@ -90,14 +100,17 @@ def task_of(values: Mapping[str, Any]) -> PatternTask | DigitTask:
     """Returns the task that the values describe."""
     if values["source"] == DIGITS:
         return given(DigitTask, {**values, "source": "digits"})
+    if values["source"] == MNIST:
+        return make_task("mnist", patches=values["patches"], **files_of(values))
     return given(PatternTask, values)
 
 
 def model_of(values: Mapping[str, Any]) -> SeparateMoE | JointMoE:
     """Returns the model that the values describe, at l = 1. Separate training has one expert per class: k = 2."""
+    rate = LEARNING_RATE[values["source"]]
     if values["training"] == JOINT:
-        return JointMoE(experts=values["experts"], patches_per_expert=1, learning_rate=LEARNING_RATE)
-    return SeparateMoE(patches_per_expert=1, learning_rate=LEARNING_RATE)
+        return JointMoE(experts=values["experts"], patches_per_expert=1, learning_rate=rate)
+    return SeparateMoE(patches_per_expert=1, learning_rate=rate)
 
 
 def grid_of(values: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -122,16 +135,23 @@ def records_of(values: Mapping[str, Any]) -> Iterator[PhaseRecord]:
       ConfigError: a value or a combination breaks a rule.
     """
     kept, samples = grid_of(values)
-    own: dict[str, Any] = {"quick_look": FIRST_TRAININGS, "test_samples": TEST_SAMPLES, **placed(values)}
+    tested = TEST_SAMPLES[values["source"]]
+    own: dict[str, Any] = {"quick_look": FIRST_TRAININGS, "test_samples": tested, **placed(values)}
     return phase_records(task_of(values), model_of(values), kept, samples, values["trials"], values["seed"], **own)
 
 
 def work(values: Mapping[str, Any]) -> Work:
-    """Returns what a map has to do. Its steps are whole trainings, most of which end long before their last epoch."""
+    """Returns what a map has to do. Its steps are whole trainings, of the mean number of samples (see `done`)."""
     kept, samples = grid_of(values)
     steps = len(kept) * len(samples) * values["trials"]
-    size = float(values["trials"] * values["patches"])
-    return Work(kind=f"{values['source']} {values['training']}", size=size, steps=steps, unit="trainings")
+    size = values["trials"] * values["patches"] * NUMBERS[values["source"]] * sum(samples) / len(samples)
+    return Work(kind=f"{values['source']} {values['training']}", size=size, steps=steps, unit=TRAININGS)
+
+
+def done(record: PhaseRecord) -> float:
+    """Returns how many of the trainings have ended, each counted by its samples, with which its time grows."""
+    samples = np.array(record.samples)
+    return float(record.counts.sum(0) @ samples / samples.mean())
 
 
 def code(values: Mapping[str, Any]) -> str:
@@ -149,7 +169,7 @@ def code(values: Mapping[str, Any]) -> str:
             f"    seed={values['seed']},",
             f"    task={task.code()},",
             f"    model={model.code()},",
-            f"    test_samples={TEST_SAMPLES},",
+            f"    test_samples={TEST_SAMPLES[values['source']]},",
             *(f'    device="{device}",' for device in placed(values).values()),
             ")",
             'print(result["success"].mean("trial").to_pandas())',

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from moe_lab import theme
 from moe_lab.devices import Work
 from moe_lab.patch_routing import Run, train_batch
 from moe_lab_widgets.drawing.words import middle, percent
+from moe_lab_widgets.engine.knobs import LabKnob
+from moe_lab_widgets.engine.mnist import with_mnist
 from moe_lab_widgets.engine.pair import PairLab
 from moe_lab_widgets.router_alignment import settings as of
 from moe_lab_widgets.router_alignment.picture import RouterPicture
@@ -28,14 +31,20 @@ class RouterAlignmentLab(PairLab):
 
     On digits, n, l, k, m, N and noise apply; on synthetic patches the whole data model of the paper does. Values left
     out take the defaults of the chosen source.
+
+    Args:
+      mnist: a folder of MNIST's IDX files, or "download" (fetched once and checked): offers 28x28 images, too, and
+        begins with them.
     """
 
     title = "Router alignment"
-    knobs = of.KNOBS
+    knobs: Sequence[LabKnob] = of.KNOBS
     stories = STORIES
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, *, mnist: Path | str | None = None, **values: Any) -> None:
         self._samples = of.SampleCache()
+        if mnist is not None:
+            self.knobs, values = with_mnist(self.knobs, mnist, values)
         super().__init__(**values)
 
     def check(self, values: Mapping[str, Any]) -> None:

@@ -9,15 +9,20 @@ from moe_lab.config import Config
 from moe_lab.devices import Work
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, Samples
 from moe_lab.patch_routing.data import Split
+from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.trials import choose_device
 from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer, placed
+from moe_lab_widgets.engine.mnist import HOW, MNIST, files_of
 
 DIGITS, SYNTHETIC = "digits", "synthetic"
 OWN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     DIGITS: {"patches_per_expert": 4, "samples": 100, "steps": 100, "noise": 0.0},
     SYNTHETIC: {"patches_per_expert": 6, "samples": 200, "steps": 200, "noise": 0.3},
+    MNIST: {"patches_per_expert": 6, "samples": 300, "steps": 300, "noise": 0.0},
 }
 """Defaults that depend on the source of the patches."""
+NUMBERS = {DIGITS: 64, SYNTHETIC: 32, MNIST: 784}
+"""d, by source."""
 TEST_SAMPLES = 200
 RECORDS = 100
 """Approximate number of records of a run: 5 seconds at 20 records per second."""
@@ -40,7 +45,7 @@ def _synthetic(values: Mapping[str, Any]) -> bool:
 
 # Short words, so that three sliders stand side by side.
 KNOBS = (
-    LabKnob(name="source", main=True, meaning="patches are", default=DIGITS, choices=(DIGITS, SYNTHETIC)),
+    LabKnob(name="source", main=True, meaning="patches are", default=DIGITS, choices=(DIGITS, SYNTHETIC), reason=HOW),
     _own(JointMoE, "patches_per_expert", meaning="patches each keeps", main=True),
     offer(JointMoE, "experts", default=4, main=True),
     offer(PatternTask, "patches", meaning="patches of a sample", main=True),
@@ -66,9 +71,11 @@ KNOBS = (
 
 def task_of(values: Mapping[str, Any]) -> PatternTask | DigitTask:
     """Returns the task that the values describe."""
-    return (
-        given(DigitTask, {**values, "source": "digits"}) if values["source"] == DIGITS else given(PatternTask, values)
-    )
+    if values["source"] == MNIST:
+        return make_task("mnist", patches=values["patches"], **files_of(values))
+    if values["source"] == DIGITS:
+        return given(DigitTask, {**values, "source": "digits"})
+    return given(PatternTask, values)
 
 
 def models(values: Mapping[str, Any]) -> tuple[JointMoE, CNN]:
@@ -107,7 +114,8 @@ def total_steps(values: Mapping[str, Any]) -> int:
 
 def work(values: Mapping[str, Any]) -> Work:
     """Returns what both runs have to do: each neuron of the pMoE looks at l patches, and each of the CNN at n."""
-    size = float(values["trials"] * values["neurons"] * (values["patches_per_expert"] + values["patches"]))
+    rows = values["trials"] * values["neurons"] * (values["patches_per_expert"] + values["patches"])
+    size = float(rows * NUMBERS[values["source"]])
     return Work(kind=values["source"], size=size, steps=total_steps(values), trials=values["trials"])
 
 

@@ -41,7 +41,7 @@ KNOBS = (
         SwitchMoE, "router_learning_rate", symbol="η_r", meaning="rate of the router", enabled_when=_routed, main=True
     ),
     offer(SwitchMoE, "router_noise", meaning="noise of the router", enabled_when=_routed),
-    offer(Run, "samples", meaning="training samples", default=2000, slider=(200, 6000, 200)),
+    offer(Run, "samples", meaning="training samples", default=2000, slider=(200, 6000, 200), far=16_000),
     offer(SwitchMoE, "load_balancing", symbol="λ", meaning="load balancing", enabled_when=_routed, main=True),
     LabKnob(name="gamma", symbol="γ", meaning="most feature noise", default=2.0, low=0.5, slider=(0.5, 4.0, 0.25)),
     offer(SwitchMoE, "filters", meaning="filters of each", default=8, slider=(1, 16, 1)),

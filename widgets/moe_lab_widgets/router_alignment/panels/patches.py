@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +75,8 @@ class Patches(Panel):
             if isinstance(self._task, PatternTask):
                 faces = pattern_faces(roles[side], sides[side], self._layout.cell, self._task.noise)
             else:
-                faces = digit_faces(patches[side].astype(float), self._layout.cell, *_mean_digit())
+                images = patches[side].astype(float)
+                faces = digit_faces(images, self._layout.cell, *_taken_away(self._task, images))
             signal = int(np.flatnonzero(roles[side] == 0)[0])
             self._tiles.append(Tiles(self._layout, faces, signal, side))
             self._name(side, signal, self._layout)
@@ -112,6 +114,13 @@ class Patches(Panel):
         left, _ = layout.corner(0, tiles.signal)
         x, y = self.LEFT + (left + layout.cell / 2) / scale + 7, top + layout.height / scale + 12
         put(self.pointers[side], *np.reshape(theme.spot(figure, x, y), (2, 1)))
+
+
+def _taken_away(task: DigitTask, images: NDArray[np.float64]) -> tuple[NDArray[np.float64], Any]:
+    """Returns what preparation has taken from images (n, pixels): the mean, and the norm of what was left."""
+    if task.source == "digits":
+        return _mean_digit()
+    return np.zeros(images.shape[1]), 1 / images.max(axis=1, keepdims=True)  # the darkest pixel of MNIST's is black
 
 
 @lru_cache(maxsize=1)

@@ -153,7 +153,9 @@ def _framed(faces: NDArray[np.uint8], colour: str) -> NDArray[np.uint8]:
     return framed
 
 
-def digit_faces(patches: NDArray[np.float64], cell: int, mean: NDArray[np.float64], norm: float) -> NDArray[np.uint8]:
+def digit_faces(
+    patches: NDArray[np.float64], cell: int, mean: NDArray[np.float64], norm: float | NDArray[np.float64]
+) -> NDArray[np.uint8]:
     """Images from prepared patches (n, pixels): the mean image that was taken away comes back, and ink is dark."""
     side = math.isqrt(patches.shape[-1])
     ink = np.clip(patches * norm + mean, 0, 1).reshape(-1, side, side)
