@@ -105,11 +105,16 @@ def shown(value: Any) -> str:
 class Config(BaseModel):
     """An immutable set of declared parameters, validated on construction.
 
+    Attributes:
+      template: set by a class from which others are made; no list or glossary has it.
+
     Raises:
       ConfigError: a value is out of bounds, a name is unknown, or a cross-check fails.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
+
+    template: ClassVar[bool] = False
 
     def __init__(self, /, **values: Any) -> None:
         try:
@@ -126,6 +131,11 @@ class Config(BaseModel):
     def knobs(cls) -> dict[str, Knob]:
         """Returns the declared parameters by name, in the order of declaration."""
         return {name: _knob_of(name, field) for name, field in cls.model_fields.items() if _about(field) is not None}
+
+    @classmethod
+    def is_template(cls) -> bool:
+        """Whether this very class, not one of its bases, is only there to be derived from."""
+        return bool(vars(cls).get("template", False))
 
     def replace(self, /, **changes: Any) -> Self:
         """Returns a copy with some values changed, validated like a new Config."""
@@ -192,7 +202,7 @@ class RunConfig(Config):
 
     def record(self) -> dict[str, Any]:
         """The run as plain values for files; `kind` names the class of its model, of its task and of any other part."""
-        plain = self.model_dump(mode="json")
+        plain = self.model_dump(mode="json", serialize_as_any=True)  # also what subclasses declare
         parts = {name: part for name in plain if isinstance(part := getattr(self, name), Config)}
         return plain | {name: {"kind": type(part).__name__, **plain[name]} for name, part in parts.items()}
 

@@ -79,7 +79,7 @@ def configs(room: str) -> tuple[type[Config], ...]:
         for value in vars(module).values()
         if inspect.isclass(value) and issubclass(value, Config) and value.__module__ == module.__name__
     }
-    return tuple(found[name] for name in sorted(found) if not name.startswith("_"))
+    return tuple(found[name] for name in sorted(found) if not name.startswith("_") and not found[name].is_template())
 
 
 @cache

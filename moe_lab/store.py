@@ -116,13 +116,15 @@ def _identity(run: Run) -> Any:
         run=name,
     )
     bound = [_plain(run.args), _plain(run.keywords)] if isinstance(run, functools.partial) else []
-    source = ""
-    if not name.startswith("moe_lab."):
-        try:
-            source = hashlib.sha256(inspect.getsource(inner).encode()).hexdigest()
-        except (OSError, TypeError):
-            source = "unknown"  # typed at a prompt or compiled: its name must do
-    return [name, bound, source]
+    return [name, bound, "" if name.startswith("moe_lab.") else _source(inner)]
+
+
+def _source(item: Any) -> str:
+    """A hash of the source of a function or class."""
+    try:
+        return hashlib.sha256(inspect.getsource(item).encode()).hexdigest()
+    except (OSError, TypeError):
+        return "unknown"  # typed at a prompt or compiled: its name must do
 
 
 def _plain(value: Any) -> Any:
@@ -132,7 +134,9 @@ def _plain(value: Any) -> Any:
       ValueError: the value cannot be converted.
     """
     if isinstance(value, Config):
-        return [type(value).__qualname__, {name: _plain(getattr(value, name)) for name in type(value).model_fields}]
+        kind = type(value)
+        own = [] if kind.__module__.startswith("moe_lab.") else [_source(kind)]  # a model of one's own may be edited
+        return [kind.__qualname__, {name: _plain(getattr(value, name)) for name in kind.model_fields}, *own]
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -15,7 +15,7 @@ from moe_lab.origins import plain
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.grid_points import batches_of, cells_of, run_of
 from moe_lab.patch_routing.measures import MEASURES
-from moe_lab.patch_routing.model import JointMoE, Model
+from moe_lab.patch_routing.model import PatchModel, SeparateMoE
 from moe_lab.patch_routing.run import Task
 from moe_lab.trials import choose_device
 
@@ -52,13 +52,13 @@ class Figure(figure.Figure):
         self.recipe = replace(RECIPES[self.source], **of_models)
         self.of_run = {name: value for name, value in self.given.items() if name not in _OF_MODELS}
 
-    def model(self, model: Model) -> Model:
+    def model(self, model: PatchModel) -> PatchModel:
         """Returns the model with the figure's batch size and step size."""
         return model.replace(batch_size=self.recipe.batch_size, learning_rate=self.recipe.learning_rate)
 
     def fill(
         self,
-        models: Mapping[str, Model],
+        models: Mapping[str, PatchModel],
         axes: Mapping[str, Sequence[Any]],
         names: Sequence[str],
         changed: Mapping[str, Any],
@@ -121,6 +121,10 @@ def _record(config: Config) -> dict[str, Any]:
     return {"name": type(config).__name__, **config.model_dump(mode="json")}
 
 
-def _kept_together(model: Model, axes: Mapping[str, Sequence[Any]]) -> list[str]:
-    """The axes along which grid points share no batch: fixed patches are padded to the largest l of their batch."""
-    return [] if isinstance(model, JointMoE) else [name for name in axes if name == "patches_per_expert"]
+def _kept_together(model: PatchModel, axes: Mapping[str, Sequence[Any]]) -> list[str]:
+    """The axes along which grid points share no batch.
+
+    Those are the model's other parameters; and l of separate training, whose patches are padded to the largest l.
+    """
+    shared = model.per_row if not isinstance(model, SeparateMoE) else ("learning_rate",)
+    return [name for name in axes if name in type(model).model_fields and name not in shared]
