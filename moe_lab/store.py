@@ -10,12 +10,14 @@ import json
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 import moe_lab
 from moe_lab.config import Config, require
@@ -92,6 +94,33 @@ class Store:
             recipe = np.frombuffer(self._recipe_of(point), np.uint8)
             np.savez(content, recipe=recipe, **{f"value/{name}": value[row] for name, value in values.items()})
             write_whole(self.path(point), content.getvalue())
+
+    @contextmanager
+    def taken(self, points: Sequence[Point]) -> Iterator[list[bool]]:
+        """Locks points for the time that they are computed: True for each, False where another process has it.
+
+        A lock ends with its process, however that ends. Where the file system has no locks, every point is taken.
+        """
+        held: list[FileLock | None] = []
+        try:
+            for point in points:
+                held.append(self._lock(point))
+            yield [lock is not None for lock in held]
+        finally:
+            for lock in held:
+                if lock is not None and lock.is_locked:
+                    Path(lock.lock_file).unlink(missing_ok=True)  # who waits for it finds the result first
+                    lock.release()
+
+    def _lock(self, point: Point) -> FileLock | None:
+        lock = FileLock(self.path(point).with_suffix(".lock"))
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            return None
+        except (OSError, NotImplementedError):
+            return lock
+        return lock
 
     def _recipe_of(self, point: Point) -> bytes:
         return json.dumps({**self.recipe, "point": point}, sort_keys=True).encode()
