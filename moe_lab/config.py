@@ -15,6 +15,8 @@ from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from moe_lab.signatures import describe
+
 Precision = Literal["float32", "float64"]
 
 
@@ -102,6 +104,31 @@ def shown(value: Any) -> str:
     return " ".join(_SHORT.repr(value).split())
 
 
+def _about(field: Any) -> Mapping[str, Any] | None:
+    extra = field.json_schema_extra
+    return extra.get("knob") if isinstance(extra, Mapping) else None
+
+
+def _knob_of(name: str, field: Any) -> Knob:
+    about = _about(field) or {}
+    bounds: dict[str, float] = {}
+    for constraint in field.metadata:
+        for key in ("ge", "gt", "le", "lt"):
+            if getattr(constraint, key, None) is not None:
+                bounds[key] = getattr(constraint, key)
+    return Knob(
+        name=name,
+        symbol=about.get("symbol", ""),
+        meaning=field.description or "",
+        default=field.default,
+        low=bounds.get("ge", bounds.get("gt")),
+        high=bounds.get("le", bounds.get("lt")),
+        unit=about.get("unit", ""),
+        slider=about.get("slider"),
+        choices=about.get("choices"),
+    )
+
+
 class Config(BaseModel):
     """An immutable set of declared parameters, validated on construction.
 
@@ -126,6 +153,11 @@ class Config(BaseModel):
     def __setattr__(self, name: str, value: Any) -> None:
         kind = type(self).__name__
         raise ConfigError(f"a {kind} is immutable; make a copy with .replace({name}=...): got {name}={shown(value)}")
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        describe(cls)
 
     @classmethod
     def knobs(cls) -> dict[str, Knob]:
@@ -212,31 +244,6 @@ def _code(value: Any) -> str:
     if isinstance(value, Config):
         return value.code()
     return repr(str(value) if isinstance(value, PurePath) else value)
-
-
-def _about(field: Any) -> Mapping[str, Any] | None:
-    extra = field.json_schema_extra
-    return extra.get("knob") if isinstance(extra, Mapping) else None
-
-
-def _knob_of(name: str, field: Any) -> Knob:
-    about = _about(field) or {}
-    bounds: dict[str, float] = {}
-    for constraint in field.metadata:
-        for key in ("ge", "gt", "le", "lt"):
-            if getattr(constraint, key, None) is not None:
-                bounds[key] = getattr(constraint, key)
-    return Knob(
-        name=name,
-        symbol=about.get("symbol", ""),
-        meaning=field.description or "",
-        default=field.default,
-        low=bounds.get("ge", bounds.get("gt")),
-        high=bounds.get("le", bounds.get("lt")),
-        unit=about.get("unit", ""),
-        slider=about.get("slider"),
-        choices=about.get("choices"),
-    )
 
 
 _WHOLE, _NUMBER = ("a whole number", "whole numbers"), ("a number", "numbers")

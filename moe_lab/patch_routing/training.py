@@ -30,6 +30,7 @@ from moe_lab.patch_routing.orders import Orders
 from moe_lab.patch_routing.own import OwnModel, has_own_route
 from moe_lab.patch_routing.own_learner import OwnLearner, OwnRouteLearner
 from moe_lab.patch_routing.run import Run, Task, what_is_shared
+from moe_lab.signatures import takes
 from moe_lab.training import Snapshot, TrialProgress
 from moe_lab.trials import placement, threads_for
 
@@ -49,6 +50,7 @@ def learner_of(model: models.PatchModel) -> type[Learner]:
     return next(_LEARNERS[base] for base in type(model).__mro__ if base in _LEARNERS)
 
 
+@takes(Run)
 def train(model: models.PatchModel, task: Task, **settings: Any) -> Iterator[Snapshot]:
     """Trains a model on a task and yields Snapshots: step 0, every `record_every` steps, and the end.
 
