@@ -119,14 +119,14 @@ def _table(graded: Sequence[Mapping[str, Any]]) -> str:
 
 def judge(notebook: Path, wanted: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Runs the definitions of a notebook and judges its answers: state and message by name of the function."""
-    from moe_lab import exercises
-
     names: dict[str, Any] = {"__name__": "answers"}
     for statement in _definitions(_read(notebook)):
         try:
             exec(compile(ast.Module([statement], []), notebook.name, "exec"), names)
         except Exception as error:  # a learner's own error: what needs the name is open, or says so
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
+    from moe_lab import exercises  # after what may have ended this process
+
     verdicts = {}
     for name, check in wanted.items():
         verdict = getattr(exercises, check)(names.get(name))

@@ -118,7 +118,7 @@ def test_trials_and_accelerators_change_nothing():
 def test_a_figure_sweeps_it_and_draws_it_in_a_colour_and_with_a_name_of_its_own():
     own = {"joint": JointMoE(patches_per_expert=3), "soft": Soft(), "mine": OwnCNN()}
     data = figures.sample_complexity(
-        task=TASK, models=own, samples=(40, 60), trials=2, epochs=20, test_samples=40, learning_rate=1.0
+        task=TASK, models=own, samples=(40, 60), trials=2, epochs=2, test_samples=40, learning_rate=1.0
     )
     assert np.isfinite(data["test_accuracy"]).all()
     page = plots.picture(data)
