@@ -59,8 +59,9 @@ def curves(
     where.set_ylabel(name.replace("_", " ") + (f", {unit}" if (unit := first.attrs.get("units")) else ""))
     theme.end_labels(where, ends)
     if page is None:
-        figure = where.get_figure(root=True)
-        assert figure is not None
+        figure = where.figure
+        while not isinstance(figure, Figure):  # a part of a figure
+            figure = figure.figure
         return figure
     note = f"mean over {counted(first.sizes['trial'])}; band: ± one standard deviation"
     theme.header(page, 8, 1, title or meaning, note)
