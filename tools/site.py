@@ -179,7 +179,7 @@ def build(root: Path, out: Path, results: Path | None = None, recorded: Recorded
 def _leave_out_icons(built: Path) -> None:
     """Leaves out the theme's script of 1.5 MB with thousands of icons; the few that are used come with its style."""
     script = built / "_static" / "scripts" / "fontawesome.js"
-    for path in built.glob("*.html"):
+    for path in built.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         text = re.sub(r"<(script|link)\b[^>]*scripts/fontawesome\.js[^>]*>(</script>)?", "", text)
         path.write_text(text, encoding="utf-8")
