@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 project = "moe_lab"
 author = "The moe_lab authors"
 language = "en"
-extensions = ["myst_nb", "mathml"]
+extensions = ["myst_nb", "mathml", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "autodoc"]
 exclude_patterns = ["_build"]
 
 # Notebooks are shown as they are stored, and nothing is fetched: no kernel, no widget manager, no MathJax.
@@ -17,7 +17,15 @@ nb_ipywidgets_js = {}
 html_math_renderer = "mathml"
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
-suppress_warnings = ["misc.highlighting_failure"]
+suppress_warnings = ["misc.highlighting_failure", "ref.python"]  # the latter: every room has a Run
+
+# The reference: docstrings have Google's sections; those with declared parameters have names of their own.
+napoleon_custom_sections = [("Settings", "params_style"), ("Parameters", "params_style"), ("Variants", "params_style")]
+napoleon_use_rtype, napoleon_use_ivar = False, True
+autodoc_default_options = {"exclude-members": "model_config, model_fields, model_computed_fields"}
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+python_maximum_signature_line_length = 100
 
 html_theme = "sphinx_book_theme"
 html_title = "moe_lab"

@@ -1,32 +1,11 @@
 """Converts formulas to MathML when the site is built, so that browsers show them without a script."""
 
 import html
-import re
 from typing import Any
 
 from docutils import nodes
-from latex2mathml.converter import convert
 
-_TAG = re.compile(r"\\tag\{(.+?)\}")
-
-
-def mathml(latex: str, display: str) -> str:
-    """A formula as a `math` element, which also keeps its LaTeX.
-
-    Args:
-      latex: the text between dollar signs.
-      display: "block" or "inline".
-
-    Raises:
-      ValueError: it has a command that the converter does not know.
-    """
-    plain = re.sub(r"\\mathrm\{(.+?)\}", r"\\text{\1}", latex).replace(r"\arg", r"\text{arg}\,").replace(r"\!", "")
-    made = convert(_TAG.sub("", plain), display=display)
-    if unknown := re.findall(r"\\[A-Za-z]+", made):
-        raise ValueError(f"a formula must hold commands that latex2mathml knows: got {unknown[0]} in {latex!r}")
-    source = f'<annotation encoding="application/x-tex">{html.escape(latex)}</annotation>'
-    opening, inside = made.removesuffix("</math>").split(">", 1)
-    return f"{opening}><semantics>{inside}{source}</semantics></math>"
+from moe_lab.classroom.formulas import TAG, mathml
 
 
 def _inline(self: Any, node: nodes.math) -> None:
@@ -35,7 +14,7 @@ def _inline(self: Any, node: nodes.math) -> None:
 
 
 def _block(self: Any, node: nodes.math_block) -> None:
-    numbers = "".join(f'<span class="eqno">({html.escape(number)})</span>' for number in _TAG.findall(node.astext()))
+    numbers = "".join(f'<span class="eqno">({html.escape(number)})</span>' for number in TAG.findall(node.astext()))
     self.body.append(f'<div class="math">{mathml(node.astext(), "block")}{numbers}</div>')
     raise nodes.SkipNode
 

@@ -91,6 +91,8 @@ def _wanted(hint: Any, plural: bool = False) -> str:
         return f"one of {', '.join(map(repr, parts))}"
     if hint in _KINDS:
         return _KINDS[hint][plural]
+    if kind is Callable:
+        return "functions" if plural else "a function"
     name = getattr(kind, "__name__", str(kind))
     if issubclass(kind, Mapping):
         words = "mappings" if plural else "a mapping"

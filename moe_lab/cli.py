@@ -1,4 +1,4 @@
-"""The command line: moe-lab lab · demo · reproduce · prune · doctor.
+"""The command line: moe-lab lab · demo · reproduce · prune · class · grade · doctor.
 
 Every error is one sentence on stderr. Exit code 1: the command could not be carried out; 2: wrong usage.
 """
@@ -118,6 +118,33 @@ def prune(
     from moe_lab.hub import command
 
     command.run(folder, out, before=before, criterion=criterion, share=share, seed=seed, dry_run=dry_run)
+
+
+@app.command("class")
+def for_class(
+    folder: Annotated[Path, typer.Argument(help="Where to put the course for a class.")],
+    solutions: Annotated[
+        Path | None, typer.Option(help="A folder with solutions; a checkout's tests/solutions if not given.")
+    ] = None,
+    stills: Annotated[bool, typer.Option(help="Draw every story of every Lab, which takes minutes.")] = True,
+) -> None:
+    """Lay out the course for a class: students' and instructor's copies, handouts, slides and stills."""
+    from moe_lab.classroom import build
+
+    for line in build.build(folder, solutions, stills):
+        print(line, flush=True)
+
+
+@app.command()
+def grade(
+    folder: Annotated[Path, typer.Argument(help="A class's folder, with submitted/STUDENT/LESSON/*.ipynb.")],
+    seconds: Annotated[float, typer.Option(min=1, help="What the answers of a notebook may take.")] = 60.0,
+) -> None:
+    """Judge submitted notebooks, and write verdicts.json and grades.csv. Students' code runs with your rights."""
+    from moe_lab.classroom import grading
+
+    written, count = grading.grade(folder, seconds)
+    print(f"{count} notebooks judged: {written}")
 
 
 @app.command()

@@ -15,6 +15,8 @@ from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from moe_lab.signatures import describe
+
 Precision = Literal["float32", "float64"]
 
 
@@ -102,14 +104,44 @@ def shown(value: Any) -> str:
     return " ".join(_SHORT.repr(value).split())
 
 
+def _about(field: Any) -> Mapping[str, Any] | None:
+    extra = field.json_schema_extra
+    return extra.get("knob") if isinstance(extra, Mapping) else None
+
+
+def _knob_of(name: str, field: Any) -> Knob:
+    about = _about(field) or {}
+    bounds: dict[str, float] = {}
+    for constraint in field.metadata:
+        for key in ("ge", "gt", "le", "lt"):
+            if getattr(constraint, key, None) is not None:
+                bounds[key] = getattr(constraint, key)
+    return Knob(
+        name=name,
+        symbol=about.get("symbol", ""),
+        meaning=field.description or "",
+        default=field.default,
+        low=bounds.get("ge", bounds.get("gt")),
+        high=bounds.get("le", bounds.get("lt")),
+        unit=about.get("unit", ""),
+        slider=about.get("slider"),
+        choices=about.get("choices"),
+    )
+
+
 class Config(BaseModel):
     """An immutable set of declared parameters, validated on construction.
+
+    Attributes:
+      template: set by a class from which others are made; no list or glossary has it.
 
     Raises:
       ConfigError: a value is out of bounds, a name is unknown, or a cross-check fails.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
+
+    template: ClassVar[bool] = False
 
     def __init__(self, /, **values: Any) -> None:
         try:
@@ -123,9 +155,19 @@ class Config(BaseModel):
         raise ConfigError(f"a {kind} is immutable; make a copy with .replace({name}=...): got {name}={shown(value)}")
 
     @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        describe(cls)
+
+    @classmethod
     def knobs(cls) -> dict[str, Knob]:
         """Returns the declared parameters by name, in the order of declaration."""
         return {name: _knob_of(name, field) for name, field in cls.model_fields.items() if _about(field) is not None}
+
+    @classmethod
+    def is_template(cls) -> bool:
+        """Whether this very class, not one of its bases, is only there to be derived from."""
+        return bool(vars(cls).get("template", False))
 
     def replace(self, /, **changes: Any) -> Self:
         """Returns a copy with some values changed, validated like a new Config."""
@@ -192,7 +234,7 @@ class RunConfig(Config):
 
     def record(self) -> dict[str, Any]:
         """The run as plain values for files; `kind` names the class of its model, of its task and of any other part."""
-        plain = self.model_dump(mode="json")
+        plain = self.model_dump(mode="json", serialize_as_any=True)  # also what subclasses declare
         parts = {name: part for name in plain if isinstance(part := getattr(self, name), Config)}
         return plain | {name: {"kind": type(part).__name__, **plain[name]} for name, part in parts.items()}
 
@@ -202,31 +244,6 @@ def _code(value: Any) -> str:
     if isinstance(value, Config):
         return value.code()
     return repr(str(value) if isinstance(value, PurePath) else value)
-
-
-def _about(field: Any) -> Mapping[str, Any] | None:
-    extra = field.json_schema_extra
-    return extra.get("knob") if isinstance(extra, Mapping) else None
-
-
-def _knob_of(name: str, field: Any) -> Knob:
-    about = _about(field) or {}
-    bounds: dict[str, float] = {}
-    for constraint in field.metadata:
-        for key in ("ge", "gt", "le", "lt"):
-            if getattr(constraint, key, None) is not None:
-                bounds[key] = getattr(constraint, key)
-    return Knob(
-        name=name,
-        symbol=about.get("symbol", ""),
-        meaning=field.description or "",
-        default=field.default,
-        low=bounds.get("ge", bounds.get("gt")),
-        high=bounds.get("le", bounds.get("lt")),
-        unit=about.get("unit", ""),
-        slider=about.get("slider"),
-        choices=about.get("choices"),
-    )
 
 
 WORDS: Mapping[Any, tuple[str, str]] = {

@@ -15,8 +15,9 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from moe_lab.config import Config, Knob
+from moe_lab.config import Config
 from moe_lab.registry import ROOMS
+from moe_lab.signatures import limits_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,7 +80,7 @@ def configs(room: str) -> tuple[type[Config], ...]:
         for value in vars(module).values()
         if inspect.isclass(value) and issubclass(value, Config) and value.__module__ == module.__name__
     }
-    return tuple(found[name] for name in sorted(found) if not name.startswith("_"))
+    return tuple(found[name] for name in sorted(found) if not name.startswith("_") and not found[name].is_template())
 
 
 @cache
@@ -90,7 +91,7 @@ def entries() -> tuple[Entry, ...]:
         for config in configs(room):
             for knob in config.knobs().values():
                 if knob.symbol:
-                    key = (knob.symbol, knob.meaning, room, knob.name, _bounds(config, knob))
+                    key = (knob.symbol, knob.meaning, room, knob.name, limits_of(config, knob))
                     merged.setdefault(key, []).append(f"{config.__name__}.{knob.name}")
     found = [
         Entry(symbol, meaning, room, tuple(places), bounds)
@@ -125,30 +126,6 @@ def _term(symbol: str, path: str) -> Entry:
     meaning = " ".join(sentence.split()).removeprefix(f"{symbol}: ").removesuffix(".")
     _, room, file = module.split(".")
     return Entry(symbol, meaning, room, (f"{file}.{item[2] if item else name}",), "")
-
-
-def _bounds(config: type[Config], knob: Knob) -> str:
-    """The allowed values of a knob: "2 to 1024", "more than 0", "one of digits, mnist", "such as 6, 7"."""
-    if knob.choices:
-        return "one of " + ", ".join(str(choice) for choice in knob.choices)
-    if isinstance(knob.default, tuple):
-        return "such as " + ", ".join(str(value) for value in knob.default)
-    rules = {
-        rule: limit
-        for constraint in config.model_fields[knob.name].metadata
-        for rule in ("ge", "gt", "le", "lt")
-        if (limit := getattr(constraint, rule, None)) is not None
-    }
-    if {"ge", "le"} <= set(rules):
-        limits = [f"{_number(rules['ge'])} to {_number(rules['le'])}"]
-    else:
-        words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
-        limits = [f"{words[rule]} {_number(limit)}" for rule, limit in rules.items()]
-    return " ".join([", ".join(limits), knob.unit]).strip()
-
-
-def _number(limit: float) -> str:
-    return f"{limit:,.0f}" if 1e4 <= limit < 1e9 else f"{limit:g}"
 
 
 def _order(symbol: str) -> tuple[str, bool, str]:

@@ -63,6 +63,8 @@ def code(value: Any) -> str:
         return value.code()
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key!r}: {code(item)}" for key, item in value.items()) + "}"
+    if callable(value) and hasattr(value, "__name__"):
+        return str(value.__name__)
     value = plain(value)
     if isinstance(value, tuple):
         items = ", ".join(code(item) for item in value)

@@ -10,12 +10,14 @@ import json
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 import moe_lab
 from moe_lab.config import Config, require
@@ -93,6 +95,33 @@ class Store:
             np.savez(content, recipe=recipe, **{f"value/{name}": value[row] for name, value in values.items()})
             write_whole(self.path(point), content.getvalue())
 
+    @contextmanager
+    def taken(self, points: Sequence[Point]) -> Iterator[list[bool]]:
+        """Locks points for the time that they are computed: True for each, False where another process has it.
+
+        A lock ends with its process, however that ends. Where the file system has no locks, every point is taken.
+        """
+        held: list[FileLock | None] = []
+        try:
+            for point in points:
+                held.append(self._lock(point))
+            yield [lock is not None for lock in held]
+        finally:
+            for lock in held:
+                if lock is not None and lock.is_locked:
+                    Path(lock.lock_file).unlink(missing_ok=True)  # who waits for it finds the result first
+                    lock.release()
+
+    def _lock(self, point: Point) -> FileLock | None:
+        lock = FileLock(self.path(point).with_suffix(".lock"))
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            return None
+        except (OSError, NotImplementedError):
+            return lock
+        return lock
+
     def _recipe_of(self, point: Point) -> bytes:
         return json.dumps({**self.recipe, "point": point}, sort_keys=True).encode()
 
@@ -116,13 +145,15 @@ def _identity(run: Run) -> Any:
         run=name,
     )
     bound = [_plain(run.args), _plain(run.keywords)] if isinstance(run, functools.partial) else []
-    source = ""
-    if not name.startswith("moe_lab."):
-        try:
-            source = hashlib.sha256(inspect.getsource(inner).encode()).hexdigest()
-        except (OSError, TypeError):
-            source = "unknown"  # typed at a prompt or compiled: its name must do
-    return [name, bound, source]
+    return [name, bound, "" if name.startswith("moe_lab.") else _source(inner)]
+
+
+def _source(item: Any) -> str:
+    """A hash of the source of a function or class."""
+    try:
+        return hashlib.sha256(inspect.getsource(item).encode()).hexdigest()
+    except (OSError, TypeError):
+        return "unknown"  # typed at a prompt or compiled: its name must do
 
 
 def _plain(value: Any) -> Any:
@@ -132,7 +163,9 @@ def _plain(value: Any) -> Any:
       ValueError: the value cannot be converted.
     """
     if isinstance(value, Config):
-        return [type(value).__qualname__, {name: _plain(getattr(value, name)) for name in type(value).model_fields}]
+        kind = type(value)
+        own = [] if kind.__module__.startswith("moe_lab.") else [_source(kind)]  # a model of one's own may be edited
+        return [kind.__qualname__, {name: _plain(getattr(value, name)) for name in kind.model_fields}, *own]
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -6,9 +6,10 @@ finished grid point can be kept in a folder, one file per point, so that a later
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from moe_lab.workers import unordered
 if TYPE_CHECKING:
     import xarray
 
+_WAIT = 0.2  # seconds between two looks at points that another process is computing
 Divide = Callable[[list[Point]], Iterable[list[Point]]]
 
 
@@ -59,7 +61,8 @@ def sweep(
         in the order in which to run them.
       jobs: 1 computes in this process; n in n processes; None leaves it to `joblib.parallel_config`, and so to a Dask
         or Ray cluster. Each worker process uses one torch thread.
-      store: a folder of finished points, which are not computed again.
+      store: a folder of finished points, which are not computed again. Several sweeps may use one at the same time, on
+        one machine or on a shared disk with locks: what one is computing, the others leave to it, and read it after.
       config: everything else that the results depend on (Configs, numbers, strings, lists, mappings). A stored point is
         used only if run, config, trials, seed, the library's version and the point itself are the same.
       measures: describes each value, and names its axes after the trial.
@@ -142,41 +145,83 @@ class _Result:
 
 
 @dataclass(frozen=True)
+class _Left:
+    """Points that another process is computing."""
+
+    indices: list[int]
+
+
+@dataclass(frozen=True)
 class _Failed:
     indices: list[int]
     reason: str
 
 
 def _here(plan: _Plan, table: Table, batches: list[list[int]]) -> Generator[_Result | _Failed | None, None, None]:
-    """Computes in this process, and yields whenever the run does."""
-    for indices in batches:
-        latest = None
-        try:
-            with closing(plan.compute([table.points[index] for index in indices])) as steps:
-                for values in steps:
-                    yield None if values is None else _Result(indices, values, last=False)
-                    latest = values if values is not None else latest
-            result: _Result | _Failed = _Result(indices, plan.final(latest))
-        except Exception as error:  # whatever a batch raises must not lose the others
-            result = _Failed(indices, _reason(error))
-        yield result
+    """Computes in this process, and yields whenever the run does. What another process is computing comes last."""
+    waiting, later = list(batches), list[list[int]]()
+    while waiting:
+        for indices in waiting:
+            points = [table.points[index] for index in indices]
+            with plan.claimed(indices, points) as (mine, stored, left):
+                yield from stored
+                later += [left] if left else []
+                if mine:
+                    yield from _batch(plan, mine, [table.points[index] for index in mine])
+        waiting, later = later, []
+        if waiting:
+            yield None
+            time.sleep(_WAIT)
+
+
+def _batch(plan: _Plan, indices: list[int], points: list[Point]) -> Generator[_Result | _Failed | None, None, None]:
+    """Computes some points, and keeps them before their locks end."""
+    latest = None
+    try:
+        with closing(plan.compute(points)) as steps:
+            for values in steps:
+                yield None if values is None else _Result(indices, values, last=False)
+                latest = values if values is not None else latest
+        final = plan.final(latest)
+    except Exception as error:  # whatever a batch raises must not lose the others
+        yield _Failed(indices, _reason(error))
+        return
+    if plan.store is not None:
+        plan.store.write(points, final)
+    yield _Result(indices, final, kept=True)
 
 
 def _elsewhere(
     plan: _Plan, table: Table, batches: list[list[int]], jobs: int | None
 ) -> Generator[_Result | _Failed | None, None, None]:
     """Computes through joblib, whatever its backend; results come in the order in which they are ready."""
-    calls = ((plan, indices, [table.points[index] for index in indices]) for indices in batches)
-    with closing(unordered(_work, calls, jobs)) as results:
-        for result in results:  # noqa: UP028 - `yield from` would close it outside the block
-            yield result
+    waiting = batches
+    while waiting:
+        calls = [(plan, indices, [table.points[index] for index in indices]) for indices in waiting]
+        waiting = []
+        with closing(unordered(_work, calls, jobs)) as results:
+            for found in results:
+                for result in found:
+                    if isinstance(result, _Left):
+                        waiting.append(result.indices)
+                    else:
+                        yield result
+        if waiting:
+            yield None
+            time.sleep(_WAIT)
 
 
-def _work(plan: _Plan, indices: list[int], points: list[Point]) -> _Result | _Failed:
+def _work(plan: _Plan, indices: list[int], points: list[Point]) -> list[_Result | _Failed | _Left]:
     """One batch in a worker. It keeps its own results where it can, so that nothing finished waits for the consumer."""
     import torch
 
     torch.set_num_threads(1)
+    with plan.claimed(indices, points) as (mine, stored, left):
+        found: list[_Result | _Failed | _Left] = [*stored, *([_Left(left)] if left else [])]
+        return [*found, _worked(plan, mine, [points[indices.index(index)] for index in mine])] if mine else found
+
+
+def _worked(plan: _Plan, indices: list[int], points: list[Point]) -> _Result | _Failed:
     try:
         latest = None
         for values in plan.compute(points):
@@ -184,10 +229,9 @@ def _work(plan: _Plan, indices: list[int], points: list[Point]) -> _Result | _Fa
         result = plan.final(latest)
     except Exception as error:  # sent back as words: not every exception can be pickled
         return _Failed(indices, _reason(error))
-    reachable = plan.store is not None and plan.store.folder.is_dir()
-    if plan.store is not None and reachable:
+    if plan.store is not None and plan.reaches_store:
         plan.store.write(points, result)
-    return _Result(indices, result, kept=reachable)
+    return _Result(indices, result, kept=plan.reaches_store)
 
 
 def _reason(error: Exception) -> str:
@@ -203,6 +247,28 @@ class _Plan:
     trials: int
     seed: int
     store: Store | None
+
+    @property
+    def reaches_store(self) -> bool:
+        """Whether there is a store, and this machine has its folder."""
+        return self.store is not None and self.store.folder.is_dir()
+
+    @contextmanager
+    def claimed(self, indices: list[int], points: list[Point]) -> Iterator[tuple[list[int], list[_Result], list[int]]]:
+        """Divides points into those to compute now, those finished meanwhile, and those that another process has."""
+        if self.store is None or not self.reaches_store:
+            yield indices, [], []
+            return
+        with self.store.taken(points) as taken:
+            stored, (mine, left) = list[_Result](), (list[int](), list[int]())
+            for index, point, free in zip(indices, points, taken, strict=True):
+                values = self.store.read(point)
+                if values is not None:
+                    row = {name: value[None] for name, value in values.items()}
+                    stored.append(_Result([index], row, kept=True))
+                else:
+                    (mine if free else left).append(index)
+            yield mine, stored, left
 
     def compute(self, points: list[Point]) -> Generator[dict[str, np.ndarray] | None, None, None]:
         given = self.run([dict(point) for point in points], trials=self.trials, seed=self.seed)

@@ -7,7 +7,7 @@ inch; at another dpi everything scales, and the same numbers still hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
@@ -59,13 +59,13 @@ class Style:
     Attributes:
       colour: its colour.
       marker: its matplotlib marker.
-      line: its line style.
+      line: its line style, or its dashes as (offset, lengths in points).
       on: the colour of text written on it.
     """
 
     colour: str
     marker: str
-    line: str = "-"
+    line: str | tuple[float, tuple[float, ...]] = "-"
     on: str = "white"
 
 
@@ -82,6 +82,20 @@ EXPERTS = (
 """Experts 1 to 8. Colours repeat after four; 5 to 8 differ from 1 to 4 in marker and number."""
 MODEL = Style(INK, "o", "-")
 OTHER = Style(REFERENCE, "s", "--")
+OWN = (
+    Style("#5B3FC4", "P", "-."),
+    Style("#1B7837", "X", (0, (7, 2))),
+    Style("#B0357F", "h", (0, (3, 1.5))),
+    Style("#8C510A", "*", (0, (5, 1.5, 1, 1.5, 1, 1.5))),
+)
+"""Models, routers and criteria that the library does not know, in the order in which they come."""
+
+
+def styles(names: Iterable[str], known: Mapping[str, Style]) -> dict[str, Style]:
+    """The style of each name: that of a known one, else the next of `OWN`."""
+    named = list(names)
+    own = [name for name in named if name not in known]
+    return {name: known[name] if name in known else OWN[own.index(name) % len(OWN)] for name in named}
 
 
 def expert(number: int) -> Style:

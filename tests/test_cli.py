@@ -41,7 +41,7 @@ class TestAsking:
     def test_help_names_every_command(self, capsys):
         code, out, err = call(capsys, "--help")
         assert (code, err) == (0, "")
-        assert all(command in out for command in ("lab", "demo", "reproduce", "prune", "doctor"))
+        assert all(command in out for command in ("lab", "demo", "reproduce", "prune", "class", "grade", "doctor"))
 
     def test_module_and_script_are_the_same_program(self):
         script = Path(sys.executable).with_name("moe-lab")

@@ -27,7 +27,8 @@ def declared() -> list[type[Config]]:
     found, waiting = [], [Config]
     while waiting:
         waiting += (children := waiting.pop().__subclasses__())
-        found += [kind for kind in children if kind.__module__ in MODULES and not kind.__name__.startswith("_")]
+        public = [kind for kind in children if not kind.__name__.startswith("_") and not kind.is_template()]
+        found += [kind for kind in public if kind.__module__ in MODULES]
     return found
 
 

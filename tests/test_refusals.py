@@ -50,7 +50,8 @@ BASES = (RunConfig, ImageRun, Built)
 
 def _every_config(base: type[Config] = Config) -> Iterator[type[Config]]:
     for kind in base.__subclasses__():
-        if kind.__module__.startswith("moe_lab.") and kind not in BASES and not kind.__name__.startswith("_"):
+        public = kind not in BASES and not kind.__name__.startswith("_") and not kind.is_template()
+        if kind.__module__.startswith("moe_lab.") and public:
             yield kind
         yield from _every_config(kind)
 

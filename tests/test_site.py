@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 
 from moe_lab import glossary
+from moe_lab.patch_routing import JointMoE, PatternTask, Run
 from moe_lab.registry import NOTEBOOKS
 from moe_lab.reproduce import claims, errata
 from moe_lab.reproduce.runner import Order
 from moe_lab.reproduce.verdicts import Row
-from tools import site
+from tools import reference, site
 from tools.claims_page import claims_page
 from tools.markdown import escaped, table
 from tools.outputs import is_exercise
@@ -177,13 +178,28 @@ class TestBuilt:
             assert (built / f"{name}.html").is_file()
             assert name == "index" or f'href="{name}.html"' in front
 
+    def test_the_reference_explains_every_parameter_and_leads_to_notebooks_and_back(self, built):
+        words = " ".join(Resources(built / "reference" / "moe_lab.patch_routing.html").text.split())
+        for config in (JointMoE, PatternTask, Run):
+            for knob in config.knobs().values():
+                assert f"{knob.name} – " in words and knob.meaning.replace("'", "’") in words, (config, knob.name)
+        page = (built / "reference" / "moe_lab.patch_routing.html").read_text(encoding="utf-8")
+        assert 'href="../02_router_alignment.html"' in page
+        assert 'href="reference/moe_lab.patch_routing.html"' in (built / "02_router_alignment.html").read_text()
+
+    def test_every_figure_is_in_the_gallery_with_its_call(self, built):
+        page = Resources(built / "howto" / "gallery.html")
+        for module, names in reference.gallery():
+            assert names and all(f"figures.{name}(" in page.text for name in names), module
+        assert len([one for one in page.pictures if "What figures." in str(one["alt"])]) >= 15
+
     def test_nothing_is_fetched_from_elsewhere(self, built):
-        pages = sorted(built.glob("*.html"))
-        assert len(pages) >= 12
+        pages = sorted(path for path in built.rglob("*.html") if "_static" not in path.parts)
+        assert len(pages) >= 40
         for path in pages:
             for address in Resources(path).fetched:
                 assert not re.match(r"(https?:)?//", address), (path.name, address)
-                assert (built / address.split("?")[0].split("#")[0]).is_file(), (path.name, address)
+                assert (path.parent / address.split("?")[0].split("#")[0]).is_file(), (path.name, address)
             assert not re.search(r"import\(.https?:|fetch\(.https?:", path.read_text(encoding="utf-8"))
         for path in built.rglob("*.css"):
             assert not re.search(r"(url\(|@import )[\"']?(https?:)?//", path.read_text(encoding="utf-8")), path.name

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from joblib.externals.loky import get_reusable_executor
 
 import moe_lab
 from moe_lab.config import Config, knob
+from moe_lab.store import Store
 from moe_lab.sweep import sweep
 from moe_lab.training import Measure
 
@@ -343,6 +345,7 @@ def test_a_worker_that_dies_loses_nothing_finished(runs: Any, tmp_path: Path) ->
 SCRIPT = """
 import sys
 from grid_runs import slow_product
+from moe_lab.store import Store
 from moe_lab.sweep import sweep
 for dataset in sweep(slow_product, {axes!r}, trials=2, batch=2, jobs={jobs}, store=sys.argv[1]):
     print(int(dataset.done.sum()), flush=True)
@@ -391,3 +394,42 @@ def test_killed_twice_a_sweep_goes_on_and_does_nothing_finished_again(
     resumed = next(sweep(runs.slow_product, AXES, trials=2, store=store))
     uninterrupted = last(sweep(runs.slow_product, AXES, trials=2))
     xr.testing.assert_identical(resumed, uninterrupted)
+
+
+def _sweep_of(run: Callable[..., Any], store: Path, jobs: int) -> list[float]:
+    *_, data = sweep(run, {"x": list(range(12))}, trials=1, batch=2, jobs=jobs, store=store)
+    return data["value"].values[:, 0].tolist()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_two_processes_on_one_store_compute_no_point_twice(runs, tmp_path, monkeypatch, jobs):
+    computed, store = tmp_path / "computed", tmp_path / "store"
+    computed.mkdir()
+    monkeypatch.setenv("MOE_LAB_TEST_COMPUTED", str(computed))
+    with ThreadPoolExecutor(2) as both:  # two threads have locks of their own, as two processes have
+        found = list(both.map(_sweep_of, [runs.slow] * 2, [store] * 2, [1, jobs]))
+    assert found == [[float(x) for x in range(12)]] * 2
+    assert len(list(computed.iterdir())) == 12
+    assert {path.suffix for path in store.iterdir()} == {".npz"}
+
+
+def test_a_point_whose_process_has_died_is_computed(runs, tmp_path, monkeypatch):
+    (tmp_path / "computed").mkdir()
+    monkeypatch.setenv("MOE_LAB_TEST_COMPUTED", str(tmp_path / "computed"))
+    store = Store.open(tmp_path / "store", runs.slow, None, 1, 0)
+    program = (
+        "import sys, os; from filelock import FileLock; lock = FileLock(sys.argv[1]); lock.acquire(); "
+        "print('held', flush=True); sys.stdin.read(1); os._exit(9)"
+    )
+    path = store.path({"x": 3}).with_suffix(".lock")
+    with subprocess.Popen(
+        [sys.executable, "-c", program, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdin and holder.stdout and holder.stdout.readline() == "held\n"
+        filling = sweep(runs.slow, {"x": [3, 4]}, trials=1, batch=1, store=store.folder)
+        states = [next(filling), next(filling), next(filling)]
+        assert not states[-1]["done"].values[0]
+        holder.kill()
+        holder.wait()
+        *_, data = filling
+    assert data["value"].values[:, 0].tolist() == [3.0, 4.0]

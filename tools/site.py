@@ -31,7 +31,11 @@ from tools.outputs import is_exercise
 from tools.pairs import ROOT, read
 from tools.recorded_pages import Recorded, labs_page
 from tools.recordings import cells_of, everything, record_all
+from tools.reference import gallery_page, reference_pages, used_by
 
+HOWTO = Path("docs") / "howto"
+HOWTO_ORDER = ("figure", "gallery", "sweep", "data", "model", "router", "criterion", "cluster", "saving")
+RESEARCH = ("howto/index", "reference/index")
 ELSEWHERE = "Here the table is [a page of its own](glossary.md), and so are [the papers' claims](claims.md)."
 
 
@@ -94,6 +98,13 @@ def glossary_page() -> str:
     return f"{WIDE}\n# Symbols\n\n{opening}\n\n{table(list(shown.columns), shown.to_numpy().tolist())}\n"
 
 
+def howto_page(names: list[str]) -> str:
+    """The page that leads to the how-to pages, in the order in which they are read."""
+    order = [*(name for name in HOWTO_ORDER if name in names), *(name for name in names if name not in HOWTO_ORDER)]
+    opening = "A task of a researcher on each page. The code runs as it stands there: a test runs it."
+    return "\n".join(["# How to", "", opening, "", "```{toctree}", ":maxdepth: 1", "", *order, "```", ""])
+
+
 def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) -> None:
     """Writes the pages' sources into a new folder.
 
@@ -106,7 +117,12 @@ def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) 
         pages["labs.md"] = labs_page(recorded)
     pages[GUIDE.name] = (root / GUIDE).read_text(encoding="utf-8")
     folder.mkdir(parents=True)
+    pages |= {f"howto/{path.name}": path.read_text(encoding="utf-8") for path in sorted((root / HOWTO).glob("*.md"))}
+    gallery = gallery_page(root, folder / "howto" / "gallery", draw=bool(recorded.shows))
+    pages |= {**reference_pages(root), "howto/gallery.md": gallery}
+    pages["howto/index.md"] = howto_page([Path(name).stem for name in pages if name.startswith("howto/")])
     for name, text in pages.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     titles = dict([INDEX, *((notebook.stem, notebook.title) for notebook in NOTEBOOKS)])
     for name, title in titles.items():
@@ -114,8 +130,17 @@ def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) 
         runs = {number: run for number, run in cells_of(stored).items() if recorded.covers(run)}
         labs = {number: recorded.html(run.lab, lab_note(f"{name}.ipynb"), run) for number, run in runs.items()}
         page = notebook_page(stored, f"{name}.ipynb", title, labs)
+        if used := used_by(root, name):
+            page.cells.append(_markdown(used))
         if name == "index":
-            others = [*list(titles)[1:], *(["labs"] if recorded.shows else []), GUIDE.stem, "glossary", "claims"]
+            others = [
+                *list(titles)[1:],
+                *(["labs"] if recorded.shows else []),
+                GUIDE.stem,
+                "glossary",
+                "claims",
+                *RESEARCH,
+            ]
             page.cells[-1] = _markdown(ELSEWHERE)
             page.cells.append(_markdown("\n".join(["```{toctree}", ":hidden:", "", *others, "```"])))
         nbformat.write(page, folder / f"{name}.ipynb")
@@ -154,7 +179,7 @@ def build(root: Path, out: Path, results: Path | None = None, recorded: Recorded
 def _leave_out_icons(built: Path) -> None:
     """Leaves out the theme's script of 1.5 MB with thousands of icons; the few that are used come with its style."""
     script = built / "_static" / "scripts" / "fontawesome.js"
-    for path in built.glob("*.html"):
+    for path in built.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         text = re.sub(r"<(script|link)\b[^>]*scripts/fontawesome\.js[^>]*>(</script>)?", "", text)
         path.write_text(text, encoding="utf-8")

@@ -3,7 +3,21 @@
 from moe_lab.patch_routing.data import PatternTask, Samples
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.model import CNN, JointMoE, SeparateMoE
+from moe_lab.patch_routing.own import OwnModel, Routed, Sizes
 from moe_lab.patch_routing.run import Run
 from moe_lab.patch_routing.training import train, train_batch
 
-__all__ = ["CNN", "DigitTask", "JointMoE", "PatternTask", "Run", "Samples", "SeparateMoE", "train", "train_batch"]
+__all__ = [
+    "CNN",
+    "DigitTask",
+    "JointMoE",
+    "OwnModel",
+    "PatternTask",
+    "Routed",
+    "Run",
+    "Samples",
+    "SeparateMoE",
+    "Sizes",
+    "train",
+    "train_batch",
+]

@@ -26,7 +26,7 @@ import xarray as xr
 from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.patch_routing.grid_points import make_task
-from moe_lab.patch_routing.model import CNN, JointMoE, Model, SeparateMoE
+from moe_lab.patch_routing.model import CNN, JointMoE, PatchModel, SeparateMoE
 from moe_lab.patch_routing.phase import phase_map, phase_map_stream
 from moe_lab.patch_routing.recipes import RECIPES, Figure
 from moe_lab.patch_routing.run import Task
@@ -58,7 +58,7 @@ def sample_complexity(
     *,
     root: Path | str | None = None,
     task: Task | None = None,
-    models: Mapping[str, Model] | None = None,
+    models: Mapping[str, PatchModel] | None = None,
     **settings: Any,
 ) -> xr.Dataset:
     """Figure 4: test accuracy of joint training, separate training and the CNN against the number of samples.
@@ -83,7 +83,7 @@ def sample_complexity(
     """
     figure = Figure("figure 4", "sample_complexity", trials, seed, settings, task or make_task(source, root=root))
     separate = SeparateMoE(patches_per_expert=figure.recipe.separate_patches)
-    usual: dict[str, Model] = {"joint": JointMoE(), "separate": separate, "cnn": CNN()}
+    usual: dict[str, PatchModel] = {"joint": JointMoE(), "separate": separate, "cnn": CNN()}
     if figure.whose == "authors":
         usual["cnn-4"] = CNN(neurons=4)
     chosen = {name: figure.model(model) for name, model in (models or usual).items()}

@@ -13,7 +13,7 @@ from moe_lab.grid import Point
 from moe_lab.memory import trials_at_once
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.digits import DigitTask
-from moe_lab.patch_routing.model import Model
+from moe_lab.patch_routing.model import PatchModel
 from moe_lab.patch_routing.run import Run, Task
 from moe_lab.patch_routing.training import memory_of, train_batch
 from moe_lab.trials import placement
@@ -36,7 +36,7 @@ def make_task(source: str, *, root: Any = None, **changes: Any) -> Task:
     return DigitTask(source=source, root=root, **{"digits": digits, **changes})
 
 
-def run_of(point: Point, *, model: Model, task: Task, trials: int, seed: int, settings: Mapping[str, Any]) -> Run:
+def run_of(point: Point, *, model: PatchModel, task: Task, trials: int, seed: int, settings: Mapping[str, Any]) -> Run:
     """Makes the Run of a grid point, which names parameters of the model or of `Run`."""
     changes = {name: value for name, value in point.items() if name in type(model).model_fields}
     others = {name: value for name, value in point.items() if name not in changes}
@@ -45,7 +45,7 @@ def run_of(point: Point, *, model: Model, task: Task, trials: int, seed: int, se
 
 
 def train_cells(
-    points: list[Point], *, trials: int, seed: int, model: Model, task: Task, settings: Mapping[str, Any]
+    points: list[Point], *, trials: int, seed: int, model: PatchModel, task: Task, settings: Mapping[str, Any]
 ) -> Iterator[dict[str, np.ndarray] | None]:
     """Trains grid points as one batch, for `moe_lab.sweep`: yields None as progress, then the final values.
 
@@ -61,19 +61,20 @@ def train_cells(
 
 
 def cells_of(
-    model: Model, task: Task, settings: Mapping[str, Any]
+    model: PatchModel, task: Task, settings: Mapping[str, Any]
 ) -> Callable[..., Iterator[dict[str, np.ndarray] | None]]:
     """Returns `train_cells` with everything but the grid, as `sweep` expects; can be pickled."""
     return functools.partial(train_cells, model=model, task=task, settings=settings)
 
 
-def batches_of(runs: Sequence[Run]) -> Callable[[list[Point]], Iterator[list[Point]]]:
+def batches_of(runs: Sequence[Run], *apart: str) -> Callable[[list[Point]], Iterator[list[Point]]]:
     """Divides a grid for `sweep` into batches whose size suits the device, points of the same N together if they fit.
 
     They share their data and their routers. Within a batch points come in the order of l, as batches want it.
 
     Args:
       runs: one for each point.
+      apart: axes along which points share no batch.
 
     Raises:
       RuntimeError: the device's memory has no room for a single trial.
@@ -82,22 +83,28 @@ def batches_of(runs: Sequence[Run]) -> Callable[[list[Point]], Iterator[list[Poi
     most = max(1, trials_at_once(need, _ROWS_AT_ONCE[device.type], device) // runs[0].trials)
 
     def divide(points: list[Point]) -> Iterator[list[Point]]:
-        groups: dict[Any, list[Point]] = {}
-        for point in points:
-            groups.setdefault(point.get("samples"), []).append(point)
-        batch: list[Point] = []
-        for group in groups.values():
-            if batch and len(batch) + len(group) > most:
+        for alike in _grouped(points, *apart):
+            batch: list[Point] = []
+            for group in _grouped(alike, "samples"):
+                if batch and len(batch) + len(group) > most:
+                    yield sorted(batch, key=_kept)
+                    batch = []
+                batch += group
+                while len(batch) > most:
+                    yield sorted(batch[:most], key=_kept)
+                    batch = batch[most:]
+            if batch:
                 yield sorted(batch, key=_kept)
-                batch = []
-            batch += group
-            while len(batch) > most:
-                yield sorted(batch[:most], key=_kept)
-                batch = batch[most:]
-        if batch:
-            yield sorted(batch, key=_kept)
 
     return divide
+
+
+def _grouped(points: Sequence[Point], *axes: str) -> list[list[Point]]:
+    """Groups points by their values along some axes, in the order of the first of each."""
+    groups: dict[tuple[Any, ...], list[Point]] = {}
+    for point in points:
+        groups.setdefault(tuple(point.get(name) for name in axes), []).append(point)
+    return list(groups.values())
 
 
 def _kept(point: Point) -> Any:

@@ -44,7 +44,7 @@ class Rows:
 class Setting:
     """The settings that all rows of a batch share."""
 
-    model: models.Model
+    model: models.PatchModel
     classes: int
     seed: int
     signals: Tensor  # (groups, c, d)

@@ -14,7 +14,7 @@ c outputs (one for two classes, else one per class).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -28,8 +28,13 @@ from moe_lab.routing import expert_choice
 from moe_lab.trials import stream
 
 
-class _Model(Config):
-    """The parameters that the three models share."""
+class PatchModel(Config):
+    """The parameters that all models share.
+
+    Attributes:
+      name: what curves and tables call the model.
+      per_row: parameters in which runs of one batch may differ.
+    """
 
     neurons: int = knob(40, symbol="m", meaning="neurons of all experts together", ge=1, le=65536, slider=(8, 160, 8))
     learning_rate: float | None = knob(
@@ -41,15 +46,30 @@ class _Model(Config):
     )
 
     name: ClassVar[str]
+    template: ClassVar[bool] = True
+    per_row: ClassVar[tuple[str, ...]] = ("learning_rate",)
 
 
-class JointMoE(_Model):
-    """Routers and experts trained jointly; gates are the softmax over an expert's l patches (pmoe2023, eq. 4)."""
+class JointMoE(PatchModel):
+    """Routers and experts trained jointly; gates are the softmax over an expert's l patches (pmoe2023, eq. 4).
+
+    A subclass that overrides `route` has a router of its own, and is trained with the gradient that torch finds.
+    """
 
     experts: int = knob(8, symbol="k", meaning="experts", ge=1, le=1024, slider=(1, 8, 1))
     patches_per_expert: int = knob(6, symbol="l", meaning="patches each expert keeps", ge=1, le=1024, slider=(1, 16, 1))
 
     name: ClassVar[str] = "joint"
+    per_row: ClassVar[tuple[str, ...]] = ("learning_rate", "experts", "patches_per_expert")
+
+    def route(
+        self, scores: Float[Tensor, "T k B n"], patches_per_expert: Int[Tensor, " T"]
+    ) -> tuple[Tensor, Float[Tensor, "T k B n"]]:
+        """Which patches each expert receives, and with which gates: a mask and gates of the shape of the scores.
+
+        Gates must be 0 where the mask is False.
+        """
+        return expert_choice(scores, patches_per_expert)
 
     @model_validator(mode="after")
     def _neurons_divide(self) -> Self:
@@ -57,7 +77,7 @@ class JointMoE(_Model):
         return self
 
 
-class SeparateMoE(_Model):
+class SeparateMoE(PatchModel):
     """Routers trained first, in closed form, then frozen; gates are 1 (pmoe2023, eq. 3 and 6). One expert per class."""
 
     patches_per_expert: int = knob(6, symbol="l", meaning="patches each expert keeps", ge=1, le=1024, slider=(1, 16, 1))
@@ -65,29 +85,24 @@ class SeparateMoE(_Model):
     router_samples: int | None = knob(None, symbol="N_r", meaning="samples that train the routers (none: all)", ge=2)
 
     name: ClassVar[str] = "separate"
+    per_row: ClassVar[tuple[str, ...]] = ("learning_rate", "patches_per_expert")
 
 
-class CNN(_Model):
+class CNN(PatchModel):
     """A single expert that receives all patches with gate 1, the paper's baseline (pmoe2023, eq. 5)."""
 
     name: ClassVar[str] = "cnn"
 
 
-Model = JointMoE | SeparateMoE | CNN
-
-
-def experts_of(model: Model, classes: int) -> int:
+def experts_of(model: PatchModel, classes: int) -> int:
     """Returns k, the number of experts of a model for a task with c classes."""
-    if isinstance(model, JointMoE):
-        return model.experts
-    return classes if isinstance(model, SeparateMoE) else 1
+    return classes if isinstance(model, SeparateMoE) else getattr(model, "experts", 1)
 
 
-def check_model(model: Model, patches: int, classes: int) -> None:
+def check_model(model: PatchModel, patches: int, classes: int) -> None:
     """Raises a ValueError unless the model fits a task with these numbers of patches and classes."""
-    if not isinstance(model, CNN):
-        rule = "patches_per_expert (l) must be at most patches (n)"
-        require(model.patches_per_expert <= patches, rule, l=model.patches_per_expert, n=patches)
+    kept = getattr(model, "patches_per_expert", 1)
+    require(kept <= patches, "patches_per_expert (l) must be at most patches (n)", l=kept, n=patches)
     if isinstance(model, SeparateMoE):
         _check_division(model.neurons, classes)
         rule = "classes (c) must be even to train routers in pairs (appendix M)"
@@ -160,6 +175,10 @@ def _relu_slope(slope: Tensor, hidden: Tensor) -> Tensor:
 # --- joint training -------------------------------------------------------------------------------------------------
 
 
+Route = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Scores (T, k, B, n) and the l of each trial -> mask and gates of the same shape."""
+
+
 class JointRules(NamedTuple):
     """The constants of joint training. Experts that a trial does not have have no neurons: their rows are zero."""
 
@@ -195,17 +214,20 @@ def joint_rules(
 
 
 def joint_forward(
-    weights: Float[Tensor, "T m_and_k d"], patches: Float[Tensor, "T B n d"], rules: JointRules
+    weights: Float[Tensor, "T m_and_k d"],
+    patches: Float[Tensor, "T B n d"],
+    rules: JointRules,
+    route: Route = expert_choice,
 ) -> JointPass:
     """Computes eq. 1 with the gates of eq. 4, as f = sum_s sum_j G_{j,s} V_{j,s}.
 
-    The weights are m rows of hidden weights, then k routers.
+    The weights are m rows of hidden weights, then k routers. Another `route` gives other gates.
     """
     trials, batch, n, _ = patches.shape
     _, classes, experts, neurons = rules.outputs.shape
     products = weights @ patches.flatten(1, 2).mT
     hidden = products[:, :neurons].clamp_min(0)
-    mask, gates = expert_choice(products[:, neurons:].view(trials, experts, batch, n), rules.patches_per_expert)
+    mask, gates = route(products[:, neurons:].view(trials, experts, batch, n), rules.patches_per_expert)
     patch_outputs = (rules.outputs.flatten(1, 2) @ hidden).view(trials, classes, experts, batch, n)
     expert_outputs = (gates[:, None] * patch_outputs).sum(-1)
     return JointPass(hidden, mask, gates, patch_outputs, expert_outputs, expert_outputs.sum(2))

@@ -41,8 +41,7 @@ def sample_complexity(data: xr.Dataset, axes: Axes) -> None:
     plot_helpers.percent(axes, plot_helpers.floor(accuracy), "test accuracy")
     plot_helpers.sizes(axes, data)
     ends = []
-    for name in map(str, data["model"].values):
-        style = MODELS.get(name, theme.OTHER)
+    for name, style in theme.styles(map(str, data["model"].values), MODELS).items():
         end = plot_helpers.curve(axes, accuracy.sel(model=name), "samples", style, hollow=name == "separate")
         ends.append((end, MODEL_NAMES.get(name, name), style.colour))
     plot_helpers.line_at(axes, 0.95, "95 %")

@@ -16,7 +16,7 @@ from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.grid_points import batches_of, cells_of, run_of
 from moe_lab.patch_routing.measures import MEASURES
-from moe_lab.patch_routing.model import Model
+from moe_lab.patch_routing.model import PatchModel
 from moe_lab.patch_routing.run import Task
 from moe_lab.trials import choose_device
 
@@ -80,14 +80,14 @@ class Figure(figure.Figure):
         self.recipe = replace(RECIPES["authors" if self.whose == "authors" else self.source], **of_models)
         self.of_run = {**of_run, **{name: value for name, value in self.given.items() if name not in _OF_MODELS}}
 
-    def model(self, model: Model) -> Model:
+    def model(self, model: PatchModel) -> PatchModel:
         """Returns the model with the figure's recipe, batch size and step size."""
         how = {"batch_size": self.recipe.batch_size, "learning_rate": self.recipe.learning_rate}
         return model.replace(recipe=self.whose, **how)
 
     def fill(
         self,
-        models: Mapping[str, Model],
+        models: Mapping[str, PatchModel],
         axes: Mapping[str, Sequence[Any]],
         names: Sequence[str],
         changed: Mapping[str, Any],
@@ -119,7 +119,7 @@ class Figure(figure.Figure):
             part = self.sweep(
                 cells_of(model, self.task, settings),
                 checked,
-                batch=batches_of(runs[name]),
+                batch=batches_of(runs[name], *_kept_together(model, checked)),
                 measures={name: MEASURES[name] for name in names},
                 meanings=_MEANINGS,
                 coords={"class": [f"o{number + 1}" for number in range(self.task.classes)]},
@@ -148,3 +148,8 @@ class Figure(figure.Figure):
 
 def _record(config: Config) -> dict[str, Any]:
     return {"name": type(config).__name__, **config.model_dump(mode="json")}
+
+
+def _kept_together(model: PatchModel, axes: Mapping[str, Sequence[Any]]) -> list[str]:
+    """The axes along which grid points share no batch: parameters of the model that a batch has once."""
+    return [name for name in axes if name in type(model).model_fields and name not in model.per_row]

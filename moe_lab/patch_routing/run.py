@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import model_validator
 
@@ -11,6 +11,7 @@ from moe_lab.memory import Need
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.data import PatternTask, check_balance
 from moe_lab.patch_routing.digits import DigitTask
+from moe_lab.patch_routing.own import OwnModel, check_own
 
 Task = PatternTask | DigitTask
 
@@ -22,7 +23,7 @@ class Run(RunConfig):
       ConfigError: a value is out of bounds or the model does not fit the task (l > n, m not divisible by k, ...).
     """
 
-    model: models.JointMoE | models.SeparateMoE | models.CNN
+    model: models.JointMoE | models.SeparateMoE | models.CNN | OwnModel
     task: PatternTask | DigitTask
     samples: int = knob(200, symbol="N", meaning="training samples", ge=2, le=10**7, slider=(20, 1000, 20))
     trials: int = knob(5, symbol="T", meaning="independent trials", ge=1, le=10**6, slider=(1, 20, 1))
@@ -44,8 +45,8 @@ class Run(RunConfig):
         )
         experts = models.experts_of(model, classes)
         samples = self.samples + self.test_samples
-        kept = n if isinstance(model, models.CNN) else model.patches_per_expert * experts
-        if isinstance(model, models.JointMoE):
+        kept = getattr(model, "patches_per_expert", n) * experts
+        if isinstance(model, models.JointMoE | OwnModel):
             step = n * (2 * d + 3 * model.neurons + (3 * classes + 6) * experts)
             places = 0
         else:
@@ -56,6 +57,7 @@ class Run(RunConfig):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
+        check_own(self.model)
         models.check_model(self.model, self.task.patches, self.task.classes)
         check_balance(self.samples, self.task.classes)
         check_balance(self.test_samples, self.task.classes, name="test_samples", symbol="N_test")
@@ -70,10 +72,5 @@ class Run(RunConfig):
 
 def what_is_shared(run: Run) -> Run:
     """The run with everything that may differ within a batch set to one value."""
-    same: dict[str, Any] = {"learning_rate": None}
-    if not isinstance(run.model, models.CNN):
-        same["patches_per_expert"] = 1
-    if isinstance(run.model, models.JointMoE):
-        same["experts"] = 1
-    model = run.model.replace(**same)
+    model = run.model.model_copy(update=dict.fromkeys(run.model.per_row))
     return run.model_copy(update={"model": model, "samples": 0, "trials": 0, "first_trial": 0})

@@ -27,19 +27,31 @@ from moe_lab.patch_routing.joint_learner import JointLearner
 from moe_lab.patch_routing.learners import Learner, Rows, Setting
 from moe_lab.patch_routing.measures import MEASURES
 from moe_lab.patch_routing.orders import Orders
+from moe_lab.patch_routing.own import OwnModel, has_own_route
+from moe_lab.patch_routing.own_learner import OwnLearner, OwnRouteLearner
 from moe_lab.patch_routing.run import Run, Task, what_is_shared
+from moe_lab.signatures import takes
 from moe_lab.training import Snapshot, TrialProgress
 from moe_lab.trials import placement, threads_for
 
-_LEARNERS: dict[type[models.Model], type[Learner]] = {
+_LEARNERS: dict[type[models.PatchModel], type[Learner]] = {
     models.JointMoE: JointLearner,
     models.SeparateMoE: SeparateLearner,
     models.CNN: CNNLearner,
+    OwnModel: OwnLearner,
 }
 _LOOK_EVERY = 32  # steps after which the host looks which rows have ended on an accelerator; in between it never waits
 
 
-def train(model: models.Model, task: Task, **settings: Any) -> Iterator[Snapshot]:
+def learner_of(model: models.PatchModel) -> type[Learner]:
+    """The class that trains a model: that of the nearest of its bases, and torch's gradient for a router of its own."""
+    if has_own_route(model):
+        return OwnRouteLearner
+    return next(_LEARNERS[base] for base in type(model).__mro__ if base in _LEARNERS)
+
+
+@takes(Run)
+def train(model: models.PatchModel, task: Task, **settings: Any) -> Iterator[Snapshot]:
     """Trains a model on a task and yields Snapshots: step 0, every `record_every` steps, and the end.
 
     >>> from moe_lab.patch_routing import JointMoE, PatternTask, train
@@ -47,7 +59,7 @@ def train(model: models.Model, task: Task, **settings: Any) -> Iterator[Snapshot
     ...     accuracy = snapshot["test_accuracy"]  # (trial,)
 
     Args:
-      model: JointMoE, SeparateMoE or CNN.
+      model: JointMoE, SeparateMoE, CNN, a subclass of one of them, or an `OwnModel`.
       task: PatternTask or DigitTask.
       settings: the other parameters of `Run`: samples, trials, seed, epochs, device, precision, ...
 
@@ -107,7 +119,7 @@ class Training(TrialProgress):
         device, dtype = placement(run)
         signals = task.signals(trials, run.seed).to(dtype).to(device)
         setting = Setting(run.model, task.classes, run.seed, signals, device, dtype)
-        self.learner = _LEARNERS[type(run.model)](self.rows, setting, train, test)
+        self.learner = learner_of(run.model)(self.rows, setting, train, test)
         self.orders = Orders(self.rows, run.seed, run.model.batch_size)
         self.epoch = -(-self.rows.samples // run.model.batch_size)  # steps of an epoch, rounded up
 

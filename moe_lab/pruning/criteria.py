@@ -61,6 +61,21 @@ def criterion_of(name: str) -> Criterion:
     return CRITERIA[name]
 
 
+def name_of(criterion: str | Criterion) -> str:
+    """The name of a criterion: its own, or that of the function.
+
+    Raises:
+      ValueError: the name is unknown; or the function has none, or one that another criterion has.
+    """
+    if isinstance(criterion, str):
+        criterion_of(criterion)
+        return criterion
+    name = getattr(criterion, "__name__", "<no name>")
+    rule = "a criterion of your own must be a function with a name that no other criterion has"
+    require("<" not in name and name not in CRITERIA, rule, criterion=name)
+    return name
+
+
 def scores_of(criterion: str | Criterion, before: Weights, after: Weights, statistics: Statistics) -> Scores:
     """Computes a criterion's score for each expert; those of a diverged trial are NaN.
 
@@ -72,7 +87,12 @@ def scores_of(criterion: str | Criterion, before: Weights, after: Weights, stati
     shapes = [(tuple(weights.routers.shape), tuple(weights.neurons.shape)) for weights in (before, after)]
     same = shapes[0] == shapes[1] and torch.equal(before.numbers, after.numbers)
     require(same, rule, before=shapes[0], after=shapes[1])
-    return (criterion if callable(criterion) else criterion_of(criterion))(before, after, statistics)
+    scores = (criterion if callable(criterion) else criterion_of(criterion))(before, after, statistics)
+    wanted = tuple(after.own_routers.shape[:2])
+    rule = f"a criterion must return a tensor with a score for each expert of each trial, here {wanted}"
+    given = tuple(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
+    require(given == wanted, rule, returned=given)
+    return scores
 
 
 def routing_statistics(

@@ -69,7 +69,7 @@ def criteria(
     rho: float | Sequence[float] = (0.3, 0.5, 0.9),
     trials: int = 10,
     seed: int = 0,
-    criteria: str | Sequence[str] | None = None,
+    criteria: str | rules.Criterion | Sequence[str | rules.Criterion] | None = None,
     fine_tuning_steps: int = 60,
     **more: Any,
 ) -> xr.Dataset:
@@ -86,7 +86,8 @@ def criteria(
       rho: the share of each group of experts that goes, one value or several, in [0, 1).
       trials: independent trainings.
       seed: of all streams.
-      criteria: names from `pruning.criteria.CRITERIA`, one or several; `CRITERIA` when None.
+      criteria: names from `pruning.criteria.CRITERIA`, or functions of your own that return a score for each expert
+        (see `moe_lab.saliency`), one or several; `CRITERIA` when None.
       fine_tuning_steps: T' after pruning, on fresh samples; 0 for none.
       more: other parameters of `TokenMoE`, `TokenTask` and `Run`.
 
@@ -101,13 +102,15 @@ def criteria(
         criteria that do not need it, and the rest of the figure can be had.
       ValueError: any other wrong value, before anything trains.
     """
-    names = listed(CRITERIA if criteria is None else criteria)
+    several = listed(CRITERIA if criteria is None else criteria)
+    chosen = {rules.name_of(one): one for one in several}
+    names = tuple(rules.name_of(one) for one in several)
     axes = checked_axes({"criterion": names, "rho": [float(share) for share in np.atleast_1d(rho)]})
     figure = Figure("figure 5", "criteria", trials, seed, more)
     run = figure.run(start, routing)
     _check(run, axes["criterion"], axes["rho"], fine_tuning_steps)
     tuned, measured = trained(run)
-    data = _pruned(tuned, axes, fine_tuning_steps).assign_coords(labels(run))
+    data = _pruned(tuned, chosen, axes, fine_tuning_steps).assign_coords(labels(run))
     data["unpruned_accuracy"] = variable(("trial",), measured["test_accuracy"], "the same of the unpruned layer")
     meaning = "Delta_s, change of the router's length in fine-tuning"
     data["norm_change"] = variable(("trial", "expert"), measured["norm_change"], meaning)
@@ -115,7 +118,7 @@ def criteria(
         planted = important_experts(run.start, run.model.experts, run.trial_numbers, run.seed)
         data["important"] = variable(("trial", "expert"), planted, "experts that were planted as important")
     arguments: dict[str, Any] = {"start": start, "routing": routing, "rho": axes["rho"], "trials": trials, "seed": seed}
-    arguments |= {"criteria": None if criteria is None else names, "fine_tuning_steps": fine_tuning_steps}
+    arguments |= {"criteria": None if criteria is None else several, "fine_tuning_steps": fine_tuning_steps}
     data.attrs = figure.attrs(arguments, [run.record()], run.device, fine_tuning_steps=fine_tuning_steps)
     return data
 
@@ -216,8 +219,6 @@ def _check(run: Run, names: Sequence[str], shares: Sequence[float], steps: int) 
     half = run.model.experts // 2
     for share in shares:
         pruned_counts(share, (half, half))
-    for name in names:
-        rules.criterion_of(name)
     require(isinstance(steps, int) and steps >= 0, "fine_tuning_steps must be a whole number >= 0", steps=steps)
     model = run.model
     still = [name for name in names if name in _MOVING] if model.top == 1 or model.router_learning_rate == 0 else []
@@ -229,9 +230,14 @@ def _check(run: Run, names: Sequence[str], shares: Sequence[float], steps: int) 
         )
 
 
-def _pruned(tuned: FineTuned, axes: Mapping[str, Sequence[Any]], fine_tuning_steps: int) -> xr.Dataset:
+def _pruned(
+    tuned: FineTuned,
+    chosen: Mapping[str, str | rules.Criterion],
+    axes: Mapping[str, Sequence[Any]],
+    fine_tuning_steps: int,
+) -> xr.Dataset:
     """Prunes the layer by each criterion to each rho, and measures it without and with fine-tuning afterwards."""
-    kept = torch.stack([torch.stack([tuned.kept(name, share) for share in axes["rho"]]) for name in axes["criterion"]])
+    kept = torch.stack([torch.stack([tuned.kept(one, share) for share in axes["rho"]]) for one in chosen.values()])
     steps = [0, fine_tuning_steps] if fine_tuning_steps else [0]
     accuracy = np.stack([_accuracies(tuned, kept, count) for count in steps], axis=2)
     smaller = [tuned.pruned(experts) for experts in kept[0]]

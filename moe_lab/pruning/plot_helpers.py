@@ -42,8 +42,14 @@ def name_of(criterion: str) -> str:
     return NAMES.get(criterion, criterion)
 
 
-def style_of(criterion: str, chosen: str) -> tuple[str, str, Any]:
-    """Colour, marker and dashes: ink and solid for the chosen criterion, grey for the others, each with its own."""
+def style_of(criterion: str, chosen: str, names: Sequence[str] = ()) -> tuple[str, str, Any]:
+    """Colour, marker and dashes: ink and solid for the chosen criterion, grey for the others, each with its own.
+
+    Criteria that are none of ours have colours of their own, in the order of `names`.
+    """
+    if criterion not in _LINES and criterion != chosen and criterion in names:
+        own = theme.styles([name for name in names if name not in _LINES], {})[criterion]
+        return own.colour, own.marker, own.line
     marker, dashes = _LINES.get(criterion, ("*", ":"))
     return (
         (theme.INK, marker, "-")

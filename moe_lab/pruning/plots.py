@@ -92,7 +92,7 @@ def pruning_curve(data: xr.Dataset, axes: Axes, fine_tuned: bool = False, chosen
         axes.fill_between(rho, one.min("trial"), one.max("trial"), gid="range of random", **between)
     ends = []
     for name in sorted(reversed(names), key=lambda name: name == chosen):  # the last of equals is named on top
-        colour, marker, dashes = plot_helpers.style_of(name, chosen)
+        colour, marker, dashes = plot_helpers.style_of(name, chosen, names)
         median = values.sel(criterion=name).median("trial").values
         mine = name == chosen
         line: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 3.4 if mine else 1.6}

@@ -13,10 +13,12 @@ from moe_lab.pruning.learner import Learner, group_size, start_weights
 from moe_lab.pruning.measures import MEASURES, evaluate, measure
 from moe_lab.pruning.model import TokenMoE, Weights
 from moe_lab.pruning.run import Run
+from moe_lab.signatures import takes
 from moe_lab.training import Snapshot, TrialProgress, joined
 from moe_lab.trials import in_groups, on_one_thread, placement, threads_for
 
 
+@takes(Run)
 def train(model: TokenMoE, task: TokenTask, **settings: Any) -> Iterator[Snapshot]:
     """Fine-tunes a layer on a task and yields Snapshots: step 0, every `record_every` steps, and the end.
 

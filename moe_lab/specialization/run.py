@@ -40,6 +40,11 @@ class Run(RunConfig):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
+        own = [name for name in ("initial", "forward", "route") if hasattr(type(self.model), name)]
+        rule = (
+            "the steps of this room are written for its own experts and router, which a subclass must not define anew"
+        )
+        require(not own, rule, model=type(self.model).__name__, defines=own)
         rows_of(self.model.activation, self.model.biases, self.signal_basis)
         rule = "filters must have no biases on an ArrayTask"  # they would answer the missing signal patches, too
         require(not isinstance(self.task, ArrayTask) or not self.model.biases, rule, biases=self.model.biases)

@@ -10,6 +10,7 @@ import numpy as np
 from moe_lab.graphs import on_accelerator
 from moe_lab.memory import trials_at_once
 from moe_lab.origins import origin_of
+from moe_lab.signatures import takes
 from moe_lab.specialization import model as models
 from moe_lab.specialization.arrays import ArrayTask
 from moe_lab.specialization.data import ClusterTask
@@ -22,6 +23,7 @@ from moe_lab.training import Snapshot, TrialProgress, joined
 from moe_lab.trials import in_groups, on_one_thread, placement
 
 
+@takes(Run)
 def train(model: Model, task: ClusterTask | ArrayTask, **settings: Any) -> Iterator[Snapshot]:
     """Trains a model on a task and yields Snapshots: step 0, every `record_every` steps, and the end.
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import time
+import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,3 +93,11 @@ def wrong_shape(points: list[dict[str, Any]], *, trials: int, seed: int) -> dict
 
 def no_mapping(points: list[dict[str, Any]], *, trials: int, seed: int) -> list[int]:
     return [1, 2, 3]
+
+
+def slow(points, trials, seed):
+    """Writes down each point that it computes, and takes its time."""
+    for point in points:
+        (Path(os.environ["MOE_LAB_TEST_COMPUTED"]) / f"{point['x']}-{uuid.uuid4()}").touch()
+    time.sleep(0.05)
+    return {"value": np.array([[float(point["x"])] * trials for point in points])}

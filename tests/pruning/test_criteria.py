@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from moe_lab.pruning import Samples, TokenMoE, TokenTask, Weights, criteria
+from moe_lab import theme
+from moe_lab.pruning import Samples, TokenMoE, TokenTask, Weights, criteria, figures, plots
 from moe_lab.pruning.criteria import CRITERIA, Statistics, UndefinedCriterionError, routing_statistics, scores_of
 from moe_lab.pruning.select import pruned
 from moe_lab.trials import stream
@@ -226,3 +227,31 @@ def test_statistics_of_many_samples_are_the_mean_of_each_ones():
     parts = [routing_statistics(weights, samples.only(i, i + 1), model, task, **given) for i in range(80)]
     for value in (lambda one: one.received, lambda one: one.top1, lambda one: one.top1 * one.confidence):
         torch.testing.assert_close(value(whole), torch.stack([value(part) for part in parts]).mean(0))
+
+
+def test_a_criterion_of_ones_own_is_swept_and_drawn_in_a_colour_of_its_own():
+    def twice_the_change(before, after, statistics):
+        return 2 * CRITERIA["router-norm-change"](before, after, statistics)
+
+    asked = {"rho": (0.5,), "trials": 2, "fine_tuning_steps": 0, "steps": 20, "experts": 8, "test_samples": 100}
+    data = figures.criteria(criteria=["router-norm-change", twice_the_change], **asked)
+    usual, own = (data["kept"].sel(criterion=name) for name in ("router-norm-change", "twice_the_change"))
+    assert bool((usual == own).all())
+    page = plots.picture(data)
+    colours = {text.get_text().strip(): text.get_color() for axes in page.axes for text in axes.texts}
+    assert colours["twice_the_change"] == theme.OWN[0].colour
+    assert "criteria=('router-norm-change', twice_the_change)" in data.attrs["call"]
+
+
+def _one_number(before, after, statistics):
+    return after.own_routers.sum()
+
+
+@pytest.mark.parametrize(
+    "criterion, words",
+    [(lambda *_: None, "must be a function with a name"), (_one_number, "a score for each expert of each trial")],
+    ids=["nameless", "one number"],
+)
+def test_a_criterion_that_cannot_rank_is_refused(criterion, words):
+    with pytest.raises(ValueError, match=words):
+        figures.criteria(criteria=[criterion], rho=0.5, trials=1, steps=2, experts=8, test_samples=10)

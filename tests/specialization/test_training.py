@@ -361,3 +361,20 @@ def test_a_diverged_trial_says_so_and_leaves_the_others_alone(model):
         for name, value in snapshot.values.items():
             assert np.isnan(value[0]).all(), name
             np.testing.assert_array_equal(value[1:], wanted[name][1:], err_msg=name)  # bit for bit
+
+
+class _Renamed(SwitchMoE):
+    """The same mixture under another name."""
+
+
+class _Rerouted(SwitchMoE):
+    def route(self, scores):
+        return scores
+
+
+def test_a_subclass_trains_as_its_base_and_one_with_a_router_of_its_own_is_refused():
+    short = {"samples": 60, "test_samples": 30, "trials": 1, "steps": 2}
+    mine, theirs = (final(train(model, ClusterTask(), **short)) for model in (_Renamed(), SwitchMoE()))
+    assert (mine["dispatch"] == theirs["dispatch"]).all()
+    with pytest.raises(ValueError, match=r"must not define anew: got model='_Rerouted', defines=\['route'\]"):
+        train(_Rerouted(), ClusterTask(), **short)

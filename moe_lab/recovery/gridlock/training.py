@@ -19,6 +19,7 @@ from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.moments import gate_by_moments
 from moe_lab.recovery.printed import as_printed
 from moe_lab.recovery.transforms import transforms
+from moe_lab.signatures import takes
 from moe_lab.training import Measure, Snapshot
 from moe_lab.trials import on_one_thread, placement, threads_for
 
@@ -33,6 +34,7 @@ MEASURES = {
 }
 
 
+@takes(Run)
 def train(model: Method, task: MixtureTask, **settings: Any) -> Iterator[Snapshot]:
     """Recovers a mixture and yields Snapshots: before the first iteration, every `record_every`, and the end.
 

@@ -25,6 +25,7 @@ from moe_lab.recovery.landscape.losses import Loss
 from moe_lab.recovery.landscape.run import SAMPLED_AT_ONCE, Descent, L2Loss, L4Loss, LogLoss, LossRun
 from moe_lab.recovery.tensor import oriented
 from moe_lab.recovery.transforms import Transforms, transforms
+from moe_lab.signatures import takes
 from moe_lab.training import Measure, Snapshot, TrialProgress
 from moe_lab.trials import on_one_thread, placement, stream
 
@@ -42,6 +43,7 @@ _LOOK_EVERY = 32  # steps after which the host looks whether all trials have div
 _FOR_SIGNS = 8192  # samples that determine the signs of L4's regressors
 
 
+@takes(LossRun)
 def descend(model: Descent, task: MixtureTask, **settings: Any) -> Iterator[Snapshot]:
     """Descends a loss and yields Snapshots: before the first step, every `record_every` steps, and the end.
 

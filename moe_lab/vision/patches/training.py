@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from moe_lab.signatures import takes
 from moe_lab.training import Measure, Snapshot
 from moe_lab.trials import placement, stream
 from moe_lab.vision.layers import about_operations
@@ -37,6 +38,7 @@ MEASURES = {
 }
 
 
+@takes(Run)
 def train(model: Model, task: Task, **settings: Any) -> Iterator[Snapshot]:
     """Trains a model on a task and yields Snapshots: step 0, every `record_every` steps, and the end.
 

@@ -164,13 +164,18 @@ def code(values: Mapping[str, Any]) -> str:
         (
             "from moe_lab.recovery import MixtureTask",
             "from moe_lab.recovery.gridlock import JointEM, Spectral, train",
-            "from moe_lab.training import final",
+            "from moe_lab.plots import curves",
+            "from moe_lab.training import collect",
             "",
             f"task = {task_of(values).code()}",
             f"settings = dict({arguments(settings(values))})",
-            f"spectral = final(train({spectral.code()}, task, **settings))",
-            f"joint = final(train({joint.code()}, task, **settings))",
-            'for name, run in (("spectral + EM", spectral), ("joint EM", joint)):',
-            '    print(name, "error", run["error"], "regressor fit", run["regressor_fit"])',
+            "runs = {",
+            f'    "spectral + EM": collect(train({spectral.code()}, task, **settings)),',
+            f'    "joint EM": collect(train({joint.code()}, task, **settings)),',
+            "}",
+            "spectral, joint = (run.isel(step=-1) for run in runs.values())",
+            "for name, run in zip(runs, (spectral, joint)):",
+            '    print(name, "error", run["error"].values, "regressor fit", run["regressor_fit"].values)',
+            'curves(runs, "error")',
         )
     )

@@ -111,6 +111,7 @@ def code(values: Mapping[str, Any]) -> str:
     return "\n".join(
         (
             "import numpy as np",
+            "from moe_lab.plots import curves",
             "from moe_lab.recovery import MixtureTask",
             "from moe_lab.recovery.landscape.gru import GRU, gap_by_sharpness",
             "from moe_lab.recovery.landscape.stuck import stuck_at",
@@ -128,5 +129,6 @@ def code(values: Mapping[str, Any]) -> str:
             f"cell = GRU.random({UNITS}, {INPUTS}, seed={values['seed']})",
             f"gap = gap_by_sharpness(cell, ({values['sharpness']!r},), samples={GRU_SAMPLES}, seed={values['seed']})",
             'print("GRU cell against a mixture of depth 2, median gap", np.median(gap))',
+            'curves({"L4": l4, "l2": l2}, "regressor_error")',
         )
     )

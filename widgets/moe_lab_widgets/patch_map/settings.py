@@ -116,13 +116,17 @@ def code(values: Mapping[str, Any]) -> str:
     made = ", ".join(f"{name!r}: {model.code()}" for name, model in models(values).items())
     return "\n".join(
         (
+            "from moe_lab.plots import curves",
+            "from moe_lab.training import collect",
             "from moe_lab.vision import WRN, PatchWRN, QuadrantTask",
             "from moe_lab.vision.patches.live import compare",
             "",
             f"models = {{{made}}}",
             f"settings = dict({arguments(settings(values))})",
-            f"*_, last = compare({task_of(values).code()}, models, **settings)",
+            f"records = list(compare({task_of(values).code()}, models, **settings))",
+            "last = records[-1]",
             "for name, snapshot in last.items():",
             '    print(name, snapshot["test_accuracy"], snapshot.values.get("kept_in_object"))',
+            'curves({name: collect(record[name] for record in records) for name in last}, "test_accuracy")',
         )
     )

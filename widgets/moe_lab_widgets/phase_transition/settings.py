@@ -161,6 +161,7 @@ def code(values: Mapping[str, Any]) -> str:
         (
             f"from moe_lab.patch_routing import {', '.join(sorted((type(task).__name__, type(model).__name__)))}",
             "from moe_lab.patch_routing.figures import phase_map",
+            "from moe_lab.patch_routing.plots import picture",
             "",
             "result = phase_map(",
             f"    patches_per_expert={kept},",
@@ -173,5 +174,6 @@ def code(values: Mapping[str, Any]) -> str:
             *(f'    device="{device}",' for device in placed(values).values()),
             ")",
             'print(result["success"].mean("trial").to_pandas())',
+            "picture(result)",
         )
     )

@@ -133,14 +133,19 @@ def code(values: Mapping[str, Any]) -> str:
     return "\n".join(
         (
             f"from moe_lab.patch_routing import CNN, JointMoE, {type(task).__name__}, train",
-            "from moe_lab.training import final",
+            "from moe_lab.plots import curves",
+            "from moe_lab.training import collect",
             "",
             f"task = {task.code()}",
             f"settings = dict({arguments(settings(values))})",
-            f"pmoe = final(train({model.code()}, task, **settings))",
-            f"cnn = final(train({cnn.code()}, task, **settings))",
-            'print("pMoE", pmoe["test_accuracy"], "coverage", pmoe["coverage"])',
-            'print("CNN ", cnn["test_accuracy"])',
+            "runs = {",
+            f'    "pMoE": collect(train({model.code()}, task, **settings)),',
+            f'    "CNN": collect(train({cnn.code()}, task, **settings)),',
+            "}",
+            "pmoe, cnn = (run.isel(step=-1) for run in runs.values())",
+            'print("pMoE", pmoe["test_accuracy"].values, "coverage", pmoe["coverage"].values)',
+            'print("CNN ", cnn["test_accuracy"].values)',
+            'curves(runs, "test_accuracy")',
         )
     )
 

@@ -120,15 +120,20 @@ def code(values: Mapping[str, Any]) -> str:
     """Returns Python that runs as it is pasted and computes the numbers of the Lab."""
     lines = [
         "from moe_lab.specialization import ClusterTask, SwitchMoE, train",
-        "from moe_lab.training import final",
+        "from moe_lab.plots import curves",
+        "from moe_lab.training import collect",
         "",
         f"task = {task_of(values).code()}",
         f"settings = dict({arguments(settings(values))})",
     ]
     both = models(values)
-    lines += [f"{model.activation} = final(train({model.code()}, task, **settings))" for model in both]
+    names = [model.activation for model in both]
+    lines += [f"{model.activation} = collect(train({model.code()}, task, **settings))" for model in both]
+    lines += [f"runs = dict({', '.join(f'{name}={name}' for name in names)})"]
+    lines += [f"{', '.join(names)} = (run.isel(step=-1) for run in runs.values())"]
     lines += [
-        f'print("{name:6}", {name}["test_accuracy"], "entropy", {name}["dispatch_entropy"])'
-        for name in (model.activation for model in both)
+        f'print("{name:6}", {name}["test_accuracy"].values, "entropy", {name}["dispatch_entropy"].values)'
+        for name in names
     ]
+    lines += ['curves(runs, "test_accuracy")']
     return "\n".join(lines)

@@ -1,0 +1,80 @@
+"""Models of your own: what one must define. torch finds the gradient, so that no training step has to be written.
+
+Two ways lead to one. A subclass of `JointMoE` that overrides `route` changes the router alone. A subclass of `OwnModel`
+changes everything: which weights there are, and what they compute. Both train, sweep and are drawn like the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from moe_lab.config import require
+from moe_lab.patch_routing.model import CNN, JointMoE, PatchModel, SeparateMoE
+
+
+class Sizes(NamedTuple):
+    """What a task asks of a model."""
+
+    patches: int  # n
+    dimension: int  # d, numbers in a patch
+    outputs: int  # 1 for two classes, else one for each class
+
+
+class Routed(NamedTuple):
+    """What `OwnModel.forward` returns.
+
+    Attributes:
+      outputs: f, (T, c, B), from which come the loss and the accuracy.
+      mask: (T, k, B, n) whether each of k experts receives each patch; None for a model without experts.
+      gates: with which gate, 0 where the mask is False; None for 1 wherever a patch is received.
+    """
+
+    outputs: Float[Tensor, "T c B"]
+    mask: Bool[Tensor, "T k B n"] | None = None
+    gates: Float[Tensor, "T k B n"] | None = None
+
+
+class OwnModel(PatchModel):
+    """The base of a model of your own: define `initial` and `forward`, and declare its parameters with `knob`.
+
+    It is trained by SGD on the logistic loss (eq. 2; cross-entropy for more classes), each trial on its own. Snapshots
+    have the measures of routing if `forward` gives a mask, and `alignment` if there are weights "routers" of (k, d).
+
+    Attributes:
+      frozen: names of weights that are not trained.
+    """
+
+    name: ClassVar[str] = "own"
+    template: ClassVar[bool] = True
+    frozen: ClassVar[tuple[str, ...]] = ()
+
+    def initial(self, trial: int, seed: int, sizes: Sizes) -> Mapping[str, np.ndarray]:
+        """Returns by name the weights with which a trial starts; draw them from a `moe_lab.trials.stream`."""
+        raise NotImplementedError
+
+    def forward(self, weights: Mapping[str, Tensor], patches: Float[Tensor, "T B n d"]) -> Routed:
+        """Computes the outputs of all trials; each weight leads with the trial axis, and trials do not mix."""
+        raise NotImplementedError
+
+
+def has_own_route(model: PatchModel) -> bool:
+    """Whether the model is a JointMoE with another router."""
+    return isinstance(model, JointMoE) and type(model).route is not JointMoE.route
+
+
+def check_own(model: PatchModel) -> None:
+    """Raises a ValueError unless what a class of one's own defines is what will be used."""
+    kind = type(model)
+    if isinstance(model, OwnModel):
+        missing = [name for name in ("initial", "forward") if getattr(kind, name) is getattr(OwnModel, name)]
+        require(not missing, "a model of your own must define initial and forward", model=kind.__name__, lacks=missing)
+        return
+    unused = [name for name in ("initial", "forward") if hasattr(kind, name)]
+    unused += ["route"] * (isinstance(model, SeparateMoE | CNN) and hasattr(kind, "route"))
+    rule = "only a subclass of OwnModel may define initial and forward, and only one of JointMoE route"
+    require(not unused, rule, model=kind.__name__, defines=unused)

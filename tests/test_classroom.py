@@ -1,0 +1,126 @@
+"""A class's copies: no solution reaches students, every solution is right, verdicts are of the answers."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from moe_lab.classroom import build, grading, paper
+from moe_lab.classroom.exercises import exercises_of, for_class
+from moe_lab.course import notebooks_folder
+from moe_lab.registry import NOTEBOOKS
+from tests.solutions.every import SOLUTIONS
+
+LESSON = "02_router_alignment"
+needs_pages = pytest.mark.skipif(
+    any(build.importlib.util.find_spec(name) is None for name in build.PAGES), reason="needs moe-lab[lab,site]"
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("class")
+    assert len(list(build.build(folder, stills=False))) == 3
+    return folder
+
+
+def cells(path: Path) -> list:
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    return notebook.cells
+
+
+@needs_pages
+class TestCopies:
+    def test_students_have_every_exercise_and_no_solution(self, made):
+        names = []
+        for path in sorted(made.glob("release/*/*.ipynb")):
+            text = path.read_text(encoding="utf-8")
+            assert "BEGIN SOLUTION" not in text and "HIDDEN" not in text
+            marked = [cell for cell in cells(path) if "nbgrader" in cell.metadata]
+            answers = [cell for cell in marked if cell.metadata.nbgrader.solution]
+            names += [cell.metadata.nbgrader.grade_id for cell in answers]
+            assert all("None" in cell.source for cell in answers)
+            assert {cell.metadata.nbgrader.grade_id for cell in marked if cell.metadata.nbgrader.grade} == {
+                f"check_{cell.metadata.nbgrader.grade_id}" for cell in answers
+            }
+        assert sorted(names) == sorted(SOLUTIONS)
+
+    @pytest.mark.parametrize("lesson", NOTEBOOKS, ids=lambda lesson: lesson.stem)
+    def test_the_instructors_answers_are_right(self, made, lesson):
+        wanted = {
+            one.name: one.check for one in exercises_of(nbformat.read(notebooks_folder() / f"{lesson.stem}.ipynb", 4))
+        }
+        found = grading.judge(made / "source" / lesson.stem / f"{lesson.stem}.ipynb", wanted)
+        assert {name: verdict["state"] for name, verdict in found.items()} == dict.fromkeys(wanted, "right")
+
+    def test_handouts_and_slides_fetch_nothing_and_show_formulas(self, made):
+        for path in [*made.glob("handouts/*.html"), *made.glob("slides/*.html")]:
+            text = path.read_text(encoding="utf-8")
+            assert not re.search(r"(src|href)=[\"'](https?:)?//[^\"']+\.(js|css)|<script|url\(", text), path.name
+        assert "<math " in (made / "slides" / f"{LESSON}.html").read_text(encoding="utf-8")
+        sheet = (made / "handouts" / f"{LESSON}.html").read_text(encoding="utf-8")
+        assert "45 minutes" in sheet and sheet.count("class=write") == 4 + 3
+        kinds = [cell.metadata.slideshow.slide_type for cell in cells(made / "slides" / f"{LESSON}.ipynb")]
+        assert "slide" in kinds and "skip" in kinds
+
+    def test_a_folder_without_a_solution_is_a_sentence(self, tmp_path):
+        (tmp_path / "start.py").write_text("def other(): pass\n")
+        with pytest.raises(ValueError, match="must have one of every exercise: got exercise='mean_accuracy'"):
+            list(build.build(tmp_path / "class", tmp_path, stills=False))
+
+
+def submit(folder: Path, student: str, answers: dict[str, str]) -> Path:
+    """A notebook in which some stubs are answered."""
+    notebook = for_class(nbformat.read(notebooks_folder() / f"{LESSON}.ipynb", as_version=4))
+    for cell in notebook.cells:
+        name = cell.metadata.get("nbgrader", {}).get("grade_id")
+        cell.source = answers.get(name, cell.source)
+    path = folder / "submitted" / student / LESSON / f"{LESSON}.ipynb"
+    path.parent.mkdir(parents=True)
+    nbformat.write(notebook, path)
+    return path
+
+
+def test_verdicts_are_those_of_the_answers(tmp_path):
+    right = (
+        "import numpy as np\n\ndef alignment(a, b):\n    length = np.linalg.norm\n"
+        "    return a @ b.T / np.outer(length(a, axis=1), length(b, axis=1))"
+    )
+    submit(
+        tmp_path,
+        "ada",
+        {"alignment": right, "coverage": "def coverage(*given):\n    return 1 / 0", "router_gradient": "%%"},
+    )
+    slow = submit(tmp_path / "later", "eve", {"alignment": "import time\ntime.sleep(60)\ndef alignment(*given): pass"})
+    (broken := submit(tmp_path, "zoe", {})).write_text("{}")
+    written, count = grading.grade(tmp_path)
+    found = {one["student_id"]: one for one in json.loads(written.read_text())["submissions"]}
+    assert count == 2 and broken.exists()
+    ada = {cell["grade_id"]: cell for cell in found["ada"]["cells"]}
+    assert [cell["state"] for cell in ada.values()] == ["right", "wrong", "open"]
+    assert (found["ada"]["score"], found["ada"]["max_score"]) == (1, 3)
+    assert "division by zero" in ada["check_coverage"]["message"]
+    assert grading.graded_notebook(slow, seconds=2)["error"] == "the answers took more than 2 seconds"
+    assert "must have cells" in found["zoe"]["error"]
+    rows = list(csv.DictReader((tmp_path / "grades.csv").read_text().splitlines()))
+    assert [(row["student_id"], row["score"]) for row in rows] == [
+        ("ada", "1"),
+        ("zoe", "0"),
+    ]
+
+
+def test_nothing_submitted_is_a_sentence(tmp_path):
+    with pytest.raises(
+        FileNotFoundError, match=r"submitted notebooks must be in .*submitted/STUDENT/LESSON: found none"
+    ):
+        grading.grade(tmp_path)
+
+
+def test_text_in_code_is_no_formula():
+    assert paper._with_formulas("`$a$` and $b$") == f"`$a$` and {paper.mathml('b', 'inline')}"

@@ -1,0 +1,56 @@
+"""`help` and completion know every parameter: its name, default, meaning, symbol and bounds."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from moe_lab.config import Config, ConfigError
+from moe_lab.patch_routing import JointMoE, PatternTask, Run, training
+from moe_lab.pruning import training as pruning
+from moe_lab.recovery.gridlock import training as gridlock
+from moe_lab.recovery.landscape import training as landscape
+from moe_lab.specialization import training as specialization
+from moe_lab.vision.patches import training as patches
+from moe_lab.vision.rotation import training as rotation
+
+FUNCTIONS = {
+    module.__name__: function
+    for module, function in (
+        (training, training.train),
+        (pruning, pruning.train),
+        (gridlock, gridlock.train),
+        (landscape, landscape.descend),
+        (specialization, specialization.train),
+        (patches, patches.train),
+        (rotation, rotation.train),
+    )
+}
+
+
+def run_of(module: str) -> type[Config]:
+    return inspect.getmodule(FUNCTIONS[module]).__dict__["LossRun" if "landscape" in module else "Run"]
+
+
+@pytest.mark.parametrize("module", FUNCTIONS)
+def test_settings_are_parameters_with_defaults_and_meanings(module):
+    run, function = run_of(module), FUNCTIONS[module]
+    shown, doc = inspect.signature(function).parameters, inspect.getdoc(function)
+    assert set(shown) == set(run.model_fields) and list(shown)[:2] == ["model", "task"]
+    for name, knob in run.knobs().items():
+        if name not in ("model", "task"):
+            assert shown[name].default == knob.default and shown[name].kind is inspect.Parameter.KEYWORD_ONLY
+            assert f"  {name}: " in doc and knob.meaning in doc
+
+
+def test_a_config_tells_what_each_parameter_means():
+    assert str(inspect.signature(JointMoE)).endswith("experts: int = 8, patches_per_expert: int = 6)")
+    assert "  experts: k, experts (default 8; 1 to 1024)" in inspect.getdoc(JointMoE)
+    assert "  seed: seed of all random streams (default 0; " in inspect.getdoc(Run)
+    assert "more than 0" in inspect.getdoc(JointMoE) and "Annotated" not in str(inspect.signature(Run))
+
+
+def test_what_is_called_stays_as_it_was():
+    with pytest.raises(ConfigError, match="Run has no parameter 'sample'"):
+        training.train(JointMoE(), PatternTask(), sample=3)

@@ -1,0 +1,230 @@
+"""Pages of the site about the library itself: its reference, and a gallery of the figures with the call of each.
+
+What a module holds comes from its docstrings and declared parameters (`docs/autodoc.py` turns them into a page); which
+notebooks explain it, from what the notebooks import. Pictures of the gallery are those that notebooks store.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import importlib
+import importlib.util
+import inspect
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from moe_lab.registry import NOTEBOOKS, PAPERS, SHARED_ROOMS
+from tools.outputs import is_exercise
+from tools.pairs import read
+
+SHARED: Mapping[str, str] = {
+    "moe_lab.training": "Runs as streams of Snapshots",
+    "moe_lab.plots": "Learning curves",
+    "moe_lab.sweep": "Grids of runs",
+    "moe_lab.config": "Parameters",
+    "moe_lab.routing": "Routing",
+    "moe_lab.saliency": "Criteria of pruning",
+    "moe_lab.trials": "Random streams and devices",
+    "moe_lab.hub": "Models of Hugging Face",
+}
+PARTS = ("figures", "plots", "theory")
+"""Modules of a room with pages of their own."""
+
+_TINY = "samples=(60, 100), trials=3"
+SMALL: Mapping[str, Mapping[str, str]] = {
+    "moe_lab.patch_routing.figures": {
+        "accuracy_by_experts": "experts=(1, 2, 4, 8), samples=(60,), trials=3",
+        "accuracy_by_patches": "patches_per_expert=(1, 2, 4, 8), samples=(60,), trials=3",
+        "joint_routers": _TINY,
+        "phase_map": "patches_per_expert=(2, 4, 6), samples=(60, 140, 240), trials=5",
+        "sample_complexity": _TINY,
+        "separate_routers": _TINY,
+    },
+    "moe_lab.specialization.figures": {
+        "dispatch_table": "samples=1000",
+        "entropy_through_time": "samples=1000, trials=3",
+        "single_experts": "samples=1000, trials=2",
+        "table1": "samples=1000, trials=2",
+        "table3": "samples=1000, trials=2",
+    },
+    "moe_lab.pruning.figures": {"figure7": "trials=3"},
+}
+"""Arguments with which the site's build draws a figure that no notebook stores."""
+
+NO_FIGURES = frozenset({"published", "published_compute", "surface", "where_l2_ended"})
+"""Functions beside the figures whose Datasets are numbers to compare with, or parts of a figure."""
+
+PICTURE = """
+
+`picture(data, scale=1.0)` draws whatever the figures of this paper return on a page of its own;
+`caption(data)` describes it in words."""
+
+
+def modules() -> dict[str, str]:
+    """Every module with a page, and its title."""
+    found = dict(SHARED)
+    for room in (*(paper.room for paper in PAPERS.values()), *SHARED_ROOMS):
+        package = f"moe_lab.{room}"
+        found[package] = (inspect.getdoc(importlib.import_module(package)) or package).split(":")[0].splitlines()[0]
+        found |= {f"{package}.{part}": f"{part.capitalize()}" for part in PARTS if _exists(f"{package}.{part}")}
+    return found
+
+
+def explained_in(root: Path) -> dict[str, list[str]]:
+    """The notebooks that use a module, by its name: their stems."""
+    found: dict[str, list[str]] = {name: [] for name in modules()}
+    for notebook in NOTEBOOKS:
+        for name in _imported(root / "notebooks" / f"{notebook.stem}.py"):
+            if name in found and notebook.stem not in found[name]:
+                found[name].append(notebook.stem)
+    return found
+
+
+def used_by(root: Path, stem: str) -> str:
+    """A line with links to the reference of what a notebook uses; "" if it uses nothing that has a page."""
+    used = [name for name, stems in explained_in(root).items() if stem in stems]
+    links = ", ".join(f"[`{name}`](reference/{name}.md)" for name in used)
+    return f"*In the reference:* {links}." if links else ""
+
+
+def reference_pages(root: Path) -> dict[str, str]:
+    """The pages of the reference by the names of their files."""
+    titles, notebooks = modules(), explained_in(root)
+    headings = {notebook.stem: notebook.heading for notebook in NOTEBOOKS}
+    rows = [f"- [`{name}`]({name}.md): {title}" for name, title in titles.items()]
+    tree = ["```{toctree}", ":hidden:", "", *titles, "```"]
+    opening = "Every parameter has its symbol, meaning, default and bounds; `help(...)` shows the same."
+    pages = {"reference/index.md": "\n".join(["# Reference", "", opening, "", *rows, "", *tree, ""])}
+    seen: set[int] = set()
+    for name in titles:
+        links = ", ".join(f"[{headings[stem]}](../{stem}.ipynb)" for stem in notebooks[name])
+        imported = "   :imported-members:\n" if hasattr(importlib.import_module(name), "__path__") else ""
+        explained = f"Explained in {links}.\n\n" if links else ""
+        left = ", ".join(_left_out(importlib.import_module(name), seen))
+        body = f"```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n   :exclude-members: {left}\n{imported}```"
+        body += PICTURE if name.endswith(".plots") else ""
+        pages[f"reference/{name}.md"] = f"# {name.removeprefix('moe_lab.')}\n\n{explained}{body}\n"
+    return pages
+
+
+def _left_out(module: ModuleType, seen: set[int]) -> list[str]:
+    """Names that the page of a module leaves out: what another page has, and methods that are bound to an object."""
+    left = ["model_config"]
+    for name in getattr(module, "__all__", dir(module)):
+        value = getattr(module, name)
+        if not hasattr(module, "__all__") and getattr(value, "__module__", "") != module.__name__:
+            if inspect.ismethod(value):
+                left.append(name)
+            continue  # imported for its own use: autodoc leaves it out by itself
+        if inspect.ismethod(value) or (id(value) in seen and (inspect.isclass(value) or inspect.isfunction(value))):
+            left.append(name)
+        seen.add(id(value))
+    return left
+
+
+def gallery_page(root: Path, folder: Path, draw: bool = False) -> str:
+    """The gallery; its pictures are written into the folder.
+
+    Args:
+      draw: whether to compute what no notebook stores, in small runs of about a minute together.
+    """
+    parts = [
+        "# Gallery\n\nEvery figure and table that the library makes, and the call that makes it. A picture is the one "
+        "that a notebook stores, often of a smaller run; without arguments a call is as large as the paper's."
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    for module, functions in gallery():
+        parts.append(f"## {module.removeprefix('moe_lab.').removesuffix('.figures')}")
+        for name in functions:
+            parts.append(_entry(root, folder, module, name, draw))
+    return "\n\n".join(parts) + "\n"
+
+
+def _entry(root: Path, folder: Path, module: str, name: str, draw: bool) -> str:
+    """A figure of the gallery: what it is, its picture where a notebook stores one, and its call."""
+    function = getattr(importlib.import_module(module), name)
+    what = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ").replace("*", r"\*")
+    shown, small = _stored(root).get((module, name)), SMALL.get(module, {}).get(name)
+    call = f"from {module.rsplit('.', 1)[0]} import figures, plots\n\nplots.picture(figures.{name}())"
+    picture = ""
+    if shown is not None:
+        stem, made, png = shown
+        call += f"\n\n# in the notebook: {made}"
+        (folder / f"{module}.{name}.png").write_bytes(png)
+        alt = f"What figures.{name} gives in notebook {stem[:2]}."
+        picture = (
+            f"![{alt}]({folder.name}/{module}.{name}.png)\n\n[Notebook {stem[:2]}](../{stem}.ipynb) explains it.\n\n"
+        )
+    elif draw and small is not None:
+        plots = importlib.import_module(module.replace(".figures", ".plots"))
+        data = eval(f"function({small})", {"function": function})
+        plots.picture(data).savefig(folder / f"{module}.{name}.png")
+        picture = f"![{plots.caption(data)}]({folder.name}/{module}.{name}.png)\n\n"
+        call += f"\n\n# here: figures.{name}({small})"
+    return f"### {name}\n\n{what}\n\n{picture}```python\n{call}\n```"
+
+
+@cache
+def _stored(root: Path) -> dict[tuple[str, str], tuple[str, str, bytes]]:
+    """The first stored picture of each figure: the notebook's stem, the call that makes it, and the PNG."""
+    found: dict[tuple[str, str], tuple[str, str, bytes]] = {}
+    for notebook in NOTEBOOKS:
+        rooms = _imported(root / "notebooks" / f"{notebook.stem}.py")
+        for cell in read(root / "notebooks" / f"{notebook.stem}.ipynb").cells:
+            data = [output.get("data", {}) for output in cell.get("outputs", [])]
+            pictures = [one["image/png"] for one in data if "image/png" in one]
+            if not pictures or is_exercise(cell) or "Lab(" in cell.source:
+                continue
+            for module, names in gallery():
+                for name in names if module in rooms else ():
+                    if f"figures.{name}(" in cell.source:
+                        call = _call(cell.source, f"figures.{name}")
+                        kept = (notebook.stem, call, base64.b64decode(pictures[0]))
+                        found.setdefault((module, name), kept)
+    return found
+
+
+def _call(source: str, function: str) -> str:
+    """The first call of a function in a cell."""
+    calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+    return next(ast.unparse(call) for call in calls if ast.unparse(call.func) == function)
+
+
+@cache
+def gallery() -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Every module of figures, and its functions whose pictures the gallery has."""
+    found = []
+    for name in (name for name in modules() if name.endswith(".figures")):
+        module = importlib.import_module(name)
+        named = [one for one, made in _functions(module) if str(made) in ("xr.Dataset", "xarray.Dataset")]
+        found.append((name, tuple(one for one in named if one not in NO_FIGURES)))
+    return tuple(found)
+
+
+def _functions(module: ModuleType) -> Iterator[tuple[str, object]]:
+    """The public functions of a module, and what each returns."""
+    for name in getattr(module, "__all__", dir(module)):
+        value = getattr(module, name)
+        if inspect.isfunction(value) and not name.startswith("_") and value.__module__.startswith(module.__name__[:-8]):
+            yield name, value.__annotations__.get("return")
+
+
+def _imported(path: Path) -> set[str]:
+    """The modules that a notebook imports, packages with the names that are modules in them."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("moe_lab"):
+            found |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.startswith("moe_lab")}
+    return found
+
+
+def _exists(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
