@@ -46,7 +46,7 @@ class _FixedLearner(Learner):
     def _fetch(self, data: Samples, table: Int[Tensor, "T b k l"]) -> Float[Tensor, "T k l b d"]:
         return embedding(table.permute(0, 2, 3, 1).contiguous(), data.flat)
 
-    def _step(self, rows: slice, samples: Tensor) -> tuple[Tensor, models.Loss]:
+    def _step(self, rows: slice, samples: Tensor, *drawn: Tensor) -> tuple[Tensor, models.Loss]:
         table = self.tables["train"]
         patches = table.flatten(0, 1)[self.source[rows, None] * table.shape[1] + samples]
         labels = self.train.labels[self.group[rows, None], samples]
@@ -74,8 +74,8 @@ class CNNLearner(_FixedLearner):
     def routing(self, counts: RoutingCounts) -> dict[str, Tensor]:
         return {}
 
-    def example_kept(self) -> None:
-        return None
+    def examples(self) -> dict[str, Tensor]:
+        return {}
 
 
 class SeparateLearner(_FixedLearner):
@@ -158,9 +158,9 @@ class SeparateLearner(_FixedLearner):
             "alignment": alignment(routers, self.setting.signals[self.group], present),
         }
 
-    def example_kept(self) -> Tensor:
+    def examples(self) -> dict[str, Tensor]:
         classes, n = self.setting.classes, self.test.index.shape[2]
         places = self.places[self.source, :classes]  # (T, c, k, l)
         counted = torch.arange(places.shape[-1], device=places.device) < self.patches_per_expert[:, None, None, None]
         empty = torch.zeros(*places.shape[:3], n, device=places.device, dtype=torch.bool)
-        return empty.scatter(-1, places, counted.expand_as(places))
+        return {"example_kept": empty.scatter(-1, places, counted.expand_as(places))}

@@ -1,5 +1,7 @@
 """The three models of pmoe2023 and one exact SGD step of each, as pure functions of arrays.
 
+`RoutedMoE`, the same experts behind other routings, computes in `routed_model`.
+
     f(x) = sum_s sum_r (a_{r,s} / l) sum_{j in J_s} ReLU(<w_{r,s}, x^(j)>) G_{j,s}(x)                        (eq. 1)
 
 Two functions cover all three. `joint_step` updates routers and experts together: it multiplies all patches by all
@@ -15,7 +17,7 @@ c outputs (one for two classes, else one per class).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import torch
@@ -24,8 +26,12 @@ from pydantic import model_validator
 from torch import Tensor
 
 from moe_lab.config import Config, knob, require
+from moe_lab.routers.choices import GATES, Gates, Order, capacity_of
 from moe_lab.routing import expert_choice
 from moe_lab.trials import stream
+
+Routing = Literal["expert-choice", "token-choice", "soft", "hash"]
+ROUTINGS: tuple[Routing, ...] = get_args(Routing)
 
 
 class _Model(Config):
@@ -69,19 +75,56 @@ class CNN(_Model):
     name: ClassVar[str] = "cnn"
 
 
-Model = JointMoE | SeparateMoE | CNN
+class RoutedMoE(_Model):
+    """The experts of `JointMoE` behind another routing, trained jointly with it, at equal compute for every routing.
+
+    Whoever chooses, every expert has the same number of places, C = ceil(c n / k) (`places`), so that at most k C
+    products of a patch and an expert are computed, c for each patch. With expert choice each expert takes C patches;
+    with C = l, "softmax" gates and no noise the model is JointMoE. With token choice each patch asks t experts, and
+    those without a free place drop it: c is the capacity factor of Switch transformers (t = 1), and c / t that of
+    GShard. With "soft" each expert has C slots, and with "hash" a fixed table takes the router's place; gates, order
+    and noise then have no effect.
+    """
+
+    experts: int = knob(8, symbol="k", meaning="experts", ge=1, le=1024, slider=(1, 8, 1))
+    routing: Routing = knob("token-choice", meaning="who chooses", choices=ROUTINGS)
+    gates: Gates = knob("softmax", meaning="gates", choices=GATES)
+    experts_per_patch: int = knob(1, symbol="t", meaning="experts that a patch asks", ge=1, le=1024, slider=(1, 8, 1))
+    capacity_factor: float = knob(
+        1.0, symbol="c", meaning="places for each patch", gt=0, le=1e3, slider=(0.25, 3.0, 0.25)
+    )
+    order: Order = knob("arrival", meaning="who gets a place first", choices=("arrival", "priority"))
+    router_noise: float = knob(
+        0.0, symbol="sigma", meaning="noise on the scores in training", ge=0, le=1e3, slider=(0.0, 2.0, 0.1)
+    )
+
+    name: ClassVar[str] = "routed"
+
+    @model_validator(mode="after")
+    def _experts_suffice(self) -> Self:
+        _check_division(self.neurons, self.experts)
+        rule = "experts_per_patch (t) must be at most experts (k)"
+        require(self.experts_per_patch <= self.experts, rule, t=self.experts_per_patch, k=self.experts)
+        return self
+
+    def places(self, patches: int) -> int:
+        """Returns C, the places of an expert for a sample of n patches, at most n."""
+        return capacity_of(patches, self.experts, 1, self.capacity_factor)
+
+
+Model = JointMoE | SeparateMoE | CNN | RoutedMoE
 
 
 def experts_of(model: Model, classes: int) -> int:
     """Returns k, the number of experts of a model for a task with c classes."""
-    if isinstance(model, JointMoE):
+    if isinstance(model, JointMoE | RoutedMoE):
         return model.experts
     return classes if isinstance(model, SeparateMoE) else 1
 
 
 def check_model(model: Model, patches: int, classes: int) -> None:
     """Raises a ValueError unless the model fits a task with these numbers of patches and classes."""
-    if not isinstance(model, CNN):
+    if isinstance(model, JointMoE | SeparateMoE):
         rule = "patches_per_expert (l) must be at most patches (n)"
         require(model.patches_per_expert <= patches, rule, l=model.patches_per_expert, n=patches)
     if isinstance(model, SeparateMoE):

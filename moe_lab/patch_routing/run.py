@@ -22,7 +22,7 @@ class Run(RunConfig):
       ConfigError: a value is out of bounds or the model does not fit the task (l > n, m not divisible by k, ...).
     """
 
-    model: models.JointMoE | models.SeparateMoE | models.CNN
+    model: models.JointMoE | models.SeparateMoE | models.CNN | models.RoutedMoE
     task: PatternTask | DigitTask
     samples: int = knob(200, symbol="N", meaning="training samples", ge=2, le=10**7, slider=(20, 1000, 20))
     trials: int = knob(5, symbol="T", meaning="independent trials", ge=1, le=10**6, slider=(1, 20, 1))
@@ -41,13 +41,18 @@ class Run(RunConfig):
         )
         experts = models.experts_of(model, classes)
         samples = self.samples + self.test_samples
-        kept = n if isinstance(model, models.CNN) else model.patches_per_expert * experts
-        if isinstance(model, models.JointMoE):
+        kept = model.patches_per_expert * experts if isinstance(model, models.JointMoE | models.SeparateMoE) else n
+        routers = experts
+        if isinstance(model, models.RoutedMoE):
+            slots = experts * model.places(n) if model.routing == "soft" else 0
+            step, places = (n + slots) * (2 * d + 6 * model.neurons) + n * (9 * slots + (9 + 3 * classes) * experts), 0
+            routers = max(2 * experts, slots)
+        elif isinstance(model, models.JointMoE):
             step = n * (2 * d + 3 * model.neurons + (3 * classes + 6) * experts)
             places = 0
         else:
             step, places = kept * (d + 3 * model.neurons // experts), 2 * experts * n
-        weights = 3 * (model.neurons + experts) * d
+        weights = 3 * (model.neurons + routers) * d
         numbers = weights + model.batch_size * step
         return Need(each=self.number_bytes * numbers + 8 * samples * (3 * n + 2 + places), whole=2**29)
 
@@ -64,7 +69,7 @@ class Run(RunConfig):
 def what_is_shared(run: Run) -> Run:
     """The run with everything that may differ within a batch set to one value."""
     same: dict[str, Any] = {"learning_rate": None}
-    if not isinstance(run.model, models.CNN):
+    if isinstance(run.model, models.JointMoE | models.SeparateMoE):
         same["patches_per_expert"] = 1
     if isinstance(run.model, models.JointMoE):
         same["experts"] = 1

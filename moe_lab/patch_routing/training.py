@@ -27,6 +27,7 @@ from moe_lab.patch_routing.joint_learner import JointLearner
 from moe_lab.patch_routing.learners import Learner, Rows, Setting
 from moe_lab.patch_routing.measures import MEASURES
 from moe_lab.patch_routing.orders import Orders
+from moe_lab.patch_routing.routed_learner import RoutedLearner
 from moe_lab.patch_routing.run import Run, Task, what_is_shared
 from moe_lab.training import Snapshot, TrialProgress
 from moe_lab.trials import placement, threads_for
@@ -35,6 +36,7 @@ _LEARNERS: dict[type[models.Model], type[Learner]] = {
     models.JointMoE: JointLearner,
     models.SeparateMoE: SeparateLearner,
     models.CNN: CNNLearner,
+    models.RoutedMoE: RoutedLearner,
 }
 _LOOK_EVERY = 32  # steps after which the host looks which rows have ended on an accelerator; in between it never waits
 
@@ -47,7 +49,7 @@ def train(model: models.Model, task: Task, **settings: Any) -> Iterator[Snapshot
     ...     accuracy = snapshot["test_accuracy"]  # (trial,)
 
     Args:
-      model: JointMoE, SeparateMoE or CNN.
+      model: JointMoE, SeparateMoE, CNN or RoutedMoE.
       task: PatternTask or DigitTask.
       settings: the other parameters of `Run`: samples, trials, seed, epochs, device, precision, ...
 
@@ -233,9 +235,8 @@ class Training(TrialProgress):
         rows = self.resident[chosen]
         for name, value in learner.evaluate().items():
             self._set(name, rows, value)
-        kept = learner.example_kept() if self.run.measure == "every" else None
-        if kept is not None:
-            self._set("example_kept", rows, kept)
+        for name, value in learner.examples().items() if self.run.measure == "every" else ():
+            self._set(name, rows, value)
 
     def _note_exactly(self, positions: np.ndarray) -> None:
         """Records training error and loss of the resident rows at these positions. An infinite loss is a divergence."""

@@ -1,0 +1,1 @@
+"""Routing and balancing variants as small pure functions with their sources."""
