@@ -50,8 +50,8 @@ def train_cells(
     """Trains grid points as one batch, for `moe_lab.sweep`: yields None as progress, then the final values.
 
     Yields:
-      test_accuracy (points, trials) and, for models with routers, coverage and largest_gate (points, trials, class); for
-      RoutedMoE also what is kept, lost and dropped (points, trials).
+      test_accuracy (points, trials) and, for models with routers, coverage and largest_gate (points, trials, class);
+      for RoutedMoE also what is kept, lost and dropped (points, trials).
     """
     runs = [run_of(point, model=model, task=task, trials=trials, seed=seed, settings=settings) for point in points]
     for snapshot in train_batch(runs):

@@ -15,7 +15,7 @@ from moe_lab.origins import plain
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.grid_points import batches_of, cells_of, run_of
 from moe_lab.patch_routing.measures import MEASURES
-from moe_lab.patch_routing.model import JointMoE, Model
+from moe_lab.patch_routing.model import JointMoE, Model, RoutedMoE
 from moe_lab.patch_routing.run import Task
 from moe_lab.trials import choose_device
 
@@ -34,6 +34,8 @@ _MEANINGS = {
     "samples": "N, training samples",
     "experts": "k, experts",
     "patches_per_expert": "l, patches each expert keeps",
+    "capacity_factor": "c, places for each patch",
+    "experts_per_patch": "t, experts that each patch asks",
 }
 _OF_MODELS = ("batch_size", "learning_rate")
 
@@ -123,4 +125,6 @@ def _record(config: Config) -> dict[str, Any]:
 
 def _kept_together(model: Model, axes: Mapping[str, Sequence[Any]]) -> list[str]:
     """The axes along which grid points share no batch: fixed patches are padded to the largest l of their batch."""
+    if isinstance(model, RoutedMoE):
+        return [name for name in axes if name in RoutedMoE.model_fields]
     return [] if isinstance(model, JointMoE) else [name for name in axes if name == "patches_per_expert"]
