@@ -236,5 +236,6 @@ LABS = (
     Lab("LandscapeLab", folder="landscape", paper="gated2019", notebook="07"),
     Lab("PatchMapLab", folder="patch_map", paper="pmoe2023", notebook="08"),
     Lab("DeepPruneLab", folder="deep_prune", paper="pruning2024", notebook="08"),
+    Lab("RoutingChoicesLab", folder="routing_choices", paper="pmoe2023", notebook="11"),
 )
 """The Labs in the order of their notebooks."""
