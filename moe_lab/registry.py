@@ -214,6 +214,14 @@ NOTEBOOKS = (
         exercises="hub",
         extra="hub",
     ),
+    Notebook(
+        stem="11_routing_choices",
+        title="Routing choices",
+        minutes=40,
+        after=("00", "01", "02"),
+        will="see which patches a routing loses, and what that costs, at equal compute",
+        exercises="choices",
+    ),
 )
 """The notebooks in their order."""
 

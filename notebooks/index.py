@@ -49,6 +49,7 @@ if "google.colab" in sys.modules:
 # | [07 Landscapes](07_landscapes.ipynb) | 40 | 00, 01, 06 | replace the squared error by two losses that lead every start home |
 # | [08 Real images, real models](08_real_images.ipynb) | 45 | 00, 01, 02 | watch deep networks route pieces of images, and find out by controls what a gain is due to |
 # | [09 Prune a model that people use](09_prune_a_model.ipynb) | 30 | 00, 01, 05 | prune a Mixtral of transformers in two ways, save it, and ask whether the choice was a good one |
+# | [11 Routing choices](11_routing_choices.ipynb) | 40 | 00, 01, 02 | see which patches a routing loses, and what that costs, at equal compute |
 
 # %% [markdown]
 # ## Three ways through
@@ -58,7 +59,7 @@ if "google.colab" in sys.modules:
 # | --- | --- | --- |
 # | one lecture | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb) | 90 |
 # | one day | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb), [03](03_phase_transitions.ipynb), [04](04_specialization.ipynb), [05](05_pruning.ipynb) | 225 |
-# | one term | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb), [03](03_phase_transitions.ipynb), [04](04_specialization.ipynb), [05](05_pruning.ipynb), [06](06_recovery.ipynb), [07](07_landscapes.ipynb), [08](08_real_images.ipynb), [09](09_prune_a_model.ipynb) | 385 |
+# | one term | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb), [03](03_phase_transitions.ipynb), [04](04_specialization.ipynb), [05](05_pruning.ipynb), [06](06_recovery.ipynb), [07](07_landscapes.ipynb), [08](08_real_images.ipynb), [09](09_prune_a_model.ipynb), [11](11_routing_choices.ipynb) | 425 |
 
 # %% [markdown]
 # - **One lecture.** Project a Lab (`RouterAlignmentLab(projector=True)`), let the room predict before each slider moves,

@@ -8,6 +8,7 @@ Each takes the learner's own function and returns a Verdict, which displays itse
 """
 
 from moe_lab.exercises.alignment import check_alignment, check_coverage, check_router_gradient
+from moe_lab.exercises.choices import check_served, check_sigmoid_gates, check_slot_inputs
 from moe_lab.exercises.hub import check_advantage, check_costs, check_rerouted_gates
 from moe_lab.exercises.pruning import (
     check_importance_score,
@@ -86,6 +87,9 @@ __all__ = [
     "check_router_gradient",
     "check_sample_ratios",
     "check_samples_needed",
+    "check_served",
+    "check_sigmoid_gates",
+    "check_slot_inputs",
     "check_switch",
     "check_third_score",
     "check_token_choice",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from moe_lab.patch_routing import Run, Samples, train_batch
+from moe_lab.patch_routing import RoutedMoE, Run, Samples, train_batch
 from moe_lab.training import Snapshot
 from moe_lab_widgets.routing_choices.settings import MODELS, STUDY
 
@@ -73,6 +73,7 @@ def frames(runs: Mapping[str, Run], drawn: tuple[Samples, Samples]) -> Iterator[
     A model all of whose trials have ended adds nothing.
     """
     model, first = runs[STUDY].model, runs[STUDY]
+    assert isinstance(model, RoutedMoE)
     about = model.routing, model.places(first.task.patches), first.epochs * -(-first.samples // model.batch_size)
     running: dict[str, Iterator[Snapshot]] = {}
     shots: dict[str, History] = {}

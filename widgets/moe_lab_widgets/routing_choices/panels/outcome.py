@@ -46,11 +46,13 @@ class Outcome(PinnedPanel):
         axes.axhline(0.5, color=theme.RULE, linewidth=0.8)
         self.lines = {}
         for name, dashes in DASHES.items():
-            style = {
-                "color": theme.INK if name == STUDY else theme.REFERENCE,
-                "linewidth": 2.8 if name == STUDY else 1.8,
+            chosen = name == STUDY
+            style: dict[str, Any] = {
+                "color": theme.INK if chosen else theme.REFERENCE,
+                "linewidth": 2.8 if chosen else 1.8,
+                "zorder": 3 if chosen else 2.4,
             }
-            (line,) = axes.plot([], [], dashes=dashes, zorder=3 if name == STUDY else 2.4, **style)
+            (line,) = axes.plot([], [], dashes=dashes, **style)
             self.lines[name] = scene.live(line)
             scene.name(line, partial(self._named, name))
         self.names, self.numbers = scene.live(Sheet()), scene.live(Sheet(zorder=2))
