@@ -2,7 +2,7 @@
 
 Every expert has C = ceil(c n / k) places in a sample whoever chooses, so that no routing computes more than k C
 products of a patch and an expert. All train until zero training error or for `EPOCHS` epochs, at the step size
-`STEP_SIZE`, at which, of 5, 20 and 80, each routing is at its best or close to it (10 trials of another seed).
+`STEP_SIZE`.
 """
 
 from __future__ import annotations
@@ -16,29 +16,12 @@ from moe_lab.arguments import checked
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.model import Model, RoutedMoE
 from moe_lab.patch_routing.recipes import Figure
+from moe_lab.patch_routing.routing_rows import EPOCHS, GATE_ROWS, ROWS, STEP_SIZE
 from moe_lab.patch_routing.run import Task
 
-STEP_SIZE = 20.0
-EPOCHS = 20
+__all__ = ["EPOCHS", "GATE_ROWS", "MEASURES", "ROWS", "STEP_SIZE", "by_capacity", "by_experts_per_patch"]
+
 MEASURES = ("test_accuracy", "signal_kept", "signal_share", "lost", "dropped")
-
-ROWS: Mapping[str, RoutedMoE] = {
-    "expert choice": RoutedMoE(routing="expert-choice"),
-    "token choice": RoutedMoE(gates="softmax-before"),
-    "token choice by priority": RoutedMoE(gates="softmax-before", order="priority"),
-    "token choice, two experts": RoutedMoE(experts_per_patch=2),
-    "soft MoE": RoutedMoE(routing="soft"),
-    "hash": RoutedMoE(routing="hash"),
-}
-"""The rows of a comparison. Where a patch asks one expert, its gate is a softmax before the choice, which can learn."""
-
-GATE_ROWS: Mapping[str, RoutedMoE] = {
-    "softmax after the choice": RoutedMoE(gates="softmax"),
-    "softmax before it": RoutedMoE(gates="softmax-before"),
-    "sigmoid": RoutedMoE(gates="sigmoid"),
-    "normalised sigmoid": RoutedMoE(gates="sigmoid-normalised"),
-}
-"""Gates where patches choose."""
 
 
 @checked

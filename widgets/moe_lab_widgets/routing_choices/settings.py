@@ -8,7 +8,7 @@ from typing import Any
 from moe_lab.devices import Work
 from moe_lab.patch_routing import PatternTask, RoutedMoE, Run, Samples
 from moe_lab.patch_routing.data import Split
-from moe_lab.patch_routing.routing_figures import ROWS, STEP_SIZE
+from moe_lab.patch_routing.routing_rows import ROWS, STEP_SIZE
 from moe_lab.trials import choose_device
 from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer, placed
 
