@@ -635,7 +635,7 @@ CHOICES_MOVES = {
     "router_noise": Move(0.5, "router_noise=0.5", ("chosen",)),
     "capacity_factor": Move(1.5, "capacity_factor=1.5"), "experts": Move(4, "experts=4"),
     "patches": Move(12, "patches=12"), "noise": Move(0.5, "noise=0.5"), "samples": Move(60, "samples=60"),
-    "steps": Move(6, "epochs=3"), "trials": Move(3, "trials=3"), "learning_rate": Move(10.0, "learning_rate=10.0"),
+    "steps": Move(9, "epochs=3"), "trials": Move(3, "trials=3"), "learning_rate": Move(10.0, "learning_rate=10.0"),
     "seed": Move(3, "seed=3"),
 }  # fmt: skip
 ROUTING_CHOICES = Case(
