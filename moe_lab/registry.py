@@ -222,6 +222,14 @@ NOTEBOOKS = (
         will="watch a router collapse, cure it in four ways, and find out when balance hurts",
         exercises="balance",
     ),
+    Notebook(
+        stem="11_routing_choices",
+        title="Routing choices",
+        minutes=40,
+        after=("00", "01", "02"),
+        will="see which patches a routing loses, and what that costs, at equal compute",
+        exercises="choices",
+    ),
 )
 """The notebooks in their order."""
 
@@ -245,5 +253,6 @@ LABS = (
     Lab("PatchMapLab", folder="patch_map", paper="pmoe2023", notebook="08"),
     Lab("DeepPruneLab", folder="deep_prune", paper="pruning2024", notebook="08"),
     Lab("BalanceLab", folder="balance", paper="chen2022", notebook="10"),
+    Lab("RoutingChoicesLab", folder="routing_choices", paper="pmoe2023", notebook="11"),
 )
 """The Labs in the order of their notebooks."""

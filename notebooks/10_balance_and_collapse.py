@@ -276,26 +276,8 @@ pd.DataFrame(rows).T.round(3)
 
 # %% [markdown]
 # It does, without any balancing. (What does the favourite lose? Compare `last["expert_accuracy"]` of expert 1 in the two.)
-#
-# ## Where the paper and this notebook differ
-#
-# There are five papers, and the cures of all of them are here on one small task:
-#
-# | statement | here |
-# | --- | --- |
-# | gating "tends to converge to a state where it always produces large weights for the same few experts" (Shazeer et al. 2017, section 4) | with a lead, yes; without one, linear experts use about 3.5 of 8, cubic ones as many as there are clusters |
-# | the auxiliary loss "is minimized under a uniform distribution" (Fedus et al. 2021) | refuted as a sentence on the printed loss (above); its gradient does what it should |
-# | a large auxiliary loss impairs the model (Wang et al. 2024, abstract) | yes, at strength 1: own cluster falls, accuracy too |
-# | balancing by a bias gives better models *and* better balance than the loss (Wang et al. 2024, abstract) | balance as good, models not better: each at its best strength, .990 against .998 with linear experts, and worse than nothing with gradient steps |
-# | the z-loss is for stability, and costs no quality (Zoph et al. 2022) | it keeps scores small; it is no cure for collapse by itself, and its own strength must fit the router's rate |
-# | fine-grained and shared experts are better at equal parameters (Dai et al. 2024) | yes, where experts are scarce |
-#
-# These models have thousands of parameters, full-batch gradients and four clusters. What they refute is a sentence
-# without conditions; what holds for a model of a hundred billion parameters, they cannot say.
-#
-# The bias here is added to the scores $h + r$ by which this router selects, not to their sigmoid as in DeepSeek-V3, and
-# importance is of all gates, because with one expert for each sample the gates of the chosen are all 1.
-#
+
+# %% [markdown]
 # ## Exercises
 #
 # First the loss of the Switch Transformer. `gates` is $(N, M)$, rows sum to 1; every sample goes to its largest gate.
@@ -346,5 +328,30 @@ def moved_bias(bias, scores, rate):
 exercises.check_moved_bias(moved_bias)
 
 # %% [markdown]
+# ## For readers of the paper
+#
+# *This part is optional: the core of the notebook ends here.* It is for those who compare it with the paper.
+#
+# There are five papers, and the cures of all of them are here on one small task:
+#
+# | statement | here |
+# | --- | --- |
+# | gating "tends to converge to a state where it always produces large weights for the same few experts" (Shazeer et al. 2017, section 4) | with a lead, yes; without one, linear experts use about 3.5 of 8, cubic ones as many as there are clusters |
+# | the auxiliary loss "is minimized under a uniform distribution" (Fedus et al. 2021) | refuted as a sentence on the printed loss (above); its gradient does what it should |
+# | a large auxiliary loss impairs the model (Wang et al. 2024, abstract) | yes, at strength 1: own cluster falls, accuracy too |
+# | balancing by a bias gives better models *and* better balance than the loss (Wang et al. 2024, abstract) | balance as good, models not better: each at its best strength, .990 against .998 with linear experts, and worse than nothing with gradient steps |
+# | the z-loss is for stability, and costs no quality (Zoph et al. 2022) | it keeps scores small; it is no cure for collapse by itself, and its own strength must fit the router's rate |
+# | fine-grained and shared experts are better at equal parameters (Dai et al. 2024) | yes, where experts are scarce |
+#
+# These models have thousands of parameters, full-batch gradients and four clusters. What they refute is a sentence
+# without conditions; what holds for a model of a hundred billion parameters, they cannot say.
+#
+# The bias here is added to the scores $h + r$ by which this router selects, not to their sigmoid as in DeepSeek-V3, and
+# importance is of all gates, because with one expert for each sample the gates of the chosen are all 1.
+
+# %% [markdown]
 # When you read that a mixture was trained "with load balancing", ask three things: what did it balance (samples, gates,
 # scores), how strongly, and should the load have been even at all?
+#
+# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
+# Binder allows 2 GB in all.*

@@ -64,6 +64,7 @@ class NoWaiting(TorchDispatchMode):
         self.calls.append((func, args, kwargs, found))
         return found
 
+    @torch.no_grad()  # a graph repeats what autograd computed, not what it recorded
     def replay(self) -> None:
         """Runs the kept operations again, on the same tensors, as a graph does: nothing else of the step runs."""
         for func, args, kwargs, kept in self.calls:

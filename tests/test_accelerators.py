@@ -12,7 +12,7 @@ import torch
 
 from moe_lab import graphs, patch_routing, pruning, specialization
 from moe_lab.graphs import as_on_accelerator
-from moe_lab.patch_routing import CNN, JointMoE, PatternTask, SeparateMoE
+from moe_lab.patch_routing import CNN, JointMoE, PatternTask, RoutedMoE, SeparateMoE
 from moe_lab.patch_routing import training as patch_training
 from moe_lab.pruning import BranchStart, PlantedStart, TokenMoE, TokenTask
 from moe_lab.recovery import MixtureTask, gridlock
@@ -58,6 +58,7 @@ DESCENTS = {
 }
 SWITCH = SwitchMoE(experts=4, filters=4, learning_rate=0.03)
 TOKEN = TokenMoE(experts=8, neurons=4, top=3, learning_rate=0.3, router_learning_rate=0.2)
+ROUTED = RoutedMoE(neurons=12, experts=3, capacity_factor=1.5, batch_size=10)
 SHORT: dict[str, Any] = {"power_iterations": 5, "gate_iterations": 3, "joint_iterations": 3}
 
 CASES: dict[str, tuple[Callable[..., Iterator[Snapshot]], Any, dict[str, Any]]] = {
@@ -69,6 +70,18 @@ CASES: dict[str, tuple[Callable[..., Iterator[Snapshot]], Any, dict[str, Any]]] 
         JointMoE(neurons=12, experts=3, patches_per_expert=3, batch_size=10),
         PATCHES | {"task": PATTERNS.replace(classes=4), "epochs": 5},
     ),
+    "experts choose": (
+        patch_routing.train,
+        ROUTED.replace(routing="expert-choice", gates="sigmoid", router_noise=0.5),
+        PATCHES,
+    ),
+    "patches choose": (
+        patch_routing.train,
+        ROUTED.replace(experts_per_patch=2, gates="softmax-before", order="priority", router_noise=1.0),
+        PATCHES,
+    ),
+    "soft": (patch_routing.train, ROUTED.replace(routing="soft"), PATCHES),
+    "hash": (patch_routing.train, ROUTED.replace(routing="hash"), PATCHES),
     "patches that diverge": (
         patch_routing.train,
         CNN(neurons=12, batch_size=10, learning_rate=1e38),

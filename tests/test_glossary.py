@@ -63,7 +63,8 @@ def test_a_symbol_with_several_meanings_shows_all():
 
 
 def test_configs_that_share_a_knob_share_a_row():
-    assert entry("CNN.neurons").places == ("CNN.neurons", "JointMoE.neurons", "SeparateMoE.neurons")
+    wanted = ("CNN.neurons", "JointMoE.neurons", "RoutedMoE.neurons", "SeparateMoE.neurons")
+    assert entry("CNN.neurons").places == wanted
 
 
 def test_a_new_declaration_reaches_the_table(monkeypatch):

@@ -14,7 +14,7 @@ import torch
 from moe_lab import patch_routing, pruning, specialization
 from moe_lab.config import Config
 from moe_lab.interrupts import Interrupted, interrupted_when
-from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, SeparateMoE
+from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, RoutedMoE, SeparateMoE
 from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, TokenMoE, TokenTask, fine_tune, learner, measures
 from moe_lab.pruning.criteria import CRITERIA
 from moe_lab.recovery import MixtureTask, em, gridlock
@@ -57,6 +57,13 @@ PATCH_MODELS = {
     "joint": JointMoE(neurons=12, experts=3, patches_per_expert=3, batch_size=10),
     "separate": SeparateMoE(neurons=12, patches_per_expert=3, batch_size=10),
     "cnn": CNN(neurons=12, batch_size=10),
+}
+ROUTED = RoutedMoE(neurons=12, experts=3, capacity_factor=1.5, batch_size=10)
+ROUTED_MODELS = {
+    "experts choose": ROUTED.replace(routing="expert-choice", gates="sigmoid", router_noise=0.5),
+    "tokens choose": ROUTED.replace(experts_per_patch=2, gates="softmax-before", order="priority", router_noise=1.0),
+    "soft": ROUTED.replace(routing="soft"),
+    "hash": ROUTED.replace(routing="hash"),
 }
 CLUSTER_TASK = ClusterTask(clusters=3, dimension=12, patches=5)
 SWITCH = SwitchMoE(experts=4, filters=4, learning_rate=0.03)
@@ -112,6 +119,9 @@ OF_PATCHES = {
     for name, model in PATCH_MODELS.items()
     for task in PATCH_TASKS
 }
+OF_ROUTINGS = {
+    name: Case(patch_routing.train, model, PATTERNS, PATCHES, "gate_matrix") for name, model in ROUTED_MODELS.items()
+}
 OF_CLUSTERS = {
     name: Case(specialization.train, model, CLUSTER_TASK, CLUSTERS, "expert_feature")
     for name, model in CLUSTER_MODELS.items()
@@ -127,7 +137,7 @@ OF_MIXTURES = {
     for task in MIXTURE_TASKS
 }
 OF_LOSSES = {f"loss {name}": Case(descend, model, LOSS_TASK, DESCENTS, "rows") for name, model in LOSSES.items()}
-ALL = OF_PATCHES | OF_CLUSTERS | OF_TOKENS | OF_MIXTURES | OF_LOSSES
+ALL = OF_PATCHES | OF_ROUTINGS | OF_CLUSTERS | OF_TOKENS | OF_MIXTURES | OF_LOSSES
 
 
 def each(cases: dict[str, Case]) -> pytest.MarkDecorator:

@@ -16,6 +16,7 @@ from moe_lab.exercises.balance import (
     check_router_z_loss,
     check_switch_loss,
 )
+from moe_lab.exercises.choices import check_served, check_sigmoid_gates, check_slot_inputs
 from moe_lab.exercises.hub import check_advantage, check_costs, check_rerouted_gates
 from moe_lab.exercises.pruning import (
     check_importance_score,
@@ -97,6 +98,9 @@ __all__ = [
     "check_router_z_loss",
     "check_sample_ratios",
     "check_samples_needed",
+    "check_served",
+    "check_sigmoid_gates",
+    "check_slot_inputs",
     "check_switch",
     "check_switch_loss",
     "check_third_score",

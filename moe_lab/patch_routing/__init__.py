@@ -4,6 +4,7 @@ from moe_lab.patch_routing.data import PatternTask, Samples
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.model import CNN, JointMoE, SeparateMoE
 from moe_lab.patch_routing.own import OwnModel, Routed, Sizes
+from moe_lab.patch_routing.routed import RoutedMoE
 from moe_lab.patch_routing.run import Run
 from moe_lab.patch_routing.training import train, train_batch
 
@@ -14,6 +15,7 @@ __all__ = [
     "OwnModel",
     "PatternTask",
     "Routed",
+    "RoutedMoE",
     "Run",
     "Samples",
     "SeparateMoE",

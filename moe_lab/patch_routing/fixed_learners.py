@@ -75,7 +75,7 @@ class _FixedLearner(Learner):
     def _fetch(self, data: Samples, table: Int[Tensor, "T b k l"]) -> Float[Tensor, "T k l b d"]:
         return embedding(table.permute(0, 2, 3, 1).contiguous(), data.flat)
 
-    def _step(self, rows: slice, samples: Tensor) -> tuple[Tensor, models.Loss]:
+    def _step(self, rows: slice, samples: Tensor, *drawn: Tensor) -> tuple[Tensor, models.Loss]:
         patches, rules = self._chosen(rows, samples)
         return models.fixed_step(self.weights[rows], patches, self.train.labels[self.group[rows, None], samples], rules)
 
@@ -115,8 +115,8 @@ class CNNLearner(_FixedLearner):
     def routing(self, counts: RoutingCounts) -> dict[str, Tensor]:
         return {}
 
-    def example_kept(self) -> None:
-        return None
+    def examples(self) -> dict[str, Tensor]:
+        return {}
 
 
 class SeparateLearner(_FixedLearner):
@@ -200,9 +200,9 @@ class SeparateLearner(_FixedLearner):
             "alignment": alignment(routers, self.setting.signals[self.group], present),
         }
 
-    def example_kept(self) -> Tensor:
+    def examples(self) -> dict[str, Tensor]:
         classes, n = self.setting.classes, self.test.index.shape[2]
         places = self.places[self.source, :classes]  # (T, c, k, l)
         counted = torch.arange(places.shape[-1], device=places.device) < self.patches_per_expert[:, None, None, None]
         empty = torch.zeros(*places.shape[:3], n, device=places.device, dtype=torch.bool)
-        return empty.scatter(-1, places, counted.expand_as(places))
+        return {"example_kept": empty.scatter(-1, places, counted.expand_as(places))}

@@ -20,7 +20,7 @@ from moe_lab.trials import placement
 
 _HEARTBEAT = 25  # steps between two reports of progress
 _ROWS_AT_ONCE = {"cpu": 400, "mps": 400, "cuda": 4000}
-_RESULTS = ("test_accuracy", "coverage", "largest_gate")
+_RESULTS = ("test_accuracy", "coverage", "largest_gate", "signal_kept", "signal_share", "lost", "dropped")
 
 
 def make_task(source: str, *, root: Any = None, **changes: Any) -> Task:
@@ -50,7 +50,8 @@ def train_cells(
     """Trains grid points as one batch, for `moe_lab.sweep`: yields None as progress, then the final values.
 
     Yields:
-      test_accuracy (points, trials) and, for models with routers, coverage and largest_gate (points, trials, class).
+      test_accuracy (points, trials) and, for models with routers, coverage and largest_gate (points, trials, class);
+      for RoutedMoE also what is kept, lost and dropped (points, trials).
     """
     runs = [run_of(point, model=model, task=task, trials=trials, seed=seed, settings=settings) for point in points]
     for snapshot in train_batch(runs):

@@ -42,7 +42,7 @@ class JointLearner(Learner):
         n, d = self.train.index.shape[2], self.train.bank.shape[2]
         return self.present.shape[1], n * (d + 2 * self.setting.model.neurons)
 
-    def _step(self, rows: slice, samples: Tensor) -> tuple[Tensor, models.Loss]:
+    def _step(self, rows: slice, samples: Tensor, *drawn: Tensor) -> tuple[Tensor, models.Loss]:
         labels = self.train.labels[self.group[rows, None], samples]
         return models.joint_step(self.weights[rows], self._chosen(rows, samples), labels, self.rules.of(rows))
 
@@ -73,6 +73,6 @@ class JointLearner(Learner):
         routers, signals = self.weights[:, self.setting.model.neurons :], self.setting.signals[self.group]
         return {**counts.values(self.present), "alignment": alignment(routers, signals, self.present)}
 
-    def example_kept(self) -> Tensor:
+    def examples(self) -> dict[str, Tensor]:
         mask = self._forward(self.test, 0, self.setting.classes).mask
-        return (mask & self.present[:, :, None, None]).transpose(1, 2)
+        return {"example_kept": (mask & self.present[:, :, None, None]).transpose(1, 2)}

@@ -76,7 +76,7 @@ class Learner(ABC):
     # What a model must define ----------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _step(self, rows: slice, samples: Int[Tensor, "T B"]) -> tuple[Tensor, models.Loss]:
+    def _step(self, rows: slice, samples: Int[Tensor, "T B"], *drawn: Tensor) -> tuple[Tensor, models.Loss]:
         """Takes one step of some rows on their samples: returns their weights after it, and the loss before it."""
 
     @abstractmethod
@@ -96,25 +96,32 @@ class Learner(ABC):
         """The routing measures of every row, given the sums over the test samples."""
 
     @abstractmethod
-    def example_kept(self) -> Tensor | None:
-        """(T, c, k, n) which patches of each class's first test sample every expert keeps; None without routers."""
+    def examples(self) -> dict[str, Tensor]:
+        """Where the patches of each class's first test sample go, (T, c, k, n) each; empty without routers."""
 
     @property
     @abstractmethod
     def sizes(self) -> tuple[int, int]:
         """Experts k, and how many numbers the evaluation of one sample needs."""
 
+    # What a model may define -----------------------------------------------------------------------------------------
+
+    def _draw(self, batch: int) -> tuple[Tensor, ...]:
+        """Random numbers of the next step, each (T, ...); `_step` is given those of its rows."""
+        return ()
+
     # What all share --------------------------------------------------------------------------------------------------
 
     def step(self, samples: Int[Tensor, "T B"]) -> None:
         """Takes one SGD step of every row on the given samples."""
+        inputs = (samples, *self._draw(samples.shape[1]))
         if self._replay is None:
-            self._replay = Replay(self._advance, (self.weights, self.wrong, self.loss), (samples,))
-        self._replay(samples)
+            self._replay = Replay(self._advance, (self.weights, self.wrong, self.loss), inputs)
+        self._replay(*inputs)
 
-    def _advance(self, samples: Int[Tensor, "T B"]) -> None:
+    def _advance(self, samples: Int[Tensor, "T B"], *drawn: Tensor) -> None:
         def advance(rows: slice) -> None:
-            weights, loss = self._step(rows, samples[rows])
+            weights, loss = self._step(rows, samples[rows], *(part[rows] for part in drawn))
             self.weights[rows] = weights
             self.wrong[rows] += (~loss.right).sum(-1)
             self.loss[rows] += loss.value.sum(-1)

@@ -26,6 +26,14 @@ MEASURES = {
     "gate_matrix": Measure(("expert", "class"), "", "mean gate of the class's o at the expert"),
     "alignment": Measure(("expert", "class"), "", "cosine similarity of the expert's router and the class's o"),
     "expert_load": Measure(("expert", "role"), "patches", "mean number of patches of the role routed to the expert"),
+    "signal_kept": Measure((), "", "share of test samples whose o is routed to some expert"),
+    "signal_share": Measure((), "", "share of o in all that experts receive (chance: 1/n)"),
+    "lost": Measure((), "", "share of patches that no expert receives"),
+    "dropped": Measure((), "", "share of the experts asked by patches that had no place left"),
+    "places_taken": Measure(("expert",), "patches", "mean number of places taken in a sample"),
+    "turned_away": Measure(("expert",), "patches", "mean number of patches of a sample without a place"),
+    "example_asked": Measure(("class", "expert", "patch"), "", "whether the patch of the class's example asks for it"),
+    "example_gates": Measure(("class", "expert", "patch"), "", "gate of the patch of the class's example"),
     "example_kept": Measure(
         ("class", "expert", "patch"), "", "whether the patch of the class's example is routed to the expert"
     ),

@@ -1,5 +1,7 @@
 """The three models of pmoe2023 and one exact SGD step of each, as pure functions of arrays.
 
+The same experts behind other routings stand in `routed`.
+
     f(x) = sum_s sum_r (a_{r,s} / l) sum_{j in J_s} ReLU(<w_{r,s}, x^(j)>) G_{j,s}(x)                        (eq. 1)
 
 Two functions cover all three. `joint_step` updates routers and experts together: it multiplies all patches by all
@@ -73,7 +75,7 @@ class JointMoE(PatchModel):
 
     @model_validator(mode="after")
     def _neurons_divide(self) -> Self:
-        _check_division(self.neurons, self.experts)
+        check_division(self.neurons, self.experts)
         return self
 
 
@@ -104,14 +106,14 @@ def check_model(model: PatchModel, patches: int, classes: int) -> None:
     kept = getattr(model, "patches_per_expert", 1)
     require(kept <= patches, "patches_per_expert (l) must be at most patches (n)", l=kept, n=patches)
     if isinstance(model, SeparateMoE):
-        _check_division(model.neurons, classes)
+        check_division(model.neurons, classes)
         rule = "classes (c) must be even to train routers in pairs (appendix M)"
         require(classes % 2 == 0, rule, c=classes)
         rule = "the authors' code trains experts separately for two classes (c) only"
         require(model.recipe == "paper" or classes == 2, rule, c=classes)
 
 
-def _check_division(neurons: int, experts: int) -> None:
+def check_division(neurons: int, experts: int) -> None:
     rule = "neurons (m) must be divisible by experts (k), so that all experts have the same size"
     require(neurons % experts == 0, rule, m=neurons, k=experts)
 

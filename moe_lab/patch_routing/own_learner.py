@@ -50,11 +50,11 @@ def autograd_step(
 class OwnRouteLearner(JointLearner):
     """A JointMoE whose subclass has a `route` of its own."""
 
-    def _advance(self, samples: Tensor) -> None:
+    def _advance(self, samples: Tensor, *drawn: Tensor) -> None:
         with torch.no_grad():
-            super()._advance(samples)
+            super()._advance(samples, *drawn)
 
-    def _step(self, rows: slice, samples: Tensor) -> tuple[Tensor, models.Loss]:
+    def _step(self, rows: slice, samples: Tensor, *drawn: Tensor) -> tuple[Tensor, models.Loss]:
         patches, labels = fetched(self, rows, samples)
         rules, route = self.rules.of(rows), self._route
 
@@ -148,7 +148,7 @@ class OwnLearner(Learner):
             require(proper, rule, **{name: None if part is None else tuple(part.shape)})
         return found
 
-    def _step(self, rows: slice, samples: Tensor) -> tuple[Tensor, models.Loss]:
+    def _step(self, rows: slice, samples: Tensor, *drawn: Tensor) -> tuple[Tensor, models.Loss]:
         patches, labels = fetched(self, rows, samples)
 
         def outputs(weights: Tensor) -> Tensor:
@@ -185,10 +185,10 @@ class OwnLearner(Learner):
             values["alignment"] = alignment(routers, self.setting.signals[self.group], present)
         return values
 
-    def example_kept(self) -> Tensor | None:
+    def examples(self) -> dict[str, Tensor]:
         patches = embedding(self.test.rows[self.group, : self.setting.classes], self.test.flat)
         mask = self._forward(self.weights, patches, slice(None)).mask
-        return None if mask is None else mask.transpose(1, 2)
+        return {} if mask is None else {"example_kept": mask.transpose(1, 2)}
 
 
 def fetched(learner: Learner, rows: slice, samples: Int[Tensor, "T B"]) -> tuple[Tensor, Tensor]:

@@ -40,6 +40,8 @@ _MEANINGS = {
     "samples": "N, training samples",
     "experts": "k, experts",
     "patches_per_expert": "l, patches each expert keeps",
+    "capacity_factor": "c, places for each patch",
+    "experts_per_patch": "t, experts that each patch asks",
 }
 _OF_MODELS = ("batch_size", "learning_rate", "recipe")
 

@@ -12,6 +12,7 @@ from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.data import PatternTask, check_balance
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.own import OwnModel, check_own
+from moe_lab.patch_routing.routed import RoutedMoE
 
 Task = PatternTask | DigitTask
 
@@ -23,7 +24,7 @@ class Run(RunConfig):
       ConfigError: a value is out of bounds or the model does not fit the task (l > n, m not divisible by k, ...).
     """
 
-    model: models.JointMoE | models.SeparateMoE | models.CNN | OwnModel
+    model: models.JointMoE | models.SeparateMoE | models.CNN | RoutedMoE | OwnModel
     task: PatternTask | DigitTask
     samples: int = knob(200, symbol="N", meaning="training samples", ge=2, le=10**7, slider=(20, 1000, 20))
     trials: int = knob(5, symbol="T", meaning="independent trials", ge=1, le=10**6, slider=(1, 20, 1))
@@ -45,13 +46,17 @@ class Run(RunConfig):
         )
         experts = models.experts_of(model, classes)
         samples = self.samples + self.test_samples
-        kept = getattr(model, "patches_per_expert", n) * experts
-        if isinstance(model, models.JointMoE | OwnModel):
+        kept, routers = getattr(model, "patches_per_expert", n) * experts, experts
+        if isinstance(model, RoutedMoE):
+            slots = experts * model.places(n) if model.routing == "soft" else 0
+            step, places = (n + slots) * (2 * d + 6 * model.neurons) + n * (9 * slots + (9 + 3 * classes) * experts), 0
+            routers = max(2 * experts, slots)
+        elif isinstance(model, models.JointMoE | OwnModel):
             step = n * (2 * d + 3 * model.neurons + (3 * classes + 6) * experts)
             places = 0
         else:
             step, places = kept * (d + 3 * model.neurons // experts), 2 * experts * n
-        weights = 3 * (model.neurons + experts) * d
+        weights = 3 * (model.neurons + routers) * d
         numbers = weights + model.batch_size * step
         return Need(each=self.number_bytes * numbers + 8 * samples * (3 * n + 2 + places), whole=2**29)
 

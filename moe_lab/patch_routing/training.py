@@ -29,6 +29,8 @@ from moe_lab.patch_routing.measures import MEASURES
 from moe_lab.patch_routing.orders import Orders
 from moe_lab.patch_routing.own import OwnModel, has_own_route
 from moe_lab.patch_routing.own_learner import OwnLearner, OwnRouteLearner
+from moe_lab.patch_routing.routed import RoutedMoE
+from moe_lab.patch_routing.routed_learner import RoutedLearner
 from moe_lab.patch_routing.run import Run, Task, what_is_shared
 from moe_lab.signatures import takes
 from moe_lab.training import Snapshot, TrialProgress
@@ -38,6 +40,7 @@ _LEARNERS: dict[type[models.PatchModel], type[Learner]] = {
     models.JointMoE: JointLearner,
     models.SeparateMoE: SeparateLearner,
     models.CNN: CNNLearner,
+    RoutedMoE: RoutedLearner,
     OwnModel: OwnLearner,
 }
 _LOOK_EVERY = 32  # steps after which the host looks which rows have ended on an accelerator; in between it never waits
@@ -59,7 +62,7 @@ def train(model: models.PatchModel, task: Task, **settings: Any) -> Iterator[Sna
     ...     accuracy = snapshot["test_accuracy"]  # (trial,)
 
     Args:
-      model: JointMoE, SeparateMoE, CNN, a subclass of one of them, or an `OwnModel`.
+      model: JointMoE, SeparateMoE, CNN, RoutedMoE, a subclass of one of them, or an `OwnModel`.
       task: PatternTask or DigitTask.
       settings: the other parameters of `Run`: samples, trials, seed, epochs, device, precision, ...
 
@@ -246,9 +249,8 @@ class Training(TrialProgress):
         rows = self.resident[chosen]
         for name, value in learner.evaluate().items():
             self._set(name, rows, value)
-        kept = learner.example_kept() if self.run.measure == "every" else None
-        if kept is not None:
-            self._set("example_kept", rows, kept)
+        for name, value in learner.examples().items() if self.run.measure == "every" else ():
+            self._set(name, rows, value)
 
     def _note_exactly(self, positions: np.ndarray) -> None:
         """Records training error and loss of the resident rows at these positions. An infinite loss is a divergence."""

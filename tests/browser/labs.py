@@ -9,7 +9,7 @@ from typing import Any
 
 import moe_lab_widgets
 from moe_lab.config import Config, Knob
-from moe_lab.patch_routing import JointMoE, PatternTask
+from moe_lab.patch_routing import JointMoE, PatternTask, RoutedMoE
 from moe_lab.pruning import PlantedStart, TokenMoE, TokenTask
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.gridlock import JointEM
@@ -269,5 +269,19 @@ LABS = (
         fuzz=(("beside none", "Switch loss", "bias"), ("σ, activation", "relu", "cubic")),
         written={"steps": r"settings = dict\(.*?\bsteps=(\d+)"},
         rates=(("h₀", "M,", "r,"), 200, 6),
+    ),
+    LabOnPage(
+        name="RoutingChoicesLab",
+        small={"trials": 2, "steps": 20},
+        long={"trials": 2, "steps": 400},
+        ended=("Step 20 of 20", "soft MoE"),
+        story=("One patch an expert, experts choose", "72 % of patches are lost"),
+        moved="c, places",
+        rescue=("Half as many places", "74 % of patches are lost"),
+        holds=(),
+        configs=(RoutedMoE, PatternTask),
+        fuzz=(("who chooses", "experts", "patches"),),
+        written={"steps": ""},  # code counts epochs
+        rates=(("c, places", "t, experts"), 150, 8),
     ),
 )  # fmt: skip

@@ -23,6 +23,7 @@ from moe_lab_widgets.phase_transition import settings as phase
 from moe_lab_widgets.pruning import settings as pruning
 from moe_lab_widgets.pruning.record import outcome, view_of
 from moe_lab_widgets.router_alignment.settings import DIGITS, SYNTHETIC
+from moe_lab_widgets.routing_choices import settings as choices
 
 Values = Mapping[str, Any]
 
@@ -667,7 +668,75 @@ BALANCE = Case(
     drag=("lead", (0.5, 1.0, 2.0)),
 )
 
+# ---- routing choices ----
+
+
+def _choices_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
+    assert set(variables["last"]) == set(choices.MODELS)
+    yield from _last_of(variables["last"], lab)
+
+
+def _last_of(found: Mapping[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
+    for name, part in lab.record.parts.items():
+        yield from ((found[name][measure], part[measure]) for measure in part.values)
+
+
+def _choices_data(data: xr.Dataset, lab: Lab) -> None:
+    assert list(data["model"].values) == list(choices.MODELS)
+    last = lab.record.study
+    np.testing.assert_allclose(data["lost"].sel(model=choices.STUDY).dropna("step").isel(step=-1), last["lost"])
+    assert data.attrs["call_hash"] == lab.record.parts["hash"].origin["call"]
+
+
+CHOICES_MOVES = {
+    "routing": Move("token-choice", "RoutedMoE(", ("chosen",)),
+    "experts_per_patch": Move(2, "experts_per_patch=2", ("chosen",)),
+    "gates": Move("sigmoid", "gates='sigmoid'", ("chosen",)),
+    "order": Move("priority", "order='priority'", ("chosen",)),
+    "router_noise": Move(0.5, "router_noise=0.5", ("chosen",)),
+    "capacity_factor": Move(1.5, "capacity_factor=1.5"), "experts": Move(4, "experts=4"),
+    "patches": Move(12, "patches=12"), "noise": Move(0.5, "noise=0.5"), "samples": Move(60, "samples=60"),
+    "steps": Move(9, "epochs=3"), "trials": Move(3, "trials=3"), "learning_rate": Move(10.0, "learning_rate=10.0"),
+    "seed": Move(3, "seed=3"),
+}  # fmt: skip
+ROUTING_CHOICES = Case(
+    name="RoutingChoicesLab",
+    small={"trials": 2, "steps": 4, "samples": 40},
+    shorter=((choices, "TEST_SAMPLES", 40),),
+    moved_from={"routing": "hash"},
+    moves=CHOICES_MOVES,
+    views={},
+    greyed=(
+        ({}, frozenset()),
+        ({"routing": "expert-choice"}, frozenset({"experts_per_patch", "order"})),
+        ({"routing": "soft"}, frozenset({"experts_per_patch", "gates", "order", "router_noise"})),
+    ),
+    refused_from={},
+    refused=(
+        ({"samples": 10}, "batch_size (B) must be at most samples (N): got B=20, N=10"),
+        ({"samples": 41}, "samples (N) must be a positive multiple of classes (2), so that classes are balanced"),
+        ({"patches": 4}, "distractors must be at most patches (n) - 1"),
+        ({"experts": 2, "experts_per_patch": 4}, "experts_per_patch (t) must be at most experts (k): got t=4, k=2"),
+    ),
+    unheld=(
+        ({"expert": 3}, "RoutingChoicesLab has no knob 'expert'"),
+        ({"routing": "lottery"}, "routing must be one of 'expert-choice', 'token-choice', 'soft', 'hash'"),
+        ({"experts": 3}, "experts (k) must be one of 2, 4, 8: got experts=3"),
+        ({"noise": float("nan")}, "noise must be a finite number: got noise=nan"),
+    ),
+    room={},
+    codes=({}, {"routing": "soft", "experts": 2, "seed": 4}, {"gates": "sigmoid", "router_noise": 0.4}),
+    compared=_choices_numbers,
+    check_data=_choices_data,
+    diverges=("The loss of chosen became infinite in trials 1, 3", "The loss of hash became infinite in trials 1, 3"),
+    drag=("noise", (0.1, 0.5, 0.9)),
+)
+
 CASES = {
-    case.name: case for case in (ROUTER, PHASE, SPECIALIZATION, PRUNING, GRIDLOCK, LANDSCAPE, PATCH_MAP, DEEP, BALANCE)
+    case.name: case
+    for case in (
+        *(ROUTER, PHASE, SPECIALIZATION, PRUNING, GRIDLOCK, LANDSCAPE, PATCH_MAP, DEEP),
+        *(BALANCE, ROUTING_CHOICES),
+    )
 }
 assert set(CASES) == {lab.name for lab in LABS}

@@ -38,7 +38,7 @@ IMPORTS = {name: imported(path) for name, path in FILES.items() if path != ROOT 
 
 
 def _folder(name: str) -> str:
-    return name.split(".")[1]
+    return name.partition(".")[2].partition(".")[0]
 
 
 def test_every_lab_has_the_same_doors() -> None:

@@ -1,0 +1,100 @@
+"""Routings compared on the patch task at equal compute, each one call that returns a labelled Dataset.
+
+Every expert has C = ceil(c n / k) places in a sample whoever chooses, so that no routing computes more than k C
+products of a patch and an expert. All train until zero training error or for `EPOCHS` epochs, at the step size
+`STEP_SIZE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import xarray as xr
+
+from moe_lab.arguments import checked
+from moe_lab.patch_routing.data import PatternTask
+from moe_lab.patch_routing.model import PatchModel
+from moe_lab.patch_routing.recipes import Figure
+from moe_lab.patch_routing.routed import RoutedMoE
+from moe_lab.patch_routing.routing_rows import EPOCHS, GATE_ROWS, ROWS, STEP_SIZE
+from moe_lab.patch_routing.run import Task
+
+__all__ = ["EPOCHS", "GATE_ROWS", "MEASURES", "ROWS", "STEP_SIZE", "by_capacity", "by_experts_per_patch"]
+
+MEASURES = ("test_accuracy", "signal_kept", "signal_share", "lost", "dropped")
+
+
+@checked
+def by_capacity(
+    capacity_factor: Sequence[float] = (0.5, 1.0, 2.0, 3.0),
+    samples: int = 200,
+    trials: int = 10,
+    seed: int = 0,
+    *,
+    models: Mapping[str, RoutedMoE] | None = None,
+    task: Task | None = None,
+    **settings: Any,
+) -> xr.Dataset:
+    """Accuracy, and what is kept and lost, against the places that there are for each patch.
+
+    Args:
+      capacity_factor: the values of c.
+      samples: N.
+      trials: independent trainings per grid point.
+      models: by name, in place of `ROWS`.
+      task: in place of `PatternTask()`.
+      settings: device, precision, epochs, test_samples (parameters of `Run`); batch_size and learning_rate (of all
+        models); store and jobs (see `moe_lab.sweep.sweep`).
+
+    Returns:
+      test_accuracy, signal_kept, signal_share, lost and dropped(model, capacity_factor, trial), which
+      `measures.MEASURES` explains.
+    """
+    changed = {"capacity_factor": tuple(capacity_factor), "samples": samples, "models": models}
+    axes = {"capacity_factor": capacity_factor}
+    return _filled("by_capacity", axes, ROWS if models is None else models, changed, trials, seed, task, settings)
+
+
+@checked
+def by_experts_per_patch(
+    experts_per_patch: Sequence[int] = (1, 2, 4, 8),
+    samples: int = 200,
+    trials: int = 10,
+    seed: int = 0,
+    *,
+    models: Mapping[str, RoutedMoE] | None = None,
+    task: Task | None = None,
+    **settings: Any,
+) -> xr.Dataset:
+    """Accuracy, and what is kept and lost, against the experts that each patch asks, from one to all.
+
+    The places stay what they are: with c = 1 and t = 2 there is room for one answer in two, so that compute is equal.
+
+    Args:
+      experts_per_patch: the values of t, at most the number of experts.
+      models: by name, in place of `GATE_ROWS`; the rest as in `by_capacity`.
+
+    Returns:
+      as `by_capacity`, over (model, experts_per_patch, trial).
+    """
+    changed = {"experts_per_patch": tuple(experts_per_patch), "samples": samples, "models": models}
+    axes = {"experts_per_patch": experts_per_patch}
+    rows = GATE_ROWS if models is None else models
+    return _filled("by_experts_per_patch", axes, rows, changed, trials, seed, task, settings)
+
+
+def _filled(
+    name: str,
+    axes: Mapping[str, Sequence[Any]],
+    rows: Mapping[str, RoutedMoE],
+    changed: Mapping[str, Any],
+    trials: int,
+    seed: int,
+    task: Task | None,
+    settings: Mapping[str, Any],
+) -> xr.Dataset:
+    given = {"learning_rate": STEP_SIZE, "epochs": EPOCHS, **settings}
+    figure = Figure("section 4.2", name, trials, seed, given, task or PatternTask())
+    chosen: dict[str, PatchModel] = {row: figure.model(model) for row, model in rows.items()}
+    return figure.fill(chosen, axes, MEASURES, changed, samples=changed["samples"])

@@ -1,0 +1,223 @@
+"""Ways to choose experts beyond those of `moe_lab.routing`: gates, noise, capacity, soft assignment and hashing.
+
+Pure functions of tensors whose first axis is the trial. Where tokens choose, scores are (trials, ..., tokens, experts)
+and what is chosen lies along the last axis; where experts choose, the last axis holds the tokens instead. A token is
+whatever is routed: a patch of an image, a word, a sample.
+
+Sources:
+  Shazeer et al. 2017: Outrageously large neural networks, ICLR 2017.
+  Lepikhin et al. 2021: GShard, ICLR 2021; Fedus et al. 2022: Switch transformers, JMLR 23.
+  Riquelme et al. 2021: Scaling vision with sparse mixture of experts, NeurIPS 2021.
+  Roller et al. 2021: Hash layers for large sparse models, NeurIPS 2021.
+  Zhou et al. 2022: Mixture-of-experts with expert choice routing, NeurIPS 2022.
+  Puigcerver et al. 2024: From sparse to soft mixtures of experts, ICLR 2024.
+  DeepSeek-AI 2024: DeepSeek-V3 technical report.
+  Nguyen et al. 2024: Sigmoid gating is more sample efficient than softmax gating in mixture of experts, NeurIPS 2024.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from moe_lab.config import require
+from moe_lab.routing import Mask, Scores, token_choice, top_mask
+
+Gates = Literal["softmax", "softmax-before", "sigmoid", "sigmoid-normalised"]
+GATES: tuple[Gates, ...] = get_args(Gates)
+Order = Literal["arrival", "priority"]
+
+
+def top_gates(scores: Scores, count: int, gates: str = "softmax") -> tuple[Mask, Scores]:
+    """Chooses the `count` largest scores along the last axis and computes their gates.
+
+    With scores h and the chosen set S, the gate of i in S is
+
+        softmax              exp(h_i) / sum_{j in S} exp(h_j)        as `routing.token_choice`; 1 for a single choice
+        softmax-before       exp(h_i) / sum_j exp(h_j)               over all j; as `routing.switch` for a single choice
+        sigmoid              1 / (1 + exp(-h_i))
+        sigmoid-normalised   sigmoid(h_i) / sum_{j in S} sigmoid(h_j)
+
+    >>> scores = torch.tensor([[3.0, 1.0, 4.0]]).log()
+    >>> [[round(gate, 3) for gate in top_gates(scores, 2, gates)[1][0].tolist()] for gates in GATES]
+    [[0.429, 0.0, 0.571], [0.375, 0.0, 0.5], [0.75, 0.0, 0.8], [0.484, 0.0, 0.516]]
+
+    Args:
+      scores: (trials, ..., n).
+      count: how many to choose; from 1 (a single expert) to n (all of them).
+      gates: one of GATES.
+
+    Returns:
+      mask: (trials, ..., n) bool, True at `count` places of each row.
+      gates: same shape; zero at the others.
+
+    Raises:
+      ValueError: count is not between 1 and n, or the kind of gates is unknown.
+
+    References: softmax after the choice: Shazeer et al. 2017, eq. 3-5; before it: Riquelme et al. 2021, section 2.2,
+      and Fedus et al. 2022, eq. 1-2; sigmoid: Nguyen et al. 2024, eq. 1; normalised: DeepSeek-V3, eq. 13-15.
+    """
+    require(gates in GATES, f"gates must be one of {', '.join(GATES)}", gates=gates)
+    if gates == "softmax":
+        return token_choice(scores, count)
+    mask = top_mask(scores, count)
+    if gates == "softmax-before":
+        return mask, scores.softmax(dim=-1) * mask
+    chosen = scores.sigmoid() * mask
+    if gates == "sigmoid":
+        return mask, chosen
+    # The sum is that of exp(log sigmoid), so that gates do not become 0/0 where all scores are very negative.
+    return mask, torch.nn.functional.logsigmoid(scores).masked_fill(~mask, -torch.inf).softmax(dim=-1)
+
+
+def noisy_scores(
+    scores: Float[Tensor, "*rows n"], spread: Float[Tensor, "*rows n"], noise: Float[Tensor, "*rows n"]
+) -> Float[Tensor, "*rows n"]:
+    """Adds noise whose size the router learns: H = h + noise * softplus(spread).
+
+    >>> noisy_scores(torch.tensor([2.0, 2.0]), torch.tensor([0.0, 1.0]), torch.tensor([1.0, -1.0])).numpy().round(3)
+    array([2.693, 0.687], dtype=float32)
+
+    Args:
+      scores: h = x W_g.
+      spread: x W_noise; 0 makes the noise's standard deviation log 2.
+      noise: standard normal numbers.
+
+    References: Shazeer et al. 2017, eq. 4.
+    """
+    return scores + noise * torch.nn.functional.softplus(spread)
+
+
+def capacity_of(tokens: int, experts: int, experts_per_token: int, factor: float) -> int:
+    """Returns the places of an expert, ceil(factor * tokens * experts_per_token / experts), at most one for each token.
+
+    With expert choice it is the number of tokens that an expert takes, and `factor` times `experts_per_token` the mean
+    number of experts of a token.
+
+    >>> capacity_of(tokens=16, experts=8, experts_per_token=1, factor=1.25)
+    3
+
+    Raises:
+      ValueError: the factor is not positive, or an integer is less than 1.
+
+    References: Fedus et al. 2022, eq. 3 (one expert a token); Zhou et al. 2022, section 3.2.
+    """
+    require(factor > 0, "factor (c) must be greater than 0", factor=factor)
+    fewest = min(tokens, experts, experts_per_token)
+    require(fewest >= 1, "tokens, experts and experts_per_token must be at least 1", smallest=fewest)
+    return min(tokens, math.ceil(round(factor * tokens * experts_per_token / experts, 9)))
+
+
+def within_capacity(
+    mask: Bool[Tensor, "*rows tokens experts"],
+    scores: Float[Tensor, "*rows tokens experts"],
+    capacity: int,
+    order: str = "arrival",
+) -> Bool[Tensor, "*rows tokens experts"]:
+    """Returns which choices find a place where each expert has `capacity` of them; the others are dropped.
+
+    Every token's first choice is served before any token's second. Within such a round tokens are served as they
+    arrive, by their position, or by priority, those with the largest score of all their choices first.
+
+    >>> scores = torch.tensor([[1.0, 0.0], [3.0, 0.0], [2.0, 0.0]])
+    >>> mask, _ = top_gates(scores, 1)
+    >>> [within_capacity(mask, scores, 2, order)[:, 0].int().tolist() for order in ("arrival", "priority")]
+    [[1, 1, 0], [0, 1, 1]]
+
+    Args:
+      mask: (..., tokens, experts) bool, the experts that each token has chosen.
+      scores: same shape, the scores (or gates) by which they were chosen.
+      capacity: places of an expert, from 1 to the number of tokens.
+      order: "arrival" or "priority".
+
+    Raises:
+      ValueError: capacity is not between 1 and the number of tokens, or the order is unknown.
+
+    References: Lepikhin et al. 2021, algorithm 1; Fedus et al. 2022, section 2.2; by priority: Riquelme et al. 2021,
+      section 4 and appendix C.
+    """
+    require(order in get_args(Order), "order must be 'arrival' or 'priority'", order=order)
+    tokens = mask.shape[-2]
+    chosen = scores.detach().masked_fill(~mask, -torch.inf)
+    rounds = _ranks(chosen, -1)  # 0 for a token's first choice
+    turn = torch.arange(tokens, device=mask.device)[:, None]
+    if order == "priority":
+        turn = _ranks(chosen.amax(-1), -1)[..., None]
+    late = (rounds * tokens + turn).to(scores.dtype).masked_fill(~mask, torch.inf)
+    return mask & top_mask(-late.mT, capacity).mT
+
+
+def _ranks(values: Tensor, axis: int) -> Tensor:
+    """Returns how many values along an axis come before each: the larger ones, and equal ones with a lower index."""
+    return values.argsort(dim=axis, descending=True, stable=True).argsort(dim=axis)
+
+
+def soft_weights(
+    scores: Float[Tensor, "*rows tokens slots"],
+) -> tuple[Float[Tensor, "*rows tokens slots"], Float[Tensor, "*rows tokens slots"]]:
+    """Computes the weights of soft MoE: no token is chosen or dropped, every slot takes a mean of all of them.
+
+        dispatch  D_ij = exp(s_ij) / sum_i' exp(s_i'j)    a slot's input is sum_i D_ij x_i
+        combine   C_ij = exp(s_ij) / sum_j' exp(s_ij')    a token's output is sum_j C_ij y_j
+
+    >>> weights = soft_weights(torch.tensor([[1.0, 3.0], [1.0, 1.0]]).log())
+    >>> [part.round(decimals=3).tolist() for part in weights]  # dispatch, combine
+    [[[0.5, 0.75], [0.5, 0.25]], [[0.25, 0.75], [0.5, 0.5]]]
+
+    Args:
+      scores: (..., tokens, slots), X Phi; the slots of all experts, expert by expert.
+
+    Returns:
+      dispatch, whose columns sum to 1, and combine, whose rows do.
+
+    References: Puigcerver et al. 2024, eq. 1-3 (without the normalisation of their section 2.3).
+    """
+    return scores.softmax(dim=-2), scores.softmax(dim=-1)
+
+
+def sign_hash(patches: Float[Tensor, "*rows d"], directions: Float[Tensor, "bits d"]) -> Int[Tensor, "*rows"]:
+    """Returns the bucket 0 ... 2^bits - 1 of each patch: bit b is set where <directions_b, x> > 0.
+
+    Departs from the paper: Roller et al. hash the identity of a word. Patches have none, so the signs of fixed random
+    projections take its place (Charikar 2002): equal patches share a bucket, similar ones mostly do.
+
+    >>> sign_hash(torch.tensor([[1.0, -1.0], [1.0, 1.0]]), torch.eye(2)).tolist()
+    [1, 3]
+    """
+    bits = torch.arange(directions.shape[0], device=patches.device)
+    return ((patches @ directions.mT > 0).long() << bits).sum(-1)
+
+
+def balanced_table(buckets: int, experts: int, experts_per_token: int, random: np.random.Generator) -> np.ndarray:
+    """Returns (buckets, experts) bool: different experts for each bucket at random, every expert for equally many.
+
+    Raises:
+      ValueError: experts_per_token is not between 1 and experts.
+
+    References: Roller et al. 2021, section 3.1, "balanced assignment" and "random hash".
+    """
+    rule = "experts_per_token must be between 1 and experts"
+    require(1 <= experts_per_token <= experts, rule, experts_per_token=experts_per_token, experts=experts)
+    first = (random.permutation(buckets) * experts_per_token)[:, None]
+    table = np.zeros((buckets, experts), dtype=bool)
+    order = random.permutation(experts)
+    np.put_along_axis(table, order[(first + np.arange(experts_per_token)) % experts], True, axis=1)
+    return table
+
+
+def hash_choice(
+    buckets: Int[Tensor, "*rows tokens"], table: Bool[Tensor, "buckets experts"]
+) -> Bool[Tensor, "*rows tokens experts"]:
+    """Looks up the experts of each token in a fixed table. Nothing is learned, and gates are 1.
+
+    >>> hash_choice(torch.tensor([1, 0]), torch.tensor([[True, False], [False, True]])).int().tolist()
+    [[0, 1], [1, 0]]
+
+    References: Roller et al. 2021, eq. 2.
+    """
+    return table[buckets]

@@ -1,0 +1,71 @@
+"""What the routing-choices Lab's stories say of seed 0, and that its boxes are what the experts keep."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from moe_lab import theme
+from moe_lab.patch_routing import train_batch
+from moe_lab.training import Snapshot, final
+from moe_lab_widgets.drawing.sheet import integer
+from moe_lab_widgets.drawing.words import middle
+from moe_lab_widgets.routing_choices import settings as of
+from moe_lab_widgets.routing_choices.stories import STORIES
+from tests.helpers.effort import THOROUGH
+from tests.widgets.cases import ROUTING_CHOICES
+from tests.widgets.labs import Make, done, fixtures
+
+make, ended = fixtures(ROUTING_CHOICES)
+DEFAULTS = {knob.name: knob.default for knob in of.KNOBS} | {"seed": 0}
+ALWAYS = ("First come, first served", "The same places, by priority")
+NUMBERS = {
+    "First come, first served": {"lost": 0.58, "signal_kept": 0.44, "test_accuracy": 0.69},
+    "The same places, by priority": {"lost": 0.60, "signal_kept": 1.0, "test_accuracy": 0.95},
+    "Half as many places": {"lost": 0.74, "test_accuracy": 1.0},
+    "Room for three times as many": {"lost": 0.14, "signal_kept": 0.88, "test_accuracy": 0.91},
+    "A gate that cannot learn": {"lost": 0.29, "test_accuracy": 0.72},
+    "Ask all eight": {"dropped": 0.88, "test_accuracy": 0.76},
+    "One patch an expert, experts choose": {"lost": 0.72, "test_accuracy": 1.0},
+    "Noise on the scores": {"lost": 0.58, "test_accuracy": 0.80},
+    "Nobody chooses (soft MoE)": {"signal_share": 0.16, "test_accuracy": 1.0},
+    "A hash with room for all": {"signal_kept": 1.0, "test_accuracy": 0.68},
+}
+
+
+def outcome(**values: Any) -> Snapshot:
+    """The chosen model at the end of a run with these values."""
+    return final(train_batch([of.runs({**DEFAULTS, **values})[of.STUDY]]))
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_a_story_says_what_is_measured(story: Any) -> None:
+    said = {round(int(number) / 100, 2) for number in re.findall(r"(\d+) %", story.what_to_see)}
+    wanted = NUMBERS[story.name]
+    assert {value for name, value in wanted.items() if (name, value) != ("signal_kept", 1.0)} <= said
+    if not THOROUGH and story.name not in ALWAYS:
+        pytest.skip("takes a second each: MOE_LAB_THOROUGH=1")
+    last = outcome(**story.values)
+    for name, value in wanted.items():
+        assert middle(last[name]) == pytest.approx(value, abs=0.03), name  # float32 paths part between machines
+
+
+def test_full_boxes_are_what_experts_keep_and_black_ones_what_is_lost(make: Make) -> None:
+    lab = done(make())
+    kept = lab.record.study["example_kept"][0].astype(bool)  # (class, expert, patch)
+    places = lab.picture.places
+    fills = np.array(places.boxes.fills).reshape(2, kept.shape[1] + 1, kept.shape[2])
+    for expert in range(kept.shape[1]):
+        np.testing.assert_array_equal(fills[:, expert] == integer(theme.expert(expert).colour), kept[:, expert])
+    np.testing.assert_array_equal(fills[:, -1] == integer(theme.INK), ~kept.any(1))
+    asked = lab.record.study["example_asked"][0].astype(bool)
+    assert len(places.refused.get_xdata()) == int((asked & ~kept).sum()) > 0
+
+
+def test_the_first_record_does_not_wait_for_the_rows_of_comparison(make: Make) -> None:
+    lab = done(make())
+    assert [len(record.shots) for record in lab.records[:6]] == [1, 2, 3, 4, 5, 5]
+    assert lab.record.ended and list(lab.record.parts) == list(of.MODELS)

@@ -1,0 +1,1 @@
+"""The routing-choices Lab: which patches a routing keeps and which it loses, beside other routings at equal compute."""

@@ -1,0 +1,1 @@
+"""The panels of the routing-choices Lab's picture."""

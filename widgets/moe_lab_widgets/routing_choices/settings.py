@@ -1,0 +1,155 @@
+"""The knobs of the routing-choices Lab, and the runs that their values describe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from moe_lab.devices import Work
+from moe_lab.patch_routing import PatternTask, RoutedMoE, Run, Samples
+from moe_lab.patch_routing.data import Split
+from moe_lab.patch_routing.routing_rows import ROWS, STEP_SIZE
+from moe_lab.trials import choose_device
+from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer, placed
+
+STUDY = "chosen"
+"""The model whose routing the sliders describe."""
+BESIDE = ("expert choice", "token choice", "soft MoE", "hash")
+"""The rows of comparison, with as many places for each expert."""
+MODELS = (STUDY, *BESIDE)
+SHARED = ("experts", "capacity_factor", "neurons", "learning_rate")
+"""What the rows of comparison have in common with the chosen model."""
+TEST_SAMPLES = 200
+RECORDS = 60
+"""Approximate number of records of a run: 4 seconds at 15 records per second."""
+ROUTING_WORDS = {"expert-choice": "experts", "token-choice": "patches", "soft": "nobody (soft)", "hash": "a hash"}
+GATE_WORDS = {
+    "softmax": "softmax after",
+    "softmax-before": "softmax before",
+    "sigmoid": "sigmoid",
+    "sigmoid-normalised": "sigmoid / sum",
+}
+
+
+def _scored(values: Mapping[str, Any]) -> bool:
+    return values["routing"] in ("expert-choice", "token-choice")
+
+
+def _by_patches(values: Mapping[str, Any]) -> bool:
+    return bool(values["routing"] == "token-choice")
+
+
+def _asking(values: Mapping[str, Any]) -> bool:
+    return values["routing"] in ("token-choice", "hash")
+
+
+# Short words, so that three sliders stand side by side.
+KNOBS = (
+    offer(RoutedMoE, "routing", meaning="who chooses", main=True, words=ROUTING_WORDS),
+    offer(
+        RoutedMoE, "experts_per_patch", meaning="experts a patch asks", main=True,
+        enabled_when=_asking,
+    ),
+    offer(RoutedMoE, "capacity_factor", meaning="places a patch", main=True),
+    offer(
+        RoutedMoE, "gates", meaning="gates", default="softmax-before", main=True, words=GATE_WORDS,
+        enabled_when=_scored,
+    ),
+    offer(RoutedMoE, "order", meaning="places go by", main=True, enabled_when=_by_patches),
+    offer(RoutedMoE, "router_noise", symbol="σ", meaning="noise on scores", main=True, enabled_when=_scored),
+    offer(RoutedMoE, "experts", slider=None, choices=(2, 4, 8)),  # that divide 40 neurons
+    offer(PatternTask, "patches", meaning="patches of a sample", slider=(8, 32, 1)),
+    offer(PatternTask, "noise", meaning="in each patch"),
+    offer(Run, "samples", meaning="training samples"),
+    LabKnob(name="steps", symbol="S", meaning="SGD steps at most", default=120, low=1, slider=(20, 600, 20)),
+    offer(Run, "trials", meaning="trials", default=4, far=1000),
+    offer(RoutedMoE, "learning_rate", meaning="step size", default=STEP_SIZE, slider=(5.0, 80.0, 5.0)),
+)  # fmt: skip
+
+
+def task_of(values: Mapping[str, Any]) -> PatternTask:
+    """Returns the task that the values describe."""
+    return given(PatternTask, values)
+
+
+def models(values: Mapping[str, Any]) -> dict[str, RoutedMoE]:
+    """Returns the chosen model and its rows of comparison, by name."""
+    chosen = given(RoutedMoE, values)
+    shared = {name: getattr(chosen, name) for name in SHARED}
+    return {STUDY: chosen, **{name: ROWS[name].replace(**shared) for name in BESIDE}}
+
+
+def runs(values: Mapping[str, Any]) -> dict[str, Run]:
+    """Returns the runs that the values describe, by name, checked.
+
+    Raises:
+      ConfigError: a value or a combination breaks a rule.
+    """
+    task = task_of(values)
+    return {name: Run(model=model, task=task, **settings(values)) for name, model in models(values).items()}
+
+
+def settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of `train` besides model and task, the same for all models."""
+    _, epochs, epoch = _epochs(values)
+    return {
+        **{name: values[name] for name in ("samples", "trials", "seed")},
+        "epochs": epochs,
+        "test_samples": TEST_SAMPLES,
+        "record_every": max(1, round(epochs * epoch / RECORDS)),
+        **placed(values),
+    }
+
+
+def total_steps(values: Mapping[str, Any]) -> int:
+    """Returns the most steps that a run can take: whole passes over the data, at least `steps`."""
+    return _epochs(values)[0]
+
+
+def work(values: Mapping[str, Any]) -> Work:
+    """Returns what the five models have to do."""
+    size = float(values["trials"] * values["patches"] * (1 + values["capacity_factor"]))
+    return Work(kind=values["routing"], size=size, steps=total_steps(values), trials=values["trials"])
+
+
+def _epochs(values: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Returns (total steps, passes over the data, steps per pass)."""
+    epoch = -(-max(values["samples"], 1) // RoutedMoE().batch_size)
+    epochs = max(1, -(-values["steps"] // epoch))
+    return epochs * epoch, epochs, epoch
+
+
+def code(values: Mapping[str, Any]) -> str:
+    """Returns Python that runs as it is pasted and computes the numbers of the Lab."""
+    made = "\n".join(f"    {name!r}: {model.code()}," for name, model in models(values).items())
+    return "\n".join(
+        (
+            "from moe_lab.patch_routing import PatternTask, RoutedMoE, train",
+            "from moe_lab.training import final",
+            "",
+            f"models = {{\n{made}\n}}",
+            f"settings = dict({arguments(settings(values))})",
+            f"task = {task_of(values).code()}",
+            "last = {name: final(train(model, task, **settings)) for name, model in models.items()}",
+            "for name, snapshot in last.items():",
+            '    print(name, snapshot["test_accuracy"], "o kept", snapshot["signal_kept"], "lost", snapshot["lost"])',
+        )
+    )
+
+
+class SampleCache:
+    """The latest samples of one Lab, on which all its models train; N does not change the test samples."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Split, tuple[Any, Samples]] = {}
+
+    def get(self, run: Run) -> tuple[Samples, Samples]:
+        """Returns the training and test samples of a run."""
+        return self._part(run, "train", run.samples), self._part(run, "test", run.test_samples)
+
+    def _part(self, run: Run, split: Split, count: int) -> Samples:
+        key = (run.task, run.trials, run.seed, count, run.device)
+        if split not in self._kept or self._kept[split][0] != key:
+            where: dict[str, Any] = {"split": split, "device": choose_device(run.device)}
+            self._kept[split] = key, run.task.sample(count, trials=run.trial_numbers, seed=run.seed, **where)
+        return self._kept[split][1]
