@@ -17,6 +17,7 @@ from moe_lab.registry import NOTEBOOKS
 from tests.solutions.every import SOLUTIONS
 
 LESSON = "02_router_alignment"
+MINUTES = next(notebook.minutes for notebook in NOTEBOOKS if notebook.stem == LESSON)
 needs_pages = pytest.mark.skipif(
     any(build.importlib.util.find_spec(name) is None for name in build.PAGES), reason="needs moe-lab[lab,site]"
 )
@@ -65,7 +66,7 @@ class TestCopies:
             assert not re.search(r"(src|href)=[\"'](https?:)?//[^\"']+\.(js|css)|<script|url\(", text), path.name
         assert "<math " in (made / "slides" / f"{LESSON}.html").read_text(encoding="utf-8")
         sheet = (made / "handouts" / f"{LESSON}.html").read_text(encoding="utf-8")
-        assert "45 minutes" in sheet and sheet.count("class=write") == 4 + 3
+        assert f"{MINUTES} minutes" in sheet and sheet.count("class=write") == 4 + 3
         kinds = [cell.metadata.slideshow.slide_type for cell in cells(made / "slides" / f"{LESSON}.ipynb")]
         assert "slide" in kinds and "skip" in kinds
 

@@ -38,20 +38,24 @@ def repositories(folder: Path) -> dict[str, set[str]]:
 
 class TestTwoHalves:
     def test_every_folder_of_tests_is_in_one_of_them(self, root):
-        first, second = (set(command) for command in tests.commands(["-q"]))
+        first, (labs, second) = tests.commands(["-q"])
         apart = {name for name in first if (root / name).exists() and not Path(name).is_absolute()}
         folders = {"tests/browser", "tests/notebooks", "notebooks", "tests/reproduce"}
         assert apart == folders | {f"tests/test_{name}.py" for name in ("demo", "package", "sweep")}
-        assert {name.removeprefix("--ignore=") for name in second if "--ignore" in name} == apart - {"notebooks"}
-        assert "tests" in second and "-q" in first & second
+        left_out = {name.removeprefix("--ignore=") for name in second if "--ignore" in name}
+        assert left_out == (apart - {"notebooks"}) | {"tests/widgets"} and "tests/widgets" in labs
+        assert "tests" in second and "-q" in {*first} & {*second} & {*labs}
 
-    @pytest.mark.parametrize(("first", "second", "failed"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (5, 2, 2)])
-    def test_fails_if_either_does(self, monkeypatch, capfd, first, second, failed):
-        code = "import sys; print('half', sys.argv[1]); sys.exit(int(sys.argv[1]))"
-        halves = [[sys.executable, "-c", code, str(status)] for status in (first, second)]
-        monkeypatch.setattr(tests, "commands", lambda options: halves)
+    @pytest.mark.parametrize(
+        ("first", "others", "failed"),
+        [(0, (0, 0), 0), (1, (0, 0), 1), (0, (1, 0), 1), (0, (0, 3), 3), (5, (2, 0), 2)],
+    )
+    def test_fails_if_one_call_does(self, monkeypatch, capfd, first, others, failed):
+        code = "import sys; print('call', sys.argv[1]); sys.exit(int(sys.argv[1]))"
+        calls = [[sys.executable, "-c", code, str(status)] for status in (first, *others)]
+        monkeypatch.setattr(tests, "commands", lambda options: (calls[0], calls[1:]))
         assert tests.main([]) == failed
-        assert capfd.readouterr().out.splitlines() == [f"half {first}", f"half {second}", ""]
+        assert capfd.readouterr().out.splitlines() == [f"call {first}", *(f"call {one}" for one in others), ""]
 
 
 class TestName:

@@ -22,7 +22,7 @@ def of_labs(first: int, share: int = 3) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("of", one_in(share, LABS, first), ids=lambda of: of.name)
 
 
-@of_labs(0, share=1)
+@of_labs(1)
 def test_it_is_shown_whole_held_and_wound_back(opened: Opened, of: LabOnPage) -> None:
     """From the first frame to the last: descriptions, caption, step by step, back in time, and its code."""
     page = opened(of.name, **of.small)

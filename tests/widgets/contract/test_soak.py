@@ -92,7 +92,7 @@ def test_some_hasty_changes_leave_a_lab_that_works(make: Make, draws: random.Ran
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", one_in(4, CASES.values()), ids=one_in(4, CASES), indirect=True, scope="module")
+@pytest.mark.parametrize("case", one_in(9, CASES.values()), ids=one_in(9, CASES), indirect=True, scope="module")
 def test_many_changes(case: Case, make: Make, draws: random.Random) -> None:
     before = set(threading.enumerate())
     errors: list[Exception] = []

@@ -81,8 +81,9 @@ def test_code_names_what_differs_from_the_library_s_defaults() -> None:
     lines = code(DEFAULTS).splitlines()
     assert "task = MixtureTask(experts=8, dimension=16, regressors='orthonormal')" in lines
     assert "settings = dict(samples=6000, trials=3, seed=0)" in lines
-    assert "spectral = final(train(Spectral(power_iterations=10, joint_iterations=40), task, **settings))" in lines
-    assert "joint = final(train(JointEM(iterations=160), task, **settings))" in lines
+    run = "collect(train(Spectral(power_iterations=10, joint_iterations=40), task, **settings)),"
+    assert f'    "spectral + EM": {run}' in lines
+    assert '    "joint EM": collect(train(JointEM(iterations=160), task, **settings)),' in lines
 
 
 @pytest.mark.parametrize("values", [{}, {"experts": 2, "dimension": 10, "samples": 2000}, {"samples": 2000}])

@@ -59,7 +59,7 @@ def test_both_models_train_on_the_same_samples() -> None:
 def test_code_is_short_where_values_are_the_defaults() -> None:
     lines = code(DEFAULTS).splitlines()
     assert "task = ClusterTask()" in lines
-    assert "cubic = final(train(SwitchMoE(filters=8, initial_scale=0.0008), task, **settings))" in lines
+    assert "cubic = collect(train(SwitchMoE(filters=8, initial_scale=0.0008), task, **settings))" in lines
 
 
 @pytest.mark.parametrize(
