@@ -51,10 +51,12 @@ check: $(VENV)/dev.stamp
 	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 
-# Both halves run whatever the first one says, so that one call shows all there is to mend.
+# Style and types are checked beside the tests, and all run to their end, so that one call shows all there is to mend.
 test: $(VENV)/dev.stamp
-	@checked=0; $(MAKE) --no-print-directory check || checked=$$?; \
-	$(BIN)/python -m tools.tests $(PYTEST_OPTIONS) && exit $$checked
+	@$(MAKE) --no-print-directory check > $(VENV)/check.txt 2>&1 & checking=$$!; \
+	tested=0; $(BIN)/python -m tools.tests $(PYTEST_OPTIONS) || tested=$$?; \
+	checked=0; wait $$checking || checked=$$?; cat $(VENV)/check.txt; \
+	exit $$(( checked ? checked : tested ))
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks
