@@ -41,7 +41,7 @@ class TestTwoHalves:
         first, (labs, second) = tests.commands(["-q"])
         apart = {name for name in first if (root / name).exists() and not Path(name).is_absolute()}
         folders = {"tests/browser", "tests/notebooks", "notebooks", "tests/reproduce"}
-        assert apart == folders | {f"tests/test_{name}.py" for name in ("demo", "package", "sweep")}
+        assert apart == folders | {f"tests/test_{name}.py" for name in ("demo", "sweep")}
         left_out = {name.removeprefix("--ignore=") for name in second if "--ignore" in name}
         assert left_out == (apart - {"notebooks"}) | {"tests/widgets"} and "tests/widgets" in labs
         assert "tests" in second and "-q" in {*first} & {*second} & {*labs}

@@ -22,7 +22,6 @@ APART = (
     "notebooks",
     "tests/reproduce",
     "tests/test_demo.py",
-    "tests/test_package.py",
     "tests/test_sweep.py",
 )
 """What the first pytest runs; the second one runs the rest of tests/."""
