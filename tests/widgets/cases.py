@@ -505,7 +505,7 @@ def _patch_map_data(data: xr.Dataset, lab: Lab) -> None:
     assert list(data["model"].values) == list(patch_map.MODELS)
     last = data.isel(step=-1)
     np.testing.assert_allclose(last["kept_in_object"].sel(model="pMoE"), lab.record.study["kept_in_object"])
-    np.testing.assert_allclose(last["test_accuracy"].sel(model="conv"), lab.record.accuracy("conv"))
+    np.testing.assert_allclose(last["test_accuracy"].sel(model="conv"), lab.record.latest("conv", "test_accuracy"))
     assert data.attrs["call_conv"] == lab.record.parts["conv"].origin["call"]
 
 

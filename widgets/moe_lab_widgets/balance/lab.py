@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from moe_lab.devices import Work
-from moe_lab.training import collect
 from moe_lab_widgets.balance import settings as of
 from moe_lab_widgets.balance.picture import BalancePicture
 from moe_lab_widgets.balance.record import Frame, frames
 from moe_lab_widgets.balance.stories import STORIES
 from moe_lab_widgets.drawing.words import middle, percent
-from moe_lab_widgets.engine.lab import Lab
-from moe_lab_widgets.engine.pair import model_axis
-
-if TYPE_CHECKING:
-    import xarray
+from moe_lab_widgets.engine.several import SeveralLab
 
 
-class BalanceLab(Lab):
+class BalanceLab(SeveralLab):
     """Five mixtures on the same samples from the same start: without balancing, with three losses, and with a bias."""
 
     title = "Balance and collapse"
@@ -41,22 +36,11 @@ class BalanceLab(Lab):
     def code(self, values: dict[str, Any]) -> str:
         return of.code(values)
 
-    def parts(self, record: Frame) -> dict[str, Any]:
-        return record.parts
-
-    def data(self, records: Sequence[Frame]) -> xarray.Dataset:
-        """Returns all runs along a `model` axis, with the call that makes each."""
-        last = records[-1]
-        return model_axis(list(last.shots), [collect(history) for history in last.shots.values()])
-
     # ---- words ----
 
     def diverged(self, name: str, trials: str) -> str:
         words = "without balancing" if name == of.NONE else f"with {of.NAMES[name]}"
         return f"The loss {words} became infinite in {trials}: try a smaller rate of the router."
-
-    def progress(self, record: Frame) -> str:
-        return f"step {record.step} of {record.total}"
 
     def caption(self, record: Frame) -> str:
         if record.step == 0:

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from moe_lab.devices import Work
-from moe_lab.training import Snapshot, collect
 from moe_lab_widgets.drawing.words import middle, percent
-from moe_lab_widgets.engine.lab import Lab
-from moe_lab_widgets.engine.pair import model_axis
+from moe_lab_widgets.engine.several import SeveralLab
 from moe_lab_widgets.patch_map import settings as of
 from moe_lab_widgets.patch_map.picture import PatchMapPicture
 from moe_lab_widgets.patch_map.record import Frame, frames
 from moe_lab_widgets.patch_map.stories import STORIES
 
-if TYPE_CHECKING:
-    import xarray
 
-
-class PatchMapLab(Lab):
+class PatchMapLab(SeveralLab):
     """WRN-pMoE of pmoe2023, the same network without gates and a network without experts, on digits in quadrants.
 
     At these sizes gates bring no accuracy; what there is to see is where the kept patches lie.
@@ -44,21 +39,10 @@ class PatchMapLab(Lab):
     def code(self, values: dict[str, Any]) -> str:
         return of.code(values)
 
-    def parts(self, record: Frame) -> dict[str, Snapshot]:
-        return record.parts
-
-    def data(self, records: Sequence[Frame]) -> xarray.Dataset:
-        """Returns the three runs along a `model` axis, with the call that makes each."""
-        shots = records[-1].shots
-        return model_axis(list(shots), [collect(history) for history in shots.values()])
-
     # ---- words ----
 
     def diverged(self, name: str, trials: str) -> str:
         return f"The loss of {name} became infinite in {trials}: try a smaller step size."
-
-    def progress(self, record: Frame) -> str:
-        return f"step {record.step} of {record.total}"
 
     def caption(self, record: Frame) -> str:
         share, chance = (percent(middle(record.study[name])) for name in (record.share, "chance"))
@@ -69,7 +53,9 @@ class PatchMapLab(Lab):
             found = f"{share} {subject} in the object (chance {chance})"
         if record.step == 0:
             return f"Step 0: {found}."
-        accuracies = ", ".join(f"{name} {percent(middle(record.accuracy(name)))}" for name in record.parts)
+        accuracies = ", ".join(
+            f"{name} {percent(middle(record.latest(name, 'test_accuracy')))}" for name in record.parts
+        )
         text = f"Step {record.step} of {record.total}: {found}; accuracy {accuracies}"
         if not record.ended:
             return f"{text}."

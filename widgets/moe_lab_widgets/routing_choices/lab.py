@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from moe_lab.devices import Work
-from moe_lab.training import Snapshot, collect
 from moe_lab_widgets.drawing.words import middle, percent
-from moe_lab_widgets.engine.lab import Lab
-from moe_lab_widgets.engine.pair import model_axis
+from moe_lab_widgets.engine.several import SeveralLab
 from moe_lab_widgets.routing_choices import settings as of
 from moe_lab_widgets.routing_choices.picture import RoutingPicture
 from moe_lab_widgets.routing_choices.record import Frame, frames
 from moe_lab_widgets.routing_choices.stories import STORIES
 
-if TYPE_CHECKING:
-    import xarray
 
-
-class RoutingChoicesLab(Lab):
+class RoutingChoicesLab(SeveralLab):
     """One routing in the sliders' hands, and four others with as many places for each expert.
 
     The task is the synthetic patches of pmoe2023: one patch of each sample decides its class.
@@ -51,21 +46,10 @@ class RoutingChoicesLab(Lab):
     def code(self, values: dict[str, Any]) -> str:
         return of.code(values)
 
-    def parts(self, record: Frame) -> dict[str, Snapshot]:
-        return record.parts
-
-    def data(self, records: Sequence[Frame]) -> xarray.Dataset:
-        """Returns the runs along a `model` axis, with the call that makes each."""
-        shots = records[-1].shots
-        return model_axis(list(shots), [collect(history) for history in shots.values()])
-
     # ---- words ----
 
     def diverged(self, name: str, trials: str) -> str:
         return f"The loss of {name} became infinite in {trials}: try a smaller step size."
-
-    def progress(self, record: Frame) -> str:
-        return f"step {record.step} of {record.total}"
 
     def caption(self, record: Frame) -> str:
         kept, lost, dropped = (percent(middle(record.study[name])) for name in ("signal_kept", "lost", "dropped"))

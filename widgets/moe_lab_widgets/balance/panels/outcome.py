@@ -115,7 +115,7 @@ class Outcome(PinnedPanel):
     @staticmethod
     def _numbers(record: Frame, name: str) -> list[float]:
         """Returns the medians of accuracy, experts' worth and agreement."""
-        values = record.last(name, "test_accuracy"), record.worth(name), record.last(name, "agreement")
+        values = record.latest(name, "test_accuracy"), record.worth(name), record.latest(name, "agreement")
         return [middle(each) for each in values]
 
     def keep(self, record: Frame, beside: str) -> None:
