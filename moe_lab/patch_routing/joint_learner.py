@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import embedding
 
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing import start
@@ -43,20 +41,14 @@ class JointLearner(Learner):
         return self.present.shape[1], n * (d + 2 * self.setting.model.neurons)
 
     def _step(self, rows: slice, samples: Tensor, *drawn: Tensor) -> tuple[Tensor, models.Loss]:
-        labels = self.train.labels[self.group[rows, None], samples]
-        return models.joint_step(self.weights[rows], self._chosen(rows, samples), labels, self.rules.of(rows))
-
-    def _chosen(self, rows: slice, samples: Int[Tensor, "T B"]) -> Float[Tensor, "T B n d"]:
-        """Returns the patches of some training samples."""
-        table = self.train.rows
-        return embedding(table.flatten(0, 1)[self.group[rows, None] * table.shape[1] + samples], self.train.flat)
+        return models.joint_step(self.weights[rows], *self.chosen(rows, samples), self.rules.of(rows))
 
     def _outputs_of(self, samples: Tensor) -> Tensor:
-        return models.joint_forward(self.weights, self._chosen(slice(0, len(samples)), samples), self.rules).outputs
+        patches, _ = self.chosen(slice(None), samples)
+        return models.joint_forward(self.weights, patches, self.rules).outputs
 
     def _forward(self, data: Samples, begin: int, end: int) -> models.JointPass:
-        patches = embedding(data.rows[self.group, begin:end], data.flat)
-        return models.joint_forward(self.weights, patches, self.rules)
+        return models.joint_forward(self.weights, self.patches(data, begin, end), self.rules)
 
     def _outputs(self, data: Samples, begin: int, end: int, counts: RoutingCounts | None) -> Tensor:
         now = self._forward(data, begin, end)

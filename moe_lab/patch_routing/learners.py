@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import embedding
 
 from moe_lab.graphs import Replay, on_accelerator, side_by_side, to_device
 from moe_lab.patch_routing import model as models
@@ -127,6 +128,16 @@ class Learner(ABC):
             self.loss[rows] += loss.value.sum(-1)
 
         side_by_side([partial(advance, rows) for rows in self.parts(samples.shape[1])], self.setting.device)
+
+    def patches(self, data: Samples, begin: int, end: int) -> Float[Tensor, "T b n d"]:
+        """Fetches the patches of samples begin ... end-1 of every row."""
+        return embedding(data.rows[self.group, begin:end], data.flat)
+
+    def chosen(self, rows: slice, samples: Int[Tensor, "T B"]) -> tuple[Float[Tensor, "T B n d"], Int[Tensor, "T B"]]:
+        """Fetches the patches and labels of some training samples of some rows."""
+        table, group = self.train.rows, self.group[rows, None]
+        index = table.flatten(0, 1)[group * table.shape[1] + samples]
+        return embedding(index, self.train.flat), self.train.labels[group, samples]
 
     def keep(self, rows: np.ndarray) -> None:
         """Keeps only the rows at these positions."""

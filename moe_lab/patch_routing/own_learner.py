@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import embedding
 
 from moe_lab.config import require
 from moe_lab.patch_routing import model as models
@@ -55,7 +54,7 @@ class OwnRouteLearner(JointLearner):
             super()._advance(samples, *drawn)
 
     def _step(self, rows: slice, samples: Tensor, *drawn: Tensor) -> tuple[Tensor, models.Loss]:
-        patches, labels = fetched(self, rows, samples)
+        patches, labels = self.chosen(rows, samples)
         rules, route = self.rules.of(rows), self._route
 
         def outputs(weights: Tensor) -> Tensor:
@@ -64,12 +63,11 @@ class OwnRouteLearner(JointLearner):
         return autograd_step(self.weights[rows], outputs, labels, rules.learning_rate)
 
     def _outputs_of(self, samples: Tensor) -> Tensor:
-        patches, _ = fetched(self, slice(0, len(samples)), samples)
+        patches, _ = self.chosen(slice(None), samples)
         return models.joint_forward(self.weights, patches, self.rules, self._route).outputs
 
     def _forward(self, data: Samples, begin: int, end: int) -> models.JointPass:
-        patches = embedding(data.rows[self.group, begin:end], data.flat)
-        return models.joint_forward(self.weights, patches, self.rules, self._route)
+        return models.joint_forward(self.weights, self.patches(data, begin, end), self.rules, self._route)
 
     def _route(self, scores: Tensor, patches_per_expert: Tensor) -> tuple[Tensor, Tensor]:
         model = self.setting.model
@@ -111,7 +109,7 @@ class OwnLearner(Learner):
 
     def _try_out(self) -> None:
         """Computes two samples of the first two rows, and of the first alone, to refuse a wrong `forward` at once."""
-        patches = embedding(self.test.rows[self.group[:2], :2], self.test.flat)
+        patches = self.patches(self.test, 0, 2)[:2]
         every = self._forward(self.weights[:2], patches, slice(0, 2))
         alone = self._forward(self.weights[:1], patches[:1], slice(0, 1))
         rule = "forward must compute each trial from its own weights: alone it gives other outputs than in a batch"
@@ -149,7 +147,7 @@ class OwnLearner(Learner):
         return found
 
     def _step(self, rows: slice, samples: Tensor, *drawn: Tensor) -> tuple[Tensor, models.Loss]:
-        patches, labels = fetched(self, rows, samples)
+        patches, labels = self.chosen(rows, samples)
 
         def outputs(weights: Tensor) -> Tensor:
             return self._forward(weights, patches, rows).outputs
@@ -157,12 +155,11 @@ class OwnLearner(Learner):
         return autograd_step(self.weights[rows], outputs, labels, self.rules.learning_rate[rows, :, 0])
 
     def _outputs_of(self, samples: Tensor) -> Tensor:
-        patches, _ = fetched(self, slice(0, len(samples)), samples)
+        patches, _ = self.chosen(slice(None), samples)
         return self._forward(self.weights, patches, slice(None)).outputs
 
     def _outputs(self, data: Samples, begin: int, end: int, counts: RoutingCounts | None) -> Tensor:
-        patches = embedding(data.rows[self.group, begin:end], data.flat)
-        found = self._forward(self.weights, patches, slice(None))
+        found = self._forward(self.weights, self.patches(data, begin, end), slice(None))
         if counts is not None and found.mask is not None:
             labels, signal, roles = (part[self.group, begin:end] for part in (data.labels, data.signal, data.roles))
             gates = found.mask.to(found.outputs.dtype) if found.gates is None else found.gates
@@ -186,16 +183,8 @@ class OwnLearner(Learner):
         return values
 
     def examples(self) -> dict[str, Tensor]:
-        patches = embedding(self.test.rows[self.group, : self.setting.classes], self.test.flat)
-        mask = self._forward(self.weights, patches, slice(None)).mask
+        mask = self._forward(self.weights, self.patches(self.test, 0, self.setting.classes), slice(None)).mask
         return {} if mask is None else {"example_kept": mask.transpose(1, 2)}
-
-
-def fetched(learner: Learner, rows: slice, samples: Int[Tensor, "T B"]) -> tuple[Tensor, Tensor]:
-    """The patches (T, B, n, d) and labels (T, B) of some training samples of some rows."""
-    data, group = learner.train, learner.group[rows, None]
-    index = data.rows.flatten(0, 1)[group * data.index.shape[1] + samples]
-    return embedding(index, data.flat), data.labels[group, samples]
 
 
 def _stacked(drawn: list[Any], frozen: tuple[str, ...]) -> dict[str, np.ndarray]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding
 
 from moe_lab.graphs import to_device
 from moe_lab.patch_routing import model as models
@@ -58,22 +57,16 @@ class RoutedLearner(Learner):
         shape = self.model.experts, batch, self.train.index.shape[2]
         return (self.setting.tensor(np.stack([random.standard_normal(shape) for random in self._noise])),)
 
-    def _chosen(self, rows: slice, samples: Tensor) -> Tensor:
-        """Returns the patches (T, B, n, d) of some training samples."""
-        table = self.train.rows
-        return embedding(table.flatten(0, 1)[self.group[rows, None] * table.shape[1] + samples], self.train.flat)
-
     def _outputs_of(self, samples: Tensor) -> Tensor:
-        patches = self._chosen(slice(0, len(samples)), samples)
+        patches, _ = self.chosen(slice(None), samples)
         return routed.routed_forward(self.weights, patches, self.rules, self.model).outputs
 
     def _step(self, rows: slice, samples: Tensor, *drawn: Tensor) -> tuple[Tensor, models.Loss]:
-        patches, labels = self._chosen(rows, samples), self.train.labels[self.group[rows, None], samples]
-        return routed.routed_step(self.weights[rows], patches, labels, self.rules.of(rows), self.model, *drawn)
+        data, rules = self.chosen(rows, samples), self.rules.of(rows)
+        return routed.routed_step(self.weights[rows], *data, rules, self.model, *drawn)
 
     def _forward(self, data: Samples, begin: int, end: int) -> routed.RoutedPass:
-        patches = embedding(data.rows[self.group, begin:end], data.flat)
-        return routed.routed_forward(self.weights, patches, self.rules, self.model)
+        return routed.routed_forward(self.weights, self.patches(data, begin, end), self.rules, self.model)
 
     def _outputs(self, data: Samples, begin: int, end: int, counts: RoutingCounts | None) -> Tensor:
         now = self._forward(data, begin, end)
