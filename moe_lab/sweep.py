@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -175,7 +176,7 @@ def _here(plan: _Plan, table: Table, batches: list[list[int]]) -> Generator[_Res
 
 
 def _batch(plan: _Plan, indices: list[int], points: list[Point]) -> Generator[_Result | _Failed | None, None, None]:
-    """Computes some points, and keeps them before their locks end."""
+    """Computes some points: yields the values so far, then the result, which it keeps before the points' locks end."""
     latest = None
     try:
         with closing(plan.compute(points)) as steps:
@@ -183,12 +184,12 @@ def _batch(plan: _Plan, indices: list[int], points: list[Point]) -> Generator[_R
                 yield None if values is None else _Result(indices, values, last=False)
                 latest = values if values is not None else latest
         final = plan.final(latest)
-    except Exception as error:  # whatever a batch raises must not lose the others
+    except Exception as error:  # as words: it must not lose the others, and not every exception can be pickled
         yield _Failed(indices, _reason(error))
         return
-    if plan.store is not None:
+    if plan.store is not None and plan.reaches_store:
         plan.store.write(points, final)
-    yield _Result(indices, final, kept=True)
+    yield _Result(indices, final, kept=plan.reaches_store)
 
 
 def _elsewhere(
@@ -218,20 +219,11 @@ def _work(plan: _Plan, indices: list[int], points: list[Point]) -> list[_Result 
     torch.set_num_threads(1)
     with plan.claimed(indices, points) as (mine, stored, left):
         found: list[_Result | _Failed | _Left] = [*stored, *([_Left(left)] if left else [])]
-        return [*found, _worked(plan, mine, [points[indices.index(index)] for index in mine])] if mine else found
-
-
-def _worked(plan: _Plan, indices: list[int], points: list[Point]) -> _Result | _Failed:
-    try:
-        latest = None
-        for values in plan.compute(points):
-            latest = values if values is not None else latest
-        result = plan.final(latest)
-    except Exception as error:  # sent back as words: not every exception can be pickled
-        return _Failed(indices, _reason(error))
-    if plan.store is not None and plan.reaches_store:
-        plan.store.write(points, result)
-    return _Result(indices, result, kept=plan.reaches_store)
+        if mine:
+            last = deque(_batch(plan, mine, [points[indices.index(index)] for index in mine]), maxlen=1).pop()
+            assert last is not None  # a batch ends with its result, or with why there is none
+            found.append(last)
+        return found
 
 
 def _reason(error: Exception) -> str:
