@@ -33,7 +33,8 @@ _NUMBERS_AT_ONCE = 2**22
 _DRAWN_AT_ONCE, _STEPS_AHEAD = 2**24, 64
 """Numbers of router noise that are drawn ahead for an accelerator, 64 MB, and steps."""
 
-AnyModel = TypeVar("AnyModel", models.SwitchMoE, models.SingleExpert, TopKMoE)
+AnyModel = TypeVar("AnyModel", bound=models.SwitchMoE | models.SingleExpert | TopKMoE)
+Mixture = TypeVar("Mixture", bound=models.SwitchMoE | TopKMoE)
 
 
 def block_size(run: Run, samples: int) -> tuple[int, int]:
@@ -174,19 +175,23 @@ class Learner(ABC, Generic[AnyModel]):
         return right / self.run.samples, loss / self.run.samples
 
 
-class SwitchLearner(Learner[models.SwitchMoE]):
-    """The mixture, trained by algorithm 1."""
+class MixtureLearner(Learner[Mixture]):
+    """A mixture whose steps need the router noise of every trial's own stream."""
 
-    def __init__(self, run: Run, model: models.SwitchMoE, trials: Sequence[int], train: Samples, test: Samples) -> None:
+    def __init__(self, run: Run, model: Mixture, trials: Sequence[int], train: Samples, test: Samples) -> None:
         super().__init__(run, model, trials, train, test)
-        experts = self.tensor(
-            np.stack([models.initial_experts(trial, run.seed, model, run.task.dimension) for trial in trials])
-        )
-        self.state = models.State(experts, experts.new_zeros(len(trials), model.experts, experts.shape[-1]))
-        self._best = torch.full_like(self.loss, torch.inf)
         streams = [stream(run.seed, trial, "router noise") for trial in trials]
         self._noise = noise_of_steps(model, streams, run.samples, self.like)
         self._replay: Replay | None = None
+
+    @property
+    @abstractmethod
+    def _moving(self) -> tuple[Tensor, ...]:
+        """All tensors that a step changes."""
+
+    @abstractmethod
+    def _moved(self, noise: Tensor) -> tuple[Tensor, ...]:
+        """Computes the same tensors after a step."""
 
     def advance(self, steps: int) -> None:
         for _ in range(steps):
@@ -196,12 +201,27 @@ class SwitchLearner(Learner[models.SwitchMoE]):
                 self._replay = Replay(self._step, self._moving, (noise,))
             self._replay(noise)
 
+    def _step(self, noise: Tensor) -> None:
+        for kept, value in zip(self._moving, self._moved(noise), strict=True):
+            kept.copy_(value)
+
+
+class SwitchLearner(MixtureLearner[models.SwitchMoE]):
+    """The mixture, trained by algorithm 1."""
+
+    def __init__(self, run: Run, model: models.SwitchMoE, trials: Sequence[int], train: Samples, test: Samples) -> None:
+        super().__init__(run, model, trials, train, test)
+        experts = self.tensor(
+            np.stack([models.initial_experts(trial, run.seed, model, run.task.dimension) for trial in trials])
+        )
+        self.state = models.State(experts, experts.new_zeros(len(trials), model.experts, experts.shape[-1]))
+        self._best = torch.full_like(self.loss, torch.inf)
+
     @property
     def _moving(self) -> tuple[Tensor, ...]:
-        """All tensors that a step changes."""
         return (*self.state, self.loss, self.right, self.steps, self.active, self._best)
 
-    def _step(self, noise: Tensor) -> None:
+    def _moved(self, noise: Tensor) -> tuple[Tensor, ...]:
         state, sums = models.switch_step(self.state, self.train, noise, self.model)
         loss, right, active = sums.loss / self.run.samples, sums.right, self.active
         if self.model.objective == "authors":  # a trial that has stopped stays as it is
@@ -212,9 +232,7 @@ class SwitchLearner(Learner[models.SwitchMoE]):
                 torch.where(moves[..., None], state.experts, self.state.experts),
                 torch.where(moves, state.routers, self.state.routers),
             )
-        new = (*state, loss, right, self.steps + active, active, torch.minimum(self._best, loss))
-        for kept, value in zip(self._moving, new, strict=True):
-            kept.copy_(value)
+        return (*state, loss, right, self.steps + active, active, torch.minimum(self._best, loss))
 
     def _routed(self, split: Split) -> Iterator[tuple[Experts, Routed]]:
         """Evaluates the model block by block."""

@@ -8,19 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from moe_lab.graphs import Replay
-from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.routers import balance
 from moe_lab.specialization import topk
 from moe_lab.specialization.data import Samples
 from moe_lab.specialization.experts import Dispatch, Experts
-from moe_lab.specialization.learners import Learner, noise_of_steps
+from moe_lab.specialization.learners import MixtureLearner
 from moe_lab.specialization.measures import Counts, agreement, largest_products
 from moe_lab.specialization.run import Run
-from moe_lab.trials import stream
 
 
-class TopKLearner(Learner[topk.TopKMoE]):
+class TopKLearner(MixtureLearner[topk.TopKMoE]):
     """Some trials of `TopKMoE`."""
 
     def __init__(self, run: Run, model: topk.TopKMoE, trials: Sequence[int], train: Samples, test: Samples) -> None:
@@ -33,28 +30,14 @@ class TopKLearner(Learner[topk.TopKMoE]):
         if model.lead:
             first[:, 0] += topk.towards_all(model.lead, [block.inputs.totals for block in self.train])
         self.state = topk.State(self.tensor(experts), first, bias)
-        streams = [stream(run.seed, trial, "router noise") for trial in trials]
-        self._noise = noise_of_steps(model, streams, run.samples, self.like)
-        self._replay: Replay | None = None
-
-    def advance(self, steps: int) -> None:
-        for _ in range(steps):
-            stop_if_unwanted()
-            noise = next(self._noise)
-            if self._replay is None:
-                self._replay = Replay(self._step, self._moving, (noise,))
-            self._replay(noise)
 
     @property
     def _moving(self) -> tuple[Tensor, ...]:
-        """All tensors that a step changes."""
         return (*self.state, self.loss, self.right, self.steps)
 
-    def _step(self, noise: Tensor) -> None:
+    def _moved(self, noise: Tensor) -> tuple[Tensor, ...]:
         state, sums = topk.topk_step(self.state, self.train, noise, self.model)
-        new = (*state, sums.loss / self.run.samples, sums.right, self.steps + 1)
-        for kept, value in zip(self._moving, new, strict=True):
-            kept.copy_(value)
+        return (*state, sums.loss / self.run.samples, sums.right, self.steps + 1)
 
     def _outputs(self, blocks: Sequence[Experts]) -> Iterator[tuple[Experts, Tensor, topk.Routing, Tensor, Tensor]]:
         """Yields blocks with h, their routing without noise, f of all experts and F(x)."""
