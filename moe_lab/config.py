@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from moe_lab.signatures import describe
+from moe_lab.signatures import bounds_of, describe
 
 Precision = Literal["float32", "float64"]
 
@@ -110,12 +110,7 @@ def _about(field: Any) -> Mapping[str, Any] | None:
 
 
 def _knob_of(name: str, field: Any) -> Knob:
-    about = _about(field) or {}
-    bounds: dict[str, float] = {}
-    for constraint in field.metadata:
-        for key in ("ge", "gt", "le", "lt"):
-            if getattr(constraint, key, None) is not None:
-                bounds[key] = getattr(constraint, key)
+    about, bounds = _about(field) or {}, bounds_of(field)
     return Knob(
         name=name,
         symbol=about.get("symbol", ""),

@@ -25,18 +25,23 @@ def explained(config: type[Config], knob: Knob) -> str:
     return f"{knob.name}: {label}" + (f" ({'; '.join(about)})" if about else "")
 
 
+def bounds_of(field: Any) -> dict[str, float]:
+    """The declared bounds of a field, by rule: "ge" (at least), "gt" (more than), "le" (at most), "lt" (less than)."""
+    return {
+        rule: limit
+        for constraint in field.metadata
+        for rule in ("ge", "gt", "le", "lt")
+        if (limit := getattr(constraint, rule, None)) is not None
+    }
+
+
 def limits_of(config: type[Config], knob: Knob) -> str:
     """The allowed values of a knob: "2 to 1024", "more than 0", "one of digits, mnist", "such as 6, 7"; "" for any."""
     if knob.choices:
         return "one of " + ", ".join(str(choice) for choice in knob.choices)
     if isinstance(knob.default, tuple):
         return "such as " + ", ".join(str(value) for value in knob.default)
-    rules = {
-        rule: limit
-        for constraint in config.model_fields[knob.name].metadata
-        for rule in ("ge", "gt", "le", "lt")
-        if (limit := getattr(constraint, rule, None)) is not None
-    }
+    rules = bounds_of(config.model_fields[knob.name])
     if {"ge", "le"} <= set(rules):
         limits = [f"{_number(rules['ge'])} to {_number(rules['le'])}"]
     else:

@@ -19,7 +19,7 @@ from rich.console import Console
 import moe_lab
 from moe_lab import demo
 from moe_lab.patch_routing import Run
-from tests.helpers.effort import THOROUGH
+from tests.helpers.effort import only_thorough
 
 MODELS = ["joint", "separate", "cnn"]
 NAMES = {"demo.png", "demo.nc", "demo.json"}
@@ -119,7 +119,7 @@ class TestFiles:
         assert pixels[..., :3].std() > 0.05
         np.testing.assert_allclose(pixels[0, 0, :3], np.array([0xFB, 0xFA, 0xF7]) / 255, atol=0.01)
 
-    @pytest.mark.skipif(not THOROUGH, reason="takes two runs: MOE_LAB_THOROUGH=1")
+    @only_thorough("takes two runs")
     def test_a_second_run_replaces_old_files_and_repeats_the_numbers(self, tmp_path, brief):
         """The same seed gives the same numbers, another seed others; torch's threads stay as they were."""
         for name in NAMES:

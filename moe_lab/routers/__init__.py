@@ -1,1 +1,1 @@
-"""Routers as pure functions: how load is balanced (`balance`), from scores of any room that routes."""
+"""Routing as pure functions of scores, for any room: who gets what (`choices`), how load is balanced (`balance`)."""

@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser.driver import NotebookPage
 from tests.browser.labs import LABS, LabOnPage, do
-from tests.helpers.effort import QUIET, THOROUGH, one_in
+from tests.helpers.effort import QUIET, one_in, only_thorough
 
 pytestmark = pytest.mark.browser
 
@@ -120,7 +120,7 @@ def test_stories_pins_and_moves_while_a_cell_runs(opened: Opened, of: LabOnPage)
     page.check()
 
 
-@pytest.mark.skipif(not THOROUGH, reason="takes minutes: MOE_LAB_THOROUGH=1")
+@only_thorough("takes minutes")
 @of_labs(0, share=1)
 def test_twenty_random_moves_do_not_break_it(opened: Opened, of: LabOnPage) -> None:
     page, random = opened(of.name, **of.small), np.random.default_rng(5)

@@ -14,7 +14,7 @@ from tests.browser.driver import NotebookPage
 from tests.browser.events import connected, heap, hide, restart_kernel, views
 from tests.browser.link import Link
 from tests.browser.watch import Watch
-from tests.helpers.effort import QUIET, THOROUGH
+from tests.helpers.effort import QUIET, only_thorough
 
 pytestmark = pytest.mark.browser
 
@@ -174,7 +174,7 @@ def test_a_reopened_notebook_and_a_restarted_kernel(opened: Opened) -> None:
     assert [said for said in page.complaints if not any(words in said for words in theirs)] == []
 
 
-@pytest.mark.skipif(not THOROUGH, reason="takes minutes: MOE_LAB_THOROUGH=1")
+@only_thorough("takes minutes")
 def test_a_thousand_moves_leave_no_memory_behind(opened: Opened) -> None:
     page = opened("TinyLab", epochs=30)
     random = np.random.default_rng(2)

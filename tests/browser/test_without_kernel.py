@@ -18,7 +18,7 @@ from PIL import Image
 from playwright.sync_api import BrowserContext, Page
 
 from moe_lab_widgets import RouterAlignmentLab
-from tests.helpers.effort import THOROUGH
+from tests.helpers.effort import only_thorough
 from tests.widgets.labs import FAST, done
 from tools import recordings, site
 from tools.recorded_pages import Recorded
@@ -209,7 +209,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @needs_sphinx
 @pytest.mark.slow
-@pytest.mark.skipif(not THOROUGH, reason="takes minutes: MOE_LAB_THOROUGH=1")
+@only_thorough("takes minutes")
 class TestSite:
     def test_stories_and_sliders_change_the_picture(self, show: Callable[..., Page], built: Path) -> None:
         page = show(built / "labs.html")

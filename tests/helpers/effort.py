@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable
 from typing import TypeVar
 
+import pytest
+
 Case = TypeVar("Case")
 
 QUIET = os.environ.get("MOE_LAB_TIMING", "") not in ("", "0")
@@ -17,3 +19,8 @@ THOROUGH = os.environ.get("MOE_LAB_THOROUGH", "") not in ("", "0")
 def one_in(share: int, cases: Iterable[Case], first: int = 0) -> list[Case]:
     """Every third case, say, from the one with the number `first`; all where there is time."""
     return list(cases) if THOROUGH else list(cases)[first::share]
+
+
+def only_thorough(reason: str) -> pytest.MarkDecorator:
+    """Skips a test, saying what it takes, unless there is time."""
+    return pytest.mark.skipif(not THOROUGH, reason=f"{reason}: MOE_LAB_THOROUGH=1")

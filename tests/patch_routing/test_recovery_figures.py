@@ -9,7 +9,7 @@ import pytest
 
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, SeparateMoE, train, train_batch
 from moe_lab.training import final
-from tests.helpers.effort import THOROUGH
+from tests.helpers.effort import only_thorough
 
 SEED = 101
 JOINT, SEPARATE = JointMoE(), SeparateMoE()
@@ -93,7 +93,7 @@ def test_joint_routing_needs_fewer_digits_than_a_cnn() -> None:
     assert joint >= 0.96 and cnn <= 0.91 and cnn < separate < joint
 
 
-@pytest.mark.skipif(not THOROUGH, reason="takes 12 seconds: MOE_LAB_THOROUGH=1")
+@only_thorough("takes 12 seconds")
 def test_keeping_more_patches_needs_more_samples() -> None:
     """Figure 5: with l=2, N=300 takes nine trainings in ten to 95 %; with l=8 twice as many do not."""
     assert success(2, 300, trials=20) >= 0.9 > 0.8 >= success(8, 600, trials=10)

@@ -15,7 +15,7 @@ import pytest
 
 from moe_lab.patch_routing.study import figure5_study
 from moe_lab.workers import on_cluster
-from tests.helpers.effort import THOROUGH
+from tests.helpers.effort import only_thorough
 
 distributed = pytest.importorskip("distributed", reason="the cluster needs dask.distributed")
 
@@ -33,7 +33,7 @@ def mnist(shared_data: Path) -> Path:
     return shared_data / "mnist-t10k"
 
 
-@pytest.mark.skipif(not THOROUGH, reason="takes a minute: MOE_LAB_THOROUGH=1 runs it")
+@only_thorough("takes a minute")
 def test_a_killed_worker_loses_no_finished_cell_and_changes_none(mnist: Path, tmp_path: Path) -> None:
     store = tmp_path / "store"
     finished: list[Path] = []

@@ -24,6 +24,7 @@ from moe_lab_widgets.pruning import settings as pruning
 from moe_lab_widgets.pruning.record import outcome, view_of
 from moe_lab_widgets.router_alignment.settings import DIGITS, SYNTHETIC
 from moe_lab_widgets.routing_choices import settings as choices
+from tests.helpers.effort import one_in
 
 Values = Mapping[str, Any]
 
@@ -740,3 +741,9 @@ CASES = {
     )
 }
 assert set(CASES) == {lab.name for lab in LABS}
+
+
+def one_case_in(share: int, first: int = 0) -> pytest.MarkDecorator:
+    """Runs a test of the `case` fixture for every third Lab, say, from the one with the number `first`."""
+    names = one_in(share, CASES, first)
+    return pytest.mark.parametrize("case", [CASES[name] for name in names], ids=names, indirect=True, scope="module")

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from moe_lab.config import Knob
-from tests.helpers.effort import one_in
-from tests.widgets.cases import CASES, Case
+from tests.widgets.cases import Case, one_case_in
 from tests.widgets.labs import Make, done
 
 DEAR = {"samples", "steps", "trials", "iterations", "batch", "test_samples", "fine_tuning_steps", "neurons"}
@@ -54,7 +53,7 @@ def test_copied_code_gives_the_numbers_of_the_lab(case: Case, make: Make) -> Non
             np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-6 if case.name == "PruningLab" else 0)
 
 
-@pytest.mark.parametrize("case", one_in(2, CASES.values()), ids=one_in(2, CASES), indirect=True, scope="module")
+@one_case_in(2)
 def test_the_code_of_random_slider_positions_runs(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matplotlib, "rcParams", matplotlib.rcParams.copy())
     random = np.random.default_rng(20)

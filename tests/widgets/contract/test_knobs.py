@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers.effort import one_in
-from tests.widgets.cases import CASES, Case
+from tests.widgets.cases import Case, one_case_in
 from tests.widgets.labs import Make, done, move, pixels, shown
 
 
@@ -36,7 +35,7 @@ def test_every_knob_is_moved_here_and_has_a_label_of_its_own(case: Case) -> None
     assert len(set(symbols)) == len(symbols)
 
 
-@pytest.mark.parametrize("case", one_in(2, CASES.values(), 1), ids=one_in(2, CASES, 1), indirect=True, scope="module")
+@one_case_in(2, 1)
 def test_every_knob_reaches_the_run_the_code_and_the_picture(case: Case, make: Make) -> None:
     lab = done(make(**case.moved_from))
     for name, chosen in case.moves.items():

@@ -18,8 +18,8 @@ import pytest
 
 from moe_lab_widgets import Lab
 from moe_lab_widgets.engine.runner import Runner
-from tests.helpers.effort import THOROUGH, one_in
-from tests.widgets.cases import CASES, Case
+from tests.helpers.effort import THOROUGH
+from tests.widgets.cases import Case, one_case_in
 from tests.widgets.labs import Make, done, pixels
 
 WARM_UP, ROUNDS, CHANGES = 100, 3, 300 if THOROUGH else 80
@@ -92,7 +92,7 @@ def test_some_hasty_changes_leave_a_lab_that_works(make: Make, draws: random.Ran
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", one_in(9, CASES.values()), ids=one_in(9, CASES), indirect=True, scope="module")
+@one_case_in(9)
 def test_many_changes(case: Case, make: Make, draws: random.Random) -> None:
     before = set(threading.enumerate())
     errors: list[Exception] = []

@@ -10,9 +10,9 @@ import xarray as xr
 from moe_lab.vision.deep import PruningTable, fine_tune, pretrained
 from moe_lab_widgets.deep_prune import settings
 from moe_lab_widgets.deep_prune.stories import STORIES
-from tests.helpers.effort import THOROUGH
+from tests.helpers.effort import only_thorough
 
-pytestmark = pytest.mark.skipif(not THOROUGH, reason="takes minutes: MOE_LAB_THOROUGH=1")
+pytestmark = only_thorough("takes minutes")
 ROUNDED = 0.02  # as the stories say: one of 500 digits, and rounding that differs between machines
 
 

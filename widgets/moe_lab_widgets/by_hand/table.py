@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import ipywidgets as w
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -15,7 +13,7 @@ from moe_lab.routing_plots import gate_table
 from moe_lab_widgets.by_hand.fates import Fate, as_html, fates, in_words
 from moe_lab_widgets.drawing.picture import encode
 from moe_lab_widgets.engine.controls import STYLE, box, close_all
-from moe_lab_widgets.engine.output import NotebookOutput
+from moe_lab_widgets.engine.output import NotebookOutput, headless
 from moe_lab_widgets.frames.screen import TEXT
 
 MOST_EXPERTS, MOST_PATCHES, HIGHEST = 4, 6, 9
@@ -48,7 +46,7 @@ class RoutingTable:
         self.output = NotebookOutput(
             kind=type(self).__name__,
             title=self.title,
-            headless=os.environ.get("MOE_LAB_HEADLESS", "") not in ("", "0"),
+            headless=headless(),
             model_id=self.box.model_id,
             picture=lambda: (self.png(), self.sentence),
             close=self.close,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from moe_lab_widgets.deep_prune.stories import STORIES
 from moe_lab_widgets.drawing.words import percent
 from moe_lab_widgets.engine.controls import SPEEDS
 from moe_lab_widgets.engine.lab import Lab
+from moe_lab_widgets.engine.output import headless
 
 if TYPE_CHECKING:
     import xarray
@@ -40,7 +40,7 @@ class DeepPruneLab(Lab):
 
     def __init__(self, **values: Any) -> None:
         self._pre_training: tuple[Any, Iterator[Frame]] = (None, iter(()))
-        if os.environ.get("MOE_LAB_HEADLESS", "") not in ("", "0"):
+        if headless():
             values = {"pre_training_steps": of.QUICK, **values}
         super().__init__(**values)
 

@@ -21,7 +21,7 @@ from moe_lab_widgets.engine.controls import OWN, SPEEDS, Controls
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.files import dataset_bytes, write_whole
 from moe_lab_widgets.engine.knobs import KnobBoard
-from moe_lab_widgets.engine.output import NotebookOutput
+from moe_lab_widgets.engine.output import NotebookOutput, headless
 from moe_lab_widgets.engine.placing import Placing, offered
 from moe_lab_widgets.engine.presenter import Presenter
 from moe_lab_widgets.engine.recording import page_of, recording_of
@@ -49,7 +49,7 @@ class Lab(Definition):
         self._own_moves = OwnMoves()
         knobs = offered(self)
         self._board = KnobBoard(type(self).__name__, knobs, values, self._own_moves, self.check)
-        self.headless = os.environ.get("MOE_LAB_HEADLESS", "") not in ("", "0")
+        self.headless = headless()
         threaded = not self.headless and "google.colab" not in sys.modules
         self._closed = False
         self.picture = self.make_picture(self.values)

@@ -19,6 +19,11 @@ _shown: weakref.WeakValueDictionary[tuple[str, str], NotebookOutput] = weakref.W
 """The output of the Lab that each notebook cell shows, by cell and kind of Lab."""
 
 
+def headless() -> bool:
+    """Whether the environment asks for runs inside the cell, which leave a picture alone (MOE_LAB_HEADLESS)."""
+    return os.environ.get("MOE_LAB_HEADLESS", "") not in ("", "0")
+
+
 def in_vs_code() -> bool:
     """Whether VS Code shows the notebook.
 
