@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from moe_lab import routing, theme
 
-_TABLE = f"border-collapse: separate; border-spacing: 3px; color: {theme.INK}; font: 13px/1.3 sans-serif; margin: 0;"
-_CELL = "box-sizing: border-box; height: 30px; min-width: 46px; padding: 0 4px; text-align: center;"
-
+_TABLE = f"border-collapse: separate; border-spacing: 2px; color: {theme.INK}; font: 13px/1.3 sans-serif; margin: 0;"
+_CELL = "box-sizing: border-box; height: 30px; min-width: 44px; padding: 0 3px; text-align: center;"
+_DROPPED = "<b style='font-size: 11px'>× dropped</b>"
 _BADGE = "line-height: 22px; text-align: center; width: 22px"
 
 
@@ -62,9 +62,7 @@ def as_html(fate: Fate) -> str:
         words = f"{count} patch{'es' * (count != 1)}" if count else "<b>idle</b>"
         rows.append(f"<tr><th scope='row' style='padding: 0'>{_head(s)}</th>{cells}<td>{words}</td></tr>")
     counts = (fate.gates > 0).sum(axis=0)
-    feet = "".join(
-        f"<td style='text-align: center'>{f'to {one}' if one else '<b>× dropped</b>'}</td>" for one in counts
-    )
+    feet = "".join(f"<td style='text-align: center'>{f'to {one}' if one else _DROPPED}</td>" for one in counts)
     rows.append(f"<tr><td></td>{feet}<td></td></tr>")
     caption = f"<caption style='font-weight: bold; padding: 2px 0; text-align: left'>{fate.name}</caption>"
     return f"<table style='{_TABLE}'>{caption}{''.join(rows)}</table>"
