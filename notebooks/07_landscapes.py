@@ -94,15 +94,14 @@ lab
 
 # %% [markdown]
 # *What to see.* **Left:** the two losses from above, darker where they are larger, with the path of one trial on each.
-# **Middle:** the errors of all trials. On $L_4$ all go down, on $\ell_2$ some stay at .5 for ever. **Right:** a GRU
-# cell, of which more below.
+# **Right:** the errors of all trials. On $L_4$ all go down, on $\ell_2$ some stay at .5 for ever.
 #
 # Try, and write down what you see:
 #
 # 1. Go through **trial on show**. What do the trials have in common in which $\ell_2$ gets stuck?
 # 2. Set $\delta$ to .05. Does $L_4$ still find the regressors? And with $\delta = 4$?
 # 3. Set the batch to 64. What changes: whether they are found, or how well?
-# 4. Move $\beta$, the sharpness of the GRU's gates.
+# 4. Set $k$ to 3 and $\lambda$ to 2. Which of the two losses still finds all regressors?
 #
 # ## Two losses, six starts
 

@@ -62,16 +62,6 @@ def test_a_choice_starts_another_run(opened: Opened, name: str, description: str
     page.check()
 
 
-def test_the_gru_s_sharpness_is_looked_at(opened: Opened) -> None:
-    page = opened("LandscapeLab", **SMALL["LandscapeLab"])
-    page.wait_for_end()
-    before, status = page.pixels(), page.text("status")
-    page.choose("β, sharpness of GRU gates", "20.0")
-    page.wait_for_change(before)
-    assert "(20.0,)" in page.code() and page.text("status") == status
-    page.check()
-
-
 def test_pruning_changes_the_picture_and_trains_nothing(opened: Opened) -> None:
     count = "print('trained', len(lab.records), id(lab.record.pruned))"
     page = opened("PruningLab", count, **SMALL["PruningLab"])

@@ -478,7 +478,7 @@ LANDSCAPE = Case(
     shorter=((landscape, "RECORDS", 20),),
     moved_from={},
     moves=LANDSCAPE_MOVES,
-    views={"shown": 2, "sharpness": 20.0},
+    views={"shown": 2},
     refused_from={},
     refused=(
         ({"dimension": 4, "experts": 4, "penalty": 4.0}, "dimension (d) must be greater than experts (k)"),
@@ -486,7 +486,7 @@ LANDSCAPE = Case(
     ),
     unheld=(
         ({"expert": 3}, "LandscapeLab has no knob 'expert'"),
-        ({"sharpness": 3.0}, "sharpness (β) must be one of 1.0, 2.0, 5.0"),
+        ({"gating": "free"}, "gating (w) must be one of"),
         ({"noise": float("nan")}, "noise (σ) must be a finite number: got noise=nan"),
         ({"experts": 2.5}, "experts (k) must be a whole number: got experts=2.5"),
     ),

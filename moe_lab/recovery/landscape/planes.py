@@ -1,16 +1,17 @@
 """Planes of parameters that are known before a descent begins, and the losses L4 and l2 on them.
 
-A plane that is shown during a descent cannot depend on its end. Both planes are spanned by the minima of their losses.
+A plane that is shown during a descent cannot depend on its end, but on the start, and on the minima of the losses.
 
-L4: A = 0, and two assignments of the true regressors to the rows of A, with the signs that the start has. In population
-and for orthonormal regressors <a_i, a_m*> never changes its sign, so that one of the two is where a descent for two
-experts ends.
+L4, two experts: A = 0, and two assignments of the true regressors to the rows of A, with the signs that the start has.
+In population and for orthonormal regressors <a_i, a_m*> never changes its sign, so that one of the two is where a
+descent ends. More experts have more assignments: their plane has A = 0, the assignment nearest to the start, and the
+start.
 
 l2, two experts: y's mean is <a_1 + a_2, x>/2 + tanh(<w, x>/2) <a_1 - a_2, x>/2, nearly symmetric in w and a_1 - a_2.
 The plane has the true parameters along one axis, and along the other those with the directions of the two exchanged,
 where there is another valley. It has no minimum: its floor falls, though hardly, as w shrinks and a_1 - a_2 grows; the
-cross stands where both have the lengths of the true ones. The middle is "both
-experts are the mean, the gate is open". More experts: two true assignments and the same middle.
+cross stands where both have the lengths of the true ones. The middle is "both experts are the mean, the gate is open".
+More experts: the same middle, the true assignment nearest to the start, and the start.
 """
 
 from __future__ import annotations
@@ -109,17 +110,14 @@ def _plane(model: L4Loss | L2Loss, task: MixtureTask, seed: int, trial: int) -> 
         length, nothing = lengths(truth, model.weights), np.zeros(regressors.size)
         collapsed = not (length > 0).all()
         every = _assigned(rows, regressors if collapsed else length[0, :, None] * regressors)
-        points = [rows.ravel() for rows in every]
+        points = [rows.ravel() for rows in every[: 2 if task.experts == 2 else 1]]
         return _spanned(run, nothing, points, [], flat("L4", rows[None], rows[None])[0], not collapsed)
     first = start.gates[0].numpy()
     middle = np.concatenate((np.tile(regressors.mean(0), (len(regressors), 1)), np.zeros_like(gates[:-1])))
     begin = flat("l2", rows[None], first[None])[0]
-    nearest = assigned(-(rows @ regressors.T))
-    orders = [nearest, np.roll(nearest, 1)]
-    points = [permuted(regressors, gates, order) for order in orders]
-    if task.experts > 2:
-        return _spanned(run, middle.ravel(), points, [], begin)
-    return _spanned(run, middle.ravel(), points[:1], [_exchanged(regressors, gates)], begin)
+    true = permuted(regressors, gates, assigned(-(rows @ regressors.T)))
+    false = [_exchanged(regressors, gates)] if task.experts == 2 else []
+    return _spanned(run, middle.ravel(), [true], false, begin)
 
 
 def lengths(truth: Parameters, weights: losses.Weights) -> Array:
@@ -157,12 +155,12 @@ def _exchanged(regressors: Array, gates: Array) -> Array:
 def _spanned(
     run: LossRun, origin: Array, true: list[Array], false: list[Array], start: Array, known: bool = True
 ) -> Plane:
-    """The plane through the origin and two points; each minimum is shown with its mirror image, which is one too.
+    """The plane through the origin and two minima, or one and the start; mirror images that are minima are shown too.
 
     Args:
       known: whether `true` are minima, to be marked.
     """
-    first, second = orthonormal(*[point - origin for point in (*true, *false)][:2])
+    first, second = orthonormal(*[point - origin for point in (*true, *false, start)][:2])
     mirrored = isinstance(run.model, L4Loss) or run.task.experts == 2
     marks = []
     for points in (true, false):

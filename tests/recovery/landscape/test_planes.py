@@ -25,7 +25,7 @@ def test_l4_is_least_where_a_star_stands(experts: int) -> None:
     run = _run(L4Loss(penalty=2.0), experts=experts)
     shown, truth = plane(run, 0), run.task.parameters([0], 5)
     shares = losses.shares_of(truth.gates)
-    assert len(shown.true) == 4 and len(shown.false) == 0
+    assert len(shown.true) == (4 if experts == 2 else 2) and len(shown.false) == 0
     for u, v in shown.true:
         rows = torch.as_tensor(shown.origin + u * shown.first + v * shown.second).reshape(1, experts, -1)
         value, slope = losses.l4_population(rows, truth.regressors, shares, run.model.weights)
@@ -42,6 +42,14 @@ def test_l4_s_path_ends_at_a_star_of_the_plane_that_its_start_chose() -> None:
         end = chosen.coordinates(flat("L4", last["rows"][[trial]], last["gates"][[trial]]))[0]
         assert end[2] < 0.02
         assert np.linalg.norm(chosen.true - end[:2], axis=1).min() < 0.02
+
+
+@pytest.mark.parametrize("model", [L4Loss(penalty=2.0), L2Loss()])
+def test_with_three_experts_the_start_lies_on_the_plane(model: L4Loss | L2Loss) -> None:
+    run = _run(model, experts=3)
+    first = next(iter(descend_run(run)))
+    begin = flat("L4" if isinstance(model, L4Loss) else "l2", first["rows"][[0]], first["gates"][[0]])
+    assert plane(run, 0).coordinates(begin)[0, 2] < 1e-6 < np.linalg.norm(begin)
 
 
 @pytest.mark.parametrize("gating", ["orthogonal", "random"])

@@ -37,7 +37,7 @@ def test_more_experts_with_the_other_defaults_are_shown_and_four_are_told_what_i
         lab.step()
         shown(lab)
         assert ("Lower δ or raise λ" in lab.controls.message.value) == warned
-        assert len(lab.picture.maps.true["L4"].get_xdata()) == (0 if warned else 4)
+        assert len(lab.picture.maps.true["L4"].get_xdata()) == (0 if warned else 2)
         assert len(lab.picture.maps.path["l2"].get_xdata()) == 1 and lab.error is None
     lab.set(penalty=2.0)
     assert shown(lab).controls.message.value == ""

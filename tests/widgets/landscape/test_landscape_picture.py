@@ -7,15 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab.recovery.landscape.gru import CONVENTIONS, GRU
 from moe_lab.recovery.landscape.planes import flat, plane
 from moe_lab.recovery.landscape.stuck import stuck_at
 from moe_lab_widgets import LandscapeLab
-from moe_lab_widgets.landscape.panels import gru
 from moe_lab_widgets.landscape.panels.errors import height_of
 from moe_lab_widgets.landscape.panels.maps import _marker, shades
 from moe_lab_widgets.landscape.record import METHODS
-from moe_lab_widgets.landscape.settings import BETAS, UNITS
 from tests.widgets.cases import LANDSCAPE
 from tests.widgets.labs import Make, done, fixtures, shown
 
@@ -79,24 +76,6 @@ def test_the_curves_are_the_records_and_verdicts_wait_for_the_end(make: Make) ->
 
 def test_the_error_s_axis() -> None:
     np.testing.assert_allclose(height_of(np.array([1e-9, 1e-5, 1e-4, 1, 2])), [0, 0, 0.2, 1, 1])
-
-
-def test_the_gru_panel_is_the_library_s_mixture(ended: LandscapeLab) -> None:
-    lab = ended
-    lab.set(sharpness=10.0)
-    shown(lab)
-    gates, seed = lab.picture.gates, lab.values["seed"]
-    for name in CONVENTIONS:
-        found = gru.gaps(seed)[name]
-        np.testing.assert_allclose(gates.thick[name].get_ydata(), gru.height_of(np.median(found, axis=0)))
-    assert gates.table.shape == (3, UNITS)
-    np.testing.assert_allclose(gates.table.sum(0), 1)
-    lab.set(sharpness=BETAS[-1])
-    shown(lab)
-    sharp = gates.table
-    assert np.minimum(sharp, 1 - sharp).max() < 0.05, "each unit has one expert"
-    torch_, paper = (np.median(gru.gaps(seed)[name], axis=0) for name in CONVENTIONS)
-    assert torch_[-1] < 1e-6 < 0.1 < paper[-1] and GRU.random(2, 2).convention == CONVENTIONS[0]
 
 
 def test_pinned_medians_keep_their_numbers_over_runs(make: Make) -> None:

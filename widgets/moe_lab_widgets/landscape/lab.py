@@ -18,10 +18,7 @@ from moe_lab_widgets.landscape.stories import STORIES
 
 
 class LandscapeLab(PairLab):
-    """The loss L4 of gated2019 and the squared error l2, from the same parameters and on the same batches.
-
-    Beside them is a GRU cell, read as a mixture of experts of depth two.
-    """
+    """The loss L4 of gated2019 and the squared error l2, from the same parameters and on the same batches."""
 
     title = "Landscapes"
     knobs = of.KNOBS

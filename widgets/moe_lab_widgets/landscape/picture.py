@@ -1,4 +1,4 @@
-"""The landscape Lab's picture: two losses from above, the error through time, and a GRU cell as a mixture."""
+"""The landscape Lab's picture: two losses from above, and the error through time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.landscape.panels.errors import Errors
-from moe_lab_widgets.landscape.panels.gru import Gates
 from moe_lab_widgets.landscape.panels.maps import Maps
 from moe_lab_widgets.landscape.record import Frame
 
@@ -17,24 +16,21 @@ class LandscapePicture(Scene):
 
     Attributes:
       wanted: the trial whose paths are drawn, counted from 0; the last one where there are fewer.
-      sharpness: of the GRU cell's gates.
     """
 
     def __init__(self, scale: float = 1.0) -> None:
         super().__init__(scale)
-        self.wanted, self.sharpness = 0, 1.0
-        self.maps, self.errors, self.gates = Maps(self), Errors(self), Gates(self)
-        self._seed = 0
+        self.wanted = 0
+        self.maps, self.errors = Maps(self), Errors(self)
 
     def shown(self, trials: int) -> int:
         """Returns the trial on show, counted from 0."""
         return min(self.wanted, trials - 1)
 
     def set_view(self, values: dict[str, Any]) -> None:
-        self.wanted, self.sharpness = values["shown"] - 1, values["sharpness"]
+        self.wanted = values["shown"] - 1
 
     def begin(self, values: dict[str, Any]) -> None:
-        self._seed = values["seed"]
         self.errors.set(values["trials"], values["steps"])
 
     def update(self, record: Frame) -> None:
@@ -42,7 +38,6 @@ class LandscapePicture(Scene):
         self.maps.set(record.runs[0].task.experts, record.trials, shown)
         self.maps.update(record, shown)
         self.errors.update(record)
-        self.gates.set(self._seed, self.sharpness)
 
     def pin(self, records: Sequence[Frame]) -> None:
         self.errors.keep(records[-1])

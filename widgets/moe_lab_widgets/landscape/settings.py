@@ -17,9 +17,6 @@ RECORDS = 80
 """Approximate number of records of a run: 5 to 6 seconds at 15 records per second."""
 SLOWEST_PIECE = 0.045
 """Seconds. Expensive steps are grouped into smaller records, so that a slider is answered soon."""
-UNITS, INPUTS, CELLS, GRU_SAMPLES = 8, 6, 3, 512
-"""The GRU cells of the third panel: m, d, how many, and on how many samples they are compared."""
-BETAS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0)
 
 # Short words, so that three sliders stand side by side, and ranges in which a run stays live.
 KNOBS = (
@@ -46,7 +43,6 @@ KNOBS = (
     LabKnob(
         name="shown", meaning="trial on show", default=1, low=1, slider=(1, 8, 1), at_most="trials", view_only=True
     ),
-    LabKnob(name="sharpness", symbol="β", meaning="sharpness of GRU gates", default=1.0, choices=BETAS, view_only=True),
 )
 
 
@@ -110,10 +106,8 @@ def code(values: Mapping[str, Any]) -> str:
     l4, l2 = models(values)
     return "\n".join(
         (
-            "import numpy as np",
             "from moe_lab.plots import curves",
             "from moe_lab.recovery import MixtureTask",
-            "from moe_lab.recovery.landscape.gru import GRU, gap_by_sharpness",
             "from moe_lab.recovery.landscape.stuck import stuck_at",
             "from moe_lab.recovery.landscape.run import L2Loss, L4Loss",
             "from moe_lab.recovery.landscape.training import descend",
@@ -126,9 +120,6 @@ def code(values: Mapping[str, Any]) -> str:
             'for name, run in (("L4", l4), ("l2", l2)):',
             '    errors = run["regressor_error"].values',
             '    print(name, "regressor error", errors[-1], "stuck", stuck_at(errors)[0])',
-            f"cell = GRU.random({UNITS}, {INPUTS}, seed={values['seed']})",
-            f"gap = gap_by_sharpness(cell, ({values['sharpness']!r},), samples={GRU_SAMPLES}, seed={values['seed']})",
-            'print("GRU cell against a mixture of depth 2, median gap", np.median(gap))',
             'curves({"L4": l4, "l2": l2}, "regressor_error")',
         )
     )

@@ -34,12 +34,12 @@ class Errors(ErrorCurves):
     Marks appear where a descent has ended; see `stuck.stuck_at`.
     """
 
-    LEFT, TOP, WIDTH, HEIGHT = 606, 100, 158, 246
+    LEFT, TOP, WIDTH, HEIGHT = 744, 100, 266, 246
 
     def __init__(self, scene: Scene) -> None:
         box = (self.LEFT, self.TOP, self.WIDTH, self.HEIGHT)
-        super().__init__(scene, (552, 836), names=NAMES, colours=COLOURS, box=box, columns=(612, 66))
-        theme.header(scene.figure, 558, 2, "Error through time")
+        super().__init__(scene, (684, 1100), names=NAMES, colours=COLOURS, box=box, columns=(770, 90))
+        theme.header(scene.figure, 692, 2, "Error through time")
         self.axes.set_yticks(height_of(np.array(list(TICKS))).tolist(), list(TICKS.values()))
         self.axes.axhline(float(height_of(np.array(STUCK_ERROR))), color=theme.FAILURE, linewidth=1, zorder=1)
         self._steps = 1
@@ -49,9 +49,9 @@ class Errors(ErrorCurves):
         if not self.renew(trials, steps):
             return
         self._steps = steps
-        self.write(570, 50, self.head("1 − |cos|", trials))
-        self.write(570, 66, f"✗ stuck at the end: over {STUCK_ERROR:g},")
-        self.write(570, 82, f"< {100 * STUCK_GAIN:.0f} % less in the last tenth of steps")
+        self.write(704, 50, self.head("1 − |cos|", trials))
+        self.write(704, 66, f"✗ stuck at the end: over {STUCK_ERROR:g}, and less than")
+        self.write(704, 82, f"{100 * STUCK_GAIN:.0f} % better in the last tenth of steps")
         line = self.TOP + self.HEIGHT * (1 - float(height_of(np.array(STUCK_ERROR))))
         self.write(self.LEFT - 7, line, f"{STUCK_ERROR:g}", ha="right", color=theme.FAILURE)
         self.write_axis("step", (0, steps / 2, steps))

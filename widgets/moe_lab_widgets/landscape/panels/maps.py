@@ -21,7 +21,7 @@ COLOURS = {"L4": theme.INK, "l2": theme.MUTED}
 LEVELS = 16
 DARKEST = 0.62
 """Of the ramp, so that a path in ink can be seen everywhere."""
-EDGE = 238
+EDGE = 290
 """Pixels of a map's side."""
 
 
@@ -50,11 +50,11 @@ def shades(values: NDArray[np.float64], pixels: int) -> NDArray[np.uint8]:
 class Maps(Panel):
     """Each loss on the plane of its minima (see `planes`), with the shown trial's path from start to now."""
 
-    LEFTS: ClassVar[dict[str, int]] = {"L4": 34, "l2": 300}
-    TOP = 106
+    LEFTS: ClassVar[dict[str, int]] = {"L4": 36, "l2": 366}
+    TOP = 98
 
     def __init__(self, scene: Scene) -> None:
-        super().__init__(scene, (0, 552))
+        super().__init__(scene, (0, 684))
         theme.header(scene.figure, 14, 1, "Two losses, from the same start")
         self.axes, self.path, self.halo, self.head, self.start = {}, {}, {}, {}, {}
         self.true, self.false, self.state, self.maps = {}, {}, {}, {}
@@ -97,18 +97,19 @@ class Maps(Panel):
         """Writes the words beside the maps."""
         if not self.renew(experts, trials, shown):
             return
-        self.write(
-            26, 50, f"trial {shown + 1} of {trials}; darker: larger loss" if trials > 1 else "darker: larger loss"
-        )
+        which = f"trial {shown + 1} of {trials}; " if trials > 1 else ""
+        self.write(26, 50, f"{which}darker: larger loss; a map is a plane, and a path may pass over or under it")
         self.write(26, 66, "★ true solution   ○ start   ● now")
         if experts == 2:
-            self.write(300, 66, "✗ gate and a₁ − a₂ exchanged", color=theme.FAILURE)
+            self.write(self.LEFTS["l2"], 66, "✗ gate and a₁ − a₂ exchanged", color=theme.FAILURE)
+        else:
+            self.write(self.LEFTS["l2"], 66, "a path may end at a solution off the plane")
         for method, left in self.LEFTS.items():
-            self.write(left, 92, NAMES[method], color=COLOURS[method], size=theme.TEXT_SIZE, weight="bold")
-            self.write(left + EDGE / 2, self.TOP + EDGE + 12, "towards one true solution →", ha="center")
-            other = "another" if method == "L4" or experts > 2 else "the exchange"
+            self.write(left, 86, NAMES[method], color=COLOURS[method], size=theme.TEXT_SIZE, weight="bold")
+            one = "one true solution" if experts == 2 else "the nearest true solution"
+            self.write(left + EDGE / 2, self.TOP + EDGE + 12, f"towards {one} →", ha="center")
+            other = "the start" if experts > 2 else "another" if method == "L4" else "the exchange"
             self.write(left - 12, self.TOP + EDGE / 2, f"towards {other} →", rotation=90, ha="center")
-        self.write(34, 408, "A map is a plane; a path may pass over or under it.")
 
     def update(self, record: Frame, shown: int) -> None:
         for method in METHODS:
@@ -153,7 +154,7 @@ class Maps(Panel):
     def _write_state(self, method: str, words: str) -> None:
         middle = self.LEFTS[method] + EDGE / 2
         with self.state[method].anew() as sheet:
-            sheet.write(middle, self.TOP + EDGE + 40, words, "center", colour=COLOURS[method], apart=True)
+            sheet.write(middle, self.TOP + EDGE + 36, words, "center", colour=COLOURS[method], apart=True)
 
 
 def _marker(place: NDArray[np.float64]) -> str:
