@@ -23,6 +23,7 @@ from moe_lab.reproduce.runner import Order
 from moe_lab.reproduce.verdicts import Row
 from tools import reference, site
 from tools.claims_page import claims_page
+from tools.landing import DOORS
 from tools.markdown import escaped, table
 from tools.outputs import is_exercise
 from tools.pairs import read
@@ -99,6 +100,7 @@ class TestClaims:
         assert failed.endswith("|  | failed: it broke \\| off |")
         assert sum(line.endswith("|  | not measured |") for line in lines) == len(claims()) - 2
         assert any("Measured here (quick budget, seed 3, moe_lab " in line for line in lines)
+        assert "<summary>1 failed</summary>" in lines and f"<summary>1 {record['verdict']}</summary>" in lines
 
     @pytest.mark.parametrize("text", ["", "{", "[1]", '{"id": 1}', '[{"id": "x"}]'])
     def test_another_file_is_a_sentence(self, tmp_path, text):
@@ -177,6 +179,21 @@ class TestBuilt:
         for name in names:
             assert (built / f"{name}.html").is_file()
             assert name == "index" or f'href="{name}.html"' in front
+
+    def test_the_first_page_moves_and_has_three_doors(self, built):
+        front = Resources(built / "index.html")
+        assert "Move a slider and watch a mixture of experts train." in " ".join(front.text.split())
+        moving = [one for one in front.pictures if str(one["src"]).endswith("router_alignment.webp")]
+        assert len(moving) == 1 and "four routers" in str(moving[0]["alt"])
+        assert len(DOORS) == 3
+        for _, page, words in DOORS:
+            assert (built / f"{page}.html").is_file() and words in front.text
+
+    def test_claims_are_folded_by_paper(self, built):
+        page = (built / "claims.html").read_text(encoding="utf-8")
+        folded = re.findall(r"<summary>(\d+) claims</summary>", page)
+        assert len(folded) == len({claim.paper for claim in claims()}) and sum(map(int, folded)) == len(claims())
+        assert page.count("<details>") == page.count("</details>") > len(folded)
 
     def test_the_reference_explains_every_parameter_and_leads_to_notebooks_and_back(self, built):
         words = " ".join(Resources(built / "reference" / "moe_lab.patch_routing.html").text.split())

@@ -35,9 +35,8 @@ def claims_page(results: Path | None) -> str:
         misprints = [erratum for erratum in errata() if erratum.paper == key]
         if misprints:
             rows = [(each.where, each.printed, each.instead, each.evidence) for each in misprints]
-            parts.append(
-                "### Misprints and omitted steps\n\n" + table(("where", "printed", "instead", "evidence"), rows)
-            )
+            listed = table(("where", "printed", "instead", "evidence"), rows)
+            parts.append(_folded(f"Misprints and omitted steps ({len(rows)})", listed))
     return "\n\n".join(parts) + "\n"
 
 
@@ -75,15 +74,24 @@ def _opening(found: Mapping[str, Mapping[str, Any]] | None) -> str:
 
 
 def _claims(paper: str, found: Mapping[str, Mapping[str, Any]] | None) -> str:
+    """The claims of a paper, folded; those that were measured by their verdicts."""
     heads = ["where", "claim", "published", "rule"] + ([] if found is None else ["measured", "verdict"])
-    rows = []
+    groups: dict[str, list[list[str]]] = {verdict: [] for verdict in ("claims", *VERDICTS, UNMEASURED)}
     for claim in claims():
         if claim.paper == paper:
             row = [f"{claim.where} ({claim.id})", claim.sentence, claim.published.words, claim.rule.words]
-            if found is not None:
-                row += _measured(found.get(claim.id))
-            rows.append(row)
-    return table(heads, rows)
+            if found is None:
+                groups["claims"].append(row)
+            else:
+                measured = found.get(claim.id)
+                verdict = UNMEASURED if measured is None else str(measured["verdict"])
+                groups[verdict].append(row + _measured(measured))
+    return "\n\n".join(_folded(f"{len(rows)} {name}", table(heads, rows)) for name, rows in groups.items() if rows)
+
+
+def _folded(summary: str, text: str) -> str:
+    """Markdown that a reader opens."""
+    return f"<details>\n<summary>{summary}</summary>\n\n{text}\n\n</details>"
 
 
 def _measured(row: Mapping[str, Any] | None) -> list[str]:

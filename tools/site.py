@@ -1,9 +1,9 @@
 """Builds the course's site:  python -m tools.site [--results results.json] [--out site]
 
-The pages are the notebooks with their stored outputs, the instructor's guide, the glossary, and the claims of
-`moe-lab reproduce`; with a results.json of that command also what was measured. Labs are recorded runs (see
-recordings.py). Nothing is fetched, and reading the site needs no network, server or kernel; without a script, Labs are
-still pictures.
+The pages are a first one with three doors, the notebooks with their stored outputs, the instructor's guide, the
+glossary, and the claims of `moe-lab reproduce`; with a results.json of that command also what was measured. Labs are
+recorded runs (see recordings.py). Nothing is fetched, and reading the site needs no network, server or kernel; without
+a script, Labs are still pictures.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from moe_lab.registry import INDEX, NOTEBOOKS
 from tools.badges import badges, repository
 from tools.claims_page import claims_page
 from tools.guide import GUIDE
+from tools.landing import PICTURE, landing
 from tools.markdown import WIDE, table
 from tools.outputs import is_exercise
 from tools.pairs import ROOT, read
@@ -117,6 +118,7 @@ def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) 
         pages["labs.md"] = labs_page(recorded)
     pages[GUIDE.name] = (root / GUIDE).read_text(encoding="utf-8")
     folder.mkdir(parents=True)
+    shutil.copyfile(root / PICTURE, folder / Path(PICTURE).name)
     pages |= {f"howto/{path.name}": path.read_text(encoding="utf-8") for path in sorted((root / HOWTO).glob("*.md"))}
     gallery = gallery_page(root, folder / "howto" / "gallery", draw=bool(recorded.shows))
     pages |= {**reference_pages(root), "howto/gallery.md": gallery}
@@ -141,6 +143,8 @@ def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) 
                 "claims",
                 *RESEARCH,
             ]
+            page.cells[0].source = page.cells[0].source.replace("# ", "## ", 1)
+            page.cells.insert(0, _markdown(landing(root)))
             page.cells[-1] = _markdown(ELSEWHERE)
             page.cells.append(_markdown("\n".join(["```{toctree}", ":hidden:", "", *others, "```"])))
         nbformat.write(page, folder / f"{name}.ipynb")
