@@ -11,14 +11,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding
 
+from moe_lab.graphs import on_accelerator
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing import start
 from moe_lab.patch_routing.data import ROLES, Samples
-from moe_lab.patch_routing.learners import Learner, Rows, Setting, initial_outputs
+from moe_lab.patch_routing.learners import NUMBERS_AT_ONCE, Learner, Rows, Setting, initial_outputs
 from moe_lab.patch_routing.measures import RoutingCounts, alignment
 from moe_lab.routing import sorted_patches
 
-_NUMBERS_WORTH_A_PART = {"cpu": 2**16, "cuda": 2**24, "mps": 2**22}  # of padding, which cost as much as its launches
+_NUMBERS_WORTH_A_PART = {"cpu": 2**17, "cuda": 2**24, "mps": 2**22}  # of padding, which cost as much as its launches
 
 
 class _FixedLearner(Learner):
@@ -48,6 +49,13 @@ class _FixedLearner(Learner):
     def sizes(self) -> tuple[int, int]:
         _, _, experts, kept = self.tables["train"].shape
         return experts, experts * kept * (self.train.bank.shape[2] + 2 * self.weights.shape[2])
+
+    @property
+    def _samples_at_once(self) -> int:
+        """On a CPU as many as one row has room for, as `parts` divides the rows."""
+        if on_accelerator(self.setting.device):
+            return super()._samples_at_once
+        return max(self.setting.classes, NUMBERS_AT_ONCE["cpu"] // self.sizes[1])
 
     def _divided(self, batch: int) -> list[slice]:
         """Cuts where the padding of rows with a smaller l would cost more than a part of its own."""
@@ -83,8 +91,9 @@ class _FixedLearner(Learner):
         """Returns the patches of some training samples, and the rules of their rows."""
         most, rules = self._own(rows)
         table = self.tables["train"]
-        places = table[..., :most].flatten(0, 1)[self.source[rows, None] * table.shape[1] + samples]
-        return self._fetch(self.train, places), rules
+        at = (self.source[rows, None] * table.shape[1] + samples).flatten()
+        places = table.flatten(0, 1).flatten(1).index_select(0, at)  # much faster than indexing of a slice
+        return self._fetch(self.train, places.view(*samples.shape, *table.shape[2:])[..., :most]), rules
 
     def _outputs_of(self, samples: Tensor) -> Tensor:
         parts = [(self.weights[rows], *self._chosen(rows, samples[rows])) for rows in self.parts(samples.shape[1])]

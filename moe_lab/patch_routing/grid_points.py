@@ -19,7 +19,7 @@ from moe_lab.patch_routing.training import memory_of, train_batch
 from moe_lab.trials import placement
 
 _HEARTBEAT = 25  # steps between two reports of progress
-_ROWS_AT_ONCE = {"cpu": 400, "mps": 400, "cuda": 4000}
+_ROWS_AT_ONCE = {"cpu": 800, "mps": 400, "cuda": 4000}
 _RESULTS = ("test_accuracy", "coverage", "largest_gate", "signal_kept", "signal_share", "lost", "dropped")
 
 

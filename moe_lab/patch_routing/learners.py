@@ -24,9 +24,9 @@ from moe_lab.patch_routing.data import ROLES, Samples
 from moe_lab.patch_routing.endings import Endings
 from moe_lab.patch_routing.measures import RoutingCounts
 
-_NUMBERS_AT_ONCE = {"cpu": 2**20, "cuda": 2**27, "mps": 2**24}
-_NUMBERS_IN_CACHE = 2**19  # of a step, so that what a product writes is still there for the next operation
-_GIVE_UP_EVERY = 100  # samples of a block, after which rows with an error are given up
+NUMBERS_AT_ONCE = {"cpu": 2**20, "cuda": 2**27, "mps": 2**24}
+_NUMBERS_IN_CACHE = 2**20  # of a step, so that what a product writes is still there for the next operation
+_GIVE_UP_AFTER = 100  # samples of the first block, after which rows with an error are given up
 
 
 @dataclass(frozen=True)
@@ -121,13 +121,15 @@ class Learner(ABC):
         self._replay(*inputs)
 
     def _advance(self, samples: Int[Tensor, "T B"], *drawn: Tensor) -> None:
-        def advance(rows: slice) -> None:
-            weights, loss = self._step(rows, samples[rows], *(part[rows] for part in drawn))
-            self.weights[rows] = weights
-            self.wrong[rows] += (~loss.right).sum(-1)
-            self.loss[rows] += loss.value.sum(-1)
+        parts = self.parts(samples.shape[1])
+        losses: dict[int, models.Loss] = {}
 
-        side_by_side([partial(advance, rows) for rows in self.parts(samples.shape[1])], self.setting.device)
+        def advance(rows: slice) -> None:
+            self.weights[rows], losses[rows.start] = self._step(rows, samples[rows], *(part[rows] for part in drawn))
+
+        side_by_side([partial(advance, rows) for rows in parts], self.setting.device)
+        self.wrong += (~torch.cat([losses[rows.start].right for rows in parts])).sum(-1)
+        self.loss += torch.cat([losses[rows.start].value for rows in parts]).sum(-1)
 
     def patches(self, data: Samples, begin: int, end: int) -> Float[Tensor, "T b n d"]:
         """Fetches the patches of samples begin ... end-1 of every row."""
@@ -172,12 +174,12 @@ class Learner(ABC):
         """(rows,) which rows classify all their training samples rightly, and whose losses are finite as far as seen.
 
         A row is given up at the first block of samples with an error, as it has most often more than one. The next look
-        begins with that error, which most often is still there.
+        begins with that error, which most often is still there. Later blocks are larger, as few rows are left.
         """
-        at = self.setting.tensor(rows)
+        at, total = self.setting.tensor(rows), int(self.samples[rows].max())
         rest, left, finite = self.only(rows), np.arange(len(rows)), np.ones(len(rows), dtype=bool)
-        for block in (None, *rest._chunks(int(rest.samples.max()), _GIVE_UP_EVERY)):
-            chosen = rest.missed[:, None] if block is None else torch.arange(*block).expand(len(left), -1)
+        chosen, seen, size = rest.missed[:, None], 0, _GIVE_UP_AFTER
+        while True:
             loss = models.loss_of(rest._outputs_of(chosen), self.train.labels[rest.group[:, None], chosen])
             counted = chosen < rest.counts[:, None]
             wrong = ~loss.right & counted
@@ -185,9 +187,11 @@ class Learner(ABC):
             finite[left] &= (loss.value.isfinite() | ~counted).all(-1).numpy()
             self.missed[at[left]] = chosen.gather(1, wrong.byte().argmax(-1, keepdim=True))[:, 0]
             left = left[right]
-            if not len(left):
+            if not len(left) or seen == total:
                 break
             rest = rest if right.all() else rest.only(np.flatnonzero(right))
+            end = min(seen + min(size, rest._samples_at_once), total)
+            chosen, seen, size = torch.arange(seen, end).expand(len(left), -1), end, 2 * size
         return np.isin(np.arange(len(rows)), left), finite
 
     def evaluate(self) -> dict[str, Tensor]:
@@ -219,10 +223,14 @@ class Learner(ABC):
             slice(rows.start + count * part // parts, rows.start + count * (part + 1) // parts) for part in range(parts)
         ]
 
-    def _chunks(self, samples: int, most: int | None = None) -> list[tuple[int, int]]:
-        """Divides samples into chunks that keep the working set small, of at most `most` samples."""
-        at_once = _NUMBERS_AT_ONCE[self.setting.device.type] // (len(self.group) * self.sizes[1])
-        size = max(self.setting.classes, min(at_once, most or samples))
+    @property
+    def _samples_at_once(self) -> int:
+        """How many samples of every row are evaluated at once, so that the working set stays small."""
+        at_once = NUMBERS_AT_ONCE[self.setting.device.type] // (len(self.group) * self.sizes[1])
+        return max(self.setting.classes, at_once)
+
+    def _chunks(self, samples: int) -> list[tuple[int, int]]:
+        size = min(self._samples_at_once, samples)
         return [(begin, min(begin + size, samples)) for begin in range(0, samples, size)]
 
 

@@ -215,7 +215,7 @@ def test_finished_rows_leave_the_batch():
 @EACH
 def test_rows_without_error_are_found_block_by_block(model, monkeypatch):
     """Against the exact training error, at every step of rows of different N; a row that is broken says so."""
-    monkeypatch.setattr(learners, "_GIVE_UP_EVERY", 7)
+    monkeypatch.setattr(learners, "_GIVE_UP_AFTER", 7)
     runs = [Run(model=model, task=TASK.replace(noise=0.1), **{**FAST, "samples": n, "epochs": 60}) for n in (40, 100)]
     run, seen = train_batch([each.replace(record_every=1) for each in runs]), set()
     for snapshot in run:

@@ -17,7 +17,7 @@ from moe_lab.recovery.data import Parameters, Samples
 from moe_lab.recovery.em import State, em
 from moe_lab.recovery.gridlock.recipes import FROM_TRUTH, run_of
 from moe_lab.recovery.gridlock.run import JointEM, Run, Spectral
-from moe_lab.recovery.gridlock.training import MEASURES, samples_of, states
+from moe_lab.recovery.gridlock.training import MEASURES, m_step, samples_of, states
 from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.tensor import RankError
 from moe_lab.training import Measure
@@ -209,7 +209,9 @@ def _until_some_are_fixed(
       The parameters of all trials after each iteration, and which of these rows are at a fixed point.
     """
     task, part = run.task, State(*(whole[rows] for whole in state))
-    steps = em(part, samples.x[rows], samples.y[rows], task.g, task.noise, iterations=most, move_regressors=True)
+    how = m_step(run.model) if isinstance(run.model, JointEM) else {}
+    x, y = samples.x[rows], samples.y[rows]
+    steps = em(part, x, y, task.g, task.noise, iterations=most, move_regressors=True, **how)
     with threads_for(0, samples.x.device):
         before = next(steps).state
     there = on_accelerator(samples.x.device)

@@ -31,7 +31,7 @@ METHODS = (
 """What the tables and figures compare, by name; `method_of` makes each."""
 FROM_TRUTH = "em-from-truth"
 _OF_TASK = ("experts", "gating", "first_share", "activation", "noise")
-_MEANINGS = {
+MEANINGS = {
     "k": "k, experts",
     "gating": "gates orthogonal to all regressors, or random",
     "first_share": "p, share of the inputs' first Gaussian",
@@ -159,17 +159,21 @@ class Figure(figure.Figure):
         Returns:
           The measures over (axes..., trial, ...).
         """
-        checked = checked_axes(axes)
-        points = points_of(checked)
+        attrs = self.attrs_of(axes, arguments)
+        evaluation = partial(evaluate, **self.how(), **extra)
+        how: dict[str, Any] = {"measures": measures, "meanings": MEANINGS, "coords": coords}
+        found = self.sweep(evaluation, checked_axes(axes), batch=1, **how)[list(measures)]
+        found.attrs = attrs
+        return found
+
+    def attrs_of(self, axes: Mapping[str, Sequence[Any]], arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Checks every grid point, and returns the attrs of the results; see `fill`."""
+        points = points_of(checked_axes(axes))
         runs = [run_of(point, trials=self.trials, seed=self.seed, **self.how()) for point in points]
         for run in runs[:1]:
             placement(run)  # before any work
-        evaluation = partial(evaluate, **self.how(), **extra)
-        found = self.sweep(evaluation, checked, batch=1, measures=measures, meanings=_MEANINGS, coords=coords)
-        found = found[list(measures)]
         records = [{"point": point, **run.record()} for point, run in zip(points, runs, strict=True)]
         call: dict[str, Any] = {"methods" if name == "algorithm" else name: values for name, values in axes.items()}
         call |= {"trials": self.trials, "seed": self.seed}
         call |= {} if self.samples is None else {"samples": self.samples}
-        found.attrs = self.attrs({**call, **arguments}, records, self.settings["device"])
-        return found
+        return self.attrs({**call, **arguments}, records, self.settings["device"])

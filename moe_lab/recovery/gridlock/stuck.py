@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -13,6 +13,8 @@ from moe_lab.origins import listed
 from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, VERDICTS, WINDOW, stuck_cells
 from moe_lab.recovery.gridlock.recipes import Figure
 from moe_lab.recovery.gridlock.run import Spectral
+
+AXES = ("algorithm", "k", "samples")
 
 
 def stuck_rate(
@@ -59,6 +61,44 @@ def stuck_rate(
     Raises:
       ValueError: a wrong value or combination, before anything runs.
     """
+    size: dict[str, Any] = {"k": k, "d": d, "samples": samples, "trials": trials, "seed": seed, "methods": methods}
+    how: dict[str, Any] = {"noise": noise, "regressors": regressors, "window": window, "gain": gain, **more}
+    plan = plan_of(**size, spectral_iterations=spectral_iterations, joint_iterations=joint_iterations, **how)
+    found = plan.figure.fill(stuck_cells, plan.axes, VERDICTS, plan.arguments, **plan.test)
+    found.attrs |= plan.test
+    return found.transpose(*AXES, "trial")
+
+
+class Plan(NamedTuple):
+    """What `stuck_rate` computes: its figure, axes, the arguments of its call besides these, and its test."""
+
+    figure: Figure
+    axes: dict[str, tuple[Any, ...]]
+    arguments: dict[str, Any]
+    test: dict[str, Any]
+
+
+def plan_of(
+    *,
+    k: int | Sequence[int],
+    d: int,
+    samples: int | Sequence[int],
+    trials: int,
+    seed: int,
+    methods: str | Sequence[str],
+    spectral_iterations: int,
+    joint_iterations: int,
+    noise: float,
+    regressors: str,
+    window: int = WINDOW,
+    gain: float = GAIN,
+    **more: Any,
+) -> Plan:
+    """Checks the arguments of `stuck_rate`.
+
+    Raises:
+      ValueError: a wrong value or combination.
+    """
     names = listed(methods)
     possible = ("spectral+em", "joint-em", "joint-em-gradient")
     require(all(name in possible for name in names), f"methods must be among {', '.join(possible)}", methods=names)
@@ -73,9 +113,7 @@ def stuck_rate(
     axes = {"k": listed(k), "samples": listed(samples), "algorithm": names}
     test: dict[str, Any] = {"window": window, "gain": gain}
     arguments = {"d": d, **counts, "noise": noise, "regressors": regressors, **test}
-    found = figure.fill(stuck_cells, axes, VERDICTS, arguments, **test)
-    found.attrs |= test
-    return found.transpose("algorithm", "k", "samples", "trial")
+    return Plan(figure, axes, arguments, test)
 
 
 def verdict(data: xr.Dataset) -> xr.DataArray:
@@ -86,5 +124,9 @@ def verdict(data: xr.Dataset) -> xr.DataArray:
     """
     require({"regressor_fit", "stuck"} <= set(data), "data must be what stuck_rate returned", variables=list(data))
     fit, stuck = data["regressor_fit"], data["stuck"]
-    words = np.select([fit.isnull(), fit >= FOUND, stuck > 0], ["diverged", "found", "stuck"], "still moving")
-    return fit.copy(data=words).assign_attrs(long_name="what became of the trial")
+    return fit.copy(data=verdict_words(fit.values, stuck.values)).assign_attrs(long_name="what became of the trial")
+
+
+def verdict_words(fit: np.ndarray, stuck: np.ndarray) -> np.ndarray:
+    """`verdict` for the regressor fits and the stuck trials of any shape."""
+    return np.select([np.isnan(fit), fit >= FOUND, stuck > 0], ["diverged", "found", "stuck"], "still moving")

@@ -94,9 +94,7 @@ def states(run: Run, samples: Samples, watch: bool = True) -> Iterator[tuple[int
     task, x, y = run.task, samples.x, samples.y
     start = random_state(task, run.trial_numbers, run.seed, x)
     if isinstance(run.model, JointEM):
-        model = run.model
-        rate = model.gate_rate if model.gate_step == "gradient" else None
-        how: dict[str, Any] = {"iterations": model.iterations, "gradient_rate": rate, "radius": model.radius}
+        how: dict[str, Any] = {"iterations": run.model.iterations, **m_step(run.model)}
         for progress in em(start, x, y, task.g, task.noise, move_regressors=True, **how):
             yield progress.iteration, 2, progress.state
         return
@@ -112,6 +110,12 @@ def states(run: Run, samples: Samples, watch: bool = True) -> Iterator[tuple[int
         count, found = step.iteration, step.regressors
         yield count, 0, State(found, start.gates)
     yield from after_regressors(run, samples, State(found, start.gates), count)
+
+
+def m_step(model: JointEM) -> dict[str, Any]:
+    """The arguments of `em` that say how joint EM moves the gates."""
+    rate = model.gate_rate if model.gate_step == "gradient" else None
+    return {"gradient_rate": rate, "radius": model.radius}
 
 
 def after_regressors(run: Run, samples: Samples, state: State, count: int = 0) -> Iterator[tuple[int, int, State]]:

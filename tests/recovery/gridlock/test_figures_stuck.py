@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -9,21 +11,24 @@ import xarray as xr
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.em import em
 from moe_lab.recovery.gridlock import JointEM, Spectral, figures, grid_points, training
+from moe_lab.recovery.gridlock.stuck_live import stuck_records
 
+METHODS = ("spectral+em", "joint-em", "joint-em-gradient")
 STUCK = {"k": (3,), "d": 5, "samples": (300,), "trials": 4, "seed": 7}
+GRADIENT = JointEM(iterations=14, gate_step="gradient", gate_rate=1.0, radius=1.0)
 SHORT = {"spectral_iterations": 12, "joint_iterations": 14, "window": 5}
 
 
 @pytest.fixture(scope="module")
 def stuck() -> xr.Dataset:
-    return figures.stuck_rate(**STUCK, **SHORT)
+    return figures.stuck_rate(**STUCK, **SHORT, methods=METHODS)
 
 
 def test_axes_and_call(stuck: xr.Dataset) -> None:
     assert set(stuck.data_vars) == {"stuck", "converged", "regressor_fit", "gating_fit", "error"}
     for name in stuck.data_vars:
         assert stuck[name].dims == ("algorithm", "k", "samples", "trial")
-    assert stuck.algorithm.values.tolist() == ["spectral+em", "joint-em"]
+    assert stuck.algorithm.values.tolist() == list(METHODS)
     again = eval(stuck.attrs["call"], {"stuck_rate": figures.stuck_rate})
     xr.testing.assert_allclose(again, stuck, rtol=1e-9)
     assert again.attrs == stuck.attrs
@@ -32,7 +37,11 @@ def test_axes_and_call(stuck: xr.Dataset) -> None:
 
 @pytest.mark.parametrize(
     ("name", "model", "last"),
-    [("spectral+em", Spectral(joint_iterations=12), 12), ("joint-em", JointEM(iterations=14), 14)],
+    [
+        ("spectral+em", Spectral(joint_iterations=12), 12),
+        ("joint-em", JointEM(iterations=14), 14),
+        ("joint-em-gradient", GRADIENT, 14),
+    ],
 )
 def test_a_trial_is_stuck_by_the_rule(stuck: xr.Dataset, name: str, model, last: int) -> None:
     """Against every Snapshot of `train`, and the rule written out."""
@@ -90,9 +99,30 @@ def test_resumes(stuck: xr.Dataset, tmp_path, monkeypatch) -> None:
     figures.stuck_rate(**STUCK, **SHORT, methods="joint-em", store=tmp_path)
     made = []
     monkeypatch.setattr(grid_points, "samples_of", lambda run: made.append(run.model) or training.samples_of(run))
-    whole = figures.stuck_rate(**STUCK, **SHORT, store=tmp_path)
-    assert [type(model) for model in made] == [Spectral]
+    whole = figures.stuck_rate(**STUCK, **SHORT, methods=METHODS, store=tmp_path)
+    assert made == [Spectral(joint_iterations=12), GRADIENT]
     xr.testing.assert_allclose(whole, stuck, rtol=1e-6)
+
+
+def test_records_fill_the_map_of_the_figure() -> None:
+    """The last record holds the figure's numbers; cells appear one by one, the cheapest first, and stay."""
+    how: dict[str, Any] = {**STUCK, **SHORT, "k": (2, 3), "samples": (300, 200), "methods": METHODS[:2]}
+    how |= {"noise": 0.1, "regressors": "orthonormal"}
+    records = list(stuck_records(**how))
+    counts = [int(record.done.sum()) for record in records]
+    assert counts[0] == 0 and set(np.diff(counts)) == {0, 1} and counts[-1] == 8
+    running = list(dict.fromkeys(record.running for record in records if record.running))
+    assert running[:2] == [("spectral+em", 2, 200), ("joint-em", 2, 200)] and running[-1] == ("joint-em", 3, 300)
+    assert len(running) == 8
+    last, figure = records[-1], figures.stuck_rate(**how)
+    xr.testing.assert_identical(last.dataset(), figure)
+    words = figures.verdict(figure).values
+    for verdict in ("found", "stuck", "still moving"):
+        np.testing.assert_array_equal(last.share(verdict), (words == verdict).mean(-1))
+    middle = records[len(records) // 2]
+    assert np.isnan(middle.share("found")[~middle.done]).all() and np.isfinite(middle.share("found")[middle.done]).all()
+    with pytest.raises(ValueError, match="iterations must be at least window"):
+        stuck_records(**{**how, "joint_iterations": 4})
 
 
 @pytest.mark.slow

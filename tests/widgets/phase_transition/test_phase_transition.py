@@ -10,10 +10,10 @@ import pytest
 from moe_lab import theme
 from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets import PhaseTransitionLab
+from moe_lab_widgets.drawing.share_map import ShareMap
 from moe_lab_widgets.phase_transition import settings as of
 from moe_lab_widgets.phase_transition.panels.needed import pinned_name
 from moe_lab_widgets.phase_transition.panels.success import MAP
-from moe_lab_widgets.phase_transition.panels.success_map import SuccessMap
 from moe_lab_widgets.phase_transition.picture import PhasePicture
 from moe_lab_widgets.phase_transition.record import coverage_at, samples_needed
 from tests.widgets.cases import PHASE
@@ -38,8 +38,8 @@ def check(lab: PhaseTransitionLab) -> None:
     assert picture.setting == setting
     for axes in (picture.success.axes, picture.needed.axes, picture.coverage.axes):
         assert [label.get_text() for label in axes.get_yticklabels()] == [str(one) for one in kept]
-    np.testing.assert_array_equal(picture.success.points.share, last.share)
-    assert picture.success.points.running == {} and (picture.success.points.filled == 1).all()
+    np.testing.assert_array_equal(picture.success.map.points.share, last.share)
+    assert picture.success.map.points.running == {} and (picture.success.map.points.filled == 1).all()
     dashes = [
         line for line in picture.success.axes.lines if line.get_linestyle() == "--" and len(line.get_xdata()) == 2
     ]
@@ -101,8 +101,8 @@ def test_scrubbing_shows_the_map_as_it_was(ended: PhaseTransitionLab) -> None:
     lab.wait(10)
     record = lab.records[middle]
     assert lab.record is record is lab.picture.record and not record.done.all()
-    np.testing.assert_array_equal(lab.picture.success.points.share, record.share)
-    assert len(lab.picture.success.points.running) == len(record.running) > 0
+    np.testing.assert_array_equal(lab.picture.success.map.points.share, record.share)
+    assert len(lab.picture.success.map.points.running) == len(record.running) > 0
     assert lab.caption(record) in lab.screen.caption.value
     lab.scrub(None)
     lab.wait(10)
@@ -187,8 +187,8 @@ def test_the_90_percent_line_never_lies_on_a_row_boundary(ended: PhaseTransition
         [[0, 0, 0], [0, 0, 1], [1, 1, 1]],
     ):
         shown = record(shares)
-        picture.success.update_steps(shown, samples_needed(shown)[0])
-        x, y = (np.asarray(part, dtype=float) for part in picture.success.steps[-1].get_data())
+        picture.success.map.update_steps(shown.share)
+        x, y = (np.asarray(part, dtype=float) for part in picture.success.map.steps[-1].get_data())
         level = np.flatnonzero((np.diff(y) == 0) & (np.diff(x) != 0))
         assert len(level) > 0
         assert (np.abs(y[level] - np.floor(y[level]) - 0.5) > 0.05).all(), "it would hide the l* line"
@@ -198,7 +198,7 @@ def test_the_90_percent_line_never_lies_on_a_row_boundary(ended: PhaseTransition
 
 
 def test_cells_are_hatched_coloured_framed() -> None:
-    cells = SuccessMap(0, 0, 120, 80)
+    cells = ShareMap(0, 0, 120, 80)
     cells.set_points(np.array([[np.nan, 1.0], [0.5, 0.0]]), np.array([[0, 1], [0.25, 1]]), {(1, 1): "3/20"})
     for scale in (1.0, 1.5):
         shown, *_ = cells.composed(scale, 300, 200)
@@ -213,7 +213,7 @@ def test_cells_are_hatched_coloured_framed() -> None:
 
 
 def test_numbers_fit_their_cells_in_small_print() -> None:
-    cells = SuccessMap(*MAP)
+    cells = ShareMap(*MAP)
     cells.set_points(np.ones((8, 8)), np.zeros((8, 8)), {})
     inks, places = cells.words_at(1.0)
     assert all(9 <= len(ink) <= 12 for ink in inks) and set(cells.words) == {"100"}

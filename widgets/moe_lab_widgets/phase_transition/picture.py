@@ -76,7 +76,7 @@ class PhasePicture(Picture):
     def update(self, record: PhaseRecord) -> None:
         self.record = record
         needed, sure = samples_needed(record)
-        self.success.update(record, needed)
+        self.success.update(record)
         self.needed.update(needed, sure)
         self.coverage.update(record)
 

@@ -6,9 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moe_lab.patch_routing.phase_live import PhaseRecord
-
-ENOUGH = 0.9
-"""The share of trainings that must succeed."""
+from moe_lab_widgets.drawing.rate_map import enough_from
 
 
 def samples_needed(record: PhaseRecord) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -18,17 +16,9 @@ def samples_needed(record: PhaseRecord) -> tuple[NDArray[np.float64], NDArray[np
       (l,) N, infinite where the largest N is not enough, NaN where too little has run; and (l,) whether all
       of that row's grid points are complete.
     """
-    needed = np.full(len(record.patches_per_expert), np.nan)
-    for row, shares in enumerate(record.share):
-        run = np.flatnonzero(np.isfinite(shares))
-        if not len(run):
-            continue
-        failing = run[shares[run] < ENOUGH - 1e-9]
-        first = 0 if not len(failing) else failing[-1] + 1
-        if first < len(shares) and np.isfinite(shares[first]):
-            needed[row] = record.samples[first]
-        elif first == len(shares):
-            needed[row] = np.inf
+    column = enough_from(record.share)
+    counts = np.array([*record.samples, np.inf])
+    needed = np.where(np.isnan(column), np.nan, counts[np.nan_to_num(column).astype(int)])
     return needed, np.asarray(record.complete.all(axis=1))
 
 

@@ -1,4 +1,4 @@
-"""The grid points of a success map: colours, numbers, hatching and frames.
+"""The grid points of a map of shares: colours, numbers, hatching and frames.
 
 A grid point with only some of its trainings done is drawn smaller than its place, with hatching around it.
 """
@@ -21,7 +21,7 @@ GAP = (1, 1, -1, -1)
 Box = tuple[float, float, float, float]
 
 
-class SuccessMap(Sheet):
+class ShareMap(Sheet):
     """A map of grid points at a fixed place, row 0 at the bottom.
 
     Args:

@@ -1,0 +1,103 @@
+"""The map of `stuck_rate` while it is computed, as plain records for a live picture.
+
+The numbers are those of `stuck_rate`. Cells are computed one by one, cheap ones first, all starts of one in a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from moe_lab.grid import Point, Table, points_of
+from moe_lab.recovery.gridlock.grid_points import VERDICTS, stuck_cells
+from moe_lab.recovery.gridlock.recipes import MEANINGS
+from moe_lab.recovery.gridlock.stuck import AXES, Plan, plan_of, verdict_words
+
+if TYPE_CHECKING:
+    import xarray
+
+Cell = tuple[str, int, int]
+"""(method, k, n)"""
+
+
+@dataclass(frozen=True)
+class StuckRecord:
+    """The map at one moment.
+
+    Attributes:
+      methods, experts, samples: the methods, and the values of k and of n.
+      done: which cells have been computed.
+      values: what `stuck_rate` returns, by name; NaN for the other cells.
+      running: the cell that is computed now.
+      origin: the attrs that reproduce the map.
+    """
+
+    methods: tuple[str, ...]
+    experts: tuple[int, ...]
+    samples: tuple[int, ...]
+    done: Bool[np.ndarray, "method k n"]
+    values: Mapping[str, Float[np.ndarray, "method k n trial"]]
+    running: Cell | None = None
+    origin: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def trials(self) -> int:
+        return int(self.values["stuck"].shape[3])
+
+    def share(self, verdict: str) -> Float[np.ndarray, "method k n"]:
+        """The share of each cell's starts that are "found", "stuck", "still moving" or "diverged"; NaN if not run."""
+        words = verdict_words(self.values["regressor_fit"], self.values["stuck"])
+        return np.where(self.done, (words == verdict).mean(-1), np.nan)
+
+    def dataset(self) -> xarray.Dataset:
+        """What `stuck_rate` returns, NaN where a cell has not been computed."""
+        grid = dict(zip(AXES, map(list, (self.methods, self.experts, self.samples)), strict=True))
+        table = Table(grid, self.trials, dict(VERDICTS), dict(MEANINGS), {}, dict(self.origin))
+        table.values = {name: value.reshape(-1, self.trials) for name, value in self.values.items()}
+        return table.dataset()[list(VERDICTS)]
+
+
+def stuck_records(**arguments: Any) -> Iterator[StuckRecord]:
+    """The map of `stuck_rate` with these arguments, all by name, while it fills: from the empty map to the full one.
+
+    Raises:
+      ValueError: a wrong value or combination, before anything runs.
+    """
+    plan = plan_of(**arguments)
+    return _fill(plan, plan.figure.attrs_of(plan.axes, plan.arguments) | plan.test)
+
+
+def _fill(plan: Plan, origin: Mapping[str, Any]) -> Iterator[StuckRecord]:
+    """Computes cell after cell; yields at every sign of life."""
+    methods, experts, samples = (plan.axes[name] for name in AXES)
+    shape = len(methods), len(experts), len(samples)
+    done = np.zeros(shape, dtype=bool)
+    values = {name: np.full((*shape, plan.figure.trials), np.nan) for name in VERDICTS}
+
+    def record(running: Cell | None = None) -> StuckRecord:
+        arrays = {name: value.copy() for name, value in values.items()}
+        return StuckRecord(methods, experts, samples, done.copy(), arrays, running, origin)
+
+    yield record()
+    how = {"trials": plan.figure.trials, "seed": plan.figure.seed, **plan.figure.how(), **plan.test}
+    for point in sorted(points_of(plan.axes), key=_cost):
+        cell = point["algorithm"], point["k"], point["samples"]
+        place = methods.index(cell[0]), experts.index(cell[1]), samples.index(cell[2])
+        yield record(cell)
+        for found in stuck_cells([point], **how):
+            if found is None:
+                yield record(cell)
+                continue
+            for name, value in found.items():
+                values[name][place] = value[0]
+        done[place] = True
+        yield record()
+
+
+def _cost(point: Point) -> int:
+    """About how an iteration's time grows: with n, and with the k (k + 1) / 2 blocks of the gates' Hessian."""
+    return int(point["samples"] * point["k"] * (point["k"] + 1))
