@@ -105,6 +105,22 @@ def importance_score(before: Experts, after: Experts, statistics: Statistics) ->
     return statistics.top1 * statistics.confidence
 
 
+def token_count(before: Experts, after: Experts, statistics: Statistics) -> Scores:
+    """Returns the share of all tokens that the expert receives (sections 1 and 5.2.1, I; Chen et al., 2022).
+
+    Raises:
+      UndefinedCriterionError: all experts of some trial receive equally many, as where experts choose l tokens each.
+    """
+    received = statistics.received
+    same = (received == received[:, :1]).all(1)
+    if received.shape[1] > 1 and bool(same.any()):
+        raise UndefinedCriterionError(
+            "token counts are undefined as a criterion where all experts receive equally many tokens, as they do where "
+            f"each chooses l: let tokens choose, or take another criterion; got trials {same.nonzero()[:, 0].tolist()}"
+        )
+    return received
+
+
 def router_magnitude(before: Experts, after: Experts, statistics: Statistics) -> Scores:
     """Computes |w_s after| (section 5.2.1, II)."""
     return _norm(after.own_routers)
@@ -139,13 +155,14 @@ CRITERIA: dict[str, Criterion] = {
     "neuron-magnitude": neuron_magnitude,
     "neuron-magnitude-change": neuron_magnitude_change,
     "router-difference-norm": router_difference_norm,
+    "token-count": token_count,
 }
-"""The paper's criteria by name; `reap` is not one of them."""
+"""The paper's criteria by name, and two more that it mentions; `reap` is not one of them."""
 
 NEED_BEFORE = frozenset({"router-norm-change", "router-difference-norm", "neuron-magnitude-change"})
 """Criteria that compare with the model before fine-tuning."""
 
-NEED_TOKENS = frozenset({"importance-score", "reap"})
+NEED_TOKENS = frozenset({"importance-score", "token-count", "reap"})
 """Criteria that need the statistics of tokens."""
 
 

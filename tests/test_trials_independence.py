@@ -295,6 +295,8 @@ def test_a_trial_is_pruned_and_fine_tuned_the_same_alone(routing: str, monkeypat
     alone = fine_tune(pruning.Run(trials=1, first_trial=3, **how, **TOKENS))
     close = {"rtol": 1e-9, "atol": 1e-12}
     for criterion in CRITERIA:
+        if criterion == "token-count" and routing == "expert-choice":
+            continue  # every expert receives l tokens of each sample
         torch.testing.assert_close(among.scores(criterion)[3:4], alone.scores(criterion), **close)
         for share, steps in ((0.3, 0), (0.6, 4)):
             kept, mine = among.kept(criterion, share), alone.kept(criterion, share)

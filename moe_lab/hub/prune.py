@@ -85,7 +85,8 @@ def prune_experts(
       mode: "rerouted" or "silent".
       layers: names of blocks as in `experts_of(model).layers`; all when None. Counts that differ from layer to layer
         are no ordinary checkpoint either: such a model lives in memory only.
-      batches: keyword inputs of the model, for criteria that need tokens: importance-score, reap, or a function's.
+      batches: keyword inputs of the model, for criteria that need tokens: importance-score, token-count, reap, or a
+        function's.
       seed: of the random criterion.
 
     Raises:

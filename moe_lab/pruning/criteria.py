@@ -27,6 +27,7 @@ from moe_lab.saliency import (
     router_difference_norm,
     router_magnitude,
     router_norm_change,
+    token_count,
 )
 from moe_lab.trials import stream
 
@@ -46,6 +47,7 @@ __all__ = [
     "router_norm_change",
     "routing_statistics",
     "scores_of",
+    "token_count",
 ]
 
 Criterion = Callable[[Weights, Weights, Statistics], Scores]

@@ -98,8 +98,8 @@ def criteria(
       still has. A planted start also has important(trial, expert). Accuracies of diverged trials are NaN.
 
     Raises:
-      UndefinedCriterionError: the change of routers is asked for although no router moves (l=1 or eta_r=0). Name the
-        criteria that do not need it, and the rest of the figure can be had.
+      UndefinedCriterionError: the change of routers is asked for although no router moves (l=1 or eta_r=0), or token
+        counts where experts choose. Name the other criteria, and the rest of the figure can be had.
       ValueError: any other wrong value, before anything trains.
     """
     several = listed(CRITERIA if criteria is None else criteria)
@@ -227,6 +227,11 @@ def _check(run: Run, names: Sequence[str], shares: Sequence[float], steps: int) 
             "the change of routers is undefined where no router moves: with l=1 each gate is 1 whatever it says, "
             f"with eta_r=0 none learns; choose others: got criteria={still}, l={model.top}, "
             f"eta_r={model.router_learning_rate:g}"
+        )
+    if "token-count" in names and model.routing == "expert-choice":
+        raise rules.UndefinedCriterionError(
+            "token counts are undefined as a criterion where each expert chooses l tokens: choose others, or "
+            f"routing='token-choice'; got routing={model.routing!r}"
         )
 
 

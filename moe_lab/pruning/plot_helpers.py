@@ -20,6 +20,7 @@ NAMES = {
     "neuron-magnitude": "neuron norm",
     "neuron-magnitude-change": "neuron change",
     "router-difference-norm": "difference",
+    "token-count": "token count",
 }
 """Criteria in few words."""
 _LINES: dict[str, tuple[str, Any]] = {
@@ -30,6 +31,7 @@ _LINES: dict[str, tuple[str, Any]] = {
     "neuron-magnitude": ("D", (0, (9, 2.5))),
     "neuron-magnitude-change": ("v", (0, (2.5, 1.5))),
     "router-difference-norm": ("P", (0, (6, 1.2, 1, 1.2, 1, 1.2))),
+    "token-count": ("<", (0, (1, 3))),
 }
 ROUTINGS = {"expert-choice": theme.MODEL, "token-choice": theme.OTHER}
 GROUPS = ("+", "-")

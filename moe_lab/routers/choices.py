@@ -59,8 +59,8 @@ def top_gates(scores: Scores, count: int, gates: str = "softmax") -> tuple[Mask,
     Raises:
       ValueError: count is not between 1 and n, or the kind of gates is unknown.
 
-    References: softmax after the choice: Shazeer et al. 2017, eq. 3-5; before it: Riquelme et al. 2021, section 2.2,
-      and Fedus et al. 2022, eq. 1-2; sigmoid: Nguyen et al. 2024, eq. 1; normalised: DeepSeek-V3, eq. 13-15.
+    References: softmax after the choice: Shazeer et al. 2017, eq. 3-5; before it: Riquelme et al. 2021, and Fedus et
+      al. 2022, eq. 1-2; sigmoid: Nguyen et al. 2024; normalised: DeepSeek-V3, eq. 13-15.
     """
     require(gates in GATES, f"gates must be one of {', '.join(GATES)}", gates=gates)
     if gates == "softmax":
@@ -139,7 +139,7 @@ def within_capacity(
       ValueError: capacity is not between 1 and the number of tokens, or the order is unknown.
 
     References: Lepikhin et al. 2021, algorithm 1; Fedus et al. 2022, section 2.2; by priority: Riquelme et al. 2021,
-      section 4 and appendix C.
+      "batch prioritized routing".
     """
     require(order in get_args(Order), "order must be 'arrival' or 'priority'", order=order)
     tokens = mask.shape[-2]
@@ -175,7 +175,7 @@ def soft_weights(
     Returns:
       dispatch, whose columns sum to 1, and combine, whose rows do.
 
-    References: Puigcerver et al. 2024, eq. 1-3 (without the normalisation of their section 2.3).
+    References: Puigcerver et al. 2024 (without their normalisation of inputs and slots).
     """
     return scores.softmax(dim=-2), scores.softmax(dim=-1)
 
@@ -199,7 +199,7 @@ def balanced_table(buckets: int, experts: int, experts_per_token: int, random: n
     Raises:
       ValueError: experts_per_token is not between 1 and experts.
 
-    References: Roller et al. 2021, section 3.1, "balanced assignment" and "random hash".
+    References: Roller et al. 2021, whose hashes of words are random or balanced; this one is both.
     """
     rule = "experts_per_token must be between 1 and experts"
     require(1 <= experts_per_token <= experts, rule, experts_per_token=experts_per_token, experts=experts)
@@ -218,6 +218,6 @@ def hash_choice(
     >>> hash_choice(torch.tensor([1, 0]), torch.tensor([[True, False], [False, True]])).int().tolist()
     [[0, 1], [1, 0]]
 
-    References: Roller et al. 2021, eq. 2.
+    References: Roller et al. 2021.
     """
     return table[buckets]

@@ -23,6 +23,7 @@ _LINES: dict[str, tuple[str, Any]] = {
     "neuron-magnitude": ("D", (0, (9, 2.5))),
     "neuron-magnitude-change": ("v", (0, (2.5, 1.5))),
     "router-difference-norm": ("P", (0, (6, 1.2, 1, 1.2, 1, 1.2))),
+    "token-count": ("<", (0, (1, 3))),
 }
 _WORDS = {"parameters": "parameters", "operations": "FLOPs", "milliseconds": "time"}
 _MODES = {"silent": (theme.INK, ""), "rerouted": (theme.BACKGROUND, "///")}

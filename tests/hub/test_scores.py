@@ -130,6 +130,7 @@ def token_loop(name: str, model: Any, block: str, batches: list[dict[str, torch.
             len(one) / len(tokens) * (sum(gate) / len(gate) if gate else 0)
             for one, gate in zip(first, gates, strict=True)
         ],
+        "token-count": [len(one) / len(tokens) for one in outputs],
         "reap": [sum(one) / len(one) if one else 0.0 for one in outputs],
     }
 

@@ -43,6 +43,7 @@ BY_HAND = {
     "neuron-magnitude-change": [6 - (5 + 2) / 2, 0.5 - 1],
     "importance-score": [0.15, 0.18],
     "random": [0.7, 0.1],
+    "token-count": [0.4, 0.6],
 }
 
 
@@ -62,6 +63,14 @@ def test_there_are_the_papers_criteria():
         "neuron-magnitude-change",
     ]
     assert set(BY_HAND) == set(CRITERIA)
+
+
+def test_token_counts_cannot_rank_experts_that_receive_equally_many():
+    """As where experts choose: each takes l tokens of every sample. A count that one expert alone has is no tie."""
+    even = torch.tensor([[0.2, 0.8], [0.5, 0.5]], dtype=torch.float64)
+    with pytest.raises(UndefinedCriterionError, match=r"^token counts are undefined .* each chooses l: .* \[1\]$"):
+        criteria.token_count(BEFORE, AFTER, Statistics(even, even, even, even))
+    assert torch.equal(criteria.token_count(BEFORE, AFTER, Statistics(*(even[:1],) * 4)), even[:1])
 
 
 def test_a_router_that_turns_changes_its_difference_and_not_its_norm():

@@ -256,6 +256,8 @@ def test_checkpoints_and_pruning_on_cuda_are_those_on_the_cpu(name):
     run = Run(model=model, task=TASK, **{**FAST, **more, "precision": "float64"})
     cpu, cuda = (fine_tune(run.replace(device=device)) for device in ("cpu", "cuda"))
     for criterion in pruning.criteria.CRITERIA:
+        if criterion == "token-count" and model.routing == "expert-choice":
+            continue  # every expert receives l tokens of each sample
         torch.testing.assert_close(cuda.scores(criterion).cpu(), cpu.scores(criterion), rtol=1e-8, atol=1e-9)
         kept = cpu.kept(criterion, 0.5)
         for steps in (0, 3):

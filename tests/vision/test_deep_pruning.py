@@ -101,6 +101,29 @@ def test_members_of_an_ensemble_are_pruned_alike() -> None:
     assert found.kept[2] == tuple(sorted({0, 1, 2} - {scores[:3].argmin()} | {3, 4, 5} - {3 + scores[3:].argmin()}))
 
 
+@pytest.mark.parametrize("kind", ["v-moe", "e3"])
+def test_blocks_that_are_pruned_together_lose_the_smallest_scores_of_all(kind: str) -> None:
+    """One expert after the other goes: of those whose mixture (in E3, whose member) still has more than K."""
+    config = SMALL if kind == "v-moe" else E3
+    before, after = model_of(config), model_of(config, seed=1)
+    scores = deep.expert_scores(before, after, "router-norm-change")
+    left = {(float(scores[block][expert]), block, expert) for block in scores for expert in range(6)}
+    counts = []
+    for pruned in range(1, 5):
+        for one in sorted(left):
+            mates = [o for o in left if o[1] == one[1] and o[2] * config.members // 6 == one[2] * config.members // 6]
+            if len(mates) > config.num_selected_experts:
+                left.remove(one)
+                break
+        found = deep.prune(before, after, "router-norm-change", pruned, together=True)
+        assert {(block, expert) for block, own in found.kept.items() for expert in own} == {one[1:] for one in left}
+        assert found.model.config.kept_in(2) == found.kept[2]
+        counts.append({len(own) for own in found.kept.values()})
+    assert any(len(sizes) > 1 for sizes in counts), "not the same number of each"
+    with pytest.raises(ValueError, match=r"kept, in E3 of each member: got pruned=9, spare=[48], K=2$"):
+        deep.prune(before, after, "router-norm-change", 9, together=True)
+
+
 def test_wrong_prunings_are_refused() -> None:
     before, after = model_of(SMALL), model_of(SMALL, seed=1)
     for wrong, sentence in [

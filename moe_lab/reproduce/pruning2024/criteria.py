@@ -9,7 +9,7 @@ from typing import Any
 
 import xarray as xr
 
-from moe_lab.pruning.figures import CURVE
+from moe_lab.pruning.figures import CRITERIA, CURVE
 from moe_lab.pruning.published import STATEMENTS
 from moe_lab.reproduce.claim import ROUNDING, Claim, Measurement, Published, Read, Rule, at_least
 from moe_lab.reproduce.pruning2024.sources import FIGURES, PICTURE
@@ -23,7 +23,9 @@ _UNIT = "of the experts"
 def _measurement(start: str, routing: str, trials: tuple[int, int], seconds: tuple[float, float]) -> Measurement:
     where = "a planted checkpoint" if start == "planted" else "specialists that were trained apart"
     who = "experts" if routing == "expert-choice" else "tokens"
-    same = {"start": start, "routing": routing, "rho": CURVE}
+    same: dict[str, Any] = {"start": start, "routing": routing, "rho": CURVE}
+    if routing == "token-choice":
+        same["criteria"] = (*CRITERIA, "token-count")
     return Measurement(
         name=f"pruning2024/criteria-{start}-{routing}",
         function=f"{FIGURES}:criteria",
@@ -147,6 +149,24 @@ _BETTER = tuple(
     for letter, (words, names) in _OTHERS.items()
 )
 
+
+def _counts(name: str, measurement: Measurement, reason: str) -> Claim:
+    """That counting tokens is no better; where experts choose, all receive equally many."""
+    return Claim(
+        id=f"pruning2024/section5.2.1/token-count-{name}",
+        where="section 5.2.1, (I)",
+        statement="pruning by the change of the router's norm is an upper bound to pruning by the number of tokens "
+        "that experts receive",
+        published=Published(relation="to the importance score, which is made from such a number (figure 5a)"),
+        measurement=measurement,
+        read=_ahead("token-count"),
+        rule=Rule(in_kind=at_least(-ROUNDING)),
+        reason=f"{reason}; the paper names the number of tokens as the metric of earlier work, and plots the "
+        "importance score alone",
+        unit=f"more {_UNIT}",
+    )
+
+
 CLAIMS: tuple[Claim, ...] = (
     *_tolerance(name="expert-choice", measurement=EXPERTS_CHOOSE, reason=_CHOSEN),
     *_tolerance(name="token-choice", measurement=TOKENS_CHOOSE, reason=_CHOSEN),
@@ -154,4 +174,6 @@ CLAIMS: tuple[Claim, ...] = (
     *_bound("expert-choice", EXPERTS_CHOOSE),
     *_bound("token-choice", TOKENS_CHOOSE),
     *_BETTER,
+    _counts("token-choice", TOKENS_CHOOSE, _CHOSEN),
+    _counts("pretrained", PRETRAINED, _LAYER),
 )

@@ -1,4 +1,9 @@
-"""The claims of pruning2024's lemmas and theorems, as shares of the trials in which they hold."""
+"""The claims of pruning2024's lemmas and theorems, as shares of the trials in which they hold.
+
+Two cases have no claim, because nothing is stated of them: output weights a that are trained (section 4.2 keeps them
+fixed) and more than two classes (footnote 1 says that the analysis can be extended). Both are in the vision models,
+whose experts' second layers are trained and which have ten classes.
+"""
 
 from __future__ import annotations
 

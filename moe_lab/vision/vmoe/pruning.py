@@ -7,7 +7,7 @@ pruned experts go too, tokens choose among the others, and the capacity grows in
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -47,6 +47,7 @@ def prune(
     *,
     images: Float[Tensor, "N height width C"] | None = None,
     seed: int = 0,
+    together: bool = False,
 ) -> Pruned:
     """Prunes the experts with the smallest scores from a fine-tuned model, which is left as it is.
 
@@ -55,6 +56,8 @@ def prune(
       after: the fine-tuned model; if it was pruned before, the experts it has left are pruned further.
       criterion: a name in `saliency.CRITERIA`, or a function like those.
       experts_to_prune: how many experts of each mixture go; in E3, of each member.
+      together: whether the experts of all blocks are ranked together, and so many of all of them go, instead of so many
+        of each, as in the paper (section 5.2); see `kept_of_all`.
       layers: the blocks to prune; all with a mixture when None.
       mode: "silent" or "rerouted".
       images: for criteria that need to know what experts receive; they must fill whole groups.
@@ -66,7 +69,10 @@ def prune(
       UndefinedCriterionError: the criterion cannot rank the experts of a block.
     """
     scores = expert_scores(before, after, criterion, images=images, seed=seed, layers=layers)
-    kept = {block: kept_experts(after, block, values, experts_to_prune) for block, values in scores.items()}
+    if together:
+        kept = kept_of_all(after, scores, experts_to_prune)
+    else:
+        kept = {block: kept_experts(after, block, values, experts_to_prune) for block, values in scores.items()}
     return Pruned(without_others(after, kept, mode), kept, scores)
 
 
@@ -143,17 +149,49 @@ def kept_experts(model: VMoE, block: int, scores: Float[Tensor, " experts"], pru
     Raises:
       ValueError: fewer than K experts would stay.
     """
-    config = model.config
-    numbers, each = torch.tensor(config.kept_in(block)), config.num_experts // config.members
+    top = model.config.num_selected_experts
     kept: list[int] = []
-    for member in range(config.members):
-        own = torch.nonzero(numbers // each == member)[:, 0]
+    for numbers, own in _members(model, block):
         left = len(own) - prune
         rule = "at least 0 experts of each mixture must be pruned and at least K kept, in E3 of each member"
-        valid = prune >= 0 and left >= config.num_selected_experts
-        require(valid, rule, block=block, pruned=prune, experts=len(own), K=config.num_selected_experts)
-        kept += numbers[own[ranks(scores[own]) < left]].tolist()
+        require(prune >= 0 and left >= top, rule, block=block, pruned=prune, experts=len(own), K=top)
+        kept += numbers[ranks(scores[own]) < left].tolist()
     return tuple(sorted(kept))
+
+
+def _members(model: VMoE, block: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """The experts that each member has in a block: their numbers, and their places among the block's."""
+    config = model.config
+    numbers, each = torch.tensor(config.kept_in(block)), config.num_experts // config.members
+    for member in range(config.members):
+        own = torch.nonzero(numbers // each == member)[:, 0]
+        yield numbers[own], own
+
+
+def kept_of_all(model: VMoE, scores: Mapping[int, Float[Tensor, " experts"]], prune: int) -> dict[int, tuple[int, ...]]:
+    """Selects the experts with the largest scores of all blocks together, and by block at least K (in E3, a member).
+
+    Scores of different blocks are compared as they are. Ties keep the earlier block, and the lower number.
+
+    Args:
+      scores: of the experts that each block has, as `expert_scores` returns them.
+      prune: how many experts of all blocks together go.
+
+    Raises:
+      ValueError: more would go than the blocks can spare.
+    """
+    kept = {block: set(model.config.kept_in(block)) for block in scores}
+    spare = []
+    for block, values in scores.items():
+        for numbers, own in _members(model, block):
+            mine = values[own]
+            by_rank = zip(ranks(mine).tolist(), mine.tolist(), numbers.tolist(), strict=True)
+            spare += [(s, -block, -n) for rank, s, n in by_rank if rank >= model.config.num_selected_experts]
+    rule = "at least 0 experts must be pruned and at least K of each mixture kept, in E3 of each member"
+    require(0 <= prune <= len(spare), rule, pruned=prune, spare=len(spare), K=model.config.num_selected_experts)
+    for _, block, expert in sorted(spare)[:prune]:
+        kept[-block].remove(-expert)
+    return {block: tuple(sorted(experts)) for block, experts in kept.items()}
 
 
 def without_others(model: VMoE, kept: Mapping[int, Sequence[int]], mode: Pruning) -> VMoE:

@@ -16,7 +16,7 @@ from moe_lab.vision.vmoe.pruning import expert_scores, kept_experts, without_oth
 from moe_lab.vision.vmoe.prunings import Prunings
 from moe_lab.vision.vmoe.statistics import in_batches, predictions, routing_statistics
 
-PAPER_CRITERIA = tuple(name for name in CRITERIA if name != "router-difference-norm")
+PAPER_CRITERIA = tuple(name for name in CRITERIA if name not in ("router-difference-norm", "token-count"))
 """The criteria that the paper compares (section 5.2.1)."""
 MODES = ("silent", "rerouted")
 

@@ -35,10 +35,11 @@ def test_a_look_draws_no_axes_again(make: Make) -> None:
 
 def test_fine_tuning_is_there_before_it_is_asked_for_where_one_serves_all(make: Make) -> None:
     lab = done(make())
-    assert len(lab.record.results) == len(of.OFFERED) * SMALL["tuning_steps"] // of.CHUNK
+    ranked = len(of.OFFERED) - 1  # token counts rank none where experts choose
+    assert len(lab.record.results) == ranked * SMALL["tuning_steps"] // of.CHUNK
     move(lab, "tuning_steps", 40)
     done(lab)
-    assert len(lab.record.results) == len(of.OFFERED) * 4 and lab.records[-1].step == SMALL["steps"]
+    assert len(lab.record.results) == ranked * 4 and lab.records[-1].step == SMALL["steps"]
 
 
 def test_coupled_layers_are_tuned_on_the_worker_and_only_those_that_are_looked_at(make: Make) -> None:
@@ -78,6 +79,9 @@ def test_an_undefined_criterion_is_explained_and_no_slider_dies(make: Make) -> N
     move(lab, "criterion", "neuron-magnitude-change")
     done(lab)
     assert lab.controls.message.value == "" and not np.isnan(lab.picture.blocks.shares[0])
+    move(lab, "criterion", "token-count")
+    assert "experts receive equally many tokens, so token count cannot order" in done(lab).caption(lab.record)
+    assert "let tokens choose" in lab.controls.message.value
     move(lab, "criterion", "router-difference-norm")
     done(lab)
     assert "undefined" in lab.controls.message.value

@@ -18,6 +18,8 @@ from tests.widgets.cases import PRUNING
 from tests.widgets.labs import Make, colours, done, fixtures, pixels
 
 make, _ = fixtures(PRUNING)
+RANKED = [name for name in OFFERED if name != "token-count"]
+"""Where experts choose, all receive equally many tokens."""
 
 
 def _at(lab: PruningLab, x: float, y: float) -> tuple[int, ...]:
@@ -75,7 +77,7 @@ def test_a_change_beyond_the_axis_ends_at_its_edge_with_a_mark(make: Make) -> No
 
 def test_the_lower_bars_are_the_criterion_s_scores(make: Make) -> None:
     lab = done(make(rho=0.5))
-    for criterion in OFFERED:
+    for criterion in RANKED:
         done(lab, criterion=criterion)
         scores = lab.record.pruned.scores[criterion][0]
         shown = lab.picture.bars.scored
@@ -117,7 +119,7 @@ def test_the_curves_are_medians_over_the_trials(make: Make, fine_tune: bool) -> 
     curves, pruned = lab.picture.curves, lab.record.pruned
     values = {name: one[1] for name, one in pruned.after(lab.picture.view, lab.record.results).items()}
     values = values if fine_tune else pruned.plain
-    for name in OFFERED:
+    for name in RANKED:
         line = curves.chosen if name == "router-magnitude" else curves.others[name]
         x, y = line.get_data()
         np.testing.assert_allclose(x, [0, 0.25, 0.5, 0.75])
@@ -139,9 +141,9 @@ def test_the_curves_are_medians_over_the_trials(make: Make, fine_tune: bool) -> 
 def test_every_line_is_named_at_its_end_and_no_name_lies_on_another(make: Make) -> None:
     lab = done(make())
     heights = [height for height, _ in lab.picture.curves.names]
-    assert sorted(name for _, name in lab.picture.curves.names) == sorted(NAMES.values())
+    assert sorted(name for _, name in lab.picture.curves.names) == sorted(NAMES[name] for name in RANKED)
     assert np.abs(np.diff(sorted(heights))).min() > 14
-    assert len(lab.picture.curves.leaders.get_segments()) == len(OFFERED)
+    assert len(lab.picture.curves.leaders.get_segments()) == len(RANKED)
     assert all(lab.picture.curves.TOP - 2 <= height <= lab.picture.curves.TOP + 306 for height in heights)
 
 
@@ -263,7 +265,7 @@ def test_scrubbing_shows_an_earlier_record_as_it_was(make: Make) -> None:
     lab = done(make(fine_tune=True))
     now = pixels(lab)
     known = [len(record.results) for record in lab.records]
-    index = known.index(len(OFFERED))  # the first ten steps of fine-tuning
+    index = known.index(len(RANKED))  # the first ten steps of fine-tuning
     lab.scrub(index)
     lab.wait(20)
     assert "after 10 steps of fine-tuning" in lab.caption(lab.record)

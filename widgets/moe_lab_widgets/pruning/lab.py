@@ -111,7 +111,8 @@ class PruningLab(Lab):
         found = outcome(record, view)
         name = of.NAMES[view.criterion]
         if found is None:
-            return f"Step {record.step} of {record.total}: no router has moved, so {name} cannot order the experts."
+            reason = of.undefined(view.criterion)
+            return f"Step {record.step} of {record.total}: {reason}, so {name} cannot order the experts."
         return f"{self._pruning(record, found, name)}{self._failure(record, view, trial, name)}"
 
     @staticmethod

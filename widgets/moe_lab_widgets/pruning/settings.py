@@ -59,6 +59,7 @@ NAMES = {
     "neuron-magnitude": "neuron norm",
     "neuron-magnitude-change": "neuron change",
     "router-difference-norm": "difference",
+    "token-count": "token count",
     REVERSED: "reversed",
 }
 """Short names, for the ends of lines."""
@@ -70,9 +71,16 @@ SCORES = {
     "neuron-magnitude": "mean norm of the neurons",
     "neuron-magnitude-change": "mean change of the neurons' norms",
     "router-difference-norm": "norm of the router's difference",
+    "token-count": "share of tokens received",
     REVERSED: "−Δ, the change of the norm reversed",
 }
 """The measure of each criterion."""
+
+
+def undefined(criterion: str) -> str:
+    """Says in few words why a criterion gives all experts the same score."""
+    return "experts receive equally many tokens" if criterion == "token-count" else "no router has moved"
+
 
 # --- knobs ----------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from moe_lab import theme
 from moe_lab_widgets.drawing.scene import Panel, Scene
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.pruning.record import Frame, View
-from moe_lab_widgets.pruning.settings import SCORES
+from moe_lab_widgets.pruning.settings import SCORES, undefined
 
 GREY = theme.REFERENCE
 NOTABLE = 0.3
@@ -166,7 +166,9 @@ class Bars(Panel):
             return
         if view.criterion not in pruned.scores:
             self.sheet.write(self.LEFT, y, f"pruned by: {name}", colour=theme.INK)
-            self.sheet.write(self.LEFT, y + 26, "undefined: no router has moved", colour=theme.FAILURE, bold=True)
+            self.sheet.write(
+                self.LEFT, y + 26, f"undefined: {undefined(view.criterion)}", colour=theme.FAILURE, bold=True
+            )
             return
         scores = pruned.scores[view.criterion][trial]
         if not np.isfinite(scores).all():

@@ -30,6 +30,7 @@ MARKERS = {
     "neuron-magnitude": "D",
     "neuron-magnitude-change": "v",
     "router-difference-norm": "P",
+    "token-count": ">",
     REVERSED: "<",
 }
 DASHES: dict[str, tuple[float, ...]] = {
@@ -40,6 +41,7 @@ DASHES: dict[str, tuple[float, ...]] = {
     "neuron-magnitude": (2.5, 1),
     "neuron-magnitude-change": (1, 1),
     "router-difference-norm": (4, 1.5),
+    "token-count": (1, 2.5),
     REVERSED: (1, 1),
 }
 Segment = tuple[tuple[float, float], tuple[float, float]]
