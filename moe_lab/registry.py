@@ -230,6 +230,14 @@ NOTEBOOKS = (
         will="see which patches a routing loses, and what that costs, at equal compute",
         exercises="choices",
     ),
+    Notebook(
+        stem="12_build_your_own",
+        title="Build your own mixture",
+        minutes=45,
+        after=("00", "01", "02"),
+        will="write a mixture of experts in plain torch, train it, and see the Lab's picture of it",
+        exercises="build",
+    ),
 )
 """The notebooks in their order."""
 

@@ -51,6 +51,7 @@ if "google.colab" in sys.modules:
 # | [09 Prune a model that people use](09_prune_a_model.ipynb) | 30 | 00, 01, 05 | prune a Mixtral of transformers in two ways, save it, and ask whether the choice was a good one |
 # | [10 Balance and collapse](10_balance_and_collapse.ipynb) | 45 | 00, 01, 04 | watch a router collapse, cure it in four ways, and find out when balance hurts |
 # | [11 Routing choices](11_routing_choices.ipynb) | 40 | 00, 01, 02 | see which patches a routing loses, and what that costs, at equal compute |
+# | [12 Build your own mixture](12_build_your_own.ipynb) | 45 | 00, 01, 02 | write a mixture of experts in plain torch, train it, and see the Lab's picture of it |
 
 # %% [markdown]
 # ## Three ways through
@@ -60,7 +61,7 @@ if "google.colab" in sys.modules:
 # | --- | --- | --- |
 # | one lecture | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb) | 90 |
 # | one day | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb), [03](03_phase_transitions.ipynb), [04](04_specialization.ipynb), [05](05_pruning.ipynb) | 225 |
-# | one term | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb), [03](03_phase_transitions.ipynb), [04](04_specialization.ipynb), [05](05_pruning.ipynb), [06](06_recovery.ipynb), [07](07_landscapes.ipynb), [08](08_real_images.ipynb), [09](09_prune_a_model.ipynb), [10](10_balance_and_collapse.ipynb), [11](11_routing_choices.ipynb) | 470 |
+# | one term | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb), [03](03_phase_transitions.ipynb), [04](04_specialization.ipynb), [05](05_pruning.ipynb), [06](06_recovery.ipynb), [07](07_landscapes.ipynb), [08](08_real_images.ipynb), [09](09_prune_a_model.ipynb), [10](10_balance_and_collapse.ipynb), [11](11_routing_choices.ipynb), [12](12_build_your_own.ipynb) | 515 |
 
 # %% [markdown]
 # - **One lecture.** Project a Lab (`RouterAlignmentLab(projector=True)`), let the room predict before each slider moves,

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 
 import numpy as np
 import pytest
 import torch
 
-from moe_lab import exercises
+from moe_lab import exercises, final
 from moe_lab.exercises import verdict
 from moe_lab.exercises.verdict import Case, Verdict, judge, show
-from moe_lab.patch_routing import PatternTask
+from moe_lab.patch_routing import PatternTask, train
 from moe_lab.pruning import PlantedStart, Run, TokenMoE, TokenTask, fine_tune
 from moe_lab.recovery import MixtureTask, em, transforms
 from moe_lab.recovery.activations import activation_of
@@ -23,7 +24,7 @@ from moe_lab.specialization import model as switch_model
 from moe_lab.specialization.experts import experts_for, make_inputs
 from moe_lab.specialization.measures import dispatch_entropy
 from tests.recovery import oracle
-from tests.solutions import pruning, recovery, routing, specialization, transitions
+from tests.solutions import build, pruning, recovery, routing, specialization, transitions
 from tests.solutions.every import MODULES, SOLUTIONS
 
 CHECKS = {name.removeprefix("check_"): getattr(exercises, name) for name in exercises.__all__ if "check_" in name}
@@ -72,9 +73,9 @@ class TestEveryCheck:
 
     def test_inputs_may_be_changed(self, name):
         def spoiling(*arguments):
-            result = np.array(SOLUTIONS[name](*arguments), dtype=float)
+            result = np.asarray(SOLUTIONS[name](*arguments), dtype=float).copy()
             for argument in arguments:
-                if isinstance(argument, np.ndarray):
+                if isinstance(argument, np.ndarray | torch.Tensor):
                     argument[...] = 0
             return result
 
@@ -208,6 +209,34 @@ def test_the_importance_score_agrees_with_the_exercise(fine_tuned):
         row[chosen] = routing.softmax(score[chosen])
     found = fine_tuned.scores("importance-score")[0].numpy()
     np.testing.assert_allclose(found, pruning.importance_score(gates), atol=1e-12)
+
+
+def test_an_assembled_mixture_takes_what_is_right_and_can_be_trained():
+    names = ("router_scores", "chosen", "softmax_gates", "expert_outputs", "mixture", "logistic_loss")
+    own = {name: getattr(build, name) for name in names}
+    whole = exercises.assemble(**own)
+    assert (
+        repr(whole).splitlines() == [f"{name}: yours" for name in names] and whole.layer().steps.chosen is own["chosen"]
+    )
+    unfit = {
+        "router_scores": lambda patches, routers: build.router_scores(patches.detach(), routers.detach()),
+        "chosen": lambda scores, count, dim: build.chosen(scores, count, dim).float(),
+        "softmax_gates": lambda scores, mask, dim: build.softmax_gates(scores, mask, dim).numpy(),
+        "expert_outputs": lambda patches, hidden, outputs: np.asarray(
+            build.expert_outputs(patches, hidden, outputs).data
+        ),
+        "mixture": lambda gates, values, kept: None,
+        "logistic_loss": lambda f, y: 0.5,
+    }
+    reasons = ("does not see through", "by .bool()", "stops where autograd", "an? ndarray", "not answered", "not right")
+    none = exercises.assemble(**unfit)
+    for line, name, reason in zip(none.lines, names, reasons, strict=True):
+        assert re.match(rf"{name}: the course’s .*{reason}", line)
+        assert getattr(none, name) is not unfit[name]
+    assert "<li>mixture: the course’s (yours is not answered yet)</li>" in none._repr_html_()
+    short = {"samples": 40, "trials": 1, "epochs": 1, "test_samples": 60, "precision": "float64", "measure": "last"}
+    mine, ours = (final(train(one.layer(), PatternTask(), **short)) for one in (whole, none))
+    np.testing.assert_allclose(mine["alignment"], ours["alignment"], rtol=1e-6)
 
 
 class TestVerdict:

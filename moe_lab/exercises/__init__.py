@@ -10,11 +10,21 @@ The first wrong result is told its mistake, another one where it is off, and onl
 """
 
 from moe_lab.exercises.alignment import check_alignment, check_coverage, check_router_gradient
+from moe_lab.exercises.assembling import Assembled, assemble
 from moe_lab.exercises.balance import (
     check_importance_loss,
     check_moved_bias,
     check_router_z_loss,
     check_switch_loss,
+)
+from moe_lab.exercises.build import (
+    check_chosen,
+    check_expert_outputs,
+    check_logistic_loss,
+    check_mixture,
+    check_router_scores,
+    check_sgd_step,
+    check_softmax_gates,
 )
 from moe_lab.exercises.choices import check_served, check_sigmoid_gates, check_slot_inputs
 from moe_lab.exercises.hub import check_advantage, check_costs, check_rerouted_gates
@@ -62,15 +72,19 @@ from moe_lab.exercises.vision import (
 __all__ = [
     "TABLE",
     "TINY",
+    "Assembled",
     "Verdict",
+    "assemble",
     "check_advantage",
     "check_alignment",
+    "check_chosen",
     "check_costs",
     "check_coverage",
     "check_delta",
     "check_dispatch_entropy",
     "check_e_step",
     "check_error_share",
+    "check_expert_outputs",
     "check_expert_step",
     "check_fourth_projection",
     "check_gates",
@@ -84,7 +98,9 @@ __all__ = [
     "check_kept_experts",
     "check_kept_in_object",
     "check_l_star",
+    "check_logistic_loss",
     "check_mean_accuracy",
+    "check_mixture",
     "check_mixture_output",
     "check_moved_bias",
     "check_norm_change",
@@ -95,12 +111,15 @@ __all__ = [
     "check_regressors_from",
     "check_rerouted_gates",
     "check_router_gradient",
+    "check_router_scores",
     "check_router_z_loss",
     "check_sample_ratios",
     "check_samples_needed",
     "check_served",
+    "check_sgd_step",
     "check_sigmoid_gates",
     "check_slot_inputs",
+    "check_softmax_gates",
     "check_switch",
     "check_switch_loss",
     "check_third_score",

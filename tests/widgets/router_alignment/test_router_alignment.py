@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from moe_lab.patch_routing import CNN
+from moe_lab.patch_routing.stepwise import StepwiseMoE
 from moe_lab_widgets import RouterAlignmentLab
 from moe_lab_widgets.drawing.words import median, percent
 from moe_lab_widgets.router_alignment.panels.outcome import SMALLEST_BAR
@@ -129,3 +131,14 @@ def test_a_thousand_trials_say_what_they_cost_first(monkeypatch: pytest.MonkeyPa
         lab.close()
     with pytest.raises(ValueError, match=r"trials \(T\) must be at most 1000 in a Lab: got trials=1001"):
         RouterAlignmentLab(trials=1001)
+
+
+def test_a_mixture_of_ones_own_takes_the_place_of_the_built_in_one(make: Make) -> None:
+    values = {"source": SYNTHETIC, "patches_per_expert": 6}
+    built_in, own = done(make(**values)), done(make(**values, mixture=StepwiseMoE(experts=2)))
+    for name in ("alignment", "test_accuracy", "example_kept"):
+        np.testing.assert_allclose(own.record.joint[name], built_in.record.joint[name], atol=1e-4, err_msg=name)
+    assert "train(StepwiseMoE(" in own.record.joint.origin["call"] and "experts=4" in own.record.joint.origin["call"]
+    assert "layer.replace(experts=4, patches_per_expert=6, neurons=40)" in own.code(own.values)
+    with pytest.raises(ValueError, match="mixture must be a StepwiseMoE, or a JointMoE with a router of your own: got"):
+        RouterAlignmentLab(mixture=CNN())

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from moe_lab import theme
+from moe_lab.config import require
 from moe_lab.devices import Work
 from moe_lab.patch_routing import Run, train_batch
 from moe_lab_widgets.drawing.words import middle, percent
@@ -35,23 +36,30 @@ class RouterAlignmentLab(PairLab):
     Args:
       mnist: a folder of MNIST's IDX files, or "download" (fetched once and checked): offers 28x28 images, too, and
         begins with them.
+      mixture: a model of your own in the pMoE's place, of the size that the sliders say: a `StepwiseMoE`, or a
+        JointMoE whose subclass has a router of its own.
+
+    Raises:
+      ValueError: mixture is no such model.
     """
 
     title = "Router alignment"
     knobs: Sequence[LabKnob] = of.KNOBS
     stories = STORIES
 
-    def __init__(self, *, mnist: Path | str | None = None, **values: Any) -> None:
-        self._samples = of.SampleCache()
+    def __init__(self, *, mnist: Path | str | None = None, mixture: of.Mixture | None = None, **values: Any) -> None:
+        rule = "mixture must be a StepwiseMoE, or a JointMoE with a router of your own"
+        require(mixture is None or isinstance(mixture, of.Mixture), rule, mixture=mixture)
+        self._samples, self._mixture = of.SampleCache(), mixture
         if mnist is not None:
             self.knobs, values = with_mnist(self.knobs, mnist, values)
         super().__init__(**values)
 
     def check(self, values: Mapping[str, Any]) -> None:
-        of.runs(values)
+        of.runs(values, self._mixture)
 
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
-        return self._records(of.runs(values), of.total_steps(values))
+        return self._records(of.runs(values, self._mixture), of.total_steps(values))
 
     def _records(self, runs: list[Run], total: int) -> Iterator[Frame]:
         samples = self._samples.get(runs[0])  # not before the run begins: it may have to wait for Play
@@ -65,7 +73,7 @@ class RouterAlignmentLab(PairLab):
         return RouterPicture(scale=self.scale)
 
     def code(self, values: dict[str, Any]) -> str:
-        return of.code(values)
+        return of.code(values, self._mixture)
 
     # ---- words ----
 

@@ -10,6 +10,7 @@ from moe_lab.devices import Work
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, Samples
 from moe_lab.patch_routing.data import Split
 from moe_lab.patch_routing.grid_points import make_task
+from moe_lab.patch_routing.stepwise import StepwiseMoE
 from moe_lab.trials import choose_device
 from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer, placed
 from moe_lab_widgets.engine.mnist import HOW, MNIST, files_of
@@ -78,19 +79,28 @@ def task_of(values: Mapping[str, Any]) -> PatternTask | DigitTask:
     return given(PatternTask, values)
 
 
-def models(values: Mapping[str, Any]) -> tuple[JointMoE, CNN]:
-    """Returns the pMoE, and the CNN with as many neurons."""
-    return given(JointMoE, values), given(CNN, values)
+Mixture = JointMoE | StepwiseMoE
+"""What can stand in the pMoE's place: routers of k experts, each of which receives l patches."""
 
 
-def runs(values: Mapping[str, Any]) -> list[Run]:
+def models(values: Mapping[str, Any], own: Mixture | None = None) -> tuple[Mixture, CNN]:
+    """Returns the pMoE, or one's own mixture of its size, and the CNN with as many neurons."""
+    joint = given(JointMoE, values)
+    return joint if own is None else own.replace(**_sizes(joint)), given(CNN, values)
+
+
+def _sizes(joint: JointMoE) -> dict[str, int]:
+    return {name: getattr(joint, name) for name in ("experts", "patches_per_expert", "neurons")}
+
+
+def runs(values: Mapping[str, Any], own: Mixture | None = None) -> list[Run]:
     """Returns the two runs that the values describe, checked.
 
     Raises:
       ConfigError: a value or a combination breaks a rule.
     """
     task = task_of(values)
-    return [Run(model=model, task=task, **settings(values)) for model in models(values)]
+    return [Run(model=model, task=task, **settings(values)) for model in models(values, own)]
 
 
 def settings(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,20 +136,23 @@ def _epochs(values: Mapping[str, Any]) -> tuple[int, int, int]:
     return epochs * epoch, epochs, epoch
 
 
-def code(values: Mapping[str, Any]) -> str:
-    """Returns Python that runs as it is pasted and computes the numbers of the Lab."""
+def code(values: Mapping[str, Any], own: Mixture | None = None) -> str:
+    """Returns Python that runs as it is pasted and computes the numbers of the Lab; one's own mixture is `layer`."""
     model, cnn = models(values)
     task = task_of(values)
+    trained = model.code() if own is None else f"layer.replace({arguments(_sizes(given(JointMoE, values)))})"
+    needed = ["CNN", *([] if own else ["JointMoE"]), type(task).__name__, "train"]
     return "\n".join(
         (
-            f"from moe_lab.patch_routing import CNN, JointMoE, {type(task).__name__}, train",
+            *(["# layer is your own mixture, as it was given to the Lab"] if own else []),
+            f"from moe_lab.patch_routing import {', '.join(needed)}",
             "from moe_lab.plots import curves",
             "from moe_lab.training import collect",
             "",
             f"task = {task.code()}",
             f"settings = dict({arguments(settings(values))})",
             "runs = {",
-            f'    "pMoE": collect(train({model.code()}, task, **settings)),',
+            f'    "pMoE": collect(train({trained}, task, **settings)),',
             f'    "CNN": collect(train({cnn.code()}, task, **settings)),',
             "}",
             "pmoe, cnn = (run.isel(step=-1) for run in runs.values())",

@@ -1,0 +1,109 @@
+"""Solutions of notebook 12, and the wrong answers that its hints are for."""
+
+from __future__ import annotations
+
+import torch
+
+
+def router_scores(patches, routers):
+    return routers @ patches.transpose(1, 2)
+
+
+def chosen(scores, count, dim):
+    mask = torch.zeros_like(scores, dtype=torch.bool)
+    return mask.scatter(dim, scores.topk(count, dim=dim).indices, True)
+
+
+def softmax_gates(scores, mask, dim):
+    return torch.softmax(torch.where(mask, scores, -torch.inf), dim)
+
+
+def expert_outputs(patches, hidden, outputs):
+    active = torch.relu(torch.einsum("khd,bnd->bknh", hidden, patches))
+    return (active * outputs[:, None]).sum(-1)
+
+
+def mixture(gates, values, kept):
+    return (gates * values).sum(dim=(1, 2)) / kept
+
+
+def logistic_loss(f, y):
+    return torch.nn.functional.softplus(-y * f).mean()
+
+
+def sgd_step(weights, loss, rate):
+    free = weights.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(loss(free), free)
+    return weights - rate * gradient
+
+
+def _gradient(weights, loss):
+    return weights - sgd_step(weights, loss, 1.0)
+
+
+WRONG = {
+    "router_scores": {
+        "Your axes are (sample, patch, expert)": lambda x, w: x @ w.T,
+        "gates already": lambda x, w: router_scores(x, w).softmax(-1),
+        "gives a cosine": lambda x, w: router_scores(x / x.norm(dim=2, keepdim=True), w / w.norm(dim=1, keepdim=True)),
+        "average over the patches": lambda x, w: router_scores(x, w).mean(2),
+    },
+    "chosen": {
+        "along the other axis": lambda scores, count, dim: chosen(scores, count, 1 if dim == -1 else -1),
+        "smallest scores": lambda scores, count, dim: chosen(-scores, count, dim),
+        "the places of the largest": lambda scores, count, dim: scores.topk(count, dim=dim).indices,
+        "the largest scores themselves": lambda scores, count, dim: scores.topk(count, dim=dim).values,
+        "the scores of the chosen": lambda scores, count, dim: torch.where(chosen(scores, count, dim), scores, 0),
+        "those that are not chosen": lambda scores, count, dim: ~chosen(scores, count, dim),
+        "a whole sample at once": lambda scores, count, dim: (
+            scores >= scores.flatten(1).topk(count).values[:, -1, None, None]
+        ),
+    },
+    "softmax_gates": {
+        "over all scores: only": lambda scores, mask, dim: scores.softmax(dim),
+        "sums to less than 1": lambda scores, mask, dim: scores.softmax(dim) * mask,
+        "exp(0) = 1 still counts": lambda scores, mask, dim: (scores * mask).softmax(dim),
+        "forgot to divide": lambda scores, mask, dim: scores.exp() * mask,
+        "along the other axis": lambda scores, mask, dim: (
+            torch.where(mask, scores, -torch.inf).softmax(1 if dim == -1 else -1).nan_to_num()
+        ),
+        "all equal": lambda scores, mask, dim: mask / mask.sum(dim, keepdim=True),
+        "subtracts the largest": lambda scores, mask, dim: scores.exp() * mask / (scores.exp() * mask).sum(dim, True),
+    },
+    "expert_outputs": {
+        "left out the ReLU": lambda x, w, a: torch.einsum("kh,khd,bnd->bkn", a, w, x),
+        "left out the output weights": lambda x, w, a: expert_outputs(x, w, torch.ones_like(a)),
+        "acts on the sum": lambda x, w, a: torch.einsum("kh,khd,bnd->bkn", a, w, x).relu(),
+        "average over the neurons": lambda x, w, a: expert_outputs(x, w, a / a.shape[1]),
+        "Your axes are (sample, patch, expert)": lambda x, w, a: expert_outputs(x, w, a).transpose(1, 2),
+        "sum over the patches already": lambda x, w, a: expert_outputs(x, w, a).sum(2),
+    },
+    "mixture": {
+        "left out 1/l": lambda gates, values, kept: mixture(gates, values, 1),
+        "divide by n": lambda gates, values, kept: mixture(gates, values, gates.shape[2]),
+        "left out the gates": lambda gates, values, kept: mixture(torch.ones_like(gates), values, kept),
+        "count a patch fully": lambda gates, values, kept: mixture(gates.ceil(), values, kept),
+        "over the patches alone": lambda gates, values, kept: (gates * values).sum(2) / kept,
+        "over the experts alone": lambda gates, values, kept: (gates * values).sum(1) / kept,
+        "over the samples too": lambda gates, values, kept: mixture(gates, values, kept).sum(),
+        "return f itself": lambda gates, values, kept: mixture(gates, values, kept).sign(),
+    },
+    "logistic_loss": {
+        "The sign is wrong": lambda f, y: logistic_loss(-f, y),
+        "You sum over the samples": lambda f, y: logistic_loss(f, y) * len(f),
+        "the loss of each sample": lambda f, y: (1 + (-y * f).exp()).log(),
+        "left out the logarithm": lambda f, y: (1 + (-y * f).exp()).mean(),
+        "left out the 1": lambda f, y: -(y * f).mean(),
+        "squared error": lambda f, y: ((f - y) ** 2).mean(),
+        "share of errors": lambda f, y: (f.sign() != y).double().mean(),
+        "mean chance of an error": lambda f, y: (1 / (1 + (y * f).exp())).mean(),
+        "softplus(z) is log(1 + exp(z))": lambda f, y: (1 + (-y * f).exp()).log().mean(),
+    },
+    "sgd_step": {
+        "You go uphill": lambda w, loss, rate: sgd_step(w, loss, -rate),
+        "left out the step size": lambda w, loss, rate: sgd_step(w, loss, 1.0),
+        "return the gradient": lambda w, loss, rate: _gradient(w, loss),
+        "return the step": lambda w, loss, rate: rate * _gradient(w, loss),
+        "have not moved": lambda w, loss, rate: w,
+    },
+}
