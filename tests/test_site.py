@@ -17,7 +17,7 @@ import pytest
 
 from moe_lab import glossary
 from moe_lab.patch_routing import JointMoE, PatternTask, Run
-from moe_lab.registry import NOTEBOOKS
+from moe_lab.registry import LABS, NOTEBOOKS
 from moe_lab.reproduce import claims, errata
 from moe_lab.reproduce.runner import Order
 from moe_lab.reproduce.verdicts import Row
@@ -27,6 +27,7 @@ from tools.landing import DOORS
 from tools.markdown import escaped, table
 from tools.outputs import is_exercise
 from tools.pairs import read
+from tools.recordings import lab_of_cell
 
 ROOT = Path(__file__).resolve().parent.parent
 NEEDED = ("sphinx", "myst_nb", "sphinx_book_theme", "latex2mathml")
@@ -80,6 +81,16 @@ class TestPages:
         cells = self.page().cells
         below = [after.source for cell, after in pairwise(cells) if is_exercise(cell)]
         assert len(below) == 3 and all("colab.research.google.com/github/" in source for source in below)
+
+
+def test_every_lab_in_a_notebook_is_recorded_but_one_with_a_model_of_its_reader():
+    found = {}
+    for notebook in NOTEBOOKS:
+        for cell in read(ROOT / "notebooks" / f"{notebook.stem}.ipynb").cells:
+            if cell.cell_type == "code" and re.search(rf"\b({'|'.join(lab.name for lab in LABS)})\(", cell.source):
+                found[notebook.number, "layer" in cell.source] = lab_of_cell(cell)
+    assert {lab.notebook for lab in LABS} <= {number for number, _ in found}
+    assert all((run is None) == own for (_, own), run in found.items())
 
 
 class TestClaims:
