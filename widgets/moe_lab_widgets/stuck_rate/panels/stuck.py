@@ -69,7 +69,8 @@ class Stuck:
         self.unpin()
         style: dict[str, Any] = {"color": theme.REFERENCE, "linestyle": "none", "markersize": 5, "clip_on": False}
         for shares, away in zip(stuck_by_experts(record), AWAY, strict=True):
-            self._pinned += self.axes.plot(shares, np.arange(len(shares)) + away, "s", **style, zorder=4)
+            (marks,) = self.axes.plot(shares, np.arange(len(shares)) + away, "s", **style, zorder=4)
+            self._pinned.append(self.picture.name(self.picture.live(marks), partial(self._named, "pinned: stuck")))
         place = theme.spot(self.picture.figure, LEFT - 34, NOTE + 26)
         words = "grey squares: pinned"
         self._pinned.append(self.picture.figure.text(*place, words, color=theme.MUTED, size=theme.SMALL_SIZE))
@@ -77,6 +78,6 @@ class Stuck:
 
     def unpin(self) -> None:
         for artist in self._pinned:
-            artist.remove()
+            self.picture.remove(artist)
         self._pinned = []
         self.picture.invalidate()
