@@ -257,6 +257,7 @@ LABS = (
     Lab("SpecializationLab", folder="specialization", paper="chen2022", notebook="04"),
     Lab("PruningLab", folder="pruning", paper="pruning2024", notebook="05"),
     Lab("GridlockLab", folder="gridlock", paper="gridlock2019", notebook="06"),
+    Lab("StuckRateLab", folder="stuck_rate", paper="gridlock2019", notebook="06"),
     Lab("LandscapeLab", folder="landscape", paper="gated2019", notebook="07"),
     Lab("PatchMapLab", folder="patch_map", paper="pmoe2023", notebook="08"),
     Lab("DeepPruneLab", folder="deep_prune", paper="pruning2024", notebook="08"),

@@ -52,7 +52,7 @@ from moe_lab import exercises, final
 from moe_lab.recovery import MixtureTask, transforms
 from moe_lab.recovery.gridlock import Spectral, figures, plots, train
 from moe_lab.recovery.printed import printed
-from moe_lab_widgets import GridlockLab
+from moe_lab_widgets import GridlockLab, StuckRateLab
 
 SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
@@ -242,6 +242,22 @@ plots.picture(figures.stuck_rate(trials=4, seed=SEED))
 #
 # The spectral start is worth it in a band: many experts, and samples that are enough for its tensor but too few for
 # joint EM. With more samples joint EM needs no help; with fewer, nothing helps.
+#
+# ### Optional: the band, live
+#
+# The next Lab computes such maps for small mixtures, cell by cell: how many starts find all regressors, random ones
+# and the spectral one. *Predict:* let the noise grow from $\sigma=.1$ to $.5$. Which of the two lines moves, and to
+# which side? Then try **noise on y**.
+
+# %%
+StuckRateLab(seed=SEED)
+
+# %% [markdown]
+# *What to see.* Below and to the right of the line 90 % of the starts find all regressors. The spectral start's line
+# is about one expert higher: that is the band of the table. The bars on the right show who is stuck; who is neither
+# found nor stuck still moves. At $\sigma=.5$ the order is reversed. The spectral start loses an expert at $n=1000$,
+# since its moments are noisier, and random starts gain one. A likely reason: EM knows $\sigma$, and with a larger one
+# it is less certain of its first guesses, which are wrong.
 
 # %% [markdown]
 # ## Exercises

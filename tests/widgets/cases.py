@@ -24,6 +24,7 @@ from moe_lab_widgets.pruning import settings as pruning
 from moe_lab_widgets.pruning.record import outcome, view_of
 from moe_lab_widgets.router_alignment.settings import DIGITS, SYNTHETIC
 from moe_lab_widgets.routing_choices import settings as choices
+from moe_lab_widgets.stuck_rate import settings as stuck
 from tests.helpers.effort import one_in
 
 Values = Mapping[str, Any]
@@ -58,6 +59,7 @@ class Case:
       compared: pairs (the numbers of the code, those of the Lab).
       check_data: asserts that saved data hold the Lab's numbers.
       diverges: sentences when trials 1 and 3 diverged.
+      lose: has two trials of a record diverge, where a record has no Snapshots.
       drag: a knob and three values.
     """
 
@@ -78,6 +80,7 @@ class Case:
     compared: Callable[[dict[str, Any], Lab], Iterable[tuple[Any, Any]]]
     check_data: Callable[[xr.Dataset, Lab], None]
     diverges: tuple[str, ...]
+    lose: Callable[[Any], None] | None = None
     drag: tuple[str, tuple[Any, Any, Any]]
 
     @property
@@ -191,6 +194,11 @@ def _phase_data(data: xr.Dataset, lab: Lab) -> None:
     assert data.attrs["l_star"] == 3 and data.attrs["seed"] == 0 and "PatternTask" in data.attrs["config"]
 
 
+def _lose_trainings(record: Any) -> None:
+    accuracy = record.test_accuracy[np.unravel_index(record.share.argmax(), record.share.shape)]
+    accuracy[accuracy.argsort()[-2:]] = np.nan
+
+
 PHASE_MOVES = {
     "patches": Move(4, "patches=4"), "gap": Move(0.4, "gap=0.4"), "delta_d": Move(-0.4, "delta_d=-0.4"),
     "delta_r": Move(0.8, "delta_r=0.8"), "noise": Move(0.5, "noise=0.5"), "seed": Move(4, "seed=4"),
@@ -227,6 +235,7 @@ PHASE = Case(
     compared=_phase_numbers,
     check_data=_phase_data,
     diverges=("In 2 trainings the loss became infinite; they count as failures.",),
+    lose=_lose_trainings,
     drag=("noise", (0.1, 0.4, 0.6)),
 )
 
@@ -444,6 +453,55 @@ GRIDLOCK = Case(
         "The EM after the power iterations ran into infinite numbers in trials 1, 3.",
     ),
     drag=("noise", (0.3, 0.5, 0.7)),
+)
+
+# ---- stuck rate ----
+
+
+def _stuck_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
+    last = lab.records[-1].dataset()
+    yield from ((variables["result"][name].round(6), last[name].round(6)) for name in last.data_vars)
+
+
+def _stuck_data(data: xr.Dataset, lab: Lab) -> None:
+    np.testing.assert_array_equal(data["regressor_fit"], lab.records[-1].values["regressor_fit"])
+    assert data.attrs["seed"] == 0 and data.attrs["call"].startswith("stuck_rate(")
+
+
+def _lose_starts(record: Any) -> None:
+    for value in record.values.values():
+        value[1, 0, -1, [0, 2]] = np.nan  # of the spectral start's best cell
+
+
+STUCK_MOVES = {
+    "dimension": Move(5, "d=5"), "noise": Move(0.3, "noise=0.3"), "seed": Move(4, "seed=4"),
+    "regressors": Move("random", "regressors='random'"), "step": Move(stuck.GRADIENT, "'joint-em-gradient'"),
+    "iterations": Move(40, "joint_iterations=40"), "trials": Move(5, "trials=5"),
+}  # fmt: skip
+STUCK = Case(
+    name="StuckRateLab",
+    small={"trials": 3, "dimension": 4, "iterations": 20},
+    shorter=((stuck, "EXPERTS", (2, 3)), (stuck, "SAMPLES", (200,)), (stuck, "AFTER_SPECTRAL", 20)),
+    moved_from={},
+    moves=STUCK_MOVES,
+    views={},
+    greyed=(({}, frozenset()),),
+    refused_from={},
+    refused=(
+        ({"iterations": 10}, "iterations must be at least window"),
+        ({"noise": 0.0}, "noise (sigma) must be greater than 0"),
+    ),
+    unheld=(
+        ({"step": "Newton"}, "step must be one of 'EM', 'gradient EM': got step='Newton'"),
+        ({"experts": 3}, "StuckRateLab has no knob 'experts'"),
+    ),
+    room={},
+    codes=({}, {"step": stuck.GRADIENT, "regressors": "random", "seed": 2}),
+    compared=_stuck_numbers,
+    check_data=_stuck_data,
+    diverges=("2 starts ended without a result",),
+    lose=_lose_starts,
+    drag=("noise", (0.2, 0.4, 0.6)),
 )
 
 # ---- landscape ----
@@ -736,7 +794,7 @@ ROUTING_CHOICES = Case(
 CASES = {
     case.name: case
     for case in (
-        *(ROUTER, PHASE, SPECIALIZATION, PRUNING, GRIDLOCK, LANDSCAPE, PATCH_MAP, DEEP),
+        *(ROUTER, PHASE, SPECIALIZATION, PRUNING, GRIDLOCK, STUCK, LANDSCAPE, PATCH_MAP, DEEP),
         *(BALANCE, ROUTING_CHOICES),
     )
 }

@@ -115,7 +115,8 @@ def test_records_fill_the_map_of_the_figure() -> None:
     assert running[:2] == [("spectral+em", 2, 200), ("joint-em", 2, 200)] and running[-1] == ("joint-em", 3, 300)
     assert len(running) == 8
     last, figure = records[-1], figures.stuck_rate(**how)
-    xr.testing.assert_identical(last.dataset(), figure)
+    xr.testing.assert_allclose(last.dataset(), figure, rtol=1e-9)
+    assert last.dataset().attrs == figure.attrs
     words = figures.verdict(figure).values
     for verdict in ("found", "stuck", "still moving"):
         np.testing.assert_array_equal(last.share(verdict), (words == verdict).mean(-1))

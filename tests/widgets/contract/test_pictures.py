@@ -30,7 +30,7 @@ def test_the_texts_of_a_finished_run(ended: Any) -> None:
     assert lab.record is lab.records[-1]
     work = lab.work(lab.values)
     many = f"{work.steps} trainings" if work.unit == TRAININGS else f"{work.trials} trials?"
-    device = rf" · CPU: {many}, [\d,.]+ (steps|iterations|trainings)/s · ended"
+    device = rf" · CPU: {many}, [\d,.]+ (steps|iterations|trainings|starts)/s · ended"
     assert lab.progress(lab.record) in status and re.search(device, status)
     assert re.search(r"\d\.\d s of training", status)
     assert lab.controls.message.value == "" and lab.trouble(lab.record) == ""

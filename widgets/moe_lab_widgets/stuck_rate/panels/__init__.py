@@ -1,0 +1,1 @@
+"""The panels of the stuck-rate Lab's picture."""
