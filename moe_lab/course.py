@@ -16,6 +16,8 @@ from moe_lab.files import write_whole
 
 # Hashes of the files as copied, to distinguish an edited file from one that is only old.
 RECORD = ".moe_lab_course.json"
+PREDICTION = "application/vnd.moe-lab.prediction+json"
+"""The form of an output in which a notebook keeps what was predicted and what was seen."""
 
 
 @dataclass

@@ -94,8 +94,15 @@ mixture_diagram(seed=SEED)
 # next cell.
 
 # %%
-from moe_lab_widgets import RouterAlignmentLab
+from moe_lab_widgets import RouterAlignmentLab, predict
 
+prediction = predict(
+    "Which one is right more often on new samples?",
+    ["the mixture", "the CNN", "no difference"],
+)
+prediction
+
+# %%
 lab = RouterAlignmentLab(seed=SEED)
 lab
 
@@ -157,6 +164,11 @@ result
 reference = collect(train(CNN(), task, samples=100, trials=8, seed=SEED))
 last = {"mixture": result, "CNN": reference}
 {name: run["test_accuracy"].isel(step=-1).values.round(3) for name, run in last.items()}
+
+# %%
+gain = float((result["test_accuracy"] - reference["test_accuracy"].isel(step=-1)).isel(step=-1).mean())
+outcome = "c" if abs(gain) < 0.01 else "a" if gain > 0 else "b"
+prediction.seen(outcome, f"It is right in {100 * gain:.0f} of 100 samples more: its experts see less clutter.")
 
 # %% [markdown]
 # Trial by trial the two models see the same samples, so you can compare them in pairs. `train` itself returns an

@@ -50,7 +50,7 @@ from matplotlib import pyplot as plt
 
 from moe_lab import exercises, routing, theme
 from moe_lab.routing_plots import gate_table
-from moe_lab_widgets import RoutingTable
+from moe_lab_widgets import RoutingTable, predict
 
 SEED = 0  # this notebook draws nothing at random, except for the noise at the end of part 4
 names = {"index": [f"expert {s}" for s in (1, 2, 3)], "columns": [f"patch {j}" for j in (1, 2, 3, 4)]}
@@ -74,6 +74,13 @@ pd.DataFrame(powers, **names).astype(int)
 # 1. Every **expert** keeps the $l=2$ patches that it scores highest. Which patches does nobody keep?
 # 2. Every **patch** picks the one expert that scores it highest. Which expert gets nothing?
 # 3. Expert 2 scores patches 2 and 3 the same. With $l=1$, which of them does it keep?
+
+# %%
+prediction = predict(
+    "Every patch picks the one expert that scores it highest. Which expert gets nothing?",
+    ["expert 1", "expert 2", "expert 3"],
+)
+prediction
 
 # %% [markdown]
 # ## 1. Expert-choice: the experts choose
@@ -114,6 +121,10 @@ routing.expert_choice(scores[None, :, None, :], 1)[0][0, :, 0].int()
 # %%
 token_gates = routing.token_choice(scores.T, 1)[1].T
 pd.DataFrame(token_gates.numpy(), **names).round(3)
+
+# %%
+idle = int(token_gates.sum(1).argmin())
+prediction.seen("abc"[idle], "For every patch another expert has a higher score, and nothing keeps the load even.")
 
 # %% [markdown]
 # No patch is dropped. But expert 2 gets three patches and expert 3 gets none: nothing keeps the load even. Large models

@@ -49,7 +49,7 @@ import torch
 
 from moe_lab import exercises, final
 from moe_lab.patch_routing import CNN, JointMoE, PatternTask, SeparateMoE, figures, theory, train
-from moe_lab_widgets import PhaseTransitionLab
+from moe_lab_widgets import PhaseTransitionLab, predict
 
 SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
@@ -63,7 +63,14 @@ torch.set_num_threads(1)  # these models are small: more threads only wait for e
 #
 # 1. Draw the border between failure and success for $l \ge 3$. Does it lean left or right as $l$ grows?
 # 2. What happens at $l=2$, just below $l^*$? And at $l=1$?
-# 3. Theorem 4.2 says that $N$ must grow like $l^8$. From $l=4$ to $l=8$ that is a factor of 256. What factor do you expect?
+# 3. In theorem 4.2 $N$ grows like $l^8$. From $l=2$ to $l=8$ that is a factor of 65,536. What factor do you expect?
+
+# %%
+prediction = predict(
+    "From l = 2 to l = 8, how many times as many samples does separate training need?",
+    {"about 4 times": 4, "about 256 times": 256, "about 65,536 times": 65536},
+)
+prediction
 
 # %% [markdown]
 # ## The Lab
@@ -163,6 +170,10 @@ digits = figures.phase_map(patches_per_expert=(2, 5, 8), samples=(100, 180, 360,
 table = digits["success"].mean("trial").to_pandas()
 table["N needed"] = figures.samples_needed(digits)
 table
+
+# %%
+growth = float(table["N needed"].loc[8] / table["N needed"].loc[2])
+prediction.seen(growth, f"It is {growth:.1f} times here; the theorem says what suffices, not what is needed.")
 
 # %% [markdown]
 # From $l=2$ to $l=8$ the need grows about four times; $l^8$ would be $4^8 = 65{,}536$ times. The theorem is not wrong: it says

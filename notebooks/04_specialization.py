@@ -50,7 +50,7 @@ from matplotlib import pyplot as plt
 
 from moe_lab import exercises, final, theme
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, figures, plots, theory, train
-from moe_lab_widgets import SpecializationLab
+from moe_lab_widgets import SpecializationLab, predict
 
 SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
@@ -93,6 +93,13 @@ pd.DataFrame(products.flatten(0, 1).numpy(), rows, columns).round(1) + 0.0
 # 2. Two mixtures: with linear experts, $\sigma(z) = z$, and with cubic ones, $\sigma(z) = z^3$. Which of them gets 95 %
 #    right? In which does every expert end up with one cluster?
 # 3. The router starts at 0, so it gives all experts the same score. What decides which expert gets which cluster?
+
+# %%
+prediction = predict(
+    "How often can the best single expert be right?",
+    {"50 %": 0.5, "75 %": 0.75, "87.5 %": 0.875, "100 %": 1.0},
+)
+prediction
 
 # %% [markdown]
 # ## The Lab
@@ -182,6 +189,10 @@ print(theory.appendix_b(lambda patches: torch.sin(patches @ hidden).sum(-1), tas
 # %%
 signals = task.signals([0], SEED)[0]
 print(theory.theorem_4_1(theory.tight_classifier(signals), task))
+
+# %%
+best = 1 - theory.theorem_4_1(theory.tight_classifier(signals), task)["test error"]
+prediction.seen(best, "One of four samples with exchanged clusters is always wrong, in half of all cases.")
 
 # %% [markdown]
 # So 87.5 % is the exact answer to question 1. Trained single experts stay well below (32 filters, Adam, test accuracy):

@@ -61,7 +61,7 @@ from moe_lab.pruning import (
     plots,
     theory,
 )
-from moe_lab_widgets import PruningLab
+from moe_lab_widgets import PruningLab, predict
 
 SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
@@ -104,6 +104,13 @@ pd.DataFrame(drawn.tokens[0, :, :16].numpy(), rows).assign(where=place)
 # 4. the length of its router's way, $\|w_s^{(T)} - w_s^{(0)}\|$.
 #
 # And: if a rule has thrown out the wrong experts, does fine-tuning what is left repair it?
+
+# %%
+prediction = predict(
+    "Which of the first two rules does worse than pruning at random here?",
+    ["the length of the router", "tokens won times confidence", "both", "neither"],
+)
+prediction
 
 # %% [markdown]
 # ## The Lab
@@ -284,6 +291,12 @@ plots.picture(compared)
 #
 # These contrasts are **chosen**. The checkpoint was made such that a long, confident router is a useless one. Make the
 # others short, and length does as well as change:
+
+# %%
+pruned = compared["test_accuracy"].sel(rho=0.8, method="nearest").sel(fine_tuned=False).mean("trial").to_series()
+fails = [bool(pruned[rule] < pruned["random"]) for rule in ("router-magnitude", "importance-score")]
+outcome = {(True, False): "a", (False, True): "b", (True, True): "c", (False, False): "d"}[tuple(fails)]
+prediction.seen(outcome, "Long routers were long before, and who wins many tokens wins those that mean nothing.")
 
 # %%
 rules = ("router-norm-change", "router-magnitude", "importance-score", "neuron-magnitude")

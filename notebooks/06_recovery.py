@@ -52,7 +52,7 @@ from moe_lab import exercises, final
 from moe_lab.recovery import MixtureTask, transforms
 from moe_lab.recovery.gridlock import Spectral, figures, plots, train
 from moe_lab.recovery.printed import printed
-from moe_lab_widgets import GridlockLab, StuckRateLab
+from moe_lab_widgets import GridlockLab, StuckRateLab, predict
 
 SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
@@ -92,6 +92,13 @@ pd.DataFrame(rows, range(1, 6), columns).rename_axis("sample").round(2).astype({
 # 3. For $k=2$, the ratio $(y - \langle a_2, x\rangle) / \langle a_1 - a_2, x\rangle$ is 1 where expert 1 spoke and 0
 #    where expert 2 did, up to noise. So is its mean the share of expert 1? How much nearer is the mean of 10,000
 #    samples than that of 100?
+
+# %%
+prediction = predict(
+    "With k = 8 experts, in how many of four random starts does joint EM get stuck?",
+    {"none": 0, "one": 1, "three": 3, "all four": 4},
+)
+prediction
 
 # %% [markdown]
 # ## The Lab
@@ -221,7 +228,8 @@ plots.picture(figures.table1(trials=5, seed=SEED))
 # $n=6000$:
 
 # %%
-plots.picture(figures.stuck_rate(trials=4, seed=SEED))
+stuck = figures.stuck_rate(trials=4, seed=SEED)
+plots.picture(stuck)
 
 # %% [markdown]
 # *What to see.* EM from the spectral start ends at an error of .7 to 1, which is what 6000 samples allow. Joint EM on
@@ -242,7 +250,12 @@ plots.picture(figures.stuck_rate(trials=4, seed=SEED))
 #
 # The spectral start is worth it in a band: many experts, and samples that are enough for its tensor but too few for
 # joint EM. With more samples joint EM needs no help; with fewer, nothing helps.
-#
+
+# %%
+starts = int(stuck["stuck"].sel(algorithm="joint-em").sum())
+prediction.seen(starts, "With eight experts there are many ways to be a bit of several true ones at once.")
+
+# %% [markdown]
 # ### Optional: the band, live
 #
 # The next Lab computes such maps for small mixtures, cell by cell: how many starts find all regressors, random ones

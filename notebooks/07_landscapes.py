@@ -58,7 +58,7 @@ from moe_lab.recovery.landscape.gru import GRU
 from moe_lab.recovery.landscape.run import PAPER_TASK, L4Loss
 from moe_lab.recovery.landscape.training import descend
 from moe_lab.recovery.printed import printed
-from moe_lab_widgets import LandscapeLab
+from moe_lab_widgets import LandscapeLab, predict
 
 SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
@@ -84,6 +84,13 @@ PAPER_TASK
 #    true one point at?
 # 3. $L_4$ has a term $\frac{\delta}{2}\|A\|^2$, which pulls $A$ towards 0, where no regressor is. Would you make
 #    $\delta$ small?
+
+# %%
+prediction = predict(
+    "From how many of six random starts does descent on the squared error find the regressors?",
+    {"none": 0, "three": 3, "all six": 6},
+)
+prediction
 
 # %% [markdown]
 # ## The Lab
@@ -157,6 +164,10 @@ rows = {
     for trial in range(6)
 }
 pd.DataFrame(rows).T.infer_objects().round(4)
+
+# %%
+found = int((~last["stuck"].sel(loss="l2").astype(bool)).sum())
+prediction.seen(found, "The others stop where a wrong gate does nearly as well as the true one.")
 
 # %% [markdown]
 # ### A loss that does not know the gate

@@ -53,7 +53,7 @@ from moe_lab import exercises, final, theme
 from moe_lab.vision import WRN, Mixture, PatchWRN, QuadrantTask, SmallCNN, TurnTask, figures, plots
 from moe_lab.vision.patches import train
 from moe_lab.vision.rotation.live import sort
-from moe_lab_widgets import DeepPruneLab, PatchMapLab
+from moe_lab_widgets import DeepPruneLab, PatchMapLab, predict
 
 SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
@@ -85,6 +85,13 @@ pd.DataFrame(drawn.boxes[0], columns=["top", "left", "height", "width"]).assign(
 # 3. Now let every expert keep two cells *at random*. Better, worse, or the same as with gates?
 # 4. Another task: is a digit turned by 30 degrees, or not? How many parameters does a network need for that? A million,
 #    a hundred thousand, or a hundred?
+
+# %%
+prediction = predict(
+    "Every expert keeps two cells at random. How does the network do, compared with gates that learn?",
+    ["better", "the same", "worse"],
+)
+prediction
 
 # %% [markdown]
 # ## The Lab
@@ -154,6 +161,11 @@ gain = table - table.loc["no gates"]
 table["mean gain over no gates"] = gain.mean(axis=1)
 table["its standard error"] = gain.std(axis=1) / 3**0.5
 table.round(3)
+
+# %%
+gap = table.loc["random patches", columns].mean() - table.loc["learned gates", columns].mean()
+outcome = "b" if abs(gap) < 0.03 else "a" if gap > 0 else "c"
+prediction.seen(outcome, f"Accuracy changes by {gap:.2f}: where experts look matters, and gates choose well.")
 
 # %% [markdown]
 # Compare trial by trial. Gates are worth about .01 more than no gates; a plain convolution, without any experts, is worth

@@ -61,6 +61,7 @@ from matplotlib import pyplot as plt
 
 from moe_lab import exercises, theme
 from moe_lab.hub import example, experts_of, families, plots, prune_experts
+from moe_lab_widgets import predict
 
 SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
@@ -115,7 +116,15 @@ pd.DataFrame({name: {rule: example.accuracy(one, rule) for rule in example.RULES
 # 2. What falls by half: the memory, the operations that a token costs, or both?
 # 3. Fine-tune to a rule that the base model knew *already*. Does what the routers learned say more then, or less?
 # 4. Forty more steps of fine-tuning after pruning: what do they rescue, the rule's choice, the lot's, or both?
-#
+
+# %%
+prediction = predict(
+    "Half of the experts go, and every token chooses again among those left. What falls by nearly half?",
+    ["the memory", "the operations for a token", "both"],
+)
+prediction
+
+# %% [markdown]
 # ## Half of the experts
 #
 # The criterion of notebook 05 for expert $s$ is the change of its router's norm, $\Delta_s = \|w_s^{(T)}\| -
@@ -158,6 +167,11 @@ costs = pruned.costs.to_dataframe().T.drop(index="active_parameters")
 costs.index = [name.replace("_", " ") for name in costs.index]
 answers = [example.accuracy(one, new) for one in (tuned, both["rerouted"].model, both["silent"].model)]
 pd.concat([costs.astype(int).astype(object), pd.DataFrame([answers], [f"right, {new}"], costs.columns).round(2)])
+
+# %%
+memory, work = (costs.loc[row, "rerouted"] / costs.loc[row, "whole"] < 0.75 for row in ("bytes", "operations"))
+outcome = "c" if memory and work else "a" if memory else "b"
+prediction.seen(outcome, "A token meets as many experts as before, chosen from fewer.")
 
 # %% [markdown]
 # *Parameters* are the numbers that the model holds, in *bytes* of memory; *operations* are the multiplications and

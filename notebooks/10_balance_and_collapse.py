@@ -53,7 +53,7 @@ from moe_lab import exercises, final
 from moe_lab.routers import balance
 from moe_lab.specialization import ClusterTask, TopKMoE, train
 from moe_lab.specialization.balancing import COLLAPSING, balancing, divisions, summary
-from moe_lab_widgets import BalanceLab
+from moe_lab_widgets import BalanceLab, predict
 
 SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
@@ -104,6 +104,13 @@ pd.DataFrame(measured, index=list(loads)).astype(float).round(2)
 #    scores (*z-loss*), and no loss at all, but a *bias* that is lowered for whoever gets too much. Which one makes all
 #    eight work? Which one makes the answers best?
 # 3. Make the cure ten times stronger. Better or worse?
+
+# %%
+prediction = predict(
+    "Nothing balances the load. How many of the eight experts does the router use after 300 steps?",
+    {"about one": 1, "about four": 4, "all eight": 8},
+)
+prediction
 
 # %% [markdown]
 # ## The Lab
@@ -201,6 +208,10 @@ found["test_accuracy"].median("trial").to_pandas().round(3)
 
 # %%
 np.exp(found["load_entropy"]).median("trial").to_pandas().round(1)
+
+# %%
+used = float(np.exp(found["load_entropy"].sel(balancing="none")).median())
+prediction.seen(used, "Whoever gets all samples learns from all samples, and its lead grows.")
 
 # %% [markdown]
 # And what the load cannot tell, the share of samples of the expert's own cluster:

@@ -51,7 +51,7 @@ from moe_lab import exercises, final
 from moe_lab.patch_routing import PatternTask, RoutedMoE, routing_figures, train
 from moe_lab.recovery import gating
 from moe_lab.routers import choices
-from moe_lab_widgets import RoutingChoicesLab
+from moe_lab_widgets import RoutingChoicesLab, predict
 
 SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
@@ -79,6 +79,13 @@ torch.set_num_threads(1)  # these models are small: more threads only wait for e
 # 2. The same, but those with the highest scores are served first. Are fewer patches lost? Is accuracy better?
 # 3. Every patch asks all eight experts, and there are still two places each. Better or worse than asking one?
 # 4. A hash decides who gets what, and there is room for everybody. Better or worse than routing that loses half?
+
+# %%
+prediction = predict(
+    "Patches ask one expert each, and there are two places at each of eight. How many of 16 patches are lost?",
+    {"2": 2, "5": 5, "9": 9},
+)
+prediction
 
 # %% [markdown]
 # ## The Lab
@@ -147,6 +154,10 @@ names = ["expert choice", "token choice", "token choice by priority", "soft MoE"
 models = {name: routing_figures.ROWS[name] for name in names}
 found = routing_figures.by_capacity((0.5, 1.0, 3.0), trials=4, seed=SEED, models=models).mean("trial")
 found["lost"].to_pandas().round(2)
+
+# %%
+lost = 16 * float(found["lost"].sel(model="token choice", capacity_factor=1.0))
+prediction.seen(lost, "A few experts are asked by nearly everybody, and have two places each.")
 
 # %% [markdown]
 # Now the share of samples whose $o$ is kept, and the accuracy:

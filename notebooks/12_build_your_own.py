@@ -44,6 +44,19 @@ if "google.colab" in sys.modules:
     source = "git+https://github.com/moe-lab/moe_lab"
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", source, "anywidget", *keep], check=True)
 
+# %%
+import pandas as pd
+import torch
+
+from moe_lab import collect, exercises, final
+from moe_lab.patch_routing import CNN, JointMoE, PatternTask, train
+from moe_lab.patch_routing.stepwise import Steps, stepwise
+from moe_lab.plots import curves
+from moe_lab_widgets import RouterAlignmentLab, predict
+
+SEED = 0
+torch.set_num_threads(1)  # these models are small: more threads only wait for each other
+
 # %% [markdown]
 # ## First, your prediction
 #
@@ -56,17 +69,11 @@ if "google.colab" in sys.modules:
 #    way do the routers turn now?
 
 # %%
-import pandas as pd
-import torch
-
-from moe_lab import collect, exercises, final
-from moe_lab.patch_routing import CNN, JointMoE, PatternTask, train
-from moe_lab.patch_routing.stepwise import Steps, stepwise
-from moe_lab.plots import curves
-from moe_lab_widgets import RouterAlignmentLab
-
-SEED = 0
-torch.set_num_threads(1)  # these models are small: more threads only wait for each other
+prediction = predict(
+    "Who finds the patch that decides more reliably, with as many pairs of patch and expert?",
+    ["experts that choose 2 patches each", "patches that choose 1 expert each", "no difference"],
+)
+prediction
 
 # %% [markdown]
 # ## The data
@@ -291,6 +298,11 @@ for each in (2, 4, 6):
         about = {"chooser": chooser, "pairs": 8 * each, "accuracy": last["test_accuracy"].mean()}
         rows[len(rows)] = {**about, "o gets through, worse class": last["coverage"].min(axis=1).mean()}
 pd.DataFrame(rows).T.set_index(["pairs", "chooser"]).astype(float).round(2)
+
+# %%
+experts, patches_choose = (rows[row]["accuracy"] for row in (0, 1))
+outcome = "c" if abs(experts - patches_choose) < 0.02 else "a" if experts > patches_choose else "b"
+prediction.seen(outcome, "Experts compare patches with each other, and that is what is asked here.")
 
 # %% [markdown]
 # Experts do better, most of all where there are few pairs. With one pick a patch's gate is 1 whatever the scores are: its

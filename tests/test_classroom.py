@@ -10,6 +10,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from moe_lab import exercises
 from moe_lab.classroom import build, grading, paper
 from moe_lab.classroom.exercises import exercises_of, for_class
 from moe_lab.course import notebooks_folder
@@ -18,6 +19,7 @@ from tests.solutions.every import SOLUTIONS
 
 LESSON = "02_router_alignment"
 MINUTES = next(notebook.minutes for notebook in NOTEBOOKS if notebook.stem == LESSON)
+SHARES = ["about 50 %", "about 75 %", "about 95 %"]
 needs_pages = pytest.mark.skipif(
     any(build.importlib.util.find_spec(name) is None for name in build.PAGES), reason="needs moe-lab[lab,site]"
 )
@@ -82,6 +84,9 @@ def submit(folder: Path, student: str, answers: dict[str, str]) -> Path:
     for cell in notebook.cells:
         name = cell.metadata.get("nbgrader", {}).get("grade_id")
         cell.source = answers.get(name, cell.source)
+        if cell.source.endswith('apart.")') and "prediction.seen" in cell.source:  # as Jupyter saves it
+            seen = exercises.predict("No router looks for the 7. How often is the network right?", SHARES, answer="b")
+            cell.outputs = [nbformat.v4.new_output("execute_result", seen.seen("c")._repr_mimebundle_())]
     path = folder / "submitted" / student / LESSON / f"{LESSON}.ipynb"
     path.parent.mkdir(parents=True)
     nbformat.write(notebook, path)
@@ -106,6 +111,9 @@ def test_verdicts_are_those_of_the_answers(tmp_path):
     ada = {cell["grade_id"]: cell for cell in found["ada"]["cells"]}
     assert [cell["state"] for cell in ada.values()] == ["right", "wrong", "open"]
     assert (found["ada"]["score"], found["ada"]["max_score"]) == (1, 3)
+    asked = "How often is the network right?"
+    assert [one["question"].split("7. ")[-1] for one in found["ada"]["predictions"]] == [asked]
+    assert found["ada"]["predictions"][0]["chosen"] == "about 75 %" and found["zoe"]["predictions"] == []
     assert "division by zero" in ada["check_coverage"]["message"]
     assert grading.graded_notebook(slow, seconds=2)["error"] == "the answers took more than 2 seconds"
     assert "must have cells" in found["zoe"]["error"]

@@ -63,7 +63,7 @@ def test_a_symbol_with_several_meanings_shows_all():
 
 
 def test_configs_that_share_a_knob_share_a_row():
-    wanted = ("CNN.neurons", "JointMoE.neurons", "RoutedMoE.neurons", "SeparateMoE.neurons")
+    wanted = ("CNN.neurons", "JointMoE.neurons", "RoutedMoE.neurons", "SeparateMoE.neurons", "StepwiseMoE.neurons")
     assert entry("CNN.neurons").places == wanted
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import moe_lab
 from moe_lab.classroom.exercises import Exercise, exercises_of
 from moe_lab.config import require
-from moe_lab.course import notebooks_folder
+from moe_lab.course import PREDICTION, notebooks_folder
 from moe_lab.files import write_whole
 
 SECONDS = 60.0
@@ -67,7 +67,18 @@ def graded_notebook(path: Path, seconds: float = SECONDS) -> dict[str, Any]:
     ]
     score = sum(cell["score"] for cell in cells)
     about = {"student_id": student, "assignment": lesson, "notebook": path.stem, "score": score}
-    return {**about, "max_score": len(cells), "error": error, "cells": cells}
+    return {**about, "max_score": len(cells), "error": error, "cells": cells, "predictions": _predictions(path)}
+
+
+def _predictions(path: Path) -> list[dict[str, str]]:
+    """What the student predicted and saw, as the outputs of the submitted notebook have it. It earns no points."""
+    try:
+        outputs = [output for cell in _read(path)["cells"] for output in cell.get("outputs", [])]
+        found = [output["data"][PREDICTION] for output in outputs if PREDICTION in output.get("data", {})]
+    except (ValueError, KeyError, TypeError, AttributeError):  # no notebook, of which `error` says more
+        return []
+    names = ("question", "chosen", "seen")
+    return [{name: str(one.get(name, "")) for name in names} for one in found if isinstance(one, dict)]
 
 
 def _judged_apart(path: Path, asked: Sequence[Exercise], seconds: float) -> tuple[Mapping[str, Mapping[str, str]], str]:

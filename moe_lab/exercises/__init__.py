@@ -28,6 +28,7 @@ from moe_lab.exercises.build import (
 )
 from moe_lab.exercises.choices import check_served, check_sigmoid_gates, check_slot_inputs
 from moe_lab.exercises.hub import check_advantage, check_costs, check_rerouted_gates
+from moe_lab.exercises.prediction import Prediction, predict
 from moe_lab.exercises.pruning import (
     check_importance_score,
     check_kept_experts,
@@ -73,6 +74,7 @@ __all__ = [
     "TABLE",
     "TINY",
     "Assembled",
+    "Prediction",
     "Verdict",
     "assemble",
     "check_advantage",
@@ -125,4 +127,5 @@ __all__ = [
     "check_third_score",
     "check_token_choice",
     "check_top_l",
+    "predict",
 ]

@@ -101,6 +101,15 @@ class NotebookPage:
         self.page.wait_for_timeout(200)
         self.wait_idle()
 
+    def ask(self, expression: str) -> str:
+        """What the kernel says of an expression. Unlike a cell that is run, it scrolls nothing."""
+        asked = """async (code) => {
+          const { kernel } = window.jupyterapp.shell.currentWidget.sessionContext.session;
+          const asked = kernel.requestExecute({ code: "", user_expressions: { found: code }, store_history: false });
+          return (await asked.done).content.user_expressions.found.data["text/plain"];
+        }"""
+        return str(self.page.evaluate(asked, expression))
+
     def printed(self, start: str) -> list[str]:
         """What the cells have printed that begins with `start`."""
         texts = self.page.locator(".jp-OutputArea-output pre").all_inner_texts()

@@ -181,3 +181,43 @@ def test_running_the_cell_again_and_closing_leave_no_thread(opened: Callable[...
     page.run_code("lab.close()\n" + count)
     page.until(lambda: page.printed("runs:") == ["runs: 0"], "close leaves a thread")
     assert page.page.locator(".moe-lab-screen, img.widget-image").count() == 0
+
+
+BELOW = """from IPython.display import HTML
+from moe_lab_widgets import predict
+asked = predict("Which turns first?", ["the largest", "the smallest", "none"])
+lower = TinyLab(epochs=20)
+display(asked, HTML("<div style='height: 3000px'>far</div>"), lower, asked.seen("a", "Its gate moves most."))"""
+
+
+def test_a_lab_trains_once_it_is_on_screen(opened: Callable[..., NotebookPage]) -> None:
+    page = opened("TinyLab", BELOW, epochs=20)
+    page.until(lambda: page.ask("lab.finished") == "True", "the Lab on screen did not train")
+    for _ in range(3):
+        assert page.ask("len(lower.records), lower.playing, lower.finished") == "(1, True, False)"
+        page.page.wait_for_timeout(300)
+    assert "waiting until it is on screen" in page.ask("lower.controls.status.value")
+    page.page.locator(".moe-lab-screen").last.scroll_into_view_if_needed()
+    page.until(lambda: page.ask("lower.finished") == "True", "the Lab did not notice that it is on screen")
+    assert page.ask("[record.step for record in lower.records] == list(range(21))") == "True"
+    assert page.ask("lower.close()") == "None"
+    page.check()
+
+
+def test_a_prediction_is_chosen_by_keyboard_and_kept(opened: Callable[..., NotebookPage]) -> None:
+    page = opened("TinyLab", BELOW, epochs=20)
+    assert page.page.get_by_text("You have not made a prediction here.").count() == 1, "and nothing has waited for it"
+    radios = page.page.locator("input[type=radio]")
+    assert radios.count() == 3 and page.page.locator("input[type=radio]:checked").count() == 0
+    radios.first.focus()
+    for letter in "ab":
+        page.page.keyboard.press("Space")
+        page.until(lambda letter=letter: page.ask("asked.chosen") == repr(letter), "the choice is lost")
+        page.page.keyboard.press("Tab")
+    page.page.get_by_text("Kept: b. Now run on.").wait_for()
+    assert page.ask("lower.close()") == "None"
+    page.run_all()
+    page.until(lambda: page.page.locator("input[type=radio]:checked").count() == 1, "the buttons have forgotten")
+    assert page.page.get_by_text("You predicted “the smallest”, and what was seen is “the largest”.").count() == 1
+    assert page.ask("lower.close()") == "None"
+    page.check()

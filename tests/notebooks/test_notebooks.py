@@ -15,6 +15,7 @@ import pytest
 from moe_lab import exercises
 from moe_lab.registry import NOTEBOOKS as COURSE
 from tests.solutions.every import SOLUTIONS
+from tools.pairs import read
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = [ROOT / "notebooks" / f"{notebook.stem}.py" for notebook in COURSE]
@@ -25,6 +26,11 @@ INDEX = ROOT / "notebooks" / "index.py"
 def every_cell(path):
     """The cells of a notebook, read once; nobody changes them."""
     return jupytext.read(path).cells
+
+
+def stored(path):
+    """The cells of the notebook with their outputs."""
+    return read(path.with_suffix(".ipynb")).cells
 
 
 def cells(path, kind):
@@ -68,6 +74,20 @@ class TestEveryNotebook:
         asked = next(i for i, source in enumerate(sources) if "## First, your prediction" in source)
         shown = next(i for i, source in enumerate(sources) if re.search(r"^(lab = |figure, )", source, flags=re.M))
         assert asked < shown
+
+    def test_a_prediction_is_chosen_before_it_is_seen_and_compared_after(self, path):
+        code = [cell.source for cell in every_cell(path) if cell.cell_type == "code"]
+        asked = [i for i, source in enumerate(code) if re.search(r"^prediction = predict\(", source, flags=re.M)]
+        compared = [i for i, source in enumerate(code) if re.search(r"^prediction\.seen\(", source, flags=re.M)]
+        assert len(asked) == len(compared) == 1 and compared[0] > asked[0]
+        assert not any(re.search(r"Lab\(|train\(", source) for source in code[: asked[0] + 1]), "nothing is seen before"
+        call = next(node for node in ast.walk(ast.parse(code[asked[0]])) if isinstance(node, ast.Call))
+        question, options = (ast.literal_eval(argument) for argument in call.args)
+        assert question.endswith("?") and len(exercises.predict(question, options).options) >= 3
+        shown = next(
+            cell.outputs for cell in stored(path) if re.search(r"^prediction\.seen\(", cell.source, flags=re.M)
+        )
+        assert shown[0].data["text/plain"].startswith("You have not made a prediction here. What was seen: ")
 
     def test_names_its_seed_before_it_uses_one(self, path):
         code = cells(path, "code")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from moe_lab_widgets.engine.definition import Story
     from moe_lab_widgets.engine.knobs import LabKnob, given, offer
     from moe_lab_widgets.engine.lab import Lab
+    from moe_lab_widgets.prediction import predict
 
 _HOMES = {
     "Lab": "engine.lab",
@@ -23,10 +24,11 @@ _HOMES = {
     "Picture": "drawing.picture",
     "Strip": "drawing.picture",
     "RoutingTable": "by_hand.table",
+    "predict": "prediction",
     **{lab.name: f"{lab.folder}.lab" for lab in LABS},
 }
 
-__all__ = ["Lab", "LabKnob", "Picture", "RoutingTable", "Story", "Strip", "given", "offer"]
+__all__ = ["Lab", "LabKnob", "Picture", "RoutingTable", "Story", "Strip", "given", "offer", "predict"]
 
 
 def __getattr__(name: str) -> Any:

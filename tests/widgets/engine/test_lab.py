@@ -471,3 +471,60 @@ def test_a_speed_is_a_pace(lab: TinyLab) -> None:
     for speed, pace in (("slow", 4.0), (FAST, 0.0), ("easy to follow", 15.0)):
         lab.controls.speed.value = speed
         assert lab._runner.pace == pace
+
+
+# ---- on screen ----
+
+
+@pytest.fixture
+def unseen() -> Iterator[TinyLab]:
+    """A Lab of which a page has said that it is not on screen."""
+    made = TinyLab(delay=5.0)
+    made.screen._heard(None, {"kind": "away"}, [])
+    _until(lambda: len(made.records) == 1 and not made._runner._working)
+    yield made
+    made.close()
+
+
+def test_it_holds_at_its_first_record_until_it_is_on_screen(unseen: TinyLab) -> None:
+    time.sleep(0.2)
+    assert len(unseen.records) == 1 and unseen.playing and not unseen.finished
+    assert "waiting until it is on screen" in unseen.controls.status.value
+    unseen.screen._heard(None, {"kind": "here"}, [])
+    _until(lambda: len(unseen.records) > 3)
+    unseen.screen._heard(None, {"kind": "away"}, [])  # another page, where it is further down
+    count = len(unseen.records)
+    _until(lambda: len(unseen.records) > count)
+    assert not unseen._runner.resting
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda lab: lab.wait(20),
+        lambda lab: lab.set(gap=1.0),
+        lambda lab: lab.reset(),
+        lambda lab: lab.play(),
+        lambda lab: setattr(lab.controls.knobs["gap"], "value", 3.0),
+    ],
+    ids=["wait", "set", "reset", "play", "slider"],
+)
+def test_whoever_uses_it_need_not_see_it(unseen: TinyLab, use: Any) -> None:
+    use(unseen)
+    _until(lambda: len(unseen.records) > 3)
+    unseen.screen._heard(None, {"kind": "away"}, [])
+    assert not unseen._runner.resting
+
+
+def test_what_has_ended_or_is_paused_or_headless_is_left_alone(lab: TinyLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = TinyLab()
+    ended.controls.speed.value = FAST
+    _until(lambda: ended.finished)
+    paused = TinyLab(playing=False)
+    monkeypatch.setenv("MOE_LAB_HEADLESS", "1")
+    headless = TinyLab()
+    for one in (ended, paused, headless):
+        count, started = len(one.records), one._runner._generation
+        one.screen._heard(None, {"kind": "away"}, [])
+        assert not one._runner.resting and one._runner._generation == started and len(one.records) == count
+        one.close()

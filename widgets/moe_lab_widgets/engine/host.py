@@ -21,6 +21,10 @@ class Run(Protocol):
         """Whether the run of the latest values has come to its end."""
 
     @property
+    def resting(self) -> bool:
+        """Whether the run waits until somebody sees it."""
+
+    @property
     def scrubbed_to(self) -> int | None:
         """The index of the earlier record on show, or None when the picture follows the run."""
 

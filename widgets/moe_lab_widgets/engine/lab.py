@@ -3,7 +3,8 @@
 In use: `lab = MyLab(noise=.5)`; `lab` as the last line of a cell shows it. `lab.set(noise=1)`, `play()`, `pause()`,
 `step()`, `reset()`, `scrub(i)`, `pin()`, `unpin()`, `save_picture(path)`, `save_data(path)`, `export(path)`, `close()`;
 `wait()` returns when the run has ended and raises its error again. `lab.values`, `.records`, `.record` (on show),
-`.error`, `.playing`, `.finished`. With MOE_LAB_HEADLESS=1 it trains inside the cell, within a budget of seconds, and
+`.error`, `.playing`, `.finished`. In a page that says so, a Lab that is not on screen holds at its first record until
+it is, or is used. With MOE_LAB_HEADLESS=1 it trains inside the cell, within a budget of seconds, and
 errors reach the cell.
 """
 
@@ -51,7 +52,7 @@ class Lab(Definition):
         self._board = KnobBoard(type(self).__name__, knobs, values, self._own_moves, self.check)
         self.headless = headless()
         threaded = not self.headless and "google.colab" not in sys.modules
-        self._closed = False
+        self._closed = self._used = False
         self.picture = self.make_picture(self.values)
         self.screen = Screen(self.picture, self.title)
         file = "".join(letter if letter.isalnum() else "_" for letter in self.title.lower())
@@ -131,6 +132,7 @@ class Lab(Definition):
           ValueError: there is no such knob, or its widget cannot take the value.
         """
         self._board.check(values)
+        self._wake()
         changed = self._board.move(values)
         if changed:
             self._leave_story()
@@ -138,25 +140,30 @@ class Lab(Definition):
 
     def play(self) -> None:
         """Continues the run (from the start, when it had ended)."""
+        self._wake()
         if self._runner.finished:
             self._runner.restart()
         self._set_playing(True)
 
     def pause(self) -> None:
         """Holds the run at its next record."""
+        self._wake()
         self._set_playing(False)
 
     def step(self) -> None:
         """Takes one record from the run and holds it."""
+        self._wake()
         self.controls.show_playing(False)
         self._runner.step()
 
     def reset(self) -> None:
         """Starts again at step 0 with the same values."""
+        self._wake()
         self._runner.restart()
 
     def scrub(self, index: int | None) -> None:
         """Shows the index-th record; None, or the last one, follows the run again."""
+        self._wake()
         last = len(self.records) - 1
         if index is not None:
             self._presenter.show_time(min(index, last), last)
@@ -200,6 +207,7 @@ class Lab(Definition):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until the run has ended, is held or has failed, and raises a stored error; False on a time-out."""
+        self._wake()
         return self._runner.wait(timeout)
 
     def png(self) -> bytes:
@@ -227,7 +235,7 @@ class Lab(Definition):
     def _listen(self) -> None:
         def touched(action: Callable[..., None]) -> Callable[..., None]:
             def act(*arguments: Any) -> None:
-                self._presenter.touched = True
+                self._touch()
                 action(*arguments)
 
             return act
@@ -251,17 +259,33 @@ class Lab(Definition):
         self.screen.time.observe(lambda change: scrubbed(change["new"]), "value")
         self.screen.listener = guarded(self._page_said, self._own_moves, self._callback_failed)
 
+    def _touch(self) -> None:
+        """The user operates the Lab."""
+        self._presenter.touched = True
+        self._wake()
+
     def _page_said(self, what: str, record: int | None = None) -> None:
         """Takes what a page says: see `Screen.listener`."""
         if what == "chosen":
-            self._presenter.touched = True
+            self._touch()
             self._runner.scrub(None if record is None else self._runner.records.index(record))
         elif what == "want":
             self._runner.fill()
         elif what == "redraw":
             self._runner.redraw()
+        elif what == "away":
+            if self._runner.threaded and not self._used:
+                self._runner.rest(True)
+        elif what == "here":
+            self._wake()
         else:
             self._runner.go_on()
+
+    def _wake(self) -> None:
+        """Lets a run go on that waits until it is on screen; from now on none does."""
+        self._used = True
+        if self._runner.resting:
+            self._runner.rest(False)
 
     def _callback_failed(self, error: Exception) -> None:
         self._runner.error = error
@@ -272,7 +296,7 @@ class Lab(Definition):
     def _knob_moved(self, name: str) -> None:
         changed, rule = self._board.moved_by_user(name)
         if changed:
-            self._presenter.touched = True
+            self._touch()
             self._leave_story()
             self._update(changed)
         if rule:
@@ -282,14 +306,14 @@ class Lab(Definition):
         last = len(self._runner.records) - 1
         index = None if round(place * last) >= last else round(place * last)
         if index != self._runner.scrubbed_to:
-            self._presenter.touched = True
+            self._touch()
             self._runner.scrub(index)
 
     def _story_chosen(self, name: str) -> None:
         story = next((story for story in self.stories if story.name == name), None)
         self.controls.explain(story.what_to_see if story is not None else "")
         if story is not None:
-            self._presenter.touched = True
+            self._touch()
             own = {name: self.values[name] for name in ("seed", "device")}
             values = {**self._board.defaults, **own, **story.values}
             self._update(self._board.move(values) or set(values))

@@ -207,6 +207,8 @@ class Presenter:
         if runner.error is None:
             self._controls.warn(self.unsaved or self._lab.trouble(self.record))
         state = "ended" if runner.finished else "training" if runner.playing else "held"
+        if runner.resting and not runner.finished:
+            state = "waiting until it is on screen"
         if runner.scrubbed_to is not None:
             state += ", an earlier record on show"
         progress, device = self._lab.progress(self.record), self._placing.words(not runner.playing or runner.finished)

@@ -43,6 +43,8 @@ class Runner:
     IDLE_AFTER = 1.0
     DRAWING_SHARE, PACED_SHARE = 0.09, 0.25
     """Largest share of the time that may go into drawing: taken from the training, and from a pace's rests."""
+    BEGUN = 3.0
+    """Seconds of training after which a run that nobody sees is not begun anew."""
     MOMENT = 0.12
     """Seconds that the run goes on at an answer of the page, where there is no thread."""
 
@@ -71,7 +73,7 @@ class Runner:
         self._singles = 0
         self._scrubbed_to: int | None = None
         self._redraw = self._closing = self._working = self._ended = self._end_reported = False
-        self._drawn = self._undrawn = self._view_changed = self._filling = self._asked = False
+        self._drawn = self._undrawn = self._view_changed = self._filling = self._asked = self._resting = False
         self._run: Iterator[Any] | None = None
         self._next_record = self._next_frame = 0.0
         self._thread: threading.Thread | None = None
@@ -96,6 +98,18 @@ class Runner:
         """Holds the run until it is played; a run with other values is not held. Called by the run itself."""
         with self._wake:
             self._asked, self.playing, self._singles = self.playing, False, 0
+
+    def rest(self, resting: bool) -> None:
+        """Holds the run at its first record until somebody sees it, or lets it go on.
+
+        A run that has trained for some seconds is held where it is; one that has ended is left alone.
+        """
+        if resting and (self.finished or not self.playing):
+            return
+        with self._orders():
+            self._resting, self._redraw, self._next_record = resting, True, 0.0
+            if resting and self.seconds < self.BEGUN:
+                self._generation += 1
 
     def step(self) -> None:
         """Holds the run and takes one record from it."""
@@ -132,6 +146,15 @@ class Runner:
         """Sets the most records per second, 0 for no limit."""
         with self._orders():
             self.pace, self._next_record = pace, 0.0
+
+    @property
+    def resting(self) -> bool:
+        """Whether the run waits until somebody sees it."""
+        return self._resting
+
+    @property
+    def _goes_on(self) -> bool:
+        return self.playing and not self._resting
 
     @property
     def finished(self) -> bool:
@@ -195,7 +218,7 @@ class Runner:
             return True
         if (self._redraw or self._filling) and len(self.records) and self.host.ready():
             return True
-        return self._run is not None and (self.playing or self._singles > 0)
+        return self._run is not None and (self._goes_on or self._singles > 0)
 
     def _work(self) -> None:
         import torch  # the setting is per thread, and tiny steps are many times slower with more
@@ -278,7 +301,7 @@ class Runner:
                 self._begin()
             if self._view_changed:
                 self._add_records()
-            if self._run is not None and (self.playing or self._singles):
+            if self._run is not None and (self._goes_on or self._singles):
                 self._advance()
             self._draw_if_due()
             if self._filling and self.host.ready():
@@ -306,7 +329,7 @@ class Runner:
         self.seconds = 0.0
         self._next_frame = self._next_record = 0.0
         self._run = iter(run)
-        if not self.playing and not self._singles:
+        if not self._goes_on and not self._singles:
             self._singles = 1  # a paused Lab still shows where a new run starts
 
     def _add_records(self) -> None:
@@ -358,7 +381,7 @@ class Runner:
         if not len(self.records) or self._generation != self._begun:
             return
         now = time.monotonic()
-        asked = self._redraw or (self._undrawn and not self.playing)
+        asked = self._redraw or (self._undrawn and not self._goes_on)
         if not asked and not (self._undrawn and now >= self._next_frame):
             self._report_end()
             return

@@ -29,7 +29,7 @@ class View(anywidget.AnyWidget):
     Messages to the page: "frame" with a piece of the stream, "tick" (to be answered at once), "choose" (a record to
     show), "download" with a file.
     From the page: "hello" (it knows nothing), "ack", "hidden", "visible", "chosen" (a record), "want" (the frames that
-    it lacks), "failed".
+    it lacks), "away" (no view of it is on screen, and none has been), "here" (one is), "failed".
     """
 
     _esm = module_source()
@@ -54,7 +54,8 @@ class Screen:
       shown: the record that the picture holds.
       run, view: numbers that grow with each run, and each time that earlier frames of it no longer hold.
       time: the time slider beside PNGs, from 0 (the start) to 1 (now).
-      listener: told "redraw", "ready" (frames may be sent again), "want", or "chosen" with a record's number or None.
+      listener: told "redraw", "ready" (frames may be sent again), "want", "away", "here", or "chosen" with a record's
+        number or None.
     """
 
     def __init__(self, picture: Picture, title: str = "") -> None:
@@ -69,6 +70,8 @@ class Screen:
         self._stream, self._fresh = Stream(), True
         self._has: set[int] = set()
         self._in_kernel = getattr(get_ipython(), "kernel", None) is not None
+        self._met = False
+        """Whether it has been on screen in some page."""
         self._pages: dict[str, bool] = {}
         """Whether each page is hidden."""
         self._caption: str | None = None
@@ -249,6 +252,12 @@ class Screen:
         elif kind == "chosen":
             if message["run"] == self.run:
                 self.listener("chosen", message["record"])
+        elif kind == "away":
+            if not self._met:  # another page may show it
+                self.listener("away")
+        elif kind == "here":
+            self._met = True
+            self.listener("here")
         elif kind == "want":
             self.listener("want")
         elif kind == "failed":

@@ -5,6 +5,7 @@ const ANSWER_AFTER = 200; // ms
 const ANSWER_AT = 4; // frames
 const ANSWER_AT_SIZE = 8000; // bytes: the kernel may be waiting
 const MENDED_AFTER = 100; // good frames
+const AWAY_AFTER = 400; // ms without a view on screen
 
 function offer(name, content) {
   // Lets the user keep a file.
@@ -21,6 +22,19 @@ export default () => {
   let inflater = null, run = -1, view = -1, heard = 0, shown = 0, expected = -1, owed = 0, size = 0, timer = null, painting = false, broken = 0, good = 0, caption = "", records = 0;
   const page = Math.random().toString(36).slice(2); // tells this page from others that show the same
   let send = () => {}, greeted = 0;
+  // Until a view has been on screen, the kernel is told that none is, so that "Run All" does not play to nobody. A
+  // notebook that renders only what is near the window has no view at all. A view without a place (not displayed) counts
+  // as neither, as all do in a browser that cannot tell.
+  const places = new Map();
+  let met = !("IntersectionObserver" in window), away = null;
+  const look = () => {
+    if (met) return;
+    const among = (place) => [...places.values()].includes(place);
+    clearTimeout(away);
+    met = among(true);
+    if (met) send({ kind: "here", page });
+    else away = setTimeout(() => { if (!met && !among(null)) send({ kind: "away", page }); }, AWAY_AFTER);
+  };
 
   const hello = () => {
     inflater = null;
@@ -28,6 +42,7 @@ export default () => {
     greeted = performance.now();
     const ratio = window.devicePixelRatio || 1;
     send({ kind: "hello", page, ratio, inflates: "DecompressionStream" in window, hidden: document.hidden });
+    look();
   };
   const failed = (error) => {
     console.warn("moe_lab: a frame could not be read, asking for another", error);
@@ -102,6 +117,8 @@ export default () => {
       };
       zoomed();
       return () => {
+        clearTimeout(away);
+        met = true; // nobody is left to be told
         film.clear(); // notebooks keep what once was shown
         film.book = null;
         zoom.removeEventListener("change", zoomed);
@@ -126,7 +143,15 @@ export default () => {
       player.update();
       player.repaint();
       const leave = tend(el, model.get("title"));
-      return () => { leave(); player.close(); players.delete(player); };
+      const eyes = met ? null : new IntersectionObserver((entries) => {
+        const seen = entries.at(-1).isIntersecting;
+        places.set(el, seen || (root.getClientRects().length ? false : null));
+        look();
+        if (met) eyes.disconnect();
+      });
+      places.set(el, null);
+      eyes?.observe(el);
+      return () => { leave(); eyes?.disconnect(); places.delete(el); player.close(); players.delete(player); };
     },
   };
 };

@@ -1,0 +1,96 @@
+"""Predictions with and without widgets: kept, compared in words, and in nobody's way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import ipywidgets as w
+import pytest
+
+from moe_lab import exercises
+from moe_lab.course import PREDICTION
+from moe_lab.exercises import prediction
+from moe_lab_widgets import predict
+from moe_lab_widgets import prediction as boxes
+
+QUESTION, OPTIONS = "Which turns first?", ["the largest", "the smallest", "none"]
+
+
+@pytest.fixture(autouse=True)
+def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prediction, "_kept", {})
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
+    """What cells display."""
+    outputs: list[dict[str, Any]] = []
+    monkeypatch.setattr(boxes, "display", lambda bundle, raw: outputs.append(bundle))
+    yield outputs
+    w.Widget.close_all()
+
+
+@pytest.mark.parametrize("ask", [predict, exercises.predict], ids=["buttons", "no widgets"])
+def test_an_answer_is_kept_and_compared(ask: Any) -> None:
+    asked = ask(QUESTION, OPTIONS)
+    assert repr(asked).splitlines() == [
+        QUESTION,
+        *("a) the largest", "b) the smallest", "c) none"),
+        "Your prediction: none yet",
+    ]
+    none = asked.seen("a", "Its gate moves most.")
+    assert none.sentence == ("You have not made a prediction here. What was seen: the largest. Its gate moves most.")
+    ask(QUESTION, OPTIONS, answer="b")
+    assert asked.chosen == "b", "the same question, asked by a cell that ran again"
+    assert repr(asked.seen("a")).startswith("You predicted “the smallest”, and what was seen is “the largest”.")
+    assert asked.seen("b", "Why.").sentence == "You predicted “the smallest”, and so it turned out. Why."
+    bundle = asked.seen("a", "1 < 2")._repr_mimebundle_()
+    assert bundle[PREDICTION] == {"question": QUESTION, "chosen": "the smallest", "seen": "the largest"}
+    assert "1 &lt; 2" in bundle["text/html"] and QUESTION in bundle["text/html"]
+
+
+def test_a_number_stands_for_the_nearest_option() -> None:
+    asked = predict("How many times?", {"4 times": 4, "256 times": 256, "65,536 times": 65536})
+    assert [asked.seen(number).seen for number in (3.6, 40, 3000, 5000)] == [
+        "4 times", "256 times", "256 times", "65,536 times",
+    ]  # fmt: skip
+    counted = predict("How many?", {"none": 0, "three": 3, "all": 6})
+    assert [counted.seen(number).seen for number in (1, 2, 5)] == ["none", "three", "all"]
+
+
+@pytest.mark.parametrize(
+    ("act", "rule"),
+    [
+        (lambda: predict(QUESTION, ["one"]), "a prediction must have two to six options"),
+        (lambda: predict(QUESTION, OPTIONS, answer="d"), "answer must be one of a, b, c: got answer='d'"),
+        (lambda: predict(QUESTION, OPTIONS).seen("d"), "outcome must be one of a, b, c: got outcome='d'"),
+        (lambda: predict(QUESTION, OPTIONS).seen(1.0), "outcome must be a letter, unless the options are a mapping"),
+        (lambda: predict(QUESTION, {"0": 0, "1": 1}).seen(math.nan), "a finite number then: got outcome=nan"),
+    ],
+)
+def test_what_fits_no_option_is_refused(act: Any, rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        act()
+
+
+def test_buttons_keep_what_is_chosen_and_begin_with_it(shown: list[dict[str, Any]]) -> None:
+    asked = predict(QUESTION, OPTIONS)
+    asked._ipython_display_()
+    assert shown[0]["application/vnd.jupyter.widget-view+json"]["model_id"] == asked.box.model_id
+    assert "<li>the smallest</li>" in shown[0]["text/html"], "for readers without a kernel"
+    _, radios, said = asked.box.children
+    assert radios.index is None and "run on without" in said.value
+    radios.index = 2
+    assert asked.chosen == "c" and "Kept: c" in said.value
+    again = predict(QUESTION, OPTIONS)
+    again._ipython_display_()
+    assert again.box.children[1].index == 2
+
+
+def test_without_a_page_it_is_a_list(shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOE_LAB_HEADLESS", "1")
+    asked = predict(QUESTION, OPTIONS)
+    asked._ipython_display_()
+    assert set(shown[0]) == {"text/plain", "text/html"} and asked.box is None

@@ -1,0 +1,59 @@
+"""`predict`: a question with radio buttons, whose answer the kernel keeps until it is compared with what was seen."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ipywidgets as w
+from IPython.display import display
+
+from moe_lab.exercises.prediction import Prediction
+from moe_lab_widgets.engine.controls import close_all
+
+
+class PredictionBox(Prediction):
+    """A `Prediction` with radio buttons, which Tab reaches and Space chooses; a list where there is no page.
+
+    Attributes:
+      box: the widgets of the latest cell that showed it; None before that.
+    """
+
+    box: w.VBox | None = None
+
+    def _ipython_display_(self) -> None:
+        plain = {"text/plain": repr(self), "text/html": self._repr_html_()}
+        if os.environ.get("MOE_LAB_HEADLESS", "") not in ("", "0"):
+            display(plain, raw=True)
+            return
+        if self.box is not None:
+            close_all(self.box)
+        self.box = self._made()
+        view = {"version_major": 2, "version_minor": 0, "model_id": self.box.model_id}
+        display({**plain, "application/vnd.jupyter.widget-view+json": view}, raw=True)
+
+    def _made(self) -> w.VBox:
+        options = [(f"{letter}) {text}", letter) for letter, text in self.options.items()]
+        place = list(self.options).index(self.chosen) if self.chosen else None
+        radios = w.RadioButtons(options=options, index=place, layout={"width": "auto", "height": "auto"})
+        said = w.HTML()
+
+        def keep(change: Mapping[str, Any]) -> None:
+            if change["new"] is not None:
+                self.choose(change["new"])
+            said.value = self._state()
+
+        radios.observe(keep, "value")
+        said.value = self._state()
+        return w.VBox([w.HTML(f"<b>Your prediction.</b> {html.escape(self.question)}"), radios, said])
+
+    def _state(self) -> str:
+        words = f"Kept: {self.chosen}. Now run on." if self.chosen else "Choose one; you can also run on without."
+        return f"<span aria-live='polite'>{words}</span>"
+
+
+def predict(question: str, options: Sequence[str] | Mapping[str, float], answer: str | None = None) -> PredictionBox:
+    """Asks for a prediction; see `moe_lab.exercises.predict`. `answer="b"` chooses without the buttons."""
+    return PredictionBox(question, options, answer)
