@@ -10,7 +10,7 @@ import pytest
 from moe_lab import theme
 from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets import PhaseTransitionLab
-from moe_lab_widgets.drawing.share_map import ShareMap
+from moe_lab_widgets.drawing.share_map import GHOST, ShareMap
 from moe_lab_widgets.phase_transition import settings as of
 from moe_lab_widgets.phase_transition.panels.needed import pinned_name
 from moe_lab_widgets.phase_transition.panels.success import MAP
@@ -210,6 +210,30 @@ def test_cells_are_hatched_coloured_framed() -> None:
         assert 0.1 < (high[:, left] == theme.ramp(0.5)).all(-1).mean() < 0.6, "a quarter of its trainings: smaller"
         assert (high[:, right] == theme.rgba("white")).all(-1).mean() > 0.4
         assert (high[:, right] == theme.rgba(theme.INK)).all(-1).mean() > 0.1
+
+
+def test_the_map_before_stays_pale_under_the_next_one_until_that_is_complete() -> None:
+    cells, nothing = ShareMap(0, 0, 120, 80), np.full((1, 2), np.nan)
+    cells.set_points(np.array([[0.2, 1.0]]), np.ones((1, 2)), {})
+    for known in (0.0, 0.5):  # twice: what a short run has not reached is that of the run before it
+        cells.keep(True)
+        cells.set_points(nothing, np.zeros((1, 2)), {})
+        pale = theme.faded(theme.ramp(1.0), GHOST)
+        assert (cells.composed(1.0, 300, 200)[0][:, 60:] == pale).all(-1).mean() > 0.9
+        cells.set_points(np.array([[known, np.nan]]), np.array([[1.0, 0.0]]), {})
+        shown = cells.composed(1.0, 300, 200)[0]
+        assert (shown[:, 60:] == pale).all(-1).mean() > 0.9
+        assert not (shown[:, :60] == theme.faded(theme.ramp(0.2), GHOST)).all(-1).any()
+    cells.keep(False)
+    cells.set_points(nothing, np.zeros((1, 2)), {})
+    assert not (cells.composed(1.0, 300, 200)[0] == pale).all(-1).any(), "another grid"
+
+
+def test_the_90_percent_line_is_dashed_until_nothing_can_move_it(ended: PhaseTransitionLab) -> None:
+    picture, line = ended.picture, ended.picture.success.map.steps[-1]
+    for record_, style in ((ended.records[len(ended.records) // 2], "--"), (ended.records[-1], "-")):
+        picture.update(record_)
+        assert line.get_linestyle() == style
 
 
 def test_numbers_fit_their_cells_in_small_print() -> None:

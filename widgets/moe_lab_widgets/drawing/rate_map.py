@@ -16,6 +16,8 @@ from moe_lab_widgets.drawing.share_map import ShareMap
 
 ENOUGH = 0.9
 """The share of runs that must succeed, which the line shows."""
+UNSURE = (0, (2.2, 1.1))
+"""The line's dashes, in its widths, until all runs of the map have ended."""
 INSET = 6.5
 """Pixels by which the line runs inside its rows, so that it never lies on their boundaries."""
 
@@ -66,6 +68,7 @@ class RateMap:
             [], [], color=theme.FAILURE, linewidth=2.6, zorder=4.1, solid_joinstyle="miter", clip_on=False
         )
         self.steps = [picture.live(line) for line in steps]
+        self._sure = True
         for line in self.steps:
             picture.name(line, {"name": border})
 
@@ -89,11 +92,19 @@ class RateMap:
         self.axes.set_xticks(range(len(columns)), columns)
         self.picture.name(self.points, {"parts": list(parts)})
 
+    def keep(self, same: bool) -> None:
+        """Keeps the map under the next one; see `ShareMap.keep`."""
+        self.points.keep(same)
+
     def update(
         self, share: NDArray[np.float64], filled: NDArray[np.float64], running: Mapping[tuple[int, int], str]
     ) -> None:
-        """Draws the shares and the line; see `ShareMap.set_points`."""
+        """Draws the shares and the line, dashed while it may still move; see `ShareMap.set_points`."""
         self.points.set_points(share, filled, dict(running))
+        sure = bool((filled >= 1).all())
+        if sure != self._sure:
+            self._sure = sure
+            self.steps[-1].set_linestyle("-" if sure else UNSURE)
         self.update_steps(share)
 
     def update_steps(self, share: NDArray[np.float64]) -> None:

@@ -1,6 +1,7 @@
 """The grid points of a map of shares: colours, numbers, hatching and frames.
 
-A grid point with only some of its trainings done is drawn smaller than its place, with hatching around it.
+A grid point with only some of its trainings done is drawn smaller than its place, with hatching around it. Where the
+map before is known, its pale colours stand in place of the hatching.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from moe_lab_widgets.drawing.sheet import Pixels, Sheet
 PALE = 0.08
 SMALLEST = 0.6
 """The side of a grid point that has only begun, as a share of its place."""
+GHOST = 0.7
+"""How far the colours of the map before are faded."""
 GAP = (1, 1, -1, -1)
 """Hairlines between a grid point and the edges of its place."""
 Box = tuple[float, float, float, float]
@@ -34,6 +37,14 @@ class ShareMap(Sheet):
         self.share: NDArray[np.float64] = np.full((1, 1), np.nan)
         self.filled: NDArray[np.float64] = np.zeros((1, 1))
         self.running: dict[tuple[int, int], str] = {}
+        self.before: NDArray[np.float64] | None = None
+
+    def keep(self, same: bool) -> None:
+        """Keeps the shares as the map before, if the next map has the same grid points; forgets them if not."""
+        known = self.share
+        if same and self.before is not None and self.before.shape == known.shape:
+            known = np.where(np.isfinite(known), known, self.before)
+        self.before = known if same else None
 
     def set_points(
         self, share: NDArray[np.float64], filled: NDArray[np.float64], running: dict[tuple[int, int], str]
@@ -51,6 +62,7 @@ class ShareMap(Sheet):
         with self.anew():
             self.image(left, top, left + width, top + height, hatched)
             self.add([(*place, 0, 0, 0, 0) for place in places])
+            self._ghost(places, share.shape, filled)
             self._rules(*share.shape)
             colours = np.ascontiguousarray(theme.ramp(share)).view("<u4").ravel().tolist()
             values, parts = share.ravel().tolist(), filled.ravel().tolist()
@@ -60,6 +72,14 @@ class ShareMap(Sheet):
                     self._frame(cell, place, counts[cell])
                 elif np.isfinite(value):
                     self._point(cell, place, value, parts[cell], colours[cell])
+
+    def _ghost(self, places: list[Box], shape: tuple[int, ...], filled: NDArray[np.float64]) -> None:
+        """Adds the map before, where this one is not complete."""
+        if self.before is None or self.before.shape != shape:
+            return
+        seen = np.flatnonzero((filled < 1) & np.isfinite(self.before)).tolist()
+        pale = np.ascontiguousarray(theme.faded(theme.ramp(self.before), GHOST)).view("<u4").ravel()
+        self.add([(*places[cell], 0, 0, 0, 0) for cell in seen], pale[seen].tolist())
 
     def _rules(self, rows: int, columns: int) -> None:
         """Adds the paper between grid points."""

@@ -32,6 +32,8 @@ class PhasePicture(Picture):
 
     def begin(self, values: dict[str, Any]) -> None:
         setting = setting_of(values)
+        same = self.setting is not None and (setting.kept, setting.samples) == (self.setting.kept, self.setting.samples)
+        self.success.map.keep(same)
         if setting != self.setting:
             self.setting = setting
             self._draw_setting(setting)
@@ -46,7 +48,7 @@ class PhasePicture(Picture):
         title = f"How often {setting.trained} succeeds"
         note = f"% of {setting.trials} trainings that reach 95 % test accuracy"
         if setting.trials > setting.first:
-            note += f"   (small cell: {setting.first} have run)"
+            note += f"   (small cell: {setting.first} have run; pale: the map before)"
         self._fixed = [
             self.figure.text(*theme.spot(self.figure, *place), words, **style)
             for words, place, style in ((title, (43, 24), head), (note, (26, NOTE), SMALL))

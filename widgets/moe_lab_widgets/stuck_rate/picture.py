@@ -36,8 +36,10 @@ class StuckPicture(Picture):
         self._notes: list[Artist] = []
 
     def begin(self, values: dict[str, Any]) -> None:
-        setting = setting_of(values)
-        if setting == self.setting:
+        setting, last = setting_of(values), self.setting
+        for one in self.maps:
+            one.keep(last is not None and (setting.experts, setting.samples) == (last.experts, last.samples))
+        if setting == last:
             return
         self.setting = setting
         for note in self._notes:
