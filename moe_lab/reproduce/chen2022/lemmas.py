@@ -28,7 +28,7 @@ START = Measurement.sized(
     name="chen2022/lemmas-start",
     function=f"{_MEASURES}:before_training",
     sizes={"trials": (12, 100), "tries": (20_000, 400_000)},
-    seconds=(1, 8),
+    seconds=(0.2, 8),
 )
 EXPLORATION = Measurement.sized(
     name="chen2022/lemmas-exploration",

@@ -25,7 +25,6 @@ from moe_lab.reproduce.claim import (
     Published,
     Range,
     Rule,
-    at_most,
     near,
     nearer,
     selected,
@@ -207,7 +206,8 @@ def _single(setting: int, kind: str) -> Claim:
 _SINGLE_REASONS = {
     "linear": "in setting 2 nine trainings of ten end at 65 to 71 %, single ones at 46 to 63 %; one is published",
     "nonlinear": "a cubic expert overfits, and needs the paper's 16,000 samples: in setting 1 it has .57 from the "
-    "quick budget's 2,000, .76 from 8,000 and .78 from 16,000, in setting 2 .53, .53 and .69",
+    "quick budget's 2,000, .76 from 8,000 and .78 from 16,000, in setting 2 .53, .53 and .69; with 512 filters it has "
+    ".53 in setting 1 from 4,000, and .71 from 16,000",
 }
 
 _FILTERS = Measurement(
@@ -226,18 +226,36 @@ def accuracy(data: xr.Dataset, model: str) -> xr.DataArray:
     return data["test_accuracy"].sel(model=model)
 
 
+def _behind(measured: xr.DataArray) -> xr.DataArray:
+    """How much more a single cubic expert of 512 filters has right than the published linear mixture."""
+    return measured.sel(model="single-cubic-512") - published("table 3")["test_accuracy"].sel(model="moe-linear")
+
+
+_BEHIND = float(_behind(published("table 3")["test_accuracy"]).max())
+_OF_512 = float(published("table 3")["test_accuracy"].sel(setting=1, model="single-cubic-512"))
+
 _LARGER = (
     Claim(
         id="chen2022/table3/larger-single-no-help",
         where="table 3, 512 filters",
         statement="A single cubic expert of 512 filters has fewer right than the published linear mixture, in every "
         "setting",
-        published=Published(relation="even larger single models cannot beat linear MoEs: the difference is negative"),
+        published=Published(value=_BEHIND, relation="even larger single models cannot beat linear MoEs"),
         measurement=_FILTERS,
-        read=lambda data: (
-            accuracy(data, "single-cubic-512") - published("table 3")["test_accuracy"].sel(model="moe-linear")
-        ),
-        rule=Rule(agrees=at_most(0), of="highest"),
+        read=lambda data: _behind(data["test_accuracy"]),
+        rule=Rule(agrees=near(_BEHIND, 0.03), in_kind=(_GUESSING - 1, 0), of="highest"),  # no worse than guessing
+        reason=_SINGLE_REASONS["nonlinear"],
+    ),
+    Claim(
+        id="chen2022/table1/setting1-single-nonlinear-512",
+        where="table 1 and table 3, 512 filters",
+        statement=f"One cubic expert of 512 filters fails in setting 1, at {100 * _OF_512:.2f} %, as any single model "
+        "does",
+        published=Published(value=_OF_512, relation="87.5 % at most"),
+        measurement=_FILTERS,
+        read=selected("test_accuracy", setting=1, model="single-cubic-512"),
+        rule=fails_as(_OF_512, of="median"),
+        reason=_SINGLE_REASONS["nonlinear"],
     ),
     Claim(
         id="chen2022/table3/single-nonlinear-overfits",

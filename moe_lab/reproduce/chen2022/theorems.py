@@ -12,7 +12,18 @@ from functools import partial
 import numpy as np
 
 from moe_lab.reproduce.chen2022.sources import MEASURES
-from moe_lab.reproduce.claim import Claim, Measurement, Published, Rule, at_least, at_most, near, selected, share_from
+from moe_lab.reproduce.claim import (
+    Claim,
+    Measurement,
+    Published,
+    Rule,
+    at_least,
+    at_most,
+    near,
+    selected,
+    share_from,
+    up_to,
+)
 
 _LIMIT = "the theorem is about the limit of large d; d is 50 here, and sigma_0 = .01 is below its d^(-1/3) = .27"
 _ROUNDING = 1e-9
@@ -68,40 +79,46 @@ _OF_MIXTURE = tuple(
         id=f"chen2022/theorem4.2/{name}",
         where=f"theorem 4.2, {name.replace('-', ' ')}",
         statement=statement,
-        published=Published(relation=relation),
+        published=published,
         measurement=MIXTURE,
         read=selected(variable),
         rule=rule,
         reason=_LIMIT,
     )
-    for name, variable, rule, relation, statement in (
+    for name, variable, rule, published, statement in (
         (
             "training-error",
             "training_error",
-            Rule(in_kind=at_most(0.01)),
-            "training error zero",
+            Rule(in_kind=up_to(0.01)),
+            Published(value=0, relation="training error zero"),
             "After training by algorithm 1 no training sample is wrong",
         ),
-        ("test-error", "test_error", Rule(in_kind=at_most(0.01)), "o(1)", "The test error is nearly zero"),
+        (
+            "test-error",
+            "test_error",
+            Rule(in_kind=up_to(0.01)),
+            Published(relation="o(1)"),
+            "The test error is nearly zero",
+        ),
         (
             "groups",
             "smallest_group",
             Rule(in_kind=at_least(1), of="median"),
-            "K non-empty sets",
+            Published(relation="K non-empty sets"),
             "The experts divide into a non-empty group for each cluster: experts of the smallest group",
         ),
         (
             "experts",
             "good_experts",
             Rule(in_kind=share_from(0.9)),
-            "error o(1) for every expert",
+            Published(relation="error o(1) for every expert"),
             "Each expert is good on the cluster of its group: share of those that err on at most 5 % of it",
         ),
         (
             "router",
             "routed",
             Rule(in_kind=share_from(0.9)),
-            "probability 1 - o(1)",
+            Published(relation="probability 1 - o(1)"),
             "A sample is routed to an expert of its cluster's group: share of the test samples",
         ),
     )
@@ -115,7 +132,7 @@ CLAIMS: tuple[Claim, ...] = (
         where="theorem 4.1",
         statement="Any sum over patches of one function errs on at least an eighth where alpha and gamma are drawn "
         "alike",
-        published=Published(relation="test error at least 1/8"),
+        published=Published(value=0.125, bound="at least"),
         read=lambda data: data["test_error"],
         rule=Rule(agrees=at_least(0.125 - _ROUNDING), of="lowest"),
     ),
@@ -123,7 +140,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="chen2022/theorem4.1/one-of-four",
         where="appendix B",
         statement="Of each four configurations with opposed signs at least one is wrong, for any function",
-        published=Published(relation="at least one of I_1 ... I_4 is not zero"),
+        published=Published(value=1, bound="at least", relation="of I_1 ... I_4 is not zero"),
         read=lambda data: data["least_wrong"],
         rule=Rule(agrees=at_least(1), of="lowest"),
     ),
@@ -146,15 +163,16 @@ CLAIMS: tuple[Claim, ...] = (
         measurement=LARGE_START,
         read=lambda data: data["routed"],
         rule=Rule(agrees=share_from(0.99), in_kind=share_from(0.9)),
-        reason="d = 400 is far from the limit too; at d = 50 the first weights are as large as what training adds, "
-        "experts do not divide, and .57 of the samples reach their group",
+        reason="d = 400 is far from the limit too, and trials scatter: eight at four seeds have .62 to 1 and .87 in "
+        "the mean, so that a quick run of two can differ; at d = 50 the first weights are as large as what training "
+        "adds, experts do not divide, and .57 of the samples reach their group",
     ),
     _routing(
         id="chen2022/lemma5.1/bound",
         where="lemmas 5.1 and C.1, remark C.2",
         statement="Routing probabilities change by at most kappa M^2 times the change of the scores: worst ratio over "
         "the bound",
-        published=Published(relation="at most 1"),
+        published=Published(value=1, bound="at most"),
         read=lambda data: (data["worst_ratio"] / data["bound"]).values.ravel(),
         rule=Rule(agrees=at_most(1), of="highest"),
     ),
@@ -176,7 +194,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="chen2022/lemmac.3/close-scores",
         where="lemma C.3",
         statement="Experts with close scores get close shares: |p_m - p_m'| over M^2 |h_m - h_m'|",
-        published=Published(relation="at most 1"),
+        published=Published(value=1, bound="at most"),
         read=lambda data: data["pair_ratio"],
         rule=Rule(agrees=at_most(1), of="highest"),
     ),
@@ -184,9 +202,9 @@ CLAIMS: tuple[Claim, ...] = (
         id="chen2022/lemmac.4/never-routed",
         where="lemma C.4",
         statement="An expert whose score is at least 1 below the largest gets no sample: its largest probability",
-        published=Published(relation="0"),
+        published=Published(value=0),
         read=lambda data: data["beaten_share"],
-        rule=Rule(agrees=at_most(_ROUNDING), of="highest"),
+        rule=Rule(agrees=up_to(_ROUNDING), of="highest"),
     ),
     _exploration(
         id="chen2022/lemma5.2/own-cluster",
@@ -194,7 +212,7 @@ CLAIMS: tuple[Claim, ...] = (
         "there",
         published=Published(relation="o(1)"),
         read=lambda data: data["own_error"],
-        rule=Rule(in_kind=at_most(0.125)),
+        rule=Rule(in_kind=up_to(0.125)),
         reason=_LIMIT,
     ),
     _exploration(
@@ -209,9 +227,9 @@ CLAIMS: tuple[Claim, ...] = (
         id="chen2022/lemmae.1/routers-sum-to-zero",
         where="lemma E.1",
         statement="The sum of the routers stays 0: its largest product with a signal over the largest of a router",
-        published=Published(relation="0"),
+        published=Published(value=0),
         measurement=MIXTURE,
         read=lambda data: data["router_sum"],
-        rule=Rule(agrees=at_most(1e-4)),
+        rule=Rule(agrees=up_to(1e-4)),
     ),
 )

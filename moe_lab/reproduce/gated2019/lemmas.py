@@ -16,8 +16,8 @@ _MEASURES = "moe_lab.reproduce.recovery_lemmas"
 WRONG = Measurement.sized(
     name="gated2019/wrong-regressors",
     function=f"{_MEASURES}:wrong_regressors",
-    sizes={"trials": (2, 20)},
-    seconds=(1, 14),
+    sizes={"trials": (8, 40)},
+    seconds=(4, 20),
 )
 FRESH = Measurement.sized(
     name="gated2019/fresh-samples", function=f"{_MEASURES}:fresh_samples", sizes={"trials": (8, 60)}, seconds=(0.5, 4)
@@ -25,8 +25,8 @@ FRESH = Measurement.sized(
 LANDSCAPE = Measurement.sized(
     name="gated2019/landscape-by-samples",
     function=f"{_MEASURES}:landscape_by_samples",
-    sizes={"trials": (6, 40)},
-    seconds=(1.5, 8),
+    sizes={"trials": (24, 60)},
+    seconds=(5, 12),
 )
 
 _by_samples = partial(

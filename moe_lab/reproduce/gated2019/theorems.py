@@ -32,7 +32,12 @@ LOG = Measurement.sized(
     name="gated2019/theorem3-descent", function=f"{MEASURES}:log_descent", sizes={"trials": (24, 100)}, seconds=(4, 17)
 )
 CONDITIONS = Measurement(
-    name="gated2019/conditions", function=f"{SHARED}:stein_conditions", quick={}, full={}, seconds=(1, 1), seeded=False
+    name="gated2019/conditions",
+    function=f"{SHARED}:stein_conditions",
+    quick={},
+    full={},
+    seconds=(0.2, 0.2),
+    seeded=False,
 )
 PRINTED = {
     g: Measurement(
@@ -40,7 +45,7 @@ PRINTED = {
         function=f"{SHARED}:printed_forms",
         quick={"activation": g},
         full={"activation": g},
-        seconds=(1, 1),
+        seconds=(0.1, 0.1),
         seeded=False,
     )
     for g in ("identity", "relu")

@@ -17,8 +17,8 @@ _MEASURES = "moe_lab.reproduce.recovery_lemmas"
 WRONG = Measurement.sized(
     name="gridlock2019/wrong-regressors",
     function=f"{_MEASURES}:wrong_regressors",
-    sizes={"trials": (2, 20)},
-    seconds=(1, 14),
+    sizes={"trials": (8, 40)},
+    seconds=(4, 20),
 )
 CONCAVITY = Measurement(
     name="gridlock2019/concavity",

@@ -15,7 +15,7 @@ CONDITIONS = Measurement(
     function=f"{SHARED}:stein_conditions",
     quick={},
     full={},
-    seconds=(1, 1),
+    seconds=(0.2, 0.2),
     seeded=False,
 )
 THIRD = Measurement(

@@ -10,13 +10,13 @@ _N, _L, _K = 16, 6, 8
 
 
 BOUNDS = Measurement(
-    name="pmoe2023/bounds", function=f"{MEASURES}:bounds", seconds=(1, 1), quick=_SIZES, full=_SIZES, seeded=False
+    name="pmoe2023/bounds", function=f"{MEASURES}:bounds", seconds=(0.1, 0.1), quick=_SIZES, full=_SIZES, seeded=False
 )
 _STEP = {"patches": _N, "patches_per_expert": _L, "neurons": 40}
 STEP = Measurement(
     name="pmoe2023/table1-step",
     function=f"{MEASURES}:step_operations",
-    seconds=(2, 2),
+    seconds=(0.1, 0.1),
     quick=_STEP,
     full=_STEP,
     seeded=False,

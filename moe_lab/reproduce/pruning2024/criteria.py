@@ -39,8 +39,8 @@ def _measurement(start: str, routing: str, trials: tuple[int, int], seconds: tup
 
 
 EXPERTS_CHOOSE = _measurement(start="planted", routing="expert-choice", trials=(20, 100), seconds=(3, 12))
-TOKENS_CHOOSE = _measurement(start="planted", routing="token-choice", trials=(10, 50), seconds=(10, 50))
-PRETRAINED = _measurement(start="pretrained", routing="token-choice", trials=(8, 40), seconds=(15, 75))
+TOKENS_CHOOSE = _measurement(start="planted", routing="token-choice", trials=(10, 50), seconds=(11, 57))
+PRETRAINED = _measurement(start="pretrained", routing="token-choice", trials=(8, 40), seconds=(17, 86))
 
 
 def tolerated(data: xr.Dataset, criterion: str, fine_tuned: bool) -> xr.DataArray:
