@@ -22,19 +22,19 @@ STORIES = (
         "Noise turns it around (σ = .5)",
         {"noise": 0.5, "seed": 0},
         "With 1000 samples random starts now find 5 experts in 90 %, the spectral start in 50 %. Moments are noisier; "
-        "and EM, which knows σ, is less certain of its first guesses, which are wrong.",
+        "and perhaps EM, which knows σ, is less certain of its first guesses, which are wrong.",
     ),
     Story(
         "Six oblique regressors",
         {"regressors": "random", "seed": 0},
         "Regressors that are not orthogonal. With 2000 samples random starts find 6 experts in 90 %, the spectral "
-        "start in 30 %: whitening stretches the noise with what it makes orthogonal.",
+        "start in 30 %. A likely cause: whitening stretches the noise with what it makes orthogonal.",
     ),
     Story(
         "Gradient steps for the gates",
         {"step": GRADIENT, "seed": 0},
-        "One gradient step in place of Newton's: 5 experts and 1000 samples are found in 50 %, as before. Where a "
-        "random start ends hardly depends on how the gates move.",
+        "One gradient step in place of Newton's: 5 experts and 1000 samples are found in 50 %, as before. Here it "
+        "makes no difference how the gates move.",
     ),
     Story(
         "Twenty iterations: not yet",
