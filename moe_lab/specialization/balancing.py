@@ -114,7 +114,7 @@ def divisions(
     Raises:
       ConfigError, ValueError: a wrong value, before anything trains.
 
-    References: Dai et al., 2024, eq. 6 to 11.
+    References: Dai et al., 2024, sections 3.1 (fine-grained experts) and 3.2 (shared experts).
     """
     model = TopKMoE(filters=16) if model is None else model
     task = ClusterTask(clusters=8) if task is None else task
