@@ -83,9 +83,9 @@ def _file(key: str) -> str:
 
 def catalogue(show: Show, stories: Iterable[Run]) -> dict[str, Any]:
     """Returns what page/recorded.js offers to choose from."""
-    runs = [{"name": run.name, "see": run.see, "file": _file(run.key)} for run in stories]
+    runs = [{"name": run.name, "see": run.see, "file": _file(run.key), "values": dict(run.values)} for run in stories]
     if not show.grid:
-        return {"runs": runs}
+        return {"lab": show.lab, "runs": runs}
     axes = show.axes
     knobs = {knob.name: knob for knob in kind_of(show.lab).knobs}
     grid = {
@@ -96,9 +96,12 @@ def catalogue(show: Show, stories: Iterable[Run]) -> dict[str, Any]:
             for name, values in axes.items()
         ],
         "start": [_place(values, knobs[name].default) for name, values in axes.items()],
+        "names": list(axes),
+        "axes": [list(values) for values in axes.values()],
+        "values": dict(next(iter(show.grid.values())).values),
         "files": {",".join(map(str, place)): _file(run.key) for place, run in show.grid.items()},
     }
-    return {"runs": runs, "grid": grid}
+    return {"lab": show.lab, "runs": runs, "grid": grid}
 
 
 def _place(values: tuple[Any, ...], value: Any) -> int:

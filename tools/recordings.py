@@ -148,16 +148,15 @@ def grid_of(lab: str, axes: Mapping[str, tuple[Any, ...]], **others: Any) -> dic
 
 
 def lab_of_cell(cell: NotebookNode) -> Run | None:
-    """Returns the run of the Lab that a notebook's cell shows; None where it shows none, or one of its reader's own."""
+    """Returns the run of the Lab that a cell shows; None where it shows none, or one with a model made there."""
     names = {lab.name for lab in LABS}
     if cell.cell_type != "code" or not any("image/png" in output.get("data", {}) for output in cell.get("outputs", [])):
         return None
     for node in ast.walk(ast.parse(cell.source)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
             known = {"SEED": 0}
-            named = [one.value.id for one in node.keywords if isinstance(one.value, ast.Name)]
-            if not known.keys() >= set(named):
-                return None
+            if any(isinstance(one.value, ast.Name) and one.value.id not in known for one in node.keywords):
+                return None  # made in the notebook
             values = {
                 str(one.arg): known[one.value.id] if isinstance(one.value, ast.Name) else ast.literal_eval(one.value)
                 for one in node.keywords

@@ -195,6 +195,7 @@ def opened(notebook: NotebookPage, request: pytest.FixtureRequest) -> Callable[.
         notebook.write_cells(f"from {home} import {lab}\nlab = {lab}({given})\nlab", more)
         notebook.run_all()
         notebook.image.wait_for()
+        notebook.image.scroll_into_view_if_needed()  # a Lab that is not on screen waits; JupyterLab may have scrolled
         return notebook
 
     return open_lab

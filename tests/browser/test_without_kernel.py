@@ -18,6 +18,8 @@ from PIL import Image
 from playwright.sync_api import BrowserContext, Page
 
 from moe_lab_widgets import RouterAlignmentLab
+from moe_lab_widgets.frames.document import part
+from moe_lab_widgets.frames.module import recorded_source
 from tests.helpers.effort import only_thorough
 from tests.widgets.labs import FAST, done
 from tools import recordings, site
@@ -91,6 +93,45 @@ def run_of(path: Path) -> dict[str, Any]:
     assert found is not None
     plain: dict[str, Any] = json.loads(found[1])["runs"][0]["run"]
     return plain
+
+
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A page with three runs and what links to them from a Lab begin with; the Lab of the link has other values."""
+    runs, cases = [], ({"noise": 0.0}, {"noise": 1.0}, {"noise": 1.0, "experts": 2})
+    for values in cases:
+        lab = RouterAlignmentLab(**SMALL, **values)
+        lab.controls.speed.value = FAST
+        recording = done(lab).recording(4)
+        known = {name: value for name, value in lab.values.items() if name != "device"}
+        runs.append({"name": str(values), "see": "look", "run": recording.plain(), "values": known})
+        lab.close()
+    shown = part(runs[0]["run"], "data:,", {"lab": "RouterAlignmentLab", "runs": runs})
+    path = tmp_path_factory.mktemp("linked") / "labs.html"
+    path.write_text(f"<meta charset=utf-8><link rel=icon href='data:,'>{shown}<script>{recorded_source()}</script>")
+    asked = RouterAlignmentLab(**SMALL, noise=0.8, experts=2, playing=False)
+    address = asked.link(path.parent.as_uri()).address
+    asked.close()
+    return path, address
+
+
+def test_an_address_opens_the_nearest_recorded_run(show: Callable[..., Page], linked: tuple[Path, str]) -> None:
+    path, address = linked
+    page = show(path)
+    page.locator("canvas").wait_for()
+    assert page.get_by_label("Run:").input_value() == "0"
+    page.goto(address)
+    page.get_by_text("This is the recorded run nearest to the link. look").wait_for()
+    assert page.get_by_label("Run:").input_value() == "2"
+    page.wait_for_function("document.querySelector('.moe-lab-values dl').textContent.match(/experts2/)")
+    page.goto(address.replace("noise=0.8", "noise=1.0"))
+    page.get_by_text("This is the run of the link. look").wait_for()
+    page.get_by_label("Run:").select_option("1")
+    page.get_by_text("link").wait_for(state="detached")
+    page.goto(address.replace("RouterAlignmentLab", "PruningLab"))
+    page.reload()
+    page.locator("canvas").wait_for()
+    assert page.get_by_label("Run:").input_value() == "0", "another Lab's link"
 
 
 class TestExported:

@@ -15,14 +15,11 @@ class Run(Protocol):
     playing: bool
     error: Exception | None
     seconds: float
+    resting: bool
 
     @property
     def finished(self) -> bool:
         """Whether the run of the latest values has come to its end."""
-
-    @property
-    def resting(self) -> bool:
-        """Whether the run waits until somebody sees it."""
 
     @property
     def scrubbed_to(self) -> int | None:

@@ -126,6 +126,11 @@ class KnobBoard:
         """Returns the values of the view-only knobs."""
         return {name: value for name, value in values.items() if name in self.view_names}
 
+    def needed(self, values: Values) -> dict[str, Any]:
+        """Returns those of a state's values that differ from the defaults, or would follow others."""
+        follow = {knob.name for knob in self._knobs if knob.follows}
+        return {name: value for name, value in values.items() if name in follow or value != self.defaults[name]}
+
     def attach(self, widgets: Mapping[str, Any]) -> None:
         """Takes the widget of every knob and of the seed."""
         self._widgets = widgets

@@ -1,7 +1,8 @@
 """Lab: sliders -> a run -> a live picture. See definition.py for how to make one.
 
 In use: `lab = MyLab(noise=.5)`; `lab` as the last line of a cell shows it. `lab.set(noise=1)`, `play()`, `pause()`,
-`step()`, `reset()`, `scrub(i)`, `pin()`, `unpin()`, `save_picture(path)`, `save_data(path)`, `export(path)`, `close()`;
+`step()`, `reset()`, `scrub(i)`, `pin()`, `unpin()`, `save_picture(path)`, `save_data(path)`, `export(path)`,
+`link()`, `close()`;
 `wait()` returns when the run has ended and raises its error again. `lab.values`, `.records`, `.record` (on show),
 `.error`, `.playing`, `.finished`. In a page that says so, a Lab that is not on screen holds at its first record until
 it is, or is used. With MOE_LAB_HEADLESS=1 it trains inside the cell, within a budget of seconds, and
@@ -22,6 +23,7 @@ from moe_lab_widgets.engine.controls import OWN, SPEEDS, Controls
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.files import dataset_bytes, write_whole
 from moe_lab_widgets.engine.knobs import KnobBoard
+from moe_lab_widgets.engine.linking import Link, link_of
 from moe_lab_widgets.engine.output import NotebookOutput, headless
 from moe_lab_widgets.engine.placing import Placing, offered
 from moe_lab_widgets.engine.presenter import Presenter
@@ -199,6 +201,15 @@ class Lab(Definition):
         with self.screen.for_a_file(self.record) as picture:
             page = page_of(self, picture, self.records, self._presenter.values, self.screen.shown)
         return write_whole(path, page)
+
+    def link(self, site: str | None = None) -> Link:
+        """Returns code that makes a Lab with these values, and an address of the recorded run that is nearest to them.
+
+        Args:
+          site: where the course's pages are; the repository's own pages when None.
+        """
+        values = {name: value for name, value in self.values.items() if name != "device"}
+        return link_of(type(self).__name__, values, self._board.needed(values), site)
 
     def recording(self, most: int = MOST_FRAMES) -> Recording:
         """Returns the run on show as a recording of at most `most` frames."""

@@ -43,20 +43,11 @@ class Runner:
     IDLE_AFTER = 1.0
     DRAWING_SHARE, PACED_SHARE = 0.09, 0.25
     """Largest share of the time that may go into drawing: taken from the training, and from a pace's rests."""
-    BEGUN = 3.0
-    """Seconds of training after which a run that nobody sees is not begun anew."""
+    BEGUN = 3.0  # seconds of training after which a run that nobody sees is not begun anew
     MOMENT = 0.12
     """Seconds that the run goes on at an answer of the page, where there is no thread."""
 
-    def __init__(
-        self,
-        host: Host,
-        *,
-        threaded: bool,
-        headless: bool,
-        budget: float,
-        most_records: int,
-    ) -> None:
+    def __init__(self, host: Host, *, threaded: bool, headless: bool, budget: float, most_records: int) -> None:
         self.host, self.threaded, self.headless, self.budget = host, threaded, headless, budget
         self.most_records = most_records
         self.pace = 0.0
@@ -66,6 +57,7 @@ class Runner:
         self.records = Recorder(most_records)
         self.error: Exception | None = None
         self.playing = True
+        self.resting = False  # until somebody sees the run
         self.seconds = 0.0
         """Time spent training in this run."""
         self._wake = threading.Condition(threading.RLock())
@@ -73,7 +65,7 @@ class Runner:
         self._singles = 0
         self._scrubbed_to: int | None = None
         self._redraw = self._closing = self._working = self._ended = self._end_reported = False
-        self._drawn = self._undrawn = self._view_changed = self._filling = self._asked = self._resting = False
+        self._drawn = self._undrawn = self._view_changed = self._filling = self._asked = False
         self._run: Iterator[Any] | None = None
         self._next_record = self._next_frame = 0.0
         self._thread: threading.Thread | None = None
@@ -100,14 +92,11 @@ class Runner:
             self._asked, self.playing, self._singles = self.playing, False, 0
 
     def rest(self, resting: bool) -> None:
-        """Holds the run at its first record until somebody sees it, or lets it go on.
-
-        A run that has trained for some seconds is held where it is; one that has ended is left alone.
-        """
+        """Holds the run at its first record, or where it is after some seconds, until somebody sees it."""
         if resting and (self.finished or not self.playing):
             return
         with self._orders():
-            self._resting, self._redraw, self._next_record = resting, True, 0.0
+            self.resting, self._redraw, self._next_record = resting, True, 0.0
             if resting and self.seconds < self.BEGUN:
                 self._generation += 1
 
@@ -148,13 +137,8 @@ class Runner:
             self.pace, self._next_record = pace, 0.0
 
     @property
-    def resting(self) -> bool:
-        """Whether the run waits until somebody sees it."""
-        return self._resting
-
-    @property
     def _goes_on(self) -> bool:
-        return self.playing and not self._resting
+        return self.playing and not self.resting
 
     @property
     def finished(self) -> bool:
@@ -167,11 +151,7 @@ class Runner:
         return self._scrubbed_to
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until there is nothing left to do (the end, a pause, an error), and raises a stored error again.
-
-        Returns:
-          False when the time ran out first.
-        """
+        """Waits for an end, a pause or an error, which is raised again; False when the time ran out first."""
         if not self.threaded:
             self._work_here(float("inf") if timeout is None else timeout)
         with self._wake:
@@ -229,9 +209,7 @@ class Runner:
                 self._working = False
                 while not self._closing:
                     pause = self._next_record - time.monotonic()
-                    paced = (
-                        self._pending() and self._generation == self._begun and not self._redraw and not self._singles
-                    )
+                    paced = self._pending() and not self._outdated() and not self._redraw and not self._singles
                     if self._pending() and not (paced and pause > 0):
                         break
                     self._wake.notify_all()
@@ -391,15 +369,13 @@ class Runner:
             return
         with self._wake:
             self._redraw = self._undrawn = False
-            index = (
-                len(self.records) - 1 if self._scrubbed_to is None else min(self._scrubbed_to, len(self.records) - 1)
-            )
+            last = len(self.records) - 1
+            index = last if self._scrubbed_to is None else min(self._scrubbed_to, last)
         used = time.thread_time()  # not the clock: a busy machine must not take frames away
         self.host.show(self, index)
         self._drawn = True
         cost = time.thread_time() - used
-        share = self.PACED_SHARE if self.pace else self.DRAWING_SHARE
-        pause = max(1 / self.frames, cost / share)
+        pause = max(1 / self.frames, cost / (self.PACED_SHARE if self.pace else self.DRAWING_SHARE))
         late = min(max(now - self._next_frame, 0.0), pause / 2)  # the record came some time after its frame was due
         self._next_frame = now + pause - late
         if self.threaded:

@@ -1,7 +1,9 @@
 // Shows recorded runs without a kernel: a list of them, sliders that snap to what was recorded, settings and code.
 //
 // A part of a page (see ../document.py) holds a catalogue:
-//   { runs: [{ name, see, file | run }, ...], grid: { name, see, knobs: [{ label, words: [...] }], start: [...], files: { "0,1": file } } | null }
+//   { lab, runs: [{ name, see, file | run, values }, ...],
+//     grid: { name, see, knobs: [{ label, words: [...] }], start: [...], names, axes: [[...], ...], values, files: { "0,1": file } } | null }
+// An address such as #lab=NAME&noise=1.0 (see engine/linking.py) opens the run whose values are nearest.
 // A run is what Recording.plain() returns; one in a file of its own arrives by a call of moeLabRecorded.
 
 const arrived = new Map(), loading = new Map();
@@ -35,6 +37,18 @@ export async function developed(run) {
   return film;
 }
 
+function apart(wanted, found, spans) {
+  // How far two settings are apart: numbers by the span of all that were recorded, words by being others.
+  let sum = 0;
+  for (const [name, value] of Object.entries(found)) {
+    const asked = wanted.get(name);
+    if (asked === null) continue;
+    if (typeof value === "number" && Number.isFinite(+asked)) sum += Math.min(1, Math.abs(+asked - value) / (spans[name] || Math.abs(value) || 1));
+    else sum += asked.toLowerCase() === String(value).toLowerCase() ? 0 : 1;
+  }
+  return sum;
+}
+
 class Recorded {
   constructor(root) {
     const find = (name) => root.querySelector(`.moe-lab-${name}`);
@@ -48,6 +62,7 @@ class Recorded {
     this.values.open = Boolean(this.catalogue.runs[0].run);
     this.code.querySelector("button").addEventListener("click", () => this.copy());
     this.offer();
+    if (this.linked && this.catalogue.runs[0].run) return; // the address asks for another
     if (this.catalogue.runs[0].run) this.open(this.catalogue.runs[0]); // it is here already
     else {
       const start = make("button", { type: "button", class: "moe-lab-start" }, "▶ Play the recorded run");
@@ -71,18 +86,48 @@ class Recorded {
     this.knobs = (grid ? grid.knobs : []).map((knob, i) => {
       const words = make("output", {});
       const slider = make("input", { type: "range", min: 0, max: knob.words.length - 1, step: 1, value: grid.start[i], "aria-label": knob.label });
-      slider.addEventListener("input", () => { this.tell(); this.open(this.chosen(), "same"); });
+      slider.addEventListener("input", () => { this.linked = ""; this.tell(); this.open(this.chosen(), "same"); });
       const row = make("div", {}, make("span", {}, knob.label), words, slider);
       row.hidden = knob.words.length < 2; // recorded at one value
       this.sliders.append(row);
       return { slider, words, knob };
     });
     this.tell();
+    this.list.addEventListener("input", () => { this.linked = ""; });
+    window.addEventListener("hashchange", () => this.follow());
+    this.follow();
+  }
+  candidates() {
+    // Every run that can be chosen: its place in the list, those of the sliders, and its values.
+    const { runs, grid } = this.catalogue;
+    const cells = Object.keys(grid?.files ?? {}).map((key) => {
+      const places = key.split(",").map(Number);
+      return { choice: "grid", places, values: { ...grid.values, ...Object.fromEntries(grid.names.map((name, i) => [name, grid.axes[i][places[i]]])) } };
+    });
+    return [...runs.map(({ values }, i) => ({ choice: String(i), values })).filter(({ values }) => values), ...cells];
+  }
+  follow() {
+    // Opens the run that the address asks for, or the nearest.
+    const wanted = new URLSearchParams(window.location.hash.slice(1)), all = this.candidates();
+    if (!this.catalogue.lab || wanted.get("lab") !== this.catalogue.lab || !all.length) return;
+    const spans = {};
+    for (const name of Object.keys(all[0].values)) {
+      const numbers = all.map(({ values }) => values[name]).filter((value) => typeof value === "number");
+      if (numbers.length) spans[name] = Math.max(...numbers) - Math.min(...numbers);
+    }
+    const gaps = all.map(({ values }) => apart(wanted, values, spans)), least = Math.min(...gaps);
+    const { choice, places } = all[gaps.indexOf(least)];
+    this.list.value = choice;
+    places?.forEach((place, i) => { this.knobs[i].slider.value = place; });
+    this.linked = least ? "This is the recorded run nearest to the link. " : "This is the run of the link. ";
+    this.tell();
+    this.open(this.chosen());
+    this.root.scrollIntoView();
   }
   tell() {
     // Says what to see in the chosen run, and what the sliders stand at.
     const { runs, grid } = this.catalogue, sliding = this.list.value === "grid";
-    this.see.textContent = (sliding ? grid.see : runs[+this.list.value].see) || "";
+    this.see.textContent = (this.linked ?? "") + ((sliding ? grid.see : runs[+this.list.value].see) || "");
     this.sliders.hidden = !sliding;
     for (const { slider, words, knob } of this.knobs) {
       words.textContent = knob.words[+slider.value];

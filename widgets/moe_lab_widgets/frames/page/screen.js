@@ -144,14 +144,20 @@ export default () => {
       player.repaint();
       const leave = tend(el, model.get("title"));
       const eyes = met ? null : new IntersectionObserver((entries) => {
-        const seen = entries.at(-1).isIntersecting;
-        places.set(el, seen || (root.getClientRects().length ? false : null));
+        const { isIntersecting, target } = entries.at(-1);
+        places.set(el, isIntersecting || (target.getClientRects().length ? false : null));
         look();
         if (met) eyes.disconnect();
       });
+      let finding = 0;
+      const find = () => { // all of the Lab counts, not its picture alone, which may lie below many sliders
+        const box = el.closest(".moe-lab");
+        if (box) eyes.observe(box);
+        else finding = requestAnimationFrame(find); // the page puts a widget into its box after it has rendered it
+      };
       places.set(el, null);
-      eyes?.observe(el);
-      return () => { leave(); eyes?.disconnect(); places.delete(el); player.close(); players.delete(player); };
+      if (eyes) find();
+      return () => { leave(); cancelAnimationFrame(finding); eyes?.disconnect(); places.delete(el); player.close(); players.delete(player); };
     },
   };
 };
