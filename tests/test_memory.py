@@ -97,12 +97,12 @@ def test_a_run_that_does_not_fit_is_refused_before_it_draws_anything(
 def test_a_map_comes_in_batches_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     _, run = RUNS["separate"]
     points = [{"samples": count} for count in (100, 120, 140, 160, 180)]
-    runs = [run.replace(trials=50, **point) for point in points]
-    assert [len(part) for part in batches_of(runs)(points)] == [5]  # four hundred rows on a CPU
-    assert [len(part) for part in batches_of([run.replace(trials=100) for run in runs])(points)] == [4, 1]
+    runs = [run.replace(trials=100, **point) for point in points]
+    assert [len(part) for part in batches_of(runs)(points)] == [5]  # eight hundred rows on a CPU
+    assert [len(part) for part in batches_of([run.replace(trials=200) for run in runs])(points)] == [4, 1]
     both = [{"samples": count, "patches_per_expert": kept} for count in (100, 120) for kept in (3, 1, 2)]
-    parts = list(batches_of([run.replace(trials=100) for run in runs])(both))
+    parts = list(batches_of([run.replace(trials=200) for run in runs])(both))
     assert parts == [sorted(both[:3], key=str), sorted(both[3:], key=str)], "the same N together, in the order of l"
-    room = runs[-1].memory.of(125) / memory._SHARE
+    room = runs[-1].memory.of(250) / memory._SHARE
     monkeypatch.setattr(memory, "free_bytes", lambda device: room)
     assert [len(part) for part in batches_of(runs)(points)] == [2, 2, 1]

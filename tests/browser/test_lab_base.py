@@ -193,9 +193,11 @@ display(asked, HTML("<div style='height: 3000px'>far</div>"), lower, asked.seen(
 def test_a_lab_trains_once_it_is_on_screen(opened: Callable[..., NotebookPage]) -> None:
     page = opened("TinyLab", BELOW, epochs=20)
     page.until(lambda: page.ask("lab.finished") == "True", "the Lab on screen did not train")
-    for _ in range(3):
-        assert page.ask("len(lower.records), lower.playing, lower.finished") == "(1, True, False)"
+    state = "len(lower.records), lower.playing, lower.finished"
+    page.until(lambda: page.ask(state) == "(1, True, False)", "the Lab off screen does not hold at its first record")
+    for _ in range(3):  # and it stays there
         page.page.wait_for_timeout(300)
+        assert page.ask(state) == "(1, True, False)"
     assert "waiting until it is on screen" in page.ask("lower.controls.status.value")
     page.page.locator(".moe-lab-screen").last.scroll_into_view_if_needed()
     page.until(lambda: page.ask("lower.finished") == "True", "the Lab did not notice that it is on screen")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from IPython.display import display
 
 from moe_lab.exercises.prediction import Prediction
 from moe_lab_widgets.engine.controls import close_all
+from moe_lab_widgets.engine.output import headless
 
 
 class PredictionBox(Prediction):
@@ -25,7 +25,7 @@ class PredictionBox(Prediction):
 
     def _ipython_display_(self) -> None:
         plain = {"text/plain": repr(self), "text/html": self._repr_html_()}
-        if os.environ.get("MOE_LAB_HEADLESS", "") not in ("", "0"):
+        if headless():
             display(plain, raw=True)
             return
         if self.box is not None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import xarray as xr
 
 from moe_lab.config import require
 from moe_lab.origins import listed
 from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, VERDICTS, WINDOW, stuck_cells
 from moe_lab.recovery.gridlock.recipes import Figure
 from moe_lab.recovery.gridlock.run import Spectral
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 AXES = ("algorithm", "k", "samples")
 

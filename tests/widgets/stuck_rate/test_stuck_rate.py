@@ -80,15 +80,6 @@ def test_a_map_s_time_is_foretold_by_its_cells(ended: StuckRateLab) -> None:
     assert ended.work({**ended.values, "trials": 1000}).size == pytest.approx(1000 / ended.values["trials"] * work.size)
 
 
-def test_more_starts_than_a_cpu_answers_wait_for_play(make: Make) -> None:
-    lab = done(make())
-    move(lab, "iterations", 200)
-    lab.set(trials=1000)
-    lab.wait(60)
-    message = lab.controls.message.value
-    assert lab.finished or ("press Play" in message and "1,000 trials" in message and "starts/s" in message)
-
-
 def _record(found: Any, stuck: Any) -> StuckRecord:
     """A map of ten starts a cell with these numbers of found and of stuck ones, (method, k, n); NaN if not run."""
     found, stuck = np.asarray(found, dtype=float), np.asarray(stuck, dtype=float)
