@@ -14,6 +14,7 @@ from typing import Any
 
 from moe_lab.config import require
 from moe_lab.course import PREDICTION
+from moe_lab.exercises.verdict import ruled
 
 _kept: dict[str, str] = {}
 """The letter that was chosen for each question in this process, so that a cell that runs again forgets nothing."""
@@ -50,8 +51,7 @@ class Comparison:
         return self.sentence
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        style = "border-left:4px solid #7A808C;padding:2px 10px;max-width:60em"
-        shown = f"<div style='{style}'><i>{html.escape(self.question)}</i><br>{html.escape(self.sentence)}</div>"
+        shown = ruled(f"<i>{html.escape(self.question)}</i><br>{html.escape(self.sentence)}", "#7A808C")
         record = {"question": self.question, "chosen": self.chosen, "seen": self.seen}
         return {"text/plain": self.sentence, "text/html": shown, PREDICTION: record}
 

@@ -49,7 +49,12 @@ class Verdict:
         mark, word, colour = _MARKS[self.state]
         text = html.escape(self.message).replace("\n", "<br>")
         head = f"<b style='color:{colour}'>{mark} {html.escape(self.exercise)}: {word}</b>"
-        return f"<div style='border-left:4px solid {colour};padding:2px 10px;max-width:60em'>{head} {text}</div>"
+        return ruled(f"{head} {text}", colour)
+
+
+def ruled(shown: str, colour: str) -> str:
+    """Returns HTML with a coloured rule at its left, as all answers to a learner look."""
+    return f"<div style='border-left:4px solid {colour};padding:2px 10px;max-width:60em'>{shown}</div>"
 
 
 @dataclass(frozen=True)
