@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from moe_lab.grid import Point, Table, points_of
+from moe_lab.grid import Table, points_of
 from moe_lab.recovery.gridlock.grid_points import VERDICTS, stuck_cells
 from moe_lab.recovery.gridlock.recipes import MEANINGS
 from moe_lab.recovery.gridlock.stuck import AXES, Plan, plan_of, verdict_words
@@ -84,7 +84,7 @@ def _fill(plan: Plan, origin: Mapping[str, Any]) -> Iterator[StuckRecord]:
 
     yield record()
     how = {"trials": plan.figure.trials, "seed": plan.figure.seed, **plan.figure.how(), **plan.test}
-    for point in sorted(points_of(plan.axes), key=_cost):
+    for point in sorted(points_of(plan.axes), key=lambda point: cost_of(point["k"], point["samples"])):
         cell = point["algorithm"], point["k"], point["samples"]
         place = methods.index(cell[0]), experts.index(cell[1]), samples.index(cell[2])
         yield record(cell)
@@ -98,6 +98,6 @@ def _fill(plan: Plan, origin: Mapping[str, Any]) -> Iterator[StuckRecord]:
         yield record()
 
 
-def _cost(point: Point) -> int:
+def cost_of(k: int, samples: int) -> int:
     """About how an iteration's time grows: with n, and with the k (k + 1) / 2 blocks of the gates' Hessian."""
-    return int(point["samples"] * point["k"] * (point["k"] + 1))
+    return samples * k * (k + 1)

@@ -89,8 +89,8 @@ def models(values: Mapping[str, Any], own: Mixture | None = None) -> tuple[Mixtu
     return joint if own is None else own.replace(**_sizes(joint)), given(CNN, values)
 
 
-def _sizes(joint: JointMoE) -> dict[str, int]:
-    return {name: getattr(joint, name) for name in ("experts", "patches_per_expert", "neurons")}
+def _sizes(mixture: Mixture) -> dict[str, int]:
+    return {name: getattr(mixture, name) for name in ("experts", "patches_per_expert", "neurons")}
 
 
 def runs(values: Mapping[str, Any], own: Mixture | None = None) -> list[Run]:
@@ -140,7 +140,7 @@ def code(values: Mapping[str, Any], own: Mixture | None = None) -> str:
     """Returns Python that runs as it is pasted and computes the numbers of the Lab; one's own mixture is `layer`."""
     model, cnn = models(values)
     task = task_of(values)
-    trained = model.code() if own is None else f"layer.replace({arguments(_sizes(given(JointMoE, values)))})"
+    trained = model.code() if own is None else f"layer.replace({arguments(_sizes(model))})"
     needed = ["CNN", *([] if own else ["JointMoE"]), type(task).__name__, "train"]
     return "\n".join(
         (

@@ -11,7 +11,7 @@ import numpy as np
 from moe_lab.devices import Work
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.gridlock.stuck import plan_of
-from moe_lab.recovery.gridlock.stuck_live import StuckRecord, stuck_records
+from moe_lab.recovery.gridlock.stuck_live import StuckRecord, cost_of, stuck_records
 from moe_lab_widgets.engine.knobs import LabKnob, offer, placed
 
 EXPERTS = (2, 3, 4, 5, 6)
@@ -97,7 +97,7 @@ def records_of(values: Mapping[str, Any]) -> Iterator[StuckRecord]:
 
 def _costs(experts: tuple[int, ...], samples: tuple[int, ...]) -> np.ndarray:
     """(k, n) about how the time of a cell grows."""
-    return np.outer([k * (k + 1) for k in experts], samples).astype(float)
+    return np.array([[float(cost_of(k, n)) for n in samples] for k in experts])
 
 
 def work(values: Mapping[str, Any]) -> Work:
