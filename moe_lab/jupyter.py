@@ -17,7 +17,8 @@ NEEDED = {
     "anywidget": "the live pictures",
 }
 FIRST_NOTEBOOK = f"{NOTEBOOKS[0].stem}.ipynb"
-# Turns off JupyterLab's question about news, which its own option for news does not.
+# labconfig/ turns off JupyterLab's question about news, which its own option for news does not; kernels/ holds a Python
+# kernel that imports what Labs need as soon as it runs.
 CONFIG = Path(__file__).resolve().parent / "jupyter_config"
 
 
@@ -54,10 +55,9 @@ def serve(folder: Path, *, browser: bool, port: int | None, ip: str) -> None:
       port: None for Jupyter's usual one, or the next that is free.
       ip: the address to listen on.
     """
-    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(
-        [str(CONFIG), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
-    )
-    from jupyterlab.labapp import LabApp  # after the line above, which it reads
+    for name in ("JUPYTER_CONFIG_PATH", "JUPYTER_PATH"):
+        os.environ[name] = os.pathsep.join([str(CONFIG), *filter(None, [os.environ.get(name)])])
+    from jupyterlab.labapp import LabApp  # after the lines above, whose values it reads
 
     options = [f"--ServerApp.root_dir={folder.resolve()}", f"--ServerApp.ip={ip}"]
     # The course needs no network: no question about news, no check for new versions, no list of extensions.

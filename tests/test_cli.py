@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from jupyter_client.manager import run_kernel
 
 import moe_lab
 from moe_lab import cli, doctor, jupyter
@@ -154,6 +156,17 @@ def status(address: str) -> int:
 
 
 class TestLab:
+    def test_a_kernel_imports_what_labs_need_before_a_cell_does(self, monkeypatch):
+        monkeypatch.setenv("JUPYTER_PATH", str(jupyter.CONFIG))
+        printed: list[str] = []
+        with run_kernel() as client:
+            client.execute_interactive(
+                "import sys\nprint({'torch', 'xarray', 'moe_lab_widgets.engine.lab'} <= {*sys.modules})",
+                output_hook=lambda message: printed.append(message["content"].get("text", "").strip()),
+                timeout=60,
+            )
+        assert "True" in printed
+
     def test_serves_the_course_to_those_with_the_token(self, served):
         process, address, folder = served
         notebook = f"{address}/api/contents/00_start_here.ipynb"
@@ -167,6 +180,8 @@ class TestLab:
         with urllib.request.urlopen(f"{address}/lab/tree/00_start_here.ipynb?token=opensesame", timeout=10) as page:
             assert "@jupyterlab/apputils-extension:announcements" in page.read().decode()  # switched off: no question
         assert status(f"{address}/api/contents/../pyproject.toml?token=opensesame") == 404
+        with urllib.request.urlopen(f"{address}/api/kernelspecs/python3?token=opensesame", timeout=10) as found:
+            assert "--ext=moe_lab.preload" in json.load(found)["spec"]["argv"]
 
         process.send_signal(signal.SIGTERM)
         said = process.communicate(timeout=120)[0]

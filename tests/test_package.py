@@ -129,10 +129,11 @@ class TestWheel:
         expected = {f"moe_lab/_notebooks/{path.name}" for path in (root / "notebooks").glob("*.ipynb")}
         expected |= {"moe_lab/_notebooks/instructors_guide.md"}
         assert expected <= set(names)
-        config = "moe_lab/jupyter_config/labconfig/page_config.json"
+        ours = ("labconfig/page_config.json", "kernels/python3/kernel.json")
+        config = {f"moe_lab/jupyter_config/{name}" for name in ours}
         assert "moe_lab/reproduce/report.html" in names
         assert {"moe_lab_widgets/engine/lab.css", "moe_lab_widgets/frames/page/screen.js"} <= set(names)
-        assert {"moe_lab/py.typed", "moe_lab_widgets/__init__.py", config} <= set(names)
+        assert {"moe_lab/py.typed", "moe_lab_widgets/__init__.py", *config} <= set(names)
         assert any(name.endswith("/LICENSE") for name in names)
         assert not [name for name in names if "__pycache__" in name or ".ipynb_checkpoints" in name]
 

@@ -152,7 +152,7 @@ class TestFiles:
         assert {path.as_posix(): n for path in ours if (n := lines(ROOT / path)) > 400} == {}
 
     def test_ci_and_binder_scripts_can_run(self):
-        for name in (".ci/run", "binder/postBuild"):
+        for name in (".ci/run", "binder/postBuild", "binder/start"):
             path = ROOT / name
             assert path.stat().st_mode & 0o111 == 0o111, name
             subprocess.run(["bash", "-n", str(path)], check=True)

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from moe_lab.jupyter import CONFIG
 from tests.browser.driver import NotebookPage, write_notebook
 from tests.browser.link import Link
 
@@ -101,6 +102,8 @@ def serving(
     paths = os.pathsep.join([str(ROOT), str(ROOT / "widgets"), path, os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, **{name: str(base / place) for name, place in own.items()}, "PYTHONPATH": paths}
     environment.pop("MOE_LAB_HEADLESS", None)
+    if python == sys.executable:
+        environment["JUPYTER_PATH"] = str(CONFIG)  # as `moe-lab lab` does
     port, token = _free_port(), secrets.token_hex(16)
     options = (
         "--no-browser",

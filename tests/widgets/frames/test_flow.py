@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.frames.flow import Flow
-from moe_lab_widgets.frames.screen import Screen
+from moe_lab_widgets.frames.screen import Screen, View
 
 
 class Blank(Picture):
@@ -37,4 +41,22 @@ def test_no_number_is_sent_twice() -> None:
         for _ in range(ticks):
             screen.tick()
     assert sent == list(range(1, 12))
+    screen.close()
+
+
+def test_a_page_may_speak_while_the_cell_is_still_making_the_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hasty(View):
+        """Its page says hello at once."""
+
+        def on_msg(self, callback: Callable[..., None], remove: bool = False) -> None:
+            super().on_msg(callback, remove)
+            callback(self, {"kind": "hello", "page": "one", "ratio": 1, "inflates": True, "hidden": False}, [])
+
+    monkeypatch.setattr("moe_lab_widgets.frames.screen.View", Hasty)
+    screen, told = Screen(Blank()), []
+    assert not screen.live
+    screen.listen(lambda what, record: told.append(what))
+    assert screen.live and told == ["redraw"]
+    screen.page._handle_custom_msg({"kind": "ack", "frame": 0}, [])
+    assert told == ["redraw", "ready"]
     screen.close()

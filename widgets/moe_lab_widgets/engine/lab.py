@@ -268,7 +268,7 @@ class Lab(Definition):
         )
         scrubbed = guarded(self._scrubbed, self._own_moves, self._callback_failed)
         self.screen.time.observe(lambda change: scrubbed(change["new"]), "value")
-        self.screen.listener = guarded(self._page_said, self._own_moves, self._callback_failed)
+        self.screen.listen(guarded(self._page_said, self._own_moves, self._callback_failed))
 
     def _touch(self) -> None:
         """The user operates the Lab."""
@@ -276,7 +276,7 @@ class Lab(Definition):
         self._wake()
 
     def _page_said(self, what: str, record: int | None = None) -> None:
-        """Takes what a page says: see `Screen.listener`."""
+        """Takes what a page says: see `Screen.listen`."""
         if what == "chosen":
             self._touch()
             self._runner.scrub(None if record is None else self._runner.records.index(record))

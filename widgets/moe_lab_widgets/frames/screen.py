@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -54,8 +55,6 @@ class Screen:
       shown: the record that the picture holds.
       run, view: numbers that grow with each run, and each time that earlier frames of it no longer hold.
       time: the time slider beside PNGs, from 0 (the start) to 1 (now).
-      listener: told "redraw", "ready" (frames may be sent again), "want", "away", "here", or "chosen" with a record's
-        number or None.
     """
 
     def __init__(self, picture: Picture, title: str = "") -> None:
@@ -63,7 +62,10 @@ class Screen:
         self.scale = self._wanted_scale = picture.scale
         self.live = False
         self.run = self.view = 0
-        self.listener: Callable[..., None] = lambda what, record=None: None
+        self._listener: Callable[..., None] | None = None
+        self._early: list[dict[str, Any]] = []
+        """What pages said before anybody listened."""
+        self._taking = threading.RLock()
         self._flow = Flow(frames=8, size=40_000)
         self._still_flow = Flow(frames=2, size=10**9)
         self._reel: Reel | None = None
@@ -234,11 +236,38 @@ class Screen:
 
     # ---- what pages say; it may come on any thread ----
 
+    def listen(self, listener: Callable[..., None]) -> None:
+        """Takes what pages say, and first what they have said so far.
+
+        A page speaks as soon as it knows of a widget, and a kernel may hear it on another thread while the cell is
+        still making the Lab.
+
+        Args:
+          listener: told "redraw", "ready" (frames may be sent again), "want", "away", "here", or "chosen" with a record's
+            number or None.
+        """
+        with self._taking:
+            self._listener = listener
+            for message in self._early:
+                self._take(message)
+            self._early.clear()
+
+    def _tell(self, what: str, record: int | None = None) -> None:
+        if self._listener is not None:
+            self._listener(what, record)
+
     def _heard(self, _: Any, message: dict[str, Any], buffers: Any) -> None:
+        with self._taking:
+            if self._listener is None:
+                self._early.append(message)
+                return
+        self._take(message)
+
+    def _take(self, message: dict[str, Any]) -> None:
         kind = message.get("kind")
         if kind == "ack":
             self._flow.heard(message["frame"])
-            self.listener("ready")
+            self._tell("ready")
         elif kind == "hello":
             self._pages[message["page"]] = bool(message["hidden"])
             finer = min(max(round(2 * float(message["ratio"])) / 2, 1), 2)
@@ -248,18 +277,18 @@ class Screen:
             self._pages[message["page"]] = kind == "hidden"
             self._flow.hidden = all(self._pages.values())
             self._flow.heard()
-            self.listener("ready")
+            self._tell("ready")
         elif kind == "chosen":
             if message["run"] == self.run:
-                self.listener("chosen", message["record"])
+                self._tell("chosen", message["record"])
         elif kind == "away":
             if not self._met:  # another page may show it
-                self.listener("away")
+                self._tell("away")
         elif kind == "here":
             self._met = True
-            self.listener("here")
+            self._tell("here")
         elif kind == "want":
-            self.listener("want")
+            self._tell("want")
         elif kind == "failed":
             self._pages.clear()
             self._greet(False)
@@ -273,11 +302,11 @@ class Screen:
         self._flow.heard()
         self.page.layout.display = None if able else "none"
         self.still.layout.display = "none" if able else None
-        self.listener("redraw")
+        self._tell("redraw")
 
     def _echoed(self, change: Any) -> None:
         self._still_flow.heard(change["new"])
-        self.listener("ready")
+        self._tell("ready")
 
     def close(self) -> None:
         """Frees the widgets, those that are not in the box too, and what was sent: notebooks keep closed Labs."""
