@@ -243,8 +243,8 @@ class Screen:
         still making the Lab.
 
         Args:
-          listener: told "redraw", "ready" (frames may be sent again), "want", "away", "here", or "chosen" with a record's
-            number or None.
+          listener: told "redraw", "ready" (frames may be sent again), "want", "away", "here", or "chosen" (with
+            a record's number, or None).
         """
         with self._taking:
             self._listener = listener
