@@ -42,6 +42,7 @@ _RELEASED = {"config": _VIT, "start": "start", "end": "end", "root": _IMAGES["ro
 _CLUSTERS = [f"table3-{kind}{part}" for kind in ("nonlinear", "linear") for part in ("", "-authors")]
 _CLUSTERS += ["table3-single-nonlinear", "table3-single-linear", "table3-filters", "table7", "table8", "table9"]
 _CLUSTERS += ["figure3", "figure4", "figure5"]
+_BALANCED = ["no-lead", "collapse", "unequal", "finer", "shared"]
 SMALL: dict[str, dict[str, Any]] = {
     "pmoe2023/figure4-digits": {"samples": (60, 100), **_EPOCHS},
     "pmoe2023/figure5-digits": {"patches_per_expert": (2, 8), "samples": (60,), **_EPOCHS},
@@ -138,6 +139,10 @@ SMALL: dict[str, dict[str, Any]] = {
     "gated2019/conditions": {"activations": ("identity", "sigmoid"), "noise": (0.1,)},
     "gated2019/printed-identity": {},
     "gated2019/printed-relu": {},
+    **{f"routers/{name}": {"samples": 40, "trials": 2, "steps": 3} for name in _BALANCED},
+    "routers/least-loss": {"tries": 20},
+    **{f"routers/{name}": {"samples": 60, **_EPOCHS} for name in ("one-place-a-patch", "three-places-a-patch")},
+    "routers/gates": {"samples": (100, 200), "trials": 2, "iterations": 3},
 }
 """What to change of a measurement's quick arguments so that it takes no time."""
 
