@@ -25,6 +25,7 @@ from tests.reproduce.small import CLAIMS, MEASUREMENTS, SMALL, claims_of, small
 
 ERRATA = ledger.errata()
 OWN_TESTS = {
+    "chen2022/table5/own-cluster",
     "pmoe2023/figure4/joint-samples",
     "pmoe2023/figure4/mnist-joint-samples",
     "pmoe2023/figure4/mnist-separate-samples",
