@@ -93,8 +93,8 @@ CLAIMS: tuple[Claim, ...] = (
         measurement=THREE_PLACES,
         read=_ahead(_HASH, _TOKENS),
         rule=Rule(in_kind=(-0.02, 1.0)),
-        reason="a word's identity tells what it means. Here noise changes a patch's hash, and the patch that decides "
-        "comes to an expert that sees it among many others",
+        reason="the paper hashes words, whose identity noise does not change; here the signs of random projections of "
+        "a patch are hashed, and noise can change them. Whether that is why was not tested",
     ),
     Claim(
         id="routers/nguyen2024/fewer-samples",
