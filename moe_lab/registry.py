@@ -34,6 +34,24 @@ class Paper:
 
 
 @dataclass(frozen=True)
+class Topic:
+    """What several papers state about one thing, measured in the rooms of other papers.
+
+    Attributes:
+      key: "routers"; the package `moe_lab.reproduce.KEY` holds its CLAIMS and ERRATA.
+      title: its heading.
+    """
+
+    key: str
+    title: str
+
+    @property
+    def citation(self) -> str:
+        """The title; every claim names its paper."""
+        return self.title
+
+
+@dataclass(frozen=True)
 class Notebook:
     """A notebook of the course.
 
@@ -125,6 +143,15 @@ PAPERS: Mapping[str, Paper] = {
     )
 }
 """The papers by key, in the order of the course."""
+
+TOPICS: Mapping[str, Topic] = {
+    topic.key: topic
+    for topic in (Topic(key="routers", title="Routing and balancing: nine papers that notebooks 10 and 11 cite"),)
+}
+"""The topics by key."""
+
+CLAIMED: Mapping[str, Paper | Topic] = {**PAPERS, **TOPICS}
+"""All that has claims, in the order of their lists."""
 
 SHARED_ROOMS: tuple[str, ...] = ("vision",)
 """The rooms with the deep networks of several papers, whose own rooms hold the rest."""

@@ -13,7 +13,7 @@ import pytest
 
 import moe_lab_widgets
 from moe_lab import exercises
-from moe_lab.registry import LABS, NOTEBOOKS, PAPERS, ROOMS, SHARED_ROOMS, WAYS
+from moe_lab.registry import CLAIMED, LABS, NOTEBOOKS, PAPERS, ROOMS, SHARED_ROOMS, WAYS
 from tests.solutions.every import SOLUTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,8 +24,8 @@ def packages(folder: Path, holding: str) -> set[str]:
     return {".".join(path.parent.relative_to(folder).parts) for path in folder.rglob(holding) if path.parent != folder}
 
 
-def test_papers_are_the_packages_of_claims():
-    assert set(PAPERS) == packages(ROOT / "moe_lab" / "reproduce", "__init__.py")
+def test_papers_and_topics_are_the_packages_of_claims():
+    assert set(CLAIMED) == packages(ROOT / "moe_lab" / "reproduce", "__init__.py")
 
 
 def test_rooms_are_the_packages_of_figures():

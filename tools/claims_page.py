@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from moe_lab.config import require
-from moe_lab.registry import PAPERS
+from moe_lab.registry import CLAIMED
 from moe_lab.reproduce import claims, errata
 from moe_lab.reproduce.claim import VERDICTS
 from tools.markdown import WIDE, table
@@ -28,7 +28,7 @@ def claims_page(results: Path | None) -> str:
     """
     found = None if results is None else records(results)
     parts = [f"{WIDE}\n# Claims\n\n{_opening(found)}"]
-    for key, paper in PAPERS.items():
+    for key, paper in CLAIMED.items():
         if not any(claim.paper == key for claim in claims()):
             continue
         parts.append(f"## {paper.citation}\n\n{_claims(key, found)}")
@@ -59,9 +59,9 @@ def records(path: Path) -> dict[str, Mapping[str, Any]]:
 
 def _opening(found: Mapping[str, Mapping[str, Any]] | None) -> str:
     opening = (
-        "What five papers publish, each with the rule that judges a measurement, stated before the run. "
-        "`moe-lab reproduce` measures them. What only follows by arithmetic from the paper's own formulas or sizes is "
-        "counted apart from what agrees."
+        "What five papers publish, and what nine others state about routing and balancing, each with the rule that "
+        "judges a measurement, stated before the run. `moe-lab reproduce` measures them. "
+        "What only follows by arithmetic from the paper's own formulas or sizes is counted apart from what agrees."
     )
     if found is None:
         return opening

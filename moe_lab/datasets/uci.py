@@ -1,8 +1,9 @@
-"""Two regression data sets of the UCI repository, airfoil self-noise and concrete strength, from a file of the user's.
+"""Three regression data sets of the UCI repository, airfoil, concrete and stock portfolios, from a file of the user's.
 
-They are downloaded only when asked to, and then checked against the SHA-256 of the very bytes: for airfoil those of
-UCI's own file, for concrete, which UCI has as an Excel file only, those of a CSV copy at a fixed commit. Nothing is
-unpickled, and nothing but numbers is read.
+The first two are downloaded only when asked to, and then checked against the SHA-256 of the very bytes: for airfoil
+those of UCI's own file, for concrete, which UCI has as an Excel file only, those of a CSV copy at a fixed commit. Of
+stock portfolios UCI has an Excel file and nobody a CSV copy that could be vouched for: the user saves seven of its
+columns. Nothing is unpickled, and nothing but numbers is read.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Source:
 
     Attributes:
       file: its name.
-      urls: where it can be had, the first that works is taken.
-      sha256: of the file.
+      urls: where it can be had, the first that works is taken; none if it must be brought.
+      sha256: of the file; "" if it must be brought.
       features: the columns but the last.
       target: the last column.
     """
@@ -65,20 +66,37 @@ SOURCES: Mapping[str, Source] = {
         ("cement", "slag", "fly ash", "water", "superplasticiser", "coarse aggregate", "fine aggregate", "age, days"),
         "compressive strength, MPa",
     ),
+    "portfolio": Source(
+        "stock_portfolio.csv",
+        (),
+        "",
+        (
+            "weight of large B/P",
+            "weight of large ROE",
+            "weight of large S/P",
+            "weight of large return rate in the last quarter",
+            "weight of large market value",
+            "weight of small systematic risk",
+        ),
+        "excess return",
+    ),
 }
+_PORTFOLIO = "portfolio has six weights in each row, from 0 to 1, whose sum is 1 within .01"
 
 
 def load(name: str, path: Path | str | None = None, *, download: bool = False) -> Regression:
     """Reads a data set.
 
     Args:
-      name: "airfoil" (1503 rows of 5 features, Brooks et al., 1989) or "concrete" (1030 of 8, Yeh, 1998).
+      name: "airfoil" (1503 rows of 5 features, Brooks et al., 1989), "concrete" (1030 of 8, Yeh, 1998) or "portfolio"
+        (63 of 6, Liu and Yeh, 2017), which must be brought: the columns of six weights, then that of excess returns.
       path: its file, see `read_table`; None for the user's cache.
       download: fetch it into the cache if it is not there yet.
 
     Raises:
       FileNotFoundError: there is no such file.
-      ValueError: an unknown name, a path and download, or a file that is not a table of that many columns.
+      ValueError: an unknown name, a path and download, a file that is not a table of that many columns, or weights of
+        portfolios that are none.
       RuntimeError: the download failed, or gave something else.
     """
     require(name in SOURCES, f"name must be one of {', '.join(SOURCES)}", name=name)
@@ -89,13 +107,18 @@ def load(name: str, path: Path | str | None = None, *, download: bool = False) -
         if download:
             fetch(name)
         if not file.is_file():
-            raise FileNotFoundError(f"{name} is not in the cache ({file}): pass path= (a file) or download=True")
+            other = " or download=True" if source.urls else ""
+            raise FileNotFoundError(f"{name} is not in the cache ({file}): pass path= (a file){other}")
     else:
         file = Path(path)
     table = read_table(file)
     columns = len(source.features) + 1
     rule = f"{name} has {columns} columns, the last its target"
     require(table.shape[1] == columns, rule, columns=table.shape[1], path=str(file))
+    if name == "portfolio":
+        weights = table[:, :-1]
+        wrong = ((weights < 0) | (weights > 1)).any(1) | (abs(weights.sum(1) - 1) > 0.01)
+        require(not wrong.any(), _PORTFOLIO, row=int(wrong.argmax()) + 1, path=str(file))
     return Regression(table[:, :-1].copy(), table[:, -1].copy(), source.features, source.target)
 
 
@@ -113,11 +136,12 @@ def fetch(name: str, folder: Path | str | None = None, *, source: Source | None 
       source: another source than that of the name.
 
     Raises:
-      ValueError: an unknown name.
+      ValueError: an unknown name, or a data set that must be brought.
       RuntimeError: no address gave the right file, or the folder cannot be written to.
     """
     require(name in SOURCES, f"name must be one of {', '.join(SOURCES)}", name=name)
     chosen = source or SOURCES[name]
+    require(bool(chosen.urls), "this data set must be brought as a file: pass path=", name=name)
     where = cache_folder() if folder is None else Path(folder)
     if (where / chosen.file).is_file():
         return where / chosen.file

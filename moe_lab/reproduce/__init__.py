@@ -1,4 +1,4 @@
-"""Claims of five papers, with the measurements and rules that test them: `moe-lab reproduce`.
+"""Claims of five papers, and of others on routing, with the measurements and rules that test them: `moe-lab reproduce`.
 
 A claim (`claim.Claim`) has a place in a paper, the published statement, the call that measures it, and the rule, stated
 before the run, that judges it. `ledger.claims()` returns all of them, `ledger.errata()` the misprints and omitted steps

@@ -264,7 +264,8 @@ class Claim:
     """A statement of a paper, with the means to test it.
 
     Attributes:
-      id: the paper's key, the place and what is claimed, such as "chen2022/table3/setting1-cubic".
+      id: the paper's key, the place and what is claimed, such as "chen2022/table3/setting1-cubic"; or a topic's key,
+        the paper and what is claimed, such as "routers/switch2021/published-weight".
       where: the place in the paper, as a reader looks it up.
       statement: what is claimed, in one sentence.
       published: the paper's number or relation.

@@ -1,4 +1,4 @@
-"""All claims and errata, paper by paper, and their selection by name."""
+"""All claims and errata, paper by paper and then by topic, and their selection by name."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from functools import cache
 
 from moe_lab.config import require
-from moe_lab.registry import PAPERS
+from moe_lab.registry import CLAIMED
 from moe_lab.reproduce.claim import Claim, Measurement
 from moe_lab.reproduce.erratum import Erratum
 
 
 @cache
 def claims() -> tuple[Claim, ...]:
-    """Returns every claim, paper by paper."""
-    return tuple(claim for paper in PAPERS for claim in importlib.import_module(f"{__package__}.{paper}").CLAIMS)
+    """Returns every claim, paper by paper, and then those of topics."""
+    return tuple(claim for key in CLAIMED for claim in importlib.import_module(f"{__package__}.{key}").CLAIMS)
 
 
 @cache
 def errata() -> tuple[Erratum, ...]:
     """Returns every erratum, paper by paper."""
-    return tuple(erratum for paper in PAPERS for erratum in importlib.import_module(f"{__package__}.{paper}").ERRATA)
+    return tuple(erratum for key in CLAIMED for erratum in importlib.import_module(f"{__package__}.{key}").ERRATA)
 
 
 def chosen(names: Sequence[str] = ()) -> tuple[Claim, ...]:
@@ -34,7 +34,7 @@ def chosen(names: Sequence[str] = ()) -> tuple[Claim, ...]:
     for name in names:
         require(
             any(_is_in(claim.id, name) for claim in known),
-            f"a claim must be named by its id or its beginning, such as {known[0].id} or one of {', '.join(PAPERS)} "
+            f"a claim must be named by its id or its beginning, such as {known[0].id} or one of {', '.join(CLAIMED)} "
             "(--list shows all)",
             name=name,
         )

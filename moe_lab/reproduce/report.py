@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from moe_lab import __version__
 from moe_lab.findings import Finding
-from moe_lab.registry import PAPERS
+from moe_lab.registry import CLAIMED
 from moe_lab.reproduce.claim import Measurement, imported
 from moe_lab.reproduce.erratum import Erratum
 from moe_lab.reproduce.ledger import errata
@@ -36,7 +36,7 @@ def page(
       device: on which device, in words.
       names: of claims, as the user gave them.
     """
-    papers = [_paper(key, [row for row in rows if row.claim.paper == key], data) for key in PAPERS]
+    papers = [_paper(key, [row for row in rows if row.claim.paper == key], data) for key in CLAIMED]
     template = Environment(
         loader=PackageLoader("moe_lab.reproduce", "."), autoescape=True, undefined=StrictUndefined
     ).get_template("report.html")
@@ -58,7 +58,7 @@ def _command(names: Sequence[str], order: Order) -> str:
 def _paper(key: str, rows: Sequence[Row], data: Mapping[str, xr.Dataset]) -> dict[str, Any]:
     return {
         "key": key,
-        "title": PAPERS[key].citation,
+        "title": CLAIMED[key].citation,
         "tally": tally(rows),
         "rows": rows,
         "parts": _parts(rows, data),

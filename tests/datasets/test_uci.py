@@ -86,11 +86,27 @@ def test_a_damaged_file_is_named_with_what_is_wrong(tmp_path: Path, content: byt
     assert str(path) in str(raised.value) and "\n" not in str(raised.value)
 
 
+def test_portfolios_are_brought_and_their_weights_are_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, row = tmp_path / "stock_portfolio.csv", "0.333,0.333,0.333,0,0,0,"
+    path.write_text(f"a,b,c,d,e,f,excess return\n{row}0.02\n0,0,0,0,0,1,-0.01\n")
+    data = uci.load("portfolio", path)
+    assert data.x.shape == (2, 6) and data.y.tolist() == [0.02, -0.01] and data.target == "excess return"
+    for weights in ("0.5,0.5,0.5,0,0,0", "1.5,-0.5,0,0,0,0"):
+        path.write_text(f"{row}0.02\n{weights},0.1\n")
+        with pytest.raises(ValueError, match=r"six weights in each row, from 0 to 1, .*: got row=2"):
+            uci.load("portfolio", path)
+    monkeypatch.setenv("MOE_LAB_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(ValueError, match="must be brought as a file: pass path=: got name='portfolio'"):
+        uci.load("portfolio", download=True)
+    with pytest.raises(FileNotFoundError, match=r"pass path= \(a file\)$"):
+        uci.load("portfolio")
+
+
 def test_wrong_names_paths_and_columns_are_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "table.csv").write_text("1,2,3\n")
     with pytest.raises(ValueError, match=r"concrete has 9 columns, the last its target: got columns=3"):
         uci.load("concrete", tmp_path / "table.csv")
-    with pytest.raises(ValueError, match="name must be one of airfoil, concrete: got name='iris'"):
+    with pytest.raises(ValueError, match="name must be one of airfoil, concrete, portfolio: got name='iris'"):
         uci.load("iris")
     with pytest.raises(ValueError, match="leave out path"):
         uci.load("airfoil", tmp_path / "table.csv", download=True)

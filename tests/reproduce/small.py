@@ -40,8 +40,10 @@ for _number, _name in enumerate(("start", "end")):
     checkpoint(_FILES / "cifar" / _name, VMoE(_VIT, seed=_number))
 _RELEASED = {"config": _VIT, "start": "start", "end": "end", "root": _IMAGES["root"], "side": 12}
 _CLUSTERS = [f"table3-{kind}{part}" for kind in ("nonlinear", "linear") for part in ("", "-authors")]
-_CLUSTERS += ["table3-single-nonlinear", "table3-single-linear", "table3-filters", "table7", "table8", "table9"]
+_CLUSTERS += ["table3-single-nonlinear", "table3-single-linear", "table3-filters", "table3-512-nonlinear"]
+_CLUSTERS += ["table3-512-linear", "table7", "table8", "table9"]
 _CLUSTERS += ["figure3", "figure4", "figure5"]
+_BALANCED = ["no-lead", "collapse", "unequal", "finer", "shared"]
 SMALL: dict[str, dict[str, Any]] = {
     "pmoe2023/figure4-digits": {"samples": (60, 100), **_EPOCHS},
     "pmoe2023/figure5-digits": {"patches_per_expert": (2, 8), "samples": (60,), **_EPOCHS},
@@ -78,6 +80,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "chen2022/table2-cnn": {"samples": 8, **_IMAGES},
     "chen2022/table2-resnet18": {"samples": 8, "width": 2, **_IMAGES},
     "chen2022/table4": {"samples": 40, "test_samples": 40, "steps": 3},
+    "chen2022/table5": {"samples": 40, "test_samples": 40, "steps": 3},
     "chen2022/table6": {"samples": 40, "test_samples": 40, "steps": 3},
     **{f"chen2022/{name}": _STEPS for name in _CLUSTERS},
     "chen2022/figure1": {"trials": 2, "samples": 40, "shown": 40},
@@ -125,6 +128,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "gridlock2019/figure6-diabetes": _EM,
     "gridlock2019/figure6-airfoil": {"source": "diabetes", **_EM},  # in place of files that may be missing
     "gridlock2019/figure6-concrete": {"source": "diabetes", **_EM},
+    "gridlock2019/figure6-portfolio": {"source": "diabetes", **_EM},
     "gated2019/figure2a": {"trials": 2, "steps": 30, "batch": 64},
     "gated2019/figure2b": {"trials": 2, "steps": 4, "regressor_steps": 5, "batch": 64},
     "gated2019/figure3": {"trials": 2, "steps": 4, "regressor_steps": 5, "batch": 64},
@@ -138,6 +142,10 @@ SMALL: dict[str, dict[str, Any]] = {
     "gated2019/conditions": {"activations": ("identity", "sigmoid"), "noise": (0.1,)},
     "gated2019/printed-identity": {},
     "gated2019/printed-relu": {},
+    **{f"routers/{name}": {"samples": 40, "trials": 2, "steps": 3} for name in _BALANCED},
+    "routers/least-loss": {"tries": 20},
+    **{f"routers/{name}": {"samples": 60, **_EPOCHS} for name in ("one-place-a-patch", "three-places-a-patch")},
+    "routers/gates": {"samples": (100, 200), "trials": 2, "iterations": 3},
 }
 """What to change of a measurement's quick arguments so that it takes no time."""
 

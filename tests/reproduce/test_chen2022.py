@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from moe_lab.reproduce.chen2022 import measures
+from moe_lab.reproduce.chen2022 import measures, tables
 from moe_lab.reproduce.chen2022.figures import matching_centers, second_signal
 from moe_lab.reproduce.chen2022.tables import entropy_of
 from moe_lab.specialization.published import published
@@ -48,6 +48,24 @@ def test_dispatch_rules_tell_the_published_tables_apart(table: str, divided: boo
     data = xr.Dataset({"dispatch_entropy": entropy_of(table)})
     assert verdict("chen2022/table4/one-cluster-or-nothing", data) == ("agrees" if divided else "differs")
     assert verdict("chen2022/table6/clusters-mixed", data) == ("differs" if divided else "agrees")
+
+
+@pytest.mark.parametrize(
+    ("table", "experts", "own"),
+    [("table 4", "agrees", "agrees"), ("table 5", "agrees", "agrees"), ("table 6", "differs", "differs")],
+)
+def test_table_5_is_read_from_its_counts(table: str, experts: str, own: str) -> None:
+    """By hand, table 5: 3979 + 4 + 3971 + 6 + 1304 + 4005 + 2711 of 16,000 samples, and five experts with over 800."""
+    data = published(table)[["final_dispatch"]]
+    assert verdict("chen2022/table5/experts-in-use", data) == experts
+    assert verdict("chen2022/table5/own-cluster", data) == own
+    alike = xr.ones_like(data)
+    assert (
+        verdict("chen2022/table5/experts-in-use", alike) == verdict("chen2022/table5/own-cluster", alike) == "differs"
+    )
+    if table == "table 5":
+        assert tables.own_share(data["final_dispatch"]) == 15980 / 16000
+        assert tables.in_use(data["final_dispatch"]) == 5
 
 
 def test_at_full_size_mixtures_are_those_of_the_paper() -> None:

@@ -15,6 +15,7 @@ import pytest
 import xarray as xr
 
 from moe_lab.findings import Finding
+from moe_lab.registry import CLAIMED, PAPERS
 from moe_lab.reproduce import ledger
 from moe_lab.reproduce.claim import Budget, Claim, Measurement, imported
 from moe_lab.reproduce.erratum import Erratum
@@ -24,6 +25,7 @@ from tests.reproduce.small import CLAIMS, MEASUREMENTS, SMALL, claims_of, small
 
 ERRATA = ledger.errata()
 OWN_TESTS = {
+    "chen2022/table5/own-cluster",
     "pmoe2023/figure4/joint-samples",
     "pmoe2023/figure4/mnist-joint-samples",
     "pmoe2023/figure4/mnist-separate-samples",
@@ -47,7 +49,7 @@ OWN_TESTS = {
 
 def test_every_paper_has_claims_and_errata_with_ids_of_their_own() -> None:
     assert len(CLAIMS) >= 60
-    assert {claim.paper for claim in CLAIMS.values()} == {erratum.paper for erratum in ERRATA} == set(ledger.PAPERS)
+    assert {claim.paper for claim in CLAIMS.values()} == set(CLAIMED) and {one.paper for one in ERRATA} == set(PAPERS)
     claims, errata = [claim.id for claim in ledger.claims()], [erratum.id for erratum in ERRATA]
     calls = {id(claim.measurement): claim.measurement.name for claim in ledger.claims()}
     for names in (claims, errata, calls.values()):
@@ -56,7 +58,7 @@ def test_every_paper_has_claims_and_errata_with_ids_of_their_own() -> None:
     assert all(re.fullmatch(r"[a-z0-9]+(/[A-Za-z0-9.+-]+)+", identity) for identity in errata)
 
 
-@pytest.mark.parametrize("paper", list(ledger.PAPERS))
+@pytest.mark.parametrize("paper", list(CLAIMED))
 def test_a_claim_states_what_and_where_and_the_published_number_meets_its_rule(paper: str) -> None:
     for claim in (claim for claim in CLAIMS.values() if claim.paper == paper):
         assert claim.where and len(claim.statement.split()) >= 4 and not claim.statement.endswith("."), claim.id
@@ -88,11 +90,11 @@ def test_all_budgets_bind_to_the_function(measurement: Measurement, tmp_path: Pa
     assert not measurement.picture or len(measurement.sees.split()) >= 4
 
 
-def test_the_budgets_take_six_minutes_and_an_hour_on_two_cores() -> None:
+def test_the_budgets_take_seven_minutes_and_an_hour_on_two_cores() -> None:
     """By the seconds that the measurements state; `moe-lab reproduce` reports how long it took."""
     free = [measurement for measurement in MEASUREMENTS.values() if measurement.needs is None]
-    assert sum(measurement.seconds[0] for measurement in free) / 2 <= 360
-    assert sum(measurement.seconds[1] for measurement in free) / 2 <= 3600
+    assert sum(measurement.seconds[0] for measurement in free) / 2 <= 420
+    assert sum(measurement.seconds[1] for measurement in free) / 2 <= 4200
 
 
 def changed(data: xr.Dataset, claim: Claim) -> Iterator[xr.Dataset]:
@@ -177,7 +179,7 @@ def test_a_name_is_an_id_or_its_beginning() -> None:
 
 
 def test_no_paper_imports_another() -> None:
-    for paper in ledger.PAPERS:
+    for paper in CLAIMED:
         for path in (Path(ledger.__file__).parent / paper).glob("*.py"):
             text = path.read_text()
-            assert not [other for other in ledger.PAPERS if other != paper and f"reproduce.{other}" in text], path
+            assert not [other for other in CLAIMED if other != paper and f"reproduce.{other}" in text], path

@@ -234,6 +234,49 @@ def _behind(measured: xr.DataArray) -> xr.DataArray:
 _BEHIND = float(_behind(published("table 3")["test_accuracy"]).max())
 _OF_512 = float(published("table 3")["test_accuracy"].sel(setting=1, model="single-cubic-512"))
 
+_LARGE = {
+    "nonlinear": Measurement(
+        name="chen2022/table3-512-nonlinear",
+        function=f"{FIGURES}:table3",
+        quick={"settings": SETTINGS[1:], "samples": 4000, "trials": 1, "models": ("single-cubic-512",)},
+        full={"settings": SETTINGS[1:], "samples": 16000, "trials": 1, "models": ("single-cubic-512",)},
+        seconds=(21, 84),
+        paper={"trials": 10},
+        split=("settings", "setting"),
+        device=True,
+    ),
+    "linear": _table(
+        name="table3-512-linear",
+        sees="",
+        seconds=(7, 35),
+        quick=(4000, 10),
+        full=(16000, 10),
+        models=("single-linear-512",),
+    ),
+}
+_LARGE_REASONS = {
+    "nonlinear": "the quick budget has 4,000 samples where the paper has 16,000, and trainings scatter by two "
+    "points: in setting 3 they reach 62 to 63 %, in setting 4 63 to 66 %, which agrees up to 64.65 and in kind above",
+    "linear": "in setting 2 most trainings end at 65 to 71 %, single ones at 36 to 63 %; one is published",
+}
+
+
+def _large(setting: int, kind: str) -> Claim:
+    """A single expert of 512 filters; the nonlinear one of setting 1 shares its training with the claims below."""
+    model = f"single-{_KINDS[kind]}-512"
+    value = float(published("table 3")["test_accuracy"].sel(setting=setting, model=model))
+    return Claim(
+        id=f"chen2022/table3/setting{setting}-single-{kind}-512",
+        where=f"table 3, setting {setting}, 512 filters",
+        statement=f"One {_KINDS[kind]} expert of 512 filters fails in setting {setting}, at {100 * value:.2f} %",
+        published=Published(value=value, relation="87.5 % at most"),
+        measurement=_LARGE[kind],
+        read=selected("test_accuracy", setting=setting, model=model),
+        rule=fails_as(value, of="median"),
+        reason=_LARGE_REASONS[kind],
+    )
+
+
 _LARGER = (
     Claim(
         id="chen2022/table3/larger-single-no-help",
@@ -277,5 +320,7 @@ CLAIMS: tuple[Claim, ...] = (
         for measure in ("test_accuracy", "dispatch_entropy")
     ),
     *(_single(setting, kind) for setting in SETTINGS for kind in _KINDS),
+    *(_large(setting, "nonlinear") for setting in SETTINGS[1:]),
+    *(_large(setting, "linear") for setting in SETTINGS),
     *_LARGER,
 )

@@ -123,7 +123,8 @@ _SAVED = tuple(
             "of the V-MoE's, CIFAR-10, on two GPUs",
             V_MOE_TIME,
             _saved("milliseconds"),
-            f"another device; {_PADDED}; the quick budget has one of the six pairs of blocks",
+            f"another device; {_PADDED}; the quick budget has one of the six pairs of blocks. Times of a busy machine "
+            "scatter: .44 to .48 in four runs, so that it may differ or agree in kind",
         ),
         (
             "figure10/e3-time",

@@ -112,6 +112,20 @@ def test_airfoil_does_not_replicate() -> None:
     assert abs(mean["spectral+em"] - mean["joint-em"]) < 0.15 * mean["joint-em"]
 
 
+def test_portfolios_keep_five_of_six_weights(tmp_path: Path) -> None:
+    """All 63 equal mixtures of six concepts, as UCI's, with returns that are linear in them: ridge sees it in five."""
+    chosen = np.array([[number >> place & 1 for place in range(6)] for number in range(1, 64)], dtype=float)
+    weights = (chosen / chosen.sum(1, keepdims=True)).round(3)
+    returns = weights @ np.arange(6) + 0.01 * np.random.default_rng(0).standard_normal(63)
+    path = tmp_path / "stock_portfolio.csv"
+    np.savetxt(path, np.column_stack([weights, returns]), delimiter=",")
+    data = figures.figure6("portfolio", path, trials=1, methods=("variance", "ridge", "joint-em"), iterations=5)
+    assert json.loads(data.attrs["data"])["rows"] == 63 and len(json.loads(data.attrs["data"])["features"]) == 5
+    error = data["test_error"].squeeze("trial")
+    assert float(error.sel(algorithm="ridge")) < 0.02 * float(error.sel(algorithm="variance"))
+    assert np.isfinite(error).all()
+
+
 def test_a_division_without_a_start_is_nan(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> State:
         raise RankError("T2 must have k=3 positive eigenvalues")
@@ -124,7 +138,7 @@ def test_a_division_without_a_start_is_nan(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: figures.figure6("stocks"), "source must be one of diabetes, airfoil, concrete: got source='stocks'"),
+        (lambda: figures.figure6("stocks"), "source must be one of diabetes, airfoil, concrete, portfolio"),
         (lambda: figures.figure6(methods="lasso"), "methods must be among variance, ridge"),
         (lambda: figures.figure6(methods=()), "axis algorithm must have at least one value"),
         (lambda: figures.figure6(trials=0), "trials must be at least 1"),
