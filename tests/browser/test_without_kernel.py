@@ -17,7 +17,9 @@ import pytest
 from PIL import Image
 from playwright.sync_api import BrowserContext, Page
 
-from moe_lab_widgets import RouterAlignmentLab
+from moe_lab.patch_routing import JointMoE, PatternTask
+from moe_lab.patch_routing.pulls import router_pulls
+from moe_lab_widgets import RouterAlignmentLab, play
 from moe_lab_widgets.frames.document import part
 from moe_lab_widgets.frames.module import recorded_source
 from tests.helpers.effort import only_thorough
@@ -132,6 +134,23 @@ def test_an_address_opens_the_nearest_recorded_run(show: Callable[..., Page], li
     page.reload()
     page.locator("canvas").wait_for()
     assert page.get_by_label("Run:").input_value() == "0", "another Lab's link"
+
+
+def test_pulls_play_and_step_in_a_page_that_is_too_narrow_for_a_lab(show: Callable[..., Page], tmp_path: Path) -> None:
+    played = play(router_pulls(JointMoE(experts=4), PatternTask(), samples=40, steps=5))
+    page = show(played.save(tmp_path / "pulls.html"), 930)
+    page.locator("canvas").wait_for()
+    assert caption(page) == played.recording.captions[-1] and page.locator("canvas").count() == 1
+    end = painted(page)
+    page.get_by_role("slider").press("Home")
+    page.get_by_role("slider").press("ArrowRight")
+    assert caption(page) == played.recording.captions[1] and (painted(page) != end).any()
+    page.get_by_role("button", name="replay").click()
+    page.wait_for_function("document.querySelector('.moe-lab-screen').dataset.record == 5")
+    np.testing.assert_array_equal(painted(page), end)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_function("document.querySelectorAll('canvas').length === 4")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the whole page scrolls sideways"
 
 
 class TestExported:
