@@ -231,7 +231,8 @@ pd.DataFrame(rows).T.rename_axis("l").round(2)
 # %%
 run = collect(train(JointMoE(patches_per_expert=1), PatternTask(), samples=200, trials=5, seed=SEED))
 moved = abs(run["alignment"].isel(step=-1) - run["alignment"].isel(step=0)).max()
-{"largest change of any alignment": float(moved), "accuracy": run["test_accuracy"].isel(step=-1).values.round(2)}
+print("largest change of any alignment:", float(moved))
+print("accuracy of each trial:", *run["test_accuracy"].isel(step=-1).values.round(2))
 
 # %% [markdown]
 # Not small: exactly 0. The experts learn what they can from patches that are picked at random.

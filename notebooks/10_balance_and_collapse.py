@@ -175,9 +175,9 @@ gates = scores.softmax(1)
 chosen = torch.nn.functional.one_hot(scores.argmax(1), 2).mT.double()
 load, mean_gates = balance.load_of(chosen), gates.mean(2)
 print("load", load[0].numpy().round(3), "mean gates", mean_gates[0].numpy().round(3))
-print("Switch loss", balance.switch_loss(load, mean_gates).value.item())
-print("importance loss", balance.importance_loss(mean_gates).value.item())
-print("z-loss", balance.router_z_loss(scores).value.item())
+print("Switch loss", round(balance.switch_loss(load, mean_gates).value.item(), 4))
+print("importance loss", round(balance.importance_loss(mean_gates).value.item(), 4))
+print("z-loss", round(balance.router_z_loss(scores).value.item(), 4))
 print("bias after one step of .1", balance.updated_bias(torch.zeros(1, 2), chosen.sum(2).float(), 0.1)[0].numpy())
 
 # %% [markdown]
