@@ -29,7 +29,7 @@ python_maximum_signature_line_length = 100
 
 html_theme = "sphinx_book_theme"
 html_title = "moe_lab"
-html_static_path = ["site.css"]
+html_static_path = ["site.css", "fonts/stix-two-math.woff2", "fonts/OFL.txt"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False

@@ -5,6 +5,7 @@ What a parameter means, its symbol and its bounds are declared once, with `knob`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable
 from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -51,7 +52,9 @@ def limits_of(config: type[Config], knob: Knob) -> str:
 
 
 def _number(limit: float) -> str:
-    return f"{limit:,.0f}" if 1e4 <= limit < 1e9 else f"{limit:g}"
+    if limit >= 2**31 and math.log2(limit).is_integer():
+        return f"2^{math.log2(limit):.0f}"
+    return f"{limit:,.0f}" if 1e4 <= limit <= 1e9 else f"{limit:g}"
 
 
 def describe(config: type[Config]) -> None:

@@ -163,7 +163,8 @@ result
 # %%
 reference = collect(train(CNN(), task, samples=100, trials=8, seed=SEED))
 last = {"mixture": result, "CNN": reference}
-{name: run["test_accuracy"].isel(step=-1).values.round(3) for name, run in last.items()}
+for name, run in last.items():
+    print(f"{name:8}", *(f"{accuracy:.3f}" for accuracy in run["test_accuracy"].isel(step=-1).values))
 
 # %%
 gain = float((result["test_accuracy"] - reference["test_accuracy"].isel(step=-1)).isel(step=-1).mean())

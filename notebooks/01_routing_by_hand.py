@@ -212,7 +212,8 @@ RoutingTable(powers)
 # $n=4$ patches of 2 numbers, $k=2$ experts with one neuron each, $l=2$.
 
 # %%
-exercises.TINY
+for name, part in exercises.TINY.items():
+    print(f"{name:8}", np.round(part, 3).tolist())
 
 # %% [markdown]
 # By hand, expert 1: the scores are $\log 2$ times the first number of each patch, so $e^g = 2, 1, 4, 1$. It keeps patches 3

@@ -49,7 +49,8 @@ import torch
 
 from moe_lab import collect, exercises, final
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, SeparateMoE, train
-from moe_lab_widgets import RouterAlignmentLab, predict
+from moe_lab.patch_routing.pulls import router_pulls
+from moe_lab_widgets import RouterAlignmentLab, play, predict
 
 SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
@@ -119,10 +120,24 @@ synthetic
 # $$-\frac{\partial L}{\partial w_s} = y\,v \sum_{j \in J_s} G_j \,\big(S_j - \bar S\big)\, x^{(j)}.$$
 #
 # Read it as a **tug of war**. Each kept patch pulls the router towards itself if the expert's neurons speak for the right
-# class on it *more than on the other kept patches*; otherwise it pushes the router away. A background patch appears
-# with both labels, so its pulls cancel over the samples. $o_1$ appears with $y=+1$ only, so its pulls add up. If
-# the neurons of expert $s$ happen to speak for class $+$ on $o_1$, its router turns to $o_1$, more $o_1$ arrives, the
-# neurons get better at it, and so on. Which side wins in which expert is decided by the random start: a coin toss.
+# class on it *more than on the other kept patches*; otherwise it pushes the router away. In every sample the
+# $G_j\,(S_j - \bar S)$ sum to 0: what one patch gains, the others lose. Here is that sum in a training on synthetic
+# patches, at every step, divided by the kind of patch:
+
+# %%
+pulls = router_pulls(JointMoE(experts=4), PatternTask(), samples=200, steps=100, seed=SEED)
+play(pulls)
+
+# %% [markdown]
+# *What to see.* Go back to step 0 and move on with the arrow keys. $o_1$ appears with $y=+1$ only, so its pulls add
+# up, always along its own axis. Distractors appear with both labels, and most of their pull cancels. The other patches
+# pull this way and that, until an expert hears $o$: then they lose what $o$ gains, and push back. The black arrow is what is
+# left. Expert 2 goes for $o_1$ and expert 3 for $o_2$ from the first step, expert 1 is drawn to both, and expert 4 keeps
+# neither: its router wanders.
+#
+# The curves have a scale in powers of ten. A router that turns to $o_1$ keeps more of it, the neurons get better at it,
+# the pull grows, and so on, until the samples are safely right and $v$ goes to 0. Which side wins in which expert is
+# decided by the random start: a coin toss.
 #
 # Three consequences, all tested below:
 # - **a coin toss an expert**: with $k$ experts all land on one side with chance about $2\cdot 2^{-k}$;
@@ -216,7 +231,8 @@ pd.DataFrame(rows).T.rename_axis("l").round(2)
 # %%
 run = collect(train(JointMoE(patches_per_expert=1), PatternTask(), samples=200, trials=5, seed=SEED))
 moved = abs(run["alignment"].isel(step=-1) - run["alignment"].isel(step=0)).max()
-{"largest change of any alignment": float(moved), "accuracy": run["test_accuracy"].isel(step=-1).values.round(2)}
+print("largest change of any alignment:", float(moved))
+print("accuracy of each trial:", *run["test_accuracy"].isel(step=-1).values.round(2))
 
 # %% [markdown]
 # Not small: exactly 0. The experts learn what they can from patches that are picked at random.

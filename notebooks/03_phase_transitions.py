@@ -110,14 +110,16 @@ lab
 
 # %%
 task = PatternTask(distractors=2, gap=1.2)
-{"l* of the task": task.l_star, "l* counted in 500 samples": theory.l_star(task)}
+print("l* of the task:", task.l_star)
+print("l* counted in 500 samples:", theory.l_star(task))
 
 # %% [markdown]
 # Noise can push more patches over the threshold. Then the $l^*$ of the samples at hand is larger than that of the
 # patterns:
 
 # %%
-{noise: theory.l_star(task.replace(noise=noise)) for noise in (0.0, 0.3, 1.0)}
+counted = {noise: theory.l_star(task.replace(noise=noise)) for noise in (0.0, 0.3, 1.0)}
+pd.DataFrame({"l* counted": counted}).rename_axis("noise").T
 
 # %% [markdown]
 # ### $\delta$: how close the patterns are

@@ -199,12 +199,11 @@ prediction.seen(best, "One of four samples with exchanged clusters is always wro
 
 # %%
 tenfold = task.replace(scale=10.0)  # the step sizes of single experts are those of the authors, for data times 10
-{
-    kind: final(train(SingleExpert(filters=32, activation=kind), tenfold, steps=150, **settings))[
-        "test_accuracy"
-    ].round(2)
+rows = {
+    kind: final(train(SingleExpert(filters=32, activation=kind), tenfold, steps=150, **settings))["test_accuracy"]
     for kind in ("linear", "cubic")
 }
+pd.DataFrame(rows).rename_axis("trial").T.round(2)
 
 # %% [markdown]
 # ### Noise makes routing smooth
@@ -224,10 +223,9 @@ pd.DataFrame(shares, index=[f"expert {m}" for m in (1, 2, 3, 4)]).T.rename_axis(
 # probability at most $2\delta$. So the factor is **2**, for any number of experts, and a search finds no more:
 
 # %%
-{
-    experts: {"found": round(theory.worst_ratio(experts).ratio, 3), "proved": 2, "lemma 5.1": experts**2}
-    for experts in (2, 4, 8)
-}
+found = {experts: theory.worst_ratio(experts).ratio for experts in (2, 4, 8)}
+rows = {experts: {"found": ratio, "proved": 2, "lemma 5.1": experts**2} for experts, ratio in found.items()}
+pd.DataFrame(rows).T.rename_axis("experts").round(3)
 
 # %% [markdown]
 # ## Measure it

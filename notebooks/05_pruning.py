@@ -186,7 +186,7 @@ gaps = {}
 for name, run in runs.items():
     tuned = fine_tune(run)
     gaps[name] = float(theory.decoupling(tuned, tuned.kept("random", 0.5), steps=60).max())
-gaps
+pd.Series(gaps, name="largest difference").round(3).to_frame()
 
 # %% [markdown]
 # ### Without planting: figure 3 of the paper

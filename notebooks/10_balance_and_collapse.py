@@ -175,9 +175,9 @@ gates = scores.softmax(1)
 chosen = torch.nn.functional.one_hot(scores.argmax(1), 2).mT.double()
 load, mean_gates = balance.load_of(chosen), gates.mean(2)
 print("load", load[0].numpy().round(3), "mean gates", mean_gates[0].numpy().round(3))
-print("Switch loss", balance.switch_loss(load, mean_gates).value.item())
-print("importance loss", balance.importance_loss(mean_gates).value.item())
-print("z-loss", balance.router_z_loss(scores).value.item())
+print("Switch loss", round(balance.switch_loss(load, mean_gates).value.item(), 4))
+print("importance loss", round(balance.importance_loss(mean_gates).value.item(), 4))
+print("z-loss", round(balance.router_z_loss(scores).value.item(), 4))
 print("bias after one step of .1", balance.updated_bias(torch.zeros(1, 2), chosen.sum(2).float(), 0.1)[0].numpy())
 
 # %% [markdown]
@@ -352,7 +352,9 @@ exercises.check_moved_bias(moved_bias)
 # | a large auxiliary loss impairs the model (Wang et al. 2024, abstract) | yes, at strength 1: own cluster falls, accuracy too |
 # | balancing by a bias gives better models *and* better balance than the loss (Wang et al. 2024, abstract) | balance as good, models not better: each at its best strength, .990 against .998 with linear experts, and worse than nothing with gradient steps |
 # | the z-loss is for stability, and costs no quality (Zoph et al. 2022) | it keeps scores small; it is no cure for collapse by itself, and its own strength must fit the router's rate |
-# | fine-grained and shared experts are better at equal parameters (Dai et al. 2024) | yes, where experts are scarce |
+# | fine-grained and shared experts are better at equal parameters (Dai et al. 2024) | finer ones yes, where experts are scarce; a shared one where the router collapses, not otherwise |
+#
+# `moe-lab reproduce routers` measures these statements and those of notebook 11, with rules stated before the run.
 #
 # These models have thousands of parameters, full-batch gradients and four clusters. What they refute is a sentence
 # without conditions; what holds for a model of a hundred billion parameters, they cannot say.

@@ -87,7 +87,7 @@ task = PatternTask()
 drawn = {split: task.sample(200, trials=[0], seed=SEED, split=split) for split in ("train", "test")}
 patches, test_patches = (part.patches()[0] for part in drawn.values())
 y, test_y = (1.0 - 2 * part.labels[0] for part in drawn.values())  # class 0 is +1, class 1 is -1
-{"patches": tuple(patches.shape), "y": tuple(y.shape), "the first labels": y[:6].tolist()}
+print("patches", tuple(patches.shape), " y", tuple(y.shape), " the first labels", *y[:6].tolist())
 
 # %% [markdown]
 # ## The weights
@@ -316,7 +316,8 @@ prediction.seen(outcome, "Experts compare patches with each other, and that is w
 even = Steps(softmax_gates=lambda scores, mask, dim: mask / mask.sum(dim, keepdim=True))
 run = collect(train(stepwise(even), task, samples=200, trials=3, epochs=20, seed=SEED))
 moved = abs(run["alignment"].isel(step=-1) - run["alignment"].isel(step=0)).max()
-{"largest change of any alignment": float(moved), "accuracy": run["test_accuracy"].isel(step=-1).values.round(2)}
+print("largest change of any alignment:", float(moved))
+print("accuracy of each trial:", *run["test_accuracy"].isel(step=-1).values.round(2))
 
 # %% [markdown]
 # ## What happened and why

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.helpers.chromium import CHROMIUM_FLAGS, chromium
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -51,3 +54,15 @@ def shared_data(root: Path) -> Path:
     if not folder.is_dir():
         pytest.skip(f"no data sets in {folder}; MOE_LAB_DATA names another folder")
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium, steered by Playwright."""
+    path = chromium()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM_FLAGS))
+        yield started
+        started.close()

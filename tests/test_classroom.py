@@ -72,6 +72,14 @@ class TestCopies:
         kinds = [cell.metadata.slideshow.slide_type for cell in cells(made / "slides" / f"{LESSON}.ipynb")]
         assert "slide" in kinds and "skip" in kinds
 
+    def test_slides_show_a_moving_picture_as_it_stands_still(self, made):
+        """The notebook stores one as HTML, beside PNGs."""
+        stored = cells(notebooks_folder() / f"{LESSON}.ipynb")
+        data = [output.get("data", {}) for cell in stored for output in cell.get("outputs", [])]
+        assert sum("moe-lab-recorded" in one.get("text/html", "") for one in data) == 1
+        shown = (made / "slides" / f"{LESSON}.html").read_text(encoding="utf-8")
+        assert shown.count("<img ") == sum("image/png" in one for one in data) + 1
+
     def test_a_folder_without_a_solution_is_a_sentence(self, tmp_path):
         (tmp_path / "start.py").write_text("def other(): pass\n")
         with pytest.raises(ValueError, match="must have one of every exercise: got exercise='mean_accuracy'"):

@@ -14,13 +14,16 @@ from pathlib import Path
 import nbformat
 import numpy as np
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 from moe_lab import glossary
 from moe_lab.patch_routing import JointMoE, PatternTask, Run
+from moe_lab.patch_routing.pulls import router_pulls
 from moe_lab.registry import LABS, NOTEBOOKS
 from moe_lab.reproduce import claims, errata
 from moe_lab.reproduce.runner import Order
 from moe_lab.reproduce.verdicts import Row
+from moe_lab_widgets import play
 from tools import reference, site
 from tools.claims_page import claims_page
 from tools.landing import DOORS
@@ -225,7 +228,7 @@ class TestBuilt:
         pages = sorted(path for path in built.rglob("*.html") if "_static" not in path.parts)
         assert len(pages) >= 40
         for path in pages:
-            for address in Resources(path).fetched:
+            for address in (one for one in Resources(path).fetched if not one.startswith("data:")):
                 assert not re.match(r"(https?:)?//", address), (path.name, address)
                 assert (path.parent / address.split("?")[0].split("#")[0]).is_file(), (path.name, address)
             assert not re.search(r"import\(.https?:|fetch\(.https?:", path.read_text(encoding="utf-8"))
@@ -257,6 +260,68 @@ class TestBuilt:
         with pytest.raises(RuntimeError, match="the site's folder must be empty or hold an older site: got"):
             site.build(ROOT, tmp_path)
         assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+LOOKED_AT = ("index", "02_router_alignment", "claims", "reference/moe_lab.routing")
+WIDEST = ("howto/gallery", "instructors_guide", "glossary", "genindex", "reference/moe_lab.patch_routing.figures")
+
+
+@pytest.fixture(scope="module")
+def recorded_run(tmp_path_factory) -> Path:
+    """The page of a recorded run, as the site's pages show it and as it is saved."""
+    pulls = router_pulls(JointMoE(experts=4), PatternTask(), samples=20, steps=2)
+    return play(pulls).save(tmp_path_factory.mktemp("recorded") / "run.html")
+
+
+@pytest.fixture(scope="module")
+def addresses(built, recorded_run) -> dict[str, str]:
+    pages = {name: (built / f"{name}.html").as_uri() for name in (*LOOKED_AT, *WIDEST)}
+    return {**pages, "a recorded run": recorded_run.as_uri()}
+
+
+@pytest.fixture(scope="module")
+def screen(browser):
+    page = browser.new_page(viewport={"width": 1366, "height": 768})
+    yield page
+    page.close()
+
+
+@needs_sphinx
+@pytest.mark.slow
+@pytest.mark.browser
+class TestForEverybody:
+    @pytest.mark.parametrize("name", [*LOOKED_AT, "a recorded run"])
+    def test_axe_finds_nothing_wrong(self, screen, addresses, name):
+        """Contrast, words for pictures, headings, links and labels, by all rules of axe-core but the minor ones."""
+        screen.set_viewport_size({"width": 1366, "height": 768})
+        screen.goto(addresses[name])
+        found = Axe().run(screen, options={"resultTypes": ["violations"]}).response
+        assert len(found["passes"]) > 15, "axe-core has not looked"
+        wrong = {rule["id"]: rule["nodes"][0]["html"] for rule in found["violations"] if rule["impact"] != "minor"}
+        assert wrong == {}
+
+    def test_axe_would_find_it(self, screen, addresses):
+        screen.goto(addresses["a recorded run"])
+        screen.evaluate(
+            "document.querySelector('main').innerHTML += '<p style=\"color: #aaa\">pale</p><img src=\"data:,\">'"
+        )
+        found = Axe().run(screen, options={"resultTypes": ["violations"]}).response
+        assert {"color-contrast", "image-alt"} <= {rule["id"] for rule in found["violations"]}
+
+    def test_no_page_is_wider_than_a_phone(self, screen, addresses):
+        screen.set_viewport_size({"width": 390, "height": 844})
+        wide = []
+        for name, address in addresses.items():
+            screen.goto(address)
+            if screen.evaluate("document.documentElement.scrollWidth > innerWidth"):
+                wide.append(name)
+        assert wide == []
+
+    def test_formulas_have_a_font_that_came_with_the_page(self, screen, addresses):
+        screen.goto(addresses["02_router_alignment"])
+        screen.evaluate("document.fonts.ready")
+        used = screen.evaluate("[...document.fonts].filter((one) => one.status === 'loaded').map((one) => one.family)")
+        assert "STIX Two Math" in [name.strip('"') for name in used]
 
 
 def test_without_sphinx_it_says_what_to_install(monkeypatch, tmp_path):

@@ -24,6 +24,10 @@ _EXERCISE = re.compile(r"^exercises\.check_", flags=re.M)
 _NUMBER = re.compile(r"(?<![A-Za-z_])[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?")
 _LINE = re.compile("[─━]+")  # of a table, as long as its numbers
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+# What HTML packs: pictures, and the frames and the player of a moving picture. Rounding changes all of a packing;
+# the sentences beside it say what it shows.
+_PICTURE = re.compile(r"(?<=data:image/png;base64,)[A-Za-z0-9+/=]+")
+_PACKED = re.compile(r"<(script|style)>.*?</\1>|[A-Za-z0-9+/=]{200,}", flags=re.S)
 _RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=T_)[0-9a-f]{5}\b")
 # Two pictures whose pixels differ by less than this on average (of 255) look the same.
 _SAME_PIXELS = 1.0
@@ -94,6 +98,7 @@ def differences(stored: NotebookNode, run: NotebookNode) -> Iterator[str]:
 
 def same_text(one: str, other: str, varies: bool = False) -> bool:
     """Whether two texts have the same words, and the same numbers up to rounding; any numbers where they vary."""
+    one, other = (_PACKED.sub("…", text) for text in (one, other))
     words = [" ".join(_LINE.sub("─", _NUMBER.sub(" # ", text)).split()) for text in (one, other)]
     numbers = [[float(number) for number in _NUMBER.findall(text)] for text in (one, other)]
     if words[0] != words[1]:
@@ -129,7 +134,11 @@ def _image(png: str) -> Image.Image:
 
 
 def _tidied(kind: str, content: str) -> str:
-    return optimised(content) if kind == "image/png" else _stable(content)
+    if kind == "image/png":
+        return optimised(content)
+    if kind == "text/html":
+        content = _PICTURE.sub(lambda picture: optimised(picture[0]), content)
+    return _stable(content)
 
 
 def _stable(text: str) -> str:

@@ -37,6 +37,16 @@ from tools.reference import gallery_page, reference_pages, used_by
 HOWTO = Path("docs") / "howto"
 HOWTO_ORDER = ("figure", "gallery", "sweep", "data", "model", "router", "criterion", "cluster", "saving")
 RESEARCH = ("howto/index", "reference/index")
+_MENDED = (
+    # What opens a part of the list of pages has no words; the link before it names the part.
+    (
+        r'(>([^<>]+)</a><details[^>]*>)<summary>(?=<span class="toctree-toggle")',
+        r'\1<summary aria-label="\2: its pages">',
+    ),
+    (r'(?<=<div id="pst-primary-sidebar") (?=class=)', ' role="complementary" aria-label="The site" '),
+    # The lines of a long signature are no list of definitions.
+    (r'<dl>(?=\s*<dd><em class="sig-param">)', '<dl role="none">'),
+)
 ELSEWHERE = "Here the table is [a page of its own](glossary.md), and so are [the papers' claims](claims.md)."
 
 
@@ -173,21 +183,25 @@ def build(root: Path, out: Path, results: Path | None = None, recorded: Recorded
         command += ["-c", str(root / "docs"), "-d", str(Path(folder) / "doctrees"), str(pages), str(built)]
         if subprocess.run(command, cwd=root).returncode:
             raise RuntimeError("Sphinx could not build the site; see its messages above")
-        _leave_out_icons(built)
+        _mend(built)
         if recorded.shows:
             recorded.write(built / "recordings")
         shutil.rmtree(out, ignore_errors=True)
         shutil.move(built, out)
 
 
-def _leave_out_icons(built: Path) -> None:
-    """Leaves out the theme's script of 1.5 MB with thousands of icons; the few that are used come with its style."""
-    script = built / "_static" / "scripts" / "fontawesome.js"
+def _mend(built: Path) -> None:
+    """Mends what the theme and Sphinx leave: a script that is not needed, and parts that a screen reader cannot name.
+
+    The script, of 1.5 MB, has thousands of icons; the few that are used come with the theme's style.
+    """
     for path in built.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         text = re.sub(r"<(script|link)\b[^>]*scripts/fontawesome\.js[^>]*>(</script>)?", "", text)
+        for theirs, ours in _MENDED:
+            text = re.sub(theirs, ours, text)
         path.write_text(text, encoding="utf-8")
-    script.unlink(missing_ok=True)
+    (built / "_static" / "scripts" / "fontawesome.js").unlink(missing_ok=True)
 
 
 def recorded_now() -> Recorded:

@@ -13,6 +13,7 @@ from moe_lab.registry import NOTEBOOKS, Notebook
 
 _MATH = re.compile(r"(?<!\\)\$\$(.+?)\$\$|(?<![\\$])\$(?!\s)([^$\n]+?)(?<!\s)\$", flags=re.DOTALL)
 _CODE = re.compile(r"(```.*?```|`[^`\n]+`)", flags=re.DOTALL)
+_IN_HTML = re.compile(r"data:image/png;base64,([A-Za-z0-9+/=]+)")
 
 _HEAD = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -85,12 +86,17 @@ def slides(lesson: Notebook, notebook: Mapping[str, Any]) -> str:
             words = f"<h2>Exercise <code>{found.name}</code></h2><p>{_inline(found.question)}</p>"
             parts.append(f"<section>{words}{foot}</section>")
         for output in cell.get("outputs", []):
-            data = output.get("data", {})
-            if "image/png" in data:
-                png = "".join(data["image/png"]).replace("\n", "")
+            for png in _pictures(output.get("data", {})):
                 alt = html.escape("A picture of the notebook; the text of its section says what to see.")
                 parts.append(f'<section><img alt="{alt}" src="data:image/png;base64,{png}">{foot}</section>')
     return "\n".join([*parts, "</body></html>\n"])
+
+
+def _pictures(data: Mapping[str, Any]) -> list[str]:
+    """The PNGs of an output as base64: its own, or what a moving picture shows without a script."""
+    if "image/png" in data:
+        return ["".join(data["image/png"]).replace("\n", "")]
+    return _IN_HTML.findall("".join(data.get("text/html", "")))
 
 
 def with_slides(notebook: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import socket
 import subprocess
 import sys
@@ -22,19 +21,9 @@ import pytest
 from moe_lab.jupyter import CONFIG
 from tests.browser.driver import NotebookPage, write_notebook
 from tests.browser.link import Link
+from tests.helpers.chromium import chromium
 
 ROOT = Path(__file__).parents[2]
-CHROMIUM_FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--force-color-profile=srgb",
-)
 
 
 @dataclass(frozen=True)
@@ -46,17 +35,6 @@ class Server:
     folder: Path
 
 
-def _chromium() -> str:
-    """Debian's Chromium. Without one the tests are skipped on a laptop, but fail in CI, where nobody would notice."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        sentence = "the browser tests need Chromium: apt-get install chromium"
-        if os.environ.get("CI", "").lower() in ("true", "1"):
-            pytest.fail(sentence, pytrace=False)
-        pytest.skip(sentence)
-    return found
-
-
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -66,7 +44,7 @@ def _free_port() -> int:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory, no_pre_training: None) -> Iterator[Server]:
     """JupyterLab on this machine only."""
-    _chromium()
+    chromium()
     base = tmp_path_factory.mktemp("jupyter")
     quiet = base / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
     quiet.parent.mkdir(parents=True)
@@ -143,18 +121,6 @@ def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path, seconds
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             time.sleep(0.2)
     raise RuntimeError(f"the server did not start: {log.read_text()[-2000:]}")
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Chromium, steered by Playwright."""
-    path = _chromium()
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM_FLAGS))
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,9 @@ import pytest
 from PIL import Image
 from playwright.sync_api import BrowserContext, Page
 
-from moe_lab_widgets import RouterAlignmentLab
+from moe_lab.patch_routing import JointMoE, PatternTask
+from moe_lab.patch_routing.pulls import router_pulls
+from moe_lab_widgets import RouterAlignmentLab, play
 from moe_lab_widgets.frames.document import part
 from moe_lab_widgets.frames.module import recorded_source
 from tests.helpers.effort import only_thorough
@@ -48,14 +50,14 @@ def show(browser: Any) -> Iterator[Callable[..., Page]]:
     contexts: list[BrowserContext] = []
     complaints: list[str] = []
 
-    def open_page(path: Path, width: int = 1366, height: int = 768, **options: Any) -> Page:
+    def open_page(path: Path, width: int = 1366, height: int = 768, fragment: str = "", **options: Any) -> Page:
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(f"page error: {error}"))
         page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
         page.on("request", lambda asked: complaints.append(asked.url) if _elsewhere(asked.url) else None)
-        page.goto(path.as_uri())
+        page.goto(f"{path.as_uri()}#{fragment}" if fragment else path.as_uri())
         return page
 
     yield open_page
@@ -132,6 +134,94 @@ def test_an_address_opens_the_nearest_recorded_run(show: Callable[..., Page], li
     page.reload()
     page.locator("canvas").wait_for()
     assert page.get_by_label("Run:").input_value() == "0", "another Lab's link"
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[tuple[int, int], list[str]], str]:
+    """The site's part of a Lab with a story and sliders, its captions by the sliders' places, and the story's last."""
+    folder, lab = tmp_path_factory.mktemp("grid"), "RouterAlignmentLab"
+    axes, few = {"noise": (0.0, 2.0), "experts": (1, 4)}, {**SMALL, "source": "synthetic", "steps": 10}
+    story = recordings.Run(lab, recordings.complete(lab, {**few, "noise": 1.0, "seed": 3}), 10, "the story", "Look.")
+    shown = recordings.Show(lab, (story,), axes, recordings.grid_of(lab, axes, **few))
+    said = {}
+    for run in shown.runs:
+        made = RouterAlignmentLab(**run.values)
+        made.controls.speed.value = FAST
+        recording = done(made).recording(3)
+        made.close()
+        (folder / f"{run.key}.png").write_bytes(recording.still)
+        (folder / f"{run.key}.json").write_text(json.dumps(recording.plain()))
+        said[run.key] = list(recording.captions)
+    recorded = Recorded({lab: shown}, folder)
+    recorded.write(folder / "recordings")
+    (folder / "labs.html").write_text(f"<meta charset=utf-8><link rel=icon href='data:,'>{recorded.html(lab, 'note')}")
+    return folder / "labs.html", {place: said[run.key] for place, run in shown.grid.items()}, said[story.key][-1]
+
+
+class TestLinkToSliders:
+    """Links of a Lab to a page whose sliders snap to a grid of recorded runs, which it loads one by one."""
+
+    def link(self, path: Path, **values: Any) -> str:
+        lab = RouterAlignmentLab(**{**SMALL, "source": "synthetic", "steps": 10, **values}, playing=False)
+        try:
+            return str(lab.link(path.parent.as_uri()).address)
+        finally:
+            lab.close()
+
+    def opened(self, page: Page, words: str, last: str) -> None:
+        """Waits until the page says how near the run is, and shows its end."""
+        page.get_by_text(words).wait_for()
+        page.locator(".moe-lab-screen .moe-lab-caption").get_by_text(last, exact=True).wait_for()
+
+    def test_the_nearest_cell_opens_with_its_sliders(self, show: Callable[..., Page], grid: Any) -> None:
+        path, said, story = grid
+        page = show(path)
+        page.get_by_role("button", name="Play the recorded run").wait_for()
+        page.goto(self.link(path, noise=1.9, experts=4))
+        self.opened(page, "This is the recorded run nearest to the link.", said[1, 1][-1])
+        assert page.get_by_label("Run:").input_value() == "grid"
+        noise, experts = (page.get_by_role("slider", name=re.compile(name)) for name in ("^noise", "^k, experts"))
+        assert [one.get_attribute("aria-valuetext") for one in (noise, experts)] == ["2.00", "4"]
+        assert page.get_by_role("button", name="Play the recorded run").count() == 0
+        page.goto(self.link(path, noise=0.1, experts=1))
+        self.opened(page, "This is the recorded run nearest to the link.", said[0, 0][-1])
+        assert [one.get_attribute("aria-valuetext") for one in (noise, experts)] == ["0.00", "1"]
+        page.goto(self.link(path, noise=2.0, experts=1))
+        self.opened(page, "This is the run of the link.", said[1, 0][-1])
+        experts.press("End")
+        self.opened(page, "Recorded: the sliders snap to the settings that were recorded", said[1, 1][-1])
+        assert "of the link" not in page.locator(".moe-lab-choice").inner_text()
+        page.goto(self.link(path, noise=1.0, seed=3))
+        self.opened(page, "This is the run of the link. Look.", story)
+        assert page.get_by_label("Run:").input_value() == "0" and not noise.is_visible()
+
+    def test_a_fresh_page_opens_it_and_passes_over_what_it_does_not_know(
+        self, show: Callable[..., Page], grid: Any
+    ) -> None:
+        path, said, _ = grid
+        address = self.link(path, noise=0.0, experts=4) + "&a_knob_of_a_later_version=7"
+        page = show(path, fragment=address.partition("#")[2])
+        self.opened(page, "This is the run of the link.", said[0, 1][-1])
+        assert page.get_by_label("Run:").input_value() == "grid"
+        page.get_by_role("slider", name=re.compile("^time")).press("Home")
+        assert caption(page) == said[0, 1][0]
+
+
+def test_pulls_play_and_step_in_a_page_that_is_too_narrow_for_a_lab(show: Callable[..., Page], tmp_path: Path) -> None:
+    played = play(router_pulls(JointMoE(experts=4), PatternTask(), samples=40, steps=5))
+    page = show(played.save(tmp_path / "pulls.html"), 930)
+    page.locator("canvas").wait_for()
+    assert caption(page) == played.recording.captions[-1] and page.locator("canvas").count() == 1
+    end = painted(page)
+    page.get_by_role("slider").press("Home")
+    page.get_by_role("slider").press("ArrowRight")
+    assert caption(page) == played.recording.captions[1] and (painted(page) != end).any()
+    page.get_by_role("button", name="replay").click()
+    page.wait_for_function("document.querySelector('.moe-lab-screen').dataset.record == 5")
+    np.testing.assert_array_equal(painted(page), end)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_function("document.querySelectorAll('canvas').length === 4")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the whole page scrolls sideways"
 
 
 class TestExported:

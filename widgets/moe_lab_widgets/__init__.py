@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from moe_lab_widgets.engine.definition import Story
     from moe_lab_widgets.engine.knobs import LabKnob, given, offer
     from moe_lab_widgets.engine.lab import Lab
+    from moe_lab_widgets.playing import play
     from moe_lab_widgets.prediction import predict
 
 _HOMES = {
@@ -25,10 +26,11 @@ _HOMES = {
     "Strip": "drawing.picture",
     "RoutingTable": "by_hand.table",
     "predict": "prediction",
+    "play": "playing",
     **{lab.name: f"{lab.folder}.lab" for lab in LABS},
 }
 
-__all__ = ["Lab", "LabKnob", "Picture", "RoutingTable", "Story", "Strip", "given", "offer", "predict"]
+__all__ = ["Lab", "LabKnob", "Picture", "RoutingTable", "Story", "Strip", "given", "offer", "play", "predict"]
 
 
 def __getattr__(name: str) -> Any:

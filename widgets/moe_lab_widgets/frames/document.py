@@ -70,8 +70,10 @@ def document(recording: Recording) -> bytes:
 h1 {{ max-width: 1130px; margin: 4px auto; font: bold 22px/1.3 sans-serif; color: #1B1B25; }}</style>
 </head>
 <body>
+<main>
 <h1>{title}</h1>
 {shown}
+</main>
 <script>{recorded_source()}</script>
 </body>
 </html>

@@ -27,7 +27,8 @@ function make(kind, attributes = {}, ...children) {
 
 export class Player {
   // stage: { width, height: CSS pixels of the picture, scale: picture's pixels for each, spans: [[left, right], ...] of panels,
-  // smallest: the scale below which panels are stacked rather than shrunk; without it they are stacked on narrow pages }
+  // smallest: the scale below which panels are stacked rather than shrunk; without it they are stacked on narrow pages,
+  // rate: frames per second; without it a run plays for about 6 seconds }
   constructor(root, film, stage) {
     this.film = film;
     this.stage = stage;
@@ -155,7 +156,7 @@ export class Player {
     if (this.film.last < 1) return;
     if (this.place >= this.film.last) this.choose(0, false);
     this.button.textContent = "⏸ stop";
-    const rate = Math.min(Math.max(this.film.last / 6, 15), 60);
+    const rate = this.stage.rate ?? Math.min(Math.max(this.film.last / 6, 15), 60); // frames per second
     let begun = null;
     const from = this.place;
     const step = (now) => {

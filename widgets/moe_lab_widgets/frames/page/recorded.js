@@ -154,7 +154,7 @@ class Recorded {
     }
   }
   put(run, film, then) {
-    const stage = { ...run.stage, smallest: SMALLEST };
+    const stage = { smallest: SMALLEST, ...run.stage };
     const before = this.player, part = before && !before.following ? before.place / Math.max(before.film.last, 1) : 1;
     if (!before) {
       const place = make("div");

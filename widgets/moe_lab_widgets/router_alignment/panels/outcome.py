@@ -28,12 +28,12 @@ SMALLEST_BAR = 0.015  # so that a coverage of 0 can be seen
 class Outcome(PinnedPanel):
     """Accuracy of both models over the steps, and how often o reaches each expert."""
 
-    LEFT, WIDTH = 889, 135
-    CURVES, BARS = (LEFT, 80, WIDTH, 160), (LEFT, 318, WIDTH, 96)
+    NOTE, LEFT, WIDTH = 810, 838, 186
+    CURVES, BARS = (LEFT, 74, WIDTH, 194), (LEFT, 326, WIDTH, 88)
 
     def __init__(self, scene: Scene) -> None:
-        super().__init__(scene, (848, 1100))
-        theme.header(scene.figure, 850, 3, "What comes out")
+        super().__init__(scene, (796, 1100))
+        theme.header(scene.figure, 798, 3, "What comes out")
         limits: dict[str, Any] = {"xlim": (0, 1), "ylim": (LOWEST_ACCURACY, HIGHEST_ACCURACY)}
         self.axes = axes = theme.axes(scene.figure, *self.CURVES, **limits)
         axes.set_yticks([0.5, 0.75, 1], ["50 %", "75 %", "100 %"])
@@ -50,8 +50,8 @@ class Outcome(PinnedPanel):
             )
         self.names = scene.live(Sheet())
         note: dict[str, Any] = {"color": theme.MUTED, "size": theme.SMALL_SIZE, "va": "top", "linespacing": 1.35}
-        words = "coverage in trial 1: % of test\nsamples whose o gets there"
-        scene.figure.text(*theme.spot(scene.figure, 862, 278), words, **note)
+        words = "coverage in trial 1: % whose o gets there"
+        scene.figure.text(*theme.spot(scene.figure, self.NOTE, 302), words, **note)
         self.cover = axes = theme.axes(scene.figure, *self.BARS, xlim=(0, 1), ylim=(0, 1.04))
         axes.set_yticks([0, 0.5, 1], ["0", "50 %", "100 %"])
         axes.set_xticks([])
@@ -85,10 +85,10 @@ class Outcome(PinnedPanel):
         right = self.LEFT + self.WIDTH
         several = f"test accuracy, {trials} trial{'s each' if trials > 1 else ' each'}"
         bands = f"accuracy; half, 90 % of {trials:,} trials"
-        self.write(862, 50, several if trials <= MOST_LINES else bands)
+        self.write(self.NOTE, 50, several if trials <= MOST_LINES else bands)
         for at, words in ((self.LEFT, "0"), (right, str(total))):
-            self.write(at, 252, words, ha="center")
-        self.write(self.LEFT + self.WIDTH / 2, 252, "SGD step", ha="center", size=theme.TEXT_SIZE, color=theme.INK)
+            self.write(at, 280, words, ha="center")
+        self.write(self.LEFT + self.WIDTH / 2, 280, "SGD step", ha="center", size=theme.TEXT_SIZE, color=theme.INK)
         for s in range(experts):
             x = self.LEFT + self.WIDTH * (s + 0.5) / experts
             self.head_at(x, 428, s, 13 if experts <= 5 else 9.5)
@@ -134,4 +134,4 @@ class Outcome(PinnedPanel):
         return [self.pin_line(self.axes, pin.steps / self._total, pin.values, **style)]
 
     def note_place(self) -> tuple[float, float]:
-        return 862, 65
+        return self.NOTE, 64

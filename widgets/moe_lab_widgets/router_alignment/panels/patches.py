@@ -22,12 +22,12 @@ from moe_lab_widgets.router_alignment.record import Frame
 class Patches(Panel):
     """For one example of each class: the patches that each expert keeps, and whether o is among them."""
 
-    LEFT, WIDTH = 374, 438
+    LEFT, WIDTH = 346, 416  # so that 16 digits of 8 x 8 pixels are drawn three times as large
     TOP, HEIGHT, CLASS_HEIGHT = 90, 148, 189
 
     def __init__(self, scene: Scene) -> None:
-        super().__init__(scene, (340, 848))
-        theme.header(scene.figure, 340, 2, "What each expert receives")
+        super().__init__(scene, (312, 796))
+        theme.header(scene.figure, 312, 2, "What each expert receives")
         self.strips = [scene.live(Strip(self.LEFT, self._top(side))) for side in range(2)]
         self.ticks = [self.live_marks("✔", 15, colour) for colour in theme.CLASSES]
         self.crosses = [self.live_marks("✗", 9, theme.REFERENCE, alpha=0.8) for _ in range(2)]
@@ -57,14 +57,14 @@ class Patches(Panel):
         self._tiles = []
         self._layout = layout = arrange(patches, experts, self.WIDTH, self.HEIGHT, scale)
         plural = "" if kept == 1 else "es"
-        self.write(352, 50, f"framed: the l = {kept} patch{plural} of an example that each expert scores highest")
+        self.write(324, 50, f"framed: the l = {kept} patch{plural} that each expert scores highest")
         size = 14 if layout.band / scale > 24 else 11
         for side, name in enumerate(names):
             top = self._top(side)
             title = f"class {theme.CLASS_SIGNS[side]}:  one patch is {theme.CLASS_NAMES[side]} ({name})"
-            self.write(352, top - 14, title, color=theme.CLASSES[side], size=theme.TEXT_SIZE, weight="bold")
+            self.write(324, top - 14, title, color=theme.CLASSES[side], size=theme.TEXT_SIZE, weight="bold")
             for s in range(experts):
-                self.head_at(358, top + layout.middle(s) / scale, s, size)
+                self.head_at(330, top + layout.middle(s) / scale, s, size)
 
     def _make_tiles(self, record: Frame, shown: int) -> None:
         """Makes the tiles of the example patches, which stay the same for a whole run."""

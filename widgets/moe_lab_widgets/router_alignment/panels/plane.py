@@ -21,10 +21,10 @@ class Plane(Panel):
     """Every router's cosines with o1 and o2: its position, its path, and the positions that are possible."""
 
     def __init__(self, scene: Scene) -> None:
-        super().__init__(scene, (0, 340))
-        note = "cosine between each router w and the two\npatches that decide the class"
+        super().__init__(scene, (0, 312))
+        note = "cosine between each router w and\nthe two patches that decide the class"
         theme.header(scene.figure, 14, 1, "Where routers point", note)
-        self.axes = axes = theme.axes(scene.figure, 58, 92, 268, 282, xlim=(-1.12, 1.2), ylim=(-1.17, 1.27))
+        self.axes = axes = theme.axes(scene.figure, 58, 96, 244, 257, xlim=(-1.12, 1.2), ylim=(-1.17, 1.27))
         axes.set_aspect("equal", anchor="NW")
         axes.set_xticks([-1, 0, 1])
         axes.set_yticks([-1, 0, 1])
@@ -58,12 +58,12 @@ class Plane(Panel):
             self.fix(axes.plot(*((1, overlap), (overlap, 1))[side], "*", color=colour, **star)[0])
             name: dict[str, Any] = {"size": theme.TITLE_SIZE, "weight": "bold", "zorder": 2.5, "ha": ha, "va": va}
             self.fix(axes.text(x, y, theme.CLASS_NAMES[side], color=colour, **name))
-            turned = {"x": 22, "y": 233, "rotation": 90} if side else {"x": 192, "y": 408}
+            turned = {"x": 22, "y": 224, "rotation": 90} if side else {"x": 180, "y": 388}
             words = f"cos(w, {theme.CLASS_NAMES[side]})   → looks for {names[side]}"
             self.write(words=words, ha="center", size=theme.TEXT_SIZE, color=colour, **turned)
         many = f"{MOST_LINES} of " * (trials - 1 > MOST_LINES)
         others = f"trial {shown + 1}; grey dots: {many}{trials - 1:,} other trial{'s' * (trials > 2)}"
-        self.write(192, 430, others if trials > 1 else "one trial", ha="center")
+        self.write(180, 412, others if trials > 1 else "one trial", ha="center")
 
     def _prepare_trails(self, experts: int) -> None:
         """Makes a trail and a numbered head for each expert; those of fewer experts are kept and hidden."""

@@ -1,0 +1,97 @@
+"""`play`: a Dataset with steps as a moving picture in the notebook, with a time slider, which needs no kernel.
+
+The output holds its frames, so that a stored notebook and the course's site play it too. Where scripts of an output do
+not run, as in a notebook that somebody else has run, it is the picture of the last step with its caption.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from moe_lab.files import write_whole
+from moe_lab.patch_routing.pull_plots import SPANS, PullsDrawing, caption
+from moe_lab_widgets.drawing.picture import Picture
+from moe_lab_widgets.frames.document import document, part
+from moe_lab_widgets.frames.module import recorded_source
+from moe_lab_widgets.frames.recording import Recording, described, film
+
+TITLE = "What pulls each router"
+NOTE = "Press replay, or drag the time slider; its arrow keys move by one step."
+FRAMES_PER_SECOND = 8
+SMALLEST = 0.72
+"""The scale below which panels are stacked: JupyterLab with its file browser leaves .8 of their width of 1366."""
+_IMPORTS = """from moe_lab.patch_routing import DigitTask, JointMoE, PatternTask
+from moe_lab.patch_routing.pulls import router_pulls
+from moe_lab_widgets import play
+"""
+
+
+class _Pulls(Picture):
+    """The picture of `pull_plots`, for frames; its records are steps of the Dataset."""
+
+    spans = SPANS
+
+    def __init__(self, data: xr.Dataset, scale: float) -> None:
+        super().__init__(scale=scale)
+        self.drawing = PullsDrawing(self.figure, data)
+        for artist in self.drawing.artists:
+            self.live(artist)
+
+    def update(self, record: int) -> None:
+        self.drawing.show(record)
+
+
+@dataclass(frozen=True)
+class Played:
+    """What `play` returns; it displays itself at the end of a cell."""
+
+    recording: Recording
+
+    def __repr__(self) -> str:
+        return self.recording.captions[-1]
+
+    def _repr_html_(self) -> str:
+        plain = self.recording.plain()
+        still = "data:image/png;base64," + base64.b64encode(self.recording.still).decode()
+        shown = part(plain, still, {"runs": [{"name": self.recording.title, "run": plain}]}, NOTE)
+        return f"{shown}\n<script>{recorded_source()}</script>"
+
+    def save(self, path: Path | str) -> Path:
+        """Writes it as a page that needs nothing from elsewhere."""
+        write_whole(Path(path), document(self.recording))
+        return Path(path)
+
+
+def play(pulls: xr.Dataset, scale: float = 1.0) -> Played:
+    """Shows what `moe_lab.patch_routing.pulls.router_pulls` returns as a moving picture.
+
+    Args:
+      pulls: of at most four experts and 200 steps; of more steps, 200 are shown.
+      scale: of the still picture; the moving one is as wide as the page.
+
+    Raises:
+      ValueError: pulls is something else, or has more experts.
+    """
+    picture = _Pulls(pulls, scale)
+    try:
+        shown = film(picture, pulls["step"].values.tolist(), lambda step: caption(pulls, step), None)
+    finally:
+        picture.close()
+    shown = replace(shown, stage={**shown.stage, "rate": FRAMES_PER_SECOND, "smallest": SMALLEST})
+    return Played(described(shown, TITLE, _values(pulls), f"{_IMPORTS}\nplay({pulls.attrs['call']})"))
+
+
+def _values(pulls: xr.Dataset) -> list[tuple[str, str]]:
+    run: dict[str, Any] = json.loads(pulls.attrs["config"])
+    numbers = {
+        "k, experts": run["model"]["experts"],
+        "l, patches each expert keeps": run["model"]["patches_per_expert"],
+    }
+    numbers |= {"N, training samples": run["samples"], "trial": run["first_trial"], "seed": run["seed"]}
+    return [(label, str(number)) for label, number in numbers.items()]
