@@ -39,7 +39,7 @@ class Case:
 
 
 COMMON: dict[str, Any] = {"seed": 4, "device": "cpu"}
-PATCHES = {"epochs": 12, "samples": 40, "test_samples": 80, "record_every": 1, **COMMON}
+PATCHES = {"epochs": 6, "samples": 40, "test_samples": 80, "record_every": 3, **COMMON}
 CLUSTERS = {"samples": 600, "test_samples": 290, "steps": 10, "record_every": 5, **COMMON}
 TOKENS = {"steps": 12, "batch": 8, "test_samples": 90, "record_every": 5, **COMMON}
 MIXTURES = {"samples": 400, "record_every": 3, **COMMON}
