@@ -1,4 +1,7 @@
-"""How pytest tests notebooks: nbmake runs each of them once, and the run must give the outputs that it stores."""
+"""How pytest tests notebooks: nbmake runs each of them once, and the run must give the outputs that it stores.
+
+And how often it checks array shapes: in the first calls of each function in each test.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,21 @@ from nbmake.nb_result import NotebookError, NotebookResult
 from nbmake.pytest_items import NotebookFailedException, NotebookItem
 
 # Nothing here may import moe_lab: its shapes are checked only if it is imported later (see pyproject.toml).
+from tests.helpers.effort import THOROUGH
 from tools.outputs import ENVIRONMENT, differences, tidy_notebook
 from tools.pairs import read
+from tools.runtime_types import check_first_calls, new_test
+
+if not THOROUGH:
+    check_first_calls()
 
 # Jupyter's folders follow the platform; without this it warns, and a warning is an error here.
 os.environ.setdefault("JUPYTER_PLATFORM_DIRS", "1")
+
+
+def pytest_runtest_setup() -> None:
+    """Has array shapes checked anew in every test."""
+    new_test()
 
 
 @pytest.hookimpl(wrapper=True)

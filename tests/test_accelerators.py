@@ -26,6 +26,7 @@ from moe_lab.vision import PatchWRN, QuadrantTask, patches, rotation
 from moe_lab.vision.patches.training import PatchLearner
 from moe_lab.vision.rotation import Mixture, SmallCNN, TurnTask
 from moe_lab.vision.rotation.training import TurnLearner
+from moe_lab.vision.vmoe.training import DigitRun, Training
 from tests.doubles import NoWaiting, WaitError, captured, without_numbers
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device on this machine")
@@ -251,6 +252,16 @@ def test_a_step_on_images_waits_for_nothing_but_the_numbers_of_an_experts_images
     with NoWaiting(sends=True) as tape, torch.enable_grad():
         learner.step(rows)
     assert len(tape.calls) > 50
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_a_step_of_a_v_moe_reads_nothing(optimizer: str) -> None:
+    """Images and noise come from the host; the loss stays on the device until a Snapshot is due."""
+    training = Training(DigitRun(optimizer=optimizer, batch=25, test_images=25, steps=5, record_every=2))
+    with NoWaiting(sends=True):
+        for _ in range(3):
+            training._advance()
+    assert training._sound and np.isfinite(float(training._loss))
 
 
 def test_a_network_that_diverges_ends_after_the_same_step_on_an_accelerator() -> None:

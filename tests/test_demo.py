@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -149,19 +146,6 @@ class TestOnScreen:
         assert "joint pMoE" in out
         assert "on cpu, seed 5" in out
         assert str(tmp_path) in out
-
-    @pytest.mark.slow
-    def test_as_a_command_in_half_a_minute_of_one_core(self, tmp_path):
-        """The whole of it: a new process, imports, six trainings of five trials, three files."""
-        command = [sys.executable, "-W", "error", "-m", "moe_lab", "demo", "--out", str(tmp_path), "--seed", "2"]
-        before = os.times()
-        ended = subprocess.run(
-            command, capture_output=True, text=True, timeout=300, env={**os.environ, "COLUMNS": "100"}
-        )
-        spent = os.times()
-        assert (ended.returncode, ended.stderr) == (0, "")
-        assert {file.name for file in tmp_path.iterdir()} == NAMES
-        assert spent.children_user + spent.children_system - before.children_user - before.children_system < 30
 
 
 class TestAskedWrongly:

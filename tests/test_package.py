@@ -14,12 +14,14 @@ from pathlib import Path
 import jaxtyping
 import numpy as np
 import pytest
+from beartype.roar import BeartypeCallHintViolation
 from packaging.requirements import Requirement
 
 import moe_lab
 from moe_lab import trials
 from moe_lab.registry import NOTEBOOKS
 from moe_lab.reproduce import Claim, claims
+from tools import runtime_types
 
 
 def run(*arguments: str, **changes: str) -> str:
@@ -74,6 +76,19 @@ class TestNames:
 
 
 class TestChecksWhileTesting:
+    def test_the_first_calls_of_a_function_are_checked_in_each_test(self):
+        def plain(number: int) -> int:
+            return number
+
+        sparing = runtime_types.sparing(plain, runtime_types.checked(plain))
+        for begin in range(2):
+            if begin:
+                runtime_types.new_test()
+            with pytest.raises(BeartypeCallHintViolation):
+                sparing("1")
+            assert [sparing(2) for _ in range(runtime_types.CALLS_CHECKED - 1)] == [2] * 4
+            assert sparing("1") == "1"
+
     def test_a_wrong_type_fails(self):
         with pytest.raises(jaxtyping.TypeCheckError):
             trials.stream("0", 0, "labels")
@@ -158,21 +173,35 @@ class TestWheel:
         assert int(copied) == len(NOTEBOOKS) + 2  # and the index, and the guide
 
     @pytest.mark.slow
-    def test_does_its_work_without_a_network(self, installed, tmp_path):
+    def test_shows_the_demo_without_a_network_in_half_a_minute_of_one_core(self, installed, tmp_path):
+        """The whole of it: a new process, imports, six trainings of five trials, three files."""
+        before = os.times()
+        assert self.said(installed, tmp_path, "demo", "--seed", "2").startswith(str(installed))
+        spent = os.times()
+        assert {path.name for path in tmp_path.iterdir()} == {"demo.png", "demo.nc", "demo.json"}
+        assert spent.children_user + spent.children_system - before.children_user - before.children_system < 30
+
+    @pytest.mark.slow
+    def test_reproduces_a_claim_without_a_network(self, installed, tmp_path):
         cheap = min((c for c in claims() if c.paper == "pmoe2023" and c.measurement.needs is None), key=_seconds)
-        for arguments in (["demo", "--trials", "1"], ["reproduce", cheap.id, "--jobs", "1", "--out", "report"]):
-            done = subprocess.run(
-                [sys.executable, "-c", NO_NETWORK, *arguments],
-                cwd=tmp_path,
-                env={**os.environ, "PYTHONPATH": str(installed)},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert done.returncode == 0, done.stderr
-            assert str(installed) in done.stdout.split()[0]
-        assert {"demo.png", "demo.nc", "demo.json", "report"} <= {path.name for path in tmp_path.iterdir()}
+        said = self.said(installed, tmp_path, "reproduce", cheap.id, "--jobs", "1", "--out", "report")
+        assert said.startswith(str(installed))
         assert {"report.html", "results.json"} <= {path.name for path in (tmp_path / "report").iterdir()}
+
+    @staticmethod
+    def said(installed: Path, folder: Path, *arguments: str) -> str:
+        """What the command of the wheel prints in a new process that has no network; it must not warn."""
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", NO_NETWORK, *arguments],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(installed), "COLUMNS": "100"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert arguments[0] != "demo" or done.stderr == ""
+        return done.stdout
 
 
 def _seconds(claim: Claim) -> float:

@@ -27,6 +27,7 @@ from moe_lab.vision import CifarRotateTask, PatchWRN, QuadrantTask, SmallCNN, Tu
 from moe_lab.vision.built import Built
 from moe_lab.vision.deep import DigitRun
 from moe_lab.vision.run import ImageRun
+from tests.helpers.effort import THOROUGH
 
 NAN, INF = float("nan"), float("inf")
 PARTS: dict[type[Config], dict[str, Any]] = {
@@ -158,7 +159,7 @@ anything = st.one_of(
 
 @EACH_CONFIG
 @given(data=st.data())
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=75 if THOROUGH else 25, deadline=None)
 def test_anything_is_a_config_or_clear_sentences(kind, data):
     names = [name for name in kind.model_fields if name not in ("model", "task")]
     values = data.draw(st.dictionaries(st.sampled_from(names), anything, min_size=1, max_size=3))

@@ -20,7 +20,7 @@ from moe_lab.pruning.criteria import CRITERIA
 from moe_lab.recovery import MixtureTask, em, gridlock
 from moe_lab.recovery.gridlock import JointEM, Spectral
 from moe_lab.recovery.landscape import L2Loss, L4Loss, LogLoss, descend
-from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, TopKMoE, learners
+from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, TopKMoE, experts, learners
 from moe_lab.training import Snapshot, final
 
 
@@ -39,7 +39,7 @@ class Case:
 
 
 COMMON: dict[str, Any] = {"seed": 4, "device": "cpu"}
-PATCHES = {"epochs": 12, "samples": 40, "test_samples": 80, "record_every": 1, **COMMON}
+PATCHES = {"epochs": 6, "samples": 40, "test_samples": 80, "record_every": 3, **COMMON}
 CLUSTERS = {"samples": 600, "test_samples": 290, "steps": 10, "record_every": 5, **COMMON}
 TOKENS = {"steps": 12, "batch": 8, "test_samples": 90, "record_every": 5, **COMMON}
 MIXTURES = {"samples": 400, "record_every": 3, **COMMON}
@@ -219,9 +219,11 @@ HANDS = (1, 32_000, 64_000, 10**7)  # numbers at once: three blocks of samples, 
 @each(OF_CLUSTERS)
 def test_groups_and_blocks_of_samples_do_not_show(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learners, "_NUMBERS_AT_ONCE", HANDS[-1])
+    monkeypatch.setattr(experts, "_NUMBERS_IN_CACHE", HANDS[-1])
     wanted = case.snapshots(trials=3)
     for hand in HANDS[:-1]:
         monkeypatch.setattr(learners, "_NUMBERS_AT_ONCE", hand)
+        monkeypatch.setattr(experts, "_NUMBERS_IN_CACHE", hand // 4)  # so few that experts go one by one, or more
         for found, whole in zip(case.snapshots(trials=3), wanted, strict=True):
             compare(found, slice(0, 3), whole)
 
@@ -235,6 +237,9 @@ def test_these_sizes_cut_groups_and_blocks(monkeypatch: pytest.MonkeyPatch) -> N
         trials, size = learners.block_size(run, 600)
         cuts.add((min(trials, 5), -(-600 // size)))
     assert cuts == {(1, 3), (1, 1), (2, 1), (5, 1)}  # trials in a group, and their blocks
+    ends = [0, 200, 200, 400, 400, 500, 600, 600]  # of experts, three of which have no sample
+    found = [[group.stop for group in experts._groups(ends, least)] for least in (1, 300, 500, 1000)]
+    assert found == [[2, 4, 6, 7], [4, 8], [6, 8], [8]]
 
 
 @each(OF_TOKENS)

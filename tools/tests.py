@@ -1,62 +1,58 @@
-"""`python -m tools.tests [pytest options]`: runs all tests in two halves at once, which takes two cores half the time.
+"""`python -m tools.tests [pytest options]`: runs all tests in five calls of pytest, some of them at once.
 
-The first half runs browsers and notebooks, which keep more than one core busy, and then what takes long beside the
-rest; the second runs everything else, in about the same time: the Labs' tests, then those of the library. Array shapes
-are checked in the library's alone; in the others it would cost a third of their time. The output of the first half is
-shown as it comes, that of the second when it has ended.
+As many run as there are cores, and one more, as browsers and kernels wait for one another. What takes longest begins
+first. Array shapes are checked in the library's tests alone. The browsers' output is shown as it comes, that of another
+call when it has ended.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
-APART = (
-    "tests/browser",
-    "tests/notebooks",
-    "notebooks",
-    "tests/reproduce",
-    "tests/test_demo.py",
-    "tests/test_sweep.py",
-)
-"""What the first pytest runs; the second one runs the rest of tests/."""
-
-
-LABS = "tests/widgets"
+BROWSERS = ("tests/browser",)
+NOTEBOOKS = ("notebooks", "tests/notebooks")
+LABS = ("tests/widgets",)
+PROCESSES = ("tests/reproduce", "tests/test_demo.py", "tests/test_sweep.py")
+"""Tests that start processes of their own."""
 _UNCHECKED = "--jaxtyping-packages=no_package,tools.checked"
 
 
-def commands(options: list[str]) -> tuple[list[str], list[list[str]]]:
-    """The call of pytest of the first half, and those of the second."""
+def commands(options: Sequence[str]) -> list[list[str]]:
+    """The calls of pytest: browsers, then those of the others that take longest first."""
     pytest = [sys.executable, "-m", "pytest", *options]
-    rest = [f"--ignore={folder}" for folder in (*APART, LABS) if folder.startswith("tests/")]
-    return [*pytest, _UNCHECKED, *APART], [[*pytest, _UNCHECKED, LABS], [*pytest, "tests", *rest]]
+    apart = (BROWSERS, NOTEBOOKS, LABS, PROCESSES)
+    rest = [f"--ignore={place}" for places in apart for place in places if place.startswith("tests/")]
+    browsers, notebooks, labs, processes = ([*pytest, _UNCHECKED, *places] for places in apart)
+    return [browsers, [*pytest, "tests", *rest], notebooks, labs, processes]
 
 
-def main(options: list[str]) -> int:
-    """Runs both to the end, and fails if either does."""
-    first, second = commands(options)
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as kept, ThreadPoolExecutor(1) as pool:
-        others = pool.submit(_one_by_one, second, kept)
-        failed = subprocess.run(first, cwd=ROOT, check=False).returncode
-        failed = others.result() or failed
+def main(options: Sequence[str]) -> int:
+    """Runs all to their end, and returns the status of one that failed; 0 for none."""
+    first, *others = commands(options)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with ThreadPoolExecutor(cores) as pool:
+        running = [pool.submit(_kept, command) for command in others]
+        statuses = [subprocess.run(first, cwd=ROOT, check=False).returncode]
+        for done in as_completed(running):
+            status, output = done.result()
+            print(output, flush=True)
+            statuses.append(status)
+    return next((status for status in statuses if status), 0)
+
+
+def _kept(command: Sequence[str]) -> tuple[int, str]:
+    """Runs a command, and returns its status and all that it has written."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as kept:
+        status = subprocess.run(command, cwd=ROOT, stdout=kept, stderr=subprocess.STDOUT, check=False).returncode
         kept.seek(0)
-        print(kept.read(), flush=True)
-    return failed
-
-
-def _one_by_one(commands: list[list[str]], output: IO[str]) -> int:
-    """Runs all commands, and returns the status of the last one that failed; 0 for none."""
-    statuses = [
-        subprocess.run(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, check=False).returncode
-        for command in commands
-    ]
-    return next((status for status in reversed(statuses) if status), 0)
+        return status, kept.read()
 
 
 if __name__ == "__main__":

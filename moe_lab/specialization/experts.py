@@ -16,7 +16,7 @@ Shapes: T trials, M experts of J filters, N samples with Q patches of d numbers 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -31,6 +31,9 @@ from moe_lab.graphs import on_accelerator
 from moe_lab.specialization.activations import ACTIVATIONS, Activation
 from moe_lab.specialization.basis import SignalBasis, make_basis, rows_of
 from moe_lab.specialization.data import Samples
+
+_NUMBERS_IN_CACHE = 2**18
+"""Of the rows that go through both products together: more leave the cache, fewer cost more small operations."""
 
 
 @dataclass(frozen=True)
@@ -182,8 +185,20 @@ class LinearExperts(Experts):
         return outputs, slopes, self.signs[:, None] * by_vector[:, :, None]
 
 
+def _groups(ends: Sequence[int], least: int) -> Iterator[slice]:
+    """Divides experts, whose sorted samples end at `ends`, into groups of at least `least` samples but for the last."""
+    first, begin = 0, 0
+    for number, end in enumerate(ends, 1):
+        if end - begin >= least or (number == len(ends) and end > begin):
+            yield slice(first, number)
+            first, begin = number, end
+
+
 class DispatchedExperts(Experts):
-    """Samples sorted by expert: one matrix product per expert and trial in the forward pass, one in the backward."""
+    """Samples sorted by expert: one matrix product per expert and trial in the forward pass, one in the backward.
+
+    A group of experts goes through both before the next one's rows are gathered, while its own are still in the cache.
+    """
 
     def gradient(self, weights: Tensor, sent: Dispatch, gates: Tensor, link: Link) -> tuple[Tensor, Tensor, Tensor]:
         signal = self.signal(weights)
@@ -211,21 +226,27 @@ class DispatchedExperts(Experts):
         keys = sent.expert.numpy() + np.arange(0, trials * experts, experts)[:, None]
         keys = keys.ravel().astype(np.uint8 if len(weights) <= 256 else np.int64)  # sorting bytes is 10 times faster
         order = torch.from_numpy(np.argsort(keys, kind="stable"))
-        ends = np.cumsum(sent.one_hot.sum(2).flatten().numpy().astype(np.int64)) * patches
-        parts = [slice(begin, end) for begin, end in pairwise([0, *ends.tolist()])]
+        ends = np.cumsum(sent.one_hot.sum(2).flatten().numpy().astype(np.int64)).tolist()
 
-        rows = self.inputs.rows.flatten(0, 1).flatten(1).index_select(0, order).view(-1, d)  # (T N Q, d), sorted
-        products = rows.new_empty(weights.shape[1], len(rows))
-        for filters, part in zip(weights, parts, strict=True):
-            torch.mm(filters, rows[part].T, out=products[:, part])
-        values, filter_slopes = self.activation.pair(products)  # (J, T N Q)
-        sorted_outputs = outputs.view(-1).index_select(0, order).add_(self.pooled(values, patches))
-        sorted_gates = gates.flatten().index_select(0, order)
-        slopes = link(sorted_gates * sorted_outputs).mul_(sorted_gates)
-        row_slopes = slopes if patches == 1 else slopes.repeat_interleave(patches)
-        filter_slopes *= row_slopes if self.one_sign else self.signs[:, None] * row_slopes
-        for by_filters, part in zip(gradient, parts, strict=True):
-            by_filters.addmm_(filter_slopes[:, part], rows[part])
+        every, slopes = self.inputs.rows.flatten(0, 1).flatten(1), torch.empty_like(gates).flatten()
+        sorted_outputs, sorted_gates = outputs.view(-1).index_select(0, order), gates.flatten().index_select(0, order)
+        for group in _groups(ends, max(1, _NUMBERS_IN_CACHE // (patches * d))):
+            samples = slice(ends[group.start - 1] if group.start else 0, ends[group.stop - 1])
+            parts = [
+                slice(patches * (begin - samples.start), patches * (end - samples.start))
+                for begin, end in pairwise([samples.start, *ends[group]])
+            ]
+            rows = every.index_select(0, order[samples]).view(-1, d)  # sorted by expert
+            products = rows.new_empty(weights.shape[1], len(rows))
+            for filters, part in zip(weights[group], parts, strict=True):
+                torch.mm(filters, rows[part].T, out=products[:, part])
+            values, filter_slopes = self.activation.pair(products)  # (J, rows)
+            found, own_gates = sorted_outputs[samples].add_(self.pooled(values, patches)), sorted_gates[samples]
+            own_slopes = torch.mul(link(own_gates * found), own_gates, out=slopes[samples])
+            row_slopes = own_slopes if patches == 1 else own_slopes.repeat_interleave(patches)
+            filter_slopes *= row_slopes if self.one_sign else self.signs[:, None] * row_slopes
+            for by_filters, part in zip(gradient[group], parts, strict=True):
+                by_filters.addmm_(filter_slopes[:, part], rows[part])
         outputs.view(-1).index_copy_(0, order, sorted_outputs)
         return torch.empty_like(gates).view(-1).index_copy_(0, order, slopes).view_as(gates)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,24 +43,31 @@ def claim(identity: str, measurement: Measurement, rule: Rule, number: int = 2, 
     )
 
 
-@pytest.fixture
-def helpers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets this process and its workers import tests/helpers."""
-    monkeypatch.syspath_prepend(str(HELPERS))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HELPERS), os.environ.get("PYTHONPATH", "")]))
-    get_reusable_executor().shutdown(wait=True)  # workers of an earlier test do not know the folder
+@pytest.fixture(scope="module")
+def helpers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Lets this process and its workers import tests/helpers; the file in which they note what they measure."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(HELPERS))
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(HELPERS), os.environ.get("PYTHONPATH", "")]))
+        log = tmp_path_factory.mktemp("measured") / "log.txt"
+        patch.setenv("MOE_LAB_TEST_LOG", str(log))
+        get_reusable_executor().shutdown(wait=True)  # workers of earlier tests know neither
+        yield log
 
 
 @pytest.fixture
-def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Counter[str]]:
+def computed(helpers: Path) -> Callable[[], Counter[str]]:
     """How often each number was squared since the test began, in any process."""
-    log = tmp_path / "log.txt"
-    monkeypatch.setenv("MOE_LAB_TEST_LOG", str(log))
-    return lambda: Counter(log.read_text().split()) if log.exists() else Counter()
+
+    def noted() -> Counter[str]:
+        return Counter(helpers.read_text().split()) if helpers.exists() else Counter()
+
+    before = noted()
+    return lambda: noted() - before
 
 
 @pytest.fixture
-def few(helpers: None, monkeypatch: pytest.MonkeyPatch) -> tuple[Claim, ...]:
+def few(helpers: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Claim, ...]:
     """Four claims in place of the papers': one of each verdict."""
     sizes: dict[str, Any] = {"seconds": (3.0, 4500.0), "paper": {"trials": 8}}
     drawn = squares(picture="measure_runs:picture", sees="Squares rise.", **sizes)

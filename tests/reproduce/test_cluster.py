@@ -22,7 +22,7 @@ distributed = pytest.importorskip("distributed", reason="the cluster needs dask.
 
 
 @pytest.fixture
-def cluster(helpers: None, computed: Callable[[], Counter[str]]) -> Iterator[object]:
+def cluster(helpers: Path, computed: Callable[[], Counter[str]]) -> Iterator[object]:
     """A scheduler and two workers, each a process of its own."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a busy port or machine is not what is tested here

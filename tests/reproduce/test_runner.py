@@ -24,7 +24,7 @@ def order(folder: Path, jobs: int | None = 1, **changes: object) -> Order:
     return Order(**{"budget": "quick", "seed": 7, "device": "cpu", "folder": folder, "jobs": jobs, **changes})  # type: ignore[arg-type]
 
 
-def test_a_measurement_is_cut_along_one_argument_and_joined_again(helpers: None, tmp_path: Path) -> None:
+def test_a_measurement_is_cut_along_one_argument_and_joined_again(helpers: Path, tmp_path: Path) -> None:
     one = squares()
     how = order(tmp_path)
     plan = pieces(one, how)
@@ -51,7 +51,7 @@ def test_what_takes_no_seed_and_no_device_gets_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_what_is_kept_is_not_measured_again_and_another_seed_is(
-    helpers: None, tmp_path: Path, computed: Callable[[], Counter[str]], jobs: int
+    helpers: Path, tmp_path: Path, computed: Callable[[], Counter[str]], jobs: int
 ) -> None:
     kept = tmp_path / "kept"
     first = list(measured(order(kept, jobs), pieces(squares(), order(kept))))
@@ -63,7 +63,7 @@ def test_what_is_kept_is_not_measured_again_and_another_seed_is(
     assert computed().total() == 6
 
 
-def test_a_damaged_file_is_measured_again(helpers: None, tmp_path: Path, computed: Callable[[], Counter[str]]) -> None:
+def test_a_damaged_file_is_measured_again(helpers: Path, tmp_path: Path, computed: Callable[[], Counter[str]]) -> None:
     kept = tmp_path / "kept"
     plan = pieces(squares(), order(kept))
     list(measured(order(kept), plan))
@@ -75,7 +75,7 @@ def test_a_damaged_file_is_measured_again(helpers: None, tmp_path: Path, compute
     assert all(one.data is not None for one in again)
 
 
-def test_a_piece_of_another_call_is_not_taken_for_this_one(helpers: None, tmp_path: Path) -> None:
+def test_a_piece_of_another_call_is_not_taken_for_this_one(helpers: Path, tmp_path: Path) -> None:
     one, other = pieces(squares(), order(tmp_path))[:2]
     list(measured(order(tmp_path), [one]))
     one.path(tmp_path).rename(other.path(tmp_path))
@@ -85,7 +85,7 @@ def test_a_piece_of_another_call_is_not_taken_for_this_one(helpers: None, tmp_pa
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_one_that_breaks_off_says_why_and_hurts_no_other(helpers: None, tmp_path: Path, jobs: int) -> None:
+def test_one_that_breaks_off_says_why_and_hurts_no_other(helpers: Path, tmp_path: Path, jobs: int) -> None:
     bad = Measurement(name="chen2022/bad", function="measure_runs:broken", quick={"trials": 2}, full={}, seconds=(1, 1))
     how = order(tmp_path, jobs)
     done = list(measured(how, [*pieces(bad, how), *pieces(squares(), how)]))
@@ -94,7 +94,7 @@ def test_one_that_breaks_off_says_why_and_hurts_no_other(helpers: None, tmp_path
     assert len(done) == 4
 
 
-def test_the_longest_is_begun_first(helpers: None, tmp_path: Path) -> None:
+def test_the_longest_is_begun_first(helpers: Path, tmp_path: Path) -> None:
     short, long = squares("chen2022/short"), squares("chen2022/long", seconds=(30.0, 80.0))
     how = order(tmp_path)
     names = [one.piece.measurement for one in measured(how, [*pieces(short, how), *pieces(long, how)])]
@@ -135,7 +135,7 @@ for number, _ in enumerate(measured(how, pieces(one, how)), 1):
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", one_in(2, [2, 1]))
 def test_killed_it_goes_on_and_loses_nothing_finished(
-    helpers: None, tmp_path: Path, root: Path, computed: Callable[[], Counter[str]], jobs: int
+    helpers: Path, tmp_path: Path, root: Path, computed: Callable[[], Counter[str]], jobs: int
 ) -> None:
     folder = tmp_path / "kept"
     paths = [str(HELPERS), str(root)]
@@ -170,7 +170,7 @@ def test_the_summary_of_the_trials() -> None:
     assert summary(np.array([1.0, np.nan])) == {"mean": None, "std": None, "trials": 2}
 
 
-def test_a_result_is_read_as_it_was_written(helpers: None, tmp_path: Path) -> None:
+def test_a_result_is_read_as_it_was_written(helpers: Path, tmp_path: Path) -> None:
     (one,) = pieces(squares(split=None), order(tmp_path))
     (done,) = measured(order(tmp_path), [one])
     assert done.data is not None and done.seconds >= 0

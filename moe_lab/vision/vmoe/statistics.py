@@ -108,8 +108,13 @@ def own_columns(model: VMoE, block: int) -> list[int]:
 
 def _counts(assigned: Assignment, experts: int) -> Float[Tensor, "3 E"]:
     """Tokens received, tokens with this first choice, and the sum of their gates, for each column of the router."""
-    first, gates = assigned.experts[..., 0].flatten(), assigned.gates[..., 0].flatten().double()
-    received = torch.bincount(assigned.experts[assigned.served], minlength=experts)
+    chosen, served, gates = (
+        assigned.experts.cpu(),
+        assigned.served.cpu(),
+        assigned.gates[..., 0].flatten().cpu().double(),
+    )
+    first = chosen[..., 0].flatten()
+    received = torch.bincount(chosen[served], minlength=experts)
     top1 = torch.bincount(first, minlength=experts)
     return torch.stack((received.double(), top1.double(), torch.bincount(first, gates, minlength=experts)))
 

@@ -22,7 +22,7 @@ from moe_lab.config import Config, knob, require
 from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.origins import origin
 from moe_lab.training import Measure, Snapshot, TrialProgress
-from moe_lab.trials import on_one_thread, stream
+from moe_lab.trials import choose_device, on_one_thread, stream
 from moe_lab.vision.optimizers import Adam, Optimizer, Sgd, clipped
 from moe_lab.vision.vmoe.config import VMoEConfig
 from moe_lab.vision.vmoe.digits import DigitTask, Labelled
@@ -76,6 +76,7 @@ class DigitRun(Config):
     test_every: int = knob(1, meaning="Snapshots from one test to the next", ge=1, le=10**9)
     trial: int = knob(0, meaning="number of the trial", ge=0, le=2**31)
     seed: int = knob(0, symbol="seed", meaning="seed of all random streams", ge=0, le=2**63)
+    device: str = knob("cpu", meaning="where to train: cpu, cuda, cuda:N, mps, or auto for the fastest present")
 
     @property
     def test(self) -> Labelled:
@@ -89,25 +90,28 @@ class DigitRun(Config):
 
 
 class Training(TrialProgress):
-    """One trial of a run; `model` is in training, and the model it started from is unchanged.
+    """One trial of a run; `model` is in training on the run's device, and the model it started from is unchanged.
+
+    Random numbers are drawn on the host, the same for every device. The loss is read where a Snapshot is due.
 
     Args:
       run: the training.
       start: the model to start from; a new one when None. Its head is replaced where the classes differ.
 
     Raises:
-      ValueError: the images of a batch or of the test do not fill whole groups.
+      ValueError: the images of a batch or of the test do not fill whole groups, or torch knows no such device.
+      RuntimeError: the device is not present.
     """
 
     def __init__(self, run: DigitRun, start: VMoE | None = None) -> None:
         super().__init__(1, MEASURES)
-        self.run = run
+        self.run, self.device = run, choose_device(run.device)
         config = run.model if start is None else start.config
         per = config.images_per_batch
         rule = f"batch and test_images must be multiples of {per}, the images that fill whole groups"
         require(run.batch % per == 0 and run.test_images % per == 0, rule, B=run.batch, test_images=run.test_images)
         seed = int(stream(run.seed, run.trial, "vmoe/weights").integers(2**62))
-        self.model = VMoE(config, seed) if start is None else with_head(start, run.task.classes)
+        self.model = (VMoE(config, seed) if start is None else with_head(start, run.task.classes)).to(self.device)
         self._data = stream(run.seed, run.trial, "vmoe/train")
         self._noise = Generator().manual_seed(int(stream(run.seed, run.trial, "vmoe/noise").integers(2**62)))
         parameters = self.model.parameters()
@@ -116,15 +120,16 @@ class Training(TrialProgress):
             if run.optimizer == "sgd"
             else Adam(parameters, run.learning_rate, run.weight_decay, decoupled=True)
         )
-        self._loss = math.nan
+        self._loss = torch.full((), math.nan, device=self.device)  # of the last step
+        self._sound = torch.ones((), dtype=torch.bool, device=self.device)  # whether every loss was finite
         self._norms = self._router_norms()
 
     def snapshots(self) -> Iterator[Snapshot]:
         """Yields step 0, every `record_every` steps, and the end; step 0 and the end are tested."""
-        return on_one_thread(self._snapshots(), torch.device("cpu"))
+        return on_one_thread(self._snapshots(), self.device)
 
     def _snapshots(self) -> Iterator[Snapshot]:
-        test = self.run.test
+        test = self._there(self.run.test)
         for number in itertools.count():
             self.finished[:] = self.diverged | (self.step >= self.run.steps)
             self._measure(test if number % self.run.test_every == 0 or self.finished.all() else None)
@@ -134,18 +139,23 @@ class Training(TrialProgress):
             for _ in range(min(self.run.record_every, self.run.steps - self.step)):
                 stop_if_unwanted()
                 self._advance()
+            self.steps[:] = self.step
+            self.diverged[:] = not self._sound
+
+    def _there(self, images: Labelled) -> Labelled:
+        return Labelled(images.images.to(self.device), images.labels.to(self.device))
 
     def _advance(self) -> None:
+        """Takes a step, of which nothing is read."""
         run, members = self.run, self.model.config.members
         self._optimizer.learning_rate = run.learning_rate * schedule(self.step, run.steps, run.warm_up)
-        batch = run.task.sample(run.batch, "train", self._data)
+        batch = self._there(run.task.sample(run.batch, "train", self._data))
         output = self.model.run(batch.images, self._noise)
         entropy = functional.cross_entropy(output.logits, batch.labels.repeat_interleave(members))
         gradients = torch.autograd.grad(entropy + output.loss, self._optimizer.parameters, allow_unused=True)
         self._optimizer.step(clipped(gradients, run.clip))
-        self._loss, self.step = entropy.item(), self.step + 1
-        self.steps[:] = self.step
-        self.diverged[:] |= not math.isfinite(self._loss)
+        self._loss, self.step = entropy.detach(), self.step + 1
+        self._sound &= self._loss.isfinite()
 
     def _measure(self, test: Labelled | None) -> None:
         """Records the loss and the routers, and what the test images show unless they are left out."""
@@ -156,7 +166,7 @@ class Training(TrialProgress):
             received = np.stack([shares[block] for block in self.model.config.layers])
         self.record({
             "test_accuracy": np.array([found]),
-            "train_loss": np.array([self._loss]),
+            "train_loss": np.array([float(self._loss)]),
             "received": received[None],
             "norm_change": (norms - self._norms)[None],
         })  # fmt: skip
@@ -166,13 +176,14 @@ class Training(TrialProgress):
         norms = np.zeros((len(self.model.config.layers), self.model.config.num_experts))
         for row, block in zip(norms, self.model.config.layers, strict=True):
             own = weights_of(self.model, block, self.model).own_routers[0]
-            row[list(self.model.config.kept_in(block))] = own.norm(dim=-1).numpy()
+            row[list(self.model.config.kept_in(block))] = own.norm(dim=-1).cpu().numpy()
         return norms
 
     def _origin(self) -> dict[str, Any]:
         run = self.run
         config = run.model_dump(mode="json")
-        return origin(call=f"Training({run.code()})", config=config, seed=run.seed, device="cpu", paper=run.task.paper)
+        call = f"Training({run.code()})"
+        return origin(call=call, config=config, seed=run.seed, device=self.device, paper=run.task.paper)
 
 
 def schedule(step: int, steps: int, warm_up: int) -> float:
@@ -194,7 +205,7 @@ def with_head(model: VMoE, classes: int) -> VMoE:
 
 
 def fine_tune(model: VMoE, run: DigitRun | None = None, **settings: Any) -> VMoE:
-    """Fine-tunes a copy of a model to the end and returns it; `Training` does the same as a stream of Snapshots.
+    """Fine-tunes a copy of a model to the end and returns it on the CPU; `Training` does it as a stream of Snapshots.
 
     Args:
       model: the model to start from, pruned or not.
@@ -208,4 +219,4 @@ def fine_tune(model: VMoE, run: DigitRun | None = None, **settings: Any) -> VMoE
     for snapshot in training.snapshots():
         if snapshot.diverged.any():
             raise RuntimeError(f"fine-tuning diverged; choose a smaller learning_rate: got step={snapshot.step}")
-    return training.model
+    return training.model.cpu()

@@ -8,31 +8,16 @@ import numpy as np
 import pytest
 
 from moe_lab import theme
-from moe_lab.recovery.gridlock.figures import stuck_rate, verdict
 from moe_lab.recovery.gridlock.grid_points import VERDICTS
 from moe_lab.recovery.gridlock.stuck_live import StuckRecord
 from moe_lab_widgets import StuckRateLab
 from moe_lab_widgets.stuck_rate import settings as of
 from moe_lab_widgets.stuck_rate.record import most_experts, share_of, stuck_by_experts
-from moe_lab_widgets.stuck_rate.stories import STORIES
-from tests.helpers.effort import THOROUGH
 from tests.widgets.cases import STUCK
 from tests.widgets.labs import Make, done, fixtures, move
 
 make, ended = fixtures(STUCK)
 KNOWN = {knob.name: knob.default for knob in of.KNOBS} | {"seed": 0}
-
-NUMBERS: dict[str, list[tuple[int, int, int, int]]] = {
-    "Where help begins": [(5, 1000, 50, 90)],
-    "Longer inputs (d = 12)": [(3, 250, 50, 50), (6, 2000, 20, 90)],
-    "Noise turns it around (σ = .5)": [(5, 1000, 90, 50)],
-    "Six oblique regressors": [(6, 2000, 90, 30)],
-    "Gradient steps for the gates": [(5, 1000, 50, 90)],
-    "Twenty iterations: not yet": [(3, 1000, 100, 100), (6, 2000, 0, 100)],
-}
-"""k, n and the percentages of random and of spectral starts that find all regressors, for each story."""
-DEAR = 5
-"""k of cells that take seconds."""
 
 
 def test_the_picture_shows_the_record(make: Make) -> None:
@@ -100,22 +85,3 @@ def test_what_the_words_say_by_hand() -> None:
     half = _record([[[5, hole], [hole, hole]], [[hole] * 2] * 2], [[[5, hole], [hole, hole]], [[hole] * 2] * 2])
     np.testing.assert_allclose(stuck_by_experts(half), [[0.5, hole], [hole, hole]])
     assert most_experts(half) == [None, None] and share_of(half, "stuck")[0] == 0.5
-
-
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
-def test_stories_name_what_is_computed(story: Any) -> None:
-    """Their cells alone, without the map around them; the dear ones if MOE_LAB_THOROUGH is set.
-
-    One start in ten may end elsewhere: rounding, which differs with the place of arrays in memory, decides where a
-    start near a border goes.
-    """
-    arguments = of.arguments_of({**KNOWN, **story.values})
-    for k, n, *shares in NUMBERS[story.name]:
-        assert any(f"{share} %" in story.what_to_see for share in shares) or shares[0] in (0, 100)
-        if k >= DEAR and not THOROUGH:
-            continue
-        words = verdict(stuck_rate(**{**arguments, "k": k, "samples": n}))
-        found = 100 * (words == "found").mean("trial").squeeze(["k", "samples"])
-        assert found.sel(algorithm=list(arguments["methods"])).values.tolist() == pytest.approx(shares, abs=10.1)
-        if story.values.get("iterations") == 20:
-            assert not (words.sel(algorithm="joint-em") == "stuck").any()
