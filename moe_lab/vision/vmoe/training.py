@@ -140,7 +140,7 @@ class Training(TrialProgress):
                 stop_if_unwanted()
                 self._advance()
             self.steps[:] = self.step
-            self.diverged[:] = not self._sound
+            self.diverged[:] |= not self._sound
 
     def _there(self, images: Labelled) -> Labelled:
         return Labelled(images.images.to(self.device), images.labels.to(self.device))

@@ -103,7 +103,7 @@ def plan_of(values: Mapping[str, Any]) -> Plan:
       ValueError: there is nothing to train, or a batch does not fill whole groups of tokens.
     """
     task = given(DigitTask, values).replace(upside_down=True)
-    tuning = given(DigitRun, values).replace(task=task, test_images=TEST_IMAGES)
+    tuning = given(DigitRun, values).replace(task=task, test_images=TEST_IMAGES, device="cpu")
     rule = "steps must be at least 1: routers that have not moved give no order of experts"
     require(tuning.steps >= 1, rule, steps=tuning.steps)
     per = tuning.model.images_per_batch
