@@ -35,15 +35,16 @@ def commands(options: Sequence[str]) -> list[list[str]]:
 
 def main(options: Sequence[str]) -> int:
     """Runs all to their end, and returns the status of one that failed; 0 for none."""
-    first, *others = commands(options)
+    browsers, *others = commands(options)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with ThreadPoolExecutor(cores) as pool:
-        running = [pool.submit(_kept, command) for command in others]
-        statuses = [subprocess.run(first, cwd=ROOT, check=False).returncode]
-        for done in as_completed(running):
+    with ThreadPoolExecutor(cores + 1) as pool:
+        shown = pool.submit(subprocess.run, browsers, cwd=ROOT, check=False)
+        statuses = []
+        for done in as_completed([pool.submit(_kept, command) for command in others]):
             status, output = done.result()
             print(output, flush=True)
             statuses.append(status)
+        statuses.insert(0, shown.result().returncode)
     return next((status for status in statuses if status), 0)
 
 
