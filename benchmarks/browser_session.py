@@ -26,6 +26,9 @@ lab.set(steps=200, noise={noise})
 """
 
 
+# A picture as PNG, or as frames: a kernel that runs later cells hears only afterwards that the page can replay frames.
+PICTURE = """() => document.querySelector(".moe-lab-screen[data-shown]")
+  || [...document.querySelectorAll(".moe-lab-picture img")].some((image) => image.naturalWidth > 1)"""
 WELCOME = Path(__file__).parents[1] / "notebooks" / "00_start_here.ipynb"
 
 
@@ -36,7 +39,7 @@ def test_first_picture(notebook: NotebookPage) -> None:
     notebook.open(WELCOME.name)
     opened = time.monotonic()
     notebook.start_all()
-    notebook.image.wait_for(state="attached")
+    notebook.page.wait_for_function(PICTURE)
     _add(browser_opening=opened - begin, browser_first_picture=time.monotonic() - opened)
 
 

@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from moe_lab.jupyter import CONFIG
 from tests.browser.driver import NotebookPage, write_notebook
 from tests.browser.link import Link
 from tests.helpers.chromium import chromium
@@ -81,7 +80,7 @@ def serving(
     environment = {**os.environ, **{name: str(base / place) for name, place in own.items()}, "PYTHONPATH": paths}
     environment.pop("MOE_LAB_HEADLESS", None)
     if python == sys.executable:
-        environment["JUPYTER_PATH"] = str(CONFIG)  # as `moe-lab lab` does
+        environment["JUPYTER_PATH"] = str(ROOT / "moe_lab" / "jupyter_config")  # as `moe-lab lab` does
     port, token = _free_port(), secrets.token_hex(16)
     options = (
         "--no-browser",
