@@ -254,6 +254,18 @@ class NotebookPage:
         texts = found.all_inner_texts()  # in one go: a sentence may be taken away between a count and a look
         return texts[-1] if texts else ""
 
+    def shows(self) -> dict[str, Any]:
+        """What a reader of a failed test wants to know of the page."""
+        kernel = "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status"
+        chosen = "(lists) => lists.map(list => list.selectedOptions[0]?.label)"
+        return {
+            **{role: self.text(role) for role in ("status", "alert", "caption")},
+            "said": self.said(),
+            "chosen": self.page.locator(".widget-dropdown select").evaluate_all(chosen),
+            "kernel": self.page.evaluate(kernel),
+            "complaints": self.complaints,
+        }
+
     def said(self) -> str:
         """What to see, or why a slider went elsewhere."""
         return " ".join(self.page.locator(".moe-lab-said p[aria-live='polite']").all_inner_texts())
@@ -289,7 +301,7 @@ class NotebookPage:
         """Waits until something holds; fails with `what` otherwise."""
         end, looks = time.monotonic() + timeout, 0
         while not holds():
-            assert time.monotonic() < end, f"waited {timeout} s in vain: {what}"
+            assert time.monotonic() < end, f"waited {timeout} s in vain: {what}; the page shows {self.shows()}"
             looks += 1
             self.page.wait_for_timeout(30 if looks < 10 else 150)  # a look takes time from what is waited for
 
