@@ -83,7 +83,7 @@ def cells(
     return xr.concat(parts, "cell", coords="minimal", compat="override", join="exact")
 
 
-def _model(cell: Cell, recipe: Literal["paper", "authors"], source: str) -> models.Model:
+def _model(cell: Cell, recipe: Literal["paper", "authors"], source: str) -> models.PatchModel:
     """The model of a grid point, with the step size and the batch of its recipe."""
     kind, _, experts, kept = cell
     name = "authors" if recipe == "authors" else source
