@@ -48,7 +48,14 @@ _NOT_LITERAL = (
     "the published linear numbers are those of the authors' objective (see the claims ending in -authors); algorithm 1 "
     "as written does better by linear experts, and their entropy is lower, but stays high"
 )
-
+_BY_SEED = {
+    (1, "linear", "dispatch_entropy"): "1.26, 1.15 and 1.26 nats",
+    (2, "nonlinear", "test_accuracy"): "99.3, 99.5 and 99.5 %, where 99.36 is the limit",
+    (3, "linear", "test_accuracy"): "98.2, 97.5 and 97.2 %",
+    (4, "linear", "test_accuracy"): "96.7, 97.8 and 95.9 %",
+    (4, "linear", "dispatch_entropy"): ".75, .50 and .85 nats",
+}
+"""What quick runs under algorithm 1 measure at seeds 0, 21 and 22, where that turns the verdict."""
 
 PAPER_TRIALS = 40
 """Four times the paper's ten, which leave the share of trials that fail uncertain."""
@@ -119,10 +126,12 @@ def _place(setting: int) -> tuple[str, str]:
     )
 
 
-def _reason(kind: str, authors: bool) -> str:
-    if kind == "nonlinear":
-        return _UNSTEADY if authors else _BETTER
-    return "" if authors else _NOT_LITERAL
+def _reason(setting: int, kind: str, measure: str, authors: bool) -> str:
+    if authors:
+        return _UNSTEADY if kind == "nonlinear" else ""
+    seen = _BY_SEED.get((setting, kind, measure))
+    scatter = f"; trainings share one data set and scatter with it: {seen} at seeds 0, 21 and 22" if seen else ""
+    return (_BETTER if kind == "nonlinear" else _NOT_LITERAL) + scatter
 
 
 def _in_kind(kind: str, measure: str, theirs: xr.DataArray) -> Range:
@@ -157,7 +166,7 @@ def _mixture(setting: int, kind: str, measure: str, objective: str) -> Claim:
         measurement=_MIXTURES[kind, objective],
         read=selected(measure, setting=setting, model=f"moe-{_KINDS[kind]}"),
         rule=rule,
-        reason=_reason(kind, authors),
+        reason=_reason(setting, kind, measure, authors),
         unit="nats" if entropy else "",
     )
 
@@ -207,7 +216,8 @@ _SINGLE_REASONS = {
     "linear": "in setting 2 nine trainings of ten end at 65 to 71 %, single ones at 46 to 63 %; one is published",
     "nonlinear": "a cubic expert overfits, and needs the paper's 16,000 samples: in setting 1 it has .57 from the "
     "quick budget's 2,000, .76 from 8,000 and .78 from 16,000, in setting 2 .53, .53 and .69; with 512 filters it has "
-    ".53 in setting 1 from 4,000, and .71 from 16,000",
+    ".53 in setting 1 from 4,000, and .71 from 16,000. Single trainings scatter: in setting 4 they have .662, .640 and "
+    ".647 at seeds 0, 21 and 22, which agrees from .656",
 }
 
 _FILTERS = Measurement(
