@@ -35,7 +35,7 @@ $(VENV)/lab.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --no-compile --editable ".[dev]"
 	@touch $@ $(VENV)/lab.stamp
 
 lab: $(VENV)/lab.stamp

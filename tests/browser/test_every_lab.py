@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 Opened = Callable[..., NotebookPage]
 
 
-def of_labs(first: int, share: int = 3) -> pytest.MarkDecorator:
+def of_labs(first: int, share: int = 4) -> pytest.MarkDecorator:
     """Tests some of the Labs, or all where there is time: without a browser each of them passes its contracts."""
     return pytest.mark.parametrize("of", one_in(share, LABS, first), ids=lambda of: of.name)
 
@@ -73,7 +73,7 @@ def test_every_slider_starts_another_run_while_it_trains(opened: Opened, of: Lab
     page.check()
 
 
-@of_labs(1)
+@of_labs(3)
 def test_the_impossible_is_not_offered_or_explained(opened: Opened, of: LabOnPage) -> None:
     """A slider goes to the nearest value that fits, and says why. What else does not fit is refused, with a way out."""
     page = opened(of.name, **of.small)

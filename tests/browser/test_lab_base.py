@@ -104,6 +104,17 @@ def test_an_error_is_said_and_the_next_move_recovers(opened: Callable[..., Noteb
     page.check()
 
 
+def test_a_page_moves_no_slider_that_code_has_put_between_its_steps(opened: Callable[..., NotebookPage]) -> None:
+    page = opened("TinyLab", epochs=5, gap=1.23)
+    page.wait_for_end()
+    assert (page.readout("steps"), page.readout("g,")) == (5, 1.23)
+    page.choose("story", "Far apart")
+    page.page.wait_for_timeout(1500)  # a page that rounds sends its value within a moment
+    assert page.said() == "The accuracy reaches 100 %."
+    assert "gap=4.0" in page.code() and "epochs" not in page.code(), "40 steps are the default"
+    page.check()
+
+
 def test_buttons_story_time_and_pin(opened: Callable[..., NotebookPage]) -> None:
     page = opened("TinyLab", epochs=200, delay=20.0)
     page.button("Pause").click()

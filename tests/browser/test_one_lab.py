@@ -9,6 +9,7 @@ import pytest
 
 from tests.browser.driver import NotebookPage
 from tests.browser.labs import LABS
+from tests.helpers.effort import one_in
 
 pytestmark = pytest.mark.browser
 
@@ -37,18 +38,21 @@ def test_another_trial_is_shown_without_a_new_run(opened: Opened, name: str, sam
 
 @pytest.mark.parametrize(
     "name, description, option, written",
-    [
-        ("RouterAlignmentLab", "patches are", "synthetic", "PatternTask("),
-        ("SpecializationLab", "σ, activation", "tanh", "activation='tanh'"),
-        ("GridlockLab", "g, activation", "tanh", "activation='tanh'"),
-        ("GridlockLab", "p, share", "0.3", "first_share=0.3"),
-        ("GridlockLab", "w, gates", "orthogonal", "gating='orthogonal'"),
-        ("GridlockLab", "a, regressors", "orthonormal", "regressors='orthonormal'"),
-        ("GridlockLab", "T₃, is", "y", "third='y'"),
-        ("LandscapeLab", "w, gates", "random", "MixtureTask(dimension=6"),
-        ("PruningLab", "gradient of", "hinge", "loss='hinge'"),
-        ("PruningLab", "checkpoint", "random", "RandomStart("),
-    ],
+    one_in(
+        3,
+        [
+            ("RouterAlignmentLab", "patches are", "synthetic", "PatternTask("),
+            ("SpecializationLab", "σ, activation", "tanh", "activation='tanh'"),
+            ("GridlockLab", "g, activation", "tanh", "activation='tanh'"),
+            ("GridlockLab", "p, share", "0.3", "first_share=0.3"),
+            ("GridlockLab", "w, gates", "orthogonal", "gating='orthogonal'"),
+            ("GridlockLab", "a, regressors", "orthonormal", "regressors='orthonormal'"),
+            ("GridlockLab", "T₃, is", "y", "third='y'"),
+            ("LandscapeLab", "w, gates", "random", "MixtureTask(dimension=6"),
+            ("PruningLab", "gradient of", "hinge", "loss='hinge'"),
+            ("PruningLab", "checkpoint", "random", "RandomStart("),
+        ],
+    ),
 )
 def test_a_choice_starts_another_run(opened: Opened, name: str, description: str, option: str, written: str) -> None:
     more = {"regressors": "random"} if name == "GridlockLab" else {}

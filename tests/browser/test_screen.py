@@ -103,7 +103,7 @@ def complaints(page: NotebookPage) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("of", one_in(4, LABS), ids=lambda of: of.name)
+@pytest.mark.parametrize("of", one_in(6, LABS), ids=lambda of: of.name)
 def test_all_of_a_lab_is_on_one_screen_and_can_be_used_by_everybody(
     opened: Opened, window: Callable[[Screen], None], of: LabOnPage
 ) -> None:
@@ -132,7 +132,7 @@ def test_all_of_a_lab_is_on_one_screen_and_can_be_used_by_everybody(
     page.check()
 
 
-@pytest.mark.parametrize("of", one_in(5, LABS), ids=lambda of: of.name)
+@pytest.mark.parametrize("of", one_in(11, LABS, 2), ids=lambda of: of.name)
 def test_a_projector_shows_it_large(opened: Opened, window: Callable[[Screen], None], of: LabOnPage) -> None:
     page = opened(of.name, **of.small, projector=True)
     window(PROJECTOR)

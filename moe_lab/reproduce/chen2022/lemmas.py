@@ -27,8 +27,8 @@ _MEASURES = "moe_lab.reproduce.chen2022.lemma_measures"
 START = Measurement.sized(
     name="chen2022/lemmas-start",
     function=f"{_MEASURES}:before_training",
-    sizes={"trials": (12, 100), "tries": (20_000, 400_000)},
-    seconds=(0.2, 8),
+    sizes={"trials": (100, 100), "tries": (20_000, 400_000)},
+    seconds=(1.5, 8),
 )
 EXPLORATION = Measurement.sized(
     name="chen2022/lemmas-exploration",

@@ -41,14 +41,22 @@ HIGH_ENTROPY = math.log(4) / 4
 _GUESSING = 0.5
 _UNSTEADY = (
     "our trainings share one data set too, and with some data sets all of them are worse (setting 1, 8,000 samples: "
-    "a median of 98.0 % and .64 nats at one seed, 100.0 % and .05 at another)"
+    "a median of 98.0 % and .64 nats at one seed, 100.0 % and .05 at another; setting 2: 98.6 % and .13 nats at "
+    "seed 0, 97.6 % and .45 nats, which agrees in kind, at seed 21)"
 )
 _BETTER = "ours do better than the published ones by more than their deviation"
 _NOT_LITERAL = (
     "the published linear numbers are those of the authors' objective (see the claims ending in -authors); algorithm 1 "
     "as written does better by linear experts, and their entropy is lower, but stays high"
 )
-
+_BY_SEED = {
+    (1, "linear", "dispatch_entropy"): "1.26, 1.15 and 1.26 nats",
+    (2, "nonlinear", "test_accuracy"): "99.3, 99.5 and 99.5 %, where 99.36 is the limit",
+    (3, "linear", "test_accuracy"): "98.2, 97.5 and 97.2 %",
+    (4, "linear", "test_accuracy"): "96.7, 97.8 and 95.9 %",
+    (4, "linear", "dispatch_entropy"): ".75, .50 and .85 nats",
+}
+"""What quick runs under algorithm 1 measure at seeds 0, 21 and 22, where that turns the verdict."""
 
 PAPER_TRIALS = 40
 """Four times the paper's ten, which leave the share of trials that fail uncertain."""
@@ -119,10 +127,12 @@ def _place(setting: int) -> tuple[str, str]:
     )
 
 
-def _reason(kind: str, authors: bool) -> str:
-    if kind == "nonlinear":
-        return _UNSTEADY if authors else _BETTER
-    return "" if authors else _NOT_LITERAL
+def _reason(setting: int, kind: str, measure: str, authors: bool) -> str:
+    if authors:
+        return _UNSTEADY if kind == "nonlinear" else ""
+    seen = _BY_SEED.get((setting, kind, measure))
+    scatter = f"; trainings share one data set and scatter with it: {seen} at seeds 0, 21 and 22" if seen else ""
+    return (_BETTER if kind == "nonlinear" else _NOT_LITERAL) + scatter
 
 
 def _in_kind(kind: str, measure: str, theirs: xr.DataArray) -> Range:
@@ -157,7 +167,7 @@ def _mixture(setting: int, kind: str, measure: str, objective: str) -> Claim:
         measurement=_MIXTURES[kind, objective],
         read=selected(measure, setting=setting, model=f"moe-{_KINDS[kind]}"),
         rule=rule,
-        reason=_reason(kind, authors),
+        reason=_reason(setting, kind, measure, authors),
         unit="nats" if entropy else "",
     )
 
@@ -207,7 +217,8 @@ _SINGLE_REASONS = {
     "linear": "in setting 2 nine trainings of ten end at 65 to 71 %, single ones at 46 to 63 %; one is published",
     "nonlinear": "a cubic expert overfits, and needs the paper's 16,000 samples: in setting 1 it has .57 from the "
     "quick budget's 2,000, .76 from 8,000 and .78 from 16,000, in setting 2 .53, .53 and .69; with 512 filters it has "
-    ".53 in setting 1 from 4,000, and .71 from 16,000",
+    ".53 in setting 1 from 4,000, and .71 from 16,000. Single trainings scatter: in setting 4 they have .662, .640 and "
+    ".647 at seeds 0, 21 and 22, which agrees from .656",
 }
 
 _FILTERS = Measurement(
@@ -255,8 +266,9 @@ _LARGE = {
     ),
 }
 _LARGE_REASONS = {
-    "nonlinear": "the quick budget has 4,000 samples where the paper has 16,000, and trainings scatter by two "
-    "points: in setting 3 they reach 62 to 63 %, in setting 4 63 to 66 %, which agrees up to 64.65 and in kind above",
+    "nonlinear": "the quick budget has 4,000 samples where the paper has 16,000, and single trainings scatter: at six "
+    "seeds they reach 61.5 to 64.9 % in setting 3, which agrees from 64.78 (one of six) and in kind below, and 62.5 to "
+    "66.0 % in setting 4, which agrees up to 64.65 (two of six) and in kind above",
     "linear": "in setting 2 most trainings end at 65 to 71 %, single ones at 36 to 63 %; one is published",
 }
 

@@ -111,7 +111,8 @@ _DISPATCH = (
         published=Published(value=in_use(_TABLE_5_COUNTS), relation="4 in table 4"),
         read=lambda data: in_use(data["final_dispatch"]),
         rule=Rule(agrees=(4.0, 5.0), in_kind=(4.0, 7.0)),  # in kind: some expert is given no data
-        reason="trainings scatter: six, four, five and six experts at four seeds, where the paper shows two trainings",
+        reason="trainings scatter: four experts are in use at four of ten seeds, five at three and six at three, where "
+        "the paper shows two trainings",
         unit="experts",
     ),
     _table_5(
@@ -164,6 +165,10 @@ _TABLE_7, _TABLE_8 = (
 )
 
 
+_FEW_SAMPLES = "the quick budget has 400 samples where the paper has 16,000"
+_TABLE_7_SCATTERS = "; the best has .745, .725 and .770 at seeds 0, 21 and 22, which agrees from .739"
+
+
 def _all_fail(setting: int) -> Claim:
     table = 7 if setting == 3 else 8
     best = float(published(f"table {table}")["test_accuracy"].sel(setting=setting).max())
@@ -176,7 +181,7 @@ def _all_fail(setting: int) -> Claim:
         measurement=_TABLE_7 if setting == 3 else _TABLE_8,
         read=lambda data: data["test_accuracy"].sel(setting=setting).max("activation"),
         rule=fails_as(best, of="highest"),
-        reason="the quick budget has 400 samples where the paper has 16,000",
+        reason=_FEW_SAMPLES + _TABLE_7_SCATTERS if setting == 3 else _FEW_SAMPLES,
     )
 
 
@@ -202,7 +207,9 @@ _BALANCING = (
         measurement=_TABLE_9,
         read=lambda data: accuracy(data, "moe-cubic") - accuracy(data, "moe-linear"),
         rule=Rule(in_kind=half_to_double(_LEAD), of="median"),
-        reason="the weight of the loss is not published for these data",
+        reason="the weight of the loss is not published for these data; our trainings share one data set in each "
+        "setting, and the lead scatters with it: .037 to .047 at five seeds, and .013 at seed 21 (.029 from six "
+        "trials), where cubic experts do worse",
     ),
     Claim(
         id="chen2022/table9/no-cure",

@@ -163,8 +163,8 @@ CLAIMS: tuple[Claim, ...] = (
         measurement=LARGE_START,
         read=lambda data: data["routed"],
         rule=Rule(agrees=share_from(0.99), in_kind=share_from(0.9)),
-        reason="d = 400 is far from the limit too, and trials scatter: eight at four seeds have .62 to 1 and .87 in "
-        "the mean, so that a quick run of two can differ; at d = 50 the first weights are as large as what training "
+        reason="d = 400 is far from the limit too, and trials scatter: twelve at six seeds have .62 to 1 and .88 "
+        "in the mean, so that a quick run of two can differ; at d = 50 the first weights are as large as what training "
         "adds, experts do not divide, and .57 of the samples reach their group",
     ),
     _routing(

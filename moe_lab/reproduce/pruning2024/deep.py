@@ -124,7 +124,7 @@ _SAVED = tuple(
             V_MOE_TIME,
             _saved("milliseconds"),
             f"another device; {_PADDED}; the quick budget has one of the six pairs of blocks. Times of a busy machine "
-            "scatter: .44 to .48 in four runs, so that it may differ or agree in kind",
+            "scatter: .42 to .49 in twelve runs, so that it may differ or agree in kind",
         ),
         (
             "figure10/e3-time",

@@ -44,6 +44,7 @@ def run(code: str) -> tuple[dict[str, Any], str]:
     return variables, printed.getvalue().strip()
 
 
+@one_case_in(3)
 def test_copied_code_gives_the_numbers_of_the_lab(case: Case, make: Make) -> None:
     for values in case.codes:
         lab = done(make(**values, device="cpu"))  # named in the code, too, so that both compute on one device
@@ -53,7 +54,7 @@ def test_copied_code_gives_the_numbers_of_the_lab(case: Case, make: Make) -> Non
             np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-6 if case.name == "PruningLab" else 0)
 
 
-@one_case_in(2)
+@one_case_in(4, 1)
 def test_the_code_of_random_slider_positions_runs(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matplotlib, "rcParams", matplotlib.rcParams.copy())
     random = np.random.default_rng(20)

@@ -12,7 +12,7 @@ import torch
 
 from moe_lab.devices import NO_GPU, TRAININGS, Work
 from moe_lab_widgets.engine import placing
-from tests.widgets.cases import Case
+from tests.widgets.cases import Case, one_case_in
 from tests.widgets.labs import FAST, Make, done, making, shown
 
 CUDA = torch.cuda.is_available()
@@ -61,6 +61,7 @@ def test_copied_code_names_a_device_that_was_chosen(case: Case, held: Any) -> No
     assert f"trials={trials.slider[1]}" in lab.code({**lab.values, "trials": trials.slider[1]})
 
 
+@one_case_in(3, 2)
 def test_a_run_that_is_measured_on_two_devices_gives_the_same_numbers(
     case: Case, ended: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

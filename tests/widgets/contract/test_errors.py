@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from moe_lab.recovery.tensor import RankError
-from tests.widgets.cases import Case
+from tests.widgets.cases import Case, one_case_in
 from tests.widgets.labs import Make, done, pixels, shown
 
 
@@ -39,6 +39,7 @@ def test_a_refused_combination_is_explained_and_the_picture_stays(case: Case, ma
         assert lab.screen.image.value == good
 
 
+@one_case_in(2, 1)
 def test_a_value_that_no_widget_can_take_is_refused(case: Case, ended: Any) -> None:
     for values, sentence in case.unheld:
         with pytest.raises(ValueError, match=re.escape(sentence)):
@@ -48,6 +49,7 @@ def test_a_value_that_no_widget_can_take_is_refused(case: Case, ended: Any) -> N
     assert done(ended).error is None
 
 
+@one_case_in(3)
 def test_infinite_numbers_are_explained_and_the_picture_stays_finite(case: Case, make: Make) -> None:
     several = "trials" in case.defaults and case.lose is None
     lab = done(make(trials=3) if several else make())

@@ -17,6 +17,7 @@ from moe_lab.training import Snapshot
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.frames.reel import Reel, Stream
+from tests.widgets.cases import one_case_in
 
 MOST = 3072
 """Bytes of a frame, compressed, as a mean over a run with its background and all resources."""
@@ -24,6 +25,7 @@ RECORDS = 6
 """Of a run that is drawn with a thousand trials."""
 
 
+@one_case_in(2)
 def test_a_run_s_frames_are_small_and_need_no_pixels_of_agg(ended: Any) -> None:
     picture, stream = ended.picture, Stream()
     reel = Reel(picture)
@@ -73,6 +75,7 @@ def test_frames_of_moved_lines_are_those_that_matplotlib_draws(ended: Any) -> No
         assert quick.frame(number) == slow.frame(number)
 
 
+@one_case_in(3, 2)
 def test_a_live_picture_follows_its_scale(ended: Any) -> None:
     picture, record, values = ended.picture, ended.records[-1], ended.values
     picture.show(record)
@@ -142,6 +145,7 @@ def frames_of(lab: Any, trials: int) -> tuple[float, Any]:
     return float(np.mean(sizes[1:])), picture
 
 
+@one_case_in(3, 1)
 def test_bytes_of_a_frame_do_not_grow_with_the_trials(ended: Any) -> None:
     if not any(isinstance(artist, PolyCollection) for artist, _ in ended.picture.live_artists()):
         pytest.skip("it draws no line for each trial")

@@ -35,7 +35,7 @@ def test_every_knob_is_moved_here_and_has_a_label_of_its_own(case: Case) -> None
     assert len(set(symbols)) == len(symbols)
 
 
-@one_case_in(2, 1)
+@one_case_in(3, 1)
 def test_every_knob_reaches_the_run_the_code_and_the_picture(case: Case, make: Make) -> None:
     lab = done(make(**case.moved_from))
     for name, chosen in case.moves.items():
@@ -71,6 +71,7 @@ def test_a_view_only_knob_changes_the_picture_and_starts_no_run(case: Case, make
     assert (lab.records[0] is begun, len(lab.records), lab._runner.seconds) == (True, records, seconds)
 
 
+@one_case_in(3, 2)
 def test_the_knobs_that_change_nothing_are_greyed_out(case: Case, make: Make) -> None:
     declared = {knob.name for knob in case.kind.knobs if knob.enabled_when is not None}
     assert set().union(*(names for _, names in case.greyed)) == declared
@@ -129,6 +130,7 @@ def test_a_knob_never_exceeds_its_limit(case: Case, make: Make) -> None:
     assert (slider.value, slider.disabled, shown(lab).values["shown"]) == (4, False, 4)
 
 
+@one_case_in(2)
 def test_both_ends_of_every_slider_begin_or_are_refused_in_words(case: Case, make: Make) -> None:
     """The first two records: the rest of a run is the same for all values."""
     lab, refused = make(playing=False), set()
@@ -149,6 +151,7 @@ def test_both_ends_of_every_slider_begin_or_are_refused_in_words(case: Case, mak
     assert refused == case.ends
 
 
+@one_case_in(3)
 def test_of_a_drag_the_last_value_wins(case: Case, make: Make) -> None:
     lab = make()
     name, values = case.drag

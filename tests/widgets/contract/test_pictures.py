@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from moe_lab.devices import TRAININGS
-from tests.widgets.cases import Case
+from tests.widgets.cases import Case, one_case_in
 from tests.widgets.labs import Make, done, move, pixels, shown
 
 
@@ -23,6 +23,7 @@ def caption(lab: Any) -> str:
     return html.unescape(lab.screen.caption.value)
 
 
+@one_case_in(2, 1)
 def test_the_texts_of_a_finished_run(ended: Any) -> None:
     lab = ended
     status = html.unescape(lab.controls.status.value)
@@ -38,6 +39,7 @@ def test_the_texts_of_a_finished_run(ended: Any) -> None:
     assert len(np.unique(pixels(lab).astype(int) @ [65536, 256, 1])) > 50, "the picture is empty"
 
 
+@one_case_in(3, 1)
 def test_pinned_curves_stay_over_runs_until_they_are_taken_away(case: Case, make: Make) -> None:
     lab = done(make())
     plain, count, (name, values) = pixels(lab), artists(lab), case.drag
@@ -61,6 +63,7 @@ def test_pinned_curves_stay_over_runs_until_they_are_taken_away(case: Case, make
     np.testing.assert_array_equal(pixels(lab), plain)
 
 
+@one_case_in(3, 2)
 def test_pins_come_and_go_while_another_thread_draws(make: Make, ended: Any) -> None:
     lab = make()
     for _ in range(10):
@@ -71,6 +74,7 @@ def test_pins_come_and_go_while_another_thread_draws(make: Make, ended: Any) -> 
     np.testing.assert_array_equal(pixels(lab), pixels(ended))
 
 
+@one_case_in(3)
 def test_an_earlier_record_is_shown_as_it_was_when_it_was_new(make: Make) -> None:
     lab = shown(make(playing=False))
     live = [pixels(lab)]
@@ -103,6 +107,7 @@ def test_a_record_draws_the_same_picture_at_any_time(ended: Any) -> None:
     assert not np.array_equal(drawn[0], drawn[1])
 
 
+@one_case_in(4, 2)
 def test_a_projector_gets_a_picture_half_as_large_again(make: Make, tmp_path: Path) -> None:
     lab = shown(make(projector=True, playing=False))
     assert pixels(lab).shape[:2] == (672, 1650)

@@ -10,7 +10,7 @@ import ipywidgets
 import numpy as np
 import pytest
 
-from tests.widgets.cases import Case
+from tests.widgets.cases import Case, one_case_in
 from tests.widgets.labs import FAST, Make, done, pixels, shown
 
 
@@ -21,6 +21,7 @@ def widgets() -> int:
     return len(widget._instances if hasattr(widget, "_instances") else ipywidgets.Widget.widgets)  # ipywidgets 8, or 7
 
 
+@one_case_in(3, 2)
 def test_step_play_and_reset(make: Make, ended: Any) -> None:
     lab = shown(make(playing=False))
     assert len(lab.records) == 1 and not lab.playing and "held" in lab.controls.status.value
@@ -56,6 +57,7 @@ def test_closing_leaves_no_thread_and_no_widget(case: Case) -> None:
     assert not lab.picture.figure.axes, "the figure is freed"
 
 
+@one_case_in(3)
 def test_without_a_thread_it_runs_inside_the_cell_and_errors_reach_it(
     case: Case, monkeypatch: pytest.MonkeyPatch, ended: Any
 ) -> None:
@@ -77,6 +79,7 @@ def test_without_a_thread_it_runs_inside_the_cell_and_errors_reach_it(
             lab.close()
 
 
+@one_case_in(3, 1)
 def test_without_a_thread_a_run_ends_with_its_budget(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOE_LAB_HEADLESS", "1")
     monkeypatch.setattr(case.kind, "budget", 0.0)

@@ -83,6 +83,7 @@ def resident() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
+@one_case_in(3)
 def test_some_hasty_changes_leave_a_lab_that_works(make: Make, draws: random.Random, case: Case) -> None:
     lab = make()
     shake(lab, 30, draws)
@@ -91,8 +92,8 @@ def test_some_hasty_changes_leave_a_lab_that_works(make: Make, draws: random.Ran
     np.testing.assert_array_equal(pixels(lab), pixels(done(make())))
 
 
+@one_case_in(11)
 @pytest.mark.slow
-@one_case_in(9)
 def test_many_changes(case: Case, make: Make, draws: random.Random) -> None:
     before = set(threading.enumerate())
     errors: list[Exception] = []

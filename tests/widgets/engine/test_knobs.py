@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import moe_lab_widgets
 from moe_lab.config import require
@@ -61,8 +63,8 @@ def test_a_knob_at_its_default_follows_the_user_and_another_stays(lab: RuledLab)
 
 
 def test_initial_values_left_out_follow_those_that_are_given() -> None:
-    for given, epochs in (({"kind": "hard"}, 40), ({"kind": "hard", "epochs": 10}, 10)):
-        made = RuledLab(playing=False, **given)
+    for values, epochs in (({"kind": "hard"}, 40), ({"kind": "hard", "epochs": 10}, 10)):
+        made = RuledLab(playing=False, **values)
         assert made.values["epochs"] == epochs
         made.close()
 
@@ -108,6 +110,25 @@ def test_what_code_sets_is_refused_and_a_slider_leads_out(lab: RuledLab) -> None
     assert (lab.values["gap"], lab.values["epochs"]) == (1.0, 30), "no value of this slider fits, none is changed"
     lab.controls.knobs["epochs"].value = 50
     assert lab.values["epochs"] == 80
+
+
+@given(st.lists(st.one_of(st.integers(0, 500), st.floats(0, 10).map(lambda value: round(value, 4))), min_size=1))
+@settings(deadline=None, max_examples=30)
+def test_a_slider_can_stand_wherever_code_puts_it(values: list[float]) -> None:
+    """Elsewhere a page would round it to a step, and send that back as if the user had moved it."""
+    lab = RuledLab(playing=False, gap=values[0], epochs=int(values[0]) + 1)
+    for value in values:
+        lab.set(gap=value, epochs=int(value) + 1)
+        for name, at in (("gap", value), ("epochs", int(value) + 1)):
+            widget = lab.controls.knobs[name]
+            assert widget.value == at == lab.values[name] and widget.min <= at <= widget.max
+            steps = (at - widget.min) / widget.step
+            assert steps == pytest.approx(round(steps), abs=1e-4)
+    lab.set(gap=2.0, epochs=20)
+    for name, step in (("gap", 0.1), ("epochs", 10)):
+        steps = step / lab.controls.knobs[name].step
+        assert steps == pytest.approx(round(steps)), "the declared steps stay among the finer ones"
+    lab.close()
 
 
 @pytest.mark.parametrize("kind", LABS, ids=lambda kind: kind.__name__)

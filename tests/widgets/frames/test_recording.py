@@ -17,14 +17,15 @@ import pytest
 
 from moe_lab_widgets.engine import recording
 from moe_lab_widgets.frames.recording import cut_apart, spread_out
+from tests.helpers.effort import one_in
 from tests.widgets.cases import CASES, Case
 from tests.widgets.engine.tiny import TinyLab
 from tests.widgets.labs import done, making
 
 
-@pytest.fixture(scope="module", params=CASES.values(), ids=CASES)
+@pytest.fixture(scope="module", params=one_in(2, CASES.values()), ids=lambda case: case.name)
 def ended(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """One finished run of each Lab."""
+    """One finished run of a Lab."""
     case: Case = request.param
     with making(case) as make:
         yield done(make())
@@ -73,7 +74,7 @@ class Page(HTMLParser):
             self.text += data
 
 
-def test_every_lab_exports_a_page_of_its_own(ended: Any, tmp_path: Path) -> None:
+def test_a_lab_exports_a_page_of_its_own(ended: Any, tmp_path: Path) -> None:
     before = ended.picture.pixels().copy()
     path = ended.export(tmp_path / "run")
     assert path.name == "run.html" and path.stat().st_size <= recording.MOST_BYTES

@@ -15,7 +15,7 @@ import ipywidgets as w
 
 from moe_lab import theme
 from moe_lab.config import Knob
-from moe_lab_widgets.engine.knobs import LabKnob
+from moe_lab_widgets.engine.knobs import LabKnob, stretched
 
 STYLE = Path(__file__).with_name("lab.css").read_text(encoding="utf-8")
 OWN = "(my own settings)"
@@ -35,11 +35,10 @@ def slider(knob: Knob, value: Any) -> w.DOMWidget:
         return w.Checkbox(value=value, indent=False, **common)
     if knob.slider is None:
         raise ValueError(f"a knob on a Lab must have a slider range or choices: got {knob.name!r} with neither")
-    low, high, step = knob.slider
-    low, high = min(low, value), max(high, value)
+    low, high, step = stretched(knob.slider, value)
     if knob.whole:
         return w.IntSlider(value=value, min=int(low), max=int(high), step=int(step), **common)
-    digits = max(0, len(f"{step:.6f}".rstrip("0").partition(".")[2]))
+    digits = len(f"{step:.9f}".rstrip("0").partition(".")[2])
     return w.FloatSlider(value=value, min=low, max=high, step=step, readout_format=f".{digits}f", **common)
 
 

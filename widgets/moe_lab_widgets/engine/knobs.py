@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, TypeVar
 
 from moe_lab.config import Config, Knob, require
@@ -74,6 +75,21 @@ def placed(values: Values) -> dict[str, str]:
     return {} if device == AUTO else {"device": device}
 
 
+def stretched(slider: tuple[float, float, float], *values: float) -> tuple[float, float, float]:
+    """Returns a slider's range and step, made so wide and so fine that it can stand at each of the values.
+
+    A page rounds what stands between two steps, and sends that back as if the user had moved the slider.
+    """
+    low, _, step = (Fraction(str(number)) for number in slider)
+    exact = [Fraction(str(_rounded(value))) for value in values]
+    for distance in (value - low for value in exact):
+        step = Fraction(
+            math.gcd(step.numerator * distance.denominator, distance.numerator * step.denominator),
+            step.denominator * distance.denominator,
+        )
+    return min(slider[0], *values), max(slider[1], *values), float(step)
+
+
 def on_gpu(values: Values) -> bool:
     """Whether a run computes on a GPU, where records need not be small for a slider to be answered soon."""
     return bool(values.get("device") == GPU)
@@ -114,6 +130,7 @@ class KnobBoard:
             knob.name: knob.follows(self._values) for knob in knobs if knob.follows and knob.name not in values
         }
         self.view_names = {knob.name for knob in knobs if knob.view_only}
+        self._sliders = {knob.name: knob.slider for knob in knobs if knob.slider and not knob.choices}
         self._widgets: Mapping[str, Any] = {}
         self._lock = threading.RLock()
 
@@ -168,9 +185,13 @@ class KnobBoard:
             for name, value in values.items():
                 widget = self._widgets[name]
                 try:
-                    if hasattr(widget, "max"):
-                        widget.max, widget.min = max(widget.max, value), min(widget.min, value)
-                    widget.value = value
+                    with widget.hold_sync():  # a page must not see the new range with the old value
+                        if name in self._sliders:
+                            low, high, step = stretched(self._sliders[name], value, widget.min)
+                            widget.max, widget.min, widget.step = max(widget.max, high), low, step
+                        elif hasattr(widget, "max"):
+                            widget.max, widget.min = max(widget.max, value), min(widget.min, value)
+                        widget.value = value
                 except Exception as error:
                     raise ValueError(f"the slider of {name} cannot take this value: got {name}={value!r}") from error
                 self._values[name] = _rounded(widget.value)
