@@ -205,13 +205,14 @@ class Sheet(Artist):
             renderer.stamps(*self.words_at(scale), np.array(self.inks, dtype="<u4"))
 
     def _draw_pixels(self, renderer: Any, scale: float) -> None:
-        key = (scale, renderer.width, renderer.height)
+        wide, high = int(renderer.width), int(renderer.height)  # matplotlib 3.8 has floats
+        key = (scale, wide, high)
         if self._composed is None or self._composed[0] != key:
-            self._composed = key, *self.composed(scale, renderer.width, renderer.height)
+            self._composed = key, *self.composed(*key)
         _, pixels, left, top = self._composed
         if pixels.size:
             context = renderer.new_gc()
-            renderer.draw_image(context, left, renderer.height - top - len(pixels), np.ascontiguousarray(pixels[::-1]))
+            renderer.draw_image(context, left, high - top - len(pixels), np.ascontiguousarray(pixels[::-1]))
             context.restore()
 
     def composed(self, scale: float, wide: int, high: int) -> tuple[Pixels, int, int]:
