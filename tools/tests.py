@@ -1,8 +1,9 @@
-"""`python -m tools.tests [pytest options]`: runs all tests in five calls of pytest, some of them at once.
+"""`python -m tools.tests [pytest options]`: runs all tests in six calls of pytest, some of them at once.
 
 As many run as there are cores, and one more, as browsers and kernels wait for one another. What takes longest begins
-first. Array shapes are checked in the library's tests alone. The browsers' output is shown as it comes, that of another
-call when it has ended.
+first. Array shapes are checked in the rooms' tests alone. The browsers' output is shown as it comes, that of another
+call when it has ended. Every process computes on one thread: threads of several wait for one another by turning in
+circles, which took three times the work.
 """
 
 from __future__ import annotations
@@ -22,15 +23,23 @@ LABS = ("tests/widgets",)
 PROCESSES = ("tests/reproduce", "tests/test_demo.py", "tests/test_sweep.py")
 """Tests that start processes of their own."""
 _UNCHECKED = "--jaxtyping-packages=no_package,tools.checked"
+_ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 
 def commands(options: Sequence[str]) -> list[list[str]]:
     """The calls of pytest: browsers, then those of the others that take longest first."""
     pytest = [sys.executable, "-m", "pytest", *options]
     apart = (BROWSERS, NOTEBOOKS, LABS, PROCESSES)
-    rest = [f"--ignore={place}" for places in apart for place in places if place.startswith("tests/")]
+    taken = {place for places in apart for place in places}
+    house = [place for place in _places("test_*.py") if place not in taken]
+    rooms = [place for place in _places("*/") if place not in taken and any((ROOT / place).rglob("test_*.py"))]
     browsers, notebooks, labs, processes = ([*pytest, _UNCHECKED, *places] for places in apart)
-    return [browsers, [*pytest, "tests", *rest], notebooks, labs, processes]
+    return [browsers, notebooks, [*pytest, *rooms], labs, [*pytest, _UNCHECKED, *house], processes]
+
+
+def _places(pattern: str) -> list[str]:
+    """What lies in tests/, as pytest is told."""
+    return sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").glob(pattern))
 
 
 def main(options: Sequence[str]) -> int:
@@ -38,7 +47,7 @@ def main(options: Sequence[str]) -> int:
     browsers, *others = commands(options)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with ThreadPoolExecutor(cores + 1) as pool:
-        shown = pool.submit(subprocess.run, browsers, cwd=ROOT, check=False)
+        shown = pool.submit(subprocess.run, browsers, cwd=ROOT, env=_environment(), check=False)
         statuses = []
         for done in as_completed([pool.submit(_kept, command) for command in others]):
             status, output = done.result()
@@ -51,9 +60,13 @@ def main(options: Sequence[str]) -> int:
 def _kept(command: Sequence[str]) -> tuple[int, str]:
     """Runs a command, and returns its status and all that it has written."""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as kept:
-        status = subprocess.run(command, cwd=ROOT, stdout=kept, stderr=subprocess.STDOUT, check=False).returncode
+        done = subprocess.run(command, cwd=ROOT, env=_environment(), stdout=kept, stderr=subprocess.STDOUT, check=False)
         kept.seek(0)
-        return status, kept.read()
+        return done.returncode, kept.read()
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, **_ONE_THREAD}
 
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ class LabOnPage:
       small: values of a run that ends soon.
       long: values of a run that is still training when a slider moves.
       ended: words of the caption when the small run has ended.
+      warned: words of the alert then; empty where it has none.
       story: a story's name, and words of the caption at its end.
       moved: a slider that is moved while a cell runs.
       fuzz: drop-downs with the options that random moves choose from.
@@ -77,6 +78,7 @@ class LabOnPage:
     wishes: Sequence[Wish] = ()
     written: dict[str, str] = field(default_factory=dict)
     rates: tuple[tuple[str, ...], float, float] = ((), 150, 8)
+    warned: str = ""
 
     @property
     def lab(self) -> Any:
@@ -217,6 +219,7 @@ LABS = (
         small={"trials": 5, "dimension": 4, "iterations": 40},
         long={"trials": 10},
         ended=("90 % find all regressors", "Stuck on the whole map"),
+        warned="starts ended without a result",
         story=("Twenty iterations: not yet", "0 % from random starts"),
         moved="d,",
         rescue=("Twenty iterations: not yet", "0 % from random starts"),
