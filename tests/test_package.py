@@ -11,17 +11,12 @@ import zipfile
 from importlib.metadata import version
 from pathlib import Path
 
-import jaxtyping
-import numpy as np
 import pytest
-from beartype.roar import BeartypeCallHintViolation
 from packaging.requirements import Requirement
 
 import moe_lab
-from moe_lab import trials
 from moe_lab.registry import NOTEBOOKS
 from moe_lab.reproduce import Claim, claims
-from tools import runtime_types
 
 
 def run(*arguments: str, **changes: str) -> str:
@@ -73,28 +68,6 @@ class TestNames:
             p for p in sources if re.search(r"^\s*(from|import) (moe_lab_widgets|ipywidgets)", p.read_text(), re.M)
         ]
         assert not guilty
-
-
-class TestChecksWhileTesting:
-    def test_the_first_calls_of_a_function_are_checked_in_each_test(self):
-        def plain(number: int) -> int:
-            return number
-
-        sparing = runtime_types.sparing(plain, runtime_types.checked(plain))
-        for begin in range(2):
-            if begin:
-                runtime_types.new_test()
-            with pytest.raises(BeartypeCallHintViolation):
-                sparing("1")
-            assert [sparing(2) for _ in range(runtime_types.CALLS_CHECKED - 1)] == [2] * 4
-            assert sparing("1") == "1"
-
-    def test_a_wrong_type_fails(self):
-        with pytest.raises(jaxtyping.TypeCheckError):
-            trials.stream("0", 0, "labels")
-
-    def test_a_numpy_number_is_a_number(self):
-        assert trials.stream(np.int64(3), 0, "labels").random() == trials.stream(3, 0, "labels").random()
 
 
 class TestVersions:

@@ -1,4 +1,4 @@
-"""`python -m tools.tests [pytest options]`: runs all tests in six calls of pytest, some of them at once.
+"""`python -m tools.tests [pytest options]`: runs all tests in seven calls of pytest, some of them at once.
 
 As many run as there are cores, and one more, as browsers and kernels wait for one another. What takes longest begins
 first. Array shapes are checked in the rooms' tests alone. The browsers' output is shown as it comes, that of another
@@ -19,7 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BROWSERS = ("tests/browser",)
 NOTEBOOKS = ("notebooks", "tests/notebooks")
-LABS = ("tests/widgets",)
+CONTRACTS = ("tests/widgets/contract",)
+LABS = ("tests/widgets", f"--ignore={CONTRACTS[0]}")
 PROCESSES = ("tests/reproduce", "tests/test_demo.py", "tests/test_sweep.py")
 """Tests that start processes of their own."""
 _UNCHECKED = "--jaxtyping-packages=no_package,tools.checked"
@@ -29,12 +30,12 @@ _ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 def commands(options: Sequence[str]) -> list[list[str]]:
     """The calls of pytest: browsers, then those of the others that take longest first."""
     pytest = [sys.executable, "-m", "pytest", *options]
-    apart = (BROWSERS, NOTEBOOKS, LABS, PROCESSES)
+    apart = (BROWSERS, NOTEBOOKS, CONTRACTS, LABS, PROCESSES)
     taken = {place for places in apart for place in places}
     house = [place for place in _places("test_*.py") if place not in taken]
     rooms = [place for place in _places("*/") if place not in taken and any((ROOT / place).rglob("test_*.py"))]
-    browsers, notebooks, labs, processes = ([*pytest, _UNCHECKED, *places] for places in apart)
-    return [browsers, notebooks, [*pytest, *rooms], labs, [*pytest, _UNCHECKED, *house], processes]
+    browsers, notebooks, contracts, labs, processes = ([*pytest, _UNCHECKED, *places] for places in apart)
+    return [browsers, notebooks, [*pytest, *rooms], contracts, labs, [*pytest, _UNCHECKED, *house], processes]
 
 
 def _places(pattern: str) -> list[str]:
