@@ -65,7 +65,7 @@ class Frame(Pair):
         estimate that differs from all estimates before it.
         """
         shots = [shot["cosines"][trial] for shot in self.first if shot.step <= self.power]
-        cosines = np.nan_to_num(np.array(shots)).mT  # (shot, estimate, true); 0 where not sought yet
+        cosines = np.nan_to_num(np.array(shots)).swapaxes(-1, -2)  # (shot, estimate, true); 0 where not sought yet
         now, before = cosines[1:], cosines[:-1]
         sought = now.any(2)
         apart = np.abs(now[:, :, None] - before[:, None]).max(3).min(2)
@@ -77,7 +77,8 @@ class Frame(Pair):
     def cosines(self, method: str) -> NDArray[np.float64]:
         """Returns (trial, expert, expert) |cos| of each estimate with each true regressor, in matched order."""
         shot = self.of(method)
-        return np.nan_to_num(np.zeros_like(self.spectral["cosines"]) if shot is None else shot["cosines"]).mT
+        found = np.zeros_like(self.spectral["cosines"]) if shot is None else shot["cosines"]
+        return np.nan_to_num(found).swapaxes(1, 2)
 
     def gate_cosines(self, method: str) -> NDArray[np.float64]:
         """Returns (trial, expert - 1) |cos| of each gate with the true one; 0 before they are sought."""
