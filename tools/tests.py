@@ -1,9 +1,10 @@
 """`python -m tools.tests [pytest options]`: runs all tests in seven calls of pytest, some of them at once.
 
 As many run as there are cores, and one more, as browsers and kernels wait for one another. What takes longest begins
-first. Array shapes are checked in the rooms' tests alone. The browsers' output is shown as it comes, that of another
-call when it has ended. Every process computes on one thread: threads of several wait for one another by turning in
-circles, which took three times the work.
+first, and what runs on several processes begins while others do: at the end it would wait alone. Array shapes are
+checked in the rooms' tests alone. The browsers' output is shown as it comes, that of another call when it has ended.
+Every process computes on one thread: threads of several wait for one another by turning in circles, which took three
+times the work.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 
 def commands(options: Sequence[str]) -> list[list[str]]:
-    """The calls of pytest: browsers, then those of the others that take longest first."""
+    """The calls of pytest in the order in which they begin."""
     pytest = [sys.executable, "-m", "pytest", *options]
     apart = (BROWSERS, NOTEBOOKS, CONTRACTS, LABS, PROCESSES)
     taken = {place for places in apart for place in places}
     house = [place for place in _places("test_*.py") if place not in taken]
     rooms = [place for place in _places("*/") if place not in taken and any((ROOT / place).rglob("test_*.py"))]
     browsers, notebooks, contracts, labs, processes = ([*pytest, _UNCHECKED, *places] for places in apart)
-    return [browsers, notebooks, [*pytest, *rooms], contracts, labs, [*pytest, _UNCHECKED, *house], processes]
+    return [browsers, notebooks, processes, [*pytest, *rooms], labs, [*pytest, _UNCHECKED, *house], contracts]
 
 
 def _places(pattern: str) -> list[str]:

@@ -12,6 +12,7 @@ from moe_lab.config import ConfigError
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, figures, train, train_run
 from moe_lab.specialization.recipes import ALL, LINEAR_START, Figure, model_of, task_of
 from moe_lab.training import collect, final
+from tests.helpers.effort import only_thorough
 
 SMALL = {"trials": 2, "samples": 200, "steps": 20}
 MIXTURES = ("moe-cubic", "moe-linear")
@@ -161,6 +162,7 @@ class TestTable3:
         figures.table3(settings=(3,), models=MIXTURES, trials=2, samples=201, steps=20, seed=7, store=tmp_path)
         assert trained == ["single"] * 4 + ["moe"] * 2  # other samples are another result
 
+    @only_thorough("starts processes, as tests/test_sweep.py does")
     def test_processes_share_the_work(self, three):
         assert figures.table3(settings=(3, 1), **SMALL, seed=7, jobs=2).identical(three)
 
