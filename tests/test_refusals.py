@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moe_lab import patch_routing, pruning, specialization
+from moe_lab.arrays import ArrayConfig
 from moe_lab.config import Config, ConfigError, RunConfig, shown
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, SeparateMoE
 from moe_lab.patch_routing.theory import Sizes
@@ -22,7 +23,7 @@ from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, TokenMoE, To
 from moe_lab.recovery import MixtureTask, gridlock, landscape
 from moe_lab.recovery.gridlock import JointEM, Spectral
 from moe_lab.recovery.landscape import L2Loss, L4Loss, LogLoss, LossRun
-from moe_lab.specialization import ArrayTask, ClusterTask, SingleExpert, SwitchMoE, TopKMoE
+from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, TopKMoE
 from moe_lab.vision import CifarRotateTask, PatchWRN, QuadrantTask, SmallCNN, TurnTask, VehiclesTask, patches, rotation
 from moe_lab.vision.built import Built
 from moe_lab.vision.deep import DigitRun
@@ -39,13 +40,14 @@ PARTS: dict[type[Config], dict[str, Any]] = {
     patches.Run: {"model": PatchWRN(), "task": QuadrantTask()},
     rotation.Run: {"model": SmallCNN(), "task": TurnTask()},
     DigitRun: {},
-    ArrayTask: {"x": [[1.0], [2.0]], "y": [-1, 1]},
+    specialization.ArrayTask: {"x": [[1.0], [2.0]], "y": [-1, 1]},
+    patch_routing.ArrayTask: {"x": [[[1.0]]] * 4, "y": [0, 1, 0, 1]},
     VehiclesTask: {"root": "/nowhere"},
     CifarRotateTask: {"root": "/nowhere"},
 }
 """What a Run or a task needs besides its settings."""
 
-BASES = (RunConfig, ImageRun, Built)
+BASES = (RunConfig, ImageRun, Built, ArrayConfig)
 """What rooms make their Runs and models of."""
 
 

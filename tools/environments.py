@@ -31,7 +31,7 @@ def make(version: str, old: bool) -> Path:
     folder = ROOT / ".environments" / f"{version}-{'oldest' if old else 'newest'}"
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     if not python.exists():
-        _uv("venv", "--quiet", "--python", version, str(folder))
+        _uv("venv", "--quiet", "--seed", "--python", version, str(folder))  # with pip, which tests of the wheel call
     lowest = ["--resolution", "lowest-direct"] if old else []
     _uv("pip", "install", "--quiet", "--python", str(python), *lowest, "--editable", f"{ROOT}[test]")
     return python

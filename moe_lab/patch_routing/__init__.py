@@ -1,5 +1,6 @@
 """Patch-level routing (pmoe2023): expert-choice routing of patches, and how routers learn which patches matter."""
 
+from moe_lab.patch_routing.arrays import ArrayTask
 from moe_lab.patch_routing.data import PatternTask, Samples
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.model import CNN, JointMoE, SeparateMoE
@@ -10,6 +11,7 @@ from moe_lab.patch_routing.training import train, train_batch
 
 __all__ = [
     "CNN",
+    "ArrayTask",
     "DigitTask",
     "JointMoE",
     "OwnModel",

@@ -23,7 +23,7 @@ _ROWS_AT_ONCE = {"cpu": 800, "mps": 400, "cuda": 4000}
 _RESULTS = ("test_accuracy", "coverage", "largest_gate", "signal_kept", "signal_share", "lost", "dropped")
 
 
-def make_task(source: str, *, root: Any = None, **changes: Any) -> Task:
+def make_task(source: str, *, root: Any = None, **changes: Any) -> PatternTask | DigitTask:
     """Makes the task of a source: "digits" (6, 7), "mnist" (1, 0; needs root) or "patterns".
 
     Raises:

@@ -45,6 +45,10 @@ MEASURES = {
         ("class", "patch"), "", "class that the example's patch imitates, -1 for none", constant=True
     ),
 }
+OF_THE_SIGNAL = frozenset(
+    {"coverage", "expert_coverage", "largest_gate", "gate_matrix", "alignment", "signal_kept", "signal_share"}
+)
+"""What is not known where nobody knows which patch decides."""
 
 
 class RoutingCounts:

@@ -148,7 +148,7 @@ def l_star(data: xr.Dataset) -> tuple[int, str] | None:
     task = json.loads(data.attrs["config"])["task"]
     if task["name"] == "PatternTask":
         return PatternTask(**{name: value for name, value in task.items() if name != "name"}).l_star, ""
-    return (6, " (the paper)") if task["source"] == "mnist" else None
+    return (6, " (the paper)") if task.get("source") == "mnist" else None
 
 
 def _by_size(data: xr.Dataset, axes: Axes, dim: str, label: str) -> None:

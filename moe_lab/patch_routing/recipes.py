@@ -23,10 +23,10 @@ from moe_lab.trials import choose_device
 
 @dataclass(frozen=True)
 class Recipe:
-    """Batch and step size of all models on a source, and l of separate training in figure 4."""
+    """Batch and step size of all models on a source (None: the task's own), and l of separate training in figure 4."""
 
     batch_size: int
-    learning_rate: float
+    learning_rate: float | None
     separate_patches: int
 
 
@@ -34,6 +34,7 @@ RECIPES = {
     "digits": Recipe(2, 8.0, 2),
     "mnist": Recipe(20, 2.0, 2),
     "patterns": Recipe(20, 5.0, 6),
+    "arrays": Recipe(20, None, 2),
     "authors": Recipe(20, 0.2, 2),
 }
 _MEANINGS = {
@@ -75,7 +76,7 @@ class Figure(figure.Figure):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.source = "patterns" if isinstance(self.task, PatternTask) else self.task.source
+        self.source = "patterns" if isinstance(self.task, PatternTask) else getattr(self.task, "source", "arrays")
         self.whose = self.given.get("recipe", "paper")
         self.task, of_run = trained_as(self.whose, self.task)
         of_models = {name: value for name, value in self.given.items() if name in ("batch_size", "learning_rate")}

@@ -9,12 +9,13 @@ from pydantic import model_validator
 from moe_lab.config import RunConfig, knob, require
 from moe_lab.memory import Need
 from moe_lab.patch_routing import model as models
+from moe_lab.patch_routing.arrays import ArrayTask
 from moe_lab.patch_routing.data import PatternTask, check_balance
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.own import OwnModel, check_own
 from moe_lab.patch_routing.routed import RoutedMoE
 
-Task = PatternTask | DigitTask
+Task = PatternTask | DigitTask | ArrayTask
 
 
 class Run(RunConfig):
@@ -25,7 +26,7 @@ class Run(RunConfig):
     """
 
     model: models.JointMoE | models.SeparateMoE | models.CNN | RoutedMoE | OwnModel
-    task: PatternTask | DigitTask
+    task: PatternTask | DigitTask | ArrayTask
     samples: int = knob(200, symbol="N", meaning="training samples", ge=2, le=10**7, slider=(20, 1000, 20))
     trials: int = knob(5, symbol="T", meaning="independent trials", ge=1, le=10**6, slider=(1, 20, 1))
     epochs: int = knob(150, symbol="E", meaning="most passes over the data", ge=1, le=10**6)
@@ -39,11 +40,8 @@ class Run(RunConfig):
     def memory(self) -> Need:
         """What it takes on an accelerator: samples, weights, a step, and an evaluation in chunks."""
         model, n, classes = self.model, self.task.patches, self.task.classes
-        d = (
-            self.task.dimension
-            if isinstance(self.task, PatternTask)
-            else {"digits": 64, "mnist": 784}[self.task.source]
-        )
+        pixels = {"digits": 64, "mnist": 784}  # what a task of digits would read from files
+        d = pixels[self.task.source] if isinstance(self.task, DigitTask) else self.task.dimension
         experts = models.experts_of(model, classes)
         samples = self.samples + self.test_samples
         kept, routers = getattr(model, "patches_per_expert", n) * experts, experts

@@ -20,12 +20,13 @@ from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.memory import Need, check
 from moe_lab.origins import origin
 from moe_lab.patch_routing import model as models
+from moe_lab.patch_routing.arrays import ArrayTask
 from moe_lab.patch_routing.data import INTEGER_PARTS, ROLES, Samples
 from moe_lab.patch_routing.endings import WORTH_CHECKING, Endings
 from moe_lab.patch_routing.fixed_learners import CNNLearner, SeparateLearner
 from moe_lab.patch_routing.joint_learner import JointLearner
 from moe_lab.patch_routing.learners import Learner, Rows, Setting
-from moe_lab.patch_routing.measures import MEASURES
+from moe_lab.patch_routing.measures import MEASURES, OF_THE_SIGNAL
 from moe_lab.patch_routing.orders import Orders
 from moe_lab.patch_routing.own import OwnModel, has_own_route
 from moe_lab.patch_routing.own_learner import OwnLearner, OwnRouteLearner
@@ -63,7 +64,7 @@ def train(model: models.PatchModel, task: Task, **settings: Any) -> Iterator[Sna
 
     Args:
       model: JointMoE, SeparateMoE, CNN, RoutedMoE, a subclass of one of them, or an `OwnModel`.
-      task: PatternTask or DigitTask.
+      task: PatternTask, DigitTask, or ArrayTask for patches of your own.
       settings: the other parameters of `Run`: samples, trials, seed, epochs, device, precision, ...
 
     Raises:
@@ -127,6 +128,8 @@ class Training(TrialProgress):
         self.epoch = -(-self.rows.samples // run.model.batch_size)  # steps of an epoch, rounded up
 
         self.resident = np.arange(count)  # rows that the learner holds; some may have finished on an accelerator
+        hidden = isinstance(task, ArrayTask) and task.signal is None
+        self.unknown = OF_THE_SIGNAL if hidden else frozenset[str]()
         self.may_end_early = run.until == "no error"
         self.constants = self._examples(test) if run.measure == "every" else {}
         self.epoch_wrong = np.zeros(count)  # online errors up to the row's last epoch
@@ -248,7 +251,7 @@ class Training(TrialProgress):
         learner = self.learner if chosen.all() else self.learner.only(np.flatnonzero(chosen))
         rows = self.resident[chosen]
         for name, value in learner.evaluate().items():
-            self._set(name, rows, value)
+            self._set(name, rows, value.new_full(value.shape, np.nan) if name in self.unknown else value)
         for name, value in learner.examples().items() if self.run.measure == "every" else ():
             self._set(name, rows, value)
 

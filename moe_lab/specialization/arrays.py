@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from pydantic import ConfigDict, field_serializer, field_validator, model_validator
+from pydantic import field_validator, model_validator
 from torch import Tensor
 
-from moe_lab.config import Config, knob, require
+from moe_lab.arrays import ArrayConfig, division, numbers, whole_numbers
+from moe_lab.config import knob, require
 from moe_lab.specialization.data import Samples, Split
-from moe_lab.trials import stream
 
 _SIGNALS = 3  # the patches of a generated sample that are signals: here there are none, and their strengths are 0
 
 
-class ArrayTask(Config):
+class ArrayTask(ArrayConfig):
     """Samples from arrays: embeddings of sentences, say, with their sentiment and their language (chen2022, A.4).
 
     Each trial divides the samples at random into training and test samples. The clusters are not shown to the model;
@@ -44,12 +43,9 @@ class ArrayTask(Config):
       ConfigError: the arrays do not fit together, or hold other values.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
     x: Any = knob(..., meaning="samples, one per row")
     y: Any = knob(..., meaning="labels, -1 or +1")
     cluster: Any = knob(None, meaning="cluster of each sample")
-    test_share: float = knob(0.25, meaning="share of test samples", gt=0, lt=1)
 
     paper: ClassVar[str] = "chen2022, appendix A.4"
     scale: ClassVar[float] = 1.0  # samples are taken as they are
@@ -57,7 +53,7 @@ class ArrayTask(Config):
     @field_validator("x")
     @classmethod
     def _patches(cls, x: Any) -> np.ndarray:
-        array = _numbers("x", x)
+        array = numbers("x", x)
         rule = "x must be an array (samples, d) or (samples, patches, d)"
         require(array.ndim in (2, 3) and array.size > 0, rule, shape=array.shape)
         return array[:, None] if array.ndim == 2 else array
@@ -65,12 +61,7 @@ class ArrayTask(Config):
     @field_validator("y", "cluster")
     @classmethod
     def _whole_numbers(cls, values: Any) -> np.ndarray | None:
-        if values is None:
-            return None
-        array = _numbers("y and cluster", values)
-        proper = array.ndim == 1 and bool((array == np.round(array)).all()) and bool((np.abs(array) < 2**31).all())
-        require(proper, "y and cluster must be arrays (samples,) of whole numbers", shape=array.shape)
-        return array.astype(np.int64)
+        return whole_numbers("y and cluster", values)
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
@@ -83,25 +74,6 @@ class ArrayTask(Config):
         least = 0 if self.cluster is None else int(self.cluster.min())
         require(least >= 0, "cluster must count from 0", least=least)
         return self
-
-    @field_serializer("x", "y", "cluster")
-    def _described(self, values: np.ndarray | None) -> Any:
-        """An array in records: its shape and what it holds, not the numbers."""
-        if values is None:
-            return None
-        return {"shape": list(values.shape), "sha256": hashlib.sha256(values.tobytes()).hexdigest()}
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ArrayTask) and self.model_dump(mode="json") == other.model_dump(mode="json")
-
-    def __hash__(self) -> int:
-        return hash(str(self.model_dump(mode="json")))
-
-    def code(self) -> str:
-        """A call that needs the arrays; `record` holds their hashes."""
-        cluster = "" if self.cluster is None else ", cluster=cluster"
-        share = "" if self.test_share == 0.25 else f", test_share={self.test_share}"
-        return f"ArrayTask(x=x, y=y{cluster}{share})"
 
     @property
     def clusters(self) -> int:
@@ -144,11 +116,11 @@ class ArrayTask(Config):
         Raises:
           ValueError: there are fewer.
         """
-        tests = min(max(1, round(self.test_share * len(self.x))), len(self.x) - 1)
+        tests = self.tests_of(len(self.x))
         there = tests if split == "test" else len(self.x) - tests
         name = "samples (n)" if split == "train" else "test_samples (n_test)"
         require(1 <= samples <= there, f"{name} must be at most the {split} samples there are, {there}", n=samples)
-        orders = [stream(seed, trial, "division").permutation(len(self.x)) for trial in trials]
+        orders = [division(seed, trial, len(self.x)) for trial in trials]
         rows = np.stack([order[:tests][:samples] if split == "test" else order[tests:][:samples] for order in orders])
         cluster = np.zeros(len(self.x), dtype=np.int64) if self.cluster is None else self.cluster
         integers: dict[str, Any] = {"device": device, "dtype": torch.int64}
@@ -162,13 +134,3 @@ class ArrayTask(Config):
             noise=torch.as_tensor(self.x[rows], **numbers),
             order=torch.arange(self.patches, **integers).expand(*rows.shape, -1),
         )
-
-
-def _numbers(name: str, values: Any) -> np.ndarray:
-    """Values as an array of finite numbers."""
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        array = np.array(np.nan)
-    require(bool(np.isfinite(array).all()), f"{name} must be arrays of finite numbers", type=type(values).__name__)
-    return array

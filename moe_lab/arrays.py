@@ -1,0 +1,83 @@
+"""Tasks made of the user's own arrays: what is asked of the arrays, and how a run's record names them."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from pydantic import ConfigDict, field_serializer
+
+from moe_lab.config import Config, knob, require
+from moe_lab.trials import stream
+
+
+class ArrayConfig(Config):
+    """A Config with arrays. A record names them by shape and hash, and code by their names."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    test_share: float = knob(0.25, meaning="share of test samples", gt=0, lt=1)
+
+    @field_serializer("*")
+    def _described(self, value: Any) -> Any:
+        """An array in records: its shape and what it holds, not the numbers."""
+        if not isinstance(value, np.ndarray):
+            return value
+        return {"shape": list(value.shape), "sha256": hashlib.sha256(value.tobytes()).hexdigest()}
+
+    @cached_property
+    def _identity(self) -> str:
+        """Equal for equal arrays and settings. Arrays are hashed once: a batch compares the tasks of all its runs."""
+        return str(self.model_dump(mode="json"))
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    def code(self) -> str:
+        """A call that needs the arrays; `record` holds their hashes."""
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        arrays = [f"{name}={name}" for name, value in given.items() if isinstance(value, np.ndarray)]
+        share = [] if self.test_share == 0.25 else [f"test_share={self.test_share}"]
+        return f"{type(self).__name__}({', '.join([*arrays, *share])})"
+
+    def tests_of(self, samples: int) -> int:
+        """How many of some samples are test samples: at least one, and not all."""
+        return min(max(1, round(self.test_share * samples)), samples - 1)
+
+
+def division(seed: int, trial: int, samples: int) -> np.ndarray:
+    """A trial's own order of the samples; its first ones are test samples."""
+    return stream(seed, trial, "division").permutation(samples)
+
+
+def numbers(name: str, values: Any) -> np.ndarray:
+    """Values as an array of finite numbers.
+
+    Raises:
+      ConfigError: they are none.
+    """
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        array = np.array(np.nan)
+    require(bool(np.isfinite(array).all()), f"{name} must be arrays of finite numbers", type=type(values).__name__)
+    return array
+
+
+def whole_numbers(names: str, values: Any) -> np.ndarray | None:
+    """Values as an array (samples,) of whole numbers; None stays None.
+
+    Raises:
+      ConfigError: they are none.
+    """
+    if values is None:
+        return None
+    array = numbers(names, values)
+    proper = array.ndim == 1 and bool((array == np.round(array)).all()) and bool((np.abs(array) < 2**31).all())
+    require(proper, f"{names} must be arrays (samples,) of whole numbers", shape=array.shape)
+    return array.astype(np.int64)

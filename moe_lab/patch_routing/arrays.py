@@ -1,0 +1,145 @@
+"""The user's own patches in place of generated ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from pydantic import field_validator, model_validator
+from torch import Tensor
+
+from moe_lab.arrays import ArrayConfig, division, numbers, whole_numbers
+from moe_lab.config import knob, require
+from moe_lab.patch_routing.data import BACKGROUND, SIGNAL, SampleIndices, Samples, Split, check_balance, stack
+
+
+class ArrayTask(ArrayConfig):
+    """Samples of patches from arrays: the patches of images, say, or the embedded words of sentences.
+
+    Each trial divides the samples of every class at random into training and test samples, and takes the classes in
+    turn, so that they are balanced. Patches keep their places. Where nobody knows which patch decides, leave `signal`
+    out: the measures that ask for it, `coverage` and `alignment` among them, are then NaN.
+
+    >>> from moe_lab.patch_routing import ArrayTask, JointMoE, train
+    >>> random = np.random.default_rng(0)
+    >>> patches, classes, place = random.normal(size=(300, 9, 16)), np.arange(300) % 2, random.integers(9, size=300)
+    >>> patches[np.arange(300), place] += np.where(classes, 2, -2)[:, None]  # the patch that decides
+    >>> task = ArrayTask(x=patches, y=classes, signal=place)
+    >>> run = train(JointMoE(patches_per_expert=3), task, samples=200, test_samples=60, trials=2, epochs=2)
+    >>> coverages = [snapshot["coverage"] for snapshot in run]
+
+    Args:
+      x: (samples, patches, d).
+      y: (samples,) the class of each sample, counted from 0.
+      signal: (samples,) the place of the patch that decides, counted from 0; None if it is not known.
+      test_share: how many samples of a class are test samples.
+
+    Raises:
+      ConfigError: the arrays do not fit together, or hold other values.
+    """
+
+    x: Any = knob(..., meaning="patches of each sample")
+    y: Any = knob(..., meaning="class of each sample")
+    signal: Any = knob(None, meaning="place of the patch that decides")
+
+    paper: ClassVar[str] = "pmoe2023, section 4.2"
+
+    @field_validator("x")
+    @classmethod
+    def _patches(cls, x: Any) -> np.ndarray:
+        array = numbers("x", x)
+        require(array.ndim == 3 and array.size > 0, "x must be an array (samples, patches, d)", shape=array.shape)
+        return array
+
+    @field_validator("y", "signal")
+    @classmethod
+    def _whole_numbers(cls, values: Any) -> np.ndarray | None:
+        return whole_numbers("y and signal", values)
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        require(self.y is not None, "y must be an array", y=self.y)
+        sizes = [len(part) for part in (self.y, self.signal) if part is not None]
+        rule = "x, y and signal must have as many samples"
+        require(all(size == len(self.x) for size in sizes), rule, x=len(self.x), others=sizes)
+        found, counts = np.unique(self.y, return_counts=True)
+        counted = len(found) >= 2 and found[0] == 0 and found[-1] == len(found) - 1
+        require(counted, "y must hold two or more classes, counted from 0 without a gap", y=found[:5].tolist())
+        require(counts.min() >= 2, "each class must have two samples, one of them for the test", counts=counts.tolist())
+        if self.signal is not None:
+            inside = self.signal.min() >= 0 and self.signal.max() < self.patches
+            rule = f"signal must count the {self.patches} patches from 0"
+            require(inside, rule, least=int(self.signal.min()), largest=int(self.signal.max()))
+        return self
+
+    @property
+    def classes(self) -> int:
+        return int(self.y.max()) + 1
+
+    @property
+    def patches(self) -> int:
+        """n, the patches in a sample."""
+        return int(self.x.shape[1])
+
+    @property
+    def dimension(self) -> int:
+        """d, the numbers in a patch."""
+        return int(self.x.shape[2])
+
+    @property
+    def learning_rate(self) -> float:
+        """2 for patches whose squared norm is 1 in the mean, as MNIST's are here; less for longer ones."""
+        mean = float((self.x**2).sum(2).mean())
+        return 2.0 / mean if mean > 0 else 2.0
+
+    def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials classes d"]:
+        """The mean patch that decides, of each class: unit vectors in float64, alike in all trials; NaN if unknown."""
+        if self.signal is None:
+            return torch.full((len(trials), self.classes, self.dimension), torch.nan, dtype=torch.float64)
+        decides = self.x[np.arange(len(self.x)), self.signal]
+        means = np.stack([decides[self.y == label].mean(axis=0) for label in range(self.classes)])
+        unit = torch.as_tensor(means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12))
+        return unit.expand(len(trials), -1, -1)
+
+    def sample(
+        self,
+        samples: int,
+        *,
+        trials: Sequence[int],
+        seed: int,
+        split: Split = "train",
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> Samples:
+        """The first N training or test samples of each trial's own division, the classes in turn.
+
+        Raises:
+          ValueError: samples is not a positive multiple of the number of classes, or there are fewer.
+        """
+        check_balance(samples, self.classes)
+        members = np.bincount(self.y)
+        each = [self.tests_of(count) if split == "test" else count - self.tests_of(count) for count in members]
+        there = min(each) * self.classes
+        name = "samples (N)" if split == "train" else "test_samples (N_test)"
+        require(samples <= there, f"{name} must be at most what the smallest class allows, {there}", N=samples)
+        indices = [self._sample_trial(samples, division(seed, trial, len(self.x)), split) for trial in trials]
+        return stack(self.x.reshape(1, -1, self.dimension), indices, torch.device(device), dtype)
+
+    def _sample_trial(self, samples: int, order: np.ndarray, split: Split) -> SampleIndices:
+        """The samples of a trial, from its own order of all."""
+        turns = []
+        for label in range(self.classes):
+            own = order[self.y[order] == label]
+            tests = self.tests_of(len(own))
+            turns.append((own[:tests] if split == "test" else own[tests:])[: samples // self.classes])
+        chosen = np.stack(turns, axis=1).ravel()
+        labels = self.y[chosen]
+        index = chosen[:, None] * self.patches + np.arange(self.patches)
+        signal = np.zeros(samples, dtype=np.int64) if self.signal is None else self.signal[chosen]
+        roles, sides = np.full(index.shape, BACKGROUND), np.full(index.shape, -1)
+        if self.signal is not None:
+            roles[np.arange(samples), signal], sides[np.arange(samples), signal] = SIGNAL, labels
+        return SampleIndices(index, labels, signal, roles, sides)
