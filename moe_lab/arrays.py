@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from pydantic import ConfigDict, field_serializer
 
 from moe_lab.config import Config, knob, require
+from moe_lab.origins import described
 from moe_lab.trials import stream
 
 
@@ -22,10 +22,7 @@ class ArrayConfig(Config):
 
     @field_serializer("*")
     def _described(self, value: Any) -> Any:
-        """An array in records: its shape and what it holds, not the numbers."""
-        if not isinstance(value, np.ndarray):
-            return value
-        return {"shape": list(value.shape), "sha256": hashlib.sha256(value.tobytes()).hexdigest()}
+        return described(value) if isinstance(value, np.ndarray) else value
 
     @cached_property
     def _identity(self) -> str:

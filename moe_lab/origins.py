@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -81,6 +82,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return str(value) if isinstance(value, PurePath) else value
+
+
+def described(array: np.ndarray) -> dict[str, Any]:
+    """An array in records: its shape, type and a hash of what it holds, not the numbers."""
+    held = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+    return {"shape": list(array.shape), "dtype": str(array.dtype), "sha256": held}
 
 
 def listed(values: Any) -> tuple[Any, ...]:

@@ -23,6 +23,7 @@ import moe_lab
 from moe_lab.config import Config, require
 from moe_lab.files import clear_parts, writable_folder, write_whole
 from moe_lab.grid import Point, Values
+from moe_lab.origins import described
 
 Run = Callable[..., Any]
 
@@ -172,8 +173,10 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return described(value)
     if isinstance(value, Path):
         return str(value)
     proper = value is None or isinstance(value, str | int | float)
-    require(proper, "config must be made of Configs, numbers, strings, paths, lists and mappings", config=value)
+    require(proper, "config must be made of Configs, numbers, strings, paths, arrays, lists and mappings", config=value)
     return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,15 @@ def test_a_figure_of_arrays_steps_as_the_task_says() -> None:
     longer = task.replace(x=3 * task.x)
     assert longer.learning_rate == pytest.approx(task.learning_rate / 9) and longer != task
     assert task == ArrayTask(**generated(200)) and hash(task) == hash(ArrayTask(**generated(200)))
+
+
+def test_a_kept_sweep_is_that_of_its_arrays(tmp_path: Path) -> None:
+    given = generated(200)
+    asked: dict[str, Any] = {"patches_per_expert": (2, 4), "samples": (40,), "trials": 1, "epochs": 1}
+    asked |= {"test_samples": 40, "store": tmp_path}
+    for count, x in ((2, given["x"]), (2, given["x"].copy()), (4, -given["x"])):
+        data = figures.accuracy_by_patches(task=ArrayTask(**{**given, "x": x}), **asked)
+        assert len(list(tmp_path.glob("*.npz"))) == count and data["test_accuracy"].notnull().all()
 
 
 def test_wrong_arrays_are_refused() -> None:
