@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from pydantic import ConfigDict, field_serializer
 
-from moe_lab.config import Config, knob, require
+from moe_lab.config import Config, require
 from moe_lab.origins import described
 from moe_lab.trials import stream
 
@@ -17,8 +17,6 @@ class ArrayConfig(Config):
     """A Config with arrays. A record names them by shape and hash, and code by their names."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    test_share: float = knob(0.25, meaning="share of test samples", gt=0, lt=1)
 
     @field_serializer("*")
     def _described(self, value: Any) -> Any:
@@ -37,14 +35,17 @@ class ArrayConfig(Config):
 
     def code(self) -> str:
         """A call that needs the arrays; `record` holds their hashes."""
-        given = {name: getattr(self, name) for name in type(self).model_fields}
-        arrays = [f"{name}={name}" for name, value in given.items() if isinstance(value, np.ndarray)]
-        share = [] if self.test_share == 0.25 else [f"test_share={self.test_share}"]
-        return f"{type(self).__name__}({', '.join([*arrays, *share])})"
+        arguments = [
+            f"{name}={name}" if isinstance(value, np.ndarray) else f"{name}={value!r}"
+            for name, field in type(self).model_fields.items()
+            if isinstance(value := getattr(self, name), np.ndarray) or value != field.default
+        ]
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
-    def tests_of(self, samples: int) -> int:
-        """How many of some samples are test samples: at least one, and not all."""
-        return min(max(1, round(self.test_share * samples)), samples - 1)
+
+def tests_of(share: float, samples: int) -> int:
+    """How many of some samples are test samples: their share, but at least one, and not all."""
+    return min(max(1, round(share * samples)), samples - 1)
 
 
 def division(seed: int, trial: int, samples: int) -> np.ndarray:

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from pydantic import field_validator, model_validator
 from torch import Tensor
 
-from moe_lab.arrays import ArrayConfig, division, numbers, whole_numbers
+from moe_lab.arrays import ArrayConfig, division, numbers, tests_of, whole_numbers
 from moe_lab.config import knob, require
 from moe_lab.patch_routing.data import BACKGROUND, SIGNAL, SampleIndices, Samples, Split, check_balance, stack
 
@@ -44,6 +44,7 @@ class ArrayTask(ArrayConfig):
     x: Any = knob(..., meaning="patches of each sample")
     y: Any = knob(..., meaning="class of each sample")
     signal: Any = knob(None, meaning="place of the patch that decides")
+    test_share: float = knob(0.25, meaning="share of test samples", gt=0, lt=1)
 
     paper: ClassVar[str] = "pmoe2023, section 4.2"
 
@@ -104,6 +105,15 @@ class ArrayTask(ArrayConfig):
         unit = torch.as_tensor(means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12))
         return unit.expand(len(trials), -1, -1)
 
+    def check(self, samples: int, split: Split) -> None:
+        """Raises a ValueError if there are fewer training or test samples, with the classes balanced."""
+        tests = [tests_of(self.test_share, count) for count in np.bincount(self.y)]
+        each = tests if split == "test" else np.bincount(self.y) - tests
+        there = self.classes * int(min(each))
+        name, symbol = ("samples", "N") if split == "train" else ("test_samples", "N_test")
+        rule = f"{name} ({symbol}) must be at most what the smallest class allows, {there}"
+        require(samples <= there, rule, **{symbol: samples})
+
     def sample(
         self,
         samples: int,
@@ -120,20 +130,17 @@ class ArrayTask(ArrayConfig):
           ValueError: samples is not a positive multiple of the number of classes, or there are fewer.
         """
         check_balance(samples, self.classes)
-        members = np.bincount(self.y)
-        each = [self.tests_of(count) if split == "test" else count - self.tests_of(count) for count in members]
-        there = min(each) * self.classes
-        name = "samples (N)" if split == "train" else "test_samples (N_test)"
-        require(samples <= there, f"{name} must be at most what the smallest class allows, {there}", N=samples)
+        self.check(samples, split)
         indices = [self._sample_trial(samples, division(seed, trial, len(self.x)), split) for trial in trials]
-        return stack(self.x.reshape(1, -1, self.dimension), indices, torch.device(device), dtype)
+        bank = np.require(self.x, requirements="W")  # in a process of joblib's it may be a file that is read alone
+        return stack(bank.reshape(1, -1, self.dimension), indices, torch.device(device), dtype)
 
     def _sample_trial(self, samples: int, order: np.ndarray, split: Split) -> SampleIndices:
         """The samples of a trial, from its own order of all."""
         turns = []
         for label in range(self.classes):
             own = order[self.y[order] == label]
-            tests = self.tests_of(len(own))
+            tests = tests_of(self.test_share, len(own))
             turns.append((own[:tests] if split == "test" else own[tests:])[: samples // self.classes])
         chosen = np.stack(turns, axis=1).ravel()
         labels = self.y[chosen]

@@ -64,6 +64,9 @@ class Run(RunConfig):
         models.check_model(self.model, self.task.patches, self.task.classes)
         check_balance(self.samples, self.task.classes)
         check_balance(self.test_samples, self.task.classes, name="test_samples", symbol="N_test")
+        if isinstance(self.task, ArrayTask):
+            self.task.check(self.samples, "train")
+            self.task.check(self.test_samples, "test")
         rule = "batch_size (B) must be at most samples (N)"
         require(self.model.batch_size <= self.samples, rule, B=self.model.batch_size, N=self.samples)
         if isinstance(self.model, models.SeparateMoE) and self.model.router_samples is not None:

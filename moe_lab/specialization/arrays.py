@@ -11,7 +11,7 @@ from jaxtyping import Float
 from pydantic import field_validator, model_validator
 from torch import Tensor
 
-from moe_lab.arrays import ArrayConfig, division, numbers, whole_numbers
+from moe_lab.arrays import ArrayConfig, division, numbers, tests_of, whole_numbers
 from moe_lab.config import knob, require
 from moe_lab.specialization.data import Samples, Split
 
@@ -46,6 +46,7 @@ class ArrayTask(ArrayConfig):
     x: Any = knob(..., meaning="samples, one per row")
     y: Any = knob(..., meaning="labels, -1 or +1")
     cluster: Any = knob(None, meaning="cluster of each sample")
+    test_share: float = knob(0.25, meaning="share of test samples", gt=0, lt=1)
 
     paper: ClassVar[str] = "chen2022, appendix A.4"
     scale: ClassVar[float] = 1.0  # samples are taken as they are
@@ -116,7 +117,7 @@ class ArrayTask(ArrayConfig):
         Raises:
           ValueError: there are fewer.
         """
-        tests = self.tests_of(len(self.x))
+        tests = tests_of(self.test_share, len(self.x))
         there = tests if split == "test" else len(self.x) - tests
         name = "samples (n)" if split == "train" else "test_samples (n_test)"
         require(1 <= samples <= there, f"{name} must be at most the {split} samples there are, {there}", n=samples)

@@ -103,6 +103,7 @@ def test_a_kept_sweep_is_that_of_its_arrays(tmp_path: Path) -> None:
     asked |= {"test_samples": 40, "store": tmp_path}
     for count, x in ((2, given["x"]), (2, given["x"].copy()), (4, -given["x"])):
         data = figures.accuracy_by_patches(task=ArrayTask(**{**given, "x": x}), **asked)
+        data.to_netcdf(tmp_path / "figure.nc")
         assert len(list(tmp_path.glob("*.npz"))) == count and data["test_accuracy"].notnull().all()
 
 
@@ -122,8 +123,11 @@ def test_wrong_arrays_are_refused() -> None:
     ):
         with pytest.raises(ConfigError, match=words):
             ArrayTask(**values)
-    with pytest.raises(ConfigError, match="l"):
-        train(JointMoE(patches_per_expert=4), ArrayTask(x=x, y=y), samples=2, test_samples=2)
+    task = ArrayTask(x=x, y=y)
+    with pytest.raises(ConfigError, match=r"patches_per_expert \(l\) must be at most patches"):
+        train(JointMoE(patches_per_expert=4), task, samples=2, test_samples=2)
+    with pytest.raises(ConfigError, match=r"test_samples \(N_test\) must be at most .* allows, 2: got N_test=1000"):
+        figures.accuracy_by_patches(task=task, patches_per_expert=(1,), samples=(2,), batch_size=2)
 
 
 def test_the_example_of_the_docstring_runs() -> None:
