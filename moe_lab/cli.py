@@ -126,7 +126,7 @@ def for_class(
     solutions: Annotated[
         Path | None, typer.Option(help="A folder with solutions; a checkout's tests/solutions if not given.")
     ] = None,
-    stills: Annotated[bool, typer.Option(help="Draw every story of every Lab, which takes minutes.")] = True,
+    stills: Annotated[bool, typer.Option(help="Draw every story of every Lab (three minutes on two cores).")] = True,
 ) -> None:
     """Lay out the course for a class: students' and instructor's copies, handouts, slides and stills."""
     from moe_lab.classroom import build

@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
 import pytest
 
+import moe_lab_widgets
 from moe_lab import exercises
 from moe_lab.classroom import build, grading, paper
 from moe_lab.classroom.exercises import exercises_of, for_class
@@ -72,13 +75,42 @@ class TestCopies:
         kinds = [cell.metadata.slideshow.slide_type for cell in cells(made / "slides" / f"{LESSON}.ipynb")]
         assert "slide" in kinds and "skip" in kinds
 
-    def test_slides_show_a_moving_picture_as_it_stands_still(self, made):
-        """The notebook stores one as HTML, beside PNGs."""
-        stored = cells(notebooks_folder() / f"{LESSON}.ipynb")
+    @pytest.mark.parametrize("lesson", NOTEBOOKS, ids=lambda lesson: lesson.stem)
+    def test_slides_show_all_that_the_notebook_shows_and_none_is_empty(self, made, lesson):
+        """A moving picture is stored as HTML, beside PNGs; it is shown as it stands still."""
+        stored = cells(notebooks_folder() / f"{lesson.stem}.ipynb")
         data = [output.get("data", {}) for cell in stored for output in cell.get("outputs", [])]
-        assert sum("moe-lab-recorded" in one.get("text/html", "") for one in data) == 1
-        shown = (made / "slides" / f"{LESSON}.html").read_text(encoding="utf-8")
-        assert shown.count("<img ") == sum("image/png" in one for one in data) + 1
+        moving = sum("moe-lab-recorded" in one.get("text/html", "") for one in data)
+        deck = (made / "slides" / f"{lesson.stem}.html").read_text(encoding="utf-8")
+        assert moving == (lesson.stem == LESSON)
+        assert deck.count("<img ") == sum("image/png" in one for one in data) + moving
+        assert deck.count("<th>") >= sum(one.get("text/html", "").count("<th>") for one in data)
+        assert not re.search(r"</h2><footer", deck)
+        assert "$" not in re.sub(r"<annotation.*?</annotation>|<code>.*?</code>", "", deck, flags=re.DOTALL)
+        assert "<em>" not in "".join(re.findall(r"<math.*?</math>", deck, flags=re.DOTALL))
+
+    def test_a_slide_has_the_words_below_its_picture_and_the_list_that_it_announces(self):
+        said = "## Find *it*\n\nIs $a_1 b_2\n= w^*_k w^*_j$? Say:\n\n1. one\n\nLater."
+        html = "<style>t</style><table><tr><th>1</th></tr></table>"
+        table = nbformat.v4.new_output("display_data", {"text/html": html})
+        shown = [nbformat.v4.new_code_cell("1", outputs=[table, table]) for _ in range(2)]
+        words = [nbformat.v4.new_markdown_cell(text) for text in (said, "*What to see.* One.\n\nTwo.\n\n## Next")]
+        deck = paper.slides(NOTEBOOKS[0], nbformat.v4.new_notebook(cells=[words[0], shown[0], words[1], shown[1]]))
+        titles = re.findall("<h2>(.*?)</h2>", deck)
+        assert titles == ["Find <em>it</em>"] * 3 + ["Next"] * 2
+        assert deck.count("<math") == 1 and "w^*_k w^*_j</annotation>" in deck
+        assert "<li>one</li>" in deck and "Later" not in deck and "Two" not in deck
+        assert re.findall("<div class=caption>(.*?)</div>", deck) == ["<p><em>What to see.</em> One.</p>"]
+
+    @pytest.mark.slow
+    def test_every_story_of_a_lab_leaves_its_last_picture(self, tmp_path):
+        command = [sys.executable, "-m", "moe_lab_widgets.stills", str(tmp_path), "PruningLab"]
+        lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+        stories = [story.name for story in moe_lab_widgets.PruningLab.stories]
+        assert [line.split(": ", 1)[1] for line in lines] == stories
+        drawn = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        assert list(drawn) and set(drawn) == {line.split(": ")[0] for line in lines}
+        assert len(set(drawn.values())) == len(stories)
 
     def test_a_folder_without_a_solution_is_a_sentence(self, tmp_path):
         (tmp_path / "start.py").write_text("def other(): pass\n")
@@ -140,4 +172,4 @@ def test_nothing_submitted_is_a_sentence(tmp_path):
 
 
 def test_text_in_code_is_no_formula():
-    assert paper._with_formulas("`$a$` and $b$") == f"`$a$` and {paper.mathml('b', 'inline')}"
+    assert paper._inline("`$a$` and $b$") == f"<code>$a$</code> and {paper.mathml('b', 'inline')}"
