@@ -22,6 +22,7 @@ VARIES = "varies"
 """Tag of a cell whose numbers differ from run to run, such as measured times."""
 _EXERCISE = re.compile(r"^exercises\.check_", flags=re.M)
 _NUMBER = re.compile(r"(?<![A-Za-z_])[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?")
+_PERCENT = re.compile(r"\s?%")
 _LINE = re.compile("[─━]+")  # of a table, as long as its numbers
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 # What HTML packs: pictures, and the frames and the player of a moving picture. Rounding changes all of a packing;
@@ -100,13 +101,18 @@ def same_text(one: str, other: str, varies: bool = False) -> bool:
     """Whether two texts have the same words, and the same numbers up to rounding; any numbers where they vary."""
     one, other = (_PACKED.sub("…", text) for text in (one, other))
     words = [" ".join(_LINE.sub("─", _NUMBER.sub(" # ", text)).split()) for text in (one, other)]
-    numbers = [[float(number) for number in _NUMBER.findall(text)] for text in (one, other)]
+    numbers = [[_value(number) for number in _NUMBER.finditer(text)] for text in (one, other)]
     if words[0] != words[1]:
         return False
     return varies or all(
         math.isclose(first, second, rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)
         for first, second in zip(*numbers, strict=True)
     )
+
+
+def _value(number: re.Match[str]) -> float:
+    """What a number in a text says: "6 %" is .06, so that a whole per cent more or less can be rounding."""
+    return float(number[0]) / (100 if _PERCENT.match(number.string, number.end()) else 1)
 
 
 def same_picture(one: str, other: str, varies: bool = False) -> bool:

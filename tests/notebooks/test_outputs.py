@@ -108,6 +108,8 @@ class TestDifferences:
             ("accuracy 0.95", "accuracy 0.85", False),
             ("loss 1e-7, 12 steps", "loss 2e-8, 12 steps", True),
             ("experts: 4", "experts: 5", False),
+            ("stuck: 6 % of 40", "stuck: 7 % of 40", True),
+            ("stuck: 6 %", "stuck: 9 %", False),
             ("cnn 0.9", "moe 0.9", False),
             ("┏━━━┳━┓ 0.95", "┏━━━━━┳━┓ 0.951", True),
             ("┏━━━┳━┓ 0.95", "┏━━━┓ 0.95", False),
