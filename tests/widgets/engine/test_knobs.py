@@ -124,6 +124,8 @@ def test_a_slider_can_stand_wherever_code_puts_it(values: list[float]) -> None:
             assert widget.value == at == lab.values[name] and widget.min <= at <= widget.max
             steps = (at - widget.min) / widget.step
             assert steps == pytest.approx(round(steps), abs=1e-4)
+        shown = format(float(value), lab.controls.knobs["gap"].readout_format)
+        assert float(shown) == value, "the number beside it is not rounded"
     lab.set(gap=2.0, epochs=20)
     for name, step in (("gap", 0.1), ("epochs", 10)):
         steps = step / lab.controls.knobs[name].step

@@ -15,7 +15,7 @@ import ipywidgets as w
 
 from moe_lab import theme
 from moe_lab.config import Knob
-from moe_lab_widgets.engine.knobs import LabKnob, stretched
+from moe_lab_widgets.engine.knobs import LabKnob, readout_format, stretched
 
 STYLE = Path(__file__).with_name("lab.css").read_text(encoding="utf-8")
 OWN = "(my own settings)"
@@ -38,8 +38,7 @@ def slider(knob: Knob, value: Any) -> w.DOMWidget:
     low, high, step = stretched(knob.slider, value)
     if knob.whole:
         return w.IntSlider(value=value, min=int(low), max=int(high), step=int(step), **common)
-    digits = len(f"{step:.9f}".rstrip("0").partition(".")[2])
-    return w.FloatSlider(value=value, min=low, max=high, step=step, readout_format=f".{digits}f", **common)
+    return w.FloatSlider(value=value, min=low, max=high, step=step, readout_format=readout_format(step), **common)
 
 
 def box(children: Sequence[w.DOMWidget], css_class: str, kind: type[w.Box] = w.Box) -> w.Box:

@@ -90,6 +90,12 @@ def stretched(slider: tuple[float, float, float], *values: float) -> tuple[float
     return min(slider[0], *values), max(slider[1], *values), float(step)
 
 
+def readout_format(step: float) -> str:
+    """Returns how the number beside a slider is written: with all digits of a value that the slider can stand at."""
+    digits = len(f"{step:.9f}".rstrip("0").partition(".")[2])
+    return f".{digits}f"
+
+
 def on_gpu(values: Values) -> bool:
     """Whether a run computes on a GPU, where records need not be small for a slider to be answered soon."""
     return bool(values.get("device") == GPU)
@@ -185,9 +191,12 @@ class KnobBoard:
             for name, value in values.items():
                 widget = self._widgets[name]
                 try:
+                    if name in self._sliders:
+                        low, high, step = stretched(self._sliders[name], value, widget.min)
+                        if getattr(widget, "readout_format", "d") != "d":  # which an IntSlider has
+                            widget.readout_format = readout_format(step)  # first, since a page writes the value with it
                     with widget.hold_sync():  # a page must not see the new range with the old value
                         if name in self._sliders:
-                            low, high, step = stretched(self._sliders[name], value, widget.min)
                             widget.max, widget.min, widget.step = max(widget.max, high), low, step
                         elif hasattr(widget, "max"):
                             widget.max, widget.min = max(widget.max, value), min(widget.min, value)
