@@ -66,14 +66,14 @@ class ArrayTask(ArrayConfig):
         sizes = [len(part) for part in (self.y, self.signal) if part is not None]
         rule = "x, y and signal must have as many samples"
         require(all(size == len(self.x) for size in sizes), rule, x=len(self.x), others=sizes)
-        found, counts = np.unique(self.y, return_counts=True)
-        counted = len(found) >= 2 and found[0] == 0 and found[-1] == len(found) - 1
-        require(counted, "y must hold two or more classes, counted from 0 without a gap", y=found[:5].tolist())
-        require(counts.min() >= 2, "each class must have two samples, one of them for the test", counts=counts.tolist())
+        found, counts = (column.tolist() for column in np.unique(self.y, return_counts=True))
+        counted = len(found) >= 2 and found == list(range(len(found)))
+        require(counted, "y must hold two or more classes, counted from 0 without a gap", y=found[:5])
+        require(min(counts) >= 2, "each class must have two samples, one of them for the test", counts=counts)
         if self.signal is not None:
-            inside = self.signal.min() >= 0 and self.signal.max() < self.patches
+            least, largest = int(self.signal.min()), int(self.signal.max())
             rule = f"signal must count the {self.patches} patches from 0"
-            require(inside, rule, least=int(self.signal.min()), largest=int(self.signal.max()))
+            require(least >= 0 and largest < self.patches, rule, least=least, largest=largest)
         return self
 
     @property
