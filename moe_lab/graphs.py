@@ -8,6 +8,7 @@ errors, losses and counts are read where a Snapshot is due. On a CPU the other f
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+_CAPTURING = threading.Lock()  # one capture at a time: a process may have several Labs, each with its thread
 _WARM_UPS = 3  # a capture needs a few ordinary runs on a side stream before it
 _AS_ON_ACCELERATOR = ContextVar("as on an accelerator", default=False)
 
@@ -107,18 +109,19 @@ def _captured(call: Callable[[], None], state: Sequence[Tensor]) -> Callable[[],
         return call
     before = [value.clone() for value in state]
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.device(device):
+    repeat: Callable[[], None] = graph.replay
+    with _CAPTURING, torch.cuda.device(device):
         side = torch.cuda.Stream(device)
         side.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(side):
             for _ in range(_WARM_UPS):
                 call()
         torch.cuda.current_stream(device).wait_stream(side)
-        repeat: Callable[[], None] = graph.replay
         try:
             # A capture that fails leaves its own stream as the current one. Other threads may use the device meanwhile.
+            # The stream is this device's: the one that torch keeps for captures belongs to the first device in use.
             here = torch.cuda.stream(torch.cuda.current_stream(device))
-            with here, torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            with here, torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
                 call()
         except RuntimeError as error:
             torch.cuda.synchronize(device)

@@ -89,7 +89,8 @@ def whitener(second: Float[Tensor, "T d d"], k: int, sign: float) -> tuple[Tenso
     Raises:
       RankError: fewer than k eigenvalues of some trial are above rounding.
     """
-    values, vectors = torch.linalg.eigh(sign * (second + second.mT) / 2)
+    # On the CPU, where signs and the order of equal values are the same whatever the device.
+    values, vectors = (part.to(second.device) for part in torch.linalg.eigh((sign * (second + second.mT) / 2).cpu()))
     largest = values.abs().amax(1)
     values, vectors = values[:, -k:].flip(1), vectors[:, :, -k:].flip(2)
     deficient = ~(values[:, -1] > _RANK * largest)

@@ -58,7 +58,7 @@ KNOBS = (
     offer(RoutedMoE, "order", meaning="places go by", main=True, enabled_when=_by_patches),
     offer(RoutedMoE, "router_noise", symbol="σ", meaning="noise on scores", main=True, enabled_when=_scored),
     offer(RoutedMoE, "experts", slider=None, choices=(2, 4, 8)),  # that divide 40 neurons
-    offer(PatternTask, "patches", meaning="patches of a sample", slider=(8, 32, 1)),
+    offer(PatternTask, "patches", meaning="patches of a sample", slider=(8, 32, 1), far=64),
     offer(PatternTask, "noise", meaning="in each patch"),
     offer(Run, "samples", meaning="training samples"),
     LabKnob(name="steps", symbol="S", meaning="SGD steps at most", default=120, low=1, slider=(20, 600, 20)),
