@@ -96,7 +96,7 @@ def test_a_linear_function_of_the_pixels_solves_all_turned_digits(kind: str) -> 
     )
     model = LinearRegression().fit(train.images[0].flatten(1), 2 * train.labels[0] - 1)
     right = (model.predict(test.images[0].flatten(1)) > 0) == (test.labels[0].numpy() == 1)
-    assert accuracy == pytest.approx(right.mean(), abs=1 / 600)
+    assert accuracy == pytest.approx(right.mean(), abs=1.5 / 600)
 
 
 def test_wrong_values_are_refused_before_anything_trains() -> None:

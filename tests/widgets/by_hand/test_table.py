@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipywidgets as w
 import numpy as np
 import pytest
 
 from moe_lab.exercises.routing import TABLE
 from moe_lab_widgets import RoutingTable
 from moe_lab_widgets.by_hand.fates import as_html, in_words
+from tests.helpers.living import living_widgets
 
 
 def by_loops(powers: np.ndarray, kept: int, picked: int) -> list[np.ndarray]:
@@ -73,11 +73,11 @@ def test_noise_wakes_the_idle_expert_and_a_seed_repeats_it() -> None:
 
 
 def test_it_keeps_a_picture_and_frees_its_widgets() -> None:
-    before = set(w.widget._instances)
+    before = living_widgets()
     table = RoutingTable(TABLE.T)
     assert table.png().startswith(b"\x89PNG")
     table.close()
-    assert set(w.widget._instances) == before
+    assert living_widgets() == before
 
 
 @pytest.mark.parametrize(

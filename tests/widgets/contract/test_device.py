@@ -31,7 +31,8 @@ def test_the_device_is_offered_below_the_other_settings(held: Any) -> None:
     assert [word for word, _ in control.options] == ["auto", "CPU", *["GPU"] * gpu]
     assert control in lab.controls._rest.children and control not in lab.controls._main.children
     assert control.disabled == (not gpu)
-    assert (control.tooltip or "") == ("" if gpu else lab.cpu_because or NO_GPU)
+    said = control.tooltip if control.has_trait("tooltip") else control.description_tooltip  # ipywidgets 8, or 7
+    assert (said or "") == ("" if gpu else lab.cpu_because or NO_GPU)
     assert lab.values["device"] == "auto"
     work = lab.work(lab.values)
     many = f"{work.steps} trainings" if work.unit == TRAININGS else f"{work.trials} trial"

@@ -6,19 +6,12 @@ import re
 import threading
 from typing import Any
 
-import ipywidgets
 import numpy as np
 import pytest
 
+from tests.helpers.living import living_widgets
 from tests.widgets.cases import Case, one_case_in
 from tests.widgets.labs import FAST, Make, done, pixels, shown
-
-
-def widgets() -> int:
-    """How many widgets the kernel holds."""
-    from ipywidgets.widgets import widget
-
-    return len(widget._instances if hasattr(widget, "_instances") else ipywidgets.Widget.widgets)  # ipywidgets 8, or 7
 
 
 @one_case_in(3, 2)
@@ -46,14 +39,14 @@ def test_speed_sets_the_pace_and_the_frames(make: Make, case: Case) -> None:
 
 
 def test_closing_leaves_no_thread_and_no_widget(case: Case) -> None:
-    threads, count = set(threading.enumerate()), widgets()
+    threads, count = set(threading.enumerate()), len(living_widgets())
     lab = case.kind(**case.small)
     assert set(threading.enumerate()) > threads
     lab.pin()
     lab.close()
     lab.close()
     assert set(threading.enumerate()) <= threads
-    assert widgets() == count and lab.screen.image.comm is None and lab.records == []
+    assert len(living_widgets()) == count and lab.screen.image.comm is None and lab.records == []
     assert not lab.picture.figure.axes, "the figure is freed"
 
 

@@ -23,6 +23,7 @@ import xarray as xr
 from moe_lab.interrupts import stop_if_unwanted
 from moe_lab_widgets import Lab, given, offer
 from moe_lab_widgets.engine import runner
+from tests.helpers.living import living_widgets
 from tests.widgets.engine.tiny import Blobs, TinyLab, train
 
 FAST = "as fast as it trains"
@@ -40,13 +41,6 @@ def lab() -> Iterator[TinyLab]:
 
 def _threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "moe-lab run"]
-
-
-def _widgets() -> int:
-    """How many widgets the kernel holds."""
-    from ipywidgets.widgets import widget
-
-    return len(widget._instances if hasattr(widget, "_instances") else ipywidgets.Widget.widgets)  # ipywidgets 8, or 7
 
 
 def _until(holds: Any, seconds: float = 10) -> None:
@@ -343,7 +337,7 @@ def test_an_unwritable_folder_is_reported_and_the_run_goes_on(lab: TinyLab, tmp_
 
 def test_close_leaves_no_thread_no_widget_and_no_memory() -> None:
     gc.collect()
-    before, threads = _widgets(), len(_threads())
+    before, threads = len(living_widgets()), len(_threads())
     made = TinyLab(delay=5.0)
     _until(lambda: len(made.records) > 2)
     made.pin()
@@ -354,7 +348,7 @@ def test_close_leaves_no_thread_no_widget_and_no_memory() -> None:
     made = None  # type: ignore[assignment]
     gc.collect()
     assert len(_threads()) == threads
-    assert _widgets() == before
+    assert len(living_widgets()) == before
     assert [ref() for ref in gone] == [None] * 4
 
 

@@ -73,7 +73,7 @@ class Layers(Panel):
         with self.bars.anew() as sheet:
             sheet.add(self._columns())
             words = "Δ: change of the router's norm in fine-tuning"
-            sheet.write(26, 47, f"{words}; grey = pruned" if record.table is not None else words, colour=theme.MUTED)
+            sheet.write(26, 47, f"{words}; grey: pruned" if record.table is not None else words, colour=theme.MUTED)
             for block, top in enumerate(self.TOPS):
                 for expert in range(EXPERTS):
                     self._expert(top, block, expert, float(changes[block, expert]), record.table is not None)

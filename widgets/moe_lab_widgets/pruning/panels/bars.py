@@ -110,10 +110,10 @@ class Bars(Panel):
     def _describe(self, record: Frame, trial: int, changes: NDArray[np.float64]) -> None:
         """Writes what is drawn, and the name of the theory's line: at the line, or above where bars are in its way."""
         of = f"trial {trial + 1} of {record.run.trials}" if record.run.trials > 1 else "the one trial"
-        tail = "" if self.kept is None else "; grey = pruned"
+        tail = "" if self.kept is None else "; grey: pruned"
         line, place = f"1.5 log l = {self._threshold:.2f}", self._free(changes)
         if place is None:
-            words = f"Δ: change of router norm, {of}{tail}; dashed: {line}"
+            words = f"Δ: change of router norm, {of}{tail}; dashed {line}"
         else:
             words = f"Δ = ‖router after‖ − ‖router before‖, {of}{tail}"
             self.sheet.write(place, self._y(self._threshold) - 9, f"theory: {line}", "center")
