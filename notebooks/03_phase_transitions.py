@@ -279,7 +279,8 @@ for sets in (256, 16):
 pd.DataFrame(rows).T.rename_axis("p").round(2)
 
 # %% [markdown]
-# With 256 sets the lemma holds: the best hyperplane is hardly better than guessing. With 16 sets it **fails**: test accuracy 1.00.
+# With 256 sets the lemma holds: the best hyperplane is hardly better than guessing, and a linear program (the claim
+# pmoe2023/lemmaK.1) shows that none separates the classes. With 16 sets it **fails**: test accuracy 1.00.
 # The proof looks only at hyperplanes built from $o_1$ and $o_2$. In $d=32$ dimensions there is room for one that takes the
 # same value on all 16 sets, so that they cancel. The lemma needs many sets ($p$ above $d-2$), which it does not say.
 #

@@ -6,7 +6,8 @@
 at the same parameters and see the same batches.
 
 What replicates: L4 recovers from every start with the recipes of `run.RECIPES`, and L_log comes as near as with
-the true regressors, within .003. What does not as such: the plateau near epoch 200.
+the true regressors, within .003. What does not as such: the plateau near epoch 200. With delta = .1 and a rate of .01
+every run rests, most of them in a slow direction and not at a saddle (the claim figure2/a-plateau says which).
 
 Why l2 is stuck from about half of all starts: with the identity, E[y|x] = <a_1 + a_2, x>/2 + tanh(<w, x>/2)
 <a_1 - a_2, x>/2 is nearly symmetric in w and a_1 - a_2. In the other valley the gate points along a_1* - a_2*, and

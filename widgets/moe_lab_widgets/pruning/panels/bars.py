@@ -113,7 +113,7 @@ class Bars(Panel):
         tail = "" if self.kept is None else "; grey: pruned"
         line, place = f"1.5 log l = {self._threshold:.2f}", self._free(changes)
         if place is None:
-            words = f"Δ: change of router norm, {of}{tail}; dashed {line}"
+            words = f"Δ: change of router norm, {of}{tail}; dashed: {line}"
         else:
             words = f"Δ = ‖router after‖ − ‖router before‖, {of}{tail}"
             self.sheet.write(place, self._y(self._threshold) - 9, f"theory: {line}", "center")
