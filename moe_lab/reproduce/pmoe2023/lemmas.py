@@ -1,9 +1,9 @@
 """The claims of pmoe2023 about its lemmas E.2 to I.4, about appendix M, router samples and spurious correlations.
 
-The lemmas hide their constants. What is judged has none: shares that they bound, and the sign of a step's change. Appendix
-F has definitions, and theorems 4.2 to 4.5 in full, which are claims of `theorems`. Lemmas G.2, H.2 and I.2 are G.3, H.3
-and I.3 for values that do not depend on the weights. Lemmas J.1 and J.2 are another paper's. Figures 1, 2 and 19 are
-drawings of the model, which the Labs draw from trained ones.
+The lemmas hide their constants. What is judged has none: shares that they bound, and the sign of a step's change.
+Appendix F has definitions, and theorems 4.2 to 4.5 in full, which are claims of `theorems`. Lemmas G.2, H.2 and I.2
+are G.3, H.3 and I.3 for values that do not depend on the weights. Lemmas J.1 and J.2 are another paper's. Figures 1, 2
+and 19 are drawings of the model, which the Labs draw from trained ones.
 """
 
 from __future__ import annotations
