@@ -187,5 +187,11 @@ def show(array: Any) -> str:
     numbers = np.asarray(array, dtype=np.float64)
     if numbers.size > 24:
         return f"an array of shape {numbers.shape} with mean {numbers.mean():.4g}"
-    text = np.array2string(numbers, precision=3, suppress_small=True, separator=", ", max_line_width=10_000)
+    small = np.abs(numbers[np.isfinite(numbers)]).max(initial=0) < 0.001
+
+    def written(number: Any) -> str:
+        value = float(number)
+        return f"{value:.3g}" if small else f"{round(value, 3) + 0.0:g}"  # no "-0" and no "1."
+
+    text = np.array2string(numbers, formatter={"float_kind": written}, separator=", ", max_line_width=10_000)
     return " ".join(text.split())
