@@ -117,10 +117,10 @@ def test_hints_come_in_tiers_and_the_answer_last(monkeypatch):
     assert said([[2.0, 3.0], [4.0, 5.0]]) == first, "the same result again is no other try"
     second = said([[1.0, 2.0], [2.5, 4.0]])
     where = "1 of 4 numbers are off; the first is at [1, 0], which is too small."
-    assert second == f"Your result for nothing is [[1. , 2. ], [2.5, 4. ]]. {where} {more}"
+    assert second == f"Your result for nothing is [[1, 2], [2.5, 4]]. {where} {more}"
     third = said([[1.0, 2.0], [np.nan, 9.0]])
     assert "NaN or infinity" in third and "should be" not in third, "which says what is wrong, whatever the try"
-    assert said([[1.0, 2.0], [3.0, 9.0]]).endswith("which is too large. It should be [[1., 2.], [3., 4.]].")
+    assert said([[1.0, 2.0], [3.0, 9.0]]).endswith("which is too large. It should be [[1, 2], [3, 4]].")
     assert judge("sums", lambda: case.expected, [case], "well done").message == "well done"
 
 
