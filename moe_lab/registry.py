@@ -163,7 +163,7 @@ NOTEBOOKS = (
     Notebook(
         stem="00_start_here",
         title="Start here",
-        minutes=15,
+        minutes=17,
         after=(),
         will="see it move",
         exercises="start",

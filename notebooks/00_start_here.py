@@ -15,7 +15,7 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# **15 minutes · no GPU · no files to download**
+# **17 minutes · no GPU · no files to download**
 #
 # You move a slider, and a mixture of experts trains while you watch.
 #
@@ -108,7 +108,7 @@ lab
 
 # %% [markdown]
 # *What to see.* **Left:** every numbered mark is an expert's router. It starts near the middle, where it prefers nothing,
-# and moves towards $o_1$ (the look of a 6) or $o_2$ (the look of a 7). **Middle:** two samples, one a class. A row is
+# and moves towards $o_1$ (the look of a 6) or $o_2$ (the look of a 7). **Middle:** two samples, one per class. A row is
 # one expert, and its framed digits are the four that it gets to see; a tick says that the digit that decides is among them.
 # **Right:** how often the mixture (black) and the CNN (grey, dashed) are right on new samples, and below, how
 # often the digit that decides reaches each expert.
@@ -169,7 +169,7 @@ for name, run in last.items():
 # %%
 gain = float((result["test_accuracy"] - reference["test_accuracy"].isel(step=-1)).isel(step=-1).mean())
 outcome = "c" if abs(gain) < 0.01 else "a" if gain > 0 else "b"
-prediction.seen(outcome, f"It is right in {100 * gain:.0f} of 100 samples more: its experts see less clutter.")
+prediction.seen(outcome, f"It gets {100 * gain:.0f} more of every 100 samples right: its experts see less clutter.")
 
 # %% [markdown]
 # Trial by trial the two models see the same samples, so you can compare them in pairs. `train` itself returns an
@@ -218,7 +218,7 @@ exercises.check_mean_accuracy(mean_accuracy)
 # %% [markdown] tags=["course"]
 # | notebook | minutes | you will |
 # | --- | --- | --- |
-# | 00 Start here | 15 | see it move |
+# | 00 Start here | 17 | see it move |
 # | 01 Routing by hand | 35 | route four patches on paper, three ways |
 # | 02 Router alignment | 40 | see why routers turn, measure it, and break it |
 # | 03 Phase transitions | 45 | find out how many samples it takes, and which of the paper's claims hold |

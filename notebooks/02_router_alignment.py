@@ -131,16 +131,16 @@ play(pulls)
 # %% [markdown]
 # *What to see.* Go back to step 0 and move on with the arrow keys. $o_1$ appears with $y=+1$ only, so its pulls add
 # up, always along its own axis. Distractors appear with both labels, and most of their pull cancels. The other patches
-# pull this way and that, until an expert hears $o$: then they lose what $o$ gains, and push back. The black arrow is what is
-# left. Expert 2 goes for $o_1$ and expert 3 for $o_2$ from the first step, expert 1 is drawn to both, and expert 4 keeps
-# neither: its router wanders.
+# pull this way and that, until an expert responds to $o$: then they lose what $o$ gains, and push back. The black arrow is
+# what is left. Expert 2 goes for $o_1$ and expert 3 for $o_2$ from the first step, expert 1 is drawn to both, and expert 4
+# keeps neither: its router wanders.
 #
 # The curves have a scale in powers of ten. A router that turns to $o_1$ keeps more of it, the neurons get better at it,
 # the pull grows, and so on, until the samples are safely right and $v$ goes to 0. Which side wins in which expert is
 # decided by the random start: a coin toss.
 #
 # Three consequences, all tested below:
-# - **a coin toss an expert**: with $k$ experts all land on one side with chance about $2\cdot 2^{-k}$;
+# - **one coin toss per expert**: with $k$ experts all land on one side with chance about $2\cdot 2^{-k}$;
 # - **$l=1$ is dead**: the only kept patch has $S_j = \bar S$, so the gradient is exactly zero;
 # - **accuracy is not coverage**: one class that is found is enough to tell the two apart.
 

@@ -24,7 +24,7 @@
 # **After this notebook you can**
 # - read a success map, and say what 20 trainings a cell can tell,
 # - compute $l^*$ and $\delta$, and say what they promise,
-# - use theorems 4.2, 4.3 and 4.5 for what they are: scaling laws, not numbers,
+# - use the bounds on $N$, for separate and joint training and for the CNN, for what they are: scaling laws, not numbers,
 # - say which of the paper's claims replicate.
 
 # %% [markdown] tags=["badges"]
@@ -63,7 +63,8 @@ torch.set_num_threads(1)  # these models are small: more threads only wait for e
 #
 # 1. Draw the border between failure and success for $l \ge 3$. Does it lean left or right as $l$ grows?
 # 2. What happens at $l=2$, just below $l^*$? And at $l=1$?
-# 3. In theorem 4.2 $N$ grows like $l^8$. From $l=2$ to $l=8$ that is a factor of 65,536. What factor do you expect?
+# 3. In the bound for separate training $N$ grows like $l^8$. From $l=2$ to $l=8$ that is a factor of 65,536. What factor
+#    do you expect?
 
 # %%
 prediction = predict(
@@ -126,8 +127,8 @@ pd.DataFrame({"l* counted": counted}).rename_axis("noise").T
 #
 # $$\delta = \frac{1}{1 - \max(\delta_d^2, \delta_r^2)}, \qquad \delta_d = \langle o_1, o_2\rangle, \quad |\langle o_i, q\rangle| \le \delta_r. \tag{9}$$
 #
-# All bounds grow with $\delta^6$. The text says that $\delta$ falls as $o_1$ and $o_2$ move apart. But $\delta_d$ is squared:
-# opposite patterns, $\delta_d = -0.9$, get the same $\delta$ as nearly equal ones, $\delta_d = +0.9$. Are they equally hard?
+# All bounds grow with $\delta^6$. Since $\delta_d$ is squared, opposite patterns, $\delta_d = -0.9$, get the same $\delta$ as
+# nearly equal ones, $\delta_d = +0.9$. Are they equally hard?
 
 # %%
 rows = {}
@@ -286,6 +287,8 @@ pd.DataFrame(rows).T.rename_axis("p").round(2)
 #
 # ### Smaller things
 #
+# - The text says that $\delta$ falls as $o_1$ and $o_2$ move apart. It does so only up to a right angle, because eq. 9 squares
+#   $\delta_d$ (see above).
 # - "Success" in figure 5 is not defined in the paper. Here: test accuracy of at least 95 %.
 # - After theorem 4.5 the paper gives $M_C/M_J = n^{10}/(k^3 l^6)$. Its own $M_J$ contains $n^2$, so the ratio is
 #   $n^8/(k^3 l^6)$.

@@ -495,12 +495,12 @@ pd.DataFrame(before, columns=["of class +1", "of class -1"]).T.rename_axis(colum
 # ### What cannot be checked here
 #
 # The paper's main evidence is from vision models, V-MoE and E³, on CIFAR and ImageNet. This notebook has the analysed
-# layer only. What of the paper's numbers has a counterpart here, and what has none:
+# layer only. Which of the paper's numbers have a counterpart here, and which have none:
 
 # %%
 stated = figures.published().to_dataframe()
 vision = stated[(stated["in_kind"] | (stated["function"] == "")) & (stated["unit"] == "")]
-columns = {"place": "place", "value": "share", "words": "what", "function": "the like, by figures."}
+columns = {"place": "place", "value": "share", "words": "what", "function": "closest function in figures"}
 vision[list(columns)].rename(columns=columns).reset_index(drop=True)
 
 # %% [markdown]

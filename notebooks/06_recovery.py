@@ -17,10 +17,10 @@
 #
 # **45 minutes · no GPU · after notebooks 00 and 01**
 #
-# Who knows the experts can learn the router, and who knows the router can learn the experts. Who knows neither has a
-# gridlock: each waits for the other. Here you break it. A polynomial of the label makes the router invisible, so that
-# the experts can be read off a tensor; the router follows in two steps. And you see when plain EM, which guesses both
-# at once, needs such help, and when it does not.
+# If you know the experts, you can learn the router, and if you know the router, you can learn the experts. If you know
+# neither, you have a gridlock: each waits for the other. Here you break it. A polynomial of the label makes the router
+# invisible, so that the experts can be read off a tensor; the router follows in two steps. And you see when plain EM,
+# which guesses both at once, needs such help, and when it does not.
 #
 # **After this notebook you can**
 # - say what a moment of $y$ knows about experts and router, and why $y^3 - 3(1+\sigma^2)y$ knows the experts only,
@@ -276,8 +276,8 @@ StuckRateLab(seed=SEED)
 # ## Exercises
 #
 # First the polynomial. `moments[i, j]` is $E[g(Z)^i\,He_j(Z)]$ for $i, j = 0 \dots 3$. You need $E[Y^2|Z]$ and
-# $E[Y^3|Z]$ for $Y = g(Z) + \sigma\xi$; then two equations. When it works, your function knows what the paper's example
-# 3 does not.
+# $E[Y^3|Z]$ for $Y = g(Z) + \sigma\xi$; then two equations. They hold for a ReLU too: the spike of its second
+# derivative is in the moments already.
 
 
 # %%
@@ -357,7 +357,7 @@ plots.picture(figures.figure3(trials=3, seed=SEED))
 plots.picture(figures.figure5(trials=2, seed=SEED))
 
 # %% [markdown]
-# *What to see.* The paper does not say $\sigma$ here, so both that it uses elsewhere are shown. But for the sigmoid at
+# *What to see.* The paper does not say $\sigma$ here, so both that it uses elsewhere are shown. Except for the sigmoid at
 # $\sigma=.5$, joint EM and EM from the spectral start end together, on the purple line. There the answers, which lie
 # between 0 and 1, drown in the noise: the line itself is at .65, and with either start few trials come down to it (7 and
 # 6 of 60 in a longer run). The spectral regressors left as they are (dotted) get nowhere with a curved $g$.
@@ -380,7 +380,7 @@ plots.picture(figures.figure6(trials=5, seed=SEED, iterations=50))
 # ### The ReLU's polynomial
 #
 # Example 3 of the paper gives $\alpha$ and $\beta$ for a ReLU, whose second derivative is a spike at 0. The printed
-# ones forget it. What should vanish:
+# ones forget it; those of your first exercise do not. What should vanish:
 
 # %%
 rows = {}

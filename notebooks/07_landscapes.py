@@ -286,8 +286,9 @@ print(f"soft gates, cell and mixture:   {float(mine.gap(x, h).max()):.1e}")
 plots.picture(figures.gate_sharpness(seed=SEED))
 
 # %% [markdown]
-# *What to see.* In torch's convention the gap closes as the gates sharpen, and is 0 for binary ones. In the paper's it
-# *grows*: see below.
+# *What to see.* In torch's convention, $r \odot (Wh)$, the gap closes as the gates sharpen, and is 0 for binary ones.
+# Where the reset acts inside, $W(r \odot h)$, it *grows* (grey, "the paper's"): unit $i$ then depends on the reset gates of
+# all units, and the mixture gates it by $r_i$ alone.
 
 # %% [markdown]
 # ## Exercises

@@ -183,8 +183,8 @@ for example, panel in enumerate(panels):
 print("kept in the object:", ends["learned gates"]["kept_in_object"].round(2), "by chance .25")
 
 # %% [markdown]
-# *What to see.* Framed is the object, clear are the two patches that expert 1 keeps. It is drawn to strokes, often to
-# those of the object, and often to strokes beside it.
+# *What to see.* The frame marks the object; the clear patches are the two that expert 1 keeps. It is drawn to strokes,
+# often to those of the object, and often to strokes beside it.
 #
 # ### What it costs
 #
@@ -312,8 +312,8 @@ exercises.check_gates_over_all(gates_over_all)
 
 # %% [markdown]
 # Is a gain real? Two models have run in the same $T$ trials. The mean gain over the pairs, and its standard error
-# $s/\sqrt{T}$, where $s$ is the standard deviation of the gains (with $T-1$). A gain smaller than twice its error is no
-# gain to write home about.
+# $s/\sqrt{T}$, where $s$ is the standard deviation of the gains (with $T-1$). A gain smaller than twice its error
+# cannot be told from 0.
 
 
 # %%
@@ -344,7 +344,9 @@ exercises.check_is_turned(is_turned)
 # other one.
 
 # %% [markdown]
-# ## Prune a real layer
+# ## Optional: prune a real layer
+#
+# *This part is optional and takes ten minutes more.*
 #
 # Notebook 05 pruned one layer with theorems. Now a vision transformer with two layers of 8 experts each (V-MoE, of
 # 211,114 parameters): images of 12x12 pixels are cut into 9 patches, and each patch goes to 2 of 8 experts. It is
@@ -359,7 +361,7 @@ exercises.check_is_turned(is_turned)
 #
 # 1. Memory, FLOPs (operations), time: which of them fall silently, and which rerouted?
 # 2. In which of the two ways is the accuracy higher?
-# 3. Is $\Delta$ a better score than lots? Than the norm of $w$ after fine-tuning alone?
+# 3. Is $\Delta$ better than random choice? Than the norm of $w$ after fine-tuning alone?
 #
 # The first time, pre-training takes most of a minute, and you can watch it. The model is then kept on your computer.
 # (Where this notebook is run without anybody watching, the Lab pre-trains for 100 steps, not 700.)
@@ -383,7 +385,7 @@ lab
 # | published (pruning2024, section 5.2) | here, ten seeds |
 # | --- | --- |
 # | silently pruned, half of the experts go at once with little loss | 1 to 9 points are lost, 3 in the median |
-# | the norm change beats lots | with six of eight gone in nine of ten seeds, with half gone in seven: within the error |
+# | the norm change beats random choice | with six of eight gone in nine of ten seeds, with half gone in seven: within the error |
 # | it is "an upper bound" to other scores | no: with half gone the router's norm is ahead in eight of ten |
 # | memory -60 %, FLOPs -40 %, time -40 % with 75 % pruned, whole network | one block: memory -70 %, FLOPs -63 % silently, and none of the FLOPs rerouted |
 #

@@ -112,10 +112,10 @@ pd.DataFrame({name: {rule: example.accuracy(one, rule) for rule in example.RULES
 # Half of the experts of each layer go, and the model keeps those whose routers grew most in fine-tuning (notebook 05).
 # It is asked `a + 3b` again. Write down:
 #
-# 1. How many of 100 questions does it still get right? And if the experts are drawn by lot?
+# 1. How many of 100 questions does it still get right? And if the experts are chosen at random?
 # 2. What falls by half: the memory, the operations that a token costs, or both?
 # 3. Fine-tune to a rule that the base model knew *already*. Does what the routers learned say more then, or less?
-# 4. Forty more steps of fine-tuning after pruning: what do they rescue, the rule's choice, the lot's, or both?
+# 4. Forty more steps of fine-tuning after pruning: what do they rescue, the rule's choice, the random one, or both?
 
 # %%
 prediction = predict(
@@ -243,8 +243,9 @@ print(done.stdout or done.stderr)
 # ### Was it the right half?
 #
 # A criterion is worth what it adds to chance. So we prune by others too: the router's length (*magnitude*); the
-# *importance score*, for which the model reads the questions and counts who wins tokens with a large gate (notebook 05);
-# and lots. First for the new rule, then for a model that was fine-tuned to `a + b`, which the base model knew already:
+# *importance score*, for which the model reads the questions and counts who wins tokens with a large gate (notebook
+# 05); and random choice. First for the new rule, then for a model that was fine-tuned to `a + b`, which the base model
+# knew already:
 
 # %% tags=["varies"]
 again = example.taught(base, "a + b", steps=60, learning_rate=1e-3, seed=SEED + 1)
@@ -262,7 +263,7 @@ plt.show()
 # others are grey. Hollow marks: two of the models of four experts, after 40 more steps of fine-tuning. Lines differ a lot
 # from one seed to the next, so do not read this picture as a result. One run never is.
 #
-# Twenty runs (seeds 0 to 19; other models, other lots) say more. Share of right answers, 6 / 4 / 2 experts left:
+# Twenty runs (seeds 0 to 19; other models, other random choices) say more. Share of right answers, 6 / 4 / 2 experts left:
 #
 # | | a new rule | a known rule |
 # | --- | --- | --- |

@@ -128,9 +128,9 @@ lab
 # Try, and write down what you see:
 #
 # 1. Choose **z-loss** and **bias** beside none. How do their lines differ from those of the losses on the load?
-# 2. Set the **strength** to .001, then to 1. Which cure stands which?
+# 2. Set the **strength** to .001, then to 1. Which cure works at which strength?
 # 3. Set the **lead** to 0. Is anything left to cure? Then make the experts **cubic** (more settings).
-# 4. Set **cluster over next** to 3 and $M=4$, with cubic experts and no lead. Which row of the table is best now?
+# 4. Set **size ratio of clusters** to 3 and $M=4$, with cubic experts and no lead. Which row of the table is best now?
 
 # %% [markdown]
 # ## What happened and why
@@ -183,8 +183,7 @@ print("bias after one step of .1", balance.updated_bias(torch.zeros(1, 2), chose
 # %% [markdown]
 # ### Is an even load the minimum of the Switch loss?
 #
-# "It is minimized under a uniform distribution", says the paper below eq. 6; equal loads give 1. Five samples and two
-# experts, of which expert 1 gets three, narrowly:
+# Equal loads give 1. Can an uneven load give less? Five samples and two experts, of which expert 1 gets three, narrowly:
 
 # %%
 narrow = torch.tensor([[[0.51, 0.51, 0.51, 0.01, 0.01], [0.49, 0.49, 0.49, 0.99, 0.99]]])
@@ -192,7 +191,7 @@ uneven = torch.tensor([[0.6, 0.4]])
 print("Switch loss", round(balance.switch_loss(uneven, narrow.mean(2)).value.item(), 3), "below 1, at an uneven load")
 
 # %% [markdown]
-# So the sentence is not true of the printed loss: $f$ and $P$ are different numbers, and whoever gets most samples may
+# It can, so an even load is not the minimum: $f$ and $P$ are different numbers, and whoever gets most samples may
 # have the smaller mean gate. What training needs does hold: the gradient lowers the gates of the overloaded.
 #
 # ## Measure it
@@ -204,7 +203,7 @@ found = balancing(strengths=(0.01, 0.1, 1.0), trials=4, samples=1000, seed=SEED)
 found["test_accuracy"].median("trial").to_pandas().round(3)
 
 # %% [markdown]
-# The worth of the load in experts, of eight:
+# The load as an equivalent number of experts, out of eight:
 
 # %%
 np.exp(found["load_entropy"]).median("trial").to_pandas().round(1)
@@ -348,7 +347,7 @@ exercises.check_moved_bias(moved_bias)
 # | statement | here |
 # | --- | --- |
 # | gating "tends to converge to a state where it always produces large weights for the same few experts" (Shazeer et al. 2017, section 4) | with a lead, yes; without one, linear experts use about 3.5 of 8, cubic ones as many as there are clusters |
-# | the auxiliary loss "is minimized under a uniform distribution" (Fedus et al. 2021) | refuted as a sentence on the printed loss (above); its gradient does what it should |
+# | the auxiliary loss "is minimized under a uniform distribution" (Fedus et al. 2021, below eq. 6) | refuted as a sentence on the printed loss (above); its gradient does what it should |
 # | a large auxiliary loss impairs the model (Wang et al. 2024, abstract) | yes, at strength 1: own cluster falls, accuracy too |
 # | balancing by a bias gives better models *and* better balance than the loss (Wang et al. 2024, abstract) | balance as good, models not better: each at its best strength, .990 against .998 with linear experts, and worse than nothing with gradient steps |
 # | the z-loss is for stability, and costs no quality (Zoph et al. 2022) | it keeps scores small; it is no cure for collapse by itself, and its own strength must fit the router's rate |

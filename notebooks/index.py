@@ -39,7 +39,7 @@ if "google.colab" in sys.modules:
 # %% [markdown] tags=["map"]
 # | notebook | minutes | after | you will |
 # | --- | --- | --- | --- |
-# | [00 Start here](00_start_here.ipynb) | 15 | nothing | see it move |
+# | [00 Start here](00_start_here.ipynb) | 17 | nothing | see it move |
 # | [01 Routing by hand](01_routing_by_hand.ipynb) | 35 | 00 | route four patches on paper, three ways |
 # | [02 Router alignment](02_router_alignment.ipynb) | 40 | 00, 01 | see why routers turn, measure it, and break it |
 # | [03 Phase transitions](03_phase_transitions.ipynb) | 45 | 02 | find out how many samples it takes, and which of the paper's claims hold |
@@ -59,9 +59,9 @@ if "google.colab" in sys.modules:
 # %% [markdown] tags=["ways"]
 # | you have | take, in this order | minutes at the keyboard |
 # | --- | --- | --- |
-# | one lecture | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb) | 90 |
-# | one day | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb), [03](03_phase_transitions.ipynb), [04](04_specialization.ipynb), [05](05_pruning.ipynb) | 225 |
-# | one term | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb), [03](03_phase_transitions.ipynb), [04](04_specialization.ipynb), [05](05_pruning.ipynb), [06](06_recovery.ipynb), [07](07_landscapes.ipynb), [08](08_real_images.ipynb), [09](09_prune_a_model.ipynb), [10](10_balance_and_collapse.ipynb), [11](11_routing_choices.ipynb), [12](12_build_your_own.ipynb) | 515 |
+# | one lecture | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb) | 92 |
+# | one day | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb), [03](03_phase_transitions.ipynb), [04](04_specialization.ipynb), [05](05_pruning.ipynb) | 227 |
+# | one term | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb), [03](03_phase_transitions.ipynb), [04](04_specialization.ipynb), [05](05_pruning.ipynb), [06](06_recovery.ipynb), [07](07_landscapes.ipynb), [08](08_real_images.ipynb), [09](09_prune_a_model.ipynb), [10](10_balance_and_collapse.ipynb), [11](11_routing_choices.ipynb), [12](12_build_your_own.ipynb) | 517 |
 
 # %% [markdown]
 # - **One lecture.** Project a Lab (`RouterAlignmentLab(projector=True)`), let the room predict before each slider moves,
@@ -71,7 +71,7 @@ if "google.colab" in sys.modules:
 # - **One term.** A notebook a week, its paper beside it. The weeks that are left are for claims: choose some from
 #   `moe-lab reproduce --list`, state what you expect, measure, and say why it differs.
 #
-# Who teaches finds talking points, misconceptions, questions and timing in the
+# Instructors will find talking points, misconceptions, questions and timing in the
 # [instructor's guide](instructors_guide.md).
 
 # %%

@@ -43,7 +43,7 @@ def test_half_of_the_experts_cost_two_points_and_more_rerouted() -> None:
 def test_six_of_eight_against_chance() -> None:
     says("Against chance", "by 1 to 5 points")
     assert 0.01 - ROUNDED <= left(6) - left(6, criterion="random") <= 0.05 + ROUNDED
-    says("By lot, rerouted", "10 to 19 points are lost by norm change, and more by lot")
+    says("Random choice, rerouted", "10 to 19 points are lost by norm change, and more at random")
     assert 0.10 - ROUNDED <= left(0) - left(6, "rerouted") <= 0.19 + ROUNDED
     assert left(6, "rerouted", "random") < left(6, "rerouted")
 

@@ -43,7 +43,7 @@ KNOBS = (
     offer(TopKMoE, "shared", symbol="K_s", meaning="shared experts"),
     offer(TopKMoE, "router_learning_rate", symbol="η_r", meaning="rate of the router"),
     offer(ClusterTask, "clusters", meaning="clusters"),
-    offer(ClusterTask, "imbalance", symbol="ρ", meaning="cluster over next"),
+    offer(ClusterTask, "imbalance", symbol="ρ", meaning="size ratio of clusters"),
     offer(TopKMoE, "filters", meaning="filters of each", slider=(2, 16, 2)),
     LabKnob(name="steps", symbol="S", meaning="training steps", default=300, low=1, slider=(20, 600, 20)),
     offer(Run, "samples", meaning="training samples", default=1000, slider=(100, 2000, 100)),

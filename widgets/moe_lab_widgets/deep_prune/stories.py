@@ -21,14 +21,14 @@ STORIES = (
     Story(
         "Against chance",
         {"pruned": 6, "seed": 0},
-        "With six of eight gone silently, norm change beats the mean of four draws by lot in nine of ten seeds, by 1 "
+        "With six of eight gone silently, norm change beats the mean of four random draws in nine of ten seeds, by 1 "
         "to 5 points. With four gone, in seven of ten: within the error bar, hardly different.",
     ),
     Story(
-        "By lot, rerouted",
+        "Random choice, rerouted",
         {"criterion": "random", "mode": REROUTED, "pruned": 6, "seed": 0},
-        "Six of eight go and tokens are rerouted: 10 to 19 points are lost by norm change, and more by lot in nine of "
-        "ten seeds. Memory falls to 30 %, and that is all that is saved.",
+        "Six of eight go and tokens are rerouted: 10 to 19 points are lost by norm change, and more at random in nine "
+        "of ten seeds. Memory falls to 30 %, and that is all that is saved.",
     ),
     Story(
         "Not the upper bound",

@@ -50,7 +50,7 @@ STORIES = (
     Story(
         "Three experts",
         {"experts": 3, "penalty": 2.0, "seed": 0},
-        "With λ = 2, for each expert is chosen more rarely, L₄ finds all 3 regressors in 5 of 5 trials (0.00093), and "
-        "ℓ₂ in 0 of 5: error 0.59.",
+        "With λ = 2, since each expert is chosen less often, L₄ finds all 3 regressors in 5 of 5 trials (0.00093), "
+        "and ℓ₂ in 0 of 5: error 0.59.",
     ),
 )

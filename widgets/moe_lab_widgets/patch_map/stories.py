@@ -8,8 +8,8 @@ STORIES = (
     Story(
         "Gates find the object, and gain nothing",
         {"seed": 0},
-        "41 % of the kept patches end up in the object, where chance has 25 %. And yet the network without gates is as "
-        "good: both end at 92 %. Move the seed: now the one is ahead, now the other.",
+        "41 % of the kept patches end up in the object, where chance would give 25 %. And yet the network without "
+        "gates is as good: both end at 92 %. Move the seed: sometimes one is ahead, sometimes the other.",
     ),
     Story(
         "Chance instead of gates",

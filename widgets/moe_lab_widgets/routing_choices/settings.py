@@ -50,7 +50,7 @@ KNOBS = (
         RoutedMoE, "experts_per_patch", meaning="experts a patch asks", main=True,
         enabled_when=_asking,
     ),
-    offer(RoutedMoE, "capacity_factor", meaning="places a patch", main=True),
+    offer(RoutedMoE, "capacity_factor", meaning="places per patch", main=True),
     offer(
         RoutedMoE, "gates", meaning="gates", default="softmax-before", main=True, words=GATE_WORDS,
         enabled_when=_scored,
