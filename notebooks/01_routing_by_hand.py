@@ -312,6 +312,8 @@ pd.DataFrame(
 # $n$, which only changes the step size that works.
 
 # %% [markdown]
+# ## Before you go
+#
 # Next: **02 Router alignment**, where the routers are not given but learned.
 #
 # *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and

@@ -322,6 +322,8 @@ pd.Series(last["coverage"].mean(axis=0), index=["o₁ in the top 4", "o₂ in th
 # - The pair (6, 7) was picked as a good example (notebook 00).
 
 # %% [markdown]
+# ## Before you go
+#
 # Next: **03 Phase transitions**. How many samples does it take until training succeeds, and how does that depend on $l$?
 #
 # *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and

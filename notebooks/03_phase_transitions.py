@@ -296,6 +296,8 @@ pd.DataFrame(rows).T.rename_axis("p").round(2)
 #   keep $o$ apart from the clutter even when everything is kept.
 
 # %% [markdown]
+# ## Before you go
+#
 # That was the paper on patch-level routing. You know now what it proves, what it shows, and what to check before you believe a
 # curve: coverage beside accuracy, all trials beside the best, and the claim beside your own measurement.
 #

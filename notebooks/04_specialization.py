@@ -461,6 +461,8 @@ for finding in theory.theorem_4_2(runs["linear"], trial=0):
     print(finding)
 
 # %% [markdown]
+# ## Before you go
+#
 # You have seen experts become specialists without being told to. Keep the order of things in mind when you read about
 # large mixtures: noise explores, nonlinearity lets small preferences grow, and the router follows what the experts can
 # do.

@@ -543,6 +543,8 @@ for finding in theory.lemma_4_4(branches, trial=0, steps=60)[:2]:
     print(finding)
 
 # %% [markdown]
+# ## Before you go
+#
 # You have seen that what an expert *is* tells less than what fine-tuning *did* to it. Keep in mind how you found out: with
 # a checkpoint where you knew the truth, and by asking each rule where it would fail.
 #

@@ -482,6 +482,8 @@ plots.picture(figures.gates_by_moments(gating="random", trials=20, seed=SEED))
 # - **ReLU experts, $k=6$:** the Lab has a story in which the spectral start is the worse one.
 
 # %% [markdown]
+# ## Before you go
+#
 # You have taken a mixture apart: experts first, blind to the router; then the router, which is easy; then both.
 # Notebook 07 does the same with two loss functions in place of tensors.
 #

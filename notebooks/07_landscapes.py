@@ -395,6 +395,8 @@ rows = {
 #   B, $E[Y^4|Z]$ lacks $3\sigma^4$. The gradient in eq. 14 lacks a factor $x$.
 
 # %% [markdown]
+# ## Before you go
+#
 # Notebooks 06 and 07 have one idea: find a function of the labels that cannot see the router, learn the experts from
 # it, and come back for the router. And one warning: between a theorem and a working recipe lie constants, and they are
 # part of the result.

@@ -427,5 +427,7 @@ exercises.check_gates_after_pruning(gates_after_pruning)
 # `figures.controls(root=...)` run both experiments with the same controls.
 
 # %% [markdown]
+# ## Before you go
+#
 # *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
 # Binder allows 2 GB in all.*

@@ -372,6 +372,8 @@ exercises.check_advantage(advantage)
 #   a model of billions is not shown here, and you can measure it.
 
 # %% [markdown]
+# ## Before you go
+#
 # Pruning a model takes three lines. Knowing whether it was pruned well takes a task, a baseline and more than one run.
 #
 # *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and

@@ -362,6 +362,8 @@ exercises.check_moved_bias(moved_bias)
 # importance is of all gates, because with one expert for each sample the gates of the chosen are all 1.
 
 # %% [markdown]
+# ## Before you go
+#
 # When you read that a mixture was trained "with load balancing", ask three things: what did it balance (samples, gates,
 # scores), how strongly, and should the load have been even at all?
 #

@@ -293,6 +293,8 @@ exercises.check_slot_inputs(slot_inputs)
 #   large $n$.
 
 # %% [markdown]
+# ## Before you go
+#
 # All of these functions stand in `moe_lab.routers.choices`, each with its source. Read them: none has more than 15 lines.
 #
 # *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and

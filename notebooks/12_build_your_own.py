@@ -368,6 +368,8 @@ exercises.check_sgd_step(sgd_step)
 # - Token choice has no capacity limit here, so that no patch is turned away. Notebook 11 has limits.
 
 # %% [markdown]
+# ## Before you go
+#
 # Your layer is also a model of the library: `train`, `sweep` and the figures take `my.layer(...)` wherever they take a
 # model.
 #

@@ -11,6 +11,8 @@ from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parent.parent
 FORMAT = "py:percent"
+FOLDED = "## For readers of the paper"
+"""The section that JupyterLab shows folded, as everything below it up to the next heading as high."""
 
 
 def sources(root: Path = ROOT) -> list[Path]:
@@ -42,6 +44,8 @@ def write(path: Path, notebook: NotebookNode) -> None:
     for index, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{index:02d}"
         cell.metadata = NotebookNode({key: value for key, value in cell.metadata.items() if key == "tags"})
+        if cell.source.startswith(FOLDED):
+            cell.metadata["jp-MarkdownHeadingCollapsed"] = True
         if cell.cell_type == "code":
             cell.execution_count = None
     notebook.metadata = NotebookNode(

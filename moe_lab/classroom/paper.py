@@ -14,6 +14,8 @@ from moe_lab.registry import NOTEBOOKS, Notebook
 
 _MATH = re.compile(r"(?<!\\)\$\$(.+?)\$\$|(?<![\\$])\$(?!\s)((?:[^$\n]|\n(?!\n))+?)(?<!\s)\$", flags=re.DOTALL)
 _CODE = re.compile(r"(```.*?```|`[^`\n]+`)", flags=re.DOTALL)
+_OWN_PLACE = ("Exercise", "Exercises", "Before you go")
+"""Sections that a handout has in a form of its own, or not at all."""
 _LISTED = ("- ", "1. ", "| ")
 _TABLE = re.compile(r"<table.*?</table>", flags=re.DOTALL)
 _IN_HTML = re.compile(r"data:image/png;base64,([A-Za-z0-9+/=]+)")
@@ -69,6 +71,8 @@ def handout(lesson: Notebook, notebook: Mapping[str, Any]) -> str:
     parts.append(f"<p class=note>{lesson.minutes} minutes. Comes after: {html.escape(after)}.</p>")
     parts.append(f"<p>You will {html.escape(lesson.will)}.</p><h2>In this lesson</h2><ul>")
     for title, text in sections(notebook):
+        if title in _OWN_PLACE:
+            continue
         parts.append(f"<li><b>{_inline(title)}</b> {_inline(_first_sentence(text))}</li>")
     parts.append("</ul><h2>I expect, before I move a slider</h2><div class=write></div><div class=write></div>")
     parts.append("<h2>I saw</h2><div class=write></div><div class=write></div><h2>Exercises</h2><ol>")

@@ -80,6 +80,7 @@ class TestEveryNotebook:
         ]
         places = [text.find(part) for part in parts]
         assert -1 not in places and places == sorted(places), dict(zip(parts, places, strict=True))
+        assert "\n## " in text[places[-1] :], "what ends the lesson is not folded with the part for readers"
 
     def test_asks_before_it_shows(self, path):
         sources = [cell.source for cell in every_cell(path)]
