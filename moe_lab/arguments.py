@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from moe_lab.config import WORDS, Config, shown
+from moe_lab.config import WORDS, Config, no_parameter, shown
 from moe_lab.words import a
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -43,8 +43,7 @@ def checked(function: Function) -> Function:
     def call(*args: Any, **kwargs: Any) -> Any:
         unknown = [] if inspect.Parameter.VAR_KEYWORD in kinds else [name for name in kwargs if name not in named]
         if unknown:
-            has = f"{function.__name__} has no parameter {shown(unknown[0], 60)}"
-            raise ValueError(f"{has}: it takes {', '.join(named)}")
+            raise ValueError(no_parameter(function.__name__, unknown[0], named))
         values = signature.bind_partial(*args, **kwargs).arguments
         _check(model(), {f"of_{name}": value for name, value in values.items() if name in named})
         signature.bind(*args, **kwargs)  # a required argument may be missing

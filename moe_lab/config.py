@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin
@@ -118,6 +118,12 @@ def brief(text: str, most: int = 60) -> str:
     """Returns text on one line, the middle of a long one left out."""
     line = "".join(letter if letter.isprintable() else " " for letter in text)
     return line if len(line) <= most else f"{line[: most // 2]}...{line[3 - most // 2 :]}"
+
+
+def no_parameter(owner: str, name: str, known: Iterable[str]) -> str:
+    """Returns the sentence for a keyword that names no parameter; of very many, those in the middle are left out."""
+    start = f"{owner} has no parameter {shown(name, 60)}: it takes "
+    return start + brief(", ".join(known), MOST - len(start))
 
 
 def _about(field: Any) -> Mapping[str, Any] | None:
@@ -298,7 +304,7 @@ def _sentence(cls: type[Config], problem: ErrorDetails) -> str:
         return str(context.get("error", problem["msg"]))
     name = str(problem["loc"][0]) if problem["loc"] else cls.__name__
     if kind == "extra_forbidden":
-        return f"{cls.__name__} has no parameter {shown(name, 60)}: it takes {', '.join(cls.model_fields)}"
+        return no_parameter(cls.__name__, name, cls.model_fields)
     declared = cls.knobs().get(name)
     title, symbol = (declared.title, declared.symbol or name) if declared else (name, name)
     annotation = cls.model_fields[name].annotation if name in cls.model_fields else None
