@@ -217,6 +217,7 @@ def table(rows: Sequence[Row]) -> Table:
     return layout
 
 
+@checked
 def show(names: Sequence[str] = ()) -> None:
     """Prints the named claims with their places, statements and rules.
 
