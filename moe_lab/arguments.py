@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import importlib.util
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from moe_lab.config import WORDS, Config, shown
+from moe_lab.config import WORDS, Config, no_parameter, shown
+from moe_lab.words import a
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -22,11 +23,13 @@ def checked(function: Function) -> Function:
     The function gets what it was given, unchanged. Bounds are its own business, as are keywords that it hands on.
 
     Raises:
-      ValueError: (when it is called) an argument is of a wrong type.
+      ValueError: (when it is called) an argument is of a wrong type, or a keyword names no parameter.
     """
     signature = inspect.signature(function)
+    kinds = {part.kind for part in signature.parameters.values()}
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     named = [
-        name for name, part in signature.parameters.items() if part.kind not in (part.VAR_POSITIONAL, part.VAR_KEYWORD)
+        name for name, part in signature.parameters.items() if part.kind not in several and name not in ("self", "cls")
     ]
 
     @functools.cache  # made at the first call: most functions are never called
@@ -38,8 +41,12 @@ def checked(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        values = signature.bind(*args, **kwargs).arguments
+        unknown = [] if inspect.Parameter.VAR_KEYWORD in kinds else [name for name in kwargs if name not in named]
+        if unknown:
+            raise ValueError(no_parameter(function.__name__, unknown[0], named))
+        values = signature.bind_partial(*args, **kwargs).arguments
         _check(model(), {f"of_{name}": value for name, value in values.items() if name in named})
+        signature.bind(*args, **kwargs)  # a required argument may be missing
         return function(*args, **kwargs)
 
     return cast(Function, call)
@@ -94,10 +101,10 @@ def _wanted(hint: Any, plural: bool = False) -> str:
     if kind is Callable:
         return "functions" if plural else "a function"
     name = getattr(kind, "__name__", str(kind))
-    if issubclass(kind, Mapping):
+    if issubclass(kind, Mapping) and (parts or kind is Mapping):  # a Dataset is a mapping too
         words = "mappings" if plural else "a mapping"
         return f"{words} to {_wanted(parts[1], True)}" if parts else words
-    if issubclass(kind, Sequence):
+    if kind is Iterable or issubclass(kind, Sequence):
         words = "sequences" if plural else "a sequence"
         return f"{words} of {_wanted(parts[0], True)}" if parts else words
-    return name if plural else f"a {name}"
+    return f"{name}s" if plural else a(name)

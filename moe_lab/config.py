@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin
@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from moe_lab.signatures import bounds_of, describe
+from moe_lab.words import a
 
 Precision = Literal["float32", "float64"]
 
@@ -87,11 +88,20 @@ def knob(
     return Field(default, description=meaning, ge=ge, le=le, gt=gt, lt=lt, json_schema_extra={"knob": about})
 
 
+MOST = 300
+"""Characters that a message should have."""
+
+
 def require(holds: bool, rule: str, **received: Any) -> None:
-    """Raises a ValueError with the rule and the values received unless the condition holds."""
+    """Raises a ValueError with the rule and the values received, cut to `MOST`, unless the condition holds."""
     if not holds:
-        values = ", ".join(f"{name}={shown(value)}" for name, value in received.items())
-        raise ValueError(f"{rule}: got {values}")
+        sentence = ""
+        for most in (200, 100, 40):
+            values = ", ".join(f"{name}={shown(value, most)}" for name, value in received.items())
+            sentence = f"{rule}: got {values}"
+            if len(sentence) <= MOST:
+                break
+        raise ValueError(sentence)
 
 
 _SHORT = reprlib.Repr()
@@ -99,9 +109,21 @@ _SHORT.maxstring, _SHORT.maxother = 160, 60
 _SHORT.maxlist = _SHORT.maxtuple = 12
 
 
-def shown(value: Any) -> str:
+def shown(value: Any, most: int = 200) -> str:
     """Returns a value as messages quote it: on one line, a long one cut, its type where its repr raises."""
-    return " ".join(_SHORT.repr(value).split())
+    return brief(" ".join(_SHORT.repr(value).split()), most)
+
+
+def brief(text: str, most: int = 60) -> str:
+    """Returns text on one line, the middle of a long one left out."""
+    line = "".join(letter if letter.isprintable() else " " for letter in text)
+    return line if len(line) <= most else f"{line[: most // 2]}...{line[3 - most // 2 :]}"
+
+
+def no_parameter(owner: str, name: str, known: Iterable[str]) -> str:
+    """Returns the sentence for a keyword that names no parameter; of very many, those in the middle are left out."""
+    start = f"{owner} has no parameter {shown(name, 60)}: it takes "
+    return start + brief(", ".join(known), MOST - len(start))
 
 
 def _about(field: Any) -> Mapping[str, Any] | None:
@@ -146,8 +168,8 @@ class Config(BaseModel):
             raise ConfigError("; ".join(sentences)) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        kind = type(self).__name__
-        raise ConfigError(f"a {kind} is immutable; make a copy with .replace({name}=...): got {name}={shown(value)}")
+        rule = f"{a(type(self).__name__)} is immutable; make a copy with .replace({brief(name)}=...)"
+        raise ConfigError(f"{rule}: got {brief(name)}={shown(value, 100)}")
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -282,7 +304,7 @@ def _sentence(cls: type[Config], problem: ErrorDetails) -> str:
         return str(context.get("error", problem["msg"]))
     name = str(problem["loc"][0]) if problem["loc"] else cls.__name__
     if kind == "extra_forbidden":
-        return f"{cls.__name__} has no parameter {shown(name)}: it takes {', '.join(cls.model_fields)}"
+        return no_parameter(cls.__name__, name, cls.model_fields)
     declared = cls.knobs().get(name)
     title, symbol = (declared.title, declared.symbol or name) if declared else (name, name)
     annotation = cls.model_fields[name].annotation if name in cls.model_fields else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import moe_lab
-from moe_lab.files import write_whole
+from moe_lab.files import named, reason, write_whole
 
 # Hashes of the files as copied, to distinguish an edited file from one that is only old.
 RECORD = ".moe_lab_course.json"
@@ -81,9 +81,9 @@ def copy_course(folder: Path, source: Path | None = None) -> Copied:
         for path in _files(source):
             _copy_one(path, folder, path.relative_to(source).as_posix(), record, copied)
         _write(folder / RECORD, json.dumps(record, indent=1, sort_keys=True).encode())
-    except (OSError, RuntimeError) as error:
-        reason = getattr(error.__cause__ or error, "strerror", None)
-        raise RuntimeError(f"the course needs a folder that it can write to: got {folder} ({reason})") from error
+    except (OSError, RuntimeError, ValueError) as error:
+        cause = reason(error.__cause__ or error)
+        raise RuntimeError(f"the course needs a folder that it can write to: got {named(folder)} ({cause})") from error
     return copied
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 import re
 from pathlib import Path
 
 import moe_lab
 from moe_lab import jupyter
+from moe_lab.files import named
 
 Row = tuple[str, str]
 
@@ -22,8 +24,8 @@ def report(data: Path | None = None) -> None:
     Raises:
       FileNotFoundError: there is no such folder.
     """
-    if data is not None and not data.is_dir():
-        raise FileNotFoundError(f"data must be a folder: got {data}")
+    if data is not None and not os.path.isdir(data):
+        raise FileNotFoundError(f"data must be a folder: got {named(data)}")
     parts = [("Installed", installed()), ("Device", device()), ("Widgets", widgets()), ("Data sets", data_sets(data))]
     print(f"moe-lab {moe_lab.__version__}, Python {platform.python_version()}, {platform.platform()}")
     for title, rows in parts:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from moe_lab.config import brief
+
 if TYPE_CHECKING:
     import xarray  # rooms import this module, and not all runs become Datasets
 
@@ -26,8 +28,12 @@ _PART = ".part"
 
 def named(path: Path) -> str:
     """Returns a path as an error message names it: on one line, the middle of a long one left out."""
-    text = " ".join(str(path).split("\n"))
-    return text if len(text) <= 200 else f"{text[:100]}...{text[-90:]}"
+    return brief(str(path), 190)
+
+
+def reason(error: BaseException) -> str:
+    """Why the system refuses a file: its words, or Python's own ("embedded null byte")."""
+    return getattr(error, "strerror", None) or str(error)
 
 
 def writable_folder(folder: Path | str) -> Path:
@@ -41,9 +47,9 @@ def writable_folder(folder: Path | str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=_PART) as file:
             file.write(b"0")
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a ValueError where the name holds a NUL
         rule = "the folder must be one that can be written to"
-        raise RuntimeError(f"{rule}: got {named(folder)} ({error.strerror})") from error
+        raise RuntimeError(f"{rule}: got {named(folder)} ({reason(error)})") from error
     return folder
 
 
@@ -75,10 +81,10 @@ def write_whole(path: Path | str, content: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(part, path)
         _sync_folder(path.parent)
-    except OSError as error:
-        raise RuntimeError(f"{named(path)} could not be written ({error.strerror})") from error
+    except (OSError, ValueError) as error:
+        raise RuntimeError(f"{named(path)} could not be written ({reason(error)})") from error
     finally:
-        with suppress(OSError):  # there only if something failed, and not if its name is too long
+        with suppress(OSError, ValueError):  # there only if something failed, and not if its name is too long
             part.unlink(missing_ok=True)
 
 
@@ -94,8 +100,8 @@ def whole_folder(path: Path | str) -> Iterator[Path]:
       RuntimeError: the folder cannot be made.
     """
     path = Path(path)
-    empty = path.is_dir() and not any(path.iterdir())
-    if path.exists() and not empty:
+    empty = os.path.isdir(path) and not any(path.iterdir())
+    if os.path.exists(path) and not empty:
         raise ValueError(f"a folder to write must be new or empty: got {named(path)}")
     part = writable_folder(path.parent) / f".{path.name}.{uuid.uuid4().hex}{_PART}"
     part.mkdir()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from moe_lab.config import require
+from moe_lab.config import brief, require
 from moe_lab.training import Measure
 
 if TYPE_CHECKING:
@@ -29,14 +29,15 @@ def checked_axes(axes: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
     require(len(axes) > 0, "axes must name at least one axis", axes=dict(axes))
     grid = {}
     for name, values in axes.items():
+        axis = f"axis {brief(name)}"
         plain = [value.item() if isinstance(value, np.generic) else value for value in values]
         require(name not in ("trial", "done"), "an axis must not be named 'trial' or 'done'", axis=name)
-        require(len(plain) > 0, f"axis {name} must have at least one value", values=plain)
+        require(len(plain) > 0, f"{axis} must have at least one value", values=plain)
         proper = all(
             isinstance(value, str | int) or (isinstance(value, float) and np.isfinite(value)) for value in plain
         )
-        require(proper, f"values of axis {name} must be finite numbers or strings", values=plain)
-        require(len(set(plain)) == len(plain), f"values of axis {name} must differ", values=plain)
+        require(proper, f"values of {axis} must be finite numbers or strings", values=plain)
+        require(len(set(plain)) == len(plain), f"values of {axis} must differ", values=plain)
         grid[name] = plain
     return grid
 

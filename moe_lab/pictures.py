@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from moe_lab import theme
+from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.origins import figure_of
 
@@ -43,10 +44,12 @@ class Pictures:
     def kind_of(self, data: xr.Dataset) -> Kind:
         return self.kinds[figure_of(data, self.paper, self.kinds)]
 
+    @checked
     def caption(self, data: xr.Dataset) -> str:
         """Describes the picture of a Dataset in a sentence or two with numbers."""
         return self.kind_of(data).caption(data)
 
+    @checked
     def picture(self, data: xr.Dataset, scale: float = 1.0) -> Figure:
         """Draws a Dataset on a page of its own, with heads above and its caption below.
 

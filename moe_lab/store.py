@@ -20,6 +20,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 import moe_lab
+from moe_lab.arguments import checked
 from moe_lab.config import Config, require
 from moe_lab.files import clear_parts, writable_folder, write_whole
 from moe_lab.grid import Point, Values
@@ -42,6 +43,7 @@ class Store:
     recipe: dict[str, Any]
 
     @classmethod
+    @checked
     def open(cls, folder: Path | str, run: Run, config: Any, trials: int, seed: int) -> Store:
         """Opens a folder, and creates it if it does not exist.
 

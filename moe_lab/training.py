@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
+from moe_lab.arguments import checked
 from moe_lab.config import require
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ def joined(parts: Iterable[Tensor]) -> np.ndarray:
     return np.concatenate([part.detach().cpu().numpy() for part in parts]).astype(float)
 
 
+@checked
 def collect(run: Iterable[Snapshot]) -> xarray.Dataset:
     """Consumes a run and returns everything recorded, with named axes (step, trial, ...).
 
@@ -113,7 +115,7 @@ def collect(run: Iterable[Snapshot]) -> xarray.Dataset:
     """
     import xarray  # here: it takes half a second, which a live run need not wait for
 
-    snapshots = list(run)
+    snapshots = list(_snapshots(run))
     if not snapshots:
         raise ValueError("the run gave no snapshots: was it consumed before?")
     last = snapshots[-1]
@@ -135,6 +137,14 @@ def collect(run: Iterable[Snapshot]) -> xarray.Dataset:
     return xarray.Dataset(variables, coords=coords, attrs=dict(last.origin))
 
 
+def _snapshots(run: Iterable[Any]) -> Iterator[Snapshot]:
+    """Yields what a run gives, where that is Snapshots."""
+    for one in run:
+        require(isinstance(one, Snapshot), "a run must give Snapshots", run=one)
+        yield one
+
+
+@checked
 def final(run: Iterable[Snapshot]) -> Snapshot:
     """Consumes a run and returns its last Snapshot.
 
@@ -142,13 +152,14 @@ def final(run: Iterable[Snapshot]) -> Snapshot:
       ValueError: the run gave no Snapshot.
     """
     last: Snapshot | None = None
-    for snapshot in run:
+    for snapshot in _snapshots(run):
         last = snapshot
     if last is None:
         raise ValueError("the run gave no snapshots: was it consumed before?")
     return last
 
 
+@checked
 def every(run: Iterable[Snapshot], count: int) -> Iterator[Snapshot]:
     """Yields every count-th Snapshot of a run, and always the first and the last.
 
@@ -161,7 +172,7 @@ def every(run: Iterable[Snapshot], count: int) -> Iterator[Snapshot]:
 
 def _every(run: Iterable[Snapshot], count: int) -> Iterator[Snapshot]:
     pending: Snapshot | None = None
-    for position, snapshot in enumerate(run):
+    for position, snapshot in enumerate(_snapshots(run)):
         pending = snapshot
         if position % count == 0:
             yield snapshot

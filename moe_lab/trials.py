@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from moe_lab.config import Precision, RunConfig
+from moe_lab.config import Precision, RunConfig, require
 
 DeviceName = str
 _OF_TWO = ("linalg.solve_ex", "linalg.lstsq")  # functions of two matrices
@@ -50,10 +50,11 @@ def choose_device(name: DeviceName = "auto") -> torch.device:
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         device = torch.device(name)
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(f"device must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps': got device={name!r}") from error
-    if device.type not in ("cpu", "cuda", "mps"):
-        raise ValueError(f"device must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps': got device={name!r}")
+        known = device.type in ("cpu", "cuda", "mps")
+    except (RuntimeError, TypeError, ValueError):
+        known = False
+    rule = "device must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'"
+    require(known, rule, device=name)
     present = {
         "cpu": True,
         "cuda": torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count(),

@@ -13,6 +13,12 @@ def counted(count: int, word: str = "trial") -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
+def a(name: str) -> str:
+    """ "a JointMoE", "an ArrayTask", "an L2Loss"."""
+    spelled = name[:1] in "FHLMNRSX" and not name[1:2].islower()
+    return f"an {name}" if name[:1].lower() in "aeiou" or spelled else f"a {name}"
+
+
 def series(parts: Iterable[str]) -> str:
     """ "a", "a and b", "a, b and c"."""
     *first, last = parts

@@ -8,6 +8,8 @@ from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from moe_lab.config import brief
+
 Result = TypeVar("Result")
 ANSWER_SECONDS = 20
 """Time within which a Dask scheduler must answer."""
@@ -63,6 +65,6 @@ def on_cluster(address: str) -> Iterator[None]:
     try:
         client = Client(address, timeout=ANSWER_SECONDS)
     except (OSError, ValueError, TimeoutError) as error:
-        raise RuntimeError(f"no Dask scheduler answers at {address}: {error}") from error
+        raise RuntimeError(f"no Dask scheduler answers at {brief(address)}: {brief(str(error), 150)}") from error
     with client, joblib.parallel_config("dask"):
         yield

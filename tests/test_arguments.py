@@ -11,11 +11,25 @@ from typing import Any
 import numpy as np
 import pytest
 
+from moe_lab import collect, doctor, final, reproduce
 from moe_lab.arguments import checked
-from moe_lab.config import Config
+from moe_lab.classroom import build, grading
+from moe_lab.config import Config, ConfigError
+from moe_lab.course import copy_course
+from moe_lab.datasets import cifar, mnist, uci
+from moe_lab.exercises import predict
 from moe_lab.files import writable_folder, write_whole
-from moe_lab.patch_routing import CNN, JointMoE, figures
+from moe_lab.hub.folder import Folder
+from moe_lab.hub.scores import checked_name
+from moe_lab.patch_routing import CNN, ArrayTask, DigitTask, JointMoE, PatternTask, figures, plots, train
+from moe_lab.plots import curves
+from moe_lab.pruning.criteria import criterion_of
+from moe_lab.recovery.gridlock.figures import figure6
+from moe_lab.reproduce import command
+from moe_lab.store import Store
 from moe_lab.sweep import sweep
+from moe_lab.words import a
+from moe_lab_widgets import prediction
 
 FIGURES = (
     "patch_routing.figures",
@@ -128,6 +142,102 @@ def _nothing(points: list[Any], *, trials: int, seed: int) -> dict[str, np.ndarr
 @pytest.mark.parametrize("name, value", [("trials", "x"), ("jobs", "x"), ("jobs", 0), ("batch", "x"), ("store", 5)])
 def test_a_sweep_refuses_them_before_it_runs(name: str, value: Any) -> None:
     assert f"got {name}=" in _refused(sweep, _nothing, {"l": [1]}, **{"trials": 1, name: value})
+
+
+LONG = "x" * 100_000
+NO_FOLDERS = [LONG, Path(LONG), "a\0b", "/nowhere/a\nb"]
+UNREADABLE: dict[str, Callable[..., Any]] = {
+    "mnist": mnist.load,
+    "idx": mnist.read_idx,
+    "digits": lambda root: DigitTask(source="mnist", root=root).dimension,
+    "cifar": cifar.load,
+    "table": uci.read_table,
+    "figure6": lambda path: figure6("airfoil", path),
+    "solutions": lambda path: list(build.build("/nowhere", path)),
+    "grade": grading.grade,
+    "doctor": lambda path: doctor.report(Path(path)),
+    "checkpoint": Folder,
+    "claims": lambda path: reproduce.run(data=path),
+}
+UNWRITABLE: dict[str, Callable[..., Any]] = {
+    "folder": writable_folder,
+    "file": lambda path: write_whole(path, b""),
+    "class": lambda path: list(build.build(path)),
+    "course": lambda path: copy_course(Path(path)),
+    "report": lambda path: reproduce.run(["chen2022/table3"], out=path),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+@pytest.mark.parametrize("path", NO_FOLDERS, ids=["long", "Path", "NUL", "line"])
+def test_no_name_of_a_file_or_folder_ends_in_an_error_of_the_system(name: str, path: Path | str) -> None:
+    with pytest.raises((FileNotFoundError, ValueError)) as raised:
+        UNREADABLE[name](path)
+    assert _is_a_sentence(raised.value)
+
+
+@pytest.mark.parametrize("name", UNWRITABLE)
+@pytest.mark.parametrize("path", NO_FOLDERS[:3], ids=["long", "Path", "NUL"])
+def test_nothing_is_written_under_such_a_name(name: str, path: Path | str) -> None:
+    with pytest.raises(RuntimeError) as raised:
+        UNWRITABLE[name](path)
+    assert _is_a_sentence(raised.value)
+
+
+def _is_a_sentence(error: Exception) -> bool:
+    """Whether an error is the library's own, and its message is short and stands on a line."""
+    assert len(str(error)) <= 300 and str(error).isprintable(), error
+    return type(error) in (ValueError, RuntimeError, FileNotFoundError, ConfigError)
+
+
+RUN = (JointMoE(), PatternTask())
+WRONG: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
+    *(
+        (reproduce.run, (), {name: value}, f"{name} must be ")
+        for name, value in [
+            ("seed", "x"), ("jobs", "x"), ("out", 5), ("data", 5), ("cluster", 5), ("names", 3), ("names", [[]]),
+            ("names", [Strange()]), ("budget", LONG), ("device", LONG),
+        ]
+    ),
+    *((call, ([[]],), {}, "names must be a sequence of texts: got ") for call in (reproduce.chosen, command.show)),
+    (reproduce.run, ([LONG],), {}, "a claim must be named by its id"),
+    (reproduce.run, (), {"self": 1}, "run has no parameter 'self': it takes names, budget, "),
+    (reproduce.run, (), {LONG: 1}, "run has no parameter 'xxx"),
+    (sweep, (_nothing, {"l": [1]}), {"self": 1, "trials": 1}, "sweep has no parameter 'self': it takes run, axes, "),
+    (sweep, (_nothing, {LONG: []}), {"trials": 1}, "axis xxx"),
+    (sweep, (_nothing, {LONG: [1, 1]}), {"trials": 1}, "values of axis xxx"),
+    (sweep, (_nothing, {LONG: 1}), {"trials": 1}, "axes must be a mapping to sequences"),
+    (Store.open, (5,), {}, "folder must be a path or text: got folder=5"),
+    (Store.open, ("kept",), {"run": 3}, "run must be a function: got run=3"),
+    *((call, (3,), {}, "run must be a sequence of Snapshots: got run=3") for call in (collect, final)),
+    *((call, (iter([Strange()]),), {}, "a run must give Snapshots: got run=") for call in (collect, final)),
+    (plots.picture, (3,), {}, "data must be a Dataset: got data=3"),
+    *((call, (3, 3), {}, "question must be text: got question=3") for call in (predict, prediction.predict)),
+    (predict, ("q", 3), {}, "options must be a sequence of texts or a mapping to numbers: got options=3"),
+    (predict, ("q", ["a", "b"], LONG), {}, "answer must be one of a, b: got answer='xxx"),
+    (train, RUN, {"device": LONG}, "device must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps': got device='xxx"),
+    (train, RUN, {LONG: 1}, "Run has no parameter 'xxx"),
+    (criterion_of, (LONG,), {}, "a criterion must be one of "),
+    (checked_name, (LONG,), {}, "a criterion must be one of "),
+    (setattr, (JointMoE(), LONG, LONG), {}, "a JointMoE is immutable"),
+    (setattr, (ArrayTask(x=[[[1.0]]] * 4, y=[0, 1, 0, 1]), "x", 1), {}, "an ArrayTask is immutable; "),
+    (curves, (None,), {"axes": 3}, "data must be a Dataset or a mapping to Datasets: got data=None"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call, given, named, sentence", WRONG, ids=lambda part: getattr(part, "__name__", ""))
+def test_wrong_arguments_end_in_a_short_sentence(
+    call: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises((ValueError, RuntimeError)) as raised:
+        call(*given, **named)
+    assert _is_a_sentence(raised.value) and str(raised.value).startswith(sentence), str(raised.value)
+
+
+def test_the_article_is_that_of_the_spoken_name() -> None:
+    assert [a(name) for name in ("JointMoE", "ArrayTask", "L2Loss", "LogLoss", "MNIST")] == [
+        "a JointMoE", "an ArrayTask", "an L2Loss", "a LogLoss", "an MNIST",
+    ]  # fmt: skip
 
 
 def test_a_name_too_long_for_a_file_is_a_sentence(tmp_path: Path) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from moe_lab.arguments import checked
 from moe_lab.course import notebooks_folder
-from moe_lab.files import write_whole
+from moe_lab.files import named, writable_folder, write_whole
 from moe_lab.registry import NOTEBOOKS, Notebook
 
 PAGES = ("nbformat", "nbconvert", "latex2mathml")
@@ -21,7 +23,8 @@ c.ClearSolutions.code_stub = {"python": "return None  # your code"}
 """
 
 
-def build(folder: Path, solutions: Path | None = None, stills: bool = True) -> Iterator[str]:
+@checked
+def build(folder: Path | str, solutions: Path | str | None = None, stills: bool = True) -> Iterator[str]:
     """Writes the course into a folder, and says what was written.
 
     Args:
@@ -30,16 +33,17 @@ def build(folder: Path, solutions: Path | None = None, stills: bool = True) -> I
       stills: whether to draw every story of every Lab: three minutes on two cores.
 
     Raises:
-      RuntimeError: a package is missing, or a still could not be drawn.
+      RuntimeError: a package is missing, the folder cannot be written to, or a still could not be drawn.
       ValueError: the folder of solutions lacks one.
     """
     missing = [name for name in PAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise RuntimeError(f"a class needs {', '.join(missing)}: pip install 'moe-lab[lab,site]'")
     source = notebooks_folder()
-    known = solutions or _own_solutions(source)
-    if solutions is not None and not solutions.is_dir():
-        raise FileNotFoundError(f"solutions must be a folder of Python files: got {solutions}")
+    known = _own_solutions(source) if solutions is None else Path(solutions)
+    if known is not None and not os.path.isdir(known):
+        raise FileNotFoundError(f"solutions must be a folder of Python files: got {named(known)}")
+    folder = writable_folder(folder)
     for lesson in NOTEBOOKS:
         _lesson(folder, source, lesson, known)
     write_whole(folder / "nbgrader_config.py", CONFIG.encode())

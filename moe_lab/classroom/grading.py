@@ -10,6 +10,7 @@ import ast
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -18,16 +19,18 @@ from pathlib import Path
 from typing import Any
 
 import moe_lab
+from moe_lab.arguments import checked
 from moe_lab.classroom.exercises import Exercise, exercises_of
 from moe_lab.config import require
 from moe_lab.course import PREDICTION, notebooks_folder
-from moe_lab.files import write_whole
+from moe_lab.files import named, write_whole
 
 SECONDS = 60.0
 """What a notebook's answers may take."""
 
 
-def grade(folder: Path, seconds: float = SECONDS) -> tuple[Path, int]:
+@checked
+def grade(folder: Path | str, seconds: float = SECONDS) -> tuple[Path, int]:
     """Judges every `submitted/STUDENT/LESSON/*.ipynb`, and writes verdicts.json and grades.csv into the folder.
 
     Returns:
@@ -36,9 +39,11 @@ def grade(folder: Path, seconds: float = SECONDS) -> tuple[Path, int]:
     Raises:
       FileNotFoundError: nothing was submitted.
     """
-    paths = sorted((folder / "submitted").glob("*/*/*.ipynb"))
+    folder = Path(folder)
+    paths = sorted((folder / "submitted").glob("*/*/*.ipynb")) if os.path.isdir(folder) else []
     if not paths:
-        raise FileNotFoundError(f"submitted notebooks must be in {folder / 'submitted'}/STUDENT/LESSON: found none")
+        where = named(folder / "submitted")
+        raise FileNotFoundError(f"submitted notebooks must be in {where}/STUDENT/LESSON: found none")
     graded = [graded_notebook(path, seconds) for path in paths]
     about = {"course": "moe_lab", "version": moe_lab.__version__, "submissions": graded}
     written = folder / "verdicts.json"

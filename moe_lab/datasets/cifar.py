@@ -8,6 +8,7 @@ it is read without being unpacked to the disk. Nothing is unpickled.
 from __future__ import annotations
 
 import hashlib
+import os
 import tarfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,8 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from moe_lab import files
-from moe_lab.config import require
+from moe_lab.arguments import checked
+from moe_lab.config import brief, require, shown
 from moe_lab.datasets import ColourImages
 from moe_lab.files import writable_folder
 
@@ -83,6 +85,7 @@ def cache_folder() -> Path:
     return files.cache_folder("cifar")
 
 
+@checked
 def load(root: Path | str | None = None, *, name: str = "cifar-10", download: bool = False) -> ColourImages:
     """Loads the images of an archive or of a folder, training images first.
 
@@ -151,14 +154,14 @@ def fetch(folder: Path | str, *, name: str = "cifar-10", mirrors: Sequence[str] 
 def _bin_files(folder: Path, source: Source) -> dict[str, Path]:
     """The .bin files in a folder or in its subfolder of the official name."""
     for place in (folder, folder / source.folder):
-        found = {name: place / name for name in (*source.train, *source.test) if (place / name).is_file()}
+        found = {name: place / name for name in (*source.train, *source.test) if os.path.isfile(place / name)}
         if found:
             return found
     return {}
 
 
 def _has_any(place: Path, source: Source) -> bool:
-    return place.is_file() or (place / source.archive).is_file() or bool(_bin_files(place, source))
+    return os.path.isfile(place) or os.path.isfile(place / source.archive) or bool(_bin_files(place, source))
 
 
 def _contents(place: Path, source: Source, root: Path | str | None) -> tuple[dict[str, bytes], bool | None]:
@@ -166,9 +169,10 @@ def _contents(place: Path, source: Source, root: Path | str | None) -> tuple[dic
     files = _bin_files(place, source)
     if files:
         return {name: _read(path) for name, path in files.items()}, None
-    archive = place if place.is_file() else place / source.archive
-    if not archive.is_file():
-        at = f"root={str(root)!r}" if root is not None else f"the cache ({place}), which download=True fills"
+    archive = place if os.path.isfile(place) else place / source.archive
+    if not os.path.isfile(archive):
+        cache = f"the cache ({brief(str(place), 100)}), which download=True fills"
+        at = cache if root is None else f"root={shown(str(root), 100)}"
         rule = f"must hold {', '.join((*source.train, *source.test))}, or {source.archive}"
         raise FileNotFoundError(f"a folder of {source.archive.split('-binary')[0]} {rule}: got {at}")
     with archive.open("rb") as file:

@@ -7,6 +7,7 @@ is unpickled.
 from __future__ import annotations
 
 import gzip
+import os
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,8 +16,10 @@ from typing import IO, Any, cast
 import numpy as np
 
 from moe_lab import files
+from moe_lab.arguments import checked
+from moe_lab.config import brief, shown
 from moe_lab.datasets import Images
-from moe_lab.files import writable_folder
+from moe_lab.files import named, writable_folder
 
 MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -44,6 +47,7 @@ def cache_folder() -> Path:
     return files.cache_folder("mnist")
 
 
+@checked
 def find(root: Path | str | None = None) -> dict[str, tuple[Path, Path]]:
     """The pairs ("train", "t10k") that a folder holds, as paths of images and labels; no file is opened.
 
@@ -59,6 +63,7 @@ def find(root: Path | str | None = None) -> dict[str, tuple[Path, Path]]:
     return found
 
 
+@checked
 def check_folder(root: Path | str) -> None:
     """Checks that a folder holds a pair of MNIST's files; none is opened.
 
@@ -69,6 +74,7 @@ def check_folder(root: Path | str) -> None:
         raise FileNotFoundError(_missing(Path(root), root))
 
 
+@checked
 def load(root: Path | str | None = None, *, download: bool = False) -> Images:
     """Loads the pairs that a folder holds: 60,000 training images, 10,000 test images, or both.
 
@@ -170,6 +176,7 @@ def _unpack(path: Path, most: int = 64 * 2**20) -> bytes:
     return content
 
 
+@checked
 def read_idx(path: Path | str) -> np.ndarray:
     """Reads an IDX file of unsigned bytes, plain or gzipped (by its contents, whatever its name).
 
@@ -184,8 +191,8 @@ def read_idx(path: Path | str) -> np.ndarray:
       ValueError: it is not an IDX file of unsigned bytes, or is shorter or longer than its header says.
     """
     path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"there is no file {named(path)}")
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
     content = _unpack(path) if packed else path.read_bytes()
@@ -227,19 +234,19 @@ def _present(folder: Path, name: str) -> Path | None:
     """The file of that name, plain or gzipped, with "-idx" or (as some archives have it) ".idx"."""
     for spelling in (name, name.replace("-idx", ".idx")):
         for path in (folder / spelling, folder / f"{spelling}.gz"):
-            if path.is_file():
+            if os.path.isfile(path):
                 return path
     return None
 
 
 def _missing(folder: Path, root: Path | str | None) -> str:
     if root is None:
-        return f"MNIST is not in the cache ({folder}): pass root= (a folder of IDX files) or download=True"
-    if not folder.is_dir():
-        return f"MNIST's folder must exist: got root={str(root)!r}"
+        return f"MNIST is not in the cache ({named(folder)}): pass root= (a folder of IDX files) or download=True"
+    if not os.path.isdir(folder):
+        return f"MNIST's folder must exist: got root={shown(str(root))}"
     names = [name for pair in PAIRS.values() for name in pair]
     have = [name for name in names if _present(folder, name) is not None]
     return (
         "MNIST's folder must hold a pair, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte or those of train, "
-        f"plain or .gz: got {', '.join(have) or 'neither'} in {folder}"
+        f"plain or .gz: got {', '.join(have) or 'neither'} in {brief(str(folder), 100)}"
     )

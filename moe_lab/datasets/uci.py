@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import os
 import re
 import zlib
 from collections.abc import Mapping
@@ -19,9 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from moe_lab import files
+from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.datasets import Regression
-from moe_lab.files import writable_folder
+from moe_lab.files import named, writable_folder
 
 _MOST = 16 * 2**20  # bytes, unpacked; the larger of the two files has 60,000
 _CORRUPT = (gzip.BadGzipFile, EOFError, zlib.error)
@@ -84,6 +86,7 @@ SOURCES: Mapping[str, Source] = {
 _PORTFOLIO = "portfolio has six weights in each row, from 0 to 1, whose sum is 1 within .01"
 
 
+@checked
 def load(name: str, path: Path | str | None = None, *, download: bool = False) -> Regression:
     """Reads a data set.
 
@@ -106,9 +109,9 @@ def load(name: str, path: Path | str | None = None, *, download: bool = False) -
         file = cache_folder() / source.file
         if download:
             fetch(name)
-        if not file.is_file():
+        if not os.path.isfile(file):
             other = " or download=True" if source.urls else ""
-            raise FileNotFoundError(f"{name} is not in the cache ({file}): pass path= (a file){other}")
+            raise FileNotFoundError(f"{name} is not in the cache ({named(file)}): pass path= (a file){other}")
     else:
         file = Path(path)
     table = read_table(file)
@@ -143,7 +146,7 @@ def fetch(name: str, folder: Path | str | None = None, *, source: Source | None 
     chosen = source or SOURCES[name]
     require(bool(chosen.urls), "this data set must be brought as a file: pass path=", name=name)
     where = cache_folder() if folder is None else Path(folder)
-    if (where / chosen.file).is_file():
+    if os.path.isfile(where / chosen.file):
         return where / chosen.file
     import pooch
 
@@ -170,6 +173,7 @@ def fetch(name: str, folder: Path | str | None = None, *, source: Source | None 
     )
 
 
+@checked
 def read_table(path: Path | str) -> np.ndarray:
     """Reads a table of numbers: commas, semicolons, tabs or blanks between them, perhaps one line of names on top.
 
@@ -184,8 +188,8 @@ def read_table(path: Path | str) -> np.ndarray:
       ValueError: it is not text, has no rows, rows of different lengths, or anything but finite numbers.
     """
     path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"there is no file {named(path)}")
     lines = [line.strip() for line in _text(path).splitlines()]
     lines = [line for line in lines if line]
     rows = [_split(line) for line in lines]

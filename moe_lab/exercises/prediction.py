@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.course import PREDICTION
 from moe_lab.exercises.verdict import ruled
@@ -68,6 +69,7 @@ class Prediction:
       ValueError: too few or too many options, or answer is none of their letters.
     """
 
+    @checked
     def __init__(self, question: str, options: Sequence[str] | Mapping[str, float], answer: str | None = None) -> None:
         require(2 <= len(options) <= 6, "a prediction must have two to six options", options=list(options))
         self.question = question
@@ -82,6 +84,7 @@ class Prediction:
         letter = _kept.get(self.question, "")
         return letter if letter in self.options else ""
 
+    @checked
     def choose(self, letter: str) -> None:
         """Keeps an answer.
 
@@ -91,6 +94,7 @@ class Prediction:
         require(letter in self.options, f"answer must be one of {', '.join(self.options)}", answer=letter)
         _kept[self.question] = letter
 
+    @checked
     def seen(self, outcome: str | float, why: str = "") -> Comparison:
         """Compares the answer with what was seen.
 
@@ -123,6 +127,7 @@ class Prediction:
         return f"<p>{html.escape(self.question)}</p><ol type='a'>{items}</ol>"
 
 
+@checked
 def predict(question: str, options: Sequence[str] | Mapping[str, float], answer: str | None = None) -> Prediction:
     """Asks for a prediction without widgets: shows the options, and takes the answer's letter.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from moe_lab.config import require
+from moe_lab.files import named
 from moe_lab.hub.families import Family, family_of, read_field, transformers
 from moe_lab.hub.scores import Source
 from moe_lab.hub.survey import Tensors, layers_of
@@ -90,7 +92,7 @@ class Folder(Tensors):
         self.entries: dict[str, Entry] = {}
         self.metadata: dict[str, Mapping[str, str]] = {}
         self.index: dict[str, Any] | None = None
-        if (self.path / INDEX).exists():
+        if os.path.exists(self.path / INDEX):
             self.index = _read_json(self.path / INDEX)
             found: Mapping[str, str] = self.index.get("weight_map", {})
         else:
@@ -150,9 +152,9 @@ class Folder(Tensors):
 
     def _existing(self, name: str) -> Path:
         path = self.path / name
-        if not path.is_file():
+        if not os.path.isfile(path):
             rule = f"a checkpoint folder must hold {CONFIG} and safetensors"
-            raise FileNotFoundError(f"{rule}: got no {name} in {self.path}")
+            raise FileNotFoundError(f"{rule}: got no {name} in {named(self.path)}")
         return path
 
     def _add(self, name: str) -> None:

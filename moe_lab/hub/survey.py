@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from moe_lab.config import require
 from moe_lab.hub.families import Family, Role, family_of, read_field, transformers
+from moe_lab.words import a
 
 _OF_EXPERTS = re.compile(r"(^|[._])(experts?|router)[._]|\be_score_correction_bias$")
 
@@ -119,7 +120,7 @@ def layers_of(family: Family, tensors: Tensors, count: int) -> tuple[Layer, ...]
     strange = [name for name in tensors.names if name not in known and _OF_EXPERTS.search(name)]
     rule = f"every tensor of experts must lie in a block that {family.name} is known to have"
     require(not strange, rule, tensor=next(iter(strange), ""))
-    require(bool(routed), f"a {family.name} model must have a layer of experts", experts=count)
+    require(bool(routed), f"{a(family.name)} model must have a layer of experts", experts=count)
     return tuple(_layer(family, block, routed[block], tensors, count) for block in sorted(routed, key=natural))
 
 

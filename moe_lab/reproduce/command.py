@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
+from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.files import writable_folder, write_whole
 from moe_lab.reproduce.claim import Budget, Claim
@@ -35,6 +36,7 @@ _STYLES = {
 }
 
 
+@checked
 def run(
     names: Sequence[str] = (),
     *,
@@ -101,13 +103,13 @@ def _order(
     require(budget in get_args(Budget), f"budget must be one of {', '.join(get_args(Budget))}", budget=budget)
     require(seed >= 0, "seed must be at least 0", seed=seed)
     require(jobs is None or jobs >= 1, "jobs must be at least 1", jobs=jobs)
-    require(data is None or Path(data).is_dir(), "data must be a folder", data=str(data))
+    require(data is None or os.path.isdir(data), "data must be a folder", data=str(data))
     parallel = jobs or (_cores() if choose_device(device).type == "cpu" else 1)
     order = Order(
         budget=cast(Budget, budget),
         seed=seed,
         device=device,
-        folder=Path(out).resolve() / "measured",
+        folder=Path(out).absolute() / "measured",
         data=Path(data).resolve() if data else None,
         jobs=None if cluster else parallel,
     )
@@ -215,6 +217,7 @@ def table(rows: Sequence[Row]) -> Table:
     return layout
 
 
+@checked
 def show(names: Sequence[str] = ()) -> None:
     """Prints the named claims with their places, statements and rules.
 

@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Sequence
 from functools import cache
 
+from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.registry import CLAIMED
 from moe_lab.reproduce.claim import Claim, Measurement
@@ -24,6 +25,7 @@ def errata() -> tuple[Erratum, ...]:
     return tuple(erratum for key in CLAIMED for erratum in importlib.import_module(f"{__package__}.{key}").ERRATA)
 
 
+@checked
 def chosen(names: Sequence[str] = ()) -> tuple[Claim, ...]:
     """Returns the claims whose id is one of the names or begins with it ("chen2022", "chen2022/table3"); all for none.
 

@@ -9,6 +9,7 @@ from typing import Any
 import ipywidgets as w
 from IPython.display import display
 
+from moe_lab.arguments import checked
 from moe_lab.exercises.prediction import Prediction
 from moe_lab_widgets.engine.controls import close_all
 from moe_lab_widgets.engine.output import headless
@@ -54,6 +55,7 @@ class PredictionBox(Prediction):
         return f"<span aria-live='polite'>{words}</span>"
 
 
+@checked
 def predict(question: str, options: Sequence[str] | Mapping[str, float], answer: str | None = None) -> PredictionBox:
     """Asks for a prediction; see `moe_lab.exercises.predict`. `answer="b"` chooses without the buttons."""
     return PredictionBox(question, options, answer)

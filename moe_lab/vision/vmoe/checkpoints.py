@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ from safetensors.torch import load_file
 from safetensors.torch import save as packed
 from torch import Tensor
 
-from moe_lab.config import ConfigError, require
+from moe_lab.config import ConfigError, brief, require
 from moe_lab.files import write_whole
 from moe_lab.vision.vmoe.config import VMoEConfig
 from moe_lab.vision.vmoe.model import VMoE
@@ -85,8 +86,8 @@ def save(model: VMoE, path: Path | str) -> None:
 
 def load(kind: type[Model], path: Path | str) -> Model:
     """Reads a model; see `VMoE.load`."""
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"a model must be an existing file: got {path}")
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"a model must be an existing file: got {brief(str(path), 190)}")
     try:
         with safetensors.safe_open(path, "numpy") as file:
             metadata = file.metadata() or {}

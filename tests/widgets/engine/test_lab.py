@@ -9,7 +9,7 @@ import json
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -165,6 +165,44 @@ def test_set_moves_several_knobs_and_starts_one_run(lab: TinyLab) -> None:
         lab.set(samples="many")
 
 
+LONG = "x" * 100_000
+
+
+class Strange:
+    """A value that cannot even be written down."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+
+def _refused(call: Callable[..., Any], *given: Any, **named: Any) -> str:
+    """The one short sentence with which a call is refused."""
+    with pytest.raises((ValueError, RuntimeError, FileNotFoundError)) as raised:
+        call(*given, **named)
+    sentence = str(raised.value)
+    kind = type(raised.value)
+    assert kind.__module__ == "builtins" and len(sentence) <= 300 and sentence.isprintable(), (kind, sentence)
+    return sentence
+
+
+def test_wrong_arguments_are_refused_in_short_sentences(lab: TinyLab) -> None:
+    for call, value in itertools.product((lab.scrub, lab.wait, lab.recording, lab.link), ("x", [], Strange(), b"1")):
+        if (call, value) != (lab.link, "x"):
+            assert " must be " in _refused(call, value)
+    _refused(lab.link, 5)
+    _refused(lab.wait, float("nan"))
+    _refused(lab.recording, 1)
+    _refused(TinyLab, playing="x")
+    for call, value in itertools.product((TinyLab, lab.set), ("x", Strange(), 10**400, -1, 0.5, float("nan"), None)):
+        assert _refused(call, seed=value).startswith("seed must be a whole number of at least 0: got seed=")
+    for call, value in itertools.product((TinyLab, lab.set), ("x", Strange(), 10**400, LONG, None)):
+        assert _refused(call, gap=value).startswith("gap (g) must be a finite number: got gap=")
+    for call, name in itertools.product((TinyLab, lab.set), ("self", LONG, "a\nb")):
+        assert _refused(call, **{name: 1}).startswith("TinyLab has no knob '")
+    assert lab.wait(float("inf")) and lab.wait(10**10)
+    _check_state(lab)
+
+
 # ---- errors ----
 
 
@@ -314,6 +352,14 @@ def test_save_picture_and_data(lab: TinyLab, tmp_path: Path) -> None:
         assert data.attrs["seed"] == 0
     assert json.loads(lab.save_data(tmp_path / "mine.json").read_text())["dims"]["step"] == 41
     assert lab.save_picture(tmp_path / "other.v2").name == "other.v2.png"
+
+
+@pytest.mark.parametrize("name", ["save_picture", "save_data", "export"])
+def test_a_file_that_cannot_be_named_is_refused_in_a_short_sentence(lab: TinyLab, tmp_path: Path, name: str) -> None:
+    places = (LONG, f"{LONG}/mine", f"nowhere\n/{LONG}", "a\0b", "a\0b/mine", f"{tmp_path}/{LONG}", "", "..")
+    for path in (5, None, [], Strange(), *places, Path(LONG)):
+        _refused(getattr(lab, name), path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_unwritable_folder_is_reported_and_the_run_goes_on(lab: TinyLab, tmp_path: Path) -> None:

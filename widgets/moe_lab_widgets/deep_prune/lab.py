@@ -38,7 +38,7 @@ class DeepPruneLab(Lab):
     speed = list(SPEEDS)[-1]
     cpu_because = "a pruned block's time is that of a CPU, and one small model does not fill a GPU"
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, /, **values: Any) -> None:
         self._pre_training: tuple[Any, Iterator[Frame]] = (None, iter(()))
         if headless():
             values = {"pre_training_steps": of.QUICK, **values}

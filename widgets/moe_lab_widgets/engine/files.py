@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moe_lab import files
+from moe_lab.config import require, shown
 
 if TYPE_CHECKING:
     import xarray
@@ -20,14 +22,25 @@ def write_whole(path: str | Path, content: bytes) -> Path:
       RuntimeError: the file cannot be written.
     """
     path = Path(path).expanduser()
-    if not path.parent.exists():
-        raise FileNotFoundError(f"the folder of a file to save must exist: got folder={str(path.parent)!r}")
+    if not os.path.exists(path.parent):
+        raise FileNotFoundError(f"the folder of a file to save must exist: got folder={shown(str(path.parent))}")
     try:
         files.write_whole(path, content)
     except RuntimeError as error:
-        reason = getattr(error.__cause__, "strerror", None) or type(error.__cause__).__name__
-        raise RuntimeError(f"{str(path)!r} cannot be written ({reason}): choose a folder you may write to") from error
+        why = files.reason(error.__cause__ or error)
+        raise RuntimeError(f"{shown(str(path))} cannot be written ({why}): choose a folder you may write to") from error
     return path
+
+
+def with_suffix(path: str | Path, *suffixes: str) -> Path:
+    """Returns the path, with the first of the suffixes where it has none of them.
+
+    Raises:
+      ValueError: it ends in no name of a file.
+    """
+    path = Path(path)
+    require(path.name not in ("", ".."), "a file to save must have a name", path=str(path))
+    return path if path.suffix in suffixes else path.with_name(path.name + suffixes[0])
 
 
 def dataset_bytes(dataset: xarray.Dataset, suffix: str) -> bytes:
@@ -39,5 +52,5 @@ def dataset_bytes(dataset: xarray.Dataset, suffix: str) -> bytes:
     if suffix == ".json":
         return json.dumps(files.plain(dataset.to_dict()), indent=1).encode()
     if suffix != ".nc":
-        raise ValueError(f"a data file must end in .nc or .json: got suffix={suffix!r}")
+        raise ValueError(f"a data file must end in .nc or .json: got suffix={shown(suffix)}")
     return files.netcdf(dataset)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from moe_lab.config import Config, Knob, require
+from moe_lab.config import Config, Knob, brief, require, shown
 from moe_lab.devices import AUTO, GPU
 from moe_lab_widgets.engine.callbacks import OwnMoves
 
@@ -163,7 +163,11 @@ class KnobBoard:
         """Raises a ValueError for an unknown name or a value that is not a number or not one of the choices."""
         unknown = [name for name in values if name not in self.defaults]
         if unknown:
-            raise ValueError(f"{self._owner} has no knob {unknown[0]!r}: it has {', '.join(self.defaults)}")
+            known = brief(", ".join(self.defaults), 180)
+            raise ValueError(f"{self._owner} has no knob {shown(unknown[0], 60)}: it has {known}")
+        if "seed" in values:
+            proper = _is_finite(values["seed"]) and float(values["seed"]).is_integer() and values["seed"] >= 0
+            require(proper, "seed must be a whole number of at least 0", seed=values["seed"])
         for knob in self._knobs:
             if knob.name not in values:
                 continue
@@ -173,8 +177,7 @@ class KnobBoard:
                 rule = f"{knob.title} must be one of {', '.join(map(repr, knob.choices))}{because}"
                 require(value in knob.choices, rule, **{knob.name: value})
             else:
-                finite = isinstance(value, numbers.Real) and math.isfinite(value)
-                require(finite, f"{knob.title} must be a finite number", **{knob.name: value})
+                require(_is_finite(value), f"{knob.title} must be a finite number", **{knob.name: value})
                 rule = f"{knob.title} must be a whole number"
                 require(not knob.whole or float(value).is_integer(), rule, **{knob.name: value})
                 rule = f"{knob.title} must be at most {knob.far} in a Lab"
@@ -202,7 +205,9 @@ class KnobBoard:
                             widget.max, widget.min = max(widget.max, value), min(widget.min, value)
                         widget.value = value
                 except Exception as error:
-                    raise ValueError(f"the slider of {name} cannot take this value: got {name}={value!r}") from error
+                    raise ValueError(
+                        f"the slider of {name} cannot take this value: got {name}={shown(value)}"
+                    ) from error
                 self._values[name] = _rounded(widget.value)
             self._constrain()
             return {name for name in values if self._values[name] != before[name]}
@@ -287,6 +292,14 @@ class KnobBoard:
                     widget.disabled = most <= widget.min
                 if knob.enabled_when is not None:
                     widget.disabled = not knob.enabled_when(self._values)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether a value is a number that a slider can show: a whole one may be too large for that."""
+    try:
+        return isinstance(value, numbers.Real) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _rounded(value: Any) -> Any:

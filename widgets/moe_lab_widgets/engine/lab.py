@@ -11,17 +11,21 @@ errors reach the cell.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
+import threading
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
+from moe_lab.arguments import checked
+from moe_lab.config import require
 from moe_lab_widgets.drawing.picture import drawing_lock
 from moe_lab_widgets.engine.callbacks import OwnMoves, guarded
 from moe_lab_widgets.engine.controls import OWN, SPEEDS, Controls
 from moe_lab_widgets.engine.definition import Definition
-from moe_lab_widgets.engine.files import dataset_bytes, write_whole
+from moe_lab_widgets.engine.files import dataset_bytes, with_suffix, write_whole
 from moe_lab_widgets.engine.knobs import KnobBoard
 from moe_lab_widgets.engine.linking import Link, link_of
 from moe_lab_widgets.engine.output import NotebookOutput, headless
@@ -47,7 +51,8 @@ class Lab(Definition):
       ValueError: a value names no knob, or its knob cannot take it.
     """
 
-    def __init__(self, *, playing: bool = True, projector: bool = False, **values: Any) -> None:
+    @checked
+    def __init__(self, /, *, playing: bool = True, projector: bool = False, **values: Any) -> None:
         self.scale = 1.5 if projector else 1.0
         self._own_moves = OwnMoves()
         knobs = offered(self)
@@ -127,7 +132,7 @@ class Lab(Definition):
 
     # ---- doing ----
 
-    def set(self, **values: Any) -> None:
+    def set(self, /, **values: Any) -> None:
         """Moves knobs (and the seed) together, and starts the run again.
 
         Raises:
@@ -163,6 +168,7 @@ class Lab(Definition):
         self._wake()
         self._runner.restart()
 
+    @checked
     def scrub(self, index: int | None) -> None:
         """Shows the index-th record; None, or the last one, follows the run again."""
         self._wake()
@@ -180,28 +186,29 @@ class Lab(Definition):
         """Removes the kept curves."""
         self._pin(False)
 
+    @checked
     def save_picture(self, path: str | Path) -> Path:
         """Writes the picture with its caption as PNG, atomically."""
-        path = Path(path)
-        return write_whole(path if path.suffix == ".png" else path.with_name(f"{path.name}.png"), self.png())
+        return write_whole(with_suffix(path, ".png"), self.png())
 
+    @checked
     def save_data(self, path: str | Path) -> Path:
         """Writes everything recorded as netCDF (.nc) or JSON (.json), atomically."""
-        path = Path(path)
-        path = path if path.suffix in (".nc", ".json") else path.with_name(path.name + ".nc")
+        path = with_suffix(path, ".nc", ".json")
         records = self.records
         if not records:
             raise ValueError("there is nothing to save yet: the run has recorded nothing")
         return write_whole(path, dataset_bytes(self.data(records), path.suffix))
 
+    @checked
     def export(self, path: str | Path) -> Path:
         """Writes the run on show as one HTML page that plays without a kernel or a network, atomically."""
-        path = Path(path)
-        path = path if path.suffix in (".html", ".htm") else path.with_name(f"{path.name}.html")
+        path = with_suffix(path, ".html", ".htm")
         with self.screen.for_a_file(self.record) as picture:
             page = page_of(self, picture, self.records, self._presenter.values, self.screen.shown)
         return write_whole(path, page)
 
+    @checked
     def link(self, site: str | None = None) -> Link:
         """Returns code that makes a Lab with these values, and an address of the recorded run that is nearest to them.
 
@@ -211,15 +218,19 @@ class Lab(Definition):
         values = {name: value for name, value in self.values.items() if name != "device"}
         return link_of(type(self).__name__, values, self._board.needed(values), site)
 
+    @checked
     def recording(self, most: int = MOST_FRAMES) -> Recording:
         """Returns the run on show as a recording of at most `most` frames."""
+        require(most >= 2, "most must be at least 2", most=most)
         with self.screen.for_a_file(self.record) as picture:
             return recording_of(self, picture, self.records, self._presenter.values, self.screen.shown, most)
 
+    @checked
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until the run has ended, is held or has failed, and raises a stored error; False on a time-out."""
+        require(timeout is None or not math.isnan(timeout), "timeout must be a number of seconds", timeout=timeout)
         self._wake()
-        return self._runner.wait(timeout)
+        return self._runner.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
 
     def png(self) -> bytes:
         """Returns the picture on show with its caption drawn in."""

@@ -44,7 +44,7 @@ class PhaseTransitionLab(Lab):
     """Enough for a headless run to fill its map on a busy machine."""
     speed = list(SPEEDS)[-1]
 
-    def __init__(self, *, mnist: Path | str | None = None, **values: Any) -> None:
+    def __init__(self, /, *, mnist: Path | str | None = None, **values: Any) -> None:
         if mnist is not None:
             self.knobs, values = with_mnist(self.knobs, mnist, values, usual=of.DIGITS)
         super().__init__(**values)

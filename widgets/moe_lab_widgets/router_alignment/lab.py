@@ -47,7 +47,7 @@ class RouterAlignmentLab(PairLab):
     knobs: Sequence[LabKnob] = of.KNOBS
     stories = STORIES
 
-    def __init__(self, *, mnist: Path | str | None = None, mixture: of.Mixture | None = None, **values: Any) -> None:
+    def __init__(self, /, *, mnist: Path | str | None = None, mixture: of.Mixture | None = None, **values: Any) -> None:
         rule = "mixture must be a StepwiseMoE, or a JointMoE with a router of your own"
         require(mixture is None or isinstance(mixture, of.Mixture), rule, mixture=mixture)
         self._samples, self._mixture = of.SampleCache(), mixture

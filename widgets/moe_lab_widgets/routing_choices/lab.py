@@ -24,7 +24,7 @@ class RoutingChoicesLab(SeveralLab):
     knobs = of.KNOBS
     stories = STORIES
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, /, **values: Any) -> None:
         self._samples = of.SampleCache()
         super().__init__(**values)
 
