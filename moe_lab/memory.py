@@ -14,6 +14,9 @@ _SHARE = 0.4
 """Share of the free memory that the estimate of a run may take: a captured graph keeps what its step allocates, the
 allocator as much again, and an estimate may be wrong by half."""
 
+_TOGETHER = 0.8
+"""The same for a run in groups that stay on the device together, of which one works at a time."""
+
 
 @dataclass(frozen=True)
 class Need:
@@ -57,6 +60,18 @@ def trials_at_once(need: Need, trials: int, device: torch.device) -> int:
     return int((room - need.whole) // need.each)
 
 
+def trials_in_groups(need: Need, trials: int, device: torch.device) -> int:
+    """How many trials a group has where all groups of a run stay on the device, each to be advanced in its turn.
+
+    Raises:
+      RuntimeError: the groups do not fit.
+    """
+    size = trials_at_once(need, trials, device)
+    if size < trials and need.of(trials) > _TOGETHER * free_bytes(device):
+        raise RuntimeError(_refusal(need.of(trials), trials, device, _TOGETHER))
+    return size
+
+
 def check(need: Need, trials: int, device: torch.device) -> None:
     """Checks that all trials of a run fit on a device together, where they cannot be cut into groups.
 
@@ -67,10 +82,10 @@ def check(need: Need, trials: int, device: torch.device) -> None:
         raise RuntimeError(_refusal(need.of(trials), trials, device))
 
 
-def _refusal(size: float, trials: int, device: torch.device) -> str:
+def _refusal(size: float, trials: int, device: torch.device, share: float = _SHARE) -> str:
     what = "a trial" if trials == 1 else f"{trials} trials at once"
-    room = _SHARE * free_bytes(device) / 2**30
+    room = share * free_bytes(device) / 2**30
     return (
-        f"{what} of this run must fit into {_SHARE:.0%} of the device's free memory, {room:.3g} GB; take fewer trials "
+        f"{what} of this run must fit into {share:.0%} of the device's free memory, {room:.3g} GB; take fewer trials "
         f"or samples, or device='cpu': got about {size / 2**30:.3g} GB"
     )

@@ -10,7 +10,7 @@ import torch
 
 from moe_lab import memory, patch_routing, pruning, specialization
 from moe_lab.graphs import as_on_accelerator
-from moe_lab.memory import Need, check, trials_at_once
+from moe_lab.memory import Need, check, trials_at_once, trials_in_groups
 from moe_lab.patch_routing import DigitTask, JointMoE, SeparateMoE
 from moe_lab.patch_routing.grid_points import batches_of
 from moe_lab.pruning import TokenMoE, TokenTask
@@ -60,6 +60,9 @@ def test_trials_come_in_groups_that_fit(monkeypatch: pytest.MonkeyPatch) -> None
     assert trials_at_once(need, 10**6, CPU) == 10**6  # a CPU is not asked
     monkeypatch.setattr(memory, "free_bytes", lambda device: 4000 / memory._SHARE)
     assert trials_at_once(need, 7, CPU) == 7 and trials_at_once(need, 1000, CPU) == 30
+    assert trials_in_groups(need, 70, CPU) == 30, "three groups stay on the device, in twice the room"
+    with pytest.raises(RuntimeError, match=r"^71 trials at once of this run must fit into 80% .*: got about 7.54e-06"):
+        trials_in_groups(need, 71, CPU)
     check(need, 30, CPU)
     with pytest.raises(RuntimeError, match=r"^31 trials at once of this run must fit into 40% .*: got about 3.82e-06"):
         check(need, 31, CPU)

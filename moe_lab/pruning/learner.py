@@ -10,7 +10,7 @@ from torch import Tensor
 
 from moe_lab.graphs import Replay, on_accelerator
 from moe_lab.interrupts import stop_if_unwanted
-from moe_lab.memory import trials_at_once
+from moe_lab.memory import trials_in_groups
 from moe_lab.pruning import initialization
 from moe_lab.pruning.data import SampleStream, TokenTask
 from moe_lab.pruning.model import TokenMoE, Weights, apply_step, sgd_step
@@ -90,7 +90,7 @@ def group_size(run: Run, device: torch.device) -> int:
       RuntimeError: not one fits on the device.
     """
     if on_accelerator(device):
-        return trials_at_once(run.memory, run.trials, device)
+        return trials_in_groups(run.memory, run.trials, device)
     model, task = run.model, run.task
     wide = model.width(task.tokens, task.patterns) if model.routing == "expert-choice" else model.neurons
     return max(1, _NUMBERS_AT_ONCE // (model.experts * wide * run.batch))

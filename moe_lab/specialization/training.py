@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from moe_lab.graphs import on_accelerator
-from moe_lab.memory import trials_at_once
+from moe_lab.memory import trials_in_groups
 from moe_lab.origins import origin_of
 from moe_lab.signatures import takes
 from moe_lab.specialization import model as models
@@ -56,7 +56,7 @@ class Training(TrialProgress):
         super().__init__(run.trials, MEASURES | TOP_K_MEASURES)
         self.run, (self.device, _) = run, placement(run)
         there = on_accelerator(self.device)
-        size = trials_at_once(run.memory, run.trials, self.device) if there else block_size(run, run.samples)[0]
+        size = trials_in_groups(run.memory, run.trials, self.device) if there else block_size(run, run.samples)[0]
         self.groups = [self._learner(trials) for trials in in_groups(run.trial_numbers, size)]
 
     def _learner(self, trials: Sequence[int]) -> Learner[Any]:
