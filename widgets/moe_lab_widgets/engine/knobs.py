@@ -96,6 +96,22 @@ def readout_format(step: float) -> str:
     return f".{digits}f"
 
 
+def put(widget: Any, slider: tuple[float, float, float], value: float) -> None:
+    """Puts a slider where it is to stand, and its range and step to what that needs.
+
+    A page takes the parts of one message in any order, and would round a value that comes before its step. So first
+    comes a step on which the old and the new value stand, then the value, and then its own step.
+    """
+    low, high, step = stretched(slider, value, widget.min)
+    with widget.hold_sync():
+        widget.max, widget.min = max(widget.max, high), low
+        widget.step = stretched(slider, value, widget.min, widget.value)[2]
+        if getattr(widget, "readout_format", "d") != "d":  # which an IntSlider has
+            widget.readout_format = readout_format(step)
+    widget.value = value
+    widget.step = step
+
+
 def on_gpu(values: Values) -> bool:
     """Whether a run computes on a GPU, where records need not be small for a slider to be answered soon."""
     return bool(values.get("device") == GPU)
@@ -195,15 +211,12 @@ class KnobBoard:
                 widget = self._widgets[name]
                 try:
                     if name in self._sliders:
-                        low, high, step = stretched(self._sliders[name], value, widget.min)
-                        if getattr(widget, "readout_format", "d") != "d":  # which an IntSlider has
-                            widget.readout_format = readout_format(step)  # first, since a page writes the value with it
-                    with widget.hold_sync():  # a page must not see the new range with the old value
-                        if name in self._sliders:
-                            widget.max, widget.min, widget.step = max(widget.max, high), low, step
-                        elif hasattr(widget, "max"):
-                            widget.max, widget.min = max(widget.max, value), min(widget.min, value)
-                        widget.value = value
+                        put(widget, self._sliders[name], value)
+                    else:
+                        with widget.hold_sync():  # a page must not see the new range with the old value
+                            if hasattr(widget, "max"):
+                                widget.max, widget.min = max(widget.max, value), min(widget.min, value)
+                            widget.value = value
                 except Exception as error:
                     raise ValueError(
                         f"the slider of {name} cannot take this value: got {name}={shown(value)}"
