@@ -49,7 +49,9 @@ section {{ box-sizing: border-box; min-height: 100vh; padding: 5vh 7vw; scroll-s
   font-size: clamp(16px, 2.3vw, 34px); display: flex; flex-direction: column; justify-content: center }}
 h1 {{ font-size: 1.9em }}
 h2 {{ font-size: 1.45em; margin: .2em 0 }}
-section.shows {{ height: 100vh; padding: 3vh 5vw }}
+section.shows {{ padding: 3vh 5vw }}
+section:has(> img) {{ height: 100vh }}
+section.much {{ font-size: clamp(14px, 1.65vw, 24px) }}
 .shows h2 {{ font-size: 1.15em; margin: 0 0 .4em }}
 .shows > :is(p, ol, table) {{ font-size: .8em; margin-block: .4em }}
 .shows > table {{ align-self: flex-start }}
@@ -57,9 +59,10 @@ math[display=block] {{ font-size: .75em }}
 img {{ flex: 0 1 auto; min-height: 0; object-fit: contain; align-self: center }}
 .caption {{ font-size: .6em; line-height: 1.35; margin-top: .8em }}
 .caption p {{ margin: 0 }}
+.much .caption {{ font-size: .8em }}
 footer {{ color: #595D68; font-size: .55em; margin-top: auto }}
 @page {{ size: 297mm 167mm; margin: 0 }}
-@media print {{ section {{ break-after: page; height: 100vh }} }}
+@media print {{ section {{ break-after: page }} }}
 """
 
 
@@ -103,10 +106,16 @@ class _Slide:
     caption: str = ""
     shows: bool = False
 
+    @property
+    def _much(self) -> bool:
+        """Whether it needs smaller letters: a long text, or a large table."""
+        text = re.sub(r"<annotation.*?</annotation>|<[^>]*>", "", self.body)
+        return len(text) > 430 or self.body.count("<tr") > 7
+
     def html(self, foot: str) -> str:
-        kind = " class=shows" if self.shows else ""
+        kind = " ".join(["shows"] * self.shows + ["much"] * self._much)
         caption = f"<div class=caption>{self.caption}</div>" if self.caption else ""
-        return f"<section{kind}><h2>{self.title}</h2>{self.body}{caption}{foot}</section>"
+        return f'<section class="{kind}"><h2>{self.title}</h2>{self.body}{caption}{foot}</section>'
 
 
 def _slides_of(notebook: Mapping[str, Any]) -> list[_Slide]:
