@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_CAPTURING = threading.Lock()  # one capture at a time: a process may have several Labs, each with its thread
+_CAPTURING = threading.RLock()  # one capture at a time: a process may have several Labs, each with its thread
 _WARM_UPS = 3  # a capture needs a few ordinary runs on a side stream before it
 _AS_ON_ACCELERATOR = ContextVar("as on an accelerator", default=False)
 
@@ -84,14 +84,19 @@ class Replay:
     """
 
     def __init__(self, update: Callable[..., None], state: Sequence[Tensor], inputs: Sequence[Tensor] = ()) -> None:
-        self._update = update
+        self._update: Callable[..., None] | None = None
         self._repeat: Callable[[], None] | None = None
         if on_accelerator(state[0].device):
             self._inputs = [value.clone() for value in inputs]
+            # What is captured needs no update, which often belongs to the owner of this Replay: without a circle of
+            # references a run that is dropped gives its graphs' memory back at once.
             self._repeat = _captured(partial(update, *self._inputs), state)
+        else:
+            self._update = update
 
     def __call__(self, *inputs: Tensor) -> None:
         if self._repeat is None:
+            assert self._update is not None
             self._update(*inputs)
             return
         for static, value in zip(self._inputs, inputs, strict=True):

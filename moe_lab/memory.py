@@ -5,7 +5,6 @@ A room states the bytes of one trial of a run. On a CPU nothing is asked: there,
 
 from __future__ import annotations
 
-import gc
 from dataclasses import dataclass
 
 import torch
@@ -38,7 +37,6 @@ class Need:
 def free_bytes(device: torch.device) -> float:
     """The memory that is free on a device, with what torch holds there and does not use; infinite on a CPU."""
     if device.type == "cuda":
-        gc.collect()  # a run that was dropped may hold its graphs until then: it and its replays refer to each other
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return float(torch.cuda.mem_get_info(device)[0] + unused)
     if device.type == "mps":

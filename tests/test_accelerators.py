@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -214,6 +215,25 @@ def test_the_double_of_a_graph_repeats_no_python() -> None:
     replay()
     replay()
     assert total == 2  # twice the number of the capture
+
+
+def test_a_dropped_owner_of_a_captured_step_is_freed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its graphs hold memory of the device until then."""
+
+    class Owner:
+        def __init__(self) -> None:
+            self.state = torch.zeros(1)
+            self.replay = graphs.Replay(self.step, [self.state])
+
+        def step(self) -> None:
+            self.state.add_(1)
+
+    monkeypatch.setattr(graphs, "_captured", lambda call, state: lambda: None)  # as a graph, which keeps no Python
+    with as_on_accelerator():
+        owner = Owner()
+    left = weakref.ref(owner)
+    del owner
+    assert left() is None
 
 
 def test_what_stands_between_captured_steps_waits_for_nothing() -> None:
