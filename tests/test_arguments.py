@@ -30,6 +30,7 @@ from moe_lab.store import Store
 from moe_lab.sweep import sweep
 from moe_lab.words import a
 from moe_lab_widgets import prediction
+from tests.helpers.strange import LONG, Strange
 
 FIGURES = (
     "patch_routing.figures",
@@ -42,13 +43,6 @@ FIGURES = (
 )
 HELPERS = ("patch_model", "turn_model")
 """Makers of models that the figures of the vision room share."""
-
-
-class Strange:
-    """A value that cannot even be written down."""
-
-    def __repr__(self) -> str:
-        raise RuntimeError("no repr")
 
 
 def _figures() -> Iterator[tuple[Callable[..., Any], str]]:
@@ -117,7 +111,7 @@ def test_what_fits_is_handed_on_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [Strange(), "x" * 100_000, ["a\nb"] * 1000, "a\nb", {1: Strange()}, 10**400], ids=lambda one: type(one)
+    "value", [Strange(), LONG, ["a\nb"] * 1000, "a\nb", {1: Strange()}, 10**400], ids=lambda one: type(one)
 )
 def test_a_config_quotes_any_value_briefly(value: Any) -> None:
     assert _refused(JointMoE, experts=value).startswith("experts (k) must be ")
@@ -126,7 +120,7 @@ def test_a_config_quotes_any_value_briefly(value: Any) -> None:
 def test_a_parameter_may_have_any_name() -> None:
     for kind in (JointMoE, CNN):
         assert _refused_name(kind, "self").startswith(f"{kind.__name__} has no parameter 'self': it takes ")
-    assert len(_refused_name(JointMoE, "x" * 100_000)) < 300
+    assert len(_refused_name(JointMoE, LONG)) < 300
 
 
 def _refused_name(kind: type[Config], name: str) -> str:
@@ -144,7 +138,6 @@ def test_a_sweep_refuses_them_before_it_runs(name: str, value: Any) -> None:
     assert f"got {name}=" in _refused(sweep, _nothing, {"l": [1]}, **{"trials": 1, name: value})
 
 
-LONG = "x" * 100_000
 NO_FOLDERS = [LONG, Path(LONG), "a\0b", "/nowhere/a\nb"]
 UNREADABLE: dict[str, Callable[..., Any]] = {
     "mnist": mnist.load,

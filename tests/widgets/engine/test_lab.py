@@ -24,6 +24,7 @@ from moe_lab.interrupts import stop_if_unwanted
 from moe_lab_widgets import Lab, given, offer
 from moe_lab_widgets.engine import runner
 from tests.helpers.living import living_widgets
+from tests.helpers.strange import LONG, Strange
 from tests.widgets.engine.tiny import Blobs, TinyLab, train
 
 FAST = "as fast as it trains"
@@ -163,16 +164,6 @@ def test_set_moves_several_knobs_and_starts_one_run(lab: TinyLab) -> None:
     _check_state(lab)
     with pytest.raises(ValueError, match=r"samples \(N\) must be a finite number: got samples='many'"):
         lab.set(samples="many")
-
-
-LONG = "x" * 100_000
-
-
-class Strange:
-    """A value that cannot even be written down."""
-
-    def __repr__(self) -> str:
-        raise RuntimeError("no repr")
 
 
 def _refused(call: Callable[..., Any], *given: Any, **named: Any) -> str:
