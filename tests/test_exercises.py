@@ -92,6 +92,14 @@ class TestEveryCheck:
         verdict = CHECKS[name](lambda *arguments: np.asarray(SOLUTIONS[name](*arguments), dtype=float) * 1.001)
         assert verdict.state == "wrong"
 
+    def test_the_second_hint_has_the_formula_and_not_the_answer(self, name, monkeypatch):
+        monkeypatch.setattr(verdict, "_wrong_results", {})
+        said = [
+            CHECKS[name](lambda *arguments, by=by: np.asarray(SOLUTIONS[name](*arguments), dtype=float) * by).message
+            for by in (1.001, 1.003)
+        ]
+        assert "The formula: " not in said[0] and "The formula: " in said[1] and "It should be" not in said[1]
+
     def test_arguments_are_named_in_the_docstring(self, name):
         parameters = ", ".join(inspect.signature(SOLUTIONS[name]).parameters)
         assert f"`{name}({parameters})" in CHECKS[name].__doc__
@@ -109,7 +117,7 @@ def test_hints_come_in_tiers_and_the_answer_last(monkeypatch):
     case = Case((), np.array([[1.0, 2.0], [3.0, 4.0]]), "for nothing", {"You add one.": [[2.0, 3.0], [4.0, 5.0]]})
 
     def said(answer):
-        return judge("sums", lambda: answer, [case], "").message
+        return judge("sums", lambda: answer, [case], "", "the sums").message
 
     more = "Change your function and run the cell again: the next hint says more."
     first = said([[2.0, 3.0], [4.0, 5.0]])
@@ -117,11 +125,13 @@ def test_hints_come_in_tiers_and_the_answer_last(monkeypatch):
     assert said([[2.0, 3.0], [4.0, 5.0]]) == first, "the same result again is no other try"
     second = said([[1.0, 2.0], [2.5, 4.0]])
     where = "1 of 4 numbers are off; the first is at [1, 0], which is too small."
-    assert second == f"Your result for nothing is [[1, 2], [2.5, 4]]. {where} {more}"
+    assert second == f"Your result for nothing is [[1, 2], [2.5, 4]]. {where} The formula: the sums. {more}"
     third = said([[1.0, 2.0], [np.nan, 9.0]])
     assert "NaN or infinity" in third and "should be" not in third, "which says what is wrong, whatever the try"
-    assert said([[1.0, 2.0], [3.0, 9.0]]).endswith("which is too large. It should be [[1, 2], [3, 4]].")
-    assert judge("sums", lambda: case.expected, [case], "well done").message == "well done"
+    assert said([[1.0, 2.0], [3.0, 9.0]]).endswith(
+        "which is too large. The formula: the sums. It should be [[1, 2], [3, 4]]."
+    )
+    assert judge("sums", lambda: case.expected, [case], "well done", "").message == "well done"
 
 
 def test_the_tiny_model_gives_a_third():
@@ -247,16 +257,16 @@ class TestVerdict:
 
     def test_a_later_case_without_a_return_is_wrong_not_open(self):
         cases = [Case((1,), 1, "for 1"), Case((2,), 2, "for 2")]
-        verdict = judge("half", lambda x: 1 if x == 1 else None, cases, "")
+        verdict = judge("half", lambda x: 1 if x == 1 else None, cases, "", "")
         assert verdict.state == "wrong" and "path without a return" in verdict.message
 
     def test_a_wrong_shape_names_both_shapes(self):
-        verdict = judge("flat", lambda: [1, 2], [Case((), [[1], [2]], "here")], "")
+        verdict = judge("flat", lambda: [1, 2], [Case((), [[1], [2]], "here")], "", "")
         assert "shape (2, 1) here: got shape (2,)" in verdict.message
 
     def test_infinity_is_a_value(self):
-        assert judge("never", lambda: math.inf, [Case((), math.inf, "here")], "")
-        assert not judge("never", lambda: 3.0, [Case((), math.inf, "here")], "")
+        assert judge("never", lambda: math.inf, [Case((), math.inf, "here")], "", "")
+        assert not judge("never", lambda: 3.0, [Case((), math.inf, "here")], "", "")
 
     @pytest.mark.parametrize(("value", "text"), [(0.5, "0.5"), ([1.0, -1e-9], "[1, 0]"), (np.zeros((5, 6)), "(5, 6)")])
     def test_show_is_short(self, value, text):

@@ -6,7 +6,8 @@ Each takes the learner's own function and returns a Verdict, which displays itse
 >>> print(exercises.check_delta(lambda delta_d, delta_r: 1 / (1 - max(delta_d, delta_r))).message)  # doctest: +ELLIPSIS
 You forgot the squares. Your result for delta_d=0.0, delta_r=0.6 is 2.5. Change your function and run the cell again...
 
-The first wrong result is told its mistake, another one where it is off, and only a third the right result.
+The first wrong result is told its mistake, another one where it is off and the formula, and only a third the right
+result.
 """
 
 from moe_lab.exercises.alignment import check_alignment, check_coverage, check_router_gradient

@@ -21,7 +21,8 @@ def check_alignment(alignment: object) -> Verdict:
         ),
     ]
     praise = "The length of a router does not matter to its direction; it matters to how sharp its gates are."
-    return judge("alignment", alignment, cases, praise)
+    formula = "cosine of w_s and o_c = <w_s, o_c> / (|w_s| |o_c|)"
+    return judge("alignment", alignment, cases, praise, formula)
 
 
 def _alignment_case(about: str, routers: Any, signals: Any) -> Case:
@@ -62,7 +63,8 @@ def check_coverage(coverage: object) -> Verdict:
         _coverage_case("in a case of 40 samples", large, places, labels),
     ]
     praise = "One expert must catch the pattern in all samples: half each by two experts is not alignment."
-    return judge("coverage", coverage, cases, praise)
+    formula = "coverage of class c = max over s of (1 / N_c) sum over i in class c of kept[s, i, signal[i]]"
+    return judge("coverage", coverage, cases, praise, formula)
 
 
 def _coverage_case(about: str, kept: np.ndarray, signal: np.ndarray, labels: np.ndarray) -> Case:
@@ -103,7 +105,11 @@ def check_router_gradient(router_gradient: object) -> Verdict:
         _gradient_case("with l=1", *sample(5, 3, 2), count=1, y=1, v=0.5),
     ]
     praise = "A patch pulls its router when it adds more to -y f than the others do. With l=1 nothing pulls: exactly 0."
-    return judge("router_gradient", router_gradient, cases, praise)
+    formula = (
+        "-y v / l sum over j and i of the kept patches of G_j G_i c_j (x_j - x_i), with c_j = sum_r a_r "
+        "ReLU(<w_r, x_j>)"
+    )
+    return judge("router_gradient", router_gradient, cases, praise, formula)
 
 
 def _gradient_case(

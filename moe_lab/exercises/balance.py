@@ -24,7 +24,8 @@ def check_switch_loss(switch_loss: object) -> Verdict:
         "Look at the last case: the loss is below 1, its value for equal loads, since whoever gets most samples there "
         "has the smaller mean gate. So an even load is not the minimum of what is printed, although the paper says so."
     )
-    return judge("switch_loss", switch_loss, cases, praise)
+    formula = "M sum_m f_m P_m, with f_m the share of samples whose largest gate is m, and P_m the mean of column m"
+    return judge("switch_loss", switch_loss, cases, praise, formula)
 
 
 def _switch_case(about: str, table: Any) -> Case:
@@ -61,7 +62,8 @@ def check_importance_loss(importance_loss: object) -> Verdict:
         "M - 1 if one expert has everything, 0 if all are equally important. It asks for equal sums of gates, not for "
         "equal numbers of samples: the last case would be 0 with gates of .5, too, whoever gets the samples."
     )
-    return judge("importance_loss", importance_loss, cases, praise)
+    formula = "variance of I_1 ... I_M over the square of their mean, with I_m the sum of column m"
+    return judge("importance_loss", importance_loss, cases, praise, formula)
 
 
 def _importance_case(about: str, table: Any) -> Case:
@@ -102,7 +104,8 @@ def check_router_z_loss(router_z_loss: object) -> Verdict:
     ]
     praise = "It punishes large scores, whoever has them: an even load is not what it asks for."
     overflow = "exp(800) overflows: subtract the largest score first, and add it to the logarithm."
-    return judge("router_z_loss", router_z_loss, cases, praise, not_finite=overflow)
+    formula = "(1/N) sum_i (log sum_m exp(h_im))^2"
+    return judge("router_z_loss", router_z_loss, cases, praise, formula, not_finite=overflow)
 
 
 def _z_case(about: str, table: Any) -> Case:
@@ -139,7 +142,8 @@ def check_moved_bias(moved_bias: object) -> Verdict:
         _bias_case("for 60 random samples", generator.normal(size=5), generator.normal(size=(60, 5)), 0.01),
     ]
     praise = "No gradient anywhere: whoever has too much loses a little of its advantage. The gates never see the bias."
-    return judge("moved_bias", moved_bias, cases, praise)
+    formula = "b_m + rate sign(mean load - load of m), where a sample loads the m with the largest h_m + b_m"
+    return judge("moved_bias", moved_bias, cases, praise, formula)
 
 
 def _bias_case(about: str, first: Any, table: Any, rate: float) -> Case:

@@ -31,7 +31,10 @@ def check_router_scores(router_scores: object) -> Verdict:
         _scores_case("for one sample of two patches and three routers", *one),
         _scores_case("for two samples of four patches and three routers", patches, routers),
     ]
-    return judge("router_scores", router_scores, cases, "A router is one vector: its score is large where a patch is.")
+    formula = "score[b, s, j] = sum over d of routers[s, d] patches[b, j, d]"
+    return judge(
+        "router_scores", router_scores, cases, "A router is one vector: its score is large where a patch is.", formula
+    )
 
 
 def _scores_case(about: str, patches: Tensor, routers: Tensor) -> Case:
@@ -56,7 +59,10 @@ def check_chosen(chosen: object) -> Verdict:
         _chosen_case("for the same scores, count=3 and dim=1", many, 3, BY_PATCHES),
     ]
     praise = "One line, two routings: along -1 the experts choose (expert choice), along 1 the patches (token choice)."
-    return judge("chosen", chosen, cases, praise)
+    formula = (
+        "True where a score is among the `count` largest along dim: scores.topk(count, dim).indices, marked by scatter"
+    )
+    return judge("chosen", chosen, cases, praise, formula)
 
 
 def _chosen_case(about: str, scores: Tensor, count: int, dim: int) -> Case:
@@ -94,7 +100,8 @@ def check_softmax_gates(softmax_gates: object) -> Verdict:
     ]
     overflow = "exp of a large score is infinite: torch's softmax subtracts the largest score first."
     praise = "Each gate depends on the scores of its rivals: that is where the router's gradient comes from."
-    return judge("softmax_gates", softmax_gates, cases, praise, not_finite=overflow)
+    formula = "G = exp(score) / sum of exp(score) over the marked along dim, and 0 elsewhere"
+    return judge("softmax_gates", softmax_gates, cases, praise, formula, not_finite=overflow)
 
 
 def _gates_case(about: str, scores: Tensor, count: int, dim: int) -> Case:
@@ -136,7 +143,10 @@ def check_expert_outputs(expert_outputs: object) -> Verdict:
         _experts_case("for one sample of two patches and one expert of two neurons", *one),
         _experts_case("for two samples of four patches and five experts of six neurons", patches, hidden, outputs),
     ]
-    return judge("expert_outputs", expert_outputs, cases, "Two layers: what a neuron looks for, and what it says then.")
+    formula = "out[b, s, j] = sum over h of outputs[s, h] ReLU(sum over d of hidden[s, h, d] patches[b, j, d])"
+    return judge(
+        "expert_outputs", expert_outputs, cases, "Two layers: what a neuron looks for, and what it says then.", formula
+    )
 
 
 def _experts_case(about: str, patches: Tensor, hidden: Tensor, outputs: Tensor) -> Case:
@@ -167,7 +177,8 @@ def check_mixture(mixture: object) -> Verdict:
         _mixture_case("for one sample, two experts and three patches, kept=2", gates, values, 2),
         _mixture_case("for three samples, four experts and six patches, kept=3", *many, 3),
     ]
-    return judge("mixture", mixture, cases, "That is a mixture of experts: its sign is the class.")
+    formula = "f[b] = (1 / kept) sum over s and j of gates[b, s, j] values[b, s, j]"
+    return judge("mixture", mixture, cases, "That is a mixture of experts: its sign is the class.", formula)
 
 
 def _mixture_case(about: str, gates: Tensor, values: Tensor, kept: int) -> Case:
@@ -204,7 +215,8 @@ def check_logistic_loss(logistic_loss: object) -> Verdict:
     ]
     overflow = "exp(1000) is infinite: torch.nn.functional.softplus(z) is log(1 + exp(z)) for any z."
     praise = "Near 0 where a sample is safely right, about -y f where it is badly wrong."
-    return judge("logistic_loss", logistic_loss, cases, praise, not_finite=overflow)
+    formula = "(1/B) sum over b of log(1 + exp(-y_b f_b))"
+    return judge("logistic_loss", logistic_loss, cases, praise, formula, not_finite=overflow)
 
 
 def _loss_case(about: str, f: Tensor, y: Tensor) -> Case:
@@ -233,7 +245,8 @@ def check_sgd_step(sgd_step: object) -> Verdict:
         _sgd_case("for the loss w², w = 3 and rate 0.1", torch.tensor([3.0]), lambda w: w.square().sum(), 0.1),
         _sgd_case("for 12 weights", weights, lambda w: softplus(w @ w.T).mean(), 0.5),
     ]
-    return judge("sgd_step", sgd_step, cases, "This is all that torch.optim.SGD does; you can do without it.")
+    formula = "w - rate dL/dw"
+    return judge("sgd_step", sgd_step, cases, "This is all that torch.optim.SGD does; you can do without it.", formula)
 
 
 def _sgd_case(about: str, weights: Tensor, loss: Callable[[Tensor], Tensor], rate: float) -> Case:

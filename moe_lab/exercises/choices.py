@@ -22,7 +22,8 @@ def check_served(served: object) -> Verdict:
         _served_case("for 12 tokens, 3 experts and one place", generator.normal(size=(12, 3)), 1),
     ]
     praise = "Order of arrival knows nothing of scores: whoever stands last is lost, however much it matters."
-    return judge("served", served, cases, praise)
+    formula = "token i is served if fewer than `places` tokens before it have the same largest expert"
+    return judge("served", served, cases, praise, formula)
 
 
 def _served_case(about: str, scores: np.ndarray, places: int) -> Case:
@@ -55,7 +56,8 @@ def check_sigmoid_gates(sigmoid_gates: object) -> Verdict:
         _gates_case("for 5 tokens, 4 experts, of which each picks 2", generator.normal(size=(5, 4)), 2),
     ]
     praise = "Nobody's sigmoid depends on another's score; only the sum that they are divided by does."
-    return judge("sigmoid_gates", sigmoid_gates, cases, praise)
+    formula = "g_m = s(h_m) / sum of s(h) over the chosen, with s(h) = 1 / (1 + exp(-h)), and 0 elsewhere"
+    return judge("sigmoid_gates", sigmoid_gates, cases, praise, formula)
 
 
 def _gates_case(about: str, scores: np.ndarray, count: int) -> Case:
@@ -90,7 +92,8 @@ def check_slot_inputs(slot_inputs: object) -> Verdict:
         ),
     ]
     praise = "No token is ever left out, so the gradient reaches all of them, and every slot costs one product."
-    return judge("slot_inputs", slot_inputs, cases, praise)
+    formula = "slot p = sum over i of D_ip x_i, with D_ip = exp(h_ip) / sum over i' of exp(h_i'p)"
+    return judge("slot_inputs", slot_inputs, cases, praise, formula)
 
 
 def _slots_case(about: str, scores: np.ndarray, tokens: np.ndarray) -> Case:

@@ -22,7 +22,8 @@ def check_rerouted_gates(rerouted_gates: object) -> Verdict:
         _gates_case("for 5 tokens, 4 of 8 experts stay, K=3", generator.normal(size=(5, 8)), [0, 2, 3, 7], 3),
     ]
     praise = "A rerouted token still meets K experts, and its gates add up to 1: nothing is saved for it but memory."
-    return judge("rerouted_gates", rerouted_gates, cases, praise)
+    formula = "g_s = exp(h_s) / sum of exp(h) over the token's K largest among the kept, and 0 elsewhere"
+    return judge("rerouted_gates", rerouted_gates, cases, praise, formula)
 
 
 def _gates_case(about: str, scores: np.ndarray, kept: list[int], top: int) -> Case:
@@ -62,7 +63,8 @@ def check_costs(costs: object) -> Verdict:
         _costs_case("for experts of 30, no rest, 16 of 64 kept, K=8", 30, 0, 64, 16, 8),
     ]
     praise = "Both ways free the experts' memory. Only silent pruning saves operations: some choices lead nowhere."
-    return judge("costs", costs, cases, praise)
+    formula = "held = E or kept experts plus the rest; met by a token = K, K and K kept / E experts plus the rest"
+    return judge("costs", costs, cases, praise, formula)
 
 
 def _costs_case(about: str, expert: int, rest: int, experts: int, kept: int, top: int) -> Case:
@@ -106,7 +108,8 @@ def check_advantage(advantage: object) -> Verdict:
         _advantage_case("for 10 runs of 4 draws", *(generator.uniform(0, 1, size) for size in (10, (10, 4)))),
     ]
     praise = "Two standard errors from 0 is the least that one should ask for. Draws of one run are not runs."
-    return judge("advantage", advantage, cases, praise)
+    formula = "d_i = criterion_i - mean over j of random_ij; then the mean of d and s_d / sqrt(n), with n - 1 in s_d"
+    return judge("advantage", advantage, cases, praise, formula)
 
 
 def _advantage_case(about: str, criterion: Any, random: Any) -> Case:

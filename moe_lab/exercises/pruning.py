@@ -20,7 +20,8 @@ def check_norm_change(norm_change: object) -> Verdict:
         _change_case("for 6 random routers", *generator.normal(size=(2, 6, 4))),
     ]
     praise = "A router that only turns has Delta = 0, and one that shrinks a negative one: the first to be pruned."
-    return judge("norm_change", norm_change, cases, praise)
+    formula = "Delta_s = |w_s after| - |w_s before|"
+    return judge("norm_change", norm_change, cases, praise, formula)
 
 
 def _change_case(about: str, before: Any, after: Any) -> Case:
@@ -59,7 +60,8 @@ def check_kept_experts(kept_experts: object) -> Verdict:
         _kept_case("with signs in any order and rho=.9", generator.normal(size=20), generator.permutation(signs), 0.9),
     ]
     praise = "Within each sign: or all experts that say 'no' might go, because those that say 'yes' grew a little more."
-    return judge("kept_experts", kept_experts, cases, praise)
+    formula = "of the k' experts of a sign, the k' - floor(rho k') with the largest scores stay"
+    return judge("kept_experts", kept_experts, cases, praise, formula)
 
 
 def _kept_case(about: str, scores: Any, signs: np.ndarray, rho: float) -> Case:
@@ -114,7 +116,11 @@ def check_pruned_output(pruned_output: object) -> Verdict:
         _output_case("for 6 tokens and 6 experts, two of them pruned, l=3", *draw(6, 6), np.arange(6) % 3 > 0, 3),
     ]
     praise = "Routers of pruned experts stay, so that nobody else's gate changes: a pruned expert's share is lost."
-    return judge("pruned_output", pruned_output, cases, praise)
+    formula = (
+        "sum over j, and s among the l experts that token j chose, of kept_s a_s G_js v_js; G_js = exp(h_js) "
+        "/ sum of exp(h_j) over those l"
+    )
+    return judge("pruned_output", pruned_output, cases, praise, formula)
 
 
 def _output_case(
@@ -178,7 +184,10 @@ def check_importance_score(importance_score: object) -> Verdict:
         "It counts who gets many tokens. Here all but one token of a sample tell nothing of the class: a bad guide."
     )
     idle_hint = "An expert that is nobody's first choice gives 0/0 for conf: its score is 0."
-    return judge("importance_score", importance_score, cases, praise, not_finite=idle_hint)
+    formula = (
+        "top1(s) conf(s) = (sum of the gates of s over the tokens whose largest gate it is) / (number of all tokens)"
+    )
+    return judge("importance_score", importance_score, cases, praise, formula, not_finite=idle_hint)
 
 
 def _score_case(about: str, gates: Any) -> Case:

@@ -23,7 +23,8 @@ def check_p3_coefficients(p3_coefficients: object) -> Verdict:
         _p3_case("for a sigmoid, sigma = 0.3", lambda z: 1 / (1 + np.exp(-z)), 0.3),
     ]
     praise = "No polynomial had to be known in advance: the moments of g are enough, kinks and all."
-    return judge("p3_coefficients", p3_coefficients, cases, praise)
+    formula = "alpha E[g^2 He_j] + beta E[g He_j] = -E[g^3 He_j] - 3 sigma^2 E[g He_j], for j = 1 and 2"
+    return judge("p3_coefficients", p3_coefficients, cases, praise, formula)
 
 
 def _p3_case(about: str, g: Callable[[np.ndarray], np.ndarray], sigma: float) -> Case:
@@ -69,7 +70,8 @@ def check_third_score(third_score: object) -> Verdict:
         _score_case("for 20 random samples, d=5", generator.normal(size=(20, 5)), 1.5 * generator.normal(size=5)),
     ]
     praise = "Averaged with P3(y) it is c3 times the sum of p_i <a_i, a>^3: no gate in it. It costs N d, not N d^3."
-    return judge("third_score", third_score, cases, praise)
+    formula = "S3(x)(a, a, a) = <x, a>^3 - 3 |a|^2 <x, a>"
+    return judge("third_score", third_score, cases, praise, formula)
 
 
 def _score_case(about: str, x: np.ndarray, a: np.ndarray) -> Case:
@@ -111,7 +113,8 @@ def check_e_step(e_step: object) -> Verdict:
     ]
     praise = "The gate says what to expect before y is seen, the residual says what y tells; EM does nothing but this."
     small = "The exponential of -40,000 is 0, and 0/0 is no number: subtract each sample's largest exponent first."
-    return judge("e_step", e_step, cases, praise, not_finite=small)
+    formula = "p_i = exp(<w_i, x> - (y - <a_i, x>)^2 / (2 sigma^2)), divided by the sum over i"
+    return judge("e_step", e_step, cases, praise, formula, not_finite=small)
 
 
 def _e_step_case(about: str, sigma: float, x: Any, y: Any, regressors: Any, gates: Any) -> Case:
@@ -158,7 +161,8 @@ def check_gates_in_gauge(gates_in_gauge: object) -> Verdict:
         _gauge_case("for 4 experts, order (1, 3, 0, 2)", four, [1, 3, 0, 2]),
     ]
     praise = "Two gates of length R can be 2 R apart: an EM that keeps every gate within R cannot reach all of these."
-    return judge("gates_in_gauge", gates_in_gauge, cases, praise)
+    formula = "w_i = gates[order[i]] - gates[order[k-1]]"
+    return judge("gates_in_gauge", gates_in_gauge, cases, praise, formula)
 
 
 def _gauge_case(about: str, gates: np.ndarray, order: list[int]) -> Case:
@@ -190,7 +194,8 @@ def check_fourth_projection(fourth_projection: object) -> Verdict:
         _fourth_case("for 20 random samples, d=4", u, v, generator.normal(size=(20, 4))),
     ]
     praise = "For u = v it is <u,x>^4 - 6 |u|^2 <u,x>^2 + 3 |u|^4, which is t2. Every term but the first removes noise."
-    return judge("fourth_projection", fourth_projection, cases, praise)
+    formula = "<u,x>^2 <v,x>^2 - |u|^2 <v,x>^2 - |v|^2 <u,x>^2 - 4 <u,v> <u,x> <v,x> + |u|^2 |v|^2 + 2 <u,v>^2"
+    return judge("fourth_projection", fourth_projection, cases, praise, formula)
 
 
 def _fourth_case(about: str, u: np.ndarray, v: np.ndarray, x: np.ndarray) -> Case:
@@ -224,7 +229,8 @@ def check_regressors_from(regressors_from: object) -> Verdict:
         _rows_case("for 4 random rows, d=6", np.random.default_rng(35).normal(size=(4, 6))),
     ]
     praise = "Row i of A is orthogonal to every regressor but one; where regressors are orthonormal, it is that one."
-    return judge("regressors_from", regressors_from, cases, praise)
+    formula = "the rows of the transposed pseudo-inverse (A^+)^T, each divided by its length"
+    return judge("regressors_from", regressors_from, cases, praise, formula)
 
 
 def _rows_case(about: str, rows: np.ndarray) -> Case:
@@ -261,7 +267,8 @@ def check_gru_as_mixture(gru_as_mixture: object) -> Verdict:
         _gru_case("for soft gates", h, soft_z, soft_r, outside, inside),
     ]
     praise = "With binary gates it is what a GRU computes. With soft ones it is not: notebook 07 measures how far off."
-    return judge("gru_as_mixture", gru_as_mixture, cases, praise)
+    formula = "h' = (1 - z) h + z ((1 - r) tanh(outside) + r tanh(outside + inside)), number by number"
+    return judge("gru_as_mixture", gru_as_mixture, cases, praise, formula)
 
 
 def _gru_case(about: str, h: np.ndarray, z: np.ndarray, r: np.ndarray, outside: np.ndarray, inside: np.ndarray) -> Case:

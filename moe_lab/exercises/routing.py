@@ -24,7 +24,8 @@ def check_top_l(top_l: object) -> Verdict:
         (list(np.random.default_rng(1).normal(size=9)), 4),
     ]
     praise = "Ties are broken by the lowest index, so every machine routes alike and gradients agree."
-    return judge("top_l", top_l, [_top_case(np.array(scores), count) for scores, count in rows], praise)
+    formula = "kept_j = 1 where fewer than l scores are above score_j, or equal to it at a lower index"
+    return judge("top_l", top_l, [_top_case(np.array(scores), count) for scores, count in rows], praise, formula)
 
 
 def _top_case(scores: np.ndarray, count: int) -> Case:
@@ -58,7 +59,8 @@ def check_gates(gates: object) -> Verdict:
     cases = [_gates_case(row, np.array(mask, dtype=bool)) for row, mask in zip(scores, masks, strict=True)]
     praise = "The gates of an expert sum to 1 over the patches that it keeps. Eq. 4 as printed lacks an exponential."
     overflow = "exp(1000) is infinite: subtract the largest kept score first. The softmax does not change."
-    return judge("gates", gates, cases, praise, not_finite=overflow)
+    formula = "G_j = exp(score_j) / sum of exp(score) over the kept patches, and 0 elsewhere"
+    return judge("gates", gates, cases, praise, formula, not_finite=overflow)
 
 
 def _gates_case(scores: np.ndarray, kept: np.ndarray) -> Case:
@@ -95,7 +97,8 @@ def check_token_choice(token_choice: object) -> Verdict:
     noise = np.random.default_rng(3).normal(size=(5, 4))
     cases = [_token_case(table, 2), _token_case(table, 1), _token_case(noise, 2), _token_case(noise, 3)]
     praise = "No patch is dropped, but nothing keeps one expert from getting all of them."
-    return judge("token_choice", token_choice, cases, praise)
+    formula = "mask[j, s] = 1 where expert s is among the `count` largest scores of patch j"
+    return judge("token_choice", token_choice, cases, praise, formula)
 
 
 def _token_case(scores: np.ndarray, count: int) -> Case:
@@ -139,7 +142,8 @@ def check_switch(switch: object) -> Verdict:
         _switch_case(generator.normal(size=(6, 4)), generator.normal(size=(6, 4))),
     ]
     praise = "Noise moves samples between experts early on; the gate stays the softmax of the scores themselves."
-    return judge("switch", switch, cases, praise)
+    formula = "m* = argmax (h_m + r_m); its gate is exp(h_m*) / sum over m of exp(h_m), the others are 0"
+    return judge("switch", switch, cases, praise, formula)
 
 
 def _switch_case(scores: np.ndarray, noise: np.ndarray) -> Case:
@@ -189,7 +193,8 @@ def check_output(output: object) -> Verdict:
         _output_case("for a random model with n=6, k=3, l=1", x, w, v, a, 1),
     ]
     praise = "This is the whole forward pass of pMoE: route, gate, ReLU, weigh, sum."
-    return judge("output", output, cases, praise)
+    formula = "f(x) = sum over s and r of (a_sr / l) sum over j kept by s of G_sj ReLU(<w_sr, x_j>)"
+    return judge("output", output, cases, praise, formula)
 
 
 def _output_case(about: str, patches: Any, routers: Any, neurons: Any, outputs: Any, count: int) -> Case:

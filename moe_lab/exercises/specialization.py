@@ -22,7 +22,8 @@ def check_expert_step(expert_step: object) -> Verdict:
     ]
     praise = "Every expert moves equally far, however few samples it got: nobody is left behind for being unpopular."
     idle_hint = "An expert without samples has a gradient of 0, and 0/0 is not a number: it must stay where it is."
-    return judge("expert_step", expert_step, cases, praise, not_finite=idle_hint)
+    formula = "W_m - learning_rate gradient_m / |gradient_m|, with |.| over all numbers of expert m"
+    return judge("expert_step", expert_step, cases, praise, formula, not_finite=idle_hint)
 
 
 def _step_case(about: str, rate: float, filters: Any, gradient: Any) -> Case:
@@ -62,7 +63,8 @@ def check_dispatch_entropy(dispatch_entropy: object) -> Verdict:
     ]
     praise = "0 means that each expert serves one cluster, log K that nobody specialises. It says nothing of accuracy."
     idle = "An expert without samples gives 0/0, and a cluster that it never sees log 0: both count as 0."
-    return judge("dispatch_entropy", dispatch_entropy, cases, praise, not_finite=idle)
+    formula = "-(1/n) sum over m and k of n_km log(n_km / n_m), with n_m the samples of expert m"
+    return judge("dispatch_entropy", dispatch_entropy, cases, praise, formula, not_finite=idle)
 
 
 def _entropy_case(about: str, counts: Any) -> Case:
@@ -119,7 +121,10 @@ def check_error_share(error_share: object) -> Verdict:
         _share_case("for f(+-v_k) = +-(2 - 3^-k), f(c_k) = 1.5 3^-k", 2 - powers, powers - 2, 1.5 * powers),
     ]
     praise = "The last case has 1/8, and theorem 4.1 says that no f at all has less. Try to beat it."
-    return judge("error_share", error_share, cases, praise)
+    formula = (
+        "the mean over y, epsilon, k and k' != k of [y (f(y alpha v_k) + f(beta c_k) + f(epsilon alpha v_k')) <= 0]"
+    )
+    return judge("error_share", error_share, cases, praise, formula)
 
 
 def _share_case(about: str, plus: Any, minus: Any, center: Any) -> Case:
@@ -175,7 +180,11 @@ def check_mixture_output(mixture_output: object) -> Verdict:
         _mixture_case("for a random model with P=5, M=6, J=4", 4 * generator.uniform(size=6), *draw(5, 6, 4, 3)),
     ]
     praise = "The noise picks the expert and nothing else: it explores, and leaves the gate as it is."
-    return judge("mixture_output", mixture_output, cases, praise)
+    formula = (
+        "F = pi_m sum over j and p of <w_mj, x_p>^3, with m = argmax (h + r), pi = softmax(h) and h_m = "
+        "<theta_m, sum of x_p>"
+    )
+    return judge("mixture_output", mixture_output, cases, praise, formula)
 
 
 def _mixture_case(about: str, noise: np.ndarray, patches: Any, routers: Any, filters: Any) -> Case:

@@ -15,7 +15,8 @@ def check_mean_accuracy(mean_accuracy: object) -> Verdict:
     praise = "A result keeps its axes by name, so code that reads it says what it means."
     samples = np.random.default_rng(10).uniform(0.5, 1, size=(7, 4))
     rows = [np.array([[0.5, 0.4], [0.9, 0.8], [0.9, 0.6]]), samples]
-    return judge("mean_accuracy", mean_accuracy, [_case(accuracy) for accuracy in rows], praise)
+    formula = "(1/T) sum over the trials of test_accuracy at the last step"
+    return judge("mean_accuracy", mean_accuracy, [_case(accuracy) for accuracy in rows], praise, formula)
 
 
 def _case(accuracy: np.ndarray) -> Case:

@@ -24,7 +24,10 @@ def check_l_star(l_star: object) -> Verdict:
         _l_star_case("for 50 random samples", np.random.default_rng(9).uniform(-1, 1, size=(50, 7)), 0.5),
     ]
     praise = "An expert that keeps l* patches keeps o, however the others lean."
-    return judge("l_star", l_star, cases, praise)
+    formula = (
+        "1 + max over samples of max(number with <o_1 - o_2, q> > threshold, number with <o_2 - o_1, q> > threshold)"
+    )
+    return judge("l_star", l_star, cases, praise, formula)
 
 
 def _l_star_case(about: str, lean: np.ndarray, threshold: float) -> Case:
@@ -51,7 +54,8 @@ def check_delta(delta: object) -> Verdict:
     """Checks `delta(delta_d, delta_r) -> float`: eq. 9."""
     pairs = [(0.0, 0.6), (0.8, 0.3), (-0.9, 0.6), (0.5, 0.5)]
     praise = "Note delta(-0.9, 0.6): by eq. 9 opposite patterns count as hard, against the text below it."
-    return judge("delta", delta, [_delta_case(*pair) for pair in pairs], praise)
+    formula = "delta = 1 / (1 - max(delta_d^2, delta_r^2))"
+    return judge("delta", delta, [_delta_case(*pair) for pair in pairs], praise, formula)
 
 
 def _delta_case(delta_d: float, delta_r: float) -> Case:
@@ -76,7 +80,8 @@ def check_samples_needed(samples_needed: object) -> Verdict:
     """
     rows = [([1, 5, 8, 9, 10], 0.8), ([1, 9, 7, 9, 10], 0.9), ([0, 3, 8, 8], 0.9), ([2, 6, 8, 10], 0.5), ([9, 10], 0.9)]
     praise = "'From here on' guards against a lucky column; 20 trials at 90 % still leave about 7 points of error."
-    return judge("samples_needed", samples_needed, [_needed_case(*row) for row in rows], praise)
+    formula = "the least N_i with (share of trials that succeed at N_j) >= level for every j >= i"
+    return judge("samples_needed", samples_needed, [_needed_case(*row) for row in rows], praise, formula)
 
 
 def _needed_case(counts: list[int], level: float) -> Case:
@@ -109,7 +114,8 @@ def check_sample_ratios(sample_ratios: object) -> Verdict:
     """Checks `sample_ratios(n, count, k) -> (separate, joint)`: N_C/N_S and N_C/N_J by theorems 4.2, 4.3 and 4.5."""
     cases = [_ratio_case(*sizes) for sizes in ((16, 8, 2), (16, 6, 8), (64, 6, 8))]
     praise = "These are ratios of sufficient bounds without constants: expect their direction, not their size."
-    return judge("sample_ratios", sample_ratios, cases, praise)
+    formula = "N_C / N_S = (n / l)^8 and N_C / N_J = n^8 / (k^4 l^6)"
+    return judge("sample_ratios", sample_ratios, cases, praise, formula)
 
 
 def _ratio_case(n: int, count: int, k: int) -> Case:

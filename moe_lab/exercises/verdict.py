@@ -2,7 +2,8 @@
 
 A check never raises on a wrong, unfinished or crashing answer, so a notebook runs from top to bottom whatever its
 exercise cells hold. Each case lists the results of typical mistakes: an answer that equals one of them gets its hint.
-Another wrong answer gets a second hint, where the result is off, and only the next one is told the right result.
+Another wrong answer gets a second hint, the formula and where the result is off, and only the next one is told the
+right result.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 State = Literal["right", "wrong", "open"]
 
 _MARKS = {"right": ("✓", "Right.", "#0B5F5A"), "wrong": ("✗", "Not yet.", "#AA3377"), "open": ("…", "", "#7A808C")}
-_TIERS = 3  # of hints: the mistake, where the result is off, the right result
+_TIERS = 3  # of hints: the mistake, the formula with where the result is off, the right result
 _wrong_results: dict[str, list[bytes]] = {}
 """The latest different wrong results of each exercise in this process, which decide how much the next hint says."""
 _RELATIVE, _ABSOLUTE = 1e-5, 1e-6  # loose enough for float32, far below what any mistake changes
@@ -79,6 +80,7 @@ def judge(
     function: object,
     cases: Sequence[Case],
     praise: str,
+    formula: str,
     not_finite: str = "",
 ) -> Verdict:
     """Calls the learner's function with every case and returns the verdict.
@@ -88,6 +90,7 @@ def judge(
       function: the learner's own; anything else gets an explanation.
       cases: simple ones first, because the first failure is the one explained.
       praise: what to remember, once all are right.
+      formula: of the result, for the second hint.
       not_finite: a hint for NaN or infinity where a finite number is expected.
     """
     if function is None:
@@ -103,7 +106,7 @@ def judge(
             return Verdict(exercise, "wrong", f"Your function stopped {case.about}: {reason}")
         if answer is None and position == 0:
             return _open(exercise)
-        trouble = _trouble(answer, case, not_finite)
+        trouble = _trouble(answer, case, formula, not_finite)
         if trouble is not None:
             return Verdict(exercise, "wrong", _so_far(exercise, answer, trouble))
     return Verdict(exercise, "right", praise)
@@ -126,7 +129,7 @@ def _open(exercise: str) -> Verdict:
     return Verdict(exercise, "open", "Not yet answered: your function returns None. Fill it in and run the cell again.")
 
 
-def _trouble(answer: Any, case: Case, not_finite: str) -> Sequence[str] | None:
+def _trouble(answer: Any, case: Case, formula: str, not_finite: str) -> Sequence[str] | None:
     """What is wrong with an answer, as hints of which each says more than the one before; None when it is right."""
     if answer is None:
         return [f"Your function returns None {case.about}: is there a path without a return?"]
@@ -138,21 +141,26 @@ def _trouble(answer: Any, case: Case, not_finite: str) -> Sequence[str] | None:
     result = f"Your result {case.about} is {show(found)}."
     for hint, mistaken in case.mistakes.items():
         if _same(found, _numbers(mistaken)):
-            return [f"{hint} {result}", *_answers(found, expected)]
+            return [f"{hint} {result}", *_answers(found, expected, formula)]
     if found.shape != expected.shape:
         wanted = f"an array of shape {expected.shape}" if expected.shape else "one number"
         given = f"shape {found.shape}" if found.shape else "one number"
         return [f"Your function must return {wanted} {case.about}: got {given}."]
     if np.isfinite(expected).all() and not np.isfinite(found).all():
         return [f"Your result has NaN or infinity in it {case.about}. {not_finite}".strip()]
-    return [result, *_answers(found, expected)]
+    return [result, *_answers(found, expected, formula)]
 
 
-def _answers(found: np.ndarray, expected: np.ndarray) -> list[str]:
-    """Where a result is off, and the right one."""
+def _answers(found: np.ndarray, expected: np.ndarray, formula: str) -> list[str]:
+    """The formula with where a result is off, and the right result."""
     right = f"It should be {show(expected)}."
+    return [f"{_place(found, expected)} The formula: {formula}.", right]
+
+
+def _place(found: np.ndarray, expected: np.ndarray) -> str:
+    """Where a result is off, and in which direction."""
     if found.shape != expected.shape:
-        return [f"It should have the shape {expected.shape}.", right] if expected.shape else [right]
+        return f"It should have the shape {expected.shape}." if expected.shape else "It should be one number."
     scale = float(np.abs(expected[np.isfinite(expected)]).max(initial=0)) or 1.0
     off = ~np.isclose(found, expected, rtol=_RELATIVE, atol=_ABSOLUTE * scale, equal_nan=True)
     first = tuple(int(place) for place in np.argwhere(off)[0])
@@ -160,9 +168,9 @@ def _answers(found: np.ndarray, expected: np.ndarray) -> list[str]:
     if np.isnan(found[first]) or np.isnan(expected[first]):
         size = "NaN" if np.isnan(found[first]) else "not NaN"
     if not expected.shape:
-        return [f"That is {size}.", right]
+        return f"That is {size}."
     place = ", ".join(str(index) for index in first)
-    return [f"{off.sum()} of {off.size} numbers are off; the first is at [{place}], which is {size}.", right]
+    return f"{off.sum()} of {off.size} numbers are off; the first is at [{place}], which is {size}."
 
 
 def _numbers(answer: Any) -> np.ndarray | None:

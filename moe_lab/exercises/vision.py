@@ -25,7 +25,8 @@ def check_kept_in_object(kept_in_object: object) -> Verdict:
         _kept_case("where all patches are kept", np.ones((5, 2, 9)), generator.random((5, 9)) < 0.5),
     ]
     praise = "Where all patches are kept it is the object's share of the image: chance, the line to compare with."
-    return judge("kept_in_object", kept_in_object, cases, praise)
+    formula = "sum of kept[i, s, j] inside[i, j] over the sum of kept[i, s, j]"
+    return judge("kept_in_object", kept_in_object, cases, praise, formula)
 
 
 def _kept_case(about: str, kept: Any, inside: Any) -> Case:
@@ -64,7 +65,8 @@ def check_gates_over_all(gates_over_all: object) -> Verdict:
         "With l=1 this gate is not always 1, as it is in eq. 5: it has a slope, and a router learns from one patch."
     )
     overflow = "exp of a large score is infinite: take the largest score away first, which changes no softmax."
-    return judge("gates_over_all", gates_over_all, cases, praise, not_finite=overflow)
+    formula = "G_j = exp(score_j) / sum of exp(score) over all n patches, if j is among the l best, and 0 elsewhere"
+    return judge("gates_over_all", gates_over_all, cases, praise, formula, not_finite=overflow)
 
 
 def _gates_case(about: str, scores: Any, keep: int) -> Case:
@@ -107,7 +109,8 @@ def check_paired_gain(paired_gain: object) -> Verdict:
         ),
     ]
     praise = "In the last case trials differ by 1 and models by .1: pairs show it, for they share what is hard."
-    return judge("paired_gain", paired_gain, cases, praise)
+    formula = "d_i = study_i - control_i; then the mean of d and s_d / sqrt(T), with T - 1 in s_d"
+    return judge("paired_gain", paired_gain, cases, praise, formula)
 
 
 def _paired_case(about: str, study: Any, control: Any) -> Case:
@@ -147,7 +150,8 @@ def check_is_turned(is_turned: object) -> Verdict:
     praise = (
         "No learning, no digits, no mixture, and every answer right. Whoever beats this task has shown nothing yet."
     )
-    return judge("is_turned", is_turned, cases, praise)
+    formula = "1 where 16 times some pixel is no whole number, 0 where all are"
+    return judge("is_turned", is_turned, cases, praise, formula)
 
 
 def _turned_case(about: str, count: int, seed: int, rows: slice) -> Case:
@@ -185,7 +189,11 @@ def check_gates_after_pruning(gates_after_pruning: object) -> Verdict:
     praise = (
         "Silently a token computes less and gets less; rerouted it computes as much, with experts it did not choose."
     )
-    return judge("gates_after_pruning", gates_after_pruning, cases, praise)
+    formula = (
+        "silently exp(h_m) / sum over all of exp(h) for the m that stay of the K best; rerouted exp(h_m) / "
+        "sum over those that stay, for the K best of these"
+    )
+    return judge("gates_after_pruning", gates_after_pruning, cases, praise, formula)
 
 
 def _pruned_case(about: str, scores: Any, stays: Any, count: int, rerouted: bool) -> Case:
