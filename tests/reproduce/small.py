@@ -125,7 +125,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "gridlock2019/figure4": {**_EM, "d": 4},
     "gridlock2019/figure5": {**_EM, "samples": 800, "d": 4},
     "gridlock2019/section4.3-stuck": {"trials": 2, "k": (3,), "d": 4, "samples": (400,), **_STUCK},
-    "gridlock2019/figure6-diabetes": _EM,
     "gridlock2019/figure6-airfoil": {"source": "diabetes", **_EM},  # in place of files that may be missing
     "gridlock2019/figure6-concrete": {"source": "diabetes", **_EM},
     "gridlock2019/figure6-portfolio": {"source": "diabetes", **_EM},
