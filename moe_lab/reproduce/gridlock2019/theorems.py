@@ -72,7 +72,7 @@ CLAIMS: tuple[Claim, ...] = (
         published=Published(value=0.0, relation="to rounding"),
         measurement=CONDITIONS,
         read=lambda data: data["residual"].sel(polynomial=["P2", "P3"]).max(("polynomial", "noise")),
-        rule=Rule(agrees=up_to(1e-10), of="highest"),
+        rule=Rule(agrees=up_to(1e-10), of="highest", follows=True),
     ),
     Claim(
         id="gridlock2019/theorem1/constants",
@@ -81,7 +81,19 @@ CLAIMS: tuple[Claim, ...] = (
         published=Published(relation="not zero"),
         measurement=CONDITIONS,
         read=lambda data: data["strength"].sel(polynomial=["P2", "P3"]).min(("polynomial", "noise")),
-        rule=Rule(agrees=at_least(1e-6), of="lowest"),
+        rule=Rule(agrees=at_least(1e-6), of="lowest", follows=True),
+    ),
+    *(
+        Claim(
+            id=f"gridlock2019/theorem1/linear-{name}",
+            where="section 3, proof of theorem 1",
+            statement=f"For linear experts the constant of T{order}, {name}, is {value:g}, whatever sigma",
+            published=Published(value=value),
+            measurement=CONDITIONS,
+            read=_strengths(f"P{order}"),
+            rule=Rule(agrees=near(value, 1e-9), follows=True),
+        )
+        for name, order, value in (("c-prime", 2, 2.0), ("c", 3, 6.0))
     ),
     _third(
         id="gridlock2019/theorem1/tensor",
