@@ -364,8 +364,9 @@ plots.picture(figures.figure5(trials=2, seed=SEED))
 #
 # ### Real data
 #
-# Appendix H.2 reports a large advantage on real regression data. Diabetes data, which come with scikit-learn, 5
-# divisions:
+# Appendix H.2 reports a large advantage on real regression data: concrete, stock portfolios and airfoils. Those are files
+# to fetch. Diabetes data come with scikit-learn; the paper does not have them, so that they show how the methods compare,
+# and cannot support or refute its figure. 5 divisions:
 
 # %%
 plots.picture(figures.figure6(trials=5, seed=SEED, iterations=50))
@@ -373,9 +374,9 @@ plots.picture(figures.figure6(trials=5, seed=SEED, iterations=50))
 # %% [markdown]
 # *What to see.* Unit regressors (**spectral**, as the paper has it) are far worse than predicting the mean, whose error
 # is the variance: nobody said that real regressors have length 1. With fitted lengths they still are. With EM after it
-# the mixture is where joint EM from random parameters is too, and ridge regression is as good as both. On airfoil data
-# (`figures.figure6("airfoil", path)`) joint EM does beat ridge, with a spectral start or without. The published
-# advantage does not replicate.
+# the mixture is where joint EM from random parameters is too, and ridge regression is as good as both. On the paper's
+# airfoil data (`figures.figure6("airfoil", path)`) joint EM does beat ridge, with a spectral start or without. There, and
+# on the paper's concrete data, the published advantage does not replicate.
 #
 # ### The ReLU's polynomial
 #

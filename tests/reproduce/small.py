@@ -110,6 +110,10 @@ SMALL: dict[str, dict[str, Any]] = {
     "pruning2024/e3-s32-cifar-100": {**_RELEASED, "pruned": (0, 6)},
     "pruning2024/b16-cifar-10": {**_RELEASED, "whole": (1,)},
     **{f"{paper}/wrong-regressors": {"trials": 2, "samples": 400} for paper in ("gated2019", "gridlock2019")},
+    **{f"{paper}/one-step": {"trials": 2, "samples": 400} for paper in ("gated2019", "gridlock2019")},
+    **{f"{paper}/operators": {"trials": 2, "samples": 400, "points": 2} for paper in ("gated2019", "gridlock2019")},
+    "gated2019/remark2": {"trials": 2, "experts": (2,), "dimension": 5},
+    "gated2019/constant-gates": {"trials": 2, "samples": 20},
     "gated2019/fresh-samples": {"counts": (200, 800), "trials": 2, "steps": 4},
     "gated2019/landscape-by-samples": {"counts": (100, 400), "trials": 2, "points": 2},
     "gridlock2019/concavity": {},
@@ -125,7 +129,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "gridlock2019/figure4": {**_EM, "d": 4},
     "gridlock2019/figure5": {**_EM, "samples": 800, "d": 4},
     "gridlock2019/section4.3-stuck": {"trials": 2, "k": (3,), "d": 4, "samples": (400,), **_STUCK},
-    "gridlock2019/figure6-diabetes": _EM,
     "gridlock2019/figure6-airfoil": {"source": "diabetes", **_EM},  # in place of files that may be missing
     "gridlock2019/figure6-concrete": {"source": "diabetes", **_EM},
     "gridlock2019/figure6-portfolio": {"source": "diabetes", **_EM},

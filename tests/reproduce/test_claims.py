@@ -148,7 +148,7 @@ def test_every_measurement_has_a_small_run() -> None:
         "pmoe2023/figure9-digits",
         "chen2022/figure1",
         "pruning2024/figure3",
-        "gridlock2019/figure6-diabetes",
+        "gridlock2019/figure6-airfoil",
         "gated2019/figure2a",
     ],
 )

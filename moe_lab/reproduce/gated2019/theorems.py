@@ -109,14 +109,14 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Q4 and Q2 exist for linear, ReLU, leaky ReLU, sigmoid and tanh experts",
         published=Published(value=0.0, relation="to rounding"),
         read=lambda data: data["residual"].sel(polynomial=["P2", "Q4"]).max(("polynomial", "noise")),
-        rule=Rule(agrees=up_to(1e-10), of="highest"),
+        rule=Rule(agrees=up_to(1e-10), of="highest", follows=True),
     ),
     _conditions(
         id="gated2019/appendix-b/constants",
         statement="The constants c and c', which carry the regressors, are not zero for any of these activations",
         published=Published(relation="not zero"),
         read=lambda data: data["strength"].sel(polynomial=["P2", "Q4"]).min(("polynomial", "noise")),
-        rule=Rule(agrees=at_least(1e-6), of="lowest"),
+        rule=Rule(agrees=at_least(1e-6), of="lowest", follows=True),
     ),
     Claim(
         id="gated2019/appendix-b/example1",
@@ -125,7 +125,7 @@ CLAIMS: tuple[Claim, ...] = (
         published=Published(value=0.0, relation="E[S He_j] that is left, as a part of c"),
         measurement=PRINTED["identity"],
         read=lambda data: data["left"].sel(form=["gated2019: Q4", "gated2019: Q2"]).max("form"),
-        rule=Rule(agrees=up_to(1e-10), of="highest"),
+        rule=Rule(agrees=up_to(1e-10), of="highest", follows=True),
     ),
     Claim(
         id="gated2019/appendix-b/example2",
@@ -134,7 +134,7 @@ CLAIMS: tuple[Claim, ...] = (
         published=Published(value=0.0, relation="E[S He_j] that is left, as a part of c"),
         measurement=PRINTED["relu"],
         read=lambda data: data["left"].sel(form="gated2019: Q4"),
-        rule=Rule(agrees=up_to(1e-3), of="highest"),
+        rule=Rule(agrees=up_to(1e-3), of="highest", follows=True),
         reason="Three sigma^2 in the column of beta do not belong there: a constant has no moment with He_j, j > 0",
     ),
     _landscape(
@@ -192,6 +192,6 @@ CLAIMS: tuple[Claim, ...] = (
         statement="A step on L_log is a step of gradient EM",
         published=Published(value=0.0, relation="to rounding"),
         read=lambda data: data["from_em"].max("samples"),
-        rule=Rule(agrees=up_to(1e-12), of="highest"),
+        rule=Rule(agrees=up_to(1e-12), of="highest", follows=True),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moe_lab.reproduce.claim import Claim
 from moe_lab.reproduce.erratum import Erratum
-from moe_lab.reproduce.gridlock2019 import errata, figures, lemmas, tables, theorems
+from moe_lab.reproduce.gridlock2019 import errata, figures, lemmas, operators, tables, theorems
 
-CLAIMS: tuple[Claim, ...] = (*tables.CLAIMS, *theorems.CLAIMS, *lemmas.CLAIMS, *figures.CLAIMS)
+CLAIMS: tuple[Claim, ...] = (*tables.CLAIMS, *theorems.CLAIMS, *operators.CLAIMS, *lemmas.CLAIMS, *figures.CLAIMS)
 ERRATA: tuple[Erratum, ...] = errata.ERRATA

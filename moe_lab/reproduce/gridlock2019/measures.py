@@ -10,7 +10,7 @@ import xarray as xr
 from torch import Tensor
 
 from moe_lab.recovery.data import MixtureTask, Samples
-from moe_lab.recovery.em import Moments, State, gate_gradient, gate_newton, posterior
+from moe_lab.recovery.em import Moments, State, gate_newton, posterior
 from moe_lab.recovery.moments import nearer_to_second
 from moe_lab.trials import stream
 
@@ -26,32 +26,27 @@ def gates_from_anywhere(
     experts: int = 3,
     samples: int = 20_000,
     iterations: int = 25,
-    rate: float = 4.0,
 ) -> xr.Dataset:
-    """Runs EM of the gates with the true regressors from two random points (theorem 2), by M-steps and gradients (5).
+    """Runs EM of the gates with the true regressors from two random points (theorem 2).
 
     Args:
       experts, samples: k and n, with d=10 and gates orthogonal to all regressors.
-      iterations: of EM; gradient EM takes four times as many.
-      rate: of gradient EM.
+      iterations: of EM.
 
     Returns:
-      contraction, apart and error(step, noise, trial): the largest ratio of an iteration's distance to the end of EM to
-      that of the iteration before; the distance between the two ends; and the distance of the end from the true gates,
-      all in the norm of theorem 2, the largest |w_i|.
+      contraction, apart and error(noise, trial): the largest ratio of an iteration's distance to the end of EM to that
+      of the iteration before; the distance between the two ends; and the distance of the end from the true gates, all
+      in the norm of theorem 2, the largest |w_i|.
     """
-    values = np.zeros((3, 2, len(noise), trials))
+    values = np.zeros((3, len(noise), trials))
     for place, sigma in enumerate(noise):
         task = MixtureTask(experts=experts, dimension=10, noise=sigma, gating="orthogonal")
         sampled = task.sample(samples, trials=range(trials), seed=seed)
-        for row, (count, by) in enumerate(((iterations, None), (4 * iterations, rate))):
-            paths = [_gates(sampled, task, _start(sampled, seed, name), count, by) for name in ("first", "second")]
-            distance = _largest(paths[0] - paths[0][-1])
-            values[0, row, place] = _worst_ratio(distance)
-            values[1, row, place] = _largest(paths[0][-1:] - paths[1][-1:])[0]
-            values[2, row, place] = _largest(paths[0][-1:] - sampled.truth.gates.numpy())[0]
-    dims = ("step", "noise", "trial")
-    coords = {"step": ["EM", "gradient EM"], "noise": list(noise), "trial": np.arange(trials)}
+        paths = [_gates(sampled, task, _start(sampled, seed, name), iterations) for name in ("first", "second")]
+        values[0, place] = _worst_ratio(_largest(paths[0] - paths[0][-1]))
+        values[1, place] = _largest(paths[0][-1:] - paths[1][-1:])[0]
+        values[2, place] = _largest(paths[0][-1:] - sampled.truth.gates.numpy())[0]
+    dims, coords = ("noise", "trial"), {"noise": list(noise), "trial": np.arange(trials)}
     return xr.Dataset(
         {name: (dims, array) for name, array in zip(("contraction", "apart", "error"), values, strict=True)}, coords
     )
@@ -68,17 +63,14 @@ def _start(sampled: Samples, seed: int, name: str) -> Tensor:
     return start
 
 
-def _gates(sampled: Samples, task: MixtureTask, gates: Tensor, iterations: int, rate: float | None) -> np.ndarray:
+def _gates(sampled: Samples, task: MixtureTask, gates: Tensor, iterations: int) -> np.ndarray:
     """Returns the gates of every iteration, (iteration, T, k, d)."""
     moments, path = Moments.of(sampled.x, sampled.y), [gates]
     for _ in range(iterations):
         responsibilities, _, _ = posterior(
             State(sampled.truth.regressors, gates), sampled.x, sampled.y, task.g, task.noise
         )
-        if rate is None:
-            gates = gate_newton(gates, responsibilities, moments, steps=_NEWTON)
-        else:
-            gates = gate_gradient(gates, responsibilities, moments, rate)
+        gates = gate_newton(gates, responsibilities, moments, steps=_NEWTON)
         path.append(gates)
     return torch.stack(path).numpy()
 
