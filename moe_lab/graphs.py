@@ -42,14 +42,14 @@ def as_on_accelerator() -> Iterator[None]:
         _AS_ON_ACCELERATOR.reset(before)
 
 
-def to_device(values: np.ndarray, device: torch.device | str, dtype: torch.dtype | None = None) -> Tensor:
-    """Moves an array to a device; the host does not wait for CUDA to have it.
+def to_device(values: np.ndarray | Tensor, device: torch.device | str, dtype: torch.dtype | None = None) -> Tensor:
+    """Moves an array, or a tensor of the host, to a device; the host does not wait for CUDA to have it.
 
     On CUDA it is cast there, because the copy of a cast would lie in memory from which a copy has to be waited for.
     """
-    tensor = torch.from_numpy(np.ascontiguousarray(values))
+    tensor = values if isinstance(values, Tensor) else torch.from_numpy(np.ascontiguousarray(values))
     if torch.device(device).type == "cuda":
-        tensor = tensor.pin_memory().to(device, non_blocking=True)
+        tensor = (tensor if tensor.is_pinned() else tensor.pin_memory()).to(device, non_blocking=True)
     return tensor.to(device=device, dtype=dtype)
 
 

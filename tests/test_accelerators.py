@@ -19,8 +19,8 @@ from moe_lab.pruning import BranchStart, PlantedStart, TokenMoE, TokenTask
 from moe_lab.recovery import MixtureTask, gridlock
 from moe_lab.recovery.gridlock import JointEM, Spectral
 from moe_lab.recovery.landscape.training import L2Loss, L4Loss, LogLoss, descend
-from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, TopKMoE, learners
-from moe_lab.specialization.learners import noise_of_steps, router_noise
+from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, TopKMoE, noise
+from moe_lab.specialization.noise import noise_of_steps, router_noise
 from moe_lab.training import Snapshot
 from moe_lab.trials import stream
 from moe_lab.vision import PatchWRN, QuadrantTask, patches, rotation
@@ -126,6 +126,11 @@ CASES: dict[str, tuple[Callable[..., Iterator[Snapshot]], Any, dict[str, Any]]] 
         gridlock.train,
         JointEM(iterations=12),
         MIXTURES | {"task": MixtureTask(dimension=5, experts=3, gating="orthogonal")},
+    ),
+    "joint EM with 18 unknowns of the gates": (
+        gridlock.train,
+        JointEM(iterations=6),
+        MIXTURES | {"task": MixtureTask(dimension=9, experts=3)},
     ),
     "gradient EM": (
         gridlock.train,
@@ -259,7 +264,7 @@ def test_numbers_drawn_ahead_are_those_drawn_step_by_step(ahead: int, monkeypatc
     model, like = SWITCH.replace(router_noise=2.0), torch.zeros((), dtype=torch.float64)
     streams = [[stream(4, trial, "router noise") for trial in range(3)] for _ in range(2)]
     wanted = [router_noise(model, streams[0], 20, like) for _ in range(9)]
-    monkeypatch.setattr(learners, "_DRAWN_AT_ONCE", ahead * 3 * 4 * 20)
+    monkeypatch.setattr(noise, "_DRAWN_AT_ONCE", ahead * 3 * 4 * 20)
     with as_on_accelerator():
         for found, step in zip(noise_of_steps(model, streams[1], 20, like), wanted, strict=False):
             torch.testing.assert_close(found, step, rtol=0, atol=0)
