@@ -19,6 +19,7 @@ from torch.nn.functional import softplus
 from moe_lab.graphs import Replay, on_accelerator, to_device
 from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.specialization import model as models
+from moe_lab.specialization.adam import CapturedAdam, TorchAdam
 from moe_lab.specialization.basis import rows_of
 from moe_lab.specialization.data import Samples, Split
 from moe_lab.specialization.experts import Dispatch, Experts, dispatch, experts_for, make_inputs
@@ -224,34 +225,42 @@ class SwitchLearner(MixtureLearner[models.SwitchMoE]):
 
 
 class SingleLearner(Learner[models.SingleExpert]):
-    """One expert trained by full-batch Adam (torch.optim.Adam is elementwise, so that trials are independent)."""
+    """One expert trained by full-batch Adam, which is elementwise, so that trials are independent."""
 
     def __init__(
         self, run: Run, model: models.SingleExpert, trials: Sequence[int], train: Samples, test: Samples
     ) -> None:
         super().__init__(run, model, trials, train, test)
-        weights = [models.initial_single(trial, run.seed, model, run.task.dimension) for trial in trials]
-        self.weights = self.tensor(np.stack(weights)).requires_grad_()
-        self.optimizer = torch.optim.Adam([self.weights], lr=model.rate, weight_decay=model.weight_decay)
+        self.weights = self.tensor(
+            np.stack([models.initial_single(trial, run.seed, model, run.task.dimension) for trial in trials])
+        )
+        kind = CapturedAdam if on_accelerator(self.weights.device) else TorchAdam
+        self.optimizer = kind(self.weights, model.rate, model.weight_decay)
+        self._replay: Replay | None = None
 
     @torch.no_grad()
     def advance(self, steps: int) -> None:
         for _ in range(steps):
             stop_if_unwanted()
-            gradient = torch.zeros_like(self.weights)
-            self.loss.zero_()
-            self.right.zero_()
-            for block in self.train:
-                labels = block.inputs.labels
-                everything = Dispatch(torch.ones_like(labels)[:, None], torch.zeros_like(block.inputs.clusters))
-                outputs, _, part = block.gradient(self.weights, everything, labels, models.paper_link)
-                gradient += part
-                self.loss += softplus(-labels * outputs).sum(1)
-                self.right += (labels * outputs > 0).sum(1)
-            self.loss /= self.run.samples
-            self.weights.grad = gradient.div_(self.run.samples)
-            self.optimizer.step()
-            self.steps += 1
+            if self._replay is None:
+                moving = (self.weights, self.loss, self.right, self.steps, *self.optimizer.state)
+                self._replay = Replay(self._step, moving)
+            self._replay()
+
+    def _step(self) -> None:
+        gradient = torch.zeros_like(self.weights)
+        self.loss.zero_()
+        self.right.zero_()
+        for block in self.train:
+            labels = block.inputs.labels
+            everything = Dispatch(torch.ones_like(labels)[:, None], torch.zeros_like(block.inputs.clusters))
+            outputs, _, part = block.gradient(self.weights, everything, labels, models.paper_link)
+            gradient += part
+            self.loss += softplus(-labels * outputs).sum(1)
+            self.right += (labels * outputs > 0).sum(1)
+        self.loss /= self.run.samples
+        self.optimizer.step(gradient.div_(self.run.samples))
+        self.steps += 1
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, Tensor]:
