@@ -111,11 +111,19 @@ class Learner(ABC):
         """Random numbers of the next step, each (T, ...); `_step` is given those of its rows."""
         return ()
 
+    @property
+    def captured(self) -> bool:
+        """Whether a step may be a graph on CUDA: Python reads no number in it and decides nothing by one."""
+        return True
+
     # What all share --------------------------------------------------------------------------------------------------
 
     def step(self, samples: Int[Tensor, "T B"]) -> None:
         """Takes one SGD step of every row on the given samples."""
         inputs = (samples, *self._draw(samples.shape[1]))
+        if not self.captured:
+            self._advance(*inputs)
+            return
         if self._replay is None:
             self._replay = Replay(self._advance, (self.weights, self.wrong, self.loss), inputs)
         self._replay(*inputs)
