@@ -13,7 +13,7 @@ import torch
 
 from moe_lab import graphs, patch_routing, pruning, specialization
 from moe_lab.graphs import as_on_accelerator
-from moe_lab.patch_routing import CNN, JointMoE, PatternTask, RoutedMoE, SeparateMoE
+from moe_lab.patch_routing import CNN, JointMoE, PatternTask, RoutedMoE, SeparateMoE, endings
 from moe_lab.patch_routing import training as patch_training
 from moe_lab.pruning import BranchStart, PlantedStart, TokenMoE, TokenTask
 from moe_lab.recovery import MixtureTask, gridlock
@@ -176,6 +176,23 @@ def test_replayed_steps_train_as_the_cpu_does(name: str, monkeypatch: pytest.Mon
     with as_on_accelerator():
         compare(snapshots(name), wanted, 1e-5 if CASES[name][2].get("precision") == "float32" else 1e-10)
     assert calls
+
+
+def test_epochs_that_end_together_are_settled_by_a_graph_while_that_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted, names = snapshots("joint"), []
+
+    def capture(call: Any, state: Any) -> Any:
+        names.append(call.func.__name__)
+        return captured(call, state)
+
+    monkeypatch.setattr(graphs, "_captured", capture)
+    with as_on_accelerator():
+        compare(snapshots("joint"), wanted, 1e-10)
+        assert set(names) == {"_advance", "_settle"}
+        names.clear()
+        monkeypatch.setattr(endings, "_FEW_NUMBERS", 100)
+        compare(snapshots("joint"), wanted, 1e-10)
+    assert set(names) == {"_advance"}
 
 
 def test_these_cases_end_early_in_every_way() -> None:

@@ -173,7 +173,7 @@ class Learner(ABC):
         for begin, end in self._chunks(int(self.samples.max())):
             outputs = self._outputs(self.train, begin, end, None)
             loss = models.loss_of(outputs, self.train.labels[self.group, begin:end])
-            counted = torch.arange(begin, end, device=self.setting.device) < self.counts[:, None]
+            counted = torch.arange(begin, end, device=self.counts.device) < self.counts[:, None]
             wrong += (~loss.right & counted).sum(-1)
             total += torch.where(counted, loss.value, 0.0).sum(-1)
         return wrong / self.counts, total / self.counts
