@@ -1,19 +1,25 @@
-"""On a GPU: the map of figure 5 at the paper's size, MNIST's d=784, in one call; steps; where their time goes."""
+"""On a GPU: the map of figure 5 at the paper's size, MNIST's d=784, in one call; steps; where their time goes.
+
+python -m benchmarks gpu                          all figures, into results.json
+python -m benchmarks.gpu --small --device cpu     every line of it in seconds, whose figures mean nothing
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import torch
+from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -22,6 +28,7 @@ from benchmarks.measure import Result
 from benchmarks.specialization import SAMPLES as SWITCH_SAMPLES
 from benchmarks.specialization import TRIALS as SWITCH_TRIALS
 from benchmarks.specialization import PlainLoop, learner, whole
+from moe_lab.graphs import as_on_accelerator
 from moe_lab.patch_routing import JointMoE, Run, SeparateMoE, learners
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.phase import KEPT, SAMPLES, phase_map, phase_map_stream
@@ -41,6 +48,7 @@ class Sizes:
       plain: trainings of a plain loop that stand for all.
       rows: trainings in the batch whose steps are measured.
       switch_samples, switch_trials: of the mixture.
+      switch_steps: of its whole trainings, None for as many as the benchmark on a CPU takes.
       calls, rounds: steps in a round, and rounds.
       matrix: side of the matrices whose product gives the device's peak.
     """
@@ -55,23 +63,59 @@ class Sizes:
     rows: int = 800
     switch_samples: int = SWITCH_SAMPLES
     switch_trials: int = SWITCH_TRIALS
+    switch_steps: int | None = None
     calls: int = 20
     rounds: int = 5
     matrix: int = 8192
 
 
+SMALL = Sizes(
+    device="cpu",
+    source="digits",
+    root=None,
+    kept=(2, 6),
+    samples=(60,),
+    trials=2,
+    plain=1,
+    rows=3,
+    switch_samples=100,
+    switch_trials=2,
+    switch_steps=4,
+    calls=2,
+    rounds=1,
+    matrix=64,
+)
+"""What runs every line in seconds."""
+
+
 def run(sizes: Sizes | None = None) -> list[Result]:
-    """All figures; without sizes and without a CUDA device, only the reason why there are none."""
+    """All figures; without sizes and without a CUDA device, only the reason why there are none.
+
+    Where a part does not fit into the device's memory, the other parts are measured all the same.
+    """
     if sizes is None and not torch.cuda.is_available():
         return [Result("gpu_trainings_per_second", None, "1/s", note="there is no CUDA device on this machine")]
     sizes = Sizes() if sizes is None else sizes
     peak = peak_of(sizes)
     found = [Result("gpu_peak", peak / 1e12, "TFLOP/s", note=f"products of float32 {sizes.matrix} x {sizes.matrix}")]
-    found += switch(sizes, peak)
+    found += _measured("gpu_switch", lambda: switch(sizes, peak))
     if sizes.root is not None and not sizes.root.is_dir():
         why = f"no MNIST in {sizes.root}; MOE_LAB_DATA names another folder of data sets"
         return [*found, Result("gpu_trainings_per_second", None, "1/s", note=why)]
-    return [*found, *figure5(sizes), *in_flight(sizes), *joint_step(sizes, peak)]
+    return [
+        *found,
+        *_measured("gpu_phase_map", lambda: figure5(sizes)),
+        *_measured("gpu_in_flight", lambda: in_flight(sizes)),
+        *_measured("gpu_joint", lambda: joint_step(sizes, peak)),
+    ]
+
+
+def _measured(name: str, part: Callable[[], list[Result]]) -> list[Result]:
+    try:
+        return part()
+    except torch.OutOfMemoryError as error:
+        torch.cuda.empty_cache()
+        return [Result(name, None, "", note=f"no room in the device's memory: {str(error).partition('. ')[0]}")]
 
 
 def figure5(sizes: Sizes) -> list[Result]:
@@ -86,7 +130,7 @@ def figure5(sizes: Sizes) -> list[Result]:
     seconds = _seconds(
         lambda: phase_map(sizes.source, sizes.kept, sizes.samples, trials=sizes.trials, **how), sizes.device
     )
-    memory = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
+    memory = torch.cuda.max_memory_reserved() / 2**30 if torch.cuda.is_available() else None  # graphs keep what is free
     trainings = len(sizes.kept) * len(sizes.samples) * sizes.trials
     each = statistics.mean(_plain_trainings(sizes))
     return [
@@ -168,6 +212,7 @@ def joint_step(sizes: Sizes, peak: float) -> list[Result]:
 def switch(sizes: Sizes, peak: float) -> list[Result]:
     """Ten trials of chen2022's setting 1 at once, against autograd on one trial; router noise from the host for all."""
     task = whole(sizes.device, sizes.switch_samples, sizes.switch_trials)
+    task = task if sizes.switch_steps is None else task.replace(steps=sizes.switch_steps)
     stream = train_run(task.replace(measure="every"))
     first = _seconds(lambda: next(stream), sizes.device)
     stream.close()  # type: ignore[attr-defined]
@@ -217,7 +262,9 @@ def _use(
     note = f"{products / 1e9:.3g} GFLOP of products in a step"
     return [
         Result(f"{name}_of_peak", 100 * products / seconds / peak, "%", note=note),
-        Result(f"{name}_largest_part", 100 * parts[0][1], "%", note=words),
+        Result(f"{name}_largest_part", 100 * parts[0][1], "%", note=words)
+        if parts
+        else Result(f"{name}_largest_part", None, "%", note="the profiler may not see the device's kernels here"),
     ]
 
 
@@ -228,8 +275,12 @@ def where(step: Callable[[], Any], sizes: Sizes) -> list[tuple[str, float]]:
         for _ in range(sizes.calls):
             step()
         _synchronize(sizes.device)
-    attribute = "self_device_time_total" if cuda else "self_cpu_time_total"
-    events = [(event.key[:60], float(getattr(event, attribute))) for event in profiler.key_averages()]
+    there, attribute = (DeviceType.CUDA, "self_device_time_total") if cuda else (DeviceType.CPU, "self_cpu_time_total")
+    events = [  # kernels alone, without the calls that start them, which would count their time once more
+        (event.key[:60], float(getattr(event, attribute)))
+        for event in profiler.key_averages()
+        if event.device_type == there
+    ]
     total = sum(seconds for _, seconds in events) or 1.0
     return sorted(((key, seconds / total) for key, seconds in events), key=lambda part: -part[1])
 
@@ -257,3 +308,19 @@ def _clock(call: Callable[[], Any], sizes: Sizes) -> float:
             call()
 
     return statistics.median([_seconds(turn, sizes.device) / sizes.calls for _ in range(sizes.rounds + 1)][1:])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description="The figures of a GPU, printed.")
+    parser.add_argument("--device", default="cuda", help="where to measure; cpu computes as an accelerator would")
+    parser.add_argument("--small", action="store_true", help="sizes at which everything runs in seconds")
+    given = parser.parse_args(arguments)
+    sizes = replace(SMALL if given.small else Sizes(), device=given.device)
+    with as_on_accelerator() if given.device == "cpu" else nullcontext():
+        for result in run(sizes):
+            value = "not measured" if result.value is None else f"{result.value:.3g} {result.unit}"
+            print(f"{result.name}: {value}{f' ({result.note})' if result.note else ''}")
+
+
+if __name__ == "__main__":
+    main()

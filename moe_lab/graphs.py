@@ -8,18 +8,21 @@ errors, losses and counts are read where a Snapshot is due. On a CPU the other f
 
 from __future__ import annotations
 
+import gc
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 _CAPTURING = threading.RLock()  # one capture at a time: a process may have several Labs, each with its thread
+_SPOILED: set[torch.device] = set()  # where not even a trivial capture works any more after one that failed
 _WARM_UPS = 3  # a capture needs a few ordinary runs on a side stream before it
 _AS_ON_ACCELERATOR = ContextVar("as on an accelerator", default=False)
 
@@ -39,14 +42,14 @@ def as_on_accelerator() -> Iterator[None]:
         _AS_ON_ACCELERATOR.reset(before)
 
 
-def to_device(values: np.ndarray, device: torch.device | str, dtype: torch.dtype | None = None) -> Tensor:
-    """Moves an array to a device; the host does not wait for CUDA to have it.
+def to_device(values: np.ndarray | Tensor, device: torch.device | str, dtype: torch.dtype | None = None) -> Tensor:
+    """Moves an array, or a tensor of the host, to a device; the host does not wait for CUDA to have it.
 
     On CUDA it is cast there, because the copy of a cast would lie in memory from which a copy has to be waited for.
     """
-    tensor = torch.from_numpy(np.ascontiguousarray(values))
+    tensor = values if isinstance(values, Tensor) else torch.from_numpy(np.ascontiguousarray(values))
     if torch.device(device).type == "cuda":
-        tensor = tensor.pin_memory().to(device, non_blocking=True)
+        tensor = (tensor if tensor.is_pinned() else tensor.pin_memory()).to(device, non_blocking=True)
     return tensor.to(device=device, dtype=dtype)
 
 
@@ -83,9 +86,9 @@ class Replay:
       inputs: example inputs; each later call must give the same shapes.
     """
 
-    def __init__(self, update: Callable[..., None], state: Sequence[Tensor], inputs: Sequence[Tensor] = ()) -> None:
-        self._update: Callable[..., None] | None = None
-        self._repeat: Callable[[], None] | None = None
+    def __init__(self, update: Callable[..., object], state: Sequence[Tensor], inputs: Sequence[Tensor] = ()) -> None:
+        self._update: Callable[..., object] | None = None
+        self._repeat: Callable[[], object] | None = None
         if on_accelerator(state[0].device):
             self._inputs = [value.clone() for value in inputs]
             # What is captured needs no update, which often belongs to the owner of this Replay: without a circle of
@@ -104,7 +107,7 @@ class Replay:
         self._repeat()
 
 
-def _captured(call: Callable[[], None], state: Sequence[Tensor]) -> Callable[[], None]:
+def _captured(call: Callable[[], object], state: Sequence[Tensor]) -> Callable[[], object]:
     """Returns a function that repeats a call: as a graph on CUDA; elsewhere the call itself.
 
     Where CUDA cannot capture an operation, the call itself too, with a warning: slower, not wrong.
@@ -113,28 +116,104 @@ def _captured(call: Callable[[], None], state: Sequence[Tensor]) -> Callable[[],
     if device.type != "cuda":
         return call
     before = [value.clone() for value in state]
-    graph = torch.cuda.CUDAGraph()
-    repeat: Callable[[], None] = graph.replay
-    with _CAPTURING, torch.cuda.device(device):
+    repeat = call
+    with _CAPTURING, torch.cuda.device(device), _without_magma():
         side = torch.cuda.Stream(device)
         side.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(side):
             for _ in range(_WARM_UPS):
                 call()
         torch.cuda.current_stream(device).wait_stream(side)
-        try:
-            # A capture that fails leaves its own stream as the current one. Other threads may use the device meanwhile.
-            # The stream is this device's: the one that torch keeps for captures belongs to the first device in use.
-            here = torch.cuda.stream(torch.cuda.current_stream(device))
-            with here, torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
-                call()
-        except RuntimeError as error:
-            torch.cuda.synchronize(device)
-            warnings.warn(f"this step runs kernel by kernel, because CUDA cannot capture it: {error}", stacklevel=2)
-            repeat = call
+        why = ""
+        if device not in _SPOILED:
+            try:
+                repeat = _graph_of(call, side)
+            except RuntimeError as error:
+                why = str(error.__context__ or error).partition("\n")[0]  # torch's own error is about the capture's end
+        if why:
+            warnings.warn(f"this step runs kernel by kernel, because CUDA cannot capture it: {why}", stacklevel=2)
+            _try_again(state[0].new_zeros(1))
     for value, was in zip(state, before, strict=True):
         value.copy_(was)
     return repeat
+
+
+def _graph_of(call: Callable[[], object], side: Any) -> Callable[[], None]:
+    """Captures a call and returns what repeats it. If that fails, the current stream and the allocator are as before.
+
+    Args:
+      side: the stream, of the device, on which to capture.
+
+    Raises:
+      RuntimeError: CUDA cannot capture an operation, or has no memory for it.
+    """
+    graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
+    try:
+        # A capture that fails leaves its own stream as the current one. Other threads may use the device meanwhile.
+        # The stream is this device's: the one that torch keeps for captures belongs to the first device in use.
+        here = torch.cuda.stream(torch.cuda.current_stream(side.device))
+        capture = torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode="thread_local")
+        with _without_collection(), here, capture:
+            call()
+    except BaseException:
+        for name in ("_cuda_endAllocateToPool", "_cuda_endAllocateCurrentStreamToPool"):  # by version
+            end = getattr(torch._C, name, None)
+            if end is not None:
+                with suppress(RuntimeError):  # versions with pull request 180395 have ended it
+                    end(side.device.index, pool)
+                break
+        raise
+    return graph.replay  # type: ignore[no-any-return]
+
+
+def _try_again(number: Tensor) -> None:
+    """Captures next to nothing, on a number of the device, after a capture that failed.
+
+    In versions in which torch's random generator stays in the mode of captures after a failure, this ends that mode. If
+    it fails too, later steps run kernel by kernel without a try.
+    """
+    torch.cuda.synchronize(number.device)
+    try:
+        _graph_of(partial(number.add_, 1), torch.cuda.Stream(number.device))
+    except RuntimeError as error:
+        _SPOILED.add(number.device)
+        why = str(error).partition("\n")[0]
+        warnings.warn(f"no step is captured on {number.device} from now on: {why}", stacklevel=2)
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Keeps Python's garbage for later: another graph in it, destroyed in the middle of a capture, would end that."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+@contextmanager
+def _without_magma() -> Iterator[None]:
+    """Has torch solve linear systems by cuBLAS and cuSOLVER, which can be captured.
+
+    Versions that have MAGMA take it for batches of matrices larger than 16 x 16, and its calls wait for the device.
+    """
+    if not torch.cuda.has_magma:
+        yield
+        return
+    before = torch.backends.cuda.preferred_linalg_library()
+    _prefer("cusolver")
+    try:
+        yield
+    finally:
+        _prefer(before)
+
+
+def _prefer(library: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the choice is experimental
+        torch.backends.cuda.preferred_linalg_library(library)
 
 
 class Iteration:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
+from types import MethodType
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from moe_lab.graphs import Replay, as_on_accelerator
 from moe_lab.patch_routing import CNN, JointMoE, PatternTask, Run, SeparateMoE, fixed_learners, learners, train
 from moe_lab.patch_routing.training import train_batch
 from moe_lab.training import final
+from tests.cuda_double import READ, Cuda, on_cuda
 from tests.doubles import captured
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device on this machine")
@@ -90,3 +94,53 @@ def test_training_on_cuda_is_training_on_the_cpu(kind: str) -> None:
     for name in ("test_accuracy", "train_loss"):
         np.testing.assert_allclose(runs[0][name], runs[1][name], rtol=1e-9)
     assert runs[0].steps.tolist() == runs[1].steps.tolist()
+
+
+@pytest.fixture(params=[True, False], ids=["torch that tidies up", "torch that does not"])
+def cuda(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cuda:
+    monkeypatch.setattr(graphs, "_SPOILED", set())
+    return Cuda(monkeypatch, request.param)
+
+
+def wait(total: Tensor) -> None:
+    total.add_(1)
+    total.mul_(float(total[0].item()))
+
+
+def test_after_a_capture_that_fails_the_run_goes_on_and_later_steps_are_captured(cuda: Cuda) -> None:
+    total, other = on_cuda(1.0, 2.0), on_cuda(5.0)
+    with pytest.warns(UserWarning, match=f"^this step runs kernel by kernel, .*: {READ}$") as told:
+        replay = Replay(partial(wait, total), (total,))
+    assert len(told) == 1 and total.tolist() == [1, 2]
+    assert (cuda.stream, cuda.underway, cuda.random_captures) == (cuda.default, [], False)
+    assert gc.isenabled() and cuda.library == "default" and set(cuda.libraries) == {"cusolver"}
+    replay()
+    assert total.tolist() == [4, 6]  # 2 (1 + 1) and 2 (2 + 1), by plain calls
+    later = Replay(partial(other.add_, 1), (other,))
+    later()
+    assert other.tolist() == [6] and cuda.begun == 3  # the step that failed, the one after it to see, and this one
+    assert isinstance(later._repeat, MethodType) and later._repeat.__name__ == "replay"
+
+
+def test_where_captures_no_longer_work_steps_run_without_a_try(cuda: Cuda) -> None:
+    total, cuda.broken = on_cuda(1.0), True
+    with pytest.warns(UserWarning) as told:
+        Replay(partial(total.add_, 1), (total,))
+    assert [str(one.message).partition(" ")[0] for one in told] == ["this", "no"]
+    assert (cuda.stream, cuda.underway, cuda.begun) == (cuda.default, [], 2)
+    later = Replay(partial(total.add_, 1), (total,))
+    later()
+    assert total.tolist() == [2] and cuda.begun == 2
+
+
+def test_an_error_of_the_step_itself_is_not_taken_for_one_of_the_capture(cuda: Cuda) -> None:
+    total, calls = on_cuda(1.0), iter(range(100))
+
+    def step() -> None:
+        if next(calls) == 3:  # after the warm-up, in the middle of the capture
+            raise ValueError("wrong")
+        total.add_(1)
+
+    with pytest.raises(ValueError, match="wrong"):
+        Replay(step, (total,))
+    assert (cuda.stream, cuda.underway, cuda.random_captures) == (cuda.default, [], False) and gc.isenabled()

@@ -8,6 +8,7 @@ and masks say for which of them it counts. A row that has ended keeps its weight
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,13 +16,16 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from moe_lab.graphs import to_device
+from moe_lab.graphs import Replay, to_device
 
 if TYPE_CHECKING:
     from moe_lab.patch_routing.learners import Learner
 
 WORTH_CHECKING = 0.05
 """An epoch with more errors than this on the way is not checked for zero training error."""
+
+_FEW_NUMBERS = 2**22
+"""An evaluation of more is not captured: its kernels outlast their start, and a graph would keep its memory."""
 
 
 @dataclass
@@ -49,6 +53,9 @@ class Endings:
         none, nothing = torch.zeros_like(learner.wrong), torch.zeros_like(learner.loss)
         return cls(none == 0, none != 0, none, none.clone(), nothing, nothing.clone())
 
+    def __post_init__(self) -> None:
+        self._replay: Replay | None = None
+
     def settle(self, learner: Learner, step: int, due: np.ndarray, last: np.ndarray, early: bool = True) -> None:
         """Ends the rows that have reached zero training error, their last epoch, or a loss that is not finite.
 
@@ -57,26 +64,50 @@ class Endings:
           last: whether it is the last epoch of each of them.
           early: whether zero training error ends a row before.
         """
+        device = learner.wrong.device
+        inputs = to_device(last, device), torch.full((), step, device=device)
+        if len(due) < len(learner.samples) or not self.worth_a_graph(learner):
+            at = to_device(due, device)
+            self._settle(learner, learner.only(due) if len(due) else None, at, early, *inputs)
+            return
+        if self._replay is None:
+            changed = (*(getattr(self, field.name) for field in fields(self)), learner.rules.learning_rate)
+            self._replay = Replay(partial(self._settle, learner, learner, slice(None), early), changed, inputs)
+        self._replay(*inputs)
+
+    def worth_a_graph(self, learner: Learner) -> bool:
+        """Whether starting the kernels of an evaluation of all rows takes longer than they do."""
+        numbers = len(learner.samples) * int(learner.samples.max()) * learner.sizes[1]
+        return learner.captured and numbers <= _FEW_NUMBERS
+
+    def _settle(
+        self, learner: Learner, those: Learner | None, at: Tensor | slice, early: bool, last: Tensor, step: Tensor
+    ) -> None:
+        """Settles the rows at these positions.
+
+        Args:
+          those: a learner of these rows, None for no rows.
+        """
         self.lost |= self.running & ~torch.isfinite(learner.loss)
         ended = self.lost.clone()
-        if len(due):
-            at = to_device(due, learner.wrong.device)
-            wrong, at_the_end = learner.wrong[at], to_device(last, at.device)
+        if those is not None:
+            wrong = learner.wrong[at]
             few = (wrong - self.wrong[at]) / learner.counts[at] <= WORTH_CHECKING
-            counted = self.running[at] & ~self.lost[at] & (few & early | at_the_end)
+            counted = self.running[at] & ~self.lost[at] & (few & early | last)
             self.wrong[at] = wrong
-            error, loss = learner.only(due).training_error()
+            error, loss = those.training_error()
             self.error[at], self.loss[at] = (
                 torch.where(counted, now, before[at]) for now, before in ((error, self.error), (loss, self.loss))
             )
             self.lost[at] |= counted & ~torch.isfinite(loss)  # the last step may have broken them
-            ended[at] |= self.lost[at] | (counted & ((error == 0) | at_the_end))
-        self.step.masked_fill_(self.running & ended, step)
+            ended[at] |= self.lost[at] | (counted & ((error == 0) | last))
+        self.step.copy_(torch.where(self.running & ended, step, self.step))
         self.running &= ~ended
         learner.rules.learning_rate.mul_(self.running[:, None, None])
 
     def keep(self, rows: Int[Tensor, " kept"]) -> None:
         """Keeps only these rows."""
+        self._replay = None
         for field in fields(self):
             setattr(self, field.name, getattr(self, field.name)[rows])
 

@@ -111,11 +111,19 @@ class Learner(ABC):
         """Random numbers of the next step, each (T, ...); `_step` is given those of its rows."""
         return ()
 
+    @property
+    def captured(self) -> bool:
+        """Whether a step may be a graph on CUDA: Python reads no number in it and decides nothing by one."""
+        return True
+
     # What all share --------------------------------------------------------------------------------------------------
 
     def step(self, samples: Int[Tensor, "T B"]) -> None:
         """Takes one SGD step of every row on the given samples."""
         inputs = (samples, *self._draw(samples.shape[1]))
+        if not self.captured:
+            self._advance(*inputs)
+            return
         if self._replay is None:
             self._replay = Replay(self._advance, (self.weights, self.wrong, self.loss), inputs)
         self._replay(*inputs)
@@ -165,7 +173,7 @@ class Learner(ABC):
         for begin, end in self._chunks(int(self.samples.max())):
             outputs = self._outputs(self.train, begin, end, None)
             loss = models.loss_of(outputs, self.train.labels[self.group, begin:end])
-            counted = torch.arange(begin, end, device=self.setting.device) < self.counts[:, None]
+            counted = torch.arange(begin, end, device=self.counts.device) < self.counts[:, None]
             wrong += (~loss.right & counted).sum(-1)
             total += torch.where(counted, loss.value, 0.0).sum(-1)
         return wrong / self.counts, total / self.counts

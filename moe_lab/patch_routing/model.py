@@ -36,6 +36,8 @@ class PatchModel(Config):
     Attributes:
       name: what curves and tables call the model.
       per_row: parameters in which runs of one batch may differ.
+      capturable: of a router or model of one's own, whether CUDA may record a step once and replay it: it must read no
+        number of a tensor and decide nothing by one, because only the recorded operations are repeated.
     """
 
     neurons: int = knob(40, symbol="m", meaning="neurons of all experts together", ge=1, le=65536, slider=(8, 160, 8))
@@ -49,13 +51,15 @@ class PatchModel(Config):
 
     name: ClassVar[str]
     template: ClassVar[bool] = True
+    capturable: ClassVar[bool] = False
     per_row: ClassVar[tuple[str, ...]] = ("learning_rate",)
 
 
 class JointMoE(PatchModel):
     """Routers and experts trained jointly; gates are the softmax over an expert's l patches (pmoe2023, eq. 4).
 
-    A subclass that overrides `route` has a router of its own, and is trained with the gradient that torch finds.
+    A subclass that overrides `route` has a router of its own, and is trained with the gradient that torch finds. A GPU
+    replays its steps as a graph if `capturable` (see `PatchModel`).
     """
 
     experts: int = knob(8, symbol="k", meaning="experts", ge=1, le=1024, slider=(1, 8, 1))

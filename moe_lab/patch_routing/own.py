@@ -47,6 +47,7 @@ class OwnModel(PatchModel):
 
     Attributes:
       frozen: names of weights that are not trained.
+      capturable: whether a GPU may record a step once and replay it, see `PatchModel`.
     """
 
     name: ClassVar[str] = "own"

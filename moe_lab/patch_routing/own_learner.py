@@ -49,6 +49,10 @@ def autograd_step(
 class OwnRouteLearner(JointLearner):
     """A JointMoE whose subclass has a `route` of its own."""
 
+    @property
+    def captured(self) -> bool:
+        return self.setting.model.capturable
+
     def _advance(self, samples: Tensor, *drawn: Tensor) -> None:
         with torch.no_grad():
             super()._advance(samples, *drawn)
@@ -120,12 +124,13 @@ class OwnLearner(Learner):
             self.experts, self.receives = every.mask.shape[1], True
 
     @property
+    def captured(self) -> bool:
+        return self.setting.model.capturable
+
+    @property
     def sizes(self) -> tuple[int, int]:
         n, d = self.train.index.shape[2], self.train.bank.shape[2]
         return self.experts, n * (d + 2 * -(-self.weights.shape[1] // d))
-
-    def step(self, samples: Int[Tensor, "T B"]) -> None:
-        self._advance(samples)  # as no graph: nobody knows whether another's forward can be captured
 
     def _forward(self, weights: Tensor, patches: Tensor, rows: slice) -> Routed:
         """What the model makes of flattened weights, its shapes checked."""

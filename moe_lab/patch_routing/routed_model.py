@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from moe_lab.graphs import on_accelerator
 from moe_lab.patch_routing.model import Loss, loss_of
 from moe_lab.patch_routing.routed import RoutedMoE
 from moe_lab.routers.choices import (
@@ -123,8 +124,12 @@ def choose(
 
 def look_up(patches: Float[Tensor, "T B n d"], rules: RoutedRules, places: int) -> Choice:
     """Sends patches where the hash says, in the order of their positions, with gates 1."""
-    pairs = zip(patches, rules.directions, rules.table, strict=True)
-    asked = torch.stack([hash_choice(sign_hash(of_trial, directions), table) for of_trial, directions, table in pairs])
+    rows, directions = patches.flatten(1, 2), rules.directions
+    if on_accelerator(patches.device):
+        buckets = sign_hash(rows, directions)
+    else:  # one by one: the product of all rounds otherwise, and a sign may turn
+        buckets = torch.stack([sign_hash(*each) for each in zip(rows, directions, strict=True)])
+    asked = hash_choice(buckets, rules.table).unflatten(1, patches.shape[1:3])
     mask = within_capacity(asked, asked.to(patches.dtype), places)
     return Choice(*(part.permute(0, 3, 1, 2) for part in (asked, mask, mask.to(patches.dtype))))
 

@@ -209,7 +209,9 @@ class Training(TrialProgress):
 
     def _ended_there(self, endings: Endings, step: int, alive: np.ndarray) -> np.ndarray:
         """`_ended` on an accelerator, which decides alone; the host looks where a Snapshot is due or all must end."""
-        due = np.flatnonzero(alive & (step % self.epoch[self.resident] == 0))
+        ends = step % self.epoch[self.resident] == 0
+        whole = bool(ends.all()) and endings.worth_a_graph(self.learner)  # with rows that have ended, masked there
+        due = np.flatnonzero(ends if whole else alive & ends)
         last = step >= self.run.epochs * self.epoch[self.resident]
         shown = step % self.run.record_every == 0
         if len(due) or shown:

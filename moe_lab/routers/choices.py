@@ -180,7 +180,9 @@ def soft_weights(
     return scores.softmax(dim=-2), scores.softmax(dim=-1)
 
 
-def sign_hash(patches: Float[Tensor, "*rows d"], directions: Float[Tensor, "bits d"]) -> Int[Tensor, "*rows"]:
+def sign_hash(
+    patches: Float[Tensor, "*trials tokens d"], directions: Float[Tensor, "*trials bits d"]
+) -> Int[Tensor, "*trials tokens"]:
     """Returns the bucket 0 ... 2^bits - 1 of each patch: bit b is set where <directions_b, x> > 0.
 
     Departs from the paper: Roller et al. hash the identity of a word. Patches have none, so the signs of fixed random
@@ -189,7 +191,7 @@ def sign_hash(patches: Float[Tensor, "*rows d"], directions: Float[Tensor, "bits
     >>> sign_hash(torch.tensor([[1.0, -1.0], [1.0, 1.0]]), torch.eye(2)).tolist()
     [1, 3]
     """
-    bits = torch.arange(directions.shape[0], device=patches.device)
+    bits = torch.arange(directions.shape[-2], device=patches.device)
     return ((patches @ directions.mT > 0).long() << bits).sum(-1)
 
 
@@ -211,13 +213,13 @@ def balanced_table(buckets: int, experts: int, experts_per_token: int, random: n
 
 
 def hash_choice(
-    buckets: Int[Tensor, "*rows tokens"], table: Bool[Tensor, "buckets experts"]
-) -> Bool[Tensor, "*rows tokens experts"]:
-    """Looks up the experts of each token in a fixed table. Nothing is learned, and gates are 1.
+    buckets: Int[Tensor, "*trials tokens"], table: Bool[Tensor, "*trials buckets experts"]
+) -> Bool[Tensor, "*trials tokens experts"]:
+    """Looks up the experts of each token in a fixed table, that of its trial. Nothing is learned, and gates are 1.
 
     >>> hash_choice(torch.tensor([1, 0]), torch.tensor([[True, False], [False, True]])).int().tolist()
     [[0, 1], [1, 0]]
 
     References: Roller et al. 2021.
     """
-    return table[buckets]
+    return table.gather(-2, buckets[..., None].expand(*buckets.shape, table.shape[-1]))

@@ -19,19 +19,18 @@ from torch.nn.functional import softplus
 from moe_lab.graphs import Replay, on_accelerator, to_device
 from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.specialization import model as models
+from moe_lab.specialization.adam import CapturedAdam, TorchAdam
 from moe_lab.specialization.basis import rows_of
 from moe_lab.specialization.data import Samples, Split
 from moe_lab.specialization.experts import Dispatch, Experts, dispatch, experts_for, make_inputs
 from moe_lab.specialization.measures import Counts, largest_products
+from moe_lab.specialization.noise import evaluation_noise, noise_of_steps
 from moe_lab.specialization.run import Run
 from moe_lab.specialization.topk import TopKMoE
 from moe_lab.trials import placement, stream
 
 _NUMBERS_AT_ONCE = 2**22
 """The working set of a step on a CPU: 16 MB in float32. A quarter of that costs 20 to 30 % more time."""
-
-_DRAWN_AT_ONCE, _STEPS_AHEAD = 2**24, 64
-"""Numbers of router noise that are drawn ahead for an accelerator, 64 MB, and steps."""
 
 AnyModel = TypeVar("AnyModel", bound=models.SwitchMoE | models.SingleExpert | TopKMoE)
 Mixture = TypeVar("Mixture", bound=models.SwitchMoE | TopKMoE)
@@ -52,47 +51,6 @@ def samples_of(run: Run, trials: Sequence[int], split: Split) -> Samples:
     device, dtype = placement(run)
     count = run.samples if split == "train" else run.test_samples
     return run.task.sample(count, trials=trials, seed=run.seed, split=split, device=device, dtype=dtype)
-
-
-def router_noise(
-    model: models.SwitchMoE | TopKMoE, streams: Sequence[np.random.Generator], samples: int, like: Tensor
-) -> Float[Tensor, "T M N"]:
-    """Samples r, uniform on [0, router_noise], from one stream per trial, with the device and dtype of `like`."""
-    shape = (len(streams), model.experts, samples)
-    if not model.router_noise:
-        return like.new_zeros(shape)
-    values = np.empty(shape, dtype=np.float32)
-    for random, into in zip(streams, values, strict=True):
-        random.random(dtype=np.float32, out=into)
-    noise = to_device(values, like.device, like.dtype)
-    return noise if model.router_noise == 1 else noise.mul_(model.router_noise)
-
-
-def noise_of_steps(
-    model: models.SwitchMoE | TopKMoE, streams: Sequence[np.random.Generator], samples: int, like: Tensor
-) -> Iterator[Float[Tensor, "T M N"]]:
-    """Yields `router_noise` step after step, on an accelerator drawn for several steps and sent there at once."""
-    each = len(streams) * model.experts * samples
-    ahead = on_accelerator(like.device) and model.router_noise > 0
-    steps = max(1, min(_STEPS_AHEAD, _DRAWN_AT_ONCE // each)) if ahead else 1
-    while True:
-        if steps == 1:
-            yield router_noise(model, streams, samples, like)
-            continue
-        values = np.empty((steps, len(streams), model.experts, samples), dtype=np.float32)
-        for random, into in zip(streams, values.swapaxes(0, 1), strict=True):
-            for step in into:  # the same numbers as one step at a time
-                random.random(dtype=np.float32, out=step)
-        yield from to_device(values, like.device, like.dtype).mul_(model.router_noise)
-
-
-def evaluation_noise(
-    run: Run, model: models.SwitchMoE, trials: Sequence[int], split: Split, samples: int, like: Tensor
-) -> Float[Tensor, "T M N"] | None:
-    """Samples the router noise of evaluations, the same each time; None except with the authors' objective."""
-    if model.objective == "paper":
-        return None
-    return router_noise(model, [stream(run.seed, trial, f"{split} noise") for trial in trials], samples, like)
 
 
 class Routed(NamedTuple):
@@ -267,34 +225,42 @@ class SwitchLearner(MixtureLearner[models.SwitchMoE]):
 
 
 class SingleLearner(Learner[models.SingleExpert]):
-    """One expert trained by full-batch Adam (torch.optim.Adam is elementwise, so that trials are independent)."""
+    """One expert trained by full-batch Adam, which is elementwise, so that trials are independent."""
 
     def __init__(
         self, run: Run, model: models.SingleExpert, trials: Sequence[int], train: Samples, test: Samples
     ) -> None:
         super().__init__(run, model, trials, train, test)
-        weights = [models.initial_single(trial, run.seed, model, run.task.dimension) for trial in trials]
-        self.weights = self.tensor(np.stack(weights)).requires_grad_()
-        self.optimizer = torch.optim.Adam([self.weights], lr=model.rate, weight_decay=model.weight_decay)
+        self.weights = self.tensor(
+            np.stack([models.initial_single(trial, run.seed, model, run.task.dimension) for trial in trials])
+        )
+        kind = CapturedAdam if on_accelerator(self.weights.device) else TorchAdam
+        self.optimizer = kind(self.weights, model.rate, model.weight_decay)
+        self._replay: Replay | None = None
 
     @torch.no_grad()
     def advance(self, steps: int) -> None:
         for _ in range(steps):
             stop_if_unwanted()
-            gradient = torch.zeros_like(self.weights)
-            self.loss.zero_()
-            self.right.zero_()
-            for block in self.train:
-                labels = block.inputs.labels
-                everything = Dispatch(torch.ones_like(labels)[:, None], torch.zeros_like(block.inputs.clusters))
-                outputs, _, part = block.gradient(self.weights, everything, labels, models.paper_link)
-                gradient += part
-                self.loss += softplus(-labels * outputs).sum(1)
-                self.right += (labels * outputs > 0).sum(1)
-            self.loss /= self.run.samples
-            self.weights.grad = gradient.div_(self.run.samples)
-            self.optimizer.step()
-            self.steps += 1
+            if self._replay is None:
+                moving = (self.weights, self.loss, self.right, self.steps, *self.optimizer.state)
+                self._replay = Replay(self._step, moving)
+            self._replay()
+
+    def _step(self) -> None:
+        gradient = torch.zeros_like(self.weights)
+        self.loss.zero_()
+        self.right.zero_()
+        for block in self.train:
+            labels = block.inputs.labels
+            everything = Dispatch(torch.ones_like(labels)[:, None], torch.zeros_like(block.inputs.clusters))
+            outputs, _, part = block.gradient(self.weights, everything, labels, models.paper_link)
+            gradient += part
+            self.loss += softplus(-labels * outputs).sum(1)
+            self.right += (labels * outputs > 0).sum(1)
+        self.loss /= self.run.samples
+        self.optimizer.step(gradient.div_(self.run.samples))
+        self.steps += 1
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, Tensor]:

@@ -14,7 +14,8 @@ from moe_lab.config import require
 from moe_lab.specialization import model as models
 from moe_lab.specialization.data import Samples, Split
 from moe_lab.specialization.experts import experts_for, make_inputs
-from moe_lab.specialization.learners import SwitchLearner, evaluation_noise, routed, router_noise, samples_of
+from moe_lab.specialization.learners import SwitchLearner, routed, samples_of
+from moe_lab.specialization.noise import evaluation_noise, router_noise
 from moe_lab.specialization.run import Run
 from moe_lab.trials import placement, stream, threads_for
 

@@ -18,7 +18,8 @@ from torch import Tensor
 from moe_lab.config import require
 from moe_lab.specialization import model as models
 from moe_lab.specialization.data import ClusterTask
-from moe_lab.specialization.learners import SwitchLearner, router_noise, samples_of
+from moe_lab.specialization.learners import SwitchLearner, samples_of
+from moe_lab.specialization.noise import router_noise
 from moe_lab.specialization.run import Run
 from moe_lab.specialization.theory_noise import PAPER_NOISE, Noise, routing_probabilities
 from moe_lab.specialization.theory_run import predicted_clusters

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 class Optimizer(ABC):
@@ -58,6 +58,12 @@ class Sgd(Optimizer):
             torch._foreach_add_(velocities, slopes)
             slopes = velocities
         torch._foreach_add_(weights, slopes, alpha=-self.learning_rate)
+
+
+def changed_by(optimizers: Iterable[Sgd], network: nn.Module) -> list[Tensor]:
+    """Returns every tensor that a step of a network changes."""
+    parts = [*network.parameters(), *network.buffers(), *(one for each in optimizers for one in each.velocities)]
+    return [part.detach() for part in parts]
 
 
 class Adam(Optimizer):

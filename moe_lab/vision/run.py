@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from moe_lab.config import RunConfig, knob
-from moe_lab.graphs import on_accelerator, to_device
+from moe_lab.graphs import Replay, on_accelerator, to_device
 from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.origins import origin_of
 from moe_lab.training import Measure, Snapshot, TrialProgress
@@ -63,6 +64,7 @@ class Learner(ABC):
         # samples, correct predictions and loss since the last record; and steps without an infinite or NaN loss
         self._sums = torch.zeros(3, dtype=number, device=labels.device)
         self._sound = torch.zeros((), dtype=torch.int64, device=labels.device)
+        self._replays: dict[int, tuple[Replay, tuple[Tensor, Tensor]]] = {}  # by the number of samples
 
     def advance(self, steps: int) -> None:
         """Takes some steps, fewer where the loss is no longer finite; on an accelerator the host looks after all."""
@@ -75,7 +77,7 @@ class Learner(ABC):
                 self._left = self._order.permutation(len(self.labels))
             rows = to_device(self._left[: self.run.batch], self.labels.device)
             self._left = self._left[self.run.batch :]
-            loss, right = self.step(rows)
+            loss, right = self._taken(rows)
             with torch.no_grad():
                 self._sums += torch.stack([loss.new_full((), len(rows)), right.to(loss.dtype), loss * len(rows)])
             self.steps += 1
@@ -90,11 +92,31 @@ class Learner(ABC):
             self.lost = sound < steps
             self.steps = before + sound + self.lost
 
+    def _taken(self, rows: Int[Tensor, " b"]) -> tuple[Tensor, Tensor]:
+        """Takes a step, on CUDA as a graph where `changed` allows it."""
+        changed = self.changed() if on_accelerator(self.labels.device) else None
+        if changed is None:
+            return self.step(rows)
+        if len(rows) not in self._replays:
+            result = self.images.new_zeros(()), torch.zeros_like(self.labels[0])
+            self._replays[len(rows)] = Replay(partial(self._update, result), (*changed, *result), (rows,)), result
+        replay, result = self._replays[len(rows)]
+        replay(rows)
+        return result
+
+    def _update(self, result: tuple[Tensor, Tensor], rows: Tensor) -> None:
+        for kept, value in zip(result, self.step(rows), strict=True):
+            kept.copy_(value.detach())
+
     def online(self) -> tuple[float, float]:
         """Accuracy and loss over the samples used since the last call, NaN if none were."""
         count, right, loss = self._sums.tolist()
         self._sums.zero_()
         return (right / count, loss / count) if count else (np.nan, np.nan)
+
+    def changed(self) -> Sequence[Tensor] | None:
+        """Every tensor that a step changes; None where it reads a number or counts on the host, as no graph can."""
+        return None
 
     @abstractmethod
     def step(self, rows: Int[Tensor, " b"]) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,7 @@ import pytest
 import torch
 import xarray as xr
 
-from moe_lab import theme
+from moe_lab import graphs, theme
 from moe_lab.config import ConfigError, knob
 from moe_lab.graphs import as_on_accelerator
 from moe_lab.patch_routing import (
@@ -26,6 +26,7 @@ from moe_lab.patch_routing import model as models
 from moe_lab.routing import expert_choice
 from moe_lab.training import collect
 from moe_lab.trials import stream
+from tests.doubles import captured
 
 TASK = PatternTask(patches=6, dimension=8, pattern_sets=16, distractors=2)
 SHORT = {"samples": 40, "trials": 3, "epochs": 3, "record_every": 2, "test_samples": 60, "precision": "float64"}
@@ -36,6 +37,13 @@ class SameRouter(JointMoE):
 
     def route(self, scores, patches_per_expert):
         return expert_choice(scores, patches_per_expert)
+
+
+class BranchingRouter(SameRouter):
+    """The same, with a look at a number."""
+
+    def route(self, scores, patches_per_expert):
+        return super().route(scores if float(scores.detach().abs().max()) < 1e9 else -scores, patches_per_expert)
 
 
 class OwnCNN(OwnModel):
@@ -165,6 +173,35 @@ class WrongRoute(JointMoE):
 class RouteOfCNN(CNN):
     def route(self, scores, patches_per_expert):
         return scores > 0, scores
+
+
+class CapturedRouter(SameRouter):
+    capturable: ClassVar[bool] = True
+
+
+class CapturedCNN(OwnCNN):
+    capturable: ClassVar[bool] = True
+
+
+@pytest.mark.parametrize(
+    "kind, is_captured",
+    [(BranchingRouter, False), (SameRouter, False), (OwnCNN, False), (CapturedRouter, True), (CapturedCNN, True)],
+)
+def test_a_step_of_ones_own_is_captured_where_its_class_says_so_alone(kind, is_captured, monkeypatch):
+    """A graph would repeat the branch that Python took when it was captured, in silence."""
+    made = []
+
+    def capture(call, state):
+        made.append(call)
+        return captured(call, state)
+
+    here = collect(train(kind(), TASK, **SHORT, device="cpu"))
+    monkeypatch.setattr(graphs, "_captured", capture)
+    with as_on_accelerator():
+        there = collect(train(kind(), TASK, **SHORT, device="cpu"))
+    assert bool(made) == is_captured
+    for name in ("test_accuracy", "train_loss"):
+        np.testing.assert_allclose(there[name], here[name], rtol=1e-10)
 
 
 @pytest.mark.parametrize(

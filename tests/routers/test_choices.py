@@ -178,6 +178,11 @@ def test_hashing_is_fixed_balanced_and_the_same_for_equal_patches() -> None:
         assert table.sum(1).tolist() == [count] * 16 and np.ptp(table.sum(0)) == 0
         found = choices.hash_choice(buckets, torch.from_numpy(table))
         assert torch.equal(found, torch.from_numpy(table[buckets.numpy()]))
+    two = [choices.balanced_table(16, EXPERTS, 1, np.random.default_rng(seed)) for seed in (0, 1)]
+    found = choices.hash_choice(torch.stack([buckets, buckets.flip(0)]), torch.from_numpy(np.stack(two)))
+    assert torch.equal(found[1], torch.from_numpy(two[1][buckets.flip(0).numpy()]))  # each trial's own table
+    both = choices.sign_hash(torch.stack([patches, patches]), torch.stack([directions, -directions]))
+    assert torch.equal(both[0], buckets) and torch.equal(both[1], 15 - buckets)
     other = choices.balanced_table(16, EXPERTS, 1, np.random.default_rng(1))
     assert not np.array_equal(other, choices.balanced_table(16, EXPERTS, 1, np.random.default_rng(0)))
 

@@ -14,6 +14,7 @@ from torch.nn.functional import one_hot
 
 from moe_lab.specialization import ClusterTask, Run, SingleExpert, SwitchMoE, learners, train
 from moe_lab.specialization.measures import MEASURES, Counts, dispatch_entropy, largest_products
+from moe_lab.specialization.noise import evaluation_noise
 from moe_lab.training import final
 from tests.specialization import oracle
 
@@ -150,11 +151,7 @@ def test_a_learners_measures_by_brute_force(activation, objective):
         filters, router = learner.state.experts[t], learner.state.routers[t, :, :12]
         mixture = oracle.Mixture(filters[..., :12], filters[..., 12] if model.biases else None, router)
         h = oracle.scores(test.patches()[t], router)
-        noise = (
-            0
-            if objective == "paper"
-            else learners.evaluation_noise(run, model, range(2), "test", 90, learner.like)[t].T
-        )
+        noise = 0 if objective == "paper" else evaluation_noise(run, model, range(2), "test", 90, learner.like)[t].T
         sent = oracle.winners(h + noise)
         every = oracle.outputs(test.patches()[t], mixture, rules)
         gates = h.softmax(1) if objective == "paper" else h + noise

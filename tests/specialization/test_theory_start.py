@@ -11,7 +11,8 @@ import torch
 
 from moe_lab.specialization import ClusterTask, Run, SingleExpert, SwitchMoE, theory_start
 from moe_lab.specialization import model as models
-from moe_lab.specialization.learners import SwitchLearner, router_noise, samples_of
+from moe_lab.specialization.learners import SwitchLearner, samples_of
+from moe_lab.specialization.noise import router_noise
 from moe_lab.trials import stream
 
 TASK = ClusterTask.setting(3).replace(dimension=12, patches=5)

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from moe_lab.specialization import ClusterTask, Run, SwitchMoE, TopKMoE, topk, train
-from moe_lab.specialization.learners import router_noise, samples_of
+from moe_lab.specialization.learners import samples_of
 from moe_lab.specialization.measures import MEASURES, TOP_K_MEASURES
+from moe_lab.specialization.noise import router_noise
 from moe_lab.specialization.topk_learner import TopKLearner
 from moe_lab.training import final
 from moe_lab.trials import stream

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from moe_lab.signatures import takes
 from moe_lab.training import Measure, Snapshot
 from moe_lab.trials import placement, stream
 from moe_lab.vision.layers import about_operations
-from moe_lab.vision.optimizers import Sgd
+from moe_lab.vision.optimizers import Sgd, changed_by
 from moe_lab.vision.patches.data import Samples, cells_in
 from moe_lab.vision.patches.model import Model, PatchWRN
 from moe_lab.vision.patches.network import PatchNetwork
@@ -94,6 +94,9 @@ class PatchLearner(Learner):
         if isinstance(run.model, PatchWRN):
             cells = round(run.model.patches(run.task.image) ** 0.5)
             self.inside = cells_in(test.boxes[place], run.task.image[1], cells).to(self.images.dtype)
+
+    def changed(self) -> Sequence[Tensor]:
+        return changed_by([self.optimizer], self.network)
 
     def step(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         loss, right = cross_entropy(self.network(self.images[rows]), self.labels[rows])

@@ -1,0 +1,63 @@
+"""Numbers drawn ahead: in order, whole, by other threads, which end with their consumer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from moe_lab.ahead import Ahead, host_memory
+
+NAME = "moe-lab numbers"
+
+
+def numbered(counts: list[int], seen: set[str]) -> tuple[Tensor, list[Callable[[], None]]]:
+    """A piece of four numbers, each its place plus ten times the number of the piece; the first comes last."""
+    values, piece = host_memory((4,), torch.device("cpu")), len(counts)
+    counts.append(piece)
+
+    def fill(into: np.ndarray, place: int) -> None:
+        seen.add(threading.current_thread().name)
+        time.sleep(0.02 if place == 0 else 0)
+        into[place] = 10 * piece + place
+
+    return values, [partial(fill, values.numpy(), place) for place in range(4)]
+
+
+def workers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith(NAME)]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_pieces_come_whole_and_in_order_and_one_ahead(threads: int) -> None:
+    counts: list[int] = []
+    seen: set[str] = set()
+    with Ahead(partial(numbered, counts, seen), threads) as pieces:
+        for number, piece in zip(range(3), pieces, strict=False):
+            assert piece.tolist() == [10 * number + place for place in range(4)]
+            assert len(counts) == number + 2  # the next one has begun
+    assert all(name.startswith(NAME) for name in seen) and len(seen) <= threads
+
+
+def test_threads_end_with_their_consumer() -> None:
+    with Ahead(partial(numbered, [], set()), 2) as pieces:
+        next(iter(pieces))
+        assert workers()
+    for thread in workers():
+        thread.join(timeout=30)
+    assert not workers()
+
+
+def test_an_error_in_a_thread_reaches_the_consumer() -> None:
+    def wrong() -> None:
+        raise ZeroDivisionError("no number")
+
+    pieces = Ahead(lambda: (torch.zeros(1), [wrong]), 1)
+    with pieces, pytest.raises(ZeroDivisionError, match="no number"):
+        next(iter(pieces))
