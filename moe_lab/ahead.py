@@ -51,12 +51,13 @@ class Ahead:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def __iter__(self) -> Iterator[Tensor]:
-        following = self._filling()
+        values, calls = self._filling()
         while True:
-            (values, calls), following = following, self._filling()
             for call in calls:
                 call.result()
+            following = self._filling()  # not before the present piece is whole: both draw from the same streams
             yield values
+            values, calls = following
 
     def _filling(self) -> tuple[Tensor, list[Future[None]]]:
         values, calls = self._begin()

@@ -45,6 +45,25 @@ def test_pieces_come_whole_and_in_order_and_one_ahead(threads: int) -> None:
     assert all(name.startswith(NAME) for name in seen) and len(seen) <= threads
 
 
+def test_a_stream_is_drawn_from_in_order() -> None:
+    """With more threads than streams, and pieces that take longer than their consumer."""
+    random, alone = np.random.default_rng(3), np.random.default_rng(3)
+
+    def begin() -> tuple[Tensor, list[Callable[[], None]]]:
+        values = host_memory((50,), torch.device("cpu"))
+
+        def fill() -> None:
+            for place in range(50):
+                time.sleep(0.0005)
+                values[place] = float(random.random(dtype=np.float32))
+
+        return values, [fill]
+
+    with Ahead(begin, 4) as pieces:
+        for _, piece in zip(range(4), pieces, strict=False):
+            assert piece.tolist() == alone.random(50, dtype=np.float32).tolist()
+
+
 def test_threads_end_with_their_consumer() -> None:
     with Ahead(partial(numbered, [], set()), 2) as pieces:
         next(iter(pieces))

@@ -44,7 +44,6 @@ ONLY_SCALED_OR_SHUFFLED: dict[str, str] = {
     "pruning2024/figure5b/upper-bound-token-choice": _TIE,
     "pruning2024/figure5c/upper-bound-token-choice": _TIE,
     "pruning2024/section5.2.1/token-count-pretrained": _TIE,
-    "gridlock2019/figure3/a-gates-iterations": "a constant curve is at its end from its first iteration on",
     "gated2019/figure2/b-l4-as-true": _ALIKE,
     "routers/shazeer2017/few-experts": "an entropy of 0 is that of one expert",
 }

@@ -10,7 +10,7 @@ import xarray as xr
 
 from moe_lab.recovery.gridlock.grid_points import FOUND
 from moe_lab.recovery.gridlock.published import REPLICATION
-from moe_lab.reproduce.claim import Claim, Measurement, Needs, Published, Rule, at_most, share_from
+from moe_lab.reproduce.claim import Claim, Measurement, Needs, Published, Rule, share_from
 from moe_lab.reproduce.gridlock2019.sources import FIGURES, PICTURE
 
 _OURS, _JOINT, _GRADIENT = "spectral+em", "joint-em", "joint-em-gradient"
@@ -148,7 +148,7 @@ _FIGURE_3 = (
         statement="EM of the gates converges in less than 5 iterations in every trial",
         published=Published(value=5.0, bound="less than"),
         read=_gate_iterations,
-        rule=Rule(agrees=at_most(4.0), of="highest"),
+        rule=Rule(agrees=(1.0, 4.0), of="highest"),
         unit="iterations",
     ),
     *(
