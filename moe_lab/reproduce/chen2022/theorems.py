@@ -18,7 +18,6 @@ from moe_lab.reproduce.claim import (
     Published,
     Rule,
     at_least,
-    at_most,
     near,
     selected,
     share_from,
@@ -174,7 +173,7 @@ CLAIMS: tuple[Claim, ...] = (
         "the bound",
         published=Published(value=1, bound="at most"),
         read=lambda data: (data["worst_ratio"] / data["bound"]).values.ravel(),
-        rule=Rule(agrees=at_most(1), of="highest"),
+        rule=Rule(agrees=up_to(1), of="highest"),
     ),
     _routing(
         id="chen2022/remarkc.2/wider-noise-smoother",
@@ -188,7 +187,7 @@ CLAIMS: tuple[Claim, ...] = (
                 for wide, narrow in (("uniform 4", "uniform 1"), ("gaussian 1", "gaussian .3"))
             ]
         ),
-        rule=Rule(agrees=at_most(1), of="highest"),
+        rule=Rule(agrees=up_to(1), of="highest"),
     ),
     _routing(
         id="chen2022/lemmac.3/close-scores",
@@ -196,7 +195,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Experts with close scores get close shares: |p_m - p_m'| over M^2 |h_m - h_m'|",
         published=Published(value=1, bound="at most"),
         read=lambda data: data["pair_ratio"],
-        rule=Rule(agrees=at_most(1), of="highest"),
+        rule=Rule(agrees=up_to(1), of="highest"),
     ),
     _routing(
         id="chen2022/lemmac.4/never-routed",
@@ -220,7 +219,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="After exploration an expert is bad on the other clusters: its error there",
         published=Published(relation="of the order of 1/K = .25"),
         read=lambda data: data["other_error"],
-        rule=Rule(in_kind=at_least(0.25)),
+        rule=Rule(in_kind=share_from(0.25)),
         reason="the constant of the order 1/K is not given",
     ),
     Claim(
