@@ -61,6 +61,17 @@ def test_no_entropy_below_0_and_no_share_above_1_agrees() -> None:
             assert low >= 0 and high <= (np.log(4) if claim.unit == "nats" else 1) + 1e-9, claim.id
 
 
+@pytest.mark.parametrize(
+    ("seconds", "found"), [((1.0, 5.0), "agrees in kind"), ((1.0, 1.5), "differs"), ((1.0, 20.0), "differs")]
+)
+def test_soft_routing_takes_more_time(seconds: tuple[float, float], found: str) -> None:
+    """The median of three turns; the last is disturbed."""
+    turns = np.outer(seconds, (1.0, 1.0, 1.0))
+    turns[1, 2] *= 100
+    data = xr.Dataset({"seconds": (("experts_per_sample", "repeat"), turns)}, {"experts_per_sample": [1, 8]})
+    assert verdict("chen2022/section3.2/soft-routing-time", data) == found
+
+
 @pytest.mark.parametrize(("table", "divided"), [("table 4", True), ("table 5", True), ("table 6", False)])
 def test_dispatch_rules_tell_the_published_tables_apart(table: str, divided: bool) -> None:
     data = xr.Dataset({"dispatch_entropy": entropy_of(table)})
