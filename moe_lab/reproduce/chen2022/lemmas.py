@@ -167,7 +167,7 @@ CLAIMS: tuple[Claim, ...] = (
         read=_times,
         rule=Rule(in_kind=(2.0, 2.0 * _EXPERTS)),
         reason="the paper has no number: twice the time counts as much more, and more than twice the eightfold "
-        "operations of the experts as another effect; 2.6 to 4.6 in short runs on a busy machine",
+        "operations of the experts as another effect; 2.6 to 4.6 on a busy machine",
         unit="times",
     ),
 )

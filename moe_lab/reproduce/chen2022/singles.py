@@ -192,6 +192,7 @@ _TABLE_8 = _activations(table="table8", settings=(1, 2), seconds=(26, 330))
 
 
 _FEW_SAMPLES = "the quick budget has 1,000 samples where the paper has 16,000"
+_TANH_SCATTERS = "; in setting 2 tanh has .774, .767 and .787 at seeds 0, 11 and 12, which agrees from .780"
 
 
 def _of_activations(setting: int) -> tuple[str, Measurement, xr.DataArray]:
@@ -230,7 +231,7 @@ def _activation(setting: int, activation: str) -> Claim:
         measurement=measurement,
         read=selected("test_accuracy", setting=setting, activation=activation),
         rule=fails_as(value, of="median"),
-        reason=_FEW_SAMPLES,
+        reason=_FEW_SAMPLES + (_TANH_SCATTERS if activation == "tanh" else ""),
     )
 
 
