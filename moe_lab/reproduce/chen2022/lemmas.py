@@ -47,7 +47,7 @@ SOFT = Measurement.sized(
     name="chen2022/soft-routing",
     function=f"{MEASURES}:soft_routing",
     sizes={"samples": (4000, 16000), "steps": (4, 4), "repeats": (9, 9)},
-    seconds=(2, 8),
+    seconds=(1, 5),
 )
 
 _start = partial(Claim, measurement=START, unit="power")

@@ -18,6 +18,7 @@ from moe_lab.reproduce.claim import (
     Published,
     Rule,
     at_least,
+    at_most,
     near,
     selected,
     share_from,
@@ -173,7 +174,7 @@ CLAIMS: tuple[Claim, ...] = (
         "the bound",
         published=Published(value=1, bound="at most"),
         read=lambda data: (data["worst_ratio"] / data["bound"]).values.ravel(),
-        rule=Rule(agrees=up_to(1), of="highest"),
+        rule=Rule(agrees=at_most(1), of="highest"),
     ),
     _routing(
         id="chen2022/remarkc.2/wider-noise-smoother",
@@ -187,7 +188,7 @@ CLAIMS: tuple[Claim, ...] = (
                 for wide, narrow in (("uniform 4", "uniform 1"), ("gaussian 1", "gaussian .3"))
             ]
         ),
-        rule=Rule(agrees=up_to(1), of="highest"),
+        rule=Rule(agrees=at_most(1), of="highest"),
     ),
     _routing(
         id="chen2022/lemmac.3/close-scores",
@@ -195,7 +196,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Experts with close scores get close shares: |p_m - p_m'| over M^2 |h_m - h_m'|",
         published=Published(value=1, bound="at most"),
         read=lambda data: data["pair_ratio"],
-        rule=Rule(agrees=up_to(1), of="highest"),
+        rule=Rule(agrees=at_most(1), of="highest"),
     ),
     _routing(
         id="chen2022/lemmac.4/never-routed",
