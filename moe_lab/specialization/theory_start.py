@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from moe_lab.config import require
@@ -104,6 +104,7 @@ class Explored:
       along: the smallest share of an expert's gradient that is along v_{k*} at its filter j* (lemma E.7).
       uneven: the largest |P(m_i = m) - 1/M| over samples and experts (lemma E.4).
       load: (T, M) the expected load (eq. 5.1) of some samples, over their number.
+      clusters: (T, M) k*, the group M_k of each expert.
     """
 
     start: Float[np.ndarray, " T"]
@@ -112,10 +113,19 @@ class Explored:
     along: Float[np.ndarray, " T"]
     uneven: Float[np.ndarray, " T"]
     load: Float[np.ndarray, "T M"]
+    clusters: Int[np.ndarray, "T M"]
+
+    def group_ratio(self) -> Float[np.ndarray, " T"]:
+        """The smallest load of an expert over the largest of its group, least of the groups; NaN without two in any."""
+        found = []
+        for load, cluster in zip(self.load, self.clusters, strict=True):
+            groups = [load[cluster == k] for k in np.unique(cluster)]
+            found.append(min((one.min() / one.max() for one in groups if len(one) > 1), default=np.nan))
+        return np.array(found)
 
 
 def explored(run: Run, *, counted: int = 40) -> Explored:
-    """Trains a mixture for the exploration stage and compares it with lemmas D.4, E.4, E.6 and E.7.
+    """Trains a mixture for the exploration stage and compares it with lemmas D.4, E.4, E.6, E.7 and section 5.
 
     Args:
       run: of a SwitchMoE with the paper's objective on a ClusterTask; its steps do not matter.
@@ -147,7 +157,8 @@ def explored(run: Run, *, counted: int = 40) -> Explored:
         other=np.abs(np.where(chosen, 0, now)).max((1, 2, 3)),
         along=gradient_along(learner, filters, clusters).min(1),
         uneven=np.abs(shares - 1 / M).max((1, 2)),
-        load=shares.mean(1),
+        load=np.array([expected_load(trial.double().T.numpy()) / trial.shape[1] for trial in scores]),
+        clusters=clusters,
     )
 
 
@@ -172,34 +183,3 @@ def gradient_along(learner: SwitchLearner, filters: np.ndarray, clusters: np.nda
     signals = learner.signals[rows, clusters]
     norm = torch.linalg.vector_norm(gradient, dim=(2, 3))
     return np.asarray((-(own * signals).sum(-1) / norm).double().cpu())
-
-
-def group_loads(run: Run, *, counted: int = 40) -> list[Float[np.ndarray, " experts"]]:
-    """Trains a mixture and computes the expected load (eq. 5.1) of the experts that share a cluster.
-
-    An expert belongs to the cluster on which it is most accurate, as in `groups`.
-
-    Args:
-      run: of a SwitchMoE on a ClusterTask, trained for the run's steps.
-      counted: test samples over which the load is taken.
-
-    Returns:
-      For each trial and each cluster with two experts or more: their loads over the cluster's samples, as shares.
-    """
-    model, trials = run.model, run.trial_numbers
-    require(isinstance(model, models.SwitchMoE), "loads are of a mixture", model=type(model).__name__)
-    assert isinstance(model, models.SwitchMoE)
-    learner = SwitchLearner(run, model, trials, *(samples_of(run, trials, split) for split in ("train", "test")))
-    learner.advance(run.last_step)
-    group = learner.evaluate()["expert_accuracy"].argmax(-1).cpu().numpy()  # (T, M)
-    block = learner.test[0].inputs
-    scores = (learner.state.routers @ block.totals[:, :counted].mT).double().cpu().numpy()
-    found = []
-    for trial, own in enumerate(group):
-        of_sample = block.clusters[trial, :counted].cpu().numpy()
-        for cluster in range(run.task.clusters):
-            members = np.flatnonzero(own == cluster)
-            rows = scores[trial].T[of_sample == cluster]
-            if len(members) > 1 and len(rows):
-                found.append(expected_load(rows)[members] / len(rows))
-    return found

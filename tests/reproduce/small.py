@@ -90,7 +90,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "chen2022/theorem4.2-large-start": {"trials": 2, "samples": 40, "steps": 3},
     "chen2022/lemmas-start": {"trials": 2, "tries": 200},
     "chen2022/lemmas-exploration": {"samples": 40, "trials": 2},
-    "chen2022/loads": {"samples": 40, "steps": 3, "trials": 3},
+    "chen2022/soft-routing": {"samples": 40, "steps": 1, "repeats": 2},
     "chen2022/lemma5.2": {"trials": 2, "samples": 40},
     "pruning2024/figure3": {"trials": 1, "test_samples": 100},
     "pruning2024/figure7": {"trials": 1, "test_samples": 100},

@@ -43,6 +43,35 @@ def test_published_single_experts_fail_as_published(setting: int, kind: str) -> 
     assert verdict(name, better) == verdict(name, xr.full_like(same, 0.5)) == "differs"
 
 
+@pytest.mark.parametrize(("table", "setting"), [("table 7", 3), ("table 8", 1), ("table 8", 2)])
+def test_every_activation_is_held_to_its_own_number(table: str, setting: int) -> None:
+    theirs = published(table)[["test_accuracy"]].rename(model="activation").expand_dims(trial=1, axis=-1)
+    data = theirs.assign_coords(activation=[name.removeprefix("single-") for name in theirs["activation"].values])
+    names = [f"chen2022/{table.replace(' ', '')}/setting{setting}-{name}" for name in ("relu", "celu", "gelu", "tanh")]
+    for name in names:
+        assert verdict(name, data) == "agrees", name
+        assert verdict(name, data + 0.04) == verdict(name, data - 0.04) == "agrees in kind", name
+        assert verdict(name, xr.full_like(data, 0.9)) == verdict(name, xr.full_like(data, 0.5)) == "differs", name
+
+
+def test_no_entropy_below_0_and_no_share_above_1_agrees() -> None:
+    for claim in CLAIMS.values():
+        if claim.measurement.name.startswith(("chen2022/table3-n", "chen2022/table3-l")) and claim.rule.agrees:
+            low, high = claim.rule.agrees
+            assert low >= 0 and high <= (np.log(4) if claim.unit == "nats" else 1) + 1e-9, claim.id
+
+
+@pytest.mark.parametrize(
+    ("seconds", "found"), [((1.0, 5.0), "agrees in kind"), ((1.0, 1.5), "differs"), ((1.0, 20.0), "differs")]
+)
+def test_soft_routing_takes_more_time(seconds: tuple[float, float], found: str) -> None:
+    """The median of three turns; the last is disturbed."""
+    turns = np.outer(seconds, (1.0, 1.0, 1.0))
+    turns[1, 2] *= 100
+    data = xr.Dataset({"seconds": (("experts_per_sample", "repeat"), turns)}, {"experts_per_sample": [1, 8]})
+    assert verdict("chen2022/section3.2/soft-routing-time", data) == found
+
+
 @pytest.mark.parametrize(("table", "divided"), [("table 4", True), ("table 5", True), ("table 6", False)])
 def test_dispatch_rules_tell_the_published_tables_apart(table: str, divided: bool) -> None:
     data = xr.Dataset({"dispatch_entropy": entropy_of(table)})

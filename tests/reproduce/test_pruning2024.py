@@ -11,7 +11,9 @@ import xarray as xr
 from moe_lab.pruning import figures
 from moe_lab.reproduce.pruning2024.criteria import tolerated
 from moe_lab.reproduce.pruning2024.measures import V_MOE
-from tests.reproduce.small import small, turned, verdict
+from tests.reproduce.small import CLAIMS, small, turned, verdict
+
+COUNTED = "pruning2024/vision-models"
 
 
 def curves(**accuracy: tuple[float, ...]) -> xr.Dataset:
@@ -94,6 +96,23 @@ def swapped(data: xr.Dataset) -> xr.Dataset:
 def test_a_rule_turns_on_wrong_data(place: str, wrong: Callable[[xr.Dataset], xr.Dataset]) -> None:
     assert verdict(f"pruning2024/{place}") in ("agrees", "follows")
     assert turned(f"pruning2024/{place}", wrong) not in ("agrees", "follows")
+
+
+@pytest.mark.parametrize(("alone", "found"), [((0.8, 0.85), "agrees in kind"), ((0.85, 0.8), "differs")])
+def test_the_penultimate_mixture_is_compared_with_the_last(alone: tuple[float, float], found: str) -> None:
+    data = xr.Dataset({"alone": (("trial", "block"), [alone])}, {"block": [1, 3]})
+    assert verdict("pruning2024/section5.2.1/penultimate-v-moe", data) == found
+
+
+def test_what_is_only_counted_follows() -> None:
+    """Also where an architecture is built for it; times are measured."""
+    counted = {claim.id for claim in CLAIMS.values() if claim.measurement.name in ("pruning2024/built", COUNTED)}
+    assert len(counted) == 14 and all(CLAIMS[name].rule.follows for name in counted)
+    assert not any(CLAIMS[f"pruning2024/figure10/{name}-time"].rule.follows for name in ("v-moe", "e3"))
+    smaller = small("pruning2024/built").copy()
+    smaller["bytes"] = smaller["bytes"] * xr.where(smaller["kept"] == 2, 1.2, 1)
+    assert verdict("pruning2024/figure1/v-moe-memory") == "follows"
+    assert verdict("pruning2024/figure1/v-moe-memory", smaller) != "follows"
 
 
 def test_experts_that_share_something_are_not_independent() -> None:

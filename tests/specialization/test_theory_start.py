@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from moe_lab.specialization import ClusterTask, Run, SingleExpert, SwitchMoE, th
 from moe_lab.specialization import model as models
 from moe_lab.specialization.learners import SwitchLearner, samples_of
 from moe_lab.specialization.noise import router_noise
+from moe_lab.specialization.theory_run import predicted_clusters
 from moe_lab.trials import stream
 
 TASK = ClusterTask.setting(3).replace(dimension=12, patches=5)
@@ -103,9 +105,13 @@ def test_the_share_of_the_gradient_is_autograds() -> None:
             assert found[trial, m] == pytest.approx(own / float(slope[trial, m].norm()), rel=1e-8)
 
 
-def test_loads_of_a_group_are_shares_of_its_cluster() -> None:
-    found = theory_start.group_loads(Run(model=MODEL, task=TASK.replace(clusters=2), steps=5, **GIVEN))
-    assert found and all(len(part) >= 2 and part.min() >= 0 and part.sum() <= 1 + 1e-9 for part in found)
+def test_loads_are_compared_within_each_group() -> None:
+    """By hand: .1 over .2 in the first group of the first trial; no two experts share a cluster in the second."""
+    run = Run(model=MODEL, task=TASK, **GIVEN)
+    seen = theory_start.explored(run, counted=10)
+    np.testing.assert_array_equal(seen.clusters, predicted_clusters(run, [0, 1]))
+    load, clusters = np.array([[0.1, 0.3, 0.2, 0.4], [0.1, 0.2, 0.3, 0.4]]), np.array([[2, 0, 2, 0], [0, 1, 2, 3]])
+    np.testing.assert_allclose(replace(seen, load=load, clusters=clusters).group_ratio(), [0.5, np.nan])
 
 
 def test_lemmas_are_about_algorithm_1() -> None:

@@ -5,12 +5,13 @@ Table 2, about images, is in `deep`. Tables 10 and 11 and figures 6 to 8 have no
 
 from __future__ import annotations
 
-from moe_lab.reproduce.chen2022 import deep, errata, figures, lemmas, mixtures, tables, theorems
+from moe_lab.reproduce.chen2022 import deep, errata, figures, lemmas, mixtures, singles, tables, theorems
 from moe_lab.reproduce.claim import Claim
 from moe_lab.reproduce.erratum import Erratum
 
 CLAIMS: tuple[Claim, ...] = (
     *mixtures.CLAIMS,
+    *singles.CLAIMS,
     *tables.CLAIMS,
     *figures.CLAIMS,
     *theorems.CLAIMS,

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from moe_lab.reproduce.chen2022.mixtures import HIGH_ENTROPY
+from moe_lab.reproduce.chen2022.mixtures import MIXED
 from moe_lab.reproduce.chen2022.sources import FIGURES, MEASURES, PICTURE
 from moe_lab.reproduce.claim import (
     Claim,
@@ -21,7 +21,6 @@ from moe_lab.reproduce.claim import (
     Read,
     Rule,
     at_least,
-    at_most,
     share_from,
     up_to,
 )
@@ -129,7 +128,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Four nonlinear experts recover the four clusters: the dispatch entropy is low",
         published=Published(relation="each expert has a cluster"),
         read=lambda data: data["trial_entropy"].sel(model="moe-cubic"),
-        rule=Rule(in_kind=at_most(0.5), of="median"),  # two clusters that share an expert: .5 log 2 = .35
+        rule=Rule(in_kind=up_to(0.5), of="median"),  # two clusters that share an expert: .5 log 2 = .35
         reason="the paper shows one training; in ours two experts share a cluster in about a quarter of the trials",
     ),
     _figure_1(
@@ -137,7 +136,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Four linear experts do not recover the clusters: the dispatch entropy is high",
         published=Published(relation="neither router nor experts are diversified"),
         read=lambda data: data["trial_entropy"].sel(model="moe-linear"),
-        rule=Rule(in_kind=at_least(HIGH_ENTROPY), of="median"),
+        rule=Rule(in_kind=MIXED, of="median"),
         reason="the paper shows one training",
     ),
     _figure_3(
@@ -163,7 +162,7 @@ CLAIMS: tuple[Claim, ...] = (
         "largest",
         published=Published(relation="each expert picks up one feature signal"),
         read=second_signal,
-        rule=Rule(in_kind=at_most(1 / 3), of="median"),
+        rule=Rule(in_kind=up_to(1 / 3), of="median"),
     ),
     _figure_4(
         id="chen2022/figure4/no-centers",
@@ -172,7 +171,7 @@ CLAIMS: tuple[Claim, ...] = (
         "signal",
         published=Published(relation="almost do not learn center signals"),
         read=_largest_ratio("expert_center", "expert_feature"),
-        rule=Rule(in_kind=at_most(0.1), of="median"),
+        rule=Rule(in_kind=up_to(0.1), of="median"),
     ),
     _figure_4(
         id="chen2022/figure4/corresponding-center",
@@ -181,7 +180,7 @@ CLAIMS: tuple[Claim, ...] = (
         "use",
         published=Published(relation="the router picks up the corresponding center signal"),
         read=matching_centers,
-        rule=Rule(in_kind=at_least(0.9), of="median"),
+        rule=Rule(in_kind=share_from(0.9), of="median"),
     ),
     _figure_4(
         id="chen2022/figure4/router-signals-small",
@@ -189,7 +188,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="The router's products with label signals remain small: the largest over that with a center",
         published=Published(relation="remain small"),
         read=_largest_ratio("router_feature", "router_center"),
-        rule=Rule(in_kind=at_most(0.5), of="median"),
+        rule=Rule(in_kind=up_to(0.5), of="median"),
     ),
     _figure_5(
         id="chen2022/figure5/several-signals",
@@ -198,7 +197,7 @@ CLAIMS: tuple[Claim, ...] = (
         "largest",
         published=Published(relation="an expert does not learn a specific feature signal"),
         read=second_signal,
-        rule=Rule(in_kind=at_least(1 / 3)),
+        rule=Rule(in_kind=share_from(1 / 3)),
     ),
     _figure_5(
         id="chen2022/figure5/centers-too",

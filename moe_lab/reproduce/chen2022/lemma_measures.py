@@ -37,11 +37,11 @@ def before_training(trials: int, seed: int = 0, *, tries: int = 20000) -> xr.Dat
 
 
 def exploration_powers(starts: Sequence[float], samples: int, trials: int, seed: int = 0) -> xr.Dataset:
-    """Trains mixtures from several sigma_0 for the exploration stage, in setting 3 (lemmas D.4, E.4, E.6 and E.7).
+    """Trains mixtures from several sigma_0 until exploration ends, in setting 3 (lemmas D.4, E.4, E.6, E.7, eq. 5.1).
 
     Returns:
-      Over (trial,): the powers of sigma_0 with which own, other and uneven grow (see `theory_start.Explored`), and, at
-      the smallest sigma_0, start and along over 1 - sigma_0^.1.
+      Over (trial,): the powers of sigma_0 with which own, other and uneven grow (see `theory_start.Explored`); at the
+      smallest sigma_0, start and along over 1 - sigma_0^.1; and loads, the least `group_ratio` at any sigma_0.
     """
     task = ClusterTask.setting(3)
     given = {"samples": samples, "test_samples": 10, "trials": trials, "seed": seed, "device": "cpu"}
@@ -51,15 +51,5 @@ def exploration_powers(starts: Sequence[float], samples: int, trials: int, seed:
     least = int(np.argmin(starts))
     values["start"] = list(seen[least].start)
     values["along"] = list(seen[least].along / (1 - starts[least] ** 0.1))
+    values["loads"] = list(np.min([one.group_ratio() for one in seen], axis=0))
     return xr.Dataset({name: ("trial", part) for name, part in values.items()})
-
-
-def loads(samples: int, steps: int, trials: int, seed: int = 0) -> xr.Dataset:
-    """Computes the expected loads (eq. 5.1) within the groups of trained mixtures, in setting 3.
-
-    Returns:
-      ratio(group), the smallest load of a group of two experts or more over its largest.
-    """
-    given = {"samples": samples, "test_samples": 200, "trials": trials, "seed": seed, "device": "cpu", "steps": steps}
-    found = theory_start.group_loads(Run(model=SwitchMoE(), task=ClusterTask.setting(3), **given))
-    return xr.Dataset({"ratio": ("group", [part.min() / part.max() for part in found])})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,12 +13,25 @@ import xarray as xr
 from torch import Tensor
 
 from moe_lab.config import require
-from moe_lab.specialization import ClusterTask, SwitchMoE, embedding, figures, recipes, theory, train, train_run
+from moe_lab.specialization import (
+    ClusterTask,
+    Run,
+    SwitchMoE,
+    TopKMoE,
+    embedding,
+    figures,
+    recipes,
+    theory,
+    train,
+    train_run,
+)
+from moe_lab.specialization.learners import samples_of
 from moe_lab.specialization.theory_noise import Noise
 from moe_lab.specialization.theory_run import run_of
 from moe_lab.specialization.theory_single import PatchFunction
+from moe_lab.specialization.topk_learner import TopKLearner
 from moe_lab.training import Snapshot, final
-from moe_lab.trials import stream
+from moe_lab.trials import stream, threads_for
 
 _STATEMENTS = {
     "training error": ("training_error", "value"),
@@ -165,6 +179,35 @@ def exploration(trials: int = 12, samples: int = 4000, seed: int = 0, device: st
     }
     made = {name: ("trial", np.asarray(part, dtype=float).mean(-1)) for name, part in values.items()}
     return xr.Dataset(made, {"trial": np.arange(trials)})
+
+
+def soft_routing(samples: int, steps: int, repeats: int, seed: int = 0) -> xr.Dataset:
+    """Times training steps of cubic mixtures in setting 3, with one expert per sample and with all eight (section 3.2).
+
+    Args:
+      samples: of training.
+      steps: of each measurement.
+      repeats: measurements of either, in turn.
+      seed: of data and weights.
+
+    Returns:
+      seconds(experts_per_sample, repeat) of CPU time, on one thread.
+    """
+    task, counts = ClusterTask.setting(3), (1, SwitchMoE().experts)
+    given: dict[str, Any] = {"samples": samples, "test_samples": 10, "trials": 1, "seed": seed, "device": "cpu"}
+    learners, seconds = [], np.empty((len(counts), repeats))
+    with threads_for(0, torch.device("cpu")):
+        for count in counts:
+            model = TopKMoE(filters=16, experts_per_sample=count)
+            run = Run(model=model, task=task, **given)
+            learners.append(TopKLearner(run, model, [0], *(samples_of(run, [0], split) for split in ("train", "test"))))
+            learners[-1].advance(1)
+        for repeat in range(repeats):
+            for row, learner in enumerate(learners):
+                before = time.process_time()
+                learner.advance(steps)
+                seconds[row, repeat] = time.process_time() - before
+    return xr.Dataset({"seconds": (("experts_per_sample", "repeat"), seconds)}, {"experts_per_sample": list(counts)})
 
 
 def figure_1(

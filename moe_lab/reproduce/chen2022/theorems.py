@@ -220,7 +220,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="After exploration an expert is bad on the other clusters: its error there",
         published=Published(relation="of the order of 1/K = .25"),
         read=lambda data: data["other_error"],
-        rule=Rule(in_kind=at_least(0.25)),
+        rule=Rule(in_kind=share_from(0.25)),
         reason="the constant of the order 1/K is not given",
     ),
     Claim(

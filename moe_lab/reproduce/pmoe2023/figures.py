@@ -155,6 +155,7 @@ OUTPERFORMS = {
     kind: f"{kind} training gets a higher test accuracy than the CNN from the same number of samples"
     for kind in ("joint", "separate")
 }
+IN_TOP_4 = 0.95  # of the data, with N = 300
 LARGEST_GATE = (0.95, 0.92)  # at N = 300, for o_1 and o_2
 ONE_OF_FIVE = 0.1  # by which one of the paper's five trials, in which half of a class goes elsewhere, moves its mean
 ORDER_K, _ORDER_L = 5**0.25, (16 / 6) ** 0.375
@@ -249,11 +250,11 @@ CLAIMS: tuple[Claim, ...] = (
         where="figure 8 and section 5.1",
         statement="with 300 samples a separately trained router has the deciding patch in its top 4 for 95 % of 8x8 "
         "digits",
-        published=Published(value=0.95, bound="at least"),
+        published=Published(value=IN_TOP_4),
         measurement=FIGURE_8,
         read=lambda data: data["coverage"].sel(patches_per_expert=4, samples=300).mean("class"),
-        rule=Rule(in_kind=at_least(0.95)),
-        reason=_OTHER_DIGITS,
+        rule=Rule(in_kind=half_to_double(IN_TOP_4, without=1)),
+        reason=f"{_OTHER_DIGITS}; the router does better than the paper's, and misses a fifth as many",
         unit="share",
     ),
     *(

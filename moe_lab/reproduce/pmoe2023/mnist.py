@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import xarray as xr
 
-from moe_lab.reproduce.claim import Claim, Measurement, Needs, Published, Read, Rule, at_least, near
+from moe_lab.reproduce.claim import Claim, Measurement, Needs, Published, Read, Rule, at_least, half_to_double, near
 from moe_lab.reproduce.pmoe2023.figures import (
     A_POINT,
     BETTER,
     FIGURE_4_PLACE,
+    IN_TOP_4,
     LARGEST_GATE,
     ONE_OF_FIVE,
     OUTPERFORMS,
@@ -124,10 +125,11 @@ CLAIMS: tuple[Claim, ...] = (
         where="figure 8 and section 5.1",
         statement="with 300 samples a separately trained router has the deciding digit in its top 4 for 95 % of MNIST "
         "samples",
-        published=Published(value=0.95, bound="at least"),
+        published=Published(value=IN_TOP_4),
         measurement=FIGURE_8_MNIST,
         read=lambda data: data["coverage"].sel(patches_per_expert=4, samples=300).mean("class"),
-        rule=Rule(agrees=at_least(0.95)),
+        rule=Rule(agrees=near(IN_TOP_4, A_POINT), in_kind=half_to_double(IN_TOP_4, without=1)),
+        reason="the router does better than the paper's, and misses a third as many",
         unit="share",
     ),
     *(

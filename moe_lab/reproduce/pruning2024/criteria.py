@@ -11,7 +11,7 @@ import xarray as xr
 
 from moe_lab.pruning.figures import CRITERIA, CURVE
 from moe_lab.pruning.published import STATEMENTS
-from moe_lab.reproduce.claim import ROUNDING, Claim, Measurement, Published, Read, Rule, at_least
+from moe_lab.reproduce.claim import ROUNDING, Claim, Measurement, Published, Read, Rule, share_from
 from moe_lab.reproduce.pruning2024.sources import FIGURES, PICTURE
 
 _LAYER = "one layer on synthetic tokens stands for a vision model"
@@ -76,7 +76,7 @@ def _tolerance(name: str, measurement: Measurement, reason: str) -> tuple[Claim,
             published=Published(value=tuned, bound="at least", relation="of the V-MoE's experts, CIFAR-10"),
             measurement=measurement,
             read=_kept(True),
-            rule=Rule(in_kind=at_least(tuned)),
+            rule=Rule(in_kind=share_from(tuned)),
             reason=reason,
             unit=_UNIT,
         ),
@@ -90,7 +90,7 @@ def _tolerance(name: str, measurement: Measurement, reason: str) -> tuple[Claim,
             ),
             measurement=measurement,
             read=_kept(False),
-            rule=Rule(in_kind=at_least(bare)),
+            rule=Rule(in_kind=share_from(bare)),
             reason=reason,
             unit=_UNIT,
         ),
@@ -102,7 +102,7 @@ def _tolerance(name: str, measurement: Measurement, reason: str) -> tuple[Claim,
             published=Published(relation="random falls earlier"),
             measurement=measurement,
             read=_ahead("random"),
-            rule=Rule(in_kind=at_least(0.1)),
+            rule=Rule(in_kind=share_from(0.1)),
             reason=reason,
             unit=f"more {_UNIT}",
         ),
@@ -126,7 +126,7 @@ def _bound(name: str, measurement: Measurement) -> tuple[Claim, ...]:
             published=Published(relation="as many experts or more within 1 %"),
             measurement=measurement,
             read=_ahead(*names),
-            rule=Rule(in_kind=at_least(-ROUNDING)),
+            rule=Rule(in_kind=share_from(-ROUNDING)),
             reason=_CHOSEN,
             unit=f"more {_UNIT}",
         )
@@ -142,7 +142,7 @@ _BETTER = tuple(
         published=Published(relation="all other methods, on CIFAR-100"),
         measurement=PRETRAINED,
         read=_ahead(*names),
-        rule=Rule(in_kind=at_least(0.05)),
+        rule=Rule(in_kind=share_from(0.05)),
         reason=_LAYER if letter == "a" else _TIE,
         unit=f"more {_UNIT}",
     )
@@ -160,7 +160,7 @@ def _counts(name: str, measurement: Measurement, reason: str) -> Claim:
         published=Published(relation="to the importance score, which is made from such a number (figure 5a)"),
         measurement=measurement,
         read=_ahead("token-count"),
-        rule=Rule(in_kind=at_least(-ROUNDING)),
+        rule=Rule(in_kind=share_from(-ROUNDING)),
         reason=f"{reason}; the paper names the number of tokens as the metric of earlier work, and plots the "
         "importance score alone",
         unit=f"more {_UNIT}",

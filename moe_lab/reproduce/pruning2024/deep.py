@@ -1,7 +1,8 @@
 """The claims of pruning2024's section 5.2 about vision models.
 
-What pruning saves is counted on the released models' architectures, and timed with random weights. What it costs in
-accuracy is measured on a tiny V-MoE that is trained here, in kind, and on released weights where a folder is given.
+What pruning saves is counted on the released models' architectures, and timed with random weights. What is counted
+follows from their sizes. What pruning costs in accuracy is measured on a tiny V-MoE that is trained here, in kind; on
+released weights see `released`.
 
 A saving agrees within half a per cent where it is counted, as it is printed in whole ones, and within two where it is
 timed. It agrees in kind within 4.5, as the savings of the paper's layer do.
@@ -12,34 +13,33 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from moe_lab.pruning.published import STATEMENTS
-from moe_lab.reproduce.claim import Claim, Measurement, Needs, Published, Read, Rule, at_least, at_most, near
+from moe_lab.reproduce.claim import Claim, Measurement, Published, Read, Rule, at_most, near, share_from
 from moe_lab.reproduce.pruning2024.deep_measures import OURS
 
-_MEASURES = "moe_lab.reproduce.pruning2024.deep_measures"
+MEASURES = "moe_lab.reproduce.pruning2024.deep_measures"
 
 BUILT = Measurement(
-    name="pruning2024/built", function=f"{_MEASURES}:built", quick={}, full={}, seconds=(0.5, 0.5), seeded=False
+    name="pruning2024/built", function=f"{MEASURES}:built", quick={}, full={}, seconds=(0.5, 0.5), seeded=False
 )
 V_MOE_TIME = Measurement(
     name="pruning2024/v-moe-time",
-    function=f"{_MEASURES}:timed",
+    function=f"{MEASURES}:timed",
     quick={"model": "b16", "blocks": 2, "repeats": 9},
     full={"model": "b16", "blocks": 12, "repeats": 5},
     seconds=(8, 40),
 )
 E3_TIME = Measurement.sized(
     name="pruning2024/e3-time",
-    function=f"{_MEASURES}:timed",
+    function=f"{MEASURES}:timed",
     sizes={"model": ("e3-s32", "e3-s32"), "blocks": (8, 8), "repeats": (9, 15)},
     seconds=(6, 8),
 )
 TINY = Measurement.sized(
     name="pruning2024/tiny-v-moe",
-    function=f"{_MEASURES}:tiny",
+    function=f"{MEASURES}:tiny",
     sizes={"trials": (3, 10)},
     seconds=(115, 320),  # 35 for the pre-training, which is then kept in the cache
 )
@@ -70,6 +70,7 @@ _SAVED = tuple(
         rule=Rule(
             agrees=near(STATEMENTS[key].value, 0.005 if measurement is BUILT else 0.02),
             in_kind=near(STATEMENTS[key].value, 0.045),
+            follows=measurement is BUILT,
         ),
         reason=reason,
         unit="of the whole model's",
@@ -143,7 +144,8 @@ _SAVED = tuple(
 # --- a tiny V-MoE ---------------------------------------------------------------------------------------------------
 
 
-def _ours(data: xr.Dataset) -> xr.DataArray:
+def ours(data: xr.Dataset) -> xr.DataArray:
+    """The accuracy by the number of experts that go by the change of the router's norm."""
     return data["accuracy"].sel(criterion=OURS)
 
 
@@ -151,7 +153,7 @@ def _ahead(*others: str) -> Read:
     """How far the change of the norm is ahead of the best of the others, on average over the numbers of experts."""
 
     def read(data: xr.Dataset) -> Any:
-        lead = _ours(data) - data["accuracy"].sel(criterion=list(others)).max("criterion")
+        lead = ours(data) - data["accuracy"].sel(criterion=list(others)).max("criterion")
         return lead.where(lead["pruned"] > 0, drop=True).mean("pruned")
 
     return read
@@ -161,14 +163,14 @@ def _bound(*others: str) -> Read:
     """The least lead over the best of the others, in any trial and at any number of experts."""
 
     def read(data: xr.Dataset) -> Any:
-        lead = _ours(data) - data["accuracy"].sel(criterion=list(others)).max("criterion")
+        lead = ours(data) - data["accuracy"].sel(criterion=list(others)).max("criterion")
         return lead.where(lead["pruned"] > 0, drop=True).min()
 
     return read
 
 
 _DIGITS = "a V-MoE of 211,114 parameters with 16 experts on 8x8 digits, not one with 48 on photographs"
-_ONE_PERCENT = 0.01
+ONE_PERCENT = 0.01
 _ERROR = 0.005
 """The standard error of a difference between two criteria, over a few trials on 500 images."""
 _tiny = partial(Claim, measurement=TINY)
@@ -182,9 +184,9 @@ _TINY = (
         id="pruning2024/figure1/lost-v-moe",
         where="section 1, figure 1",
         statement="fine-tuned again, a V-MoE without 75 % of its experts loses at most one per cent of accuracy",
-        published=Published(value=_ONE_PERCENT, bound="at most", relation="CIFAR-10"),
-        read=lambda data: _ours(data).sel(pruned=0) - data["again"],
-        rule=Rule(in_kind=at_most(_ONE_PERCENT)),
+        published=Published(value=ONE_PERCENT, bound="at most", relation="CIFAR-10"),
+        read=lambda data: ours(data).sel(pruned=0) - data["again"],
+        rule=Rule(in_kind=at_most(ONE_PERCENT)),
         reason=f"{_DIGITS}; it gains, as the whole model was not trained again for as long: there is no such control "
         "here, nor in the paper",
         unit="accuracy",
@@ -193,9 +195,9 @@ _TINY = (
         id="pruning2024/figure4b/lost-v-moe",
         where="section 5.2.1, figure 4b",
         statement="not fine-tuned again, a V-MoE without half of its experts loses at most one per cent of accuracy",
-        published=Published(value=_ONE_PERCENT, bound="at most", relation="with one layer left whole, CIFAR-10"),
-        read=lambda data: _ours(data).sel(pruned=0) - _ours(data).sel(pruned=4),
-        rule=Rule(in_kind=at_most(_ONE_PERCENT)),
+        published=Published(value=ONE_PERCENT, bound="at most", relation="with one layer left whole, CIFAR-10"),
+        read=lambda data: ours(data).sel(pruned=0) - ours(data).sel(pruned=4),
+        rule=Rule(in_kind=at_most(ONE_PERCENT)),
         reason=f"{_DIGITS}; both of its mixtures are pruned, where the paper leaves the penultimate of six whole",
         unit="accuracy",
     ),
@@ -205,8 +207,21 @@ _TINY = (
         statement="a V-MoE pruned by the change of the router's norm is more accurate than one pruned at random",
         published=Published(relation="random falls sharply, the change of the norm does not"),
         read=_ahead("random"),
-        rule=Rule(in_kind=at_least(_ERROR)),
+        rule=Rule(in_kind=share_from(_ERROR)),
         reason=f"{_DIGITS}; not fine-tuned after pruning",
+        unit="accuracy",
+    ),
+    _tiny(
+        id="pruning2024/section5.2.1/penultimate-v-moe",
+        where="section 5.2.1, below figure 4",
+        statement="not fine-tuned again, a V-MoE loses more accuracy where half of the experts of its penultimate "
+        "mixture are pruned than of its last",
+        published=Published(relation="extra sensitivity of the penultimate MoE layer"),
+        read=lambda data: data["alone"].isel(block=-1) - data["alone"].isel(block=-2),
+        rule=Rule(in_kind=share_from(_ERROR)),
+        reason=f"{_DIGITS}; it has two mixtures, of which the penultimate is the first, where the paper has six. The "
+        "means of three trainings are -.005, .006 and .009 at seeds 0, 11 and 12, and single ones are from -.018 to "
+        ".030: neither is more sensitive",
         unit="accuracy",
     ),
     *(
@@ -217,7 +232,7 @@ _TINY = (
             f"{words}, at any number of experts",
             published=Published(relation="consistently an upper bound: never behind"),
             read=_bound(*names),
-            rule=Rule(in_kind=at_least(-_ERROR)),
+            rule=Rule(in_kind=share_from(-_ERROR)),
             reason=f"{_DIGITS}; a bound holds in every training, and in single ones the change of the norm is "
             "1 to 5 points behind at some number of experts; on average over nine trainings at most 2, the error 1",
             unit="accuracy",
@@ -227,81 +242,4 @@ _TINY = (
 )
 
 
-# --- released weights -----------------------------------------------------------------------------------------------
-
-
-_CHECKPOINTS = {
-    "e3-s32": ("eee_s32_last2_ilsvrc2012", "eee_s32_last2_ilsvrc2012_ft_cifar100", "cifar-100"),
-    "b16": ("vmoe_b16_imagenet21k_randaug_strong", "vmoe_b16_imagenet21k_randaug_strong_ft_cifar10", "cifar-10"),
-}
-"""By config: the released checkpoint, the one fine-tuned from it, and its data set. That V-MoE is not released."""
-
-
-def _weights(model: str, pruned: tuple[int, ...], seconds: tuple[float, float], **more: Any) -> Measurement:
-    before, after, data = _CHECKPOINTS[model]
-    same: dict[str, Any] = {"config": model, "start": before, "end": after, "data": data}
-    same |= {"pruned": pruned, "criteria": (OURS, "random"), **more}
-    source = "gs://vmoe_checkpoints" if model == "e3-s32" else "the former from gs://vmoe_checkpoints, the latter own"
-    return Measurement(
-        name=f"pruning2024/{model}-{data}",
-        function=f"{_MEASURES}:released",
-        quick={**same, "batches": 8},
-        full={**same, "batches": 10_000},
-        seconds=seconds,
-        needs=Needs(
-            what=f"the checkpoints {before} and {after} ({source}) and {data}'s binary version",
-            argument="root",
-            pattern=f"{after}.index",
-            others=(f"{before}.index", f"{data}*bin*"),
-        ),
-    )
-
-
-E3_WEIGHTS = _weights("e3-s32", (0, 3), (150, 1500))
-V_MOE_WEIGHTS = _weights("b16", (0, 4), (60, 8000), whole=(9,))
-
-
-def _lost(data: xr.Dataset) -> np.ndarray:
-    ours = _ours(data)
-    return np.asarray(ours.sel(pruned=0) - ours.isel(pruned=-1))
-
-
-def _over_random(data: xr.Dataset) -> np.ndarray:
-    return np.asarray((_ours(data) - data["accuracy"].sel(criterion="random")).isel(pruned=-1))
-
-
-_released = partial(
-    Claim, reason="without fine-tuning after pruning; the quick budget tests on eight batches", unit="accuracy"
-)
-_within_one = partial(
-    _released,
-    published=Published(value=_ONE_PERCENT, bound="at most"),
-    read=_lost,
-    rule=Rule(agrees=at_most(_ONE_PERCENT)),
-)
-_RELEASED = (
-    _within_one(
-        id="pruning2024/figure4b/v-moe-cifar-10-released",
-        where="section 5.2.1 and B.2, figure 4b",
-        statement="V-MoE B/16 without half of its experts, but for one layer's, loses at most one per cent of accuracy",
-        measurement=V_MOE_WEIGHTS,
-    ),
-    _released(
-        id="pruning2024/figure4a/v-moe-cifar-10-released",
-        where="section 5.2.1 and B.2, figure 4a",
-        statement="V-MoE B/16 without half of its experts, but for one layer's, is more accurate than with as many "
-        "pruned at random",
-        published=Published(relation="random falls sharply"),
-        measurement=V_MOE_WEIGHTS,
-        read=_over_random,
-        rule=Rule(agrees=at_least(0.02)),
-    ),
-    _within_one(
-        id="pruning2024/figure8c/e3-cifar-100-released",
-        where="section 5.2.1 and B.2, figure 8c",
-        statement="E3 S/32 without 75 % of its experts loses at most one per cent of accuracy",
-        measurement=E3_WEIGHTS,
-    ),
-)
-
-CLAIMS: tuple[Claim, ...] = (*_SAVED, *_TINY, *_RELEASED)
+CLAIMS: tuple[Claim, ...] = (*_SAVED, *_TINY)

@@ -81,10 +81,11 @@ def tiny(
       folder: of the cache; None for the user's.
 
     Returns:
-      accuracy(trial, criterion, pruned) without fine-tuning after pruning, and again(trial), with it, of as few experts
-      as can be, pruned by the change of the router's norm.
+      accuracy(trial, criterion, pruned) without fine-tuning after pruning; and, pruned by the change of the router's
+      norm, again(trial), with it, of as few experts as can be, and alone(trial, block), without it, where half of the
+      experts of one mixture go.
     """
-    before, tables, again = deep.pretrained(pre_training, folder), [], []
+    before, tables, again, alone = deep.pretrained(pre_training, folder), [], [], []
     for trial in range(trials):
         run = deep.DigitRun(steps=steps, batch=batch, test_images=test_images, trial=trial, seed=seed)
         after = deep.fine_tune(before, run)
@@ -93,8 +94,12 @@ def tiny(
         tables.append(table["accuracy"].sel(mode="silent", drop=True))
         smallest = deep.prune(before, after, OURS, int(table["pruned"].max())).model
         again.append(deep.accuracy(deep.fine_tune(smallest, run), run.test))
-    data = xr.concat(tables, "trial", join="override").to_dataset(name="accuracy")
-    return data.assign(again=("trial", again)).assign_coords(trial=range(trials))
+        blocks, half = sorted(after.config.layers), after.config.num_experts // 2
+        halved = [deep.prune(before, after, OURS, half, [block]).model for block in blocks]
+        alone.append([deep.accuracy(model, run.test) for model in halved])
+    data = xr.concat(tables, "trial", join="override").to_dataset(name="accuracy").drop_vars("block", errors="ignore")
+    data = data.assign(again=("trial", again), alone=(("trial", "block"), alone))
+    return data.assign_coords(trial=range(trials), block=blocks)
 
 
 def released(
