@@ -1,7 +1,13 @@
-"""Turns docstrings, which are plain text with `code`, into what Sphinx's autodoc reads without misunderstanding."""
+"""Turns docstrings, which are plain text with `code`, into what Sphinx's autodoc reads without misunderstanding.
+
+Functions and classes end with a link to the notebook that explains them.
+"""
 
 import re
 from typing import Any
+
+from moe_lab.registry import notebook_of
+from moe_lab.signatures import see
 
 _CODE = re.compile(r"`([^`]+)`")
 _SECTIONS = ("Args", "Attributes", "Parameters", "Settings", "Returns", "Yields", "Raises", "References")
@@ -20,16 +26,30 @@ def _escaped(line: str) -> str:
     """A line of text: code stays code, every other mark is a letter."""
     parts = _CODE.split(line)
     for place, part in enumerate(parts):
-        parts[place] = f"``{part}``" if place % 2 else re.sub(r"([\\*|`])|(\w_)(?=\W|$)", _escape, part)
-    return re.sub(r"``(?=\w)", r"``\\ ", re.sub(r"(?<=\w)``", "``", "".join(parts))) if len(parts) > 1 else parts[0]
+        if place % 2:
+            parts[place] = f"``{part}``" + ("\\ " if re.match(r"\w", parts[place + 1]) else "")  # as in `Run`s
+        else:
+            parts[place] = re.sub(r"([\\*|`])|(\w_)(?=\W|$)", _escape, part)
+    return "".join(parts)
 
 
 def _escape(found: re.Match[str]) -> str:
     return f"\\{found[1]}" if found[1] else f"{found[2][:-1]}\\_"
 
 
+def linked(lines: list[str], name: str) -> list[str]:
+    """The lines about what has this full name, ending with a link to its notebook where `help` has a sentence."""
+    one = notebook_of(name)
+    if one is None:
+        return lines
+    link = f"See :doc:`notebook {one.number}, {one.title} </{one.stem}>`."
+    return [*(line for line in lines if line != see(name)), "", link, ""]
+
+
 def _process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     lines[:] = plain(lines)
+    if what in ("function", "class"):
+        lines[:] = linked(lines, f"{obj.__module__}.{obj.__qualname__}")
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -7,6 +7,9 @@ from docutils import nodes
 
 from moe_lab.classroom.formulas import TAG, mathml
 
+LONG = 100
+"""Letters of LaTeX from which a formula may be wider than its page; keys must be able to reach what scrolls."""
+
 
 def _inline(self: Any, node: nodes.math) -> None:
     self.body.append(mathml(node.astext(), "inline"))
@@ -15,7 +18,8 @@ def _inline(self: Any, node: nodes.math) -> None:
 
 def _block(self: Any, node: nodes.math_block) -> None:
     numbers = "".join(f'<span class="eqno">({html.escape(number)})</span>' for number in TAG.findall(node.astext()))
-    self.body.append(f'<div class="math">{mathml(node.astext(), "block")}{numbers}</div>')
+    reached = ' tabindex="0" role="group" aria-label="A formula"' if len(node.astext()) >= LONG else ""
+    self.body.append(f'<div class="math"{reached}>{mathml(node.astext(), "block")}{numbers}</div>')
     raise nodes.SkipNode
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from moe_lab.config import WORDS, Config, no_parameter, shown
+from moe_lab.signatures import lead
 from moe_lab.words import a
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -20,7 +21,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def checked(function: Function) -> Function:
     """Makes a function refuse arguments that do not fit its type hints before it does anything.
 
-    The function gets what it was given, unchanged. Bounds are its own business, as are keywords that it hands on.
+    The function gets what it was given, unchanged. Bounds are its own business, as are keywords that it hands on. Its
+    docstring ends with the notebook that explains it, if one does.
 
     Raises:
       ValueError: (when it is called) an argument is of a wrong type, or a keyword names no parameter.
@@ -49,7 +51,7 @@ def checked(function: Function) -> Function:
         signature.bind(*args, **kwargs)  # a required argument may be missing
         return function(*args, **kwargs)
 
-    return cast(Function, call)
+    return lead(cast(Function, call))
 
 
 class _Modules(dict[str, Any]):

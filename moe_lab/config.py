@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin
@@ -22,7 +22,11 @@ Precision = Literal["float32", "float64"]
 
 
 class ConfigError(ValueError):
-    """A Config was given invalid values. The message has one sentence per violated rule, with the values received."""
+    """A Config was given invalid values.
+
+    The message has a sentence for each violated rule, with the values received. Where they would be longer than `MOST`
+    characters together, it has the first ones and says how many more there are.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +169,7 @@ class Config(BaseModel):
             super().__init__(**values)
         except ValidationError as error:
             sentences = dict.fromkeys(_sentence(type(self), problem) for problem in error.errors())
-            raise ConfigError("; ".join(sentences)) from None
+            raise ConfigError(_together(list(sentences))) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
         rule = f"{a(type(self).__name__)} is immutable; make a copy with .replace({brief(name)}=...)"
@@ -295,6 +299,19 @@ _BOUNDS = {
     "less_than_equal": ("at most", "le"),
     "less_than": ("less than", "lt"),
 }
+
+
+def _together(sentences: Sequence[str]) -> str:
+    """Returns the sentences as a message of at most `MOST` characters: the first that fit, and how many are left."""
+    kept = len(sentences)
+    while kept > 1 and len("; ".join(sentences[:kept]) + _more(len(sentences) - kept)) > MOST:
+        kept -= 1
+    more = _more(len(sentences) - kept)
+    return brief("; ".join(sentences[:kept]), MOST - len(more)) + more
+
+
+def _more(left: int) -> str:
+    return f"; and {left} more" if left else ""
 
 
 def _sentence(cls: type[Config], problem: ErrorDetails) -> str:

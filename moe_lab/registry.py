@@ -62,6 +62,7 @@ class Notebook:
       after: the numbers of the notebooks that it needs: ("00", "01").
       will: what its reader will do, in a few words that follow "you will".
       exercises: the module of `moe_lab.exercises` that checks its exercises.
+      explains: packages and modules below `moe_lab` that it is about: "patch_routing", "patch_routing.figures".
       extra: what it needs installed beyond the others, an extra of the package: "hub"; "" for most.
     """
 
@@ -71,6 +72,7 @@ class Notebook:
     after: tuple[str, ...]
     will: str
     exercises: str
+    explains: tuple[str, ...] = ()
     extra: str = ""
 
     @property
@@ -175,6 +177,7 @@ NOTEBOOKS = (
         after=("00",),
         will="route four patches on paper, three ways",
         exercises="routing",
+        explains=("routing",),
     ),
     Notebook(
         stem="02_router_alignment",
@@ -183,6 +186,7 @@ NOTEBOOKS = (
         after=("00", "01"),
         will="see why routers turn, measure it, and break it",
         exercises="alignment",
+        explains=("patch_routing",),
     ),
     Notebook(
         stem="03_phase_transitions",
@@ -191,6 +195,7 @@ NOTEBOOKS = (
         after=("02",),
         will="find out how many samples it takes, and which of the paper's claims hold",
         exercises="transitions",
+        explains=("patch_routing.figures", "patch_routing.phase", "patch_routing.theory", "patch_routing.separability"),
     ),
     Notebook(
         stem="04_specialization",
@@ -199,6 +204,7 @@ NOTEBOOKS = (
         after=("00", "01"),
         will="see experts divide the clusters among them, and measure how well",
         exercises="specialization",
+        explains=("specialization",),
     ),
     Notebook(
         stem="05_pruning",
@@ -207,6 +213,7 @@ NOTEBOOKS = (
         after=("00", "01"),
         will="find the experts that matter, and throw the others away",
         exercises="pruning",
+        explains=("pruning",),
     ),
     Notebook(
         stem="06_recovery",
@@ -215,6 +222,7 @@ NOTEBOOKS = (
         after=("00", "01"),
         will="read the experts off a tensor, then the router, and see when EM needs that",
         exercises="recovery",
+        explains=("recovery",),
     ),
     Notebook(
         stem="07_landscapes",
@@ -223,6 +231,7 @@ NOTEBOOKS = (
         after=("00", "01", "06"),
         will="replace the squared error by two losses that lead every start home",
         exercises="recovery",
+        explains=("recovery.landscape",),
     ),
     Notebook(
         stem="08_real_images",
@@ -231,6 +240,7 @@ NOTEBOOKS = (
         after=("00", "01", "02"),
         will="watch deep networks route pieces of images, and find out by controls what a gain is due to",
         exercises="vision",
+        explains=("vision",),
     ),
     Notebook(
         stem="09_prune_a_model",
@@ -239,6 +249,7 @@ NOTEBOOKS = (
         after=("00", "01", "05"),
         will="prune a Mixtral of transformers in two ways, save it, and ask whether the choice was a good one",
         exercises="hub",
+        explains=("hub",),
         extra="hub",
     ),
     Notebook(
@@ -248,6 +259,7 @@ NOTEBOOKS = (
         after=("00", "01", "04"),
         will="watch a router collapse, cure it in four ways, and find out when balance hurts",
         exercises="balance",
+        explains=("routers.balance", "specialization.balancing", "specialization.topk"),
     ),
     Notebook(
         stem="11_routing_choices",
@@ -256,6 +268,7 @@ NOTEBOOKS = (
         after=("00", "01", "02"),
         will="see which patches a routing loses, and what that costs, at equal compute",
         exercises="choices",
+        explains=("routers.choices", "patch_routing.routed", "patch_routing.routing_figures"),
     ),
     Notebook(
         stem="12_build_your_own",
@@ -264,9 +277,23 @@ NOTEBOOKS = (
         after=("00", "01", "02"),
         will="write a mixture of experts in plain torch, train it, and see the Lab's picture of it",
         exercises="build",
+        explains=("patch_routing.stepwise",),
     ),
 )
 """The notebooks in their order."""
+
+
+def notebook_of(name: str) -> Notebook | None:
+    """The notebook that explains a module, function or class of the library; None where none does.
+
+    Args:
+      name: its full name: "moe_lab.patch_routing.figures.phase_map". What names most of it counts.
+    """
+    about = {f"moe_lab.{part}": notebook for notebook in NOTEBOOKS for part in notebook.explains}
+    parts = name.split(".")
+    starts = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((about[start] for start in starts if start in about), None)
+
 
 INDEX = ("index", "The course at a glance")
 """Stem and title of the notebook that maps the course."""

@@ -1,21 +1,37 @@
 """Signatures and docstrings with the declared parameters, for `help` and for editors that complete.
 
-What a parameter means, its symbol and its bounds are declared once, with `knob`; nothing here is written by hand.
+What a parameter means, its symbol and its bounds are declared once, with `knob`, and which notebook explains a part of
+the library, in the registry; nothing here is written by hand.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, cleandoc, signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_core import PydanticUndefined
+
+from moe_lab.registry import notebook_of
 
 if TYPE_CHECKING:
     from moe_lab.config import Config, Knob, RunConfig
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def see(name: str) -> str:
+    """The sentence that leads from a part of the library to its notebook, as in `registry.notebook_of`; "" for none."""
+    notebook = notebook_of(name)
+    return "" if notebook is None else f"See notebook {notebook.number}, {notebook.title}."
+
+
+def lead(thing: Function) -> Function:
+    """Ends the docstring of a function or class with the notebook that explains it, if one does."""
+    if thing.__doc__ and (sentence := see(f"{thing.__module__}.{thing.__qualname__}")):
+        thing.__doc__ = f"{cleandoc(thing.__doc__).removesuffix(sentence).rstrip()}\n\n{sentence}"
+    return thing
 
 
 def explained(config: type[Config], knob: Knob) -> str:
@@ -58,11 +74,16 @@ def _number(limit: float) -> str:
 
 
 def describe(config: type[Config]) -> None:
-    """Writes the parameters of a Config into its docstring and, with plain types, into its signature."""
+    """Writes the parameters of a Config into its docstring and, with plain types, into its signature.
+
+    The docstring ends with the notebook that explains it.
+    """
     config.__signature__ = Signature(parameters_of(config))
     own, knobs = vars(config).get("__doc__"), config.knobs().values()
     if own and knobs:
         config.__doc__ = _with_list(own, "Parameters", config, knobs)
+    if own:
+        lead(config)
 
 
 def takes(run: type[RunConfig]) -> Callable[[Function], Function]:
@@ -78,7 +99,7 @@ def takes(run: type[RunConfig]) -> Callable[[Function], Function]:
         setattr(function, "__signature__", usual.replace(parameters=[*own, *settings]))  # noqa: B010 - for mypy
         knobs = (knob for name, knob in run.knobs().items() if name not in ("model", "task"))
         function.__doc__ = _with_list(function.__doc__ or "", "Settings", run, knobs)
-        return function
+        return lead(function)
 
     return described
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -116,6 +117,24 @@ class TestCopies:
         (tmp_path / "start.py").write_text("def other(): pass\n")
         with pytest.raises(ValueError, match="must have one of every exercise: got exercise='mean_accuracy'"):
             list(build.build(tmp_path / "class", tmp_path, stills=False))
+
+
+def pages(screen, text: str, **how: Any) -> int:
+    """The pages that Chromium prints of an HTML text."""
+    screen.set_content(text)
+    return len(re.findall(rb"/Type\s*/Page\b", screen.pdf(**how)))
+
+
+@pytest.mark.browser
+def test_a_handout_is_a_page_of_a4_or_letter(browser):
+    screen = browser.new_page()
+    for lesson in NOTEBOOKS:
+        sheet = paper.handout(lesson, nbformat.read(notebooks_folder() / f"{lesson.stem}.ipynb", as_version=4))
+        assert pages(screen, sheet, prefer_css_page_size=True) == 1, lesson.stem
+        assert pages(screen, sheet, format="Letter") == 1, lesson.stem
+    longer = sheet.replace("</ol>", "<li>one more<div class=write></div></li>" * 20 + "</ol>")
+    assert pages(screen, longer, prefer_css_page_size=True) == 2, "a page too many would be counted"
+    screen.close()
 
 
 def submit(folder: Path, student: str, answers: dict[str, str]) -> Path:

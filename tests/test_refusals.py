@@ -171,12 +171,30 @@ def test_anything_is_a_config_or_clear_sentences(kind, data):
     try:
         made = kind(**(PARTS.get(kind, {}) | values))
     except ConfigError as error:
-        for sentence in str(error).split("; "):
+        assert len(str(error)) <= 300
+        *sentences, last = str(error).split("; ")
+        if re.fullmatch(r"and \d+ more", last) is None:
+            sentences.append(last)
+        for sentence in sentences:
             assert ": got " in sentence and "\n" not in sentence, sentence
             assert "Input" not in sentence and "valid (" not in sentence, sentence  # no word of pydantic's
             assert any(name in sentence for name in kind.model_fields), sentence
     else:
         assert made == made.replace()
+
+
+def test_of_many_broken_rules_the_first_are_told_and_the_others_counted():
+    wrong = {name: -(10**40) for name in ("neurons", "learning_rate", "batch_size", "experts", "patches_per_expert")}
+    broken = [_refused(JointMoE, **{name: value}) for name, value in wrong.items()]
+    with pytest.raises(ConfigError) as raised:
+        JointMoE(**wrong)
+    *told, rest = str(raised.value).split("; ")
+    assert 1 < len(told) < len(broken) and told == broken[: len(told)]
+    assert rest == f"and {len(broken) - len(told)} more"
+    assert len(str(raised.value)) <= 300 < len("; ".join([*broken[: len(told) + 1], rest]))
+    with pytest.raises(ConfigError) as raised:
+        JointMoE(neurons=-5, experts=-5)
+    assert str(raised.value) == "; ".join([_refused(JointMoE, neurons=-5), _refused(JointMoE, experts=-5)])
 
 
 # --- sliders ----------------------------------------------------------------------------------------------------------

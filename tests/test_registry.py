@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import pytest
 
 import moe_lab_widgets
 from moe_lab import exercises
-from moe_lab.registry import CLAIMED, LABS, NOTEBOOKS, PAPERS, ROOMS, SHARED_ROOMS, WAYS
+from moe_lab.registry import CLAIMED, LABS, NOTEBOOKS, PAPERS, ROOMS, SHARED_ROOMS, WAYS, notebook_of
 from tests.solutions.every import SOLUTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -66,6 +68,50 @@ def test_a_notebook_opens_with_its_title_minutes_and_needs(notebook):
     assert head.startswith(f"# # {notebook.number} · {notebook.title}\n#\n# **{notebook.minutes} minutes · no GPU · ")
     needs = head.splitlines()[2].split(" · ")[2]
     assert tuple(re.findall(r"\b\d\d\b", needs)) == notebook.after
+
+
+def used_by(notebook: Path) -> set[str]:
+    """The modules that what a notebook imports, and what it takes from imported modules, comes from."""
+    tree, found = ast.parse(notebook.read_text(encoding="utf-8")), []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "moe_lab":
+            for alias in node.names:
+                owner, inside = importlib.import_module(str(node.module)), f"{node.module}.{alias.name}"
+                found.append(
+                    getattr(owner, alias.name) if hasattr(owner, alias.name) else importlib.import_module(inside)
+                )
+    modules = {one.__name__.rpartition(".")[2]: one for one in found if inspect.ismodule(one)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+            found.append(getattr(modules[node.value.id], node.attr))
+    return {one.__name__ if inspect.ismodule(one) else str(getattr(one, "__module__", "")) for one in found}
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)
+def test_a_notebook_uses_what_it_explains(notebook):
+    used = used_by(ROOT / "notebooks" / f"{notebook.stem}.py")
+    for part in notebook.explains:
+        assert any(f"{name}.".startswith(f"moe_lab.{part}.") for name in used), part
+
+
+def test_each_part_has_the_notebook_that_names_most_of_it():
+    found = {
+        "moe_lab.patch_routing.model.JointMoE": "02",
+        "moe_lab.patch_routing.figures.sample_complexity": "03",
+        "moe_lab.patch_routing.routed.RoutedMoE": "11",
+        "moe_lab.recovery.gridlock.figures": "06",
+        "moe_lab.recovery.landscape.run.L4Loss": "07",
+    }
+    for name, number in found.items():
+        assert getattr(notebook_of(name), "number", None) == number, name
+    assert notebook_of("moe_lab.patch_routings") is None and notebook_of("moe_lab") is None
+
+
+def test_no_part_is_explained_twice_and_every_room_once():
+    parts = [part for notebook in NOTEBOOKS for part in notebook.explains]
+    assert len(parts) == len(set(parts))
+    for part in (*(paper.room for paper in PAPERS.values()), *SHARED_ROOMS):
+        assert notebook_of(f"moe_lab.{part}") is not None, part
 
 
 def test_ways_through_the_course_come_after_what_they_need():

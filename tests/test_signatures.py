@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
 
 import pytest
 
@@ -11,9 +14,12 @@ from moe_lab.patch_routing import JointMoE, PatternTask, Run, training
 from moe_lab.pruning import training as pruning
 from moe_lab.recovery.gridlock import training as gridlock
 from moe_lab.recovery.landscape import training as landscape
+from moe_lab.registry import PAPERS, notebook_of
+from moe_lab.signatures import lead, see
 from moe_lab.specialization import training as specialization
 from moe_lab.vision.patches import training as patches
 from moe_lab.vision.rotation import training as rotation
+from tools import reference
 
 FUNCTIONS = {
     module.__name__: function
@@ -49,6 +55,39 @@ def test_a_config_tells_what_each_parameter_means():
     assert "  experts: k, experts (default 8; 1 to 1024)" in inspect.getdoc(JointMoE)
     assert "  seed: seed of all random streams (default 0; 0 to 2^63)" in inspect.getdoc(Run)
     assert "more than 0" in inspect.getdoc(JointMoE) and "Annotated" not in str(inspect.signature(Run))
+
+
+def public(room: str) -> Iterator[tuple[str, Any]]:
+    """The Configs and functions of training that a room's package has, and its figures."""
+    package, figures = import_module(f"moe_lab.{room}"), import_module(f"moe_lab.{room}.figures")
+    for name in package.__all__:
+        value = getattr(package, name)
+        if (inspect.isclass(value) and issubclass(value, Config)) or name in ("train", "descend", "recover"):
+            yield f"{room}.{name}", value
+    for name in dict(reference.gallery())[figures.__name__]:
+        yield f"{room}.figures.{name}", getattr(figures, name)
+
+
+PUBLIC = {
+    name: thing for room in (*(paper.room for paper in PAPERS.values()), "vision") for name, thing in public(room)
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_help_ends_with_the_notebook_that_explains_it(name):
+    thing = PUBLIC[name]
+    notebook = notebook_of(f"{thing.__module__}.{thing.__qualname__}")
+    doc, sentence = inspect.getdoc(thing), f"See notebook {notebook.number}, {notebook.title}."
+    assert doc.endswith(f"\n\n{sentence}") and doc.count("See notebook ") == 1
+    assert doc.splitlines()[0] and not doc.startswith("See notebook")
+
+
+def test_nothing_is_added_where_no_notebook_is():
+    class Own(JointMoE):
+        """My own."""
+
+    assert see("moe_lab.config.Config") == "" and "See notebook" not in inspect.getdoc(Own)
+    assert lead(Own) is Own and inspect.getdoc(Own).startswith("My own.")
 
 
 def test_what_is_called_stays_as_it_was():

@@ -8,6 +8,8 @@ import json
 import re
 import sys
 from html.parser import HTMLParser
+from importlib import import_module
+from inspect import signature
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from moe_lab.reproduce import claims, errata
 from moe_lab.reproduce.runner import Order
 from moe_lab.reproduce.verdicts import Row
 from moe_lab_widgets import play
-from tests.helpers.effort import one_in
+from tests.helpers.effort import THOROUGH, only_thorough
 from tools import reference, site
 from tools.claims_page import claims_page
 from tools.landing import DOORS
@@ -130,6 +132,17 @@ class TestClaims:
             claims_page(results)
 
 
+def test_every_figure_of_the_gallery_has_a_picture():
+    """A notebook stores it, or the site's build draws it from arguments that the figure takes."""
+    stored = set(reference._stored(ROOT))
+    for module, names in reference.gallery():
+        small = reference.SMALL.get(module, {})
+        assert {name for name in names if (module, name) not in stored} == set(small), module
+        for name, arguments in small.items():
+            given = eval(f"dict({arguments})")  # our own words
+            assert given and signature(getattr(import_module(module), name)).bind(**given)
+
+
 def test_text_means_nothing_in_markdown():
     assert table(["a", "b"], [["x|y_1*", "<b> $2$\n[z]"]]).splitlines()[-1] == r"| x\|y\_1\* | \<b\> \$2\$ \[z\] |"
 
@@ -217,6 +230,10 @@ class TestBuilt:
                 assert f"{knob.name} – " in words and knob.meaning.replace("'", "’") in words, (config, knob.name)
         page = (built / "reference" / "moe_lab.patch_routing.html").read_text(encoding="utf-8")
         assert 'href="../02_router_alignment.html"' in page
+        for name, number in (("JointMoE", "02"), ("RoutedMoE", "11"), ("train_batch", "02")):
+            about = page.partition(f'id="moe_lab.patch_routing.{name}"')[2].partition('<dt class="sig sig-object')[0]
+            stem = next(notebook.stem for notebook in NOTEBOOKS if notebook.number == number)
+            assert f'See <a class="reference internal" href="../{stem}.html"' in about, name
         assert 'href="reference/moe_lab.patch_routing.html"' in (built / "02_router_alignment.html").read_text()
 
     def test_every_figure_is_in_the_gallery_with_its_call(self, built):
@@ -263,8 +280,23 @@ class TestBuilt:
         assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
-LOOKED_AT = ("index", "02_router_alignment", "claims", "reference/moe_lab.routing")
-WIDEST = ("howto/gallery", "instructors_guide", "glossary", "genindex", "reference/moe_lab.patch_routing.figures")
+TEMPLATES = ("index", "02_router_alignment", "claims", "howto/data", "reference/moe_lab.routing", "search")
+"""A page of each kind."""
+WIDEST = (
+    "05_pruning",
+    "howto/gallery",
+    "instructors_guide",
+    "glossary",
+    "genindex",
+    "reference/moe_lab.pruning.figures",
+)
+"""Pages with long lines, wide tables and long names."""
+WITHOUT_A_PAGE = "a recorded run"
+SIZES = ({"width": 1366, "height": 768}, {"width": 390, "height": 844})
+"""A laptop's screen, and a phone's."""
+SCROLLING = "[...document.querySelectorAll('pre')].filter((one) => one.scrollWidth > one.clientWidth + 1).length"
+SEARCHING = """[...document.querySelectorAll('input[type=search], .search-button__button')].filter(
+    (one) => one.checkVisibility({visibilityProperty: true}) && one.getBoundingClientRect().width > 0).length"""
 
 
 @pytest.fixture(scope="module")
@@ -276,8 +308,12 @@ def recorded_run(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def addresses(built, recorded_run) -> dict[str, str]:
-    pages = {name: (built / f"{name}.html").as_uri() for name in (*LOOKED_AT, *WIDEST)}
-    return {**pages, "a recorded run": recorded_run.as_uri()}
+    """The pages to look at by name: one of each kind and the widest; all where there is time."""
+    every = {path.relative_to(built).with_suffix("").as_posix() for path in built.rglob("*.html")}
+    pages = {name for name in every if not name.startswith("_static/")}
+    assert {*TEMPLATES, *WIDEST} < pages
+    shown = sorted(pages) if THOROUGH else (*TEMPLATES, *WIDEST)
+    return {**{name: (built / f"{name}.html").as_uri() for name in shown}, WITHOUT_A_PAGE: recorded_run.as_uri()}
 
 
 @pytest.fixture(scope="module")
@@ -291,18 +327,47 @@ def screen(browser):
 @pytest.mark.slow
 @pytest.mark.browser
 class TestForEverybody:
-    @pytest.mark.parametrize("name", one_in(2, [*LOOKED_AT, "a recorded run"]))
-    def test_axe_finds_nothing_wrong(self, screen, addresses, name):
-        """Contrast, words for pictures, headings, links and labels, by all rules of axe-core but the minor ones."""
-        screen.set_viewport_size({"width": 1366, "height": 768})
-        screen.goto(addresses[name])
+    def wrong(self, screen, address: str) -> dict[str, str]:
+        """What axe-core finds, by all its rules but the minor ones: contrast, words for pictures, headings, labels."""
+        screen.set_viewport_size(SIZES[0])
+        screen.goto(address)
         found = Axe().run(screen, options={"resultTypes": ["violations"]}).response
         assert len(found["passes"]) > 15, "axe-core has not looked"
-        wrong = {rule["id"]: rule["nodes"][0]["html"] for rule in found["violations"] if rule["impact"] != "minor"}
-        assert wrong == {}
+        return {rule["id"]: rule["nodes"][0]["html"] for rule in found["violations"] if rule["impact"] != "minor"}
+
+    @pytest.mark.parametrize("name", [*TEMPLATES, WITHOUT_A_PAGE])
+    def test_axe_finds_nothing_wrong(self, screen, addresses, name):
+        assert self.wrong(screen, addresses[name]) == {}
+
+    @only_thorough("a minute or two for all pages")
+    def test_axe_finds_nothing_wrong_on_any_page(self, screen, addresses):
+        found = {name: self.wrong(screen, address) for name, address in addresses.items()}
+        assert {name: wrong for name, wrong in found.items() if wrong} == {}
+
+    @pytest.mark.parametrize("size", SIZES, ids=("laptop", "phone"))
+    def test_no_line_of_code_is_cut_and_a_page_has_one_search_box(self, screen, addresses, size):
+        screen.set_viewport_size(size)
+        cut, boxes = {}, {}
+        for name, address in addresses.items():
+            screen.goto(address)
+            cut[name], boxes[name] = screen.evaluate(SCROLLING), screen.evaluate(SEARCHING)
+        assert {name: lines for name, lines in cut.items() if lines} == {}
+        assert boxes == {name: int(name != WITHOUT_A_PAGE) for name in addresses}
+
+    def test_on_a_laptop_the_longest_line_of_a_source_stays_one(self, screen, addresses):
+        """Where the list of contents leaves the width: 120 letters, the sources' limit."""
+        screen.set_viewport_size(SIZES[0])
+        screen.goto(addresses["howto/data"])
+        added = """(letters) => {
+            const line = document.createElement('span');
+            line.textContent = 'x'.repeat(letters);
+            document.querySelector('.highlight pre').append('\\n', line);
+            return line.getClientRects().length;
+        }"""
+        assert screen.evaluate(added, 120) == 1 < screen.evaluate(added, 200)
 
     def test_axe_would_find_it(self, screen, addresses):
-        screen.goto(addresses["a recorded run"])
+        screen.goto(addresses[WITHOUT_A_PAGE])
         screen.evaluate(
             "document.querySelector('main').innerHTML += '<p style=\"color: #aaa\">pale</p><img src=\"data:,\">'"
         )

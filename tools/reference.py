@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from moe_lab.registry import NOTEBOOKS, PAPERS, SHARED_ROOMS
+from moe_lab.registry import NOTEBOOKS, PAPERS, SHARED_ROOMS, notebook_of
 from tools.outputs import is_exercise
 from tools.pairs import read
 
@@ -46,11 +46,17 @@ SMALL: Mapping[str, Mapping[str, str]] = {
     "moe_lab.specialization.figures": {
         "dispatch_table": "samples=1000",
         "entropy_through_time": "samples=1000, trials=3",
+        "load_balancing": "samples=1000, trials=2",
         "single_experts": "samples=1000, trials=2",
         "table1": "samples=1000, trials=2",
         "table3": "samples=1000, trials=2",
     },
     "moe_lab.pruning.figures": {"figure7": "trials=3"},
+    "moe_lab.recovery.gridlock.figures": {"figure4": "samples=(500, 1000, 2000), trials=3, iterations=30"},
+    "moe_lab.recovery.landscape.figures": {"random_gates": "trials=3", "small_batches": "trials=3, every=200"},
+    "moe_lab.vision.figures": {
+        "sample_complexity": "samples=(100, 300), models=('learned', 'none'), trials=1, steps=40, test_samples=100",
+    },
 }
 """Arguments with which the site's build draws a figure that no notebook stores."""
 
@@ -129,7 +135,7 @@ def gallery_page(root: Path, folder: Path, draw: bool = False) -> str:
     """The gallery; its pictures are written into the folder.
 
     Args:
-      draw: whether to compute what no notebook stores, in small runs of about a minute together.
+      draw: whether to compute what no notebook stores, in small runs of about three minutes together.
     """
     parts = [
         "# Gallery\n\nEvery figure and table that the library makes, and the call that makes it. A picture is the one "
@@ -163,6 +169,8 @@ def _entry(root: Path, folder: Path, module: str, name: str, draw: bool) -> str:
         data = eval(f"function({small})", {"function": function})
         plots.picture(data).savefig(folder / f"{module}.{name}.png")
         picture = f"![{plots.caption(data)}]({folder.name}/{module}.{name}.png)\n\n"
+        if (notebook := notebook_of(f"{module}.{name}")) is not None:
+            picture += f"[Notebook {notebook.number}](../{notebook.stem}.ipynb) is about this paper.\n\n"
         call += f"\n\n# here: figures.{name}({small})"
     return f"### {name}\n\n{what}\n\n{picture}```python\n{call}\n```"
 

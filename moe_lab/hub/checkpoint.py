@@ -31,6 +31,7 @@ from moe_lab.hub.scores import (
     source_groups,
 )
 from moe_lab.saliency import NEED_TOKENS, Criterion
+from moe_lab.signatures import lead
 
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".gguf", ".onnx", ".index.json")
 
@@ -147,6 +148,7 @@ class CheckpointPlan:
                 shutil.copy2(path, target)
 
 
+@lead
 def prune_checkpoint(
     folder: Path | str,
     out: Path | str,
@@ -182,6 +184,7 @@ def prune_checkpoint(
     return plan
 
 
+@lead
 def plan_checkpoint(
     folder: Path | str,
     before: Path | str | None = None,

@@ -29,6 +29,7 @@ from moe_lab.hub.silent import SilentExperts
 from moe_lab.hub.survey import Layer, Tensors, layers_of_model, part
 from moe_lab.hub.tokens import measured
 from moe_lab.saliency import NEED_TOKENS, Criterion
+from moe_lab.signatures import lead
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Pruned:
     mode: str
 
 
+@lead
 def prune_experts(
     model: nn.Module,
     before: nn.Module | None = None,

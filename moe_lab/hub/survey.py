@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from moe_lab.config import require
 from moe_lab.hub.families import Family, Role, family_of, read_field, transformers
+from moe_lab.signatures import lead
 from moe_lab.words import a
 
 _OF_EXPERTS = re.compile(r"(^|[._])(experts?|router)[._]|\be_score_correction_bias$")
@@ -78,6 +79,7 @@ class Survey:
     groups: int = 1
 
 
+@lead
 def experts_of(model: nn.Module) -> Survey:
     """Tells where a model's experts are, how many there are, and whether `prune_experts` supports it, and why not."""
     try:

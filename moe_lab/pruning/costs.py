@@ -16,11 +16,13 @@ from moe_lab.pruning.layer import Layer, counted_operations, inference_seconds, 
 from moe_lab.pruning.model import TokenMoE
 from moe_lab.pruning.recipes import RHO, ROUTINGS, Figure, variable
 from moe_lab.pruning.select import pruned_counts
+from moe_lab.signatures import lead
 from moe_lab.trials import choose_device, stream, threads_for
 
 QUANTITIES = ("operations", "bytes", "parameters", "seconds")
 
 
+@lead
 def efficiency(
     rho: float | Sequence[float] = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9),
     routings: str | Sequence[str] = ROUTINGS,

@@ -10,6 +10,7 @@ import torch
 import xarray as xr
 
 from moe_lab.config import require
+from moe_lab.signatures import lead
 from moe_lab.specialization.data import Samples
 from moe_lab.specialization.measures import dispatch_entropy
 from moe_lab.specialization.predictions import Trained, trained
@@ -23,6 +24,7 @@ RANGES = {"feature": (0.5, 2.0), "center": (1.0, 2.0), "feature_noise": (1.0, 2.
 _KINDS = {"nonlinear": "moe-cubic", "linear": "moe-linear"}
 
 
+@lead
 def dispatch_table(
     kind: str = "nonlinear",
     setting: int = 1,
@@ -74,6 +76,7 @@ def dispatch_table(
     return data
 
 
+@lead
 def tsne(
     seed: int = 0,
     objective: str = "paper",

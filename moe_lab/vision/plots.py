@@ -13,7 +13,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from moe_lab import theme
 from moe_lab.config import require
@@ -49,7 +49,7 @@ def sample_complexity(data: xr.Dataset, axes: Any) -> None:
                 style = _STYLES[str(model)]
                 ends.append((trials(panel, curves, "samples", style), NAMES[str(model)], style.colour))
         panel.set_xlabel("training samples N")
-        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+        panel.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
         if name == "kept_in_object":
             chance = float(data["chance"].mean())
             panel.axhline(chance, color=theme.REFERENCE, linestyle="--", linewidth=1, gid="chance")
@@ -145,7 +145,7 @@ def _samples_caption(data: xr.Dataset) -> str:
         f"{NAMES[str(name)]} {100 * float(last['test_accuracy'].sel(model=name).median()):.0f} %"
         for name in data["model"].values
     ]
-    sentence = f"With {int(last['samples'])} samples: {', '.join(parts)} (medians of {data.sizes['trial']} trials)."
+    sentence = f"With {int(last['samples'])} samples: {', '.join(parts)} ({_medians(data)})."
     if "learned" in data["model"].values:
         share = float(last["kept_in_object"].sel(model="learned").median())
         sentence += f" Of the kept patches {100 * share:.0f} % lie in the object, by chance"
@@ -167,7 +167,12 @@ def _compute_caption(data: xr.Dataset) -> str:
 def _controls_caption(data: xr.Dataset) -> str:
     medians = data["test_accuracy"].median("trial")
     parts = [f"{name} {100 * float(medians.sel(model=name)):.1f} %" for name in data["model"].values]
-    return f"Test accuracy, medians of {data.sizes['trial']} trials: {', '.join(parts)}."
+    return f"Test accuracy, {_medians(data)}: {', '.join(parts)}."
+
+
+def _medians(data: xr.Dataset) -> str:
+    trials = data.sizes["trial"]
+    return "one trial" if trials == 1 else f"medians of {trials} trials"
 
 
 def _two(data: xr.Dataset, page: Figure) -> list[Axes]:

@@ -146,6 +146,37 @@ def test_every_check_is_asked_once():
     assert sorted(asked) == sorted(every)
 
 
+def headings(text):
+    """The anchors of a page's headings, as JupyterLab makes them: the heading with hyphens for blanks."""
+    return {title.strip().replace(" ", "-") for title in re.findall(r"^#{1,6} (.+)$", text, flags=re.MULTILINE)}
+
+
+def lost(text, texts, folder):
+    """The targets of a text's links that are not there: no file of the folder, or no heading of the page."""
+    missing = []
+    for target in re.findall(r"\]\(<?([^)>\s]+)", text):
+        name, _, anchor = target.partition("#")
+        if re.match(r"[a-z]+:|attachment:", target):
+            continue
+        page = texts.get(name, "") if name else text
+        if (name and not (folder / name).is_file()) or (anchor and anchor not in headings(page)):
+            missing.append(target)
+    return missing
+
+
+def test_links_between_notebooks_lead_somewhere():
+    """In the notebooks and in the guide, to files beside them and to headings."""
+    texts = {f"{path.stem}.ipynb": "\n".join(cells(path, "markdown")) for path in (*NOTEBOOKS, INDEX)}
+    texts["instructors_guide.md"] = (INDEX.parent / "instructors_guide.md").read_text(encoding="utf-8")
+    assert {name: wrong for name, text in texts.items() if (wrong := lost(text, texts, INDEX.parent))} == {}
+    assert sum(text.count(".ipynb)") for text in texts.values()) > len(NOTEBOOKS), "the pattern finds links"
+
+
+def test_a_lost_link_would_be_found():
+    text = "[a](00_start_here.ipynb) [b](nowhere.ipynb) [c](#Here) [d](#There) [e](https://x.y/z#w)\n## Here"
+    assert lost(text, {}, INDEX.parent) == ["nowhere.ipynb", "#There"]
+
+
 def test_the_index_links_every_notebook_and_trains_nothing():
     text, code = "\n".join(cells(INDEX, "markdown")), "\n".join(cells(INDEX, "code")[1:])
     for notebook in COURSE:

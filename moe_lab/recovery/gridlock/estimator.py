@@ -31,6 +31,7 @@ from moe_lab.recovery.gridlock.run import Spectral
 from moe_lab.recovery.gridlock.spectral import find_regressors
 from moe_lab.recovery.tensor import RankError
 from moe_lab.recovery.transforms import InvalidActivationError, gaussian_moments, transforms
+from moe_lab.signatures import lead
 from moe_lab.trials import threads_for
 
 METHODS = ("spectral+em", "spectral", "joint-em")
@@ -49,6 +50,7 @@ class _Scaled(NamedTuple):
     scale: float
 
 
+@lead
 class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
     """A mixture of generalised linear experts with a softmax gate.
 

@@ -12,6 +12,7 @@ from moe_lab.origins import listed
 from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, VERDICTS, WINDOW, stuck_cells
 from moe_lab.recovery.gridlock.recipes import Figure
 from moe_lab.recovery.gridlock.run import Spectral
+from moe_lab.signatures import lead
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 AXES = ("algorithm", "k", "samples")
 
 
+@lead
 def stuck_rate(
     k: int | Sequence[int] = (8,),
     d: int = 16,

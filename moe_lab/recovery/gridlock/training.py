@@ -19,7 +19,7 @@ from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.moments import gate_by_moments
 from moe_lab.recovery.printed import as_printed
 from moe_lab.recovery.transforms import transforms
-from moe_lab.signatures import takes
+from moe_lab.signatures import lead, takes
 from moe_lab.training import Measure, Snapshot
 from moe_lab.trials import on_one_thread, placement, threads_for
 
@@ -77,6 +77,7 @@ def samples_of(run: Run) -> Samples:
     return run.task.sample(run.samples, trials=run.trial_numbers, seed=run.seed, device=device, dtype=dtype)
 
 
+@lead
 def recover(run: Run) -> tuple[Samples, State]:
     """Recovers without Snapshots: returns the samples, which hold the truth, and the estimates."""
     samples = samples_of(run)

@@ -19,6 +19,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
 from moe_lab.config import require
+from moe_lab.signatures import lead
 from moe_lab.vision.vmoe.config import VMoEConfig
 from moe_lab.vision.vmoe.layers import Attention, Dense, LayerNorm, MapHead, Mlp, Positions, patches
 from moe_lab.vision.vmoe.mixture import Moe
@@ -79,6 +80,7 @@ class Encoder(nn.Module):
         self.encoder_norm = LayerNorm(config.hidden_size)
 
 
+@lead
 class VMoE(nn.Module):
     """A V-MoE, or with `ensemble_size` an E3.
 
