@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import pytest
+import torch
 
 from moe_lab import devices
 from moe_lab.devices import Speed, Speeds, Stopwatch, Work, fastest
@@ -150,10 +151,26 @@ def test_with_a_gpu_sliders_reach_further() -> None:
         assert [label for label, _ in choices["near"].options] == ["auto", "CPU"]
         assert choices["near"].disabled and not choices["far"].disabled
         hint = "tooltip" if choices["near"].has_trait("tooltip") else "description_tooltip"  # before ipywidgets 8
-        assert getattr(choices["near"], hint) == devices.NO_GPU and not getattr(choices["far"], hint)
+        assert getattr(choices["near"], hint) == devices.no_gpu() and not getattr(choices["far"], hint)
     finally:
         near.close()
         far.close()
+
+
+@pytest.mark.parametrize("there, words", [(False, "no GPU that torch can use"), (True, "Apple GPU (MPS) is not offered")])
+def test_a_mac_is_told_why_its_gpu_is_not_offered(monkeypatch: pytest.MonkeyPatch, there: bool, words: str) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: there)
+    lab = OneDevice(playing=False)
+    try:
+        control = lab.controls.knobs["device"]
+        said = control.tooltip if control.has_trait("tooltip") else control.description_tooltip
+        assert words in said and control.disabled and [label for label, _ in control.options] == ["auto", "CPU"]
+    finally:
+        lab.close()
+    with pytest.raises(ValueError, match="device must be one of 'auto', 'cpu', because this machine") as refused:
+        OneDevice(device="mps")
+    assert words in str(refused.value) and len(str(refused.value)) <= 300
 
 
 # ---- what was measured ----

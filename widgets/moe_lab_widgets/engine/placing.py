@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from moe_lab.devices import AUTO, CPU, GPU, NO_GPU, TRAININGS, Speed, Speeds, Stopwatch, Work, fastest, warm_up, word
+from moe_lab.devices import AUTO, CPU, GPU, TRAININGS, Speed, Speeds, Stopwatch, Work, fastest, no_gpu, warm_up, word
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.host import Run
 from moe_lab_widgets.engine.knobs import LabKnob
@@ -34,7 +34,7 @@ def device_knob(lab: Definition) -> LabKnob:
         default=AUTO,
         choices=(AUTO, *devices),
         words={device: word(device) for device in devices},
-        reason="" if GPU in devices else lab.cpu_because or NO_GPU,
+        reason="" if GPU in devices else lab.cpu_because or no_gpu(),
         enabled_when=lambda values: len(devices) > 1,
     )
 
