@@ -16,7 +16,7 @@ from moe_lab_widgets.drawing.picture import Name
 from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.sheet import Sheet
-from moe_lab_widgets.drawing.trials import HALF, MOST_LINES, Trials
+from moe_lab_widgets.drawing.trials import HALF, MOST_LINES, SPREAD, Trials
 from moe_lab_widgets.drawing.words import median, percent
 from moe_lab_widgets.router_alignment.record import Frame
 
@@ -63,6 +63,7 @@ class Outcome(PinnedPanel):
         for model, words in (("joint", "pMoE"), ("cnn", "CNN")):
             scene.name(self.trials[model].thin, partial(self._named, f"{words}, a trial"))
             scene.name(self.trials[model].bands, partial(self._named, f"{words}, {HALF}"))
+            scene.name(self.trials[model].spread, partial(self._named, f"{words}, {SPREAD}"))
             scene.name(self.thick[model], partial(self._named, f"{words}, median"))
         scene.name(self.bars, self._named_bars)
 
