@@ -124,7 +124,7 @@ class Outcome(PinnedPanel):
         with self.shares.anew() as shares:
             for side, place in enumerate(theme.spread(best.tolist(), 0.19, 0.08, 0.98)):
                 words, style = f"{theme.CLASS_NAMES[side]} {percent(best[side])}", {"size": theme.SMALL_SIZE}
-                shares.lines(*inside(self.BARS, 1.04, place / 1.04), words, colour=theme.CLASSES[side], **style)
+                shares.lines(*inside(self.BARS, 1.015, place / 1.04), words, colour=theme.CLASSES[side], **style)
 
     def keep(self, record: Frame) -> None:
         """Pins the median curves up to a record."""
