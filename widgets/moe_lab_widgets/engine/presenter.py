@@ -68,8 +68,9 @@ class Presenter:
         """Starts a run with the latest values; the picture changes only once the values have passed the checks."""
         self._current = False
         self._controls.mark(stale=True)
+        self._controls.foretell("")
         values = self._board.values
-        run = self._placing.begin(values, runner, lambda sentence: self._ask(runner, sentence))
+        run = self._placing.begin(values, runner, lambda sentence: self._ask(runner, sentence), self._controls.foretell)
         with drawing_lock:
             self._picture.set_view(self._board.view_of(values))
             self._picture.begin(values)
