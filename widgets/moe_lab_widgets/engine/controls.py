@@ -19,7 +19,8 @@ from moe_lab_widgets.engine.knobs import LabKnob, readout_format, stretched
 
 STYLE = Path(__file__).with_name("lab.css").read_text(encoding="utf-8")
 OWN = "(my own settings)"
-SPEEDS = {"slow": 4.0, "easy to follow": 15.0, "as fast as it trains": 0.0}
+FASTEST = "as fast as it trains"
+SPEEDS = {"slow": 4.0, "easy to follow": 15.0, FASTEST: 0.0}
 _SENTENCE = f"color: {theme.INK}; background: {theme.PAPER}; border-left: 6px solid {theme.FAILURE};"
 """Colours of text that stands on the paper of the picture, in a dark theme too."""
 
@@ -150,6 +151,8 @@ class Controls:
         self.speed = w.Dropdown(
             options=list(SPEEDS), value="easy to follow", description="speed", layout={"width": "auto"}
         )
+        rarely = f'A run that starts at "{FASTEST}" also measures less often'
+        self.speed.set_trait("tooltip" if self.speed.has_trait("tooltip") else "description_tooltip", rarely)
 
     def _make_texts(self) -> None:
         """Makes the texts around the picture."""

@@ -11,7 +11,7 @@ from typing import Any
 from moe_lab.devices import AUTO, CPU, GPU, TRAININGS, Speed, Speeds, Stopwatch, Work, fastest, no_gpu, warm_up, word
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.host import Run
-from moe_lab_widgets.engine.knobs import LabKnob
+from moe_lab_widgets.engine.knobs import RARELY, LabKnob
 
 PATIENCE = 20.0
 """Seconds above which a run beyond the usual range waits for Play."""
@@ -97,7 +97,8 @@ class Placing:
         """
         self._lab.check(values)
         work = self._lab.work(values)
-        work = replace(work, kind=f"{type(self._lab).__name__} {work.kind}".strip())
+        rarely = f" {RARELY}" * bool(values.get(RARELY))  # then a step takes less, its share of the measuring included
+        work = replace(work, kind=f"{type(self._lab).__name__} {work.kind}".strip() + rarely)
         able = tuple(one for one in self._devices if (one, work.kind, work.bucket) not in self._unfit)
         devices = able if values["device"] == AUTO else (values["device"],)
         decided = fastest(self._speeds, work, devices) if len(devices) > 1 else devices[0]

@@ -9,7 +9,7 @@ from moe_lab.devices import Work
 from moe_lab.vision.patches.data import QuadrantTask
 from moe_lab.vision.patches.model import WRN, Model, PatchWRN
 from moe_lab.vision.patches.run import Run
-from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer, placed
+from moe_lab_widgets.engine.knobs import LabKnob, arguments, fewer, given, offer, placed
 
 STUDY, NO_GATE, CONV = MODELS = ("pMoE", "no gate", "conv")
 """WRN-pMoE, the same network whose experts get all patches, and the network without experts."""
@@ -86,7 +86,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
         "epochs": epochs,
         "test_samples": TEST_SAMPLES,
         "examples": EXAMPLES,
-        "record_every": max(1, round(total / RECORDS)),
+        "record_every": max(1, round(total / fewer(RECORDS, values))),
         "controls_every": CONTROLS_EVERY,
         **placed(values),
     }
