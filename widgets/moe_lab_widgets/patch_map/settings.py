@@ -40,7 +40,7 @@ KNOBS = (
     offer(QuadrantTask, "noise", symbol="σ", meaning="noise of a pixel", default=0.1, main=True),
     offer(PatchWRN, "gates", meaning="gates are", main=True),
     LabKnob(name="steps", symbol="S", meaning="SGD steps at most", default=60, low=1, slider=(20, 200, 10)),
-    offer(Run, "trials", meaning="trials"),
+    offer(Run, "trials", meaning="trials", slider=(1, 6, 1), far=100),
     offer(PatchWRN, "learning_rate", symbol="η", meaning="step size"),
     offer(PatchWRN, "softmax", meaning="softmax over patches", enabled_when=_learned),
 )
