@@ -25,6 +25,10 @@ AUTO, CPU, GPU = "auto", "cpu", "cuda"
 TRAININGS = "trainings"
 """The unit of work whose steps are whole trainings."""
 NO_GPU = "this machine has no GPU that torch can use (CUDA)"
+MPS_NOT_OFFERED = (
+    "this machine's Apple GPU (MPS) is not offered in a Lab: a step is captured as a graph on CUDA alone, and MPS lacks "
+    "operations that some runs need; train(..., device='mps') tries it"
+)
 
 Record = TypeVar("Record")
 Key = tuple[str, str, int]
@@ -34,6 +38,11 @@ Key = tuple[str, str, int]
 def present() -> tuple[str, ...]:
     """Returns the names of the devices of this machine; the first one starts without delay."""
     return (CPU, GPU) if torch.cuda.is_available() else (CPU,)
+
+
+def no_gpu() -> str:
+    """Returns why a Lab offers no GPU on a machine without CUDA, in words."""
+    return MPS_NOT_OFFERED if torch.backends.mps.is_available() else NO_GPU
 
 
 def word(device: str) -> str:

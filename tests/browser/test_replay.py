@@ -9,9 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 from PIL import Image
 
+from moe_lab import theme
+from moe_lab_widgets.drawing.scene import Scene
+from moe_lab_widgets.drawing.trials import Trials
 from moe_lab_widgets.frames.module import module_source
 from moe_lab_widgets.frames.reel import Reel, Stream
 from tests.widgets.cases import CASES, Case
@@ -65,6 +69,23 @@ def grown(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.any([padded[r : r + rows, c : c + columns] for r in range(3) for c in range(3)], axis=0)
 
 
+def check_frame(page: Any, reel: Reel, number: int, apart: float = 1) -> None:
+    """Draws a picture's next frame on the page's canvas, and compares it with Agg's: `apart` of 255 on average."""
+    picture = reel.picture
+    page.evaluate("(body) => film.feed(bytes(body))", text(reel.frame(number)))
+    wanted = picture.pixels()[..., :3].astype(int)
+    still = picture.background()[: -picture.foot, :, :3].astype(int)
+    shown = painted(page, reel.size).astype(int)
+    moving = (wanted != still).any(-1) | (shown != still).any(-1)
+    assert moving.any()
+    assert np.abs(wanted - shown)[moving].mean() <= apart, f"record {number}"
+    ink, drawn = (np.abs(pixels - still).max(-1) > FAR for pixels in (wanted, shown))
+    faint, traced = (np.abs(pixels - still).max(-1) > FAR / 4 for pixels in (wanted, shown))
+    assert not (ink & ~grown(traced)).any(), "something is missing"
+    assert not (drawn & ~grown(faint)).any(), "something is too much"
+    np.testing.assert_array_equal(shown[~moving], still[~moving])
+
+
 @pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
 def test_the_canvas_shows_what_agg_draws(page: Any, case: Case) -> None:
     """At most 1 of 255 apart on average where anything moves, and nothing that can be seen is missing or too much."""
@@ -75,19 +96,22 @@ def test_the_canvas_shows_what_agg_draws(page: Any, case: Case) -> None:
         page.evaluate("() => { window.film = new frames.Film() }")
         for number in sorted({0, len(records) // 3, len(records) - 1}):
             picture.update(records[number])
-            page.evaluate("(body) => film.feed(bytes(body))", text(reel.frame(number)))
-            wanted = picture.pixels()[..., :3].astype(int)
-            still = picture.background()[: -picture.foot, :, :3].astype(int)
-            shown = painted(page, reel.size).astype(int)
-            moving = (wanted != still).any(-1) | (shown != still).any(-1)
-            assert moving.any()
-            assert np.abs(wanted - shown)[moving].mean() <= 1, f"record {number}"
-            ink, drawn = (np.abs(pixels - still).max(-1) > FAR for pixels in (wanted, shown))
-            faint, traced = (np.abs(pixels - still).max(-1) > FAR / 4 for pixels in (wanted, shown))
-            assert not (ink & ~grown(traced)).any(), "something is missing"
-            assert not (drawn & ~grown(faint)).any(), "something is too much"
-            np.testing.assert_array_equal(shown[~moving], still[~moving])
+            check_frame(page, reel, number)
         assert not reel.unsupported
+
+
+def test_the_canvas_shows_the_bands_and_the_density_of_many_trials(page: Any) -> None:
+    scene, random = Scene(), np.random.default_rng(3)
+    axes = theme.axes(scene.figure, 100, 60, 500, 300, xlim=(0, 1), ylim=(0, 1))
+    x, ends = np.linspace(0, 1, 30), np.repeat((0.3, 0.8), 100) + random.normal(0, 0.04, 200)
+    for colour, line, shift in ((theme.INK, "-", 0.0), (theme.REFERENCE, "--", 0.1)):
+        trials = Trials(scene, axes, LineCollection([], linestyles=line), colour)
+        trials.show(x, x[:, None] * ends + shift)
+    reel = Reel(scene)
+    page.evaluate("() => { window.film = new frames.Film() }")
+    check_frame(page, reel, 0, apart=2)  # each of five translucent layers rounds its colours
+    assert not reel.unsupported
+    scene.close()
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)

@@ -11,6 +11,7 @@ import pytest
 
 from moe_lab_widgets import Lab
 from moe_lab_widgets.drawing.picture import drawing_lock
+from moe_lab_widgets.engine import knobs
 from tests.widgets.cases import Case
 
 FAST = "as fast as it trains"
@@ -19,7 +20,10 @@ Make = Callable[..., Any]
 
 @contextmanager
 def making(case: Case) -> Iterator[Make]:
-    """Makes Labs that are small unless told otherwise and run as fast as they can, and closes them."""
+    """Makes Labs that are small unless told otherwise and run as fast as they can, and closes them.
+
+    They measure as often as at other speeds, or their records would depend on how soon after its start a Lab is told.
+    """
     made: list[Lab] = []
 
     def make(**values: Any) -> Lab:
@@ -28,7 +32,9 @@ def making(case: Case) -> Iterator[Make]:
         made.append(lab)
         return lab
 
-    with case.short_runs():
+    with case.short_runs(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(knobs, "FEW_RECORDS", 10**6)
+        patch.setattr(knobs, "PATIENT", 1.0)
         yield make
         for lab in made:
             lab.close()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from moe_lab.devices import NO_GPU, TRAININGS, Work
+from moe_lab.devices import TRAININGS, Work, no_gpu
 from moe_lab_widgets.engine import placing
 from tests.widgets.cases import Case, one_case_in
 from tests.widgets.labs import FAST, Make, done, making, shown
@@ -32,7 +32,7 @@ def test_the_device_is_offered_below_the_other_settings(held: Any) -> None:
     assert control in lab.controls._rest.children and control not in lab.controls._main.children
     assert control.disabled == (not gpu)
     said = control.tooltip if control.has_trait("tooltip") else control.description_tooltip  # ipywidgets 8, or 7
-    assert (said or "") == ("" if gpu else lab.cpu_because or NO_GPU)
+    assert (said or "") == ("" if gpu else lab.cpu_because or no_gpu())
     assert lab.values["device"] == "auto"
     work = lab.work(lab.values)
     many = f"{work.steps} trainings" if work.unit == TRAININGS else f"{work.trials} trial"
@@ -40,7 +40,7 @@ def test_the_device_is_offered_below_the_other_settings(held: Any) -> None:
 
 
 def test_what_is_not_there_is_refused_in_a_sentence(case: Case) -> None:
-    reason = case.kind.cpu_because or NO_GPU
+    reason = case.kind.cpu_because or no_gpu()
     if CUDA and not case.kind.cpu_because:
         pytest.skip("this machine has a GPU")
     with pytest.raises(ValueError, match="device must be one of 'auto', 'cpu', because") as refused:

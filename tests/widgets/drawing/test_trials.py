@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
 
-from moe_lab_widgets.drawing.trials import MOST_LINES, bands, few
+from moe_lab_widgets.drawing.scene import Scene
+from moe_lab_widgets.drawing.trials import MOST_LINES, WIDE, Trials, bands, density, few, spread_words
 
 
 def test_bands_are_the_quantiles_of_the_trials_that_have_not_diverged() -> None:
@@ -31,3 +35,32 @@ def test_few_trials_stand_for_all_at_even_ranks() -> None:
     assert values[few(values)].tolist() == [50.0 + 100 * place for place in range(MOST_LINES)]
     fallen = values < 300
     assert fallen[few(values)].sum() == 3, "a quarter of the marks for a quarter of the trials"
+
+
+def test_a_density_shows_both_places_where_trials_end() -> None:
+    limits = (0.0, 2.0, 0.4, 1.0)
+    values = np.r_[np.full(30, 0.5125), np.full(10, 0.9025), np.full(5, np.nan), np.full(2, 3.0)]
+    (outline,) = density(values, limits)
+    x, y = outline.T
+    assert x[0] == x[-1] == 2.0 and (np.diff(y) > 0).all(), "from the right edge, and back to it"
+    widths = {at: 2.0 - x[np.abs(y - at).argmin()] for at in (0.5125, 0.7, 0.9025, 0.9925)}
+    assert widths[0.5125] == x.max() - x.min() == pytest.approx(2.0 * WIDE), "the most trials"
+    assert abs(widths[0.9025] / widths[0.5125] - 1 / 3) < 0.05 and widths[0.7] == 0, "10 of 30, and none between"
+    assert 0 < widths[0.9925] < widths[0.9025], "what lies beyond the axes counts at their edge"
+    twice = density(np.repeat(values, 2), limits)
+    np.testing.assert_array_equal(twice[0], outline, "the size does not depend on the number of trials")
+    assert density(np.full(20, np.nan), limits) == [] and density(values[:1], limits) == []
+
+
+def test_only_many_trials_have_a_density_and_a_sentence() -> None:
+    assert spread_words(MOST_LINES) == "" and "the 1,000 trials" in spread_words(1000)
+    figure = Figure()
+    axes, scene = figure.subplots(), Scene()
+    trials = Trials(scene, axes, LineCollection([]), "#112233")
+    values = np.random.default_rng(2).uniform(size=(3, MOST_LINES + 1))
+    for many, count in ((True, MOST_LINES + 1), (False, MOST_LINES)):
+        trials.show(np.arange(3), values[:, :count])
+        assert (len(trials.spread.get_paths()), len(trials.bands.get_paths())) == ((1, 2) if many else (0, 0))
+    trials.show(np.zeros(0), values[:0])
+    assert not trials.spread.get_paths()
+    scene.close()

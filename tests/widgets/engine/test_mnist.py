@@ -13,6 +13,9 @@ from moe_lab.datasets import mnist
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, train
 from moe_lab.training import final
 from moe_lab_widgets import PhaseTransitionLab, RouterAlignmentLab
+from moe_lab_widgets.engine.definition import Definition
+from moe_lab_widgets.engine.mnist import with_mnist
+from moe_lab_widgets.engine.placing import offered
 from moe_lab_widgets.phase_transition import settings as phase
 
 FAST = "as fast as it trains"
@@ -77,6 +80,21 @@ def test_the_map_at_the_papers_size_says_what_it_costs_and_then_fills(
         np.testing.assert_array_equal(names["result"]["test_accuracy"], lab.record.test_accuracy)
     finally:
         lab.close()
+
+
+def test_with_a_gpu_sliders_go_beyond_the_map_of_the_papers_size(folder: Path) -> None:
+    class OnTwoDevices(Definition):
+        knobs, begun = with_mnist(phase.KNOBS, folder, {}, usual=phase.DIGITS)
+
+        def devices(self) -> tuple[str, ...]:
+            return "cpu", "cuda"
+
+    knobs = {knob.name: knob for knob in offered(OnTwoDevices())}
+    values = {**{name: knob.default for name, knob in knobs.items()}, **OnTwoDevices.begun, "seed": 0}
+    assert knobs["trials"].slider == (5, 100, 5) and knobs["patches"].slider == (4, 64, 1)
+    work = phase.work(values)
+    assert (values["source"], values["trials"], work.steps) == ("mnist", 20, 8 * 10 * 20), "l x N, 20 trainings each"
+    assert phase.work({**values, "trials": 100}).steps == 5 * work.steps
 
 
 def test_what_is_not_mnist_is_refused_in_one_sentence(tmp_path: Path) -> None:

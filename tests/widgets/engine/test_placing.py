@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import pytest
+import torch
 
 from moe_lab import devices
 from moe_lab.devices import Speed, Speeds, Stopwatch, Work, fastest
@@ -125,6 +126,24 @@ def test_a_long_run_beyond_the_usual_range_says_its_seconds_and_waits_for_play()
         OneDevice(epochs=20_001)
 
 
+def test_a_run_beyond_the_usual_range_says_its_seconds_before_it_starts() -> None:
+    """One that is worth waiting for starts all the same; one within the range answers at once and says nothing."""
+    lab = OneDevice(epochs=300)
+    try:
+        end = time.monotonic() + 60
+        while not lab.records:
+            assert time.monotonic() < end, "nothing asks for Play"
+            time.sleep(0.01)
+        said = lab.controls.cost.value
+        assert "This run takes up to about " in said and " seconds on the CPU (6 trials, " in said
+        assert int(said.split(" seconds")[0].split()[-1]) >= 7, "300 steps of 24 ms and more"
+        assert lab.controls.message.value == "" and lab.playing
+        lab.set(epochs=20)
+        assert lab.wait(60) and lab.finished and lab.controls.cost.value == ""
+    finally:
+        lab.close()
+
+
 def test_a_long_run_starts_where_it_is_expected_to_be_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a thread, as in a headless notebook: the measurement, the question and the run inside the calls."""
     monkeypatch.setenv("MOE_LAB_HEADLESS", "1")
@@ -150,10 +169,26 @@ def test_with_a_gpu_sliders_reach_further() -> None:
         assert [label for label, _ in choices["near"].options] == ["auto", "CPU"]
         assert choices["near"].disabled and not choices["far"].disabled
         hint = "tooltip" if choices["near"].has_trait("tooltip") else "description_tooltip"  # before ipywidgets 8
-        assert getattr(choices["near"], hint) == devices.NO_GPU and not getattr(choices["far"], hint)
+        assert getattr(choices["near"], hint) == devices.no_gpu() and not getattr(choices["far"], hint)
     finally:
         near.close()
         far.close()
+
+
+@pytest.mark.parametrize("there, words", [(False, "no GPU that torch can use"), (True, "(MPS) is not offered")])
+def test_a_mac_is_told_why_its_gpu_is_not_offered(monkeypatch: pytest.MonkeyPatch, there: bool, words: str) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: there)
+    lab = OneDevice(playing=False)
+    try:
+        control = lab.controls.knobs["device"]
+        said = control.tooltip if control.has_trait("tooltip") else control.description_tooltip
+        assert words in said and control.disabled and [label for label, _ in control.options] == ["auto", "CPU"]
+    finally:
+        lab.close()
+    with pytest.raises(ValueError, match="device must be one of 'auto', 'cpu', because this machine") as refused:
+        OneDevice(device="mps")
+    assert words in str(refused.value) and len(str(refused.value)) <= 300
 
 
 # ---- what was measured ----

@@ -11,10 +11,14 @@ import torch
 from moe_lab import theme
 from moe_lab.vision.patches.data import QuadrantTask, cells_in
 from moe_lab.vision.patches.live import compare
+from moe_lab_widgets import PatchMapLab
 from moe_lab_widgets.drawing.sheet import integer
+from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.drawing.words import percent
+from moe_lab_widgets.engine.placing import offered
 from moe_lab_widgets.patch_map import settings as of
 from moe_lab_widgets.patch_map.panels.maps import CELLS, GREYS, LEVELS, VEIL, shades, thumbnail
+from moe_lab_widgets.patch_map.picture import PatchMapPicture
 from moe_lab_widgets.patch_map.record import frames
 from moe_lab_widgets.patch_map.stories import STORIES
 from tests.widgets.cases import PATCH_MAP
@@ -55,6 +59,38 @@ def test_lit_patches_are_those_that_the_experts_keep(make: Make, values: dict[st
         colour = integer(theme.expert(expert).colour)
         np.testing.assert_array_equal(outlines == colour, kept[expert])
     assert [percent(share) for share in study["expert_kept_in_object"][0]] == maps.words.words[-len(kept) :]
+
+
+class OnTwoDevices(PatchMapLab):
+    """The Lab on a machine with a GPU."""
+
+    def __init__(self) -> None:
+        """Makes no widgets: only what it offers is looked at."""
+
+    def devices(self) -> tuple[str, ...]:
+        return "cpu", "cuda"
+
+
+def test_with_a_gpu_trials_reach_a_hundred() -> None:
+    sliders = {knob.name: knob.slider for knob in offered(OnTwoDevices())}
+    assert sliders["trials"] == (1, 100, 1)
+    assert next(knob.slider for knob in PatchMapLab.knobs if knob.name == "trials") == (1, 6, 1)
+    assert of.settings({**DEFAULTS, "trials": 20, "device": "cuda"})["device"] == "cuda"
+    assert of.work({**DEFAULTS, "trials": 100}).size == 20 * of.work({**DEFAULTS, "trials": 5}).size
+
+
+def test_many_trials_are_drawn_as_bands_and_a_density(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of, "TEST_SAMPLES", 12)
+    values = {**SMALL, "trials": MOST_LINES + 1, "experts": 2, "steps": 1, "samples": 16}
+    *_, last = frames(of.runs(values), "learned", of.total_steps(values))
+    picture = PatchMapPicture()
+    picture.begin(values)
+    picture.show(last)
+    for panel in (picture.share, picture.accuracy):
+        drawn = panel.trials[of.STUDY]
+        assert (len(drawn.bands.get_paths()), len(drawn.spread.get_paths())) == (2, 1)
+    assert f"where the {MOST_LINES + 1} trials are now" in PatchMapLab.caption(OnTwoDevices(), last)
+    picture.close()
 
 
 def test_soft_gates_light_a_patch_by_its_gate(make: Make) -> None:

@@ -12,6 +12,7 @@ from moe_lab import theme
 from moe_lab_widgets import PruningLab
 from moe_lab_widgets.pruning.panels.bars import NOTABLE, Bars
 from moe_lab_widgets.pruning.panels.blocks import BLOCKS, Blocks, short
+from moe_lab_widgets.pruning.panels.drops import DROP, GAP, NEAR, beside_drops, crossing
 from moe_lab_widgets.pruning.record import outcome, view_of
 from moe_lab_widgets.pruning.settings import NAMES, OFFERED
 from tests.widgets.cases import PRUNING
@@ -138,13 +139,46 @@ def test_the_curves_are_medians_over_the_trials(make: Make, fine_tune: bool) -> 
     assert any("fine-tuned 20 steps" in word for word in curves.sheet.words) == fine_tune
 
 
-def test_every_line_is_named_at_its_end_and_no_name_lies_on_another(make: Make) -> None:
+def test_every_line_is_named_and_no_name_lies_on_another(make: Make) -> None:
     lab = done(make())
-    heights = [height for height, _ in lab.picture.curves.names]
-    assert sorted(name for _, name in lab.picture.curves.names) == sorted(NAMES[name] for name in RANKED)
-    assert np.abs(np.diff(sorted(heights))).min() > 14
-    assert len(lab.picture.curves.leaders.get_segments()) == len(RANKED)
-    assert all(lab.picture.curves.TOP - 2 <= height <= lab.picture.curves.TOP + 306 for height in heights)
+    curves = lab.picture.curves
+    spots = list(curves.names.values())
+    assert set(curves.names) == set(RANKED) and all(NAMES[name] in curves.sheet.words for name in RANKED)
+    assert not any(one.meets(other) for i, one in enumerate(spots) for other in spots[:i])
+    assert all(curves.TOP - 2 <= spot.y <= curves.TOP + curves.HEIGHT and spot.right <= 938 for spot in spots)
+    at_end = [name for name, spot in curves.names.items() if spot.left == curves.LABELS]
+    assert len(curves.leaders.get_segments()) == len(at_end) and lab.values["criterion"] in at_end
+
+
+def test_a_grey_line_that_falls_is_named_where_it_falls(make: Make) -> None:
+    lab = done(make())
+    curves, named = lab.picture.curves, 0
+    low, high = curves.axes.get_xlim()
+    for name, spot in curves.names.items():
+        if name == lab.values["criterion"]:
+            continue
+        x, y = (np.asarray(part, dtype=float) for part in curves.others[name].get_data())
+        fallen = np.flatnonzero(y <= y[0] - DROP)
+        assert (spot.left == curves.LABELS) == (not len(fallen)), name
+        if len(fallen):
+            named += 1
+            first = curves.LEFT + (x[fallen[0] - 1] - low) / (high - low) * curves.WIDTH
+            last = curves.LEFT + (x[fallen[0]] + NEAR - low) / (high - low) * curves.WIDTH
+            assert first - GAP <= spot.left - GAP <= last or first <= spot.right + GAP <= last + GAP, name
+    assert named >= 2, "the test has something to look at"
+
+
+def test_names_of_lines_that_fall_together_stand_apart() -> None:
+    x = np.arange(10) / 10
+    cliffs = {name: np.where(x < at, 1.0, 0.5) for name, at in (("a", 0.2), ("b", 0.2), ("c", 0.2), ("d", 0.8))}
+    curves = {name: (x, y) for name, y in {**cliffs, "flat": np.ones(10)}.items()}
+    words = {**dict.fromkeys(cliffs, "neuron change"), "flat": "flat"}
+    spots = beside_drops(curves, words, (600.0, 100.0, 200.0, 300.0), (0.0, 1.0, 0.4, 1.02), 800.0)
+    assert set(spots) == set(cliffs), "what does not fall is named elsewhere"
+    placed = list(spots.values())
+    assert not any(one.meets(other) for i, one in enumerate(placed) for other in placed[:i])
+    assert spots["d"].right < 600 + 0.8 * 200, "on the left, where the right has no room"
+    assert np.isnan(crossing(x, np.ones(10), 0.9)) and crossing(x, cliffs["a"], 0.75) == pytest.approx(0.15)
 
 
 def test_between_two_values_rho_is_the_lower_one(make: Make) -> None:

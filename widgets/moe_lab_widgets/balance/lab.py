@@ -10,6 +10,7 @@ from moe_lab_widgets.balance import settings as of
 from moe_lab_widgets.balance.picture import BalancePicture
 from moe_lab_widgets.balance.record import Frame, frames
 from moe_lab_widgets.balance.stories import STORIES
+from moe_lab_widgets.drawing.trials import spread_words
 from moe_lab_widgets.drawing.words import middle, percent
 from moe_lab_widgets.engine.several import SeveralLab
 
@@ -52,5 +53,5 @@ class BalanceLab(SeveralLab):
         ]
         return (
             f"Step {record.step} of {record.total}: median accuracy (and experts' worth of load, of {record.experts}): "
-            f"{', '.join(ends)}."
+            f"{', '.join(ends)}.{spread_words(record.trials)}"
         )

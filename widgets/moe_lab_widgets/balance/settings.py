@@ -9,7 +9,7 @@ from moe_lab.devices import Work
 from moe_lab.specialization import ClusterTask, Run, TopKMoE
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.topk import BALANCINGS
-from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer, on_gpu, placed
+from moe_lab_widgets.engine.knobs import LabKnob, arguments, fewer, given, longest, offer, on_gpu, placed
 
 NONE: str = BALANCINGS[0]
 NAMES = {"none": "none", "switch": "Switch loss", "importance": "importance", "z-loss": "z-loss", "bias": "bias"}
@@ -87,8 +87,9 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def record_every(values: Mapping[str, Any]) -> int:
     """Returns the steps per record: `RECORDS` in all, but none that takes long. Depends on the values alone."""
-    few = round(values["steps"] / RECORDS)
-    return max(1, few if on_gpu(values) else min(few, int(SLOWEST_RECORD / seconds_of_step(values))))
+    few = round(values["steps"] / fewer(RECORDS, values))
+    quick = int(longest(SLOWEST_RECORD, values) / seconds_of_step(values))
+    return max(1, few if on_gpu(values) else min(few, quick))
 
 
 def seconds_of_step(values: Mapping[str, Any]) -> float:

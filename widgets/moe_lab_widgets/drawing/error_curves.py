@@ -20,7 +20,7 @@ from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.tables import LINE, Table
-from moe_lab_widgets.drawing.trials import HALF, MOST_LINES, Trials, few
+from moe_lab_widgets.drawing.trials import HALF, MOST_LINES, SPREAD, Trials, few
 from moe_lab_widgets.drawing.words import median
 
 FOUND_COLOUR = "#0B5F5A"
@@ -104,7 +104,14 @@ class ErrorCurves(PinnedPanel):
         (falling,) = axes.plot([], [], "v", color=colour, markersize=8, **hollow, **common)
         self.thick[method] = scene.live(thick)
         self.stuck[method], self.falling[method] = scene.live(stuck), scene.live(falling)
-        words = {trials.bands: HALF, thin: "a trial", thick: "median", stuck: "stuck", falling: "still falling"}
+        words = {
+            trials.bands: HALF,
+            trials.spread: SPREAD,
+            thin: "a trial",
+            thick: "median",
+            stuck: "stuck",
+            falling: "still falling",
+        }
         for artist, what in words.items():
             scene.name(artist, partial(self.named, f"{self.method_names[method]}, {what}"))
 

@@ -1,4 +1,8 @@
-"""Curves of many trials: a thin line for each of a few, bands that hold half and nine tenths of more."""
+"""Curves of many trials: a thin line for each of a few; of more, bands that hold half and nine tenths, and a density.
+
+Bands hide how trials part: one half at 50 % and the other at 100 % look like trials anywhere between. So the density of
+the latest values stands at the right edge, as an outline whose width is the share of the trials at that height.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,11 @@ SHADES = (0.13, 0.22)
 """Opacity of each band; the inner one lies on the outer one."""
 HALF = "edge of half or of 90 % of the trials"
 """What a pointer finds at a band, in words."""
+SPREAD = "how many trials are here now"
+"""What a pointer finds at the density, in words."""
+STEPS, WIDE = 40, 0.15
+"""Of the density: its steps along the axis, and its largest width in parts of the axes."""
+_KERNEL = np.array([1.0, 4.0, 6.0, 4.0, 1.0]) / 16
 
 
 class Trials:
@@ -26,17 +35,19 @@ class Trials:
 
     Args:
       thin: the lines of few trials, with their style; added to the axes.
-      colour: of the bands.
+      colour: of the bands and of the density.
 
     Attributes:
-      thin, bands: live artists.
+      thin, bands, spread: live artists; the last one is the density of many trials' latest values.
     """
 
     def __init__(self, scene: Scene, axes: Axes, thin: LineCollection, colour: Any) -> None:
         faces = [(colour, shade) for shade in SHADES]
         self.bands = PolyCollection([], facecolors=faces, linewidths=0, zorder=thin.get_zorder() - 0.3)
-        self.thin = thin
-        for collection in (self.bands, thin):
+        outline: dict[str, Any] = {"edgecolors": colour, "linestyles": thin.get_linestyle(), "linewidths": 1.3}
+        self.spread = PolyCollection([], facecolors=[(colour, 0.3)], zorder=thin.get_zorder() + 0.6, **outline)
+        self.thin, self._axes = thin, axes
+        for collection in (self.bands, thin, self.spread):
             axes.add_collection(collection, autolim=False)
             scene.live(collection)
 
@@ -51,12 +62,15 @@ class Trials:
         one_by_one = ([] if firm is None else [firm]) if many else range(trials if trials > 1 else 0)
         lines = [np.stack((x, values[:, trial]), axis=1) for trial in one_by_one]
         put_segments(self.thin, [line[np.isfinite(line).all(1)] for line in lines])
-        self._put_bands(bands(x, values) if many else [])
+        _put_shapes(self.bands, bands(x, values) if many else [])
+        limits = (*self._axes.get_xlim(), *self._axes.get_ylim())
+        _put_shapes(self.spread, density(values[-1], limits) if many and len(values) else [])
 
-    def _put_bands(self, shapes: list[NDArray[np.float64]]) -> None:
-        before = [np.asarray(path.vertices)[:-1] for path in self.bands.get_paths()]  # the last one closes the path
-        if [shape.tobytes() for shape in shapes] != [shape.tobytes() for shape in before]:
-            self.bands.set_verts(shapes)
+
+def _put_shapes(collection: PolyCollection, shapes: list[NDArray[np.float64]]) -> None:
+    before = [np.asarray(path.vertices)[:-1] for path in collection.get_paths()]  # the last one closes the path
+    if [shape.tobytes() for shape in shapes] != [shape.tobytes() for shape in before]:
+        collection.set_verts(shapes)
 
 
 def bands(x: NDArray[Any], values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
@@ -69,6 +83,35 @@ def bands(x: NDArray[Any], values: NDArray[np.float64]) -> list[NDArray[np.float
     quantile = np.quantile if np.isfinite(values).all() else np.nanquantile
     edges = quantile(values, shares, axis=1).reshape(len(BANDS), 2, -1)
     return [np.stack((np.r_[x, x[::-1]], np.r_[low, high[::-1]]), axis=1) for low, high in edges]
+
+
+def density(values: NDArray[np.float64], limits: tuple[float, float, float, float]) -> list[NDArray[np.float64]]:
+    """Returns the outline (n, 2) of how values (trial,) lie, from the right edge of the axes to the left.
+
+    A histogram, smoothed over a step to each side; its largest width is `WIDE` for any number of trials. Values beyond
+    the axes count at their edge; those of trials that have diverged do not count.
+
+    Args:
+      limits: left, right, lower and upper limit of the axes.
+    """
+    left, right, low, high = limits
+    finite = values[np.isfinite(values)]
+    if len(finite) < 2:
+        return []
+    counts, edges = np.histogram(np.clip(finite, low, high), STEPS, (low, high))
+    smooth = np.convolve(np.pad(counts, 2, mode="symmetric"), _KERNEL, mode="valid")
+    widths = smooth / smooth.max()
+    some = np.flatnonzero(widths > 0)
+    shown = slice(some[0], some[-1] + 1)
+    x = right - WIDE * (right - left) * widths[shown]
+    y = ((edges[:-1] + edges[1:]) / 2)[shown]
+    ends = (edges[shown.start], edges[shown.stop])
+    return [np.stack((np.r_[right, x, right], np.r_[ends[0], y, ends[1]]), axis=1)]
+
+
+def spread_words(trials: int) -> str:
+    """Returns the sentence that says what the density is; empty where there is none."""
+    return f" Outline at the right edge: where the {trials:,} trials are now." if trials > MOST_LINES else ""
 
 
 def few(values: NDArray[np.float64], most: int = MOST_LINES) -> NDArray[np.int64]:

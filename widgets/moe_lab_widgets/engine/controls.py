@@ -19,7 +19,8 @@ from moe_lab_widgets.engine.knobs import LabKnob, readout_format, stretched
 
 STYLE = Path(__file__).with_name("lab.css").read_text(encoding="utf-8")
 OWN = "(my own settings)"
-SPEEDS = {"slow": 4.0, "easy to follow": 15.0, "as fast as it trains": 0.0}
+FASTEST = "as fast as it trains"
+SPEEDS = {"slow": 4.0, "easy to follow": 15.0, FASTEST: 0.0}
 _SENTENCE = f"color: {theme.INK}; background: {theme.PAPER}; border-left: 6px solid {theme.FAILURE};"
 """Colours of text that stands on the paper of the picture, in a dark theme too."""
 
@@ -100,7 +101,7 @@ class Controls:
                 box([heading, self.play, self.step, self.reset, self.story, self.pin, self.more], "moe-lab-bar"),
                 self._main,
                 self._rest,
-                box([self.see, self.message], "moe-lab-said"),
+                box([self.cost, self.see, self.message], "moe-lab-said"),
                 picture,
                 box([self.status, self.speed], "moe-lab-bar"),
                 box([self.code_shown, self.file, self.save_picture, self.save_data, self.save_page], "moe-lab-bar"),
@@ -150,9 +151,12 @@ class Controls:
         self.speed = w.Dropdown(
             options=list(SPEEDS), value="easy to follow", description="speed", layout={"width": "auto"}
         )
+        rarely = f'A run that starts at "{FASTEST}" also measures less often'
+        self.speed.set_trait("tooltip" if self.speed.has_trait("tooltip") else "description_tooltip", rarely)
 
     def _make_texts(self) -> None:
         """Makes the texts around the picture."""
+        self.cost = w.HTML()
         self.see = w.HTML()
         self.message = w.HTML()
         self.status = w.HTML()
@@ -210,6 +214,12 @@ class Controls:
         text = f"<p aria-live='polite'>{html.escape(sentence)}</p>" if sentence else ""
         if self.see.value != text:
             self.see.value = text
+
+    def foretell(self, sentence: str) -> None:
+        """Writes below the sliders how long the run takes; empty removes it."""
+        text = f"<p aria-live='polite'>{html.escape(sentence)}</p>" if sentence else ""
+        if self.cost.value != text:
+            self.cost.value = text
 
     def mark(self, *, stale: bool, refused: bool = False) -> None:
         """Dims the picture while it is not that of the settings: at once where there will be none."""

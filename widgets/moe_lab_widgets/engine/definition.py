@@ -23,6 +23,7 @@ parameter, with words or ranges of its own; other knobs are `LabKnob(...)`, with
 declare `main`, `enabled_when`, `follows`, `at_most`, `far`, `near` and `view_only` (see `LabKnob`).
 `given(Config, values)` makes the Config. Every Lab has the setting `device`, too: `start` receives where to compute as
 `values["device"]`, `placed(values)` are the arguments for `train`, and `work(values)` says what a run has to do.
+At the fastest speed a run measures rarely: `fewer` and `longest` (knobs.py) say how many records it then makes.
 `check(values)` keeps sliders among values that fit one another. `start` runs on a worker thread and
 must not touch widgets. Moving a `view_only` knob calls `picture.set_view({name: value})`, draws the present record
 again and starts nothing, unless `more(record)` returns records that the ended run should still add.

@@ -18,6 +18,10 @@ from moe_lab_widgets.engine.callbacks import OwnMoves
 
 RECENTLY = 0.3
 """Seconds in which two moves of a slider are parts of one drag."""
+RARELY = "rarely"
+"""Among the values of a run at the fastest speed, which measures rarely: testing would take most of its time."""
+FEW_RECORDS, PATIENT = 12, 4.0
+"""Records of a run that measures rarely, and how much longer one may take than at other speeds."""
 
 AnyConfig = TypeVar("AnyConfig", bound=Config)
 Values = Mapping[str, Any]
@@ -115,6 +119,16 @@ def put(widget: Any, slider: tuple[float, float, float], value: float) -> None:
 def on_gpu(values: Values) -> bool:
     """Whether a run computes on a GPU, where records need not be small for a slider to be answered soon."""
     return bool(values.get("device") == GPU)
+
+
+def fewer(records: int, values: Values) -> int:
+    """Returns about how many records a run makes: the usual number, or a few where it measures rarely."""
+    return min(records, FEW_RECORDS) if values.get(RARELY) else records
+
+
+def longest(seconds: float, values: Values) -> float:
+    """Returns how many seconds of steps a record may hold: the usual ones, or more where the run measures rarely."""
+    return seconds * PATIENT if values.get(RARELY) else seconds
 
 
 def arguments(values: Values) -> str:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from moe_lab.devices import AUTO, CPU, GPU, NO_GPU, TRAININGS, Speed, Speeds, Stopwatch, Work, fastest, warm_up, word
+from moe_lab.devices import AUTO, CPU, GPU, TRAININGS, Speed, Speeds, Stopwatch, Work, fastest, no_gpu, warm_up, word
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.host import Run
-from moe_lab_widgets.engine.knobs import LabKnob
+from moe_lab_widgets.engine.knobs import RARELY, LabKnob
 
 PATIENCE = 20.0
 """Seconds above which a run beyond the usual range waits for Play."""
+AT_ONCE = 2.0
+"""Seconds above which a run beyond the usual range says how long it takes."""
 ENOUGH = 0.5
 """Seconds of steps after which the speed of a device is known."""
 NOTHING_YET = 4.0
@@ -34,7 +36,7 @@ def device_knob(lab: Definition) -> LabKnob:
         default=AUTO,
         choices=(AUTO, *devices),
         words={device: word(device) for device in devices},
-        reason="" if GPU in devices else lab.cpu_because or NO_GPU,
+        reason="" if GPU in devices else lab.cpu_because or no_gpu(),
         enabled_when=lambda values: len(devices) > 1,
     )
 
@@ -76,13 +78,16 @@ class Placing:
         """Devices that failed, with the kind and size of the work."""
         self._said, self._said_at = "", 0.0
 
-    def begin(self, values: Mapping[str, Any], runner: Run, ask: Any) -> Iterator[Any]:
+    def begin(
+        self, values: Mapping[str, Any], runner: Run, ask: Callable[[str], None], say: Callable[[str], None]
+    ) -> Iterator[Any]:
         """Chooses a device and starts a run on it.
 
         Args:
           values: every knob's.
           runner: of the run; started again where another device is faster.
           ask: called with a sentence when the run must wait for Play.
+          say: called with a sentence on the time of a run that starts at once and takes longer than most.
 
         Returns:
           The records, among them None for every moment that goes into a measurement.
@@ -92,7 +97,8 @@ class Placing:
         """
         self._lab.check(values)
         work = self._lab.work(values)
-        work = replace(work, kind=f"{type(self._lab).__name__} {work.kind}".strip())
+        rarely = f" {RARELY}" * bool(values.get(RARELY))  # then a step takes less, its share of the measuring included
+        work = replace(work, kind=f"{type(self._lab).__name__} {work.kind}".strip() + rarely)
         able = tuple(one for one in self._devices if (one, work.kind, work.bucket) not in self._unfit)
         devices = able if values["device"] == AUTO else (values["device"],)
         decided = fastest(self._speeds, work, devices) if len(devices) > 1 else devices[0]
@@ -100,7 +106,7 @@ class Placing:
         self._rivals = devices[1:] if decided is None else ()
         self._work, self._watch, self._said = work, Stopwatch(self._lab.done), ""
         run = self._lab.start({**values, "device": self.device})
-        return self._records(run, values, work, devices, runner, ask)
+        return self._records(run, values, work, devices, runner, ask, say)
 
     def words(self, latest: bool = False) -> str:
         """Returns the device, the trials and the speed measured in this run, updated at a calm pace.
@@ -126,7 +132,8 @@ class Placing:
         work: Work,
         devices: tuple[str, ...],
         runner: Run,
-        ask: Any,
+        ask: Callable[[str], None],
+        say: Callable[[str], None],
     ) -> Iterator[Any]:
         if self._beyond(values):
             expected = yield from self._expected(values, work, devices)
@@ -137,9 +144,12 @@ class Placing:
             if self._rivals and times:
                 close = {device for device in devices if times.get(device, 0.0) < CLEAR * times[best]}
                 self._rivals = tuple(sorted(close - {best}))
-            if times.get(best, 0) > PATIENCE:
-                ask(_question(work, best, expected[best]))
+            cost = times.get(best, 0.0)
+            if cost > PATIENCE:
+                ask(f"This run would take {_cost(work, best, expected[best])}: press Play to start it.")
                 yield None
+            elif cost > AT_ONCE:
+                say(f"This run takes {_cost(work, best, expected[best])}.")
         watch = self._watch
         try:
             for record in watch.follow(run):
@@ -251,10 +261,8 @@ def _rate(work: Work, speed: Speed) -> str:
     return f"{rate:,.0f} {work.unit}/s" if rate >= 10 else f"{rate:g} {work.unit}/s"
 
 
-def _question(work: Work, device: str, speed: Speed) -> str:
+def _cost(work: Work, device: str, speed: Speed) -> str:
+    """Returns how long a run takes and where, as in "up to about 7 seconds on the CPU (60 trials, 80 steps/s)"."""
     seconds = speed.seconds(work.steps)
     time = f"{float(f'{seconds:.2g}'):.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
-    return (
-        f"This run would take up to about {time} on the {word(device)} ({_many(work)}, {_rate(work, speed)}): "
-        "press Play to start it."
-    )
+    return f"up to about {time} on the {word(device)} ({_many(work)}, {_rate(work, speed)})"

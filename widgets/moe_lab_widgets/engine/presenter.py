@@ -9,10 +9,10 @@ from typing import Any
 
 from moe_lab_widgets.drawing.picture import drawing_lock
 from moe_lab_widgets.engine.callbacks import OwnMoves, message
-from moe_lab_widgets.engine.controls import Controls
+from moe_lab_widgets.engine.controls import FASTEST, Controls
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.host import Run
-from moe_lab_widgets.engine.knobs import KnobBoard
+from moe_lab_widgets.engine.knobs import RARELY, KnobBoard
 from moe_lab_widgets.engine.output import NotebookOutput
 from moe_lab_widgets.engine.placing import Placing
 from moe_lab_widgets.frames.screen import Screen
@@ -68,14 +68,17 @@ class Presenter:
         """Starts a run with the latest values; the picture changes only once the values have passed the checks."""
         self._current = False
         self._controls.mark(stale=True)
+        self._controls.foretell("")
         values = self._board.values
-        run = self._placing.begin(values, runner, lambda sentence: self._ask(runner, sentence))
+        rarely = self._controls.speed.value == FASTEST and not self._keep_latest
+        told = {**values, RARELY: True} if rarely else values
+        run = self._placing.begin(told, runner, lambda sentence: self._ask(runner, sentence), self._controls.foretell)
         with drawing_lock:
             self._picture.set_view(self._board.view_of(values))
             self._picture.begin(values)
             self._screen.begin()
-            self.values = values
-        self._controls.show_code(self._lab.code(values))
+            self.values = told
+        self._controls.show_code(self._lab.code(told))
         self._controls.show_playing(runner.playing)
         self.unsaved = ""
         self._controls.warn("")

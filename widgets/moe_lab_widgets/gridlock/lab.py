@@ -14,6 +14,7 @@ from moe_lab.recovery.gridlock import Run
 from moe_lab.recovery.gridlock.grid_points import FOUND
 from moe_lab.recovery.gridlock.training import samples_of, train_run
 from moe_lab.recovery.measures import parameter_error
+from moe_lab_widgets.drawing.trials import spread_words
 from moe_lab_widgets.drawing.words import middle, two_digits
 from moe_lab_widgets.engine.pair import PairLab
 from moe_lab_widgets.gridlock import settings as of
@@ -85,7 +86,8 @@ class GridlockLab(PairLab):
         stuck = [int(record.stuck(method).sum()) for method in record.names]
         falling = [int(record.falling(method).sum()) for method in record.names]
         text += f"stuck: {stuck[0]} against {stuck[1]} of {trials} trial{'s' * (trials > 1)}"
-        return text + (f" ({falling[0]} and {falling[1]} still falling)." if any(falling) else ".")
+        text += f" ({falling[0]} and {falling[1]} still falling)." if any(falling) else "."
+        return text + spread_words(trials)
 
 
 def records_of(values: Mapping[str, Any], spectral: Run, joint: Run) -> Iterator[Frame]:

@@ -14,7 +14,7 @@ from moe_lab.recovery.activations import ACTIVATIONS
 from moe_lab.recovery.gridlock import JointEM, Run, Spectral
 from moe_lab.recovery.gridlock.grid_points import WINDOW
 from moe_lab.recovery.printed import printed
-from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer, on_gpu, placed
+from moe_lab_widgets.engine.knobs import LabKnob, arguments, fewer, given, longest, offer, on_gpu, placed
 
 # ---- a live run takes 4 to 5 seconds of one CPU core, and one record .06 ----
 
@@ -129,8 +129,8 @@ def seconds_of_step(values: Mapping[str, Any]) -> float:
 
 def record_every(values: Mapping[str, Any]) -> int:
     """Returns the iterations of joint EM per record. Depends on the values alone."""
-    few = round(values["iterations"] / JOINT_RECORDS)
-    few = few if on_gpu(values) else min(few, int(SLOWEST_PIECE / seconds_of_step(values)))
+    few = round(values["iterations"] / fewer(JOINT_RECORDS, values))
+    few = few if on_gpu(values) else min(few, int(longest(SLOWEST_PIECE, values) / seconds_of_step(values)))
     return max(every for every in range(1, max(few, 1) + 1) if WINDOW % every == 0)  # "stuck" compares over WINDOW
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from moe_lab.devices import Work
 from moe_lab.recovery.landscape.run import L4Loss
 from moe_lab.recovery.landscape.training import descend_run
+from moe_lab_widgets.drawing.trials import spread_words
 from moe_lab_widgets.drawing.words import middle, two_digits
 from moe_lab_widgets.engine.pair import PairLab
 from moe_lab_widgets.landscape import settings as of
@@ -72,7 +73,8 @@ class LandscapeLab(PairLab):
             f"Step {step} of {record.total}: L₄ has found the regressors in {found[0]} of {trials} "
             f"trial{'s' * (trials > 1)} (median error {ours}), ℓ₂ in {found[1]} ({theirs})"
         )
+        spread = spread_words(trials)
         if not record.ended:
-            return text + "."
+            return f"{text}.{spread}"
         (a, c), (b, d) = (tuple(int(which.sum()) for which in record.verdicts(method)) for method in METHODS)
-        return text + f"; stuck: {a} against {b}" + (f" ({c} and {d} still falling)." if c + d else ".")
+        return text + f"; stuck: {a} against {b}" + (f" ({c} and {d} still falling)." if c + d else ".") + spread

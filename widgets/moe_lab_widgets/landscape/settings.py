@@ -9,7 +9,7 @@ from moe_lab.devices import Work
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.landscape.planes import lengths
 from moe_lab.recovery.landscape.run import PAPER_TASK, L2Loss, L4Loss, LossRun
-from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer, on_gpu, placed
+from moe_lab_widgets.engine.knobs import LabKnob, arguments, fewer, given, longest, offer, on_gpu, placed
 
 # ---- a live run takes 4 to 5 seconds of one CPU core, and one record .05 ----
 
@@ -92,8 +92,9 @@ def seconds_of_step(values: Mapping[str, Any]) -> float:
 
 def record_every(values: Mapping[str, Any]) -> int:
     """Returns the steps per record. Depends on the values alone."""
-    few = round(values["steps"] / RECORDS)
-    return max(1, few if on_gpu(values) else min(few, int(SLOWEST_PIECE / seconds_of_step(values))))
+    few = round(values["steps"] / fewer(RECORDS, values))
+    quick = int(longest(SLOWEST_PIECE, values) / seconds_of_step(values))
+    return max(1, few if on_gpu(values) else min(few, quick))
 
 
 def work(values: Mapping[str, Any]) -> Work:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from moe_lab.devices import Work
+from moe_lab_widgets.drawing.trials import spread_words
 from moe_lab_widgets.drawing.words import middle, percent
 from moe_lab_widgets.engine.several import SeveralLab
 from moe_lab_widgets.patch_map import settings as of
@@ -58,6 +59,6 @@ class PatchMapLab(SeveralLab):
         )
         text = f"Step {record.step} of {record.total}: {found}; accuracy {accuracies}"
         if not record.ended:
-            return f"{text}."
+            return f"{text}.{spread_words(record.trials)}"
         trials = f"{record.trials} trial{'s' * (record.trials > 1)}"
-        return f"{text}; ahead of no gate in {record.ahead()} of {trials}."
+        return f"{text}; ahead of no gate in {record.ahead()} of {trials}.{spread_words(record.trials)}"

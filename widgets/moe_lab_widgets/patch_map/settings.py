@@ -9,7 +9,7 @@ from moe_lab.devices import Work
 from moe_lab.vision.patches.data import QuadrantTask
 from moe_lab.vision.patches.model import WRN, Model, PatchWRN
 from moe_lab.vision.patches.run import Run
-from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer, placed
+from moe_lab_widgets.engine.knobs import LabKnob, arguments, fewer, given, offer, placed
 
 STUDY, NO_GATE, CONV = MODELS = ("pMoE", "no gate", "conv")
 """WRN-pMoE, the same network whose experts get all patches, and the network without experts."""
@@ -40,7 +40,7 @@ KNOBS = (
     offer(QuadrantTask, "noise", symbol="σ", meaning="noise of a pixel", default=0.1, main=True),
     offer(PatchWRN, "gates", meaning="gates are", main=True),
     LabKnob(name="steps", symbol="S", meaning="SGD steps at most", default=60, low=1, slider=(20, 200, 10)),
-    offer(Run, "trials", meaning="trials"),
+    offer(Run, "trials", meaning="trials", slider=(1, 6, 1), far=100),
     offer(PatchWRN, "learning_rate", symbol="η", meaning="step size"),
     offer(PatchWRN, "softmax", meaning="softmax over patches", enabled_when=_learned),
 )
@@ -86,7 +86,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
         "epochs": epochs,
         "test_samples": TEST_SAMPLES,
         "examples": EXAMPLES,
-        "record_every": max(1, round(total / RECORDS)),
+        "record_every": max(1, round(total / fewer(RECORDS, values))),
         "controls_every": CONTROLS_EVERY,
         **placed(values),
     }

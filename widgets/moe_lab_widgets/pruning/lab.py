@@ -37,7 +37,7 @@ class PruningLab(Lab):
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
         run = of.run_of(values)
         of.check_view(values)
-        return self._records(LiveRun(run, lambda: view_of(self.values)))
+        return self._records(LiveRun(run, lambda: view_of(self.values), of.record_every(run, values)))
 
     def _records(self, run: LiveRun) -> Iterator[Frame]:
         for record in run.frames():

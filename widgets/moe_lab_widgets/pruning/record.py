@@ -156,10 +156,12 @@ class LiveRun:
 
     Args:
       view: returns the present view; called again every `CHUNK` steps of fine-tuning.
+      every: steps of the training per record; `record_every(run)` when None.
     """
 
-    def __init__(self, run: Run, view: Callable[[], View]) -> None:
+    def __init__(self, run: Run, view: Callable[[], View], every: int | None = None) -> None:
         self._run, self._view = run, view
+        self._every = record_every(run) if every is None else every
         self._tuning: FineTuning | None = None
 
     def frames(self) -> Iterator[Frame]:
@@ -167,7 +169,7 @@ class LiveRun:
         run = self._run
         if isinstance(run.start, BranchStart):
             yield Frame(run, 0)  # pre-training takes a moment
-        training = Training(run.replace(measure="last", record_every=record_every(run)))
+        training = Training(run.replace(measure="last", record_every=self._every))
         for frame in self._training(training):
             yield frame
         pruned = Pruned(FineTuned.of(training, run), OFFERED)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from moe_lab.config import Config, require
 from moe_lab.devices import Work
 from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, Weights, plot_helpers
 from moe_lab.pruning.criteria import CRITERIA, Criterion, Scores, Statistics, router_norm_change
-from moe_lab_widgets.engine.knobs import LabKnob, given, offer, on_gpu, placed
+from moe_lab_widgets.engine.knobs import LabKnob, fewer, given, longest, offer, on_gpu, placed
 
 TEST_SAMPLES = 200
 RECORDS = 55
@@ -177,10 +178,15 @@ def check_view(values: Mapping[str, Any]) -> None:
     require(values["shown"] >= 1, "shown, the trial on show, must be at least 1", shown=values["shown"])
 
 
-def record_every(run: Run) -> int:
-    """Returns the steps per record: `RECORDS` in all, but none that takes long. Depends on the run alone."""
-    few = round(run.steps / RECORDS)
-    return max(1, few if on_gpu({"device": run.device}) else min(few, int(SLOWEST_RECORD / seconds_of_step(run))))
+def record_every(run: Run, values: Mapping[str, Any] = MappingProxyType({})) -> int:
+    """Returns the steps per record: `RECORDS` in all, but none that takes long.
+
+    Args:
+      values: may say that the run measures rarely.
+    """
+    few = round(run.steps / fewer(RECORDS, values))
+    quick = int(longest(SLOWEST_RECORD, values) / seconds_of_step(run))
+    return max(1, few if on_gpu({"device": run.device}) else min(few, quick))
 
 
 def seconds_of_step(run: Run) -> float:

@@ -12,6 +12,7 @@ from moe_lab import theme
 from moe_lab.config import require
 from moe_lab.devices import Work
 from moe_lab.patch_routing import Run, train_batch
+from moe_lab_widgets.drawing.trials import spread_words
 from moe_lab_widgets.drawing.words import middle, percent
 from moe_lab_widgets.engine.knobs import LabKnob
 from moe_lab_widgets.engine.mnist import with_mnist
@@ -99,8 +100,10 @@ class RouterAlignmentLab(PairLab):
             side = int(np.nanargmin(cover))
             high = "Accuracy can stay high, because one routed class is enough: it is "
             text += f"{theme.CLASS_NAMES[side]} reaches an expert in only {percent(cover[side])}{both}. "
-            return f"{text}{high if accuracy > 0.75 else 'Accuracy '}{percent(accuracy)}, CNN {percent(cnn)}."
-        return f"{text}coverage o₁ {first}, o₂ {second}{both}; accuracy {percent(accuracy)}, CNN {percent(cnn)}."
+            text = f"{text}{high if accuracy > 0.75 else 'Accuracy '}{percent(accuracy)}, CNN {percent(cnn)}."
+        else:
+            text += f"coverage o₁ {first}, o₂ {second}{both}; accuracy {percent(accuracy)}, CNN {percent(cnn)}."
+        return text + spread_words(record.trials)
 
     @staticmethod
     def _directions(record: Frame) -> str:

@@ -12,7 +12,7 @@ from moe_lab.patch_routing.data import Split
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.stepwise import StepwiseMoE
 from moe_lab.trials import choose_device
-from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer, placed
+from moe_lab_widgets.engine.knobs import LabKnob, arguments, fewer, given, offer, placed
 from moe_lab_widgets.engine.mnist import HOW, MNIST, files_of
 
 DIGITS, SYNTHETIC = "digits", "synthetic"
@@ -112,7 +112,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
         "seed": values["seed"],
         "epochs": epochs,
         "test_samples": TEST_SAMPLES,
-        "record_every": max(1, round(epochs * epoch / RECORDS)),
+        "record_every": max(1, round(epochs * epoch / fewer(RECORDS, values))),
         **placed(values),
     }
 

@@ -10,7 +10,7 @@ from moe_lab.patch_routing import PatternTask, RoutedMoE, Run, Samples
 from moe_lab.patch_routing.data import Split
 from moe_lab.patch_routing.routing_rows import ROWS, STEP_SIZE
 from moe_lab.trials import choose_device
-from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer, placed
+from moe_lab_widgets.engine.knobs import LabKnob, arguments, fewer, given, offer, placed
 
 STUDY = "chosen"
 """The model whose routing the sliders describe."""
@@ -96,7 +96,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
         **{name: values[name] for name in ("samples", "trials", "seed")},
         "epochs": epochs,
         "test_samples": TEST_SAMPLES,
-        "record_every": max(1, round(epochs * epoch / RECORDS)),
+        "record_every": max(1, round(epochs * epoch / fewer(RECORDS, values))),
         **placed(values),
     }
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from moe_lab.devices import Work
 from moe_lab.specialization import train_run
+from moe_lab_widgets.drawing.trials import spread_words
 from moe_lab_widgets.drawing.words import middle, percent
 from moe_lab_widgets.engine.pair import PairLab
 from moe_lab_widgets.specialization import settings as of
@@ -70,7 +71,7 @@ class SpecializationLab(PairLab):
         text = f"Step {record.step} of {record.total}: {self._carriers(record)}; {self._against(record)}."
         if record.ended:
             text += self._failure(record, clusters, experts)
-        return text
+        return text + spread_words(record.trials)
 
     @staticmethod
     def _carriers(record: Frame) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from moe_lab.devices import Work
 from moe_lab.specialization import ClusterTask, Run, SwitchMoE
 from moe_lab.specialization.activations import ACTIVATIONS
-from moe_lab_widgets.engine.knobs import LabKnob, arguments, given, offer, on_gpu, placed
+from moe_lab_widgets.engine.knobs import LabKnob, arguments, fewer, given, longest, offer, on_gpu, placed
 
 TEST_SAMPLES = 1000
 RECORDS = 80
@@ -92,8 +92,9 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def record_every(values: Mapping[str, Any]) -> int:
     """Returns the steps per record: `RECORDS` in all, but none that takes long. Depends on the values alone."""
-    few = round(values["steps"] / RECORDS)
-    return max(1, few if on_gpu(values) else min(few, int(SLOWEST_RECORD / seconds_of_step(values))))
+    few = round(values["steps"] / fewer(RECORDS, values))
+    quick = int(longest(SLOWEST_RECORD, values) / seconds_of_step(values))
+    return max(1, few if on_gpu(values) else min(few, quick))
 
 
 def seconds_of_step(values: Mapping[str, Any]) -> float:

@@ -18,7 +18,7 @@ from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.tables import Table
-from moe_lab_widgets.drawing.trials import HALF, MOST_LINES, Trials
+from moe_lab_widgets.drawing.trials import HALF, MOST_LINES, SPREAD, Trials
 from moe_lab_widgets.drawing.words import median, middle, percent
 
 NONE_LINE, BESIDE_LINE = "none", "beside"
@@ -56,6 +56,7 @@ class Outcome(PinnedPanel):
             self.thick[name] = scene.live(line)
             scene.name(thin, partial(self._named, name, "a trial"))
             scene.name(self.trials[name].bands, partial(self._named, name, HALF))
+            scene.name(self.trials[name].spread, partial(self._named, name, SPREAD))
             scene.name(line, partial(self._named, name, "median"))
         self.ends, self.cells = scene.live(Sheet()), scene.live(Sheet())
         left, top, high, wide = self.TABLE

@@ -16,7 +16,7 @@ from moe_lab_widgets.drawing.picture import Name
 from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.sheet import Sheet
-from moe_lab_widgets.drawing.trials import HALF, Trials
+from moe_lab_widgets.drawing.trials import HALF, SPREAD, Trials
 from moe_lab_widgets.drawing.words import median
 from moe_lab_widgets.patch_map.record import Frame
 from moe_lab_widgets.patch_map.settings import CONV, NO_GATE, STUDY
@@ -57,6 +57,7 @@ class Curves(PinnedPanel):
             self.thick[model] = scene.live(line)
             scene.name(thin, partial(self._named, f"{model}, a trial"))
             scene.name(trials.bands, partial(self._named, f"{model}, {HALF}"))
+            scene.name(trials.spread, partial(self._named, f"{model}, {SPREAD}"))
             scene.name(line, partial(self._named, f"{model}, median"))
         self.names = scene.live(Sheet())
         self._total = 1

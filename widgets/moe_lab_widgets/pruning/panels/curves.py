@@ -19,6 +19,7 @@ from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.words import median
+from moe_lab_widgets.pruning.panels.drops import Spot, beside_drops, width
 from moe_lab_widgets.pruning.record import Frame, View
 from moe_lab_widgets.pruning.settings import NAMES, REVERSED
 
@@ -51,10 +52,12 @@ Points = dict[Line2D, tuple[Any, Any]]
 
 
 class Curves(PinnedPanel):
-    """The chosen criterion in ink, the others grey and dashed with their names at the ends, and a line at rho.
+    """The chosen criterion in ink, the others grey and dashed, and a line at rho.
+
+    A grey line that falls is named beside its drop; the chosen one, and those that stay, at their ends.
 
     Attributes:
-      names: (height in pixels, name) of every label, as they are written.
+      names: where the name of every line stands.
     """
 
     LEFT, TOP, WIDTH, HEIGHT = 612, 94, 190, 306
@@ -77,14 +80,15 @@ class Curves(PinnedPanel):
         (self.before,) = axes.plot([], [], linewidth=1.6, linestyle=":", marker="o", markersize=4, zorder=4, **ink)
         (self.chosen,) = axes.plot([], [], linewidth=2.8, marker="o", markersize=7, zorder=5, **ink)
         self.ranges = LineCollection([], linewidths=5, colors=[theme.INK, theme.REFERENCE], alpha=0.45, zorder=3)
+        (self.paper,) = axes.plot([], [], color=theme.PAPER, linewidth=9, solid_capstyle="butt", zorder=2.7)
         self.leaders = LineCollection([], linewidths=0.7, colors=theme.REFERENCE, clip_on=False, zorder=1)
         for collection in (self.ranges, self.leaders):
             axes.add_collection(collection, autolim=False)
             scene.live(collection)
-        for line in (self.rule, self.before, self.chosen):
+        for line in (self.rule, self.before, self.chosen, self.paper):
             scene.live(line)
         self.sheet = scene.live(Sheet())
-        self.names: list[tuple[float, str]] = []
+        self.names: dict[str, Spot] = {}
         words: dict[Artist, str] = {line: NAMES[name] for name, line in self.others.items()}
         words |= {self.chosen: "the chosen criterion", self.before: "the chosen criterion, without fine-tuning"}
         words |= {self.ranges: "range of the trials", self.rule: "the share of experts pruned, ρ"}
@@ -106,8 +110,9 @@ class Curves(PinnedPanel):
         return line
 
     def update(self, record: Frame, view: View) -> None:
-        self.names = []
-        lines: Points = dict.fromkeys((*self.others.values(), self.chosen, self.before, self.rule), ((), ()))
+        self.names = {}
+        still = (self.chosen, self.before, self.rule, self.paper)
+        lines: Points = dict.fromkeys((*self.others.values(), *still), ((), ()))
         ranges: list[Range] = []
         leaders: list[Segment] = []
         with self.sheet.anew() as sheet:
@@ -138,6 +143,8 @@ class Curves(PinnedPanel):
         gone = view.count(pruned.half)
         lines[self.rule] = ([gone / pruned.half] * 2, [self.LOW, self.HIGH])
         ranges += self._at_rho(shown, view, gone, gone / pruned.half)
+        self._name_drops(shares, middles, view)
+        lines[self.paper] = self._paper()
         leaders += self._label(middles, float(shares[-1]), view)
         self._describe(record, view, after[view.criterion][0] if view.criterion in after else 0)
 
@@ -155,9 +162,35 @@ class Curves(PinnedPanel):
         self.sheet.write(min(max(x, self.LEFT + 70), 812), self.TOP - 11, whole, "center", bold=True)
         return ranges
 
+    def _name_drops(self, shares: NDArray[np.float64], middles: dict[str, NDArray[np.float64]], view: View) -> None:
+        """Writes the names of the grey lines that fall, where they do."""
+        known = {name: (shares, values) for name, values in middles.items() if np.isfinite(values).all()}
+        words = {name: NAMES[name] for name in known if name != view.criterion}
+        rule = view.count(len(shares)) / len(shares)
+        known["ρ"] = np.array([rule, rule]), np.array([self.LOW, self.HIGH])
+        box = (self.LEFT, self.TOP, self.WIDTH, self.HEIGHT)
+        limits = (*self.axes.get_xlim(), self.LOW, self.HIGH)
+        self.names = beside_drops(known, words, box, limits, self.LABELS - 6)
+        for name, spot in self.names.items():
+            self.sheet.write(spot.left, spot.y, NAMES[name], colour=theme.MUTED)
+
+    def _paper(self) -> tuple[Any, Any]:
+        """Returns strokes of paper under the names among the lines, as points of one line with gaps."""
+        (low, high), tall = self.axes.get_xlim(), self.HIGH - self.LOW
+        x, y = [], []
+        for spot in self.names.values():
+            x += [low + (edge - self.LEFT) / self.WIDTH * (high - low) for edge in (spot.left - 2, spot.right + 2)]
+            y += [self.HIGH - (spot.y - self.TOP) / self.HEIGHT * tall] * 2
+            x, y = [*x, np.nan], [*y, np.nan]
+        return x, y
+
     def _label(self, middles: dict[str, NDArray[np.float64]], end: float, view: View) -> list[Segment]:
-        """Writes names at the ends of the lines, pushed apart, and returns thin leaders from them to their curves."""
-        ends = {name: float(values[-1]) for name, values in middles.items() if np.isfinite(values[-1])}
+        """Writes the other names at the ends of the lines, pushed apart, and returns leaders from them to the lines."""
+        ends = {
+            name: float(values[-1])
+            for name, values in middles.items()
+            if np.isfinite(values[-1]) and name not in self.names
+        }
         order = sorted(ends, key=lambda name: (ends[name], name == view.criterion))
         tall = self.HIGH - self.LOW
         gap, high = 16 * tall / self.HEIGHT, self.HIGH - 0.02
@@ -165,11 +198,11 @@ class Curves(PinnedPanel):
         x = (self.LABELS - 4 - self.LEFT) / self.WIDTH * 0.99 - 0.02
         leaders: list[Segment] = []
         for name, place in zip(order, places, strict=True):
-            y = self.TOP + (self.HIGH - place) / tall * self.HEIGHT
+            y = float(self.TOP + (self.HIGH - place) / tall * self.HEIGHT)
             mine = name == view.criterion
             colour = theme.INK if mine else theme.MUTED
             self.sheet.write(self.LABELS, y, NAMES[name], colour=colour, bold=mine)
-            self.names.append((float(y), NAMES[name]))
+            self.names[name] = Spot(self.LABELS, self.LABELS + width(NAMES[name], bold=mine), y)
             leaders.append(((end + 0.01, ends[name]), (x, float(place))))
         return leaders
 

@@ -16,7 +16,7 @@ from moe_lab_widgets.drawing.picture import Name
 from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.sheet import Sheet
-from moe_lab_widgets.drawing.trials import HALF, MOST_LINES, Trials
+from moe_lab_widgets.drawing.trials import HALF, MOST_LINES, SPREAD, Trials
 from moe_lab_widgets.drawing.words import median, percent
 from moe_lab_widgets.router_alignment.record import Frame
 
@@ -63,6 +63,7 @@ class Outcome(PinnedPanel):
         for model, words in (("joint", "pMoE"), ("cnn", "CNN")):
             scene.name(self.trials[model].thin, partial(self._named, f"{words}, a trial"))
             scene.name(self.trials[model].bands, partial(self._named, f"{words}, {HALF}"))
+            scene.name(self.trials[model].spread, partial(self._named, f"{words}, {SPREAD}"))
             scene.name(self.thick[model], partial(self._named, f"{words}, median"))
         scene.name(self.bars, self._named_bars)
 
@@ -123,7 +124,7 @@ class Outcome(PinnedPanel):
         with self.shares.anew() as shares:
             for side, place in enumerate(theme.spread(best.tolist(), 0.19, 0.08, 0.98)):
                 words, style = f"{theme.CLASS_NAMES[side]} {percent(best[side])}", {"size": theme.SMALL_SIZE}
-                shares.lines(*inside(self.BARS, 1.04, place / 1.04), words, colour=theme.CLASSES[side], **style)
+                shares.lines(*inside(self.BARS, 1.015, place / 1.04), words, colour=theme.CLASSES[side], **style)
 
     def keep(self, record: Frame) -> None:
         """Pins the median curves up to a record."""

@@ -15,7 +15,7 @@ from moe_lab_widgets.drawing.picture import Name
 from moe_lab_widgets.drawing.pins import Pin, PinnedPanel
 from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.sheet import Sheet
-from moe_lab_widgets.drawing.trials import HALF, MOST_LINES, Trials
+from moe_lab_widgets.drawing.trials import HALF, MOST_LINES, SPREAD, Trials
 from moe_lab_widgets.drawing.words import median
 from moe_lab_widgets.specialization.record import Frame
 
@@ -57,6 +57,7 @@ class Entropy(PinnedPanel):
         for model in STYLES:
             scene.name(self.trials[model].thin, partial(self._named, model, "a trial"))
             scene.name(self.trials[model].bands, partial(self._named, model, HALF))
+            scene.name(self.trials[model].spread, partial(self._named, model, SPREAD))
             scene.name(self.thick[model], partial(self._named, model, "median"))
 
     def set(self, activations: tuple[str, str], clusters: int, trials: int, shown: int, total: int) -> None:

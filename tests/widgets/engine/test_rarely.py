@@ -1,0 +1,89 @@
+"""At the fastest speed a run measures rarely: what is measured does not change, and training takes most of the time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from moe_lab_widgets import RouterAlignmentLab
+from moe_lab_widgets.balance import settings as balance
+from moe_lab_widgets.engine.controls import FASTEST
+from moe_lab_widgets.engine.knobs import FEW_RECORDS, PATIENT, RARELY
+from moe_lab_widgets.gridlock import settings as gridlock
+from moe_lab_widgets.landscape import settings as landscape
+from moe_lab_widgets.patch_map import settings as patch_map
+from moe_lab_widgets.pruning import settings as pruning
+from moe_lab_widgets.router_alignment import settings as router
+from moe_lab_widgets.routing_choices import settings as choices
+from moe_lab_widgets.specialization import settings as specialization
+
+Every = Callable[[dict[str, Any]], int]
+
+
+def _every(room: Any) -> Every:
+    return lambda values: int(room.settings(values)["record_every"])
+
+
+ROOMS: dict[str, tuple[Any, Every]] = {
+    "balance": (balance, balance.record_every),
+    "gridlock": (gridlock, gridlock.record_every),
+    "landscape": (landscape, landscape.record_every),
+    "patch map": (patch_map, _every(patch_map)),
+    "pruning": (pruning, lambda values: pruning.record_every(pruning.run_of(values), values)),
+    "router alignment": (router, _every(router)),
+    "routing choices": (choices, _every(choices)),
+    "specialization": (specialization, specialization.record_every),
+}
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_a_record_holds_more_steps_at_the_fastest_speed(name: str) -> None:
+    room, every = ROOMS[name]
+    values = {**{knob.name: knob.default for knob in room.KNOBS}, "seed": 0}
+    usual, rare = every(values), every({**values, RARELY: True})
+    assert rare >= 2 * usual
+    assert every({**values, RARELY: False}) == usual
+    if name in ("landscape", "balance", "specialization"):  # where a long record would keep Pause waiting
+        slowest = getattr(room, "SLOWEST_RECORD", 0) or room.SLOWEST_PIECE
+        assert rare * room.seconds_of_step(values) <= PATIENT * slowest
+
+
+@pytest.fixture(name="lab")
+def _lab() -> Iterator[RouterAlignmentLab]:
+    lab = RouterAlignmentLab(trials=2, steps=60, samples=60, playing=False)
+    assert lab.wait(120)
+    yield lab
+    lab.close()
+
+
+def test_the_fastest_speed_measures_rarely_and_ends_with_the_same_numbers(lab: RouterAlignmentLab) -> None:
+    ends = {}
+    for speed in ("slow", FASTEST):
+        lab.controls.speed.value = speed
+        lab.reset()
+        assert lab.wait(120)
+        lab.controls.speed.value = FASTEST  # which changes the next run, and the pace of this one
+        lab.play()
+        assert lab.wait(120) and lab.finished
+        ends[speed] = lab.record, len(lab.records), lab._presenter.values
+    (usual, many, _), (rare, few, told) = ends.values()
+    assert many >= 60 and few <= FEW_RECORDS + 3
+    for name, part in usual.parts.items():
+        for measure in ("test_accuracy", *(("coverage",) if name == "joint" else ())):
+            np.testing.assert_array_equal(rare.parts[name][measure], part[measure])
+    assert "record_every=5" in lab.code(told), "copied code makes the records of this run"
+    assert f"record_every={60 // router.RECORDS or 1}" in lab.code(lab.values)
+
+
+def test_without_a_page_every_record_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stills and recordings are made of a headless run, whatever speed its Lab opens with."""
+    monkeypatch.setenv("MOE_LAB_HEADLESS", "1")
+    monkeypatch.setattr(RouterAlignmentLab, "speed", FASTEST)
+    lab = RouterAlignmentLab(trials=1, steps=40, samples=40)
+    try:
+        assert lab.finished and len(lab.records) > 2 * FEW_RECORDS
+    finally:
+        lab.close()
