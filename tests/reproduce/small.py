@@ -58,6 +58,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "pmoe2023/figure5-mnist": {"source": "patterns", "samples": (60,), **_EPOCHS},
     "pmoe2023/figure6-mnist": {"source": "digits", "samples": 60, **_EPOCHS},
     "pmoe2023/lemmas-steps": {"neurons": (40,), "trials": 2, "steps": 2},
+    "pmoe2023/lemmas-decrease": {"trials": 2, "neurons": 40, "samples": 100},
     "pmoe2023/lemmas-routers": {"samples": 200, "trials": 2},
     "pmoe2023/router-samples": {"trials": 2, "samples": 200},
     "pmoe2023/appendixM-training": {"samples": 40, **_EPOCHS},
