@@ -45,7 +45,7 @@ _CLUSTERS += ["table3-512-linear", "table7", "table8", "table9"]
 _CLUSTERS += ["figure3", "figure4", "figure5"]
 _BALANCED = ["no-lead", "collapse", "unequal", "finer", "shared"]
 SMALL: dict[str, dict[str, Any]] = {
-    "pmoe2023/figure4-digits": {"samples": (60, 100), **_EPOCHS},
+    "pmoe2023/figure4-digits": {"samples": (60, 100), "tuning_trials": 2, **_EPOCHS},
     "pmoe2023/figure5-digits": {"patches_per_expert": (2, 8), "samples": (60,), **_EPOCHS},
     "pmoe2023/figure6-digits": _EPOCHS,
     "pmoe2023/figure7-digits": _EPOCHS,
