@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -69,11 +69,13 @@ def illustrations(
       ValueError: a source that has no digits, more than two classes, or no steps.
       FileNotFoundError: image files are missing.
     """
-    digits = task if task is not None else make_task(source, root=root)
-    require(isinstance(digits, DigitTask), "the figures are of digits", source=source)
+    made = task if task is not None else make_task(source, root=root)
+    require(isinstance(made, DigitTask), "the figures are of digits", source=source)
+    digits = cast(DigitTask, made)
     require(digits.classes == 2, "the figures have two classes (c)", c=digits.classes)
     require(steps >= 1, "steps must be at least 1", steps=steps)
     run = _run(digits, model, samples, trial, seed)
+    experts = models.experts_of(run.model, digits.classes)
     learner = _trained(run, steps)
     patches = learner.patches(learner.test, 0, 2)
     forward = models.joint_forward(learner.weights, patches, learner.rules)
@@ -87,7 +89,7 @@ def illustrations(
         "gate": forward.gates[0].transpose(0, 1).numpy(),
         "hidden": forward.hidden[0].reshape(-1, 2, n).transpose(0, 1).numpy(),
         "output_weight": models.initial_outputs(trial, seed, run.model.neurons, 1)[:, 0],
-        "expert_of": 1 + np.arange(run.model.neurons) // (run.model.neurons // run.model.experts),
+        "expert_of": 1 + np.arange(run.model.neurons) // (run.model.neurons // experts),
         "output": forward.outputs[0, 0].numpy(),
     }
     variables = {name: (dims, found[name], {"long_name": meaning}) for name, (dims, meaning) in _MEANINGS.items()}
@@ -95,7 +97,7 @@ def illustrations(
     place: dict[str, Any] = {"figure": "figures 1 to 3", "paper": "pmoe2023, figures 1 to 3"}
     call = call_of("illustrations", {**given, "seed": seed, "model": model})
     about = origin(call=call, config=run.record(), seed=seed, device="cpu", **place)
-    names = {"class": ["o1", "o2"], "expert": np.arange(1, run.model.experts + 1)}
+    names = {"class": ["o1", "o2"], "expert": np.arange(1, experts + 1)}
     return xr.Dataset(variables, names, about)
 
 
