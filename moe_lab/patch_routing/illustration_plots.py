@@ -67,7 +67,7 @@ def _network(axes: Axes, own: xr.Dataset) -> None:
     axes.set_axis_off()
     rows = np.linspace(14, 346, len(images))
     half = min(12.0, 0.46 * 332 / max(1, len(images) - 1))
-    shown = gates.any(0)
+    shown = np.asarray((gates > 0).any(axis=0))
     for patch, (row, image) in enumerate(zip(rows, images, strict=True)):
         extent = (24 - half, 24 + half, row + half, row - half)
         axes.imshow(image, cmap="gray_r", vmin=0, vmax=1, alpha=1.0 if shown[patch] else 0.3, extent=extent, zorder=2)
@@ -76,9 +76,9 @@ def _network(axes: Axes, own: xr.Dataset) -> None:
     places = np.linspace(360 / len(gates) / 2, 360 - 360 / len(gates) / 2, len(gates))
     for expert, (place, row) in enumerate(zip(places, gates, strict=True)):
         style = theme.expert(expert)
-        for patch in np.flatnonzero(row):
-            width = max(0.6, _WIDEST * row[patch])
-            axes.plot([24 + half, 150], [rows[patch], place], color=style.colour, linewidth=width, zorder=1, gid="gate")
+        for kept in np.flatnonzero(row):
+            width = max(0.6, _WIDEST * row[kept])
+            axes.plot([24 + half, 150], [rows[kept], place], color=style.colour, linewidth=width, zorder=1, gid="gate")
         _mark(axes, expert, 160, place, 17)
         _neurons(axes, own, expert, place)
     axes.text(326, 180, f"f = {float(own['output']):.2g}", size=theme.TITLE_SIZE, weight="bold", va="center")
