@@ -38,6 +38,7 @@ SMALL: Mapping[str, Mapping[str, str]] = {
     "moe_lab.patch_routing.figures": {
         "accuracy_by_experts": "experts=(1, 2, 4, 8), samples=(60,), trials=3",
         "accuracy_by_patches": "patches_per_expert=(1, 2, 4, 8), samples=(60,), trials=3",
+        "illustrations": "seed=1",
         "joint_routers": _TINY,
         "phase_map": "patches_per_expert=(2, 4, 6), samples=(60, 140, 240), trials=5",
         "sample_complexity": _TINY,

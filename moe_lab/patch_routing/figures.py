@@ -1,5 +1,7 @@
 """Figures 4 to 9 of pmoe2023 (section 5.1), each one call that returns a labelled Dataset; `plots` draws it.
 
+`illustrations` has what the drawings of figures 1 to 3 show, of a model that is trained.
+
 A Dataset records in `.attrs["call"]` how to make it again. Wrong values raise a ValueError before anything trains. All
 models of a figure train in the same way, until zero training error, at the step size and batch size that `RECIPES` has
 for the source:
@@ -26,6 +28,7 @@ import xarray as xr
 from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.patch_routing.grid_points import make_task
+from moe_lab.patch_routing.illustrations import illustrations
 from moe_lab.patch_routing.model import CNN, JointMoE, PatchModel, SeparateMoE
 from moe_lab.patch_routing.phase import phase_map, phase_map_stream
 from moe_lab.patch_routing.recipes import RECIPES, Figure
@@ -35,6 +38,7 @@ __all__ = [
     "RECIPES",
     "accuracy_by_experts",
     "accuracy_by_patches",
+    "illustrations",
     "joint_routers",
     "phase_map",
     "phase_map_stream",

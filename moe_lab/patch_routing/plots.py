@@ -19,7 +19,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Rectangle
 
 from moe_lab import theme
-from moe_lab.patch_routing import captions, plot_helpers
+from moe_lab.patch_routing import captions, illustration_plots, plot_helpers
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.figures import samples_for
 from moe_lab.pictures import Kind, Pictures
@@ -206,6 +206,7 @@ _BY_PATCHES = partial(captions.by_size, dim="patches_per_expert", symbol="l")
 PICTURES = Pictures(
     "pmoe2023",
     {
+        "figures 1 to 3": Kind(illustration_plots.caption, illustration_plots.draw, illustration_plots.lay_out),
         "figure 4": Kind(
             captions.sample_complexity, sample_complexity, _page(4, "How many samples each model needs", _STAR)
         ),

@@ -98,6 +98,76 @@ def test_the_expected_gradient_at_the_start_is_the_pseudo_gradient() -> None:
     assert seen.large[0] == pytest.approx(large)
 
 
+def gate_of(sample: torch.Tensor, place: int, expert: Expert, *, gated: bool) -> float:
+    """G of one patch, 0 where the expert does not keep it."""
+    if expert.router is None:
+        return 1.0
+    values = sample @ expert.router
+    kept = oracle.top(values, expert.kept)
+    if place not in kept:
+        return 0.0
+    return float(torch.exp(values[place]) / torch.exp(values[kept]).sum()) if gated else 1.0
+
+
+@pytest.mark.parametrize("kind", ["separate", "joint", "cnn"])
+def test_first_order_and_part_along_o_are_those_of_autograd(kind: theory.Kind) -> None:
+    first, now, gated = trained(kind, 1)
+    seen = small_steps(kind, TASK, steps=1, seed=3, **GIVEN)
+    test = TASK.sample(N, trials=[0], seed=3, split="test", dtype=torch.float64)
+    samples, labels, places = test.patches()[0], test.labels[0].tolist(), test.signal[0].tolist()
+
+    def mean_loss(experts: list[Expert]) -> torch.Tensor:
+        pairs = zip(samples, labels, strict=True)
+        return torch.stack([oracle.loss(oracle.output(x, experts, gated=gated), y) for x, y in pairs]).mean()
+
+    for part in first:
+        part.hidden.requires_grad_(True)
+    slopes = torch.autograd.grad(mean_loss(first), [part.hidden for part in first])
+    for part in first:
+        part.hidden.requires_grad_(False)
+    taken = [before.hidden - after.hidden for before, after in zip(first, now, strict=True)]
+    assert seen.predicted[0] == pytest.approx(sum(float((a * b).sum()) for a, b in zip(taken, slopes, strict=True)))
+    stayed = [Expert(a.router, b.hidden, b.outputs, b.kept) for a, b in zip(first, now, strict=True)]
+    assert seen.hidden_loss[0] == pytest.approx(float(mean_loss(stayed)))
+    if kind == "joint":
+        assert seen.hidden_loss[0] != pytest.approx(seen.loss[1], rel=1e-9)  # routers have moved
+
+    answers = [float(oracle.output(x, first, gated=gated)[0]) for x in samples]
+    values = [1 / (1 + math.exp((1 - 2 * y) * f)) for y, f in zip(labels, answers, strict=True)]
+    found, stated, errors = 0.0, 0.0, []
+    for expert, slope in zip(first, slopes, strict=True):
+        lengths, of_class = -2 * slope / expert.outputs, []
+        for label, (o, sign) in enumerate(zip(TASK.class_patterns().double(), (1, -1), strict=True)):
+            own = [i for i in range(N) if labels[i] == label]
+            gates = [gate_of(samples[i], places[i], expert, gated=gated) for i in own]
+            of_class.append(float(np.mean([gate * values[i] for gate, i in zip(gates, own, strict=True)])))
+            active, parts = expert.hidden @ o >= 0, sign * (lengths @ o)
+            if 0 < int(active.sum()) < len(active):
+                found += float(parts[active].mean() - parts[~active].mean())
+                stated += of_class[-1] / expert.kept
+        errors.append(of_class)
+    assert seen.along[0] == pytest.approx(found / stated)
+    by_class = [float(np.mean([values[i] for i in range(N) if labels[i] == label])) for label in (0, 1)]
+    expected = {"cnn": max(by_class), "separate": math.hypot(*by_class), "joint": math.hypot(*map(max, errors))}
+    assert seen.error[0] == pytest.approx(expected[kind])
+
+
+def test_neurons_on_one_side_of_o_tell_nothing() -> None:
+    seen = small_steps("cnn", TASK, steps=1, **{**GIVEN, "neurons": 1, "experts": 1})
+    assert np.isnan(seen.along).all()
+
+
+def test_a_router_that_moves_lifts_the_loss_where_the_hidden_weights_lower_it() -> None:
+    """It takes other patches into its top l (lemma H.4)."""
+    task = PatternTask(noise=0.0, pattern_sets=16)
+    how = {"neurons": 100, "learning_rate": 0.05, "steps": 6, "samples": 200, "batch_size": 200}
+    seen = small_steps("joint", task, seed=1, **how)
+    hidden, whole = seen.loss[:-1] - seen.hidden_loss, -np.diff(seen.loss)
+    np.testing.assert_allclose(hidden, seen.predicted, rtol=0.01)
+    assert np.abs(whole / seen.predicted - 1).max() > 3
+    assert (hidden > 0).all() and (whole < 0).any()
+
+
 def test_the_lemmas_are_about_two_classes() -> None:
     with pytest.raises(ValueError, match="two classes"):
         small_steps("cnn", PatternTask(classes=4))

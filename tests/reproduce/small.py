@@ -45,7 +45,7 @@ _CLUSTERS += ["table3-512-linear", "table7", "table8", "table9"]
 _CLUSTERS += ["figure3", "figure4", "figure5"]
 _BALANCED = ["no-lead", "collapse", "unequal", "finer", "shared"]
 SMALL: dict[str, dict[str, Any]] = {
-    "pmoe2023/figure4-digits": {"samples": (60, 100), **_EPOCHS},
+    "pmoe2023/figure4-digits": {"samples": (60, 100), "tuning_trials": 2, **_EPOCHS},
     "pmoe2023/figure5-digits": {"patches_per_expert": (2, 8), "samples": (60,), **_EPOCHS},
     "pmoe2023/figure6-digits": _EPOCHS,
     "pmoe2023/figure7-digits": _EPOCHS,
@@ -58,6 +58,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "pmoe2023/figure5-mnist": {"source": "patterns", "samples": (60,), **_EPOCHS},
     "pmoe2023/figure6-mnist": {"source": "digits", "samples": 60, **_EPOCHS},
     "pmoe2023/lemmas-steps": {"neurons": (40,), "trials": 2, "steps": 2},
+    "pmoe2023/lemmas-decrease": {"trials": 2, "neurons": 40, "samples": 100},
     "pmoe2023/lemmas-routers": {"samples": 200, "trials": 2},
     "pmoe2023/router-samples": {"trials": 2, "samples": 200},
     "pmoe2023/appendixM-training": {"samples": 40, **_EPOCHS},

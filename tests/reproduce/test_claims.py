@@ -36,6 +36,8 @@ OWN_TESTS = {
     ),
     "pmoe2023/figure5/power-of-l",
     "pmoe2023/figure5/mnist-power-of-l",
+    "pmoe2023/figure5/order-of-l",
+    "pmoe2023/figure5/mnist-order-of-l",
     "pruning2024/figure9a/outperforms",
     "pruning2024/figure9b/outperforms",
     "pruning2024/figure9c/outperforms",

@@ -8,9 +8,17 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from moe_lab.patch_routing import Run, figures
 from moe_lab.reproduce.claim import imported
-from moe_lab.reproduce.pmoe2023 import measures
+from moe_lab.reproduce.pmoe2023 import measures, tuning
+from moe_lab.training import Snapshot
 from tests.reproduce.small import CLAIMS, claims_of, small, turned, verdict
+
+
+def ended(accuracy: np.ndarray) -> Snapshot:
+    """The last Snapshot of trainings with these test accuracies."""
+    done = np.ones(len(accuracy), dtype=bool)
+    return Snapshot(1, {"test_accuracy": accuracy}, {}, np.ones(len(accuracy), dtype=int), done, np.isnan(accuracy))
 
 
 @pytest.mark.parametrize(
@@ -69,6 +77,58 @@ def test_figure_5_is_judged_by_the_power_of_l(power: int, expected: str) -> None
     )
     assert verdict("pmoe2023/figure5/power-of-l", data) == expected
     assert verdict("pmoe2023/figure5/mnist-power-of-l", data) == expected.removesuffix(" in kind")
+    assert verdict("pmoe2023/figure5/order-of-l", data) == "differs"
+
+
+@pytest.mark.parametrize(("power", "expected"), [(8, "agrees"), (5, "agrees in kind"), (1, "differs"), (20, "differs")])
+def test_figure_5_is_judged_by_the_order_of_theorem_4_2(power: int, expected: str) -> None:
+    kept = np.array([2.0, 2.5, 3.0])
+    samples = np.unique(np.concatenate([kept**power + shift for shift in (-0.01, 0.0)]))
+    success = (samples >= kept[:, None] ** power).astype(float)[..., None].repeat(2, 2)
+    data = xr.Dataset(
+        {"success": (("patches_per_expert", "samples", "trial"), success)},
+        {"patches_per_expert": kept, "samples": samples},
+    )
+    assert verdict("pmoe2023/figure5/mnist-order-of-l", data) == expected
+    assert verdict("pmoe2023/figure5/order-of-l", data) == ("differs" if expected == "differs" else "agrees in kind")
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"), [(1.44, "agrees"), (1.8, "agrees in kind"), (1.0, "differs"), (3, "differs")]
+)
+def test_figure_7_is_judged_by_how_far_the_error_grows(times: float, expected: str) -> None:
+    accuracy = {"joint, N=100, k=8, l=6": 0.9, "joint, N=100, k=8, l=16": 1 - 0.1 * times}
+    values = np.array([[value] * 2 for value in accuracy.values()])
+    data = xr.Dataset({"test_accuracy": (("cell", "trial"), values)}, {"cell": list(accuracy)})
+    assert verdict("pmoe2023/figure7/mnist-fall", data) == expected
+
+
+def test_each_model_of_figure_4_has_the_best_step_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    best = {"joint": 32.0, "separate": 2.0, "cnn": 8.0}
+    seen: list[tuple[int, int]] = []
+
+    def trained(runs: list[Run]) -> list[Snapshot]:
+        """Accuracies that are highest at the model's best step."""
+        seen.extend((run.first_trial, run.samples) for run in runs)
+        steps = np.array([float(run.model.learning_rate or 0) for run in runs])
+        accuracy = np.repeat(1 - 0.01 * np.abs(np.log2(steps / best[runs[0].model.name]))[:, None], runs[0].trials, 1)
+        return [ended(accuracy.ravel())]
+
+    monkeypatch.setattr(tuning, "train_batch", trained)
+    data = tuning.tuned_sample_complexity((40,), trials=2, seed=3, tuning_trials=2, epochs=1, test_samples=40)
+    assert dict(zip(data.model.values.tolist(), data.learning_rate.values.tolist(), strict=True)) == best
+    assert {first for first, _ in seen} == {10_000} and {count for _, count in seen} == {100}
+    for name, step in best.items():
+        alone = figures.sample_complexity(
+            samples=(40,), trials=2, seed=3, learning_rate=step, epochs=1, test_samples=40
+        )["test_accuracy"].sel(model=name)
+        np.testing.assert_array_equal(data["test_accuracy"].sel(model=name), alone)
+
+
+def test_a_step_at_which_a_training_diverges_is_not_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "train_batch", lambda runs: [ended(np.r_[np.full(9, 0.9), np.nan])])
+    data = tuning.tuned_sample_complexity((40,), trials=1, tuning_trials=2, epochs=1, test_samples=40)
+    np.testing.assert_allclose(data["tuned"].sel(model="joint"), [0.9, 0.9, 0.9, 0.9, 0.45])
 
 
 def test_lemma_4_1_fails_with_one_sample_that_loses_its_patch() -> None:

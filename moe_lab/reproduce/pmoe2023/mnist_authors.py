@@ -23,7 +23,16 @@ from moe_lab.reproduce.claim import (
     near,
     selected,
 )
-from moe_lab.reproduce.pmoe2023.figures import FIGURE_4_PLACE, ORDER_K, power_of_l
+from moe_lab.reproduce.pmoe2023.figures import (
+    BOUND_OF_L,
+    FIGURE_4_PLACE,
+    GROWS,
+    NO_NUMBERS,
+    NOT_TIGHT,
+    ORDER_K,
+    ORDER_OF_L,
+    power_of_l,
+)
 from moe_lab.reproduce.pmoe2023.mnist import NEEDS_MNIST
 from moe_lab.reproduce.pmoe2023.sources import FIGURES, LEMMAS, MEASURES, PICTURE
 
@@ -90,7 +99,9 @@ def _share(kind: str, cnn: str) -> Read:
 _WHY = {
     "cnn": "joint training has .964 from 300 samples, above this CNN's .959 from 1000, so that it needs a quarter of "
     "them; separate training needs .54, near the published share (four trials at seed 0). It scatters: .23 and .45 at "
-    "seed 11, .41 and .87 at seed 12, whose CNN has .964, and .26 and .73, which agrees in kind, at seed 13",
+    "seed 11, .41 and .87 at seed 12, whose CNN has .964, and .26 and .73, which agrees in kind, at seed 13. Test "
+    "images are held out here: where training and test samples share their images, this CNN has .970, which joint "
+    "training reaches from about 530 samples (.958 from 300 and .972 from 600; four trials), a share of .53",
     "cnn-4": "this CNN's median is .948 from 1000 samples, which both mixtures reach from 300 or fewer (four trials "
     "at seed 0). It scatters: the median is .92 and .91 at seeds 11 and 12, for which they need .1 and .16, .1 and "
     ".18. At seed 13 three trainings of the four say one class",
@@ -115,7 +126,9 @@ _FIGURE_4 = tuple(
 )
 
 _SCATTER = {
-    "cnn": "the median of four trainings is .959, .953, .964 and .9595 at seeds 0, 11, 12 and 13, and .96 is the limit",
+    "cnn": "the median of four trainings is .959, .953, .964 and .9595 at seeds 0, 11, 12 and 13, .96 is the limit; "
+    "the mean of twelve is .959 too, and that of four is .970 where training and test samples share images, "
+    "after 100 epochs as after 150",
     "cnn-4": "with four filters trials scatter: the median of four is .948, .922 and .914 at seeds 0, 11 and 12, and "
     ".496 at seed 13, where three say one class",
 }
@@ -158,10 +171,22 @@ CLAIMS: tuple[Claim, ...] = (
         id="pmoe2023/figure5/mnist-power-of-l",
         where="figure 5 and theorem 4.2",
         statement="on MNIST the samples that separate training needs grow as a power of l, of at most l^8",
-        published=Published(relation="the sample complexity is polynomial in l"),
+        published=BOUND_OF_L,
         measurement=FIGURE_5,
         read=power_of_l,
-        rule=Rule(agrees=(0.3, 8.0)),  # as for the 8x8 digits
+        rule=Rule(agrees=GROWS),
+        reason=NO_NUMBERS,
+        unit="power of l",
+    ),
+    Claim(
+        id="pmoe2023/figure5/mnist-order-of-l",
+        where="figure 5 and theorem 4.2",
+        statement="read as an order and not as a bound, the samples that separate training needs on MNIST grow as l^8",
+        published=ORDER_OF_L,
+        measurement=FIGURE_5,
+        read=power_of_l,
+        rule=Rule(agrees=near(8, 0.8), in_kind=half_to_double(8)),
+        reason=NOT_TIGHT,
         unit="power of l",
     ),
     _figure_6(
