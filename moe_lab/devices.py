@@ -26,7 +26,7 @@ TRAININGS = "trainings"
 """The unit of work whose steps are whole trainings."""
 NO_GPU = "this machine has no GPU that torch can use (CUDA)"
 MPS_NOT_OFFERED = (
-    "this machine's Apple GPU (MPS) is not offered in a Lab: a step is captured as a graph on CUDA alone, and MPS lacks "
+    "this machine's Apple GPU (MPS) is not offered in a Lab: steps are captured as graphs on CUDA alone, and MPS lacks "
     "operations that some runs need; train(..., device='mps') tries it"
 )
 
