@@ -92,10 +92,10 @@ def test_all_budgets_bind_to_the_function(measurement: Measurement, tmp_path: Pa
     assert not measurement.picture or len(measurement.sees.split()) >= 4
 
 
-def test_the_budgets_take_seven_minutes_and_an_hour_on_two_cores() -> None:
+def test_the_budgets_take_eight_minutes_and_an_hour_on_two_cores() -> None:
     """By the seconds that the measurements state; `moe-lab reproduce` reports how long it took."""
     free = [measurement for measurement in MEASUREMENTS.values() if measurement.needs is None]
-    assert sum(measurement.seconds[0] for measurement in free) / 2 <= 420
+    assert sum(measurement.seconds[0] for measurement in free) / 2 <= 480
     assert sum(measurement.seconds[1] for measurement in free) / 2 <= 4200
 
 

@@ -73,7 +73,7 @@ _FILTERS = Measurement(
     function=f"{FIGURES}:table3",
     quick={"settings": (1,), "samples": 4000, "trials": 1, "models": ("single-cubic", "single-cubic-512")},
     full={"settings": SETTINGS, "samples": 16000, "trials": 1, "models": ("single-cubic", "single-cubic-512")},
-    seconds=(9, 140),
+    seconds=(14, 140),
     paper={"trials": 10},
     split=("settings", "setting"),
     device=True,
@@ -187,8 +187,8 @@ def _activations(table: str, settings: tuple[int, ...], seconds: tuple[float, fl
     )
 
 
-_TABLE_7 = _activations(table="table7", settings=(3,), seconds=(5, 165))
-_TABLE_8 = _activations(table="table8", settings=(1, 2), seconds=(10, 330))
+_TABLE_7 = _activations(table="table7", settings=(3,), seconds=(15, 165))
+_TABLE_8 = _activations(table="table8", settings=(1, 2), seconds=(15, 330))
 
 
 _FEW_SAMPLES = (

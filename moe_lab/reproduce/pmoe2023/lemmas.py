@@ -34,7 +34,7 @@ STEPS = Measurement.sized(
     name="pmoe2023/lemmas-steps",
     function=f"{LEMMAS}:lemma_steps",
     sizes={"neurons": ((400,), (200, 400, 800)), "trials": (2, 6), "steps": (3, 8)},
-    seconds=(7, 120),
+    seconds=(12, 120),
 )
 DECREASE = Measurement.sized(
     name="pmoe2023/lemmas-decrease",
