@@ -100,7 +100,7 @@ prediction
 # with a plain convolution in place of the experts ("conv"). A control is a model that lacks one thing only. All three
 # see the same images in the same order.
 
-# %%
+# %% tags=["varies"]
 lab = PatchMapLab(seed=SEED)
 lab
 

@@ -232,7 +232,7 @@ found["agreement"].median("trial").to_pandas().round(3)
 # Cubic experts, no lead: nothing has collapsed. But clusters are unequal, each three times as frequent as the next, and
 # there are as many experts as clusters. The right load is as uneven as the clusters:
 
-# %%
+# %% tags=["varies"]
 unequal = ClusterTask(imbalance=3.0)
 print("share of each cluster", unequal.shares.round(3))
 healthy = TopKMoE(experts=4)
