@@ -19,6 +19,7 @@ from moe_lab.classroom import build, grading, paper
 from moe_lab.classroom.exercises import exercises_of, for_class
 from moe_lab.course import notebooks_folder
 from moe_lab.registry import NOTEBOOKS
+from tests.helpers.effort import only_thorough
 from tests.solutions.every import SOLUTIONS
 
 LESSON = "02_router_alignment"
@@ -103,7 +104,7 @@ class TestCopies:
         assert "<li>one</li>" in deck and "Later" not in deck and "Two" not in deck
         assert re.findall("<div class=caption>(.*?)</div>", deck) == ["<p><em>What to see.</em> One.</p>"]
 
-    @pytest.mark.slow
+    @only_thorough("takes a minute")
     def test_every_story_of_a_lab_leaves_its_last_picture(self, tmp_path):
         command = [sys.executable, "-m", "moe_lab_widgets.stills", str(tmp_path), "PruningLab"]
         lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()

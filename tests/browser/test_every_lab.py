@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 Opened = Callable[..., NotebookPage]
 
 
-def of_labs(first: int, share: int = 4) -> pytest.MarkDecorator:
+def of_labs(first: int, share: int = 6) -> pytest.MarkDecorator:
     """Tests some of the Labs, or all where there is time: without a browser each of them passes its contracts."""
     return pytest.mark.parametrize("of", one_in(share, LABS, first), ids=lambda of: of.name)
 
@@ -51,7 +51,7 @@ def test_it_is_shown_whole_held_and_wound_back(opened: Opened, of: LabOnPage) ->
     page.check()
 
 
-@of_labs(0, share=6)
+@of_labs(0)
 def test_every_slider_starts_another_run_while_it_trains(opened: Opened, of: LabOnPage) -> None:
     """Drags one slider after the other. Where two do not fit, the alert names the rule, and the Lab is shown anew."""
     page, ran = opened(of.name, **of.long), 0
@@ -96,7 +96,7 @@ def test_the_impossible_is_not_offered_or_explained(opened: Opened, of: LabOnPag
     page.check()
 
 
-@of_labs(2, share=6)
+@of_labs(2)
 def test_stories_pins_and_moves_while_a_cell_runs(opened: Opened, of: LabOnPage) -> None:
     page = opened(of.name, "import time\nfor _ in range(20): time.sleep(0.1)", **of.small)
     name, words = of.story

@@ -39,7 +39,7 @@ def test_another_trial_is_shown_without_a_new_run(opened: Opened, name: str, sam
 @pytest.mark.parametrize(
     "name, description, option, written",
     one_in(
-        3,
+        5,
         [
             ("RouterAlignmentLab", "patches are", "synthetic", "PatternTask("),
             ("SpecializationLab", "σ, activation", "tanh", "activation='tanh'"),
