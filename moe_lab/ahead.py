@@ -7,7 +7,6 @@ numbers of the next steps while the device takes the present ones.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
@@ -16,6 +15,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from moe_lab.workers import processors
+
 Fill = tuple[Tensor, Sequence[Callable[[], None]]]
 """Memory, and calls that fill it, in any order and at the same time."""
 
@@ -23,11 +24,6 @@ Fill = tuple[Tensor, Sequence[Callable[[], None]]]
 def host_memory(shape: Sequence[int], device: torch.device) -> Tensor:
     """Returns memory of the host for float32, from which CUDA copies without the host's help."""
     return torch.empty(tuple(shape), dtype=torch.float32, pin_memory=device.type == "cuda")
-
-
-def processors() -> int:
-    """Returns the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Ahead:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import BrokenExecutor
@@ -13,6 +14,11 @@ from moe_lab.config import brief
 Result = TypeVar("Result")
 ANSWER_SECONDS = 20
 """Time within which a Dask scheduler must answer."""
+
+
+def processors() -> int:
+    """Returns the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def unordered(

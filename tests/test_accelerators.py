@@ -29,8 +29,8 @@ from moe_lab.vision.rotation import Mixture, SmallCNN, TurnTask
 from moe_lab.vision.rotation.training import TurnLearner
 from moe_lab.vision.vmoe.training import DigitRun, Training
 from tests.doubles import NoWaiting, WaitError, captured, without_numbers
+from tests.helpers.needs import needs_cuda
 
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device on this machine")
 DOUBLE: dict[str, Any] = {"seed": 4, "device": "cpu", "precision": "float64"}
 
 PATTERNS = PatternTask(patches=8, dimension=12, pattern_sets=24, distractors=2)

@@ -20,8 +20,7 @@ from moe_lab.patch_routing.training import train_batch
 from moe_lab.training import final
 from tests.cuda_double import READ, Cuda, on_cuda
 from tests.doubles import captured
-
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device on this machine")
+from tests.helpers.needs import needs_cuda
 
 
 def counter(device: str) -> tuple[Tensor, Tensor, Replay]:

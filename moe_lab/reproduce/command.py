@@ -24,7 +24,7 @@ from moe_lab.reproduce.report import page
 from moe_lab.reproduce.runner import Done, Order, Piece, measured, missing, pieces
 from moe_lab.reproduce.verdicts import Row, judged, pictured, tally
 from moe_lab.trials import choose_device, device_label
-from moe_lab.workers import on_cluster
+from moe_lab.workers import on_cluster, processors
 
 _STYLES = {
     "agrees": "green",
@@ -104,7 +104,7 @@ def _order(
     require(seed >= 0, "seed must be at least 0", seed=seed)
     require(jobs is None or jobs >= 1, "jobs must be at least 1", jobs=jobs)
     require(data is None or os.path.isdir(data), "data must be a folder", data=str(data))
-    parallel = jobs or (_cores() if choose_device(device).type == "cpu" else 1)
+    parallel = jobs or (processors() if choose_device(device).type == "cpu" else 1)
     order = Order(
         budget=cast(Budget, budget),
         seed=seed,
@@ -142,11 +142,6 @@ def _raise_failures(rows: Sequence[Row]) -> None:
             f"{len(failed)} of {len(rows)} claims could not be measured, the others are done; the first is "
             f"{failed[0].claim.id} ({failed[0].note})"
         )
-
-
-def _cores() -> int:
-    """Returns the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _measure(claims: Sequence[Claim], order: Order, parallel: int, console: Console) -> dict[str, list[Done]]:

@@ -28,6 +28,7 @@ from moe_lab.pruning.measures import MEASURES
 from moe_lab.pruning.training import Training
 from moe_lab.training import Snapshot, collect, final
 from moe_lab.trials import choose_device, device_label
+from tests.helpers.needs import needs_cuda
 from tests.pruning import oracle
 
 TASK = TokenTask(patterns=24, tokens=10)
@@ -49,7 +50,6 @@ CASES: dict[str, tuple[TokenMoE, dict[str, Any]]] = {
     "branches": (MODEL, {"start": BranchStart(tasks=2, steps=3, batch=4)}),
 }
 EACH = pytest.mark.parametrize("name", CASES)
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device on this machine")
 
 
 def trained(name: str, **changes: Any) -> Iterator[Snapshot]:

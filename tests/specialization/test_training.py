@@ -16,6 +16,7 @@ from moe_lab.specialization import model as models
 from moe_lab.specialization.training import Training
 from moe_lab.training import Snapshot, collect, final
 from moe_lab.trials import choose_device, device_label, stream
+from tests.helpers.needs import needs_cuda
 from tests.specialization import oracle
 
 TASK = ClusterTask(clusters=3, dimension=16, noise=0.5)
@@ -29,7 +30,6 @@ MODELS = [
     SingleExpert(filters=6),
 ]
 EACH = pytest.mark.parametrize("model", MODELS, ids=lambda model: f"{model.name} {model.activation} {model.steps}")
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device on this machine")
 
 
 # --- against the paper's algorithm ----------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from moe_lab import graphs
 from moe_lab.graphs import as_on_accelerator
@@ -14,8 +13,8 @@ from moe_lab.training import Snapshot
 from moe_lab.vision import WRN, PatchWRN, QuadrantTask, patches, rotation
 from moe_lab.vision.rotation import Mixture, SmallCNN, TurnTask
 from tests.doubles import captured
+from tests.helpers.needs import needs_cuda
 
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device on this machine")
 SHORT: dict[str, Any] = {"samples": 25, "test_samples": 20, "trials": 2, "epochs": 2, "record_every": 2, "seed": 3}
 SMALL = SmallCNN(batch_size=10)
 MODELS: dict[str, tuple[Any, Any, Any]] = {
