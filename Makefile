@@ -17,6 +17,8 @@ PYTEST_OPTIONS ?=
 # Exact versions for the package, its dependencies and the tools that build it.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Compiled modules are kept whatever the shell says: without them every process compiles torch and pandas anew, 4 seconds.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help lab test check bench notebooks badges animation site clean

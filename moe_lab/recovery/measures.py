@@ -47,7 +47,7 @@ def matched(regressors: Float[Tensor, "T k d"], truth: Float[Tensor, "T k d"]) -
 
 def regressor_fit(regressors: Float[Tensor, "T k d"], truth: Float[Tensor, "T k d"]) -> Float[np.ndarray, " T"]:
     """Computes max over permutations of min_i |cos(a_pi(i), a_i*)| (eq. 11; bottleneck assignment)."""
-    cosines = (_unit(truth) @ _unit(regressors).mT).abs().cpu().numpy()
+    cosines = (unit(truth) @ unit(regressors).mT).abs().cpu().numpy()
     return np.array([_bottleneck(of_trial) for of_trial in cosines])
 
 
@@ -71,7 +71,7 @@ def gating_fit(
     """Computes min_i |cos(w_i, w_i*)| over i < k, with experts matched and w_k = 0 (eq. 12 for k = 2)."""
     order = matched(_aligned(regressors, truth.regressors), truth.regressors)
     estimates = in_gauge(gates.gather(1, order[..., None].expand_as(gates)))[:, :-1]
-    return (_unit(estimates) * _unit(truth.gates[:, :-1])).sum(2).abs().amin(1).cpu().numpy()
+    return (unit(estimates) * unit(truth.gates[:, :-1])).sum(2).abs().amin(1).cpu().numpy()
 
 
 def parameter_error(
@@ -108,16 +108,17 @@ def least_error(
 
 def _aligned(regressors: Tensor, truth: Tensor) -> Tensor:
     """Returns unit vectors, each with the sign of the nearest true one."""
-    unit = _unit(regressors)
-    cosines = unit @ _unit(truth).mT
+    directions = unit(regressors)
+    cosines = directions @ unit(truth).mT
     nearest = cosines.abs().argmax(2, keepdim=True)
-    return unit * torch.sign(cosines.gather(2, nearest))
+    return directions * torch.sign(cosines.gather(2, nearest))
 
 
-def _unit(vectors: Tensor) -> Tensor:
+def unit(vectors: Tensor) -> Tensor:
+    """Returns vectors (..., d) scaled to length 1; a zero vector stays zero."""
     return vectors / torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp(min=torch.finfo(vectors.dtype).tiny)
 
 
 def cosines(truth: Float[Tensor, "T k d"], estimates: Float[Tensor, "T m d"]) -> Float[np.ndarray, "T k m"]:
     """Computes |cos| between every true vector and every estimate; 0 for a zero vector."""
-    return (_unit(truth) @ _unit(estimates).mT).abs().cpu().numpy()
+    return (unit(truth) @ unit(estimates).mT).abs().cpu().numpy()

@@ -14,6 +14,7 @@ from moe_lab.recovery.data import MixtureTask, Samples
 from moe_lab.recovery.em import Moments, State, gate_newton, posterior
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.losses import Weights
+from moe_lab.recovery.measures import unit
 from moe_lab.recovery.transforms import transforms
 from moe_lab.trials import stream
 
@@ -35,7 +36,7 @@ def wrong_regressors(
     for trial in range(trials):
         sampled = task.sample(samples, trials=[trial], seed=seed)
         true, random = sampled.truth.regressors, stream(seed, trial, "wrong regressors")
-        away = _unit(torch.as_tensor(random.standard_normal(true.shape)))
+        away = unit(torch.as_tensor(random.standard_normal(true.shape)))
         gates = _in_ball(true, random)
         right = _descended(sampled, task, true, gates)
         for row, error in enumerate(errors):
@@ -46,13 +47,9 @@ def wrong_regressors(
 
 def _in_ball(like: Tensor, random: np.random.Generator) -> Tensor:
     """Draws gates in the unit ball, w_k = 0."""
-    gates = _unit(torch.as_tensor(random.standard_normal(like.shape))) * random.random()
+    gates = unit(torch.as_tensor(random.standard_normal(like.shape))) * random.random()
     gates[:, -1] = 0
     return gates
-
-
-def _unit(vectors: Tensor) -> Tensor:
-    return vectors / torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
 
 
 def _descended(sampled: Samples, task: MixtureTask, regressors: Tensor, gates: Tensor) -> Tensor:
@@ -114,8 +111,8 @@ def _worst(sampled: Samples, task: MixtureTask, gates: Tensor) -> Tensor:
     change = Moments.of(x, y).gram(overlap * residual)[0] / x.shape[1]  # of E[p_1 x], by each expert's regressor
     along = torch.linalg.eigh(change[0])[1][:, -1]
     for _ in range(_TURNS):
-        away = _unit(change @ along)
-        along = _unit((change @ away[..., None]).sum(0)[:, 0])
+        away = unit(change @ along)
+        along = unit((change @ away[..., None]).sum(0)[:, 0])
     return away[None]
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from moe_lab.recovery.data import MixtureTask, Samples
 from moe_lab.recovery.em import Moments
 from moe_lab.recovery.landscape.losses import projected
+from moe_lab.recovery.measures import unit
 from moe_lab.reproduce.recovery_lemmas import concavity
 from moe_lab.trials import stream
 
@@ -70,10 +71,10 @@ def _ratios(sampled: Samples, task: MixtureTask, random: np.random.Generator, po
     """Returns the largest ratios of a trial: stability, em, moved, and those of both steps of gradient EM."""
     least, largest = constants()
     x, true, target = sampled.x[0], sampled.truth.regressors[0], sampled.truth.gates[0, 0]
-    around = _unit(random.standard_normal((points, task.dimension)))
+    around = unit(torch.as_tensor(random.standard_normal((points, task.dimension))))
     around = around * torch.as_tensor(random.random((points, 1))) ** (1 / task.dimension)
     gates = torch.cat((around, *(part * target[None] for part in _ALONG)))
-    wrong = true + task.noise**2 / 2 * _unit(random.standard_normal(true.shape))
+    wrong = true + task.noise**2 / 2 * unit(torch.as_tensor(random.standard_normal(true.shape)))
     odds, wrong_odds = (_log_odds(regressors, sampled, task) for regressors in (true, wrong))
     scores, distance = gates @ x.T, _length(gates - target)
 
@@ -105,10 +106,6 @@ def _log_odds(regressors: Tensor, sampled: Samples, task: MixtureTask) -> Tensor
 def _moment(weights: Tensor, x: Tensor) -> Tensor:
     """Returns E[weight x], (gate, d)."""
     return weights @ x / len(x)
-
-
-def _unit(vectors: np.ndarray) -> Tensor:
-    return torch.as_tensor(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
 
 def _length(vectors: Tensor) -> Tensor:

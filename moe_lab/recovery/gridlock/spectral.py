@@ -14,6 +14,7 @@ from torch import Tensor
 from moe_lab.recovery import tensor as tensors
 from moe_lab.recovery.data import Inputs, MixtureTask
 from moe_lab.recovery.gridlock.run import Spectral
+from moe_lab.recovery.measures import unit
 from moe_lab.recovery.transforms import Polynomial, Transforms
 from moe_lab.trials import stream
 
@@ -87,10 +88,10 @@ def find_regressors(
     for iteration, step in enumerate(steps, start=1):
         if not watch and iteration < last:
             continue
-        regressors = _unit(step.vectors @ undo.mT)
+        regressors = unit(step.vectors @ undo.mT)
         if refine and iteration == last:
-            along = _unit(tensors.third_moment_along(inputs, weights, step.vectors @ whiten.mT))
-            regressors = _unit(regressors * torch.sign((regressors * along).sum(2, keepdim=True)) + along)
+            along = unit(tensors.third_moment_along(inputs, weights, step.vectors @ whiten.mT))
+            regressors = unit(regressors * torch.sign((regressors * along).sum(2, keepdim=True)) + along)
         yield Found(iteration, tensors.oriented(regressors, inputs, y, transforms), step.values)
 
 
@@ -125,7 +126,3 @@ def _unexplained(moment: Float[Tensor, "T m"], terms: Float[Tensor, "T k m"]) ->
     weights = torch.linalg.lstsq(terms @ terms.mT, terms @ moment[..., None]).solution
     residual = moment - (weights.mT @ terms)[:, 0]
     return residual.square().sum(1) / moment.square().sum(1)
-
-
-def _unit(vectors: Tensor) -> Tensor:
-    return vectors / torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp(min=torch.finfo(vectors.dtype).tiny)
