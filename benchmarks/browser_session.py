@@ -9,6 +9,8 @@ import statistics
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.browser.driver import NotebookPage, write_notebook
 
 LAB = """
@@ -32,15 +34,23 @@ PICTURE = """() => document.querySelector(".moe-lab-screen[data-shown]")
 WELCOME = Path(__file__).parents[1] / "notebooks" / "00_start_here.ipynb"
 
 
-def test_first_picture(notebook: NotebookPage) -> None:
-    """Notebook 00 as a student opens it, with a kernel of its own: until its first Lab's first picture."""
-    shutil.copy(WELCOME, notebook.folder / WELCOME.name)
+@pytest.mark.parametrize("reading", [0, 6])
+def test_first_picture(notebook: NotebookPage, reading: int) -> None:
+    """Notebook 00 with a kernel of its own, until its first Lab's first picture: at once, or after so many seconds."""
+    name = f"{reading}_{WELCOME.name}"
+    shutil.copy(WELCOME, notebook.folder / name)
     begin = time.monotonic()
-    notebook.open(WELCOME.name)
+    notebook.open(name)
     opened = time.monotonic()
+    notebook.page.wait_for_timeout(1000 * reading)
+    started = time.monotonic()
     notebook.start_all()
     notebook.page.wait_for_function(PICTURE)
-    _add(browser_opening=opened - begin, browser_first_picture=time.monotonic() - opened)
+    picture = time.monotonic() - started
+    if reading:
+        _add(browser_first_picture_after_reading=picture)
+    else:
+        _add(browser_opening=opened - begin, browser_first_picture=picture)
 
 
 def test_session(notebook: NotebookPage) -> None:
