@@ -7,6 +7,7 @@ import os
 import shutil
 import statistics
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ lab.set(steps=200, noise={noise})
 # A picture as PNG, or as frames: a kernel that runs later cells hears only afterwards that the page can replay frames.
 PICTURE = """() => document.querySelector(".moe-lab-screen[data-shown]")
   || [...document.querySelectorAll(".moe-lab-picture img")].some((image) => image.naturalWidth > 1)"""
+PAUSE = 500  # milliseconds between two frames that are not of one run
 WELCOME = Path(__file__).parents[1] / "notebooks" / "00_start_here.ipynb"
 
 
@@ -84,11 +86,12 @@ def _add(**figures: float) -> None:
 
 
 def _rate(notebook: NotebookPage, window: float) -> float:
-    """Frames per second over some milliseconds, or until there are no more."""
+    """Frames per second over some milliseconds, or until the run has ended; what it left out comes a second later."""
     notebook.count_frames()
     notebook.page.wait_for_timeout(window)
     frames = notebook.frames()
-    return 1000 * (len(frames) - 1) / (frames[-1] - frames[0])
+    ended = next((place for place, (at, later) in enumerate(pairwise(frames)) if later - at > PAUSE), len(frames) - 1)
+    return 1000 * ended / (frames[ended] - frames[0])
 
 
 def _seconds(notebook: NotebookPage, frames: float, turn: int) -> float:
