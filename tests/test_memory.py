@@ -106,6 +106,8 @@ def test_a_map_comes_in_batches_that_fit(monkeypatch: pytest.MonkeyPatch) -> Non
     both = [{"samples": count, "patches_per_expert": kept} for count in (100, 120) for kept in (3, 1, 2)]
     parts = list(batches_of([run.replace(trials=200) for run in runs])(both))
     assert parts == [sorted(both[:3], key=str), sorted(both[3:], key=str)], "the same N together, in the order of l"
+    several = list(batches_of(runs, jobs=2)(points))
+    assert several == [[point] for point in reversed(points)], "what takes longest begins first"
     room = runs[-1].memory.of(250) / memory._SHARE
     monkeypatch.setattr(memory, "free_bytes", lambda device: room)
     assert [len(part) for part in batches_of(runs)(points)] == [2, 2, 1]

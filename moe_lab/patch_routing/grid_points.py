@@ -68,14 +68,18 @@ def cells_of(
     return functools.partial(train_cells, model=model, task=task, settings=settings)
 
 
-def batches_of(runs: Sequence[Run], *apart: str) -> Callable[[list[Point]], Iterator[list[Point]]]:
+def batches_of(
+    runs: Sequence[Run], *apart: str, jobs: int | None = 1
+) -> Callable[[list[Point]], Iterator[list[Point]]]:
     """Divides a grid for `sweep` into batches whose size suits the device, points of the same N together if they fit.
 
-    They share their data and their routers. Within a batch points come in the order of l, as batches want it.
+    They share their data and their routers. Within a batch points come in the order of l, as batches want it. For
+    several processes each N has batches of its own, and the largest, which takes longest, comes first.
 
     Args:
       runs: one for each point.
       apart: axes along which points share no batch.
+      jobs: processes, as `sweep` takes them.
 
     Raises:
       RuntimeError: the device's memory has no room for a single trial.
@@ -86,8 +90,11 @@ def batches_of(runs: Sequence[Run], *apart: str) -> Callable[[list[Point]], Iter
     def divide(points: list[Point]) -> Iterator[list[Point]]:
         for alike in _grouped(points, *apart):
             batch: list[Point] = []
-            for group in _grouped(alike, "samples"):
-                if batch and len(batch) + len(group) > most:
+            groups = _grouped(alike, "samples")
+            if jobs != 1:
+                groups.sort(key=lambda group: group[0].get("samples", 0), reverse=True)
+            for group in groups:
+                if batch and (jobs != 1 or len(batch) + len(group) > most):
                     yield sorted(batch, key=_kept)
                     batch = []
                 batch += group

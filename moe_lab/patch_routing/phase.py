@@ -94,7 +94,7 @@ def phase_map_stream(
     # Every grid point is checked before any is trained.
     runs = [run_of(point, model=base, task=chosen, trials=trials, seed=seed, settings=settings) for point in points]
     device = runs[0].device if runs else "auto"
-    together = batches_of(runs) if runs else 1
+    together = batches_of(runs, jobs=jobs) if runs else 1
     filling = sweep(
         cells_of(base, chosen, settings),
         axes,

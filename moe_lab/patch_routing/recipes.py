@@ -122,7 +122,7 @@ class Figure(figure.Figure):
             part = self.sweep(
                 cells_of(model, self.task, settings),
                 checked,
-                batch=batches_of(runs[name], *_kept_together(model, checked)),
+                batch=batches_of(runs[name], *_kept_together(model, checked), jobs=self.more.get("jobs", 1)),
                 measures={name: MEASURES[name] for name in names},
                 meanings=_MEANINGS,
                 coords={"class": [f"o{number + 1}" for number in range(self.task.classes)]},
