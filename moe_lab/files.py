@@ -137,6 +137,7 @@ def netcdf(dataset: xarray.Dataset) -> bytes:
     flat.attrs = {str(key): _attribute(value) for key, value in dataset.attrs.items()}
     for variable in flat.variables.values():
         variable.attrs = {str(key): _attribute(value) for key, value in variable.attrs.items()}
+        variable.encoding = {}  # of a file it came from: the length of its texts, to which longer ones would be cut
     with _no_shared_lock():
         return bytes(flat.to_netcdf(engine="h5netcdf"))
 

@@ -11,9 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+import xarray as xr
 
 import moe_lab
-from moe_lab.files import clear_parts, writable_folder, write_whole
+from moe_lab.files import clear_parts, from_netcdf, netcdf, writable_folder, write_whole
 
 ROOT = Path(moe_lab.__file__).parents[1]
 
@@ -99,3 +100,10 @@ def test_only_old_parts_are_cleared(tmp_path: Path) -> None:
         os.utime(tmp_path / name, (0, 0))
     clear_parts(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".new.part", "old.npz"]
+
+
+def test_labels_that_join_those_of_a_file_are_not_cut_to_their_length() -> None:
+    short, long = (xr.Dataset({"accuracy": ("cell", [0.5])}, {"cell": [name]}) for name in ("cnn", "joint, l=16"))
+    read = [from_netcdf(netcdf(data)) for data in (short, long)]
+    joined = xr.concat(read, "cell")
+    assert from_netcdf(netcdf(joined))["cell"].values.tolist() == ["cnn", "joint, l=16"]

@@ -31,9 +31,10 @@ def datasets() -> dict[str, xr.Dataset]:
         return {name.removesuffix(".nc"): from_netcdf(archive.read(name)) for name in archive.namelist()}
 
 
-def first_call(measurement: Measurement) -> str:
-    """Returns the call of a measurement's first piece, as its Dataset should state it."""
-    return pieces(measurement, Order("quick", 0, "cpu", Path()))[0].call
+def first_call(measurement: Measurement, data: Path | None) -> str:
+    """Returns the call of a measurement's first piece, as its Dataset states it; the folder of files is "DATA"."""
+    call = pieces(measurement, Order("quick", 0, "cpu", Path(), data=data))[0].call
+    return call if data is None else call.replace(str(data), "DATA")
 
 
 def read_variables(measurement: Measurement, data: xr.Dataset) -> list[str]:
