@@ -138,6 +138,9 @@ lab
 # 2. **Pin**, then move $l$ from 4 to 2. What changes in the right panel?
 # 3. Choose another **seed**. Do the same experts find the 6? (They need not: all experts start alike.)
 #
+# Run cell by cell: while another cell runs (`[*]` beside it), a Lab plays on, but a slider that you move is heard only when
+# that cell has ended.
+#
 # A Lab is also a Python object. `lab.set(patches_per_expert=2)` moves a slider, `lab.pause()` holds it, and
 # `lab.values` says where the sliders stand.
 
