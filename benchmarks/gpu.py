@@ -35,6 +35,8 @@ from moe_lab.patch_routing.phase import KEPT, SAMPLES, phase_map, phase_map_stre
 from moe_lab.patch_routing.training import Training, samples_of
 from moe_lab.specialization import SwitchMoE, train_run
 from moe_lab.training import final
+from moe_lab.vision.vmoe.training import DigitRun
+from moe_lab.vision.vmoe.training import Training as VMoETraining
 
 DATA = Path(os.environ.get("MOE_LAB_DATA", Path(__file__).parents[2] / "shared" / "data")) / "mnist-t10k"
 
@@ -99,6 +101,7 @@ def run(sizes: Sizes | None = None) -> list[Result]:
     peak = peak_of(sizes)
     found = [Result("gpu_peak", peak / 1e12, "TFLOP/s", note=f"products of float32 {sizes.matrix} x {sizes.matrix}")]
     found += _measured("gpu_switch", lambda: switch(sizes, peak))
+    found += _measured("gpu_vmoe", lambda: vmoe_step(sizes))
     if sizes.root is not None and not sizes.root.is_dir():
         why = f"no MNIST in {sizes.root}; MOE_LAB_DATA names another folder of data sets"
         return [*found, Result("gpu_trainings_per_second", None, "1/s", note=why)]
@@ -234,6 +237,20 @@ def switch(sizes: Sizes, peak: float) -> list[Result]:
         Result("gpu_switch_over_dispatch", dispatch / ours, "times", note="autograd of one trial"),
         Result("gpu_switch_over_all", everywhere / ours, "times", note="autograd of one trial"),
         *_use("gpu_switch", lambda: together.advance(1), lambda: together._step(noise), each, peak, sizes),
+    ]
+
+
+def vmoe_step(sizes: Sizes) -> list[Result]:
+    """A step of the tiny V-MoE, a single network of many small kernels, as a captured graph and kernel by kernel."""
+    training = VMoETraining(DigitRun(device=sizes.device))
+    captured = _clock(training._advance, sizes)
+    batch = training._there(training.run.task.sample(training.run.batch, "train", np.random.default_rng(0)))
+    noise = training.model.noise(training.run.batch, torch.Generator().manual_seed(0)).values()
+    given = [*batch, *(values.to(sizes.device) for values in noise)]
+    one_by_one = _clock(lambda: training._update(*given), sizes)
+    return [
+        Result("gpu_vmoe_step", 1000 * captured, "ms", note="the tiny V-MoE, 100 images, drawing them included"),
+        Result("gpu_vmoe_capture", one_by_one / captured, "times", note="kernel by kernel, without drawing, over it"),
     ]
 
 

@@ -17,7 +17,7 @@ from moe_lab.graphs import as_on_accelerator
 def test_every_figure_is_measured() -> None:
     with as_on_accelerator():
         results = {result.name: result for result in gpu.run(gpu.SMALL)}
-    assert len(results) == 17
+    assert len(results) == 19
     for name, result in results.items():
         assert result.value is None if name.endswith("memory") else 0 < (result.value or 0) < math.inf, name
         json.dumps(result.record("python -m benchmarks gpu"))
@@ -51,11 +51,11 @@ def test_what_does_not_fit_into_memory_costs_no_other_figure(monkeypatch: pytest
     def full(*sizes: object) -> list[Result]:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
 
-    for part in ("switch", "figure5", "in_flight"):
+    for part in ("switch", "vmoe_step", "figure5", "in_flight"):
         monkeypatch.setattr(gpu, part, full)
     monkeypatch.setattr(gpu, "joint_step", lambda sizes, peak: [Result("gpu_joint_step", 1.0, "us a training")])
     results = {result.name: result for result in gpu.run(gpu.SMALL)}
-    assert list(results) == ["gpu_peak", "gpu_switch", "gpu_phase_map", "gpu_in_flight", "gpu_joint_step"]
+    assert list(results) == ["gpu_peak", "gpu_switch", "gpu_vmoe", "gpu_phase_map", "gpu_in_flight", "gpu_joint_step"]
     assert results["gpu_switch"].note == "no room in the device's memory: CUDA out of memory"
 
 

@@ -18,8 +18,8 @@ from torch.nn.functional import softplus
 
 from moe_lab.graphs import Replay, on_accelerator, to_device
 from moe_lab.interrupts import stop_if_unwanted
+from moe_lab.optimizers import Adam
 from moe_lab.specialization import model as models
-from moe_lab.specialization.adam import CapturedAdam, TorchAdam
 from moe_lab.specialization.basis import rows_of
 from moe_lab.specialization.data import Samples, Split
 from moe_lab.specialization.experts import Dispatch, Experts, dispatch, experts_for, make_inputs
@@ -234,8 +234,7 @@ class SingleLearner(Learner[models.SingleExpert]):
         self.weights = self.tensor(
             np.stack([models.initial_single(trial, run.seed, model, run.task.dimension) for trial in trials])
         )
-        kind = CapturedAdam if on_accelerator(self.weights.device) else TorchAdam
-        self.optimizer = kind(self.weights, model.rate, model.weight_decay)
+        self.optimizer = Adam([self.weights], model.rate, model.weight_decay)
         self._replay: Replay | None = None
 
     @torch.no_grad()
@@ -259,7 +258,7 @@ class SingleLearner(Learner[models.SingleExpert]):
             self.loss += softplus(-labels * outputs).sum(1)
             self.right += (labels * outputs > 0).sum(1)
         self.loss /= self.run.samples
-        self.optimizer.step(gradient.div_(self.run.samples))
+        self.optimizer.step([gradient.div_(self.run.samples)])
         self.steps += 1
 
     @torch.no_grad()

@@ -115,7 +115,7 @@ class Learner(ABC):
         return (right / count, loss / count) if count else (np.nan, np.nan)
 
     def changed(self) -> Sequence[Tensor] | None:
-        """Every tensor that a step changes; None where it reads a number or counts on the host, as no graph can."""
+        """Every tensor that a step changes; None where it reads a number, as no graph can."""
         return None
 
     @abstractmethod

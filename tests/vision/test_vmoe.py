@@ -216,7 +216,7 @@ def test_balancing_losses_by_hand() -> None:
 def test_noise_is_for_training_alone() -> None:
     model, images = model_of(SMALL), images_of(4)
     assert torch.equal(model.run(images).logits, model(images))
-    noisy = [model.run(images, torch.Generator().manual_seed(seed)) for seed in (0, 0, 1)]
+    noisy = [model.run(images, model.noise(4, torch.Generator().manual_seed(seed))) for seed in (0, 0, 1)]
     assert torch.equal(noisy[0].logits, noisy[1].logits) and not torch.equal(noisy[0].logits, noisy[2].logits)
     noisy[0].loss.backward()
     assert float(model.mixtures()[0].Router.dense.kernel.grad.abs().sum()) > 0

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from moe_lab.optimizers import Sgd, changed_by
 from moe_lab.signatures import takes
 from moe_lab.training import Measure, Snapshot
 from moe_lab.trials import placement, stream
 from moe_lab.vision.layers import about_operations
-from moe_lab.vision.optimizers import Sgd, changed_by
 from moe_lab.vision.patches.data import Samples, cells_in
 from moe_lab.vision.patches.model import Model, PatchWRN
 from moe_lab.vision.patches.network import PatchNetwork

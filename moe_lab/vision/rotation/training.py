@@ -11,11 +11,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from moe_lab.graphs import to_device
+from moe_lab.optimizers import Adam, Optimizer, Sgd, changed_by
 from moe_lab.signatures import takes
 from moe_lab.training import Measure, Snapshot
 from moe_lab.trials import placement, stream
 from moe_lab.vision.layers import about_operations
-from moe_lab.vision.optimizers import Adam, Optimizer, Sgd, changed_by
 from moe_lab.vision.rotation.data import Samples
 from moe_lab.vision.rotation.model import Mixture, Model, ResNet18, SmallCNN
 from moe_lab.vision.rotation.network import Dispatched, MixtureNetwork, balance_loss
@@ -109,10 +109,9 @@ class TurnLearner(Learner):
         return self.model.experts if isinstance(self.model, Mixture) else 1
 
     def changed(self) -> Sequence[Tensor] | None:
-        sgd = [optimizer for optimizer in self.optimizers if isinstance(optimizer, Sgd)]
-        if isinstance(self.network, MixtureNetwork) or len(sgd) < len(self.optimizers):
-            return None  # an expert's number of images decides shapes, and Adam counts its steps on the host
-        return changed_by(sgd, self.network)
+        if isinstance(self.network, MixtureNetwork):
+            return None  # an expert's number of images decides shapes
+        return changed_by(self.optimizers, self.network)
 
     def step(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         sent = self._sent(self.images[rows], self.train_clusters[rows], None)

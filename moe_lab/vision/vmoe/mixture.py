@@ -28,6 +28,8 @@ class Router(nn.Module):
 class Moe(nn.Module):
     """A mixture of experts in the place of a block's MLP."""
 
+    _columns: Tensor  # (E,) the position of each expert among those left, -1 if it was pruned
+
     def __init__(self, config: VMoEConfig, block: int) -> None:
         super().__init__()
         routes, kept = config.routes_in(block), config.kept_in(block)
@@ -35,16 +37,24 @@ class Moe(nn.Module):
         self.Router = Router(config, len(routes))
         self.Mlp = Mlp(config.hidden_size, config.mlp_dim, experts=len(kept))
         columns = [kept.index(expert) if expert in kept else -1 for expert in routes]
-        self._columns = tuple(columns)
+        # On the CPU also where the parameters have no storage: it is no part of a checkpoint, which would replace it.
+        self.register_buffer("_columns", torch.tensor(columns, device="cpu"), persistent=False)
+
+    def noise(self, images: int, generator: Generator) -> Float[Tensor, "G M each own"]:
+        """Draws standard normal noise on the host for the router logits of so many images."""
+        config, members = self.config, self.config.members
+        groups = images * members * config.positions // config.group_size
+        own = len(self._columns) // members
+        return torch.randn(groups, members, config.group_size // members, own, generator=generator)
 
     def forward(
-        self, x: Float[Tensor, "N T D"], noise: Generator | None = None
+        self, x: Float[Tensor, "N T D"], noise: Float[Tensor, "G M each own"] | None = None
     ) -> tuple[Float[Tensor, "N T D"], Assignment, Tensor]:
         """Returns the mixture's output, who was routed where, and the balancing loss."""
         grouped = self._grouped(x)
         gates, loss = self._gates(grouped, noise)
         assigned = self._assigned(gates)
-        buffers = routing.buffers_of(assigned, torch.tensor(self._columns, device=x.device), self.experts)
+        buffers = routing.buffers_of(assigned, self._columns.to(x.device), self.experts)
         inputs = self._rounded(routing.dispatch(grouped, buffers))
         outputs = routing.combine(self._rounded(self.Mlp(inputs)), buffers, assigned.gates)
         return self._ungrouped(outputs, x.shape), assigned, loss
@@ -71,15 +81,16 @@ class Moe(nn.Module):
         rounding, multiple = config.capacity_ceil_or_round, config.capacity_multiple_of
         return routing.capacity_of(tokens, len(self._columns), factor or 0, rounding, multiple)
 
-    def _gates(self, x: Float[Tensor, "G S D"], noise: Generator | None) -> tuple[Float[Tensor, "G S E"], Tensor]:
+    def _gates(
+        self, x: Float[Tensor, "G S D"], noise: Float[Tensor, "G M each own"] | None
+    ) -> tuple[Float[Tensor, "G S E"], Tensor]:
         config = self.config
         logits = routing.router_logits(x, self.Router.dense.kernel)
         gates = logits.softmax(-1)
         loss = config.importance_loss_weight * routing.importance_loss(gates).mean()
         if noise is not None and config.noise_std > 0:
             spread = config.noise_std / logits.shape[-1]
-            drawn = torch.randn(logits.shape, generator=noise).to(logits)
-            noisy = logits + spread * drawn
+            noisy = logits + spread * noise.to(logits)
             gates = noisy.softmax(-1)
             load = routing.load_loss(logits, noisy, spread, config.num_selected_experts).mean()
             loss = loss + config.load_loss_weight * load

@@ -59,7 +59,7 @@ class Block(nn.Module):
         return x + self.SelfAttention(y, y)
 
     def mixed(
-        self, x: Float[Tensor, "N T D"], noise: Generator | None = None
+        self, x: Float[Tensor, "N T D"], noise: Tensor | None = None
     ) -> tuple[Float[Tensor, "N T D"], Assignment | None, Tensor | float]:
         """Computes the block after its attention; who was routed where, if there is a mixture; the balancing loss."""
         y = self.LayerNorm_1(x)
@@ -125,17 +125,24 @@ class VMoE(nn.Module):
         """
         return self.run(images).logits
 
-    def run(self, images: Float[Tensor, "N height width C"], noise: Generator | None = None) -> Output:
+    def run(self, images: Float[Tensor, "N height width C"], noise: Mapping[int, Tensor] | None = None) -> Output:
         """Computes the logits, and with them how tokens were routed and the balancing loss.
 
         Args:
           images: (N, height, width, channels).
-          noise: the random numbers that are added to router logits in training; None for inference.
+          noise: what is added to the router logits of each block in training, see `noise`; None for inference.
 
         Raises:
           ValueError: as in `forward`.
         """
         return self.resume(self.embed(images), 0, noise)
+
+    def noise(self, images: int, generator: Generator) -> dict[int, Tensor]:
+        """Draws the noise of a training step for so many images, by block, before it is scaled by noise_std.
+
+        It is drawn on the host, the same for every device.
+        """
+        return {number: mixture.noise(images, generator) for number, mixture in self.mixtures().items()}
 
     def embed(self, images: Float[Tensor, "N height width C"]) -> Float[Tensor, "N T D"]:
         """Computes the tokens that enter the first block."""
@@ -148,13 +155,14 @@ class VMoE(nn.Module):
         require(x.shape[1] == self.config.positions, rule, shape=tuple(images.shape), T=self.config.positions)
         return self.Encoder.posembed_input(x)
 
-    def resume(self, x: Float[Tensor, "N T D"], block: int, noise: Generator | None = None) -> Output:
+    def resume(self, x: Float[Tensor, "N T D"], block: int, noise: Mapping[int, Tensor] | None = None) -> Output:
         """Computes the rest from the tokens that enter a block."""
         routed, loss = {}, x.new_zeros(())
         for number in range(block, self.config.num_layers):
             if number == min(self.config.layers, default=-1) and self.config.members > 1:
                 x = x.repeat_interleave(self.config.members, dim=0)
-            x, assigned, balance = self.block(number).mixed(self.block(number).attend(x), noise)
+            drawn = None if noise is None else noise.get(number)
+            x, assigned, balance = self.block(number).mixed(self.block(number).attend(x), drawn)
             if assigned is not None:
                 routed[number], loss = assigned, loss + balance
         return Output(self.classify(x), routed, loss)

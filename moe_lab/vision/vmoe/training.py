@@ -15,15 +15,16 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 from torch.nn import functional
 
 from moe_lab.config import Config, knob, require
+from moe_lab.graphs import Replay, to_device
 from moe_lab.interrupts import stop_if_unwanted
+from moe_lab.optimizers import Adam, Optimizer, Sgd, changed_by, clipped
 from moe_lab.origins import origin
 from moe_lab.training import Measure, Snapshot, TrialProgress
 from moe_lab.trials import choose_device, on_one_thread, stream
-from moe_lab.vision.optimizers import Adam, Optimizer, Sgd, clipped
 from moe_lab.vision.vmoe.config import VMoEConfig
 from moe_lab.vision.vmoe.digits import DigitTask, Labelled
 from moe_lab.vision.vmoe.model import VMoE
@@ -122,6 +123,7 @@ class Training(TrialProgress):
         )
         self._loss = torch.full((), math.nan, device=self.device)  # of the last step
         self._sound = torch.ones((), dtype=torch.bool, device=self.device)  # whether every loss was finite
+        self._replay: Replay | None = None
         self._norms = self._router_norms()
 
     def snapshots(self) -> Iterator[Snapshot]:
@@ -147,14 +149,24 @@ class Training(TrialProgress):
 
     def _advance(self) -> None:
         """Takes a step, of which nothing is read."""
-        run, members = self.run, self.model.config.members
+        run = self.run
         self._optimizer.learning_rate = run.learning_rate * schedule(self.step, run.steps, run.warm_up)
-        batch = self._there(run.task.sample(run.batch, "train", self._data))
-        output = self.model.run(batch.images, self._noise)
-        entropy = functional.cross_entropy(output.logits, batch.labels.repeat_interleave(members))
+        batch = run.task.sample(run.batch, "train", self._data)
+        noise = self.model.noise(run.batch, self._noise).values()
+        given = [to_device(values, self.device) for values in (*batch, *noise)]
+        if self._replay is None:
+            changed = changed_by([self._optimizer], self.model)
+            self._replay = Replay(self._update, (*changed, self._loss, self._sound), given)
+        self._replay(*given)
+        self.step += 1
+
+    def _update(self, images: Tensor, labels: Tensor, *noise: Tensor) -> None:
+        model = self.model
+        output = model.run(images, dict(zip(model.mixtures(), noise, strict=True)))
+        entropy = functional.cross_entropy(output.logits, labels.repeat_interleave(model.config.members))
         gradients = torch.autograd.grad(entropy + output.loss, self._optimizer.parameters, allow_unused=True)
-        self._optimizer.step(clipped(gradients, run.clip))
-        self._loss, self.step = entropy.detach(), self.step + 1
+        self._optimizer.step(clipped(gradients, self.run.clip))
+        self._loss.copy_(entropy.detach())
         self._sound &= self._loss.isfinite()
 
     def _measure(self, test: Labelled | None) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 import torch
 from torch import Tensor
 
-from moe_lab.vision.optimizers import Adam, Optimizer, Sgd, clipped
+from moe_lab.graphs import as_on_accelerator
+from moe_lab.optimizers import Adam, Optimizer, Sgd, clipped
 
 OURS: dict[str, Callable[[list[Tensor]], Optimizer]] = {
     "sgd": lambda weights: Sgd(weights, 0.1),
@@ -24,13 +26,16 @@ TORCH: dict[str, Callable[[list[Tensor]], torch.optim.Optimizer]] = {
 }
 
 
+@pytest.mark.parametrize("form", [nullcontext, as_on_accelerator])
 @pytest.mark.parametrize("name", OURS)
-def test_steps_are_those_of_torch(name: str) -> None:
+def test_steps_are_those_of_torch(name: str, form: Callable[[], AbstractContextManager[None]]) -> None:
     """Eight steps with a changing rate, some of them without a gradient for one of the parameters."""
     random = torch.Generator().manual_seed(0)
     start = [torch.randn(shape, generator=random, dtype=torch.float64) for shape in ((3, 2), (4,), ())]
     ours, theirs = [one.clone() for one in start], [one.clone().requires_grad_() for one in start]
-    mine, torchs = OURS[name](ours), TORCH[name](theirs)
+    with form():
+        mine = OURS[name](ours)
+    torchs = TORCH[name](theirs)
     for number in range(8):
         gradients = [torch.randn(one.shape, generator=random, dtype=torch.float64) for one in start]
         given = [None if number % 3 == i else one for i, one in enumerate(gradients)]
