@@ -287,7 +287,8 @@ exercises.check_slot_inputs(slot_inputs)
 # - **Expert choice** as Zhou et al. (2022) print it has a softmax over experts before the choice; pmoe2023, and this
 #   package, have one over the patches that are kept.
 # - **Hash layers** look up a word's identity. Patches have none: the signs of random projections take its place, so noise
-#   can change a patch's expert.
+#   can change a patch's expert. At $c=3$ a hash is 13 points behind token choice on average, and 4 behind where the
+#   patches have no noise (8 trials at each of eight seeds).
 # - **Soft MoE** normalises inputs and slots, which matters in wide networks and is left out.
 # - **Sigmoid gates:** measured above; nothing here confirms the advantage, and nothing refutes a theorem on
 #   large $n$.

@@ -27,17 +27,19 @@ def errata() -> tuple[Erratum, ...]:
 
 @checked
 def chosen(names: Sequence[str] = ()) -> tuple[Claim, ...]:
-    """Returns the claims whose id is one of the names or begins with it ("chen2022", "chen2022/table3"); all for none.
+    """Returns the claims whose id is one of the names or has it as its first parts ("chen2022", "chen2022/table3").
+
+    All claims if there are no names.
 
     Raises:
-      ValueError: no id begins with a name.
+      ValueError: no id has a name as its first parts.
     """
     known = claims()
     for name in names:
         require(
             any(_is_in(claim.id, name) for claim in known),
-            f"a claim must be named by its id or its beginning, such as {known[0].id} or one of {', '.join(CLAIMED)} "
-            "(--list shows all)",
+            f"a claim must be named by its id or the first of its parts, such as {known[0].id}, "
+            f"{known[0].id.rpartition('/')[0]} or one of {', '.join(CLAIMED)} (--list shows all)",
             name=name,
         )
     return tuple(claim for claim in known if not names or any(_is_in(claim.id, name) for name in names))

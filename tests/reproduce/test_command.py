@@ -120,8 +120,8 @@ def test_the_papers_own_sizes_say_first_what_they_cost_and_want_a_gpu_or_somebod
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["chen2023"], "a claim must be named by its id or its beginning"),
-        (["chen2022/squares/tw"], "a claim must be named by its id or its beginning"),
+        (["chen2023"], "a claim must be named by its id or the first of its parts"),
+        (["chen2022/squares/tw"], "a claim must be named by its id or the first of its parts"),
         (["--budget", "large"], "budget must be one of quick, full, paper: got budget='large'"),
         (["--seed", "-1"], "seed must be at least 0"),
         (["--jobs", "0"], "jobs must be at least 1"),

@@ -94,7 +94,8 @@ CLAIMS: tuple[Claim, ...] = (
         read=_ahead(_HASH, _TOKENS),
         rule=Rule(in_kind=(-0.02, 1.0)),
         reason="the paper hashes words, whose identity noise does not change; here the signs of random projections of "
-        "a patch are hashed, and noise can change them. Whether that is why was not tested",
+        "a patch are hashed, and noise changes them. That is most of why: without noise it is between 14 points behind "
+        "and 4 ahead at eight seeds, 4 behind on average, and with noise 6 to 22 behind",
     ),
     Claim(
         id="routers/nguyen2024/fewer-samples",
