@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from types import GeneratorType
 from typing import Any
 
@@ -13,6 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
+
+from moe_lab import graphs
+from moe_lab.graphs import as_on_accelerator
 
 aten = torch.ops.aten
 WAITS = {
@@ -74,7 +79,7 @@ class NoWaiting(TorchDispatchMode):
                     old.copy_(new)
 
 
-def captured(call: Callable[[], None], state: Sequence[Tensor]) -> Callable[[], None]:
+def captured(call: Callable[[], object], state: Sequence[Tensor]) -> Callable[[], None]:
     """In place of `graphs._captured`: what a CUDA graph would repeat, and nothing that Python does beside it."""
     before = [value.clone() for value in state]
     call()  # warms up
@@ -86,7 +91,7 @@ def captured(call: Callable[[], None], state: Sequence[Tensor]) -> Callable[[], 
     return tape.replay
 
 
-def without_numbers(call: Callable[[], None]) -> None:
+def without_numbers(call: Callable[[], object]) -> None:
     """Runs a call where no tensor has numbers: it fails if it needs any, or tensors that are not on the device."""
 
     def to_meta(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
@@ -102,6 +107,24 @@ def without_numbers(call: Callable[[], None]) -> None:
         there = copy.deepcopy(call)
     with NoWaiting():
         there()
+
+
+@contextmanager
+def as_captured() -> Iterator[list[partial[object]]]:
+    """Has the CPU take the form for accelerators, with the double of a graph; yields a list of the calls that it keeps.
+
+    Each call also runs where no tensor has numbers.
+    """
+    calls = []
+
+    def capture(call: partial[object], state: Sequence[Tensor]) -> Callable[[], None]:
+        calls.append(call)
+        without_numbers(call)
+        return captured(call, state)
+
+    with pytest.MonkeyPatch.context() as patch, as_on_accelerator():
+        patch.setattr(graphs, "_captured", capture)
+        yield calls
 
 
 class Peak(TorchDispatchMode):

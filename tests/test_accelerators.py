@@ -28,7 +28,7 @@ from moe_lab.vision.patches.training import PatchLearner
 from moe_lab.vision.rotation import Mixture, SmallCNN, TurnTask
 from moe_lab.vision.rotation.training import TurnLearner
 from moe_lab.vision.vmoe.training import DigitRun, Training
-from tests.doubles import NoWaiting, WaitError, captured, without_numbers
+from tests.doubles import NoWaiting, WaitError, as_captured, captured
 from tests.helpers.needs import needs_cuda
 
 DOUBLE: dict[str, Any] = {"seed": 4, "device": "cpu", "precision": "float64"}
@@ -162,37 +162,23 @@ def compare(found: list[Snapshot], wanted: list[Snapshot], tolerance: float) -> 
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_replayed_steps_train_as_the_cpu_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replayed_steps_train_as_the_cpu_does(name: str) -> None:
     """A graph repeats operations on the same tensors; whatever Python does beside them would be lost."""
-    calls = []
-
-    def capture(call: Any, state: Any) -> Any:
-        calls.append(call)
-        without_numbers(call)
-        return captured(call, state)
-
     wanted = snapshots(name)
-    monkeypatch.setattr(graphs, "_captured", capture)
-    with as_on_accelerator():
+    with as_captured() as calls:
         compare(snapshots(name), wanted, 1e-5 if CASES[name][2].get("precision") == "float32" else 1e-10)
     assert calls
 
 
 def test_epochs_that_end_together_are_settled_by_a_graph_while_that_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted, names = snapshots("joint"), []
-
-    def capture(call: Any, state: Any) -> Any:
-        names.append(call.func.__name__)
-        return captured(call, state)
-
-    monkeypatch.setattr(graphs, "_captured", capture)
-    with as_on_accelerator():
+    wanted = snapshots("joint")
+    with as_captured() as calls:
         compare(snapshots("joint"), wanted, 1e-10)
-        assert set(names) == {"_advance", "_settle"}
-        names.clear()
+        assert {call.func.__name__ for call in calls} == {"_advance", "_settle"}
+        calls.clear()
         monkeypatch.setattr(endings, "_FEW_NUMBERS", 100)
         compare(snapshots("joint"), wanted, 1e-10)
-    assert set(names) == {"_advance"}
+    assert {call.func.__name__ for call in calls} == {"_advance"}
 
 
 def test_these_cases_end_early_in_every_way() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 import xarray as xr
 
-from moe_lab import graphs, theme
+from moe_lab import theme
 from moe_lab.config import ConfigError, knob
 from moe_lab.graphs import as_on_accelerator
 from moe_lab.patch_routing import (
@@ -26,7 +26,7 @@ from moe_lab.patch_routing import model as models
 from moe_lab.routing import expert_choice
 from moe_lab.training import collect
 from moe_lab.trials import stream
-from tests.doubles import captured
+from tests.doubles import as_captured
 
 TASK = PatternTask(patches=6, dimension=8, pattern_sets=16, distractors=2)
 SHORT = {"samples": 40, "trials": 3, "epochs": 3, "record_every": 2, "test_samples": 60, "precision": "float64"}
@@ -187,19 +187,12 @@ class CapturedCNN(OwnCNN):
     "kind, is_captured",
     [(BranchingRouter, False), (SameRouter, False), (OwnCNN, False), (CapturedRouter, True), (CapturedCNN, True)],
 )
-def test_a_step_of_ones_own_is_captured_where_its_class_says_so_alone(kind, is_captured, monkeypatch):
+def test_a_step_of_ones_own_is_captured_where_its_class_says_so_alone(kind, is_captured):
     """A graph would repeat the branch that Python took when it was captured, in silence."""
-    made = []
-
-    def capture(call, state):
-        made.append(call)
-        return captured(call, state)
-
     here = collect(train(kind(), TASK, **SHORT, device="cpu"))
-    monkeypatch.setattr(graphs, "_captured", capture)
-    with as_on_accelerator():
+    with as_captured() as calls:
         there = collect(train(kind(), TASK, **SHORT, device="cpu"))
-    assert bool(made) == is_captured
+    assert bool(calls) == is_captured
     for name in ("test_accuracy", "train_loss"):
         np.testing.assert_allclose(there[name], here[name], rtol=1e-10)
 

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab import graphs
-from moe_lab.graphs import as_on_accelerator
 from moe_lab.training import Snapshot
 from moe_lab.vision import WRN, PatchWRN, QuadrantTask, patches, rotation
 from moe_lab.vision.rotation import Mixture, SmallCNN, TurnTask
 from moe_lab.vision.vmoe.training import TINY, DigitRun, Training
-from tests.doubles import captured, without_numbers
+from tests.doubles import as_captured
 from tests.helpers.needs import needs_cuda
 
 SHORT: dict[str, Any] = {"samples": 25, "test_samples": 20, "trials": 2, "epochs": 2, "record_every": 2, "seed": 3}
@@ -50,36 +48,21 @@ def compare(found: list[Snapshot], wanted: list[Snapshot], tolerance: float = 1e
 
 
 @pytest.mark.parametrize("name", [*MODELS, *NOT_CAPTURED])
-def test_a_replayed_step_trains_as_a_plain_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
-
-    def capture(call: Any, state: Any) -> Any:
-        made.append(call)
-        return captured(call, state)
-
+def test_a_replayed_step_trains_as_a_plain_one(name: str) -> None:
     case = (MODELS | NOT_CAPTURED)[name]
     wanted = trained(case)
-    monkeypatch.setattr(graphs, "_captured", capture)
-    with as_on_accelerator():
+    with as_captured() as calls:
         compare(trained(case), wanted)
-    assert len(made) == (4 if name in MODELS else 0)  # of two trials, one for 10 samples and one for the last 5
+    assert len(calls) == (4 if name in MODELS else 0)  # of two trials, one for 10 samples and one for the last 5
 
 
 @pytest.mark.parametrize("name", V_MOES)
-def test_a_replayed_step_of_a_v_moe_trains_as_a_plain_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replayed_step_of_a_v_moe_trains_as_a_plain_one(name: str) -> None:
     """In float32, as it always trains, with a learning rate that changes from step to step."""
-    made = []
-
-    def capture(call: Any, state: Any) -> Any:
-        made.append(call)
-        without_numbers(call)
-        return captured(call, state)
-
     wanted = list(Training(V_MOES[name]).snapshots())
-    monkeypatch.setattr(graphs, "_captured", capture)
-    with as_on_accelerator():
+    with as_captured() as calls:
         compare(list(Training(V_MOES[name]).snapshots()), wanted, 1e-4)
-    assert len(made) == 1 and len({float(one["train_loss"][0]) for one in wanted[1:]}) == 3
+    assert len(calls) == 1 and len({float(one["train_loss"][0]) for one in wanted[1:]}) == 3
 
 
 @needs_cuda
