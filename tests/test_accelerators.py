@@ -277,7 +277,7 @@ def test_a_step_on_images_waits_for_nothing_but_the_numbers_of_an_experts_images
     """`_rows` reads these as one list. torch's Adam would read its own count of steps, which is on the host."""
     learner, rows = learner_of(name), torch.arange(30)
     with NoWaiting(sends=True) as tape, torch.enable_grad():
-        learner.step(rows)
+        learner.step(rows, *learner.drawn(30))
     assert len(tape.calls) > 50
 
 

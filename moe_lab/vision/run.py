@@ -94,18 +94,19 @@ class Learner(ABC):
 
     def _taken(self, rows: Int[Tensor, " b"]) -> tuple[Tensor, Tensor]:
         """Takes a step, on CUDA as a graph where `changed` allows it."""
+        inputs = (rows, *self.drawn(len(rows)))
         changed = self.changed() if on_accelerator(self.labels.device) else None
         if changed is None:
-            return self.step(rows)
+            return self.step(*inputs)
         if len(rows) not in self._replays:
             result = self.images.new_zeros(()), torch.zeros_like(self.labels[0])
-            self._replays[len(rows)] = Replay(partial(self._update, result), (*changed, *result), (rows,)), result
+            self._replays[len(rows)] = Replay(partial(self._update, result), (*changed, *result), inputs), result
         replay, result = self._replays[len(rows)]
-        replay(rows)
+        replay(*inputs)
         return result
 
-    def _update(self, result: tuple[Tensor, Tensor], rows: Tensor) -> None:
-        for kept, value in zip(result, self.step(rows), strict=True):
+    def _update(self, result: tuple[Tensor, Tensor], *inputs: Tensor) -> None:
+        for kept, value in zip(result, self.step(*inputs), strict=True):
             kept.copy_(value.detach())
 
     def online(self) -> tuple[float, float]:
@@ -118,8 +119,12 @@ class Learner(ABC):
         """Every tensor that a step changes; None where it reads a number, as no graph can."""
         return None
 
+    def drawn(self, count: int) -> tuple[Tensor, ...]:
+        """Draws the random numbers of a step on so many samples, which `step` is given after them."""
+        return ()
+
     @abstractmethod
-    def step(self, rows: Int[Tensor, " b"]) -> tuple[Tensor, Tensor]:
+    def step(self, rows: Int[Tensor, " b"], *drawn: Tensor) -> tuple[Tensor, Tensor]:
         """Updates the network by these samples. Returns their mean loss before, and the number predicted correctly."""
 
     @abstractmethod

@@ -9,7 +9,7 @@ import pytest
 
 from moe_lab.training import Snapshot
 from moe_lab.vision import WRN, PatchWRN, QuadrantTask, patches, rotation
-from moe_lab.vision.rotation import Mixture, SmallCNN, TurnTask
+from moe_lab.vision.rotation import Mixture, ResNet18, SmallCNN, TurnTask
 from moe_lab.vision.vmoe.training import TINY, DigitRun, Training
 from tests.doubles import as_captured
 from tests.helpers.needs import needs_cuda
@@ -22,9 +22,14 @@ MODELS: dict[str, tuple[Any, Any, Any]] = {
     "kept patches": (patches, PatchWRN(trunk="plain", batch_size=10), QuadrantTask()),
     "wide residual network": (patches, WRN(trunk="plain", batch_size=10), QuadrantTask()),
     "one network, Adam": (rotation, SMALL.replace(optimizer="adam"), TurnTask()),
+    "mixture": (rotation, Mixture(experts=12, expert=SMALL.replace(optimizer="normalized")), TurnTask()),
+    "mixture, momentum": (rotation, Mixture(experts=12, expert=SMALL.replace(optimizer="sgd")), TurnTask()),
+    "mixture, Adam": (rotation, Mixture(experts=12, balance=0.1, expert=SMALL.replace(optimizer="adam")), TurnTask()),
+    "mixture at random": (rotation, Mixture(routing="random", expert=SMALL), TurnTask()),
+    "mixture with an oracle": (rotation, Mixture(routing="oracle", expert=SMALL), TurnTask()),
 }
 NOT_CAPTURED: dict[str, tuple[Any, Any, Any]] = {
-    "mixture": (rotation, Mixture(expert=SMALL.replace(optimizer="normalized")), TurnTask()),
+    "mixture with batch norm": (rotation, Mixture(expert=ResNet18(width=2, batch_size=10)), TurnTask()),
 }
 V_MOE = DigitRun(batch=25, test_images=25, steps=6, warm_up=2, record_every=2, device="cpu")
 V_MOES = {

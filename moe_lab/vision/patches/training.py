@@ -98,7 +98,7 @@ class PatchLearner(Learner):
     def changed(self) -> Sequence[Tensor]:
         return changed_by([self.optimizer], self.network)
 
-    def step(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def step(self, rows: Tensor, *drawn: Tensor) -> tuple[Tensor, Tensor]:
         loss, right = cross_entropy(self.network(self.images[rows]), self.labels[rows])
         self.optimizer.step(torch.autograd.grad(loss, self.optimizer.parameters, allow_unused=True))
         return loss, right

@@ -104,19 +104,31 @@ class MixtureNetwork(nn.Module):
         x: Float[Tensor, "B C H W"],
         noise: Float[Tensor, "B M"] | None = None,
         expert: Int[Tensor, " B"] | None = None,
+        everywhere: bool = False,
     ) -> Dispatched:
         """F(x) = pi_m* f_m*(x) with m* = argmax(h(x) + r) and pi = softmax(h(x)).
 
         Args:
           noise: r, added to the router's scores.
           expert: m*, where there is no router; then pi is 1.
+          everywhere: whether every expert computes every image, so that no shape depends on a number. The logits are
+            the same unless `sees_batches`.
         """
         scores, expert, gate = self.chosen(x, noise, expert)
+        if everywhere:
+            every = torch.stack([network(x) for network in self.experts], dim=1)
+            logits = every.gather(1, expert[:, None, None].expand(-1, 1, every.shape[2]))[:, 0]
+            return Dispatched(logits * gate[:, None], expert, scores)
         answers = [(rows, self.experts[m](x[rows])) for m, rows in self._rows(expert)]
         logits = x.new_zeros(len(x), answers[0][1].shape[1])
         for rows, answer in answers:
             logits = logits.index_copy(0, rows, answer)
         return Dispatched(logits * gate[:, None], expert, scores)
+
+    @property
+    def sees_batches(self) -> bool:
+        """Whether an expert's answer to an image depends on its other images, as with batch norm."""
+        return any(isinstance(part, nn.BatchNorm2d) for part in self.modules())
 
     def chosen(self, x: Tensor, noise: Tensor | None, expert: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """h(x), m* and pi_m*."""
@@ -133,7 +145,7 @@ class MixtureNetwork(nn.Module):
         """The images of every expert that has any.
 
         The host waits for an accelerator here, once: how many images an expert has decides the shapes of all that
-        follows. If every expert saw all images, batch norm would see them too.
+        follows.
         """
         counts = (expert == torch.arange(len(self.experts), device=expert.device)[:, None]).sum(1).tolist()
         parts = expert.argsort(stable=True).split(counts)
@@ -142,5 +154,5 @@ class MixtureNetwork(nn.Module):
 
 def balance_loss(scores: Float[Tensor, "B M"], expert: Int[Tensor, " B"]) -> Tensor:
     """M times the sum over experts of their share of the images and their mean gate: 1 where all are alike."""
-    shares = functional.one_hot(expert, scores.shape[1]).to(scores.dtype).mean(0)
+    shares = (expert[:, None] == torch.arange(scores.shape[1], device=expert.device)).to(scores.dtype).mean(0)
     return scores.shape[1] * (shares * scores.softmax(1).mean(0)).sum()

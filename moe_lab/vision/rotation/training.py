@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from moe_lab.graphs import to_device
+from moe_lab.graphs import on_accelerator, to_device
 from moe_lab.optimizers import Adam, Optimizer, Sgd, changed_by
 from moe_lab.signatures import takes
 from moe_lab.training import Measure, Snapshot
@@ -108,13 +109,25 @@ class TurnLearner(Learner):
     def experts(self) -> int:
         return self.model.experts if isinstance(self.model, Mixture) else 1
 
+    @property
+    def _everywhere(self) -> bool:
+        """Whether a step computes every image by every expert, which an accelerator repeats without a wait."""
+        network = self.network
+        return isinstance(network, MixtureNetwork) and on_accelerator(self.labels.device) and not network.sees_batches
+
     def changed(self) -> Sequence[Tensor] | None:
-        if isinstance(self.network, MixtureNetwork):
+        if isinstance(self.network, MixtureNetwork) and not self._everywhere:
             return None  # an expert's number of images decides shapes
         return changed_by(self.optimizers, self.network)
 
-    def step(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        sent = self._sent(self.images[rows], self.train_clusters[rows], None)
+    def drawn(self, count: int) -> tuple[Tensor, ...]:
+        if not isinstance(self.model, Mixture) or self.model.routing == "oracle":
+            return ()
+        uniform = self._router_noise.random((count, self.model.experts))
+        return (to_device(uniform, self.images.device, self.images.dtype),)
+
+    def step(self, rows: Tensor, *drawn: Tensor) -> tuple[Tensor, Tensor]:
+        sent = self._sent(self.images[rows], self.train_clusters[rows], None, drawn, everywhere=self._everywhere)
         loss, right = cross_entropy(sent.logits, self.labels[rows])
         weight = self.model.balance if isinstance(self.model, Mixture) else 0.0
         total = loss + weight * balance_loss(sent.scores, sent.expert) if weight else loss
@@ -124,26 +137,43 @@ class TurnLearner(Learner):
             each = len(self.optimizers[0].parameters) // len(self.parts)
             for begin in range(0, each * len(self.parts), each):
                 gradients[begin : begin + each] = normalized(gradients[begin : begin + each])
-        for optimizer in self.optimizers:
-            optimizer.step(gradients[: len(optimizer.parameters)])
-            gradients = gradients[len(optimizer.parameters) :]
+        with self._unused_stay(sent.expert) if self._everywhere else nullcontext():
+            for optimizer in self.optimizers:
+                optimizer.step(gradients[: len(optimizer.parameters)])
+                gradients = gradients[len(optimizer.parameters) :]
         return loss, right
 
+    @contextmanager
+    def _unused_stay(self, expert: Int[Tensor, " B"]) -> Iterator[None]:
+        """Leaves experts without images, and their averages, as they are, as a gradient of None does."""
+        each = len(self.optimizers[0].parameters) // len(self.parts)
+        changing = [part.detach() for part in (*self.optimizers[0].parameters, *self.optimizers[0].state)]
+        before = [part.clone() for part in changing]
+        yield
+        used = (expert == torch.arange(len(self.parts), device=expert.device)[:, None]).any(1)
+        for place, (now, was) in enumerate(zip(changing, before, strict=True)):
+            now.copy_(torch.where(used[place // each % len(self.parts)], now, was))
+
     def _sent(
-        self, images: Float[Tensor, "B C H W"], clusters: Int[Tensor, " B"], at_random: Int[Tensor, " B"] | None
+        self,
+        images: Float[Tensor, "B C H W"],
+        clusters: Int[Tensor, " B"],
+        at_random: Int[Tensor, " B"] | None,
+        drawn: Sequence[Tensor] = (),
+        everywhere: bool = False,
     ) -> Dispatched:
-        """The forward pass; `at_random` are the experts of random routing, None while training, which draws them."""
+        """The forward pass; `at_random` are the experts of random routing, None while training, which draws numbers."""
         network, model = self.network, self.model
         if not isinstance(model, Mixture) or not isinstance(network, MixtureNetwork):
             return Dispatched(network(images), torch.zeros_like(clusters), images.new_zeros(len(images), 1))
         if model.routing == "oracle":
-            return network.dispatched(images, expert=clusters % model.experts)
+            return network.dispatched(images, expert=clusters % model.experts, everywhere=everywhere)
         if at_random is not None:
             return network.dispatched(images, expert=at_random if model.routing == "random" else None)
-        uniform = to_device(self._router_noise.random((len(images), model.experts)), images.device, images.dtype)
+        (uniform,) = drawn
         if model.routing == "random":
-            return network.dispatched(images, expert=uniform.argmax(1))
-        return network.dispatched(images, noise=model.router_noise * uniform)
+            return network.dispatched(images, expert=uniform.argmax(1), everywhere=everywhere)
+        return network.dispatched(images, noise=model.router_noise * uniform, everywhere=everywhere)
 
     def evaluate(self) -> dict[str, np.ndarray]:
         self.network.eval()
