@@ -29,7 +29,7 @@
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/main?urlpath=lab/tree/notebooks/00_start_here.ipynb)
 
 # %% tags=["setup"]
-# On Colab this installs moe_lab beside the torch, numpy and ipywidgets that are there. Elsewhere it does nothing.
+# On Colab this installs moe_lab beside the torch, numpy and ipywidgets there. Elsewhere it does nothing.
 import sys
 
 if "google.colab" in sys.modules:
@@ -172,7 +172,9 @@ for name, run in last.items():
 # %%
 gain = float((result["test_accuracy"] - reference["test_accuracy"].isel(step=-1)).isel(step=-1).mean())
 outcome = "c" if abs(gain) < 0.01 else "a" if gain > 0 else "b"
-prediction.seen(outcome, f"It gets {100 * gain:.0f} more of every 100 samples right: its experts see less clutter.")
+prediction.seen(
+    outcome, f"It gets {100 * gain:.0f} more of every 100 samples right: its experts see less clutter."
+)
 
 # %% [markdown]
 # Trial by trial the two models see the same samples, so you can compare them in pairs. `train` itself returns an

@@ -31,7 +31,7 @@
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/main?urlpath=lab/tree/notebooks/01_routing_by_hand.ipynb)
 
 # %% tags=["setup"]
-# On Colab this installs moe_lab beside the torch, numpy and ipywidgets that are there. Elsewhere it does nothing.
+# On Colab this installs moe_lab beside the torch, numpy and ipywidgets there. Elsewhere it does nothing.
 import sys
 
 if "google.colab" in sys.modules:
@@ -124,7 +124,9 @@ pd.DataFrame(token_gates.numpy(), **names).round(3)
 
 # %%
 idle = int(token_gates.sum(1).argmin())
-prediction.seen("abc"[idle], "For every patch another expert has a higher score, and nothing keeps the load even.")
+prediction.seen(
+    "abc"[idle], "For every patch another expert has a higher score, and nothing keeps the load even."
+)
 
 # %% [markdown]
 # No patch is dropped. But expert 2 gets three patches and expert 3 gets none: nothing keeps the load even. Large models

@@ -30,7 +30,7 @@
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/main?urlpath=lab/tree/notebooks/02_router_alignment.ipynb)
 
 # %% tags=["setup"]
-# On Colab this installs moe_lab beside the torch, numpy and ipywidgets that are there. Elsewhere it does nothing.
+# On Colab this installs moe_lab beside the torch, numpy and ipywidgets there. Elsewhere it does nothing.
 import sys
 
 if "google.colab" in sys.modules:
@@ -156,7 +156,9 @@ task = DigitTask()
 run = train(JointMoE(experts=4, patches_per_expert=4), task, samples=100, trials=20, seed=SEED)
 beginning = collect(itertools.takewhile(lambda snapshot: snapshot.step <= 50, run))  # not consumed, not trained
 best = beginning["alignment"].max("expert").mean("trial")
-pd.DataFrame(best.values.round(2), index=best["step"].to_index(), columns=["cos with o₁ (6)", "cos with o₂ (7)"])
+pd.DataFrame(
+    best.values.round(2), index=best["step"].to_index(), columns=["cos with o₁ (6)", "cos with o₂ (7)"]
+)
 
 # %% [markdown]
 # Most of the turn is done after 20 updates. Now the coin toss. The two routers with the same preference do not help each
@@ -183,7 +185,9 @@ pd.DataFrame(rows).T.rename_axis("k").round(2)
 # Here are ten trials, each with the coverage of the two classes beside its accuracy:
 
 # %%
-last = final(train(JointMoE(experts=4, patches_per_expert=4), task, samples=300, trials=10, seed=SEED, measure="last"))
+last = final(
+    train(JointMoE(experts=4, patches_per_expert=4), task, samples=300, trials=10, seed=SEED, measure="last")
+)
 table = {
     "coverage of o₁": last["coverage"][:, 0],
     "coverage of o₂": last["coverage"][:, 1],
@@ -193,7 +197,9 @@ pd.DataFrame(table).rename_axis("trial").T.round(2)
 
 # %%
 missed = last["coverage"].min(axis=1) < 0.1
-prediction.seen(last["test_accuracy"][missed].mean(), "One class that is found is enough to tell the two apart.")
+prediction.seen(
+    last["test_accuracy"][missed].mean(), "One class that is found is enough to tell the two apart."
+)
 
 # %% [markdown]
 # In trials 1, 2 and 5 no router looks for the 7. Still these networks are right in 94 to 97 of 100 samples. They answer
@@ -211,7 +217,9 @@ prediction.seen(last["test_accuracy"][missed].mean(), "One class that is found i
 sharp = PatternTask(distractors=4, gap=1.0, noise=0.1)
 rows = {}
 for kept in (2, 3, 4, 5, 6, 8):
-    last = final(train(SeparateMoE(patches_per_expert=kept), sharp, samples=200, trials=10, seed=SEED, measure="last"))
+    last = final(
+        train(SeparateMoE(patches_per_expert=kept), sharp, samples=200, trials=10, seed=SEED, measure="last")
+    )
     rows[kept] = {
         "coverage, worse class": last["coverage"].min(axis=1).mean(),
         "coverage, better class": last["coverage"].max(axis=1).mean(),
@@ -244,7 +252,8 @@ rows = {}
 for noise in (0.0, 0.5, 1.0, 1.5):
     noisy = PatternTask(noise=noise)
     joint, cnn = (
-        final(train(model, noisy, samples=200, trials=5, seed=SEED, measure="last")) for model in (JointMoE(), CNN())
+        final(train(model, noisy, samples=200, trials=5, seed=SEED, measure="last"))
+        for model in (JointMoE(), CNN())
     )
     rows[noise] = {
         "pMoE coverage, worse class": joint["coverage"].min(axis=1).mean(),
@@ -305,7 +314,9 @@ exercises.check_router_gradient(router_gradient)
 
 # %%
 last = final(train(JointMoE(), task, samples=300, trials=5, seed=SEED, measure="last"))
-pd.Series(last["largest_gate"].mean(axis=0), index=["o₁ has the largest gate", "o₂ has the largest gate"]).round(3)
+pd.Series(
+    last["largest_gate"].mean(axis=0), index=["o₁ has the largest gate", "o₂ has the largest gate"]
+).round(3)
 
 # %% [markdown]
 # - **Figure 8** (separately trained router, $N=300$): $o$ is among the top 4 patches in 95 % of the samples, on

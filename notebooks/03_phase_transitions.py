@@ -32,7 +32,7 @@
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/main?urlpath=lab/tree/notebooks/03_phase_transitions.ipynb)
 
 # %% tags=["setup"]
-# On Colab this installs moe_lab beside the torch, numpy and ipywidgets that are there. Elsewhere it does nothing.
+# On Colab this installs moe_lab beside the torch, numpy and ipywidgets there. Elsewhere it does nothing.
 import sys
 
 if "google.colab" in sys.modules:
@@ -131,11 +131,12 @@ pd.DataFrame({"l* counted": counted}).rename_axis("noise").T
 # nearly equal ones, $\delta_d = +0.9$. Are they equally hard?
 
 # %%
+models = {"separate": SeparateMoE(patches_per_expert=4), "joint": JointMoE(), "CNN": CNN()}
 rows = {}
 for overlap in (-0.9, 0.0, 0.9):
     patterns = PatternTask(distractors=2, gap=0.3, delta_d=overlap)
     rows[overlap] = {"delta": patterns.delta}
-    for name, model in {"separate": SeparateMoE(patches_per_expert=4), "joint": JointMoE(), "CNN": CNN()}.items():
+    for name, model in models.items():
         last = final(train(model, patterns, samples=100, trials=5, seed=SEED, measure="last"))
         rows[overlap][name] = last["test_accuracy"].mean()
 pd.DataFrame(rows).T.rename_axis("delta_d").round(2)
@@ -169,7 +170,9 @@ pd.DataFrame(rows).T.rename_axis("l").map("{:,.3g}".format)
 # Now the measured growth. On the 8×8 digits, separate training, success in 90 % of 10 trials:
 
 # %%
-digits = figures.phase_map(patches_per_expert=(2, 5, 8), samples=(100, 180, 360, 500, 700), trials=10, seed=SEED)
+digits = figures.phase_map(
+    patches_per_expert=(2, 5, 8), samples=(100, 180, 360, 500, 700), trials=10, seed=SEED
+)
 table = digits["success"].mean("trial").to_pandas()
 table["N needed"] = figures.samples_needed(digits)
 table

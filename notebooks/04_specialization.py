@@ -32,7 +32,7 @@
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/main?urlpath=lab/tree/notebooks/04_specialization.ipynb)
 
 # %% tags=["setup"]
-# On Colab this installs moe_lab beside the torch, numpy and ipywidgets that are there. Elsewhere it does nothing.
+# On Colab this installs moe_lab beside the torch, numpy and ipywidgets there. Elsewhere it does nothing.
 import sys
 
 if "google.colab" in sys.modules:
@@ -198,11 +198,12 @@ prediction.seen(best, "One of four samples with exchanged clusters is always wro
 # So 87.5 % is the exact answer to question 1. Trained single experts stay well below (32 filters, Adam, test accuracy):
 
 # %%
-tenfold = task.replace(scale=10.0)  # the step sizes of single experts are those of the authors, for data times 10
-rows = {
-    kind: final(train(SingleExpert(filters=32, activation=kind), tenfold, steps=150, **settings))["test_accuracy"]
-    for kind in ("linear", "cubic")
-}
+# The step sizes of single experts are those of the authors, for data times 10.
+tenfold = task.replace(scale=10.0)
+rows = {}
+for kind in ("linear", "cubic"):
+    model = SingleExpert(filters=32, activation=kind)
+    rows[kind] = final(train(model, tenfold, steps=150, **settings))["test_accuracy"]
 pd.DataFrame(rows).rename_axis("trial").T.round(2)
 
 # %% [markdown]
@@ -240,7 +241,8 @@ pd.DataFrame(rows).T.rename_axis("experts").round(3)
 
 # %%
 runs = {
-    kind: final(train(SwitchMoE(**small, activation=kind), task, **settings)) for kind in ("cubic", "linear", "relu")
+    kind: final(train(SwitchMoE(**small, activation=kind), task, **settings))
+    for kind in ("cubic", "linear", "relu")
 }
 rows = {
     kind: {
@@ -261,7 +263,8 @@ pd.DataFrame(rows).T.round(3)
 # %%
 columns = [f"expert {m}" for m in range(1, 9)]
 tables = {
-    kind: pd.DataFrame(runs[kind]["dispatch"][0].astype(int), [1, 2, 3, 4], columns) for kind in ("cubic", "linear")
+    kind: pd.DataFrame(runs[kind]["dispatch"][0].astype(int), [1, 2, 3, 4], columns)
+    for kind in ("cubic", "linear")
 }
 pd.concat(tables, names=["experts are", "cluster"])
 
@@ -269,7 +272,8 @@ pd.concat(tables, names=["experts are", "cluster"])
 # ### How many experts?
 
 # %%
-sizes = {M: final(train(SwitchMoE(experts=M, **small), task, **settings)) for M in (1, 2, 4)} | {8: runs["cubic"]}
+sizes = {M: final(train(SwitchMoE(experts=M, **small), task, **settings)) for M in (1, 2, 4)}
+sizes[8] = runs["cubic"]
 rows = {}
 for experts, last in sizes.items():
     rows[experts] = {
@@ -292,7 +296,9 @@ changes = {
     "no noise on the router": {"router_noise": 0.0},
     "linear, load balancing .05": {"activation": "linear", "load_balancing": 0.05},
 }
-changed = {name: final(train(SwitchMoE(**small, **change), task, **settings)) for name, change in changes.items()}
+changed = {
+    name: final(train(SwitchMoE(**small, **change), task, **settings)) for name, change in changes.items()
+}
 rows = {
     name: {"accuracy": last["test_accuracy"].mean(), "entropy": last["dispatch_entropy"].mean()}
     for name, last in {"as it is": runs["cubic"], **changed}.items()

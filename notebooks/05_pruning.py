@@ -32,7 +32,7 @@
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/main?urlpath=lab/tree/notebooks/05_pruning.ipynb)
 
 # %% tags=["setup"]
-# On Colab this installs moe_lab beside the torch, numpy and ipywidgets that are there. Elsewhere it does nothing.
+# On Colab this installs moe_lab beside the torch, numpy and ipywidgets there. Elsewhere it does nothing.
 import sys
 
 if "google.colab" in sys.modules:
@@ -176,15 +176,10 @@ table.sort_values("norm_change", ascending=False).head(7).round(3)
 # largest difference between the two trainings, over the largest weight (float64):
 
 # %%
-runs = {
-    "expert-choice": Run(model=TokenMoE(), task=task, steps=60, trials=1, seed=SEED, precision="float64"),
-    "token-choice": Run(
-        model=TokenMoE(routing="token-choice", top=2), task=task, steps=60, trials=1, seed=SEED, precision="float64"
-    ),
-}
+models = {"expert-choice": TokenMoE(), "token-choice": TokenMoE(routing="token-choice", top=2)}
 gaps = {}
-for name, run in runs.items():
-    tuned = fine_tune(run)
+for name, model in models.items():
+    tuned = fine_tune(Run(model=model, task=task, steps=60, trials=1, seed=SEED, precision="float64"))
     gaps[name] = float(theory.decoupling(tuned, tuned.kept("random", 0.5), steps=60).max())
 pd.Series(gaps, name="largest difference").round(3).to_frame()
 
@@ -293,10 +288,14 @@ plots.picture(compared)
 # others short, and length does as well as change:
 
 # %%
-pruned = compared["test_accuracy"].sel(rho=0.8, method="nearest").sel(fine_tuned=False).mean("trial").to_series()
+pruned = (
+    compared["test_accuracy"].sel(rho=0.8, method="nearest").sel(fine_tuned=False).mean("trial").to_series()
+)
 fails = [bool(pruned[rule] < pruned["random"]) for rule in ("router-magnitude", "importance-score")]
 outcome = {(True, False): "a", (False, True): "b", (True, True): "c", (False, False): "d"}[tuple(fails)]
-prediction.seen(outcome, "Long routers were long before, and who wins many tokens wins those that mean nothing.")
+prediction.seen(
+    outcome, "Long routers were long before, and who wins many tokens wins those that mean nothing."
+)
 
 # %%
 rules = ("router-norm-change", "router-magnitude", "importance-score", "neuron-magnitude")
@@ -317,7 +316,9 @@ pd.DataFrame(norms)
 
 # %%
 rules = ("router-norm-change", "random", "router-magnitude")
-brief = figures.criteria(start=PlantedStart(others_norm=8.0), steps=60, rho=0.3, trials=10, seed=SEED, criteria=rules)
+brief = figures.criteria(
+    start=PlantedStart(others_norm=8.0), steps=60, rho=0.3, trials=10, seed=SEED, criteria=rules
+)
 accuracy = brief["test_accuracy"].squeeze("rho").transpose("criterion", "fine_tuned", "trial")
 rows = {"mean": accuracy.mean("trial"), "worst": accuracy.min("trial")}
 pd.concat({name: one.to_pandas() for name, one in rows.items()}, axis=1, names=["", "fine-tuned"])
@@ -333,7 +334,9 @@ pd.concat({name: one.to_pandas() for name, one in rows.items()}, axis=1, names=[
 
 # %%
 rules = ("router-norm-change", "neuron-magnitude-change", "random")
-hinge = figures.criteria(rho=(0.3, 0.6, 0.8), trials=3, seed=SEED, criteria=rules, loss="hinge", fine_tuning_steps=30)
+hinge = figures.criteria(
+    rho=(0.3, 0.6, 0.8), trials=3, seed=SEED, criteria=rules, loss="hinge", fine_tuning_steps=30
+)
 accuracy = hinge["test_accuracy"].mean("trial")
 tables = {bool(tuned): accuracy.sel(fine_tuned=tuned).to_pandas() for tuned in hinge["fine_tuned"]}
 pd.concat(tables, axis=1, names=["fine-tuned", "rho"])

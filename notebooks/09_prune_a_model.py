@@ -34,7 +34,7 @@
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/main?urlpath=lab/tree/notebooks/09_prune_a_model.ipynb)
 
 # %% tags=["setup"]
-# On Colab this installs moe_lab beside the torch, numpy and ipywidgets that are there. Elsewhere it does nothing.
+# On Colab this installs moe_lab beside the torch, numpy and ipywidgets there. Elsewhere it does nothing.
 import sys
 
 if "google.colab" in sys.modules:
@@ -53,7 +53,8 @@ import tempfile
 import timeit
 from pathlib import Path
 
-os.environ["HF_HUB_OFFLINE"] = "1"  # read when transformers is imported: nothing in this notebook needs the network
+# Read when transformers is imported: nothing in this notebook needs the network.
+os.environ["HF_HUB_OFFLINE"] = "1"
 
 import pandas as pd
 import torch
@@ -67,7 +68,8 @@ SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
 pd.set_option("display.precision", 2)
 
-transformers = families.transformers()  # the library itself; where it is missing, a sentence says what to install
+# The library itself. Where it is missing, a sentence says what to install.
+transformers = families.transformers()
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 
@@ -98,7 +100,9 @@ known, new = ["a + b", "a - b", "a + 2b", "2a + b"], "a + 3b"
 base = example.taught(model, *known, steps=300, seed=SEED)
 tuned = example.taught(base, new, steps=60, learning_rate=1e-3, seed=SEED + 1)
 models = {"base": base, "fine-tuned": tuned}
-pd.DataFrame({name: {rule: example.accuracy(one, rule) for rule in example.RULES} for name, one in models.items()}).T
+pd.DataFrame(
+    {name: {rule: example.accuracy(one, rule) for rule in example.RULES} for name, one in models.items()}
+).T
 
 # %% [markdown]
 # The share of right answers. The fine-tuned model has learned `a + 3b`, and has begun to forget the others.
@@ -166,7 +170,9 @@ both = {mode: prune_experts(tuned, base, "router-norm-change", 0.5, mode) for mo
 costs = pruned.costs.to_dataframe().T.drop(index="active_parameters")
 costs.index = [name.replace("_", " ") for name in costs.index]
 answers = [example.accuracy(one, new) for one in (tuned, both["rerouted"].model, both["silent"].model)]
-pd.concat([costs.astype(int).astype(object), pd.DataFrame([answers], [f"right, {new}"], costs.columns).round(2)])
+pd.concat(
+    [costs.astype(int).astype(object), pd.DataFrame([answers], [f"right, {new}"], costs.columns).round(2)]
+)
 
 # %%
 memory, work = (costs.loc[row, "rerouted"] / costs.loc[row, "whole"] < 0.75 for row in ("bytes", "operations"))
@@ -185,9 +191,13 @@ prediction.seen(outcome, "A token meets as many experts as before, chosen from f
 # %% tags=["varies"]
 wide = example.tiny_mixtral(width=256, hidden=1024, seed=SEED)
 models = {"whole": wide}
-models |= {mode: prune_experts(wide, None, "random", 0.5, mode, seed=SEED).model for mode in ("rerouted", "silent")}
+models |= {
+    mode: prune_experts(wide, None, "random", 0.5, mode, seed=SEED).model for mode in ("rerouted", "silent")
+}
 with torch.no_grad():
-    best = {name: min(timeit.repeat(lambda one=one: one(asked), number=1, repeat=4)) for name, one in models.items()}
+    best = {
+        name: min(timeit.repeat(lambda one=one: one(asked), number=1, repeat=4)) for name, one in models.items()
+    }
 pd.Series({name: 1000 * seconds for name, seconds in best.items()}, name="ms").to_frame().T
 
 # %% [markdown]
@@ -205,7 +215,8 @@ read = transformers.AutoModelForCausalLM.from_pretrained(folder / "smaller")
 with torch.no_grad():
     gap = (read(asked).logits - pruned.model(asked).logits).abs().max()
 sizes = {name: (folder / name / "model.safetensors").stat().st_size / 1000 for name in ("tuned", "smaller")}
-print(f"{type(read).__name__} with {read.config.num_local_experts} experts, largest difference of logits: {float(gap)}")
+print(f"{type(read).__name__} with {read.config.num_local_experts} experts")
+print(f"largest difference of logits: {float(gap)}")
 print(f"on disk: {sizes['tuned']:.0f} kB before, {sizes['smaller']:.0f} kB after")
 
 # %% [markdown]

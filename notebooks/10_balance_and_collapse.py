@@ -33,7 +33,7 @@
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/main?urlpath=lab/tree/notebooks/10_balance_and_collapse.ipynb)
 
 # %% tags=["setup"]
-# On Colab this installs moe_lab beside the torch, numpy and ipywidgets that are there. Elsewhere it does nothing.
+# On Colab this installs moe_lab beside the torch, numpy and ipywidgets there. Elsewhere it does nothing.
 import sys
 
 if "google.colab" in sys.modules:
@@ -87,7 +87,10 @@ loads = {
     "collapsed": [1.0] + [0] * 7,
 }
 tensor = torch.tensor(list(loads.values()), dtype=torch.float64)
-measured = {"experts' worth": balance.load_entropy(tensor).exp(), "violation": balance.maximal_violation(tensor)}
+measured = {
+    "experts' worth": balance.load_entropy(tensor).exp(),
+    "violation": balance.maximal_violation(tensor),
+}
 pd.DataFrame(measured, index=list(loads)).astype(float).round(2)
 
 # %% [markdown]
@@ -178,7 +181,8 @@ print("load", load[0].numpy().round(3), "mean gates", mean_gates[0].numpy().roun
 print("Switch loss", round(balance.switch_loss(load, mean_gates).value.item(), 4))
 print("importance loss", round(balance.importance_loss(mean_gates).value.item(), 4))
 print("z-loss", round(balance.router_z_loss(scores).value.item(), 4))
-print("bias after one step of .1", balance.updated_bias(torch.zeros(1, 2), chosen.sum(2).float(), 0.1)[0].numpy())
+bias = balance.updated_bias(torch.zeros(1, 2), chosen.sum(2).float(), 0.1)
+print("bias after one step of .1", bias[0].numpy())
 
 # %% [markdown]
 # ### Is an even load the minimum of the Switch loss?
@@ -188,7 +192,11 @@ print("bias after one step of .1", balance.updated_bias(torch.zeros(1, 2), chose
 # %%
 narrow = torch.tensor([[[0.51, 0.51, 0.51, 0.01, 0.01], [0.49, 0.49, 0.49, 0.99, 0.99]]])
 uneven = torch.tensor([[0.6, 0.4]])
-print("Switch loss", round(balance.switch_loss(uneven, narrow.mean(2)).value.item(), 3), "below 1, at an uneven load")
+print(
+    "Switch loss",
+    round(balance.switch_loss(uneven, narrow.mean(2)).value.item(), 3),
+    "below 1, at an uneven load",
+)
 
 # %% [markdown]
 # It can, so an even load is not the minimum: $f$ and $P$ are different numbers, and whoever gets most samples may

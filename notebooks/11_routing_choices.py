@@ -32,7 +32,7 @@
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/main?urlpath=lab/tree/notebooks/11_routing_choices.ipynb)
 
 # %% tags=["setup"]
-# On Colab this installs moe_lab beside the torch, numpy and ipywidgets that are there. Elsewhere it does nothing.
+# On Colab this installs moe_lab beside the torch, numpy and ipywidgets there. Elsewhere it does nothing.
 import sys
 
 if "google.colab" in sys.modules:
@@ -254,7 +254,7 @@ exercises.check_served(served)
 
 # %%
 def sigmoid_gates(scores, count):
-    """Normalised sigmoid gates: scores (tokens, experts) -> (tokens, experts), 0 for experts that are not picked."""
+    """Normalised sigmoid gates, 0 for experts not picked: scores (tokens, experts) -> (tokens, experts)."""
     return None  # your code
 
 

@@ -33,7 +33,7 @@
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/main?urlpath=lab/tree/notebooks/12_build_your_own.ipynb)
 
 # %% tags=["setup"]
-# On Colab this installs moe_lab beside the torch, numpy and ipywidgets that are there. Elsewhere it does nothing.
+# On Colab this installs moe_lab beside the torch, numpy and ipywidgets there. Elsewhere it does nothing.
 import sys
 
 if "google.colab" in sys.modules:
@@ -232,7 +232,10 @@ for epoch in range(21):
         scores = my.router_scores(test_patches, routers)
         gates = my.softmax_gates(scores, my.chosen(scores, kept, -1), -1)
         f = my.mixture(gates, my.expert_outputs(test_patches, hidden, outputs), kept)
-        rows[epoch] = {"test loss": my.logistic_loss(f, test_y).item(), "right": (f * test_y > 0).float().mean().item()}
+        rows[epoch] = {
+            "test loss": my.logistic_loss(f, test_y).item(),
+            "right": (f * test_y > 0).float().mean().item(),
+        }
     for batch in torch.randperm(200, generator=generator).split(20):
         scores = my.router_scores(patches[batch], routers)
         gates = my.softmax_gates(scores, my.chosen(scores, kept, -1), -1)
@@ -249,7 +252,8 @@ pd.DataFrame(rows).T.rename_axis("epoch").iloc[[0, 2, 5, 10, 20]].round(2)
 # %%
 signals = task.class_patterns().float()
 cosines = torch.nn.functional.cosine_similarity(routers.detach()[:, None], signals[None], dim=2)
-pd.DataFrame(cosines.numpy(), columns=["o₁", "o₂"], index=[f"router {s}" for s in range(1, k + 1)]).T.round(2)
+rows = [f"router {s}" for s in range(1, k + 1)]
+pd.DataFrame(cosines.numpy(), columns=["o₁", "o₂"], index=rows).T.round(2)
 
 # %% [markdown]
 # ## The Lab, with your layer

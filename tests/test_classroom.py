@@ -144,7 +144,7 @@ def submit(folder: Path, student: str, answers: dict[str, str]) -> Path:
     for cell in notebook.cells:
         name = cell.metadata.get("nbgrader", {}).get("grade_id")
         cell.source = answers.get(name, cell.source)
-        if cell.source.endswith('apart.")') and "prediction.seen" in cell.source:  # as Jupyter saves it
+        if "prediction.seen(" in cell.source:  # as Jupyter saves it
             seen = exercises.predict("No router looks for the 7. How often is the network right?", SHARES, answer="b")
             cell.outputs = [nbformat.v4.new_output("execute_result", seen.seen("c")._repr_mimebundle_())]
     path = folder / "submitted" / student / LESSON / f"{LESSON}.ipynb"

@@ -26,7 +26,7 @@ BRANCH = "main"
 MARK, END = "<!-- notebooks: written by `make badges` -->", "<!-- end -->"
 
 SETUP = """\
-# On Colab this installs moe_lab beside the torch, numpy and ipywidgets that are there. Elsewhere it does nothing.
+# On Colab this installs moe_lab beside the torch, numpy and ipywidgets there. Elsewhere it does nothing.
 import sys
 
 if "google.colab" in sys.modules:

@@ -7,6 +7,7 @@ import functools
 import inspect
 import itertools
 import re
+import tomllib
 from pathlib import Path
 
 import jupytext
@@ -20,6 +21,7 @@ from tools.pairs import read
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = [ROOT / "notebooks" / f"{notebook.stem}.py" for notebook in COURSE]
 INDEX = ROOT / "notebooks" / "index.py"
+WIDEST = tomllib.loads((ROOT / "notebooks" / ".ruff.toml").read_text(encoding="utf-8"))["line-length"]
 
 
 @functools.cache
@@ -138,6 +140,14 @@ class TestEveryNotebook:
             assert [argument.arg for argument in node.args.args] == list(inspect.signature(SOLUTIONS[name]).parameters)
             assert ast.get_docstring(node)
             assert [ast.unparse(line) for line in node.body[1:]] == ["return None"]
+
+
+@pytest.mark.parametrize("path", [*NOTEBOOKS, INDEX], ids=lambda path: path.stem)
+def test_no_line_of_code_is_cut_on_a_laptop(path):
+    """In what a student is given and in the solutions, which the instructor's copies hold in its place."""
+    solved = [inspect.getsource(SOLUTIONS[name]) for name in functions(path)]
+    lines = "\n".join([*cells(path, "code"), *solved]).split("\n")
+    assert [line for line in lines if len(line) > WIDEST] == []
 
 
 def test_every_check_is_asked_once():

@@ -34,7 +34,8 @@ def importance_score(gates):
     scores = np.zeros(gates.shape[1])
     for token in gates:
         if token.any():
-            scores[token.argmax()] += token.max()  # top1 times conf: the sum of the winning gates, by the tokens
+            # top1 times conf is the sum of the winning gates, over the number of tokens.
+            scores[token.argmax()] += token.max()
     return scores / len(gates)
 
 
