@@ -259,7 +259,8 @@ pd.DataFrame(cosines.numpy(), columns=["o₁", "o₂"], index=rows).T.round(2)
 # ## The Lab, with your layer
 #
 # `my.layer()` wraps your functions in a model that the library can train: as many trials as you like, measured, drawn.
-# (`docs/howto/model.md` says how to do that for any model.) Here it stands in the place of the course's mixture:
+# (`help(moe_lab.patch_routing.OwnModel)` says how to do that for any model, and so does "My own model" among the site's
+# how-to pages.) Here it stands in the place of the course's mixture:
 
 # %%
 layer = my.layer()
