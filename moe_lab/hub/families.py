@@ -80,7 +80,7 @@ class Family:
         if found := re.match(self.listed, rest):
             own = rest[found.end() :]
             return Role("listed", neurons="rows" if own in self.first else "", expert=int(found[1]))
-        return Role("shared") if re.match(r"shared_(experts?|expert_gate)\.", rest) else None
+        return Role("shared") if re.match(r"shared_(experts?|expert_gate|mlp)\.", rest) else None
 
     def renumbered(self, rest: str, number: int) -> str:
         """The name of the same tensor of another expert."""
@@ -125,12 +125,24 @@ _LLAMA4: dict[str, Any] = {
 FAMILIES: tuple[Family, ...] = (
     Family("Mixtral", ("mixtral",), "num_local_experts", **_MIXTRAL),
     Family("OLMoE", ("olmoe",), "num_experts"),
+    Family("FlexOlmo", ("flex_olmo",), "num_experts"),
     Family("Qwen2-MoE", ("qwen2_moe",), "num_experts"),
     Family("Qwen3-MoE", ("qwen3_moe",), "num_local_experts"),
     Family("Qwen3-Next", ("qwen3_next",), "num_experts"),
+    Family("Qwen3.5-MoE", ("qwen3_5_moe_text",), "num_experts"),
+    Family("Qwen3.5-MoE with images", ("qwen3_5_moe",), "text_config.num_experts", "text_config.num_experts_per_tok"),
     Family("DeepSeek-V2", ("deepseek_v2",), "n_routed_experts", group="n_group", group_top="topk_group"),
     Family("DeepSeek-V3", ("deepseek_v3",), "n_routed_experts", **_V3),
+    Family("DeepSeek-V3.2", ("deepseek_v32",), "n_routed_experts", **_V3),
     Family("GLM-4-MoE", ("glm4_moe",), "n_routed_experts", **_V3),
+    Family("GLM-4.7-Flash", ("glm4_moe_lite",), "n_routed_experts", **_V3),
+    Family("GLM-5", ("glm_moe_dsa",), "n_routed_experts", **_V3),
+    Family("dots.llm1", ("dots1",), "n_routed_experts", **_V3),
+    Family("MiMo-V2-Flash", ("mimo_v2_flash",), "n_routed_experts", **_V3),
+    Family("Solar Open", ("solar_open",), "n_routed_experts", **_V3),
+    Family(
+        "K-EXAONE", ("exaone_moe",), "num_experts", **{**_V3, "beside": {**_CORRECTED, "e_score_correction_bias": 0}}
+    ),
     Family(
         "gpt-oss",
         ("gpt_oss",),
@@ -148,11 +160,23 @@ FAMILIES: tuple[Family, ...] = (
         **_LLAMA4,
     ),
     Family("Granite MoE", ("granitemoe",), "num_local_experts", **_SPARSE),
+    Family("Granite MoE with shared experts", ("granitemoeshared",), "num_local_experts", **_SPARSE),
     Family("Granite hybrid", ("granitemoehybrid",), "num_local_experts", **_SPARSE),
     Family("Phi-MoE", ("phimoe",), "num_local_experts", routers=("router.weight", "gate.weight"), **_MIXTRAL),
     Family("MiniMax", ("minimax",), "num_local_experts", **_MIXTRAL),
+    Family("MiniMax-M2", ("minimax_m2",), "num_local_experts", beside={"e_score_correction_bias": 0}, **_MIXTRAL),
     Family("Jamba", ("jamba",), "num_experts", blocks=("feed_forward",), routers=("router.weight",)),
     Family("LFM2-MoE", ("lfm2_moe",), "num_experts", blocks=("feed_forward",), beside={"expert_bias": 0}, first=_W1_W3),
+    Family("Trinity", ("afmoe",), "num_experts", routers=("router.gate.weight",), beside={"expert_bias": 0}),
+    Family("Hunyuan-A13B", ("hunyuan_v1_moe",), "num_experts", "moe_topk", routers=("gate.wg.weight",)),
+    Family(
+        "Hy3",
+        ("hy_v3",),
+        "num_experts",
+        routers=("gate.weight", "router.gate.weight"),
+        beside={"e_score_correction_bias": 0, "expert_bias": 0},
+    ),
+    Family("Command A+", ("cohere2_moe",), "num_experts"),
     Family("Ernie 4.5", ("ernie4_5_moe",), "moe_num_experts", "moe_k", beside=_ERNIE),
     Family(
         "DBRX",
@@ -194,8 +218,8 @@ def family_of(model_type: str) -> Family:
     for family in FAMILIES:
         if model_type in family.model_types:
             return family
-    known = ", ".join(family.name for family in FAMILIES)
-    raise ValueError(f"experts can be pruned in models of these families: {known}; got model_type={model_type!r}")
+    rule = f"experts can be pruned in models of {len(FAMILIES)} families (moe_lab.hub.families.FAMILIES)"
+    raise ValueError(f"{rule}: got model_type={model_type!r}")
 
 
 def transformers() -> ModuleType:

@@ -152,8 +152,9 @@ def _layer(family: Family, block: str, names: Mapping[str, str], tensors: Tensor
 
 
 def top_of(family: Family, config: Any) -> int:
-    """K, the number of experts that a token gets."""
-    return int(read_field(config, family.top)) if family.top else 1
+    """K, the number of experts that a token gets; the largest where a config counts them layer by layer."""
+    top = read_field(config, family.top) if family.top else 1
+    return int(max(top) if isinstance(top, list) else top)
 
 
 def groups_of(family: Family, config: Any) -> int:

@@ -11,6 +11,10 @@ import transformers
 from torch import Tensor, nn
 
 EXPERTS = 8
+ROUTERS = tuple(
+    f"{name}.weight" for name in ("gate", "gate.wg", "router", "router.gate", "router.layer", "router.classifier")
+)
+"""What the router's weights are called in memory."""
 _SIZES: dict[str, Any] = {
     "vocab_size": 48,
     "hidden_size": 16,
@@ -110,28 +114,61 @@ _VISION = {
     "projector_input_dim": 16,
     "projector_output_dim": 16,
 }
+_QWEN_VISION = {
+    "depth": 1,
+    "hidden_size": 16,
+    "num_heads": 2,
+    "intermediate_size": 16,
+    "out_hidden_size": 16,
+    "patch_size": 2,
+    "spatial_merge_size": 1,
+    "temporal_patch_size": 1,
+    "num_position_embeddings": 16,
+}
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "mixtral": ("MixtralConfig", _SIZES | _LOCAL),
     "olmoe": ("OlmoeConfig", _SIZES | _PLAIN),
     "qwen2_moe": ("Qwen2MoeConfig", _SIZES | _PLAIN | _SMALL | {"shared_expert_intermediate_size": 8}),
     "qwen3_moe": ("Qwen3MoeConfig", _SIZES | _LOCAL | _SMALL),
+    "flex_olmo": ("FlexOlmoConfig", _SIZES | _PLAIN),
+    "qwen3_5_moe_text": ("Qwen3_5MoeTextConfig", _SIZES | _PLAIN | _SMALL | _LINEAR),
+    "qwen3_5_moe": (
+        "Qwen3_5MoeConfig",
+        {"text_config": _SIZES | _PLAIN | _SMALL | _LINEAR, "vision_config": _QWEN_VISION},
+    ),
     "qwen3_next": ("Qwen3NextConfig", _SIZES | _PLAIN | _SMALL | _LINEAR),
     "deepseek_v2": (
         "DeepseekV2Config",
         _SIZES | _ROUTED | _SMALL | _LATENT | _GROUPS | {"topk_method": "group_limited_greedy"},
     ),
     "deepseek_v3": ("DeepseekV3Config", _SIZES | _ROUTED | _SMALL | _LATENT | _GROUPS | {"head_dim": 4}),
+    "deepseek_v32": ("DeepseekV32Config", _SIZES | _ROUTED | _SMALL | _LATENT | _GROUPS | {"head_dim": 4}),
     "glm4_moe": ("Glm4MoeConfig", _SIZES | _ROUTED | _SMALL | _GROUPS),
+    "glm4_moe_lite": ("Glm4MoeLiteConfig", _SIZES | _ROUTED | _SMALL | _LATENT | _GROUPS | {"head_dim": 4}),
+    "glm_moe_dsa": ("GlmMoeDsaConfig", _SIZES | _ROUTED | _SMALL | _LATENT | _GROUPS | {"head_dim": 4}),
+    "dots1": ("Dots1Config", _SIZES | _ROUTED | _SMALL | _GROUPS),
+    "mimo_v2_flash": ("MiMoV2FlashConfig", _SIZES | _ROUTED | _SMALL | _GROUPS | {"num_key_value_heads": 1}),
+    "solar_open": ("SolarOpenConfig", _SIZES | _ROUTED | _SMALL | _GROUPS),
+    "exaone_moe": (
+        "ExaoneMoeConfig",
+        _SIZES | _PLAIN | _SMALL | _GROUPS | {"num_shared_experts": 1, "first_k_dense_replace": 1},
+    ),
     "gpt_oss": ("GptOssConfig", _SIZES | _LOCAL | {"rope_parameters": _YARN}),
     "llama4_text": ("Llama4TextConfig", _SIZES | _LLAMA4),
     "llama4": ("Llama4Config", {"text_config": _SIZES | _LLAMA4, "vision_config": _VISION}),
     "granitemoe": ("GraniteMoeConfig", _SIZES | _LOCAL),
+    "granitemoeshared": ("GraniteMoeSharedConfig", _SIZES | _LOCAL | {"shared_intermediate_size": 8}),
     "granitemoehybrid": ("GraniteMoeHybridConfig", _SIZES | _LOCAL | _HYBRID),
     "phimoe": ("PhimoeConfig", _SIZES | _LOCAL),
     "minimax": ("MiniMaxConfig", _SIZES | _LOCAL | {"block_size": 8}),
+    "minimax_m2": ("MiniMaxM2Config", _SIZES | _LOCAL | {"rotary_dim": 4}),
     "jamba": ("JambaConfig", _SIZES | _PLAIN | _JAMBA),
     "lfm2_moe": ("Lfm2MoeConfig", _SIZES | _PLAIN | _SMALL | _LFM2),
+    "afmoe": ("AfmoeConfig", _SIZES | _PLAIN | _SMALL | {"num_shared_experts": 1, "num_dense_layers": 1}),
+    "hunyuan_v1_moe": ("HunYuanMoEV1Config", _SIZES | {"num_experts": EXPERTS, "moe_topk": 2}),
+    "hy_v3": ("HYV3Config", _SIZES | _PLAIN | _SMALL),
+    "cohere2_moe": ("Cohere2MoeConfig", _SIZES | _PLAIN | _SMALL),
     "ernie4_5_moe": ("Ernie4_5_MoeConfig", _SIZES | _ERNIE | _SMALL),
     "dbrx": ("DbrxConfig", _DBRX),
     "switch_transformers": ("SwitchTransformersConfig", _SWITCH),
@@ -139,25 +176,30 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def tiny(name: str, seed: int = 0, kind: torch.dtype = torch.float32, **changes: Any) -> Any:
-    """A tiny model with random weights, biases of routers too, which start at 0; built once, then copied."""
-    return copy.deepcopy(_built(name, seed, kind, **changes))
+    """A tiny model with random weights, those of routers too that start at 0; built once, then copied."""
+    return _built(name, seed, kind, **changes) if changes else copy.deepcopy(_as_declared(name, seed, kind))
 
 
 @functools.cache
+def _as_declared(name: str, seed: int, kind: torch.dtype) -> Any:
+    return _built(name, seed, kind)
+
+
 def _built(name: str, seed: int, kind: torch.dtype, **changes: Any) -> Any:
     config, fields = CASES[name]
     torch.manual_seed(seed)
     model = auto(name).from_config(getattr(transformers, config)(**{**fields, **changes}), dtype=kind)
     with torch.no_grad():
         for key, tensor in model.state_dict().items():
-            if key.endswith(("_bias", "router.bias", "classifier.bias")):
+            if key.endswith(("_bias", "router.bias", "classifier.bias", "router.gate.weight")):
                 tensor.normal_(std=0.1)
     return model.eval()
 
 
 def auto(name: str) -> Any:
     """The class whose from_pretrained reads a family's checkpoints."""
-    kinds = {"switch_transformers": "AutoModelForSeq2SeqLM", "llama4": "AutoModelForImageTextToText"}
+    kinds = {"switch_transformers": "AutoModelForSeq2SeqLM"}
+    kinds |= dict.fromkeys(("llama4", "qwen3_5_moe"), "AutoModelForImageTextToText")
     return getattr(transformers, kinds.get(name, "AutoModelForCausalLM"))
 
 

@@ -62,7 +62,7 @@ def test_a_folder_equals_the_model_pruned_in_memory(name, criterion, shard, kind
         torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["mixtral", "qwen3_moe", "jamba"])
+@pytest.mark.parametrize("name", ["mixtral", "qwen3_moe", "qwen3_5_moe", "jamba"])
 def test_fused_tensors_on_disk(name, tmp_path):
     """As in memory: `experts.gate_up_proj`, which these families also read from disk."""
     model, given = tiny(name), inputs(name)

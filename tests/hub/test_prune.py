@@ -14,14 +14,15 @@ from torch import Tensor, nn
 
 from moe_lab.hub import Pruned, experts_of, prune_experts
 from moe_lab.hub.check import self_check
+from moe_lab.hub.families import FAMILIES
 from moe_lab.hub.survey import layers_of_model
 from moe_lab.saliency import UndefinedCriterionError
-from tests.hub.cases import CASES, EXPERTS, auto, inputs, logits, tiny
+from moe_lab.words import series
+from tests.hub.cases import CASES, EXPERTS, ROUTERS, auto, inputs, logits, tiny
 
 EACH = pytest.mark.parametrize("name", CASES)
 TOLERANCE = {"rtol": 1e-6, "atol": 1e-6}
 MODES = ("rerouted", "silent")
-ROUTERS = ("gate.weight", "router.weight", "router.layer.weight", "router.classifier.weight")
 ADDED = ("e_score_correction_bias", "expert_bias")  # to the scores, after the softmax or sigmoid
 
 
@@ -63,6 +64,11 @@ def zeroed(model: nn.Module, kept: Mapping[str, Sequence[int]]) -> nn.Module:
             else:
                 tensor.data.unflatten(0, (EXPERTS, -1))[expert] = 0
     return model
+
+
+def test_every_family_is_tested_and_named_in_the_readme(root):
+    assert {kind for family in FAMILIES for kind in family.model_types} == set(CASES)
+    assert series(family.name for family in FAMILIES) in " ".join((root / "README.md").read_text("utf-8").split())
 
 
 @EACH
@@ -245,6 +251,18 @@ def test_why_nllb_is_refused():
 def test_too_few_experts_are_refused(name, share, sentence):
     with pytest.raises(ValueError, match=sentence):
         prune_experts(tiny(name), criterion="router-magnitude", share=share)
+
+
+def test_a_top_k_for_each_layer_counts_as_its_largest():
+    """As the config of Hunyuan-A13B has it."""
+    model = tiny("hunyuan_v1_moe", moe_topk=[2, 3])
+    assert experts_of(model).top == 3
+    with pytest.raises(ValueError, match=r"\(top-k = 3\): got kept=2, experts=8"):
+        prune_experts(model, criterion="random", share=0.75)
+    pruned = prune_experts(model, criterion="random", share=0.6)
+    with masked(model, pruned.kept) as oracle:
+        given = inputs("hunyuan_v1_moe")
+        torch.testing.assert_close(logits(pruned.model, given), logits(oracle, given), **TOLERANCE)
 
 
 def test_groups_keep_equally_many():
