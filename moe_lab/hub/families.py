@@ -23,6 +23,7 @@ _GRANITE: Mapping[str, Neurons] = {**_FUSED, "input_linear.weight": "rows", "out
 _BIASES = ("experts.gate_up_proj_bias", "experts.down_proj_bias")
 _MXFP4 = tuple(f"experts.{name}_proj_{part}" for name in ("gate_up", "down") for part in ("blocks", "scales"))
 _W1_W3 = ("w1.weight", "w3.weight")
+_SHARED = r"(shared_(experts?|expert_gate|mlp)|fc[12]_latent_proj)\."
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Family:
       count: the config's field that counts experts; "text_config.x" lies in a nested config.
       top: the field of K, how many experts a token gets; "" where it is 1.
       blocks: the name of the block in its layer, in memory, then on disk where it differs.
+      root: what names of tensors begin with, in memory, then on disk where it differs.
       routers: the router's weights (E, D), in memory, then on disk where it differs.
       beside: what else has an entry for each expert, and along which axis.
       fused: tensors of all experts, along axis 0, and how they hold neurons.
@@ -53,6 +55,7 @@ class Family:
     count: str
     top: str = "num_experts_per_tok"
     blocks: tuple[str, ...] = ("mlp",)
+    root: tuple[str, ...] = ("",)
     routers: tuple[str, ...] = ("gate.weight",)
     beside: Mapping[str, int] = field(default_factory=dict)
     fused: Mapping[str, Neurons] = field(default_factory=lambda: _FUSED)
@@ -67,7 +70,12 @@ class Family:
     def split(self, name: str) -> tuple[str, str] | None:
         """The block that a tensor lies in, as it is named in memory, and its name there; None outside of blocks."""
         found = re.match(rf"(?P<layer>(?:.+\.)?)(?:{'|'.join(self.blocks)})\.(?P<rest>.+)$", name)
-        return (f"{found['layer']}{self.blocks[0]}", found["rest"]) if found else None
+        if found is None:
+            return None
+        layer = found["layer"]
+        if layer.startswith(self.root[-1]):
+            layer = self.root[0] + layer.removeprefix(self.root[-1])
+        return f"{layer}{self.blocks[0]}", found["rest"]
 
     def role(self, rest: str) -> Role | None:
         """What a tensor of a block is; None if it is not declared."""
@@ -80,7 +88,7 @@ class Family:
         if found := re.match(self.listed, rest):
             own = rest[found.end() :]
             return Role("listed", neurons="rows" if own in self.first else "", expert=int(found[1]))
-        return Role("shared") if re.match(r"shared_(experts?|expert_gate|mlp)\.", rest) else None
+        return Role("shared") if re.match(_SHARED, rest) else None
 
     def renumbered(self, rest: str, number: int) -> str:
         """The name of the same tensor of another expert."""
@@ -175,6 +183,16 @@ FAMILIES: tuple[Family, ...] = (
         "num_experts",
         routers=("gate.weight", "router.gate.weight"),
         beside={"e_score_correction_bias": 0, "expert_bias": 0},
+    ),
+    Family(
+        "Nemotron-H",
+        ("nemotron_h",),
+        "n_routed_experts",
+        blocks=("mixer",),
+        root=("model.", "backbone."),
+        fused={"experts.up_proj": "rows", "experts.down_proj": ""},
+        first=("up_proj.weight",),
+        **_V3,
     ),
     Family("Command A+", ("cohere2_moe",), "num_experts"),
     Family("Ernie 4.5", ("ernie4_5_moe",), "moe_num_experts", "moe_k", beside=_ERNIE),

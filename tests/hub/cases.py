@@ -66,6 +66,16 @@ _HYBRID = {
     "mamba_n_groups": 1,
     "mamba_chunk_size": 8,
 }
+_NEMOTRON = {
+    "num_hidden_layers": 3,
+    "layers_block_type": ["mamba", "moe", "full_attention"],
+    "mamba_num_heads": 4,
+    "mamba_head_dim": 8,
+    "ssm_state_size": 4,
+    "n_groups": 1,
+    "chunk_size": 8,
+    "moe_shared_expert_intermediate_size": 8,
+}
 _YARN = {"rope_type": "default", "rope_theta": 10000.0}
 _DBRX: dict[str, Any] = {
     "d_model": 16,
@@ -168,6 +178,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "afmoe": ("AfmoeConfig", _SIZES | _PLAIN | _SMALL | {"num_shared_experts": 1, "num_dense_layers": 1}),
     "hunyuan_v1_moe": ("HunYuanMoEV1Config", _SIZES | {"num_experts": EXPERTS, "moe_topk": 2}),
     "hy_v3": ("HYV3Config", _SIZES | _PLAIN | _SMALL),
+    "nemotron_h": ("NemotronHConfig", _SIZES | _ROUTED | _SMALL | _GROUPS | _NEMOTRON),
     "cohere2_moe": ("Cohere2MoeConfig", _SIZES | _PLAIN | _SMALL),
     "ernie4_5_moe": ("Ernie4_5_MoeConfig", _SIZES | _ERNIE | _SMALL),
     "dbrx": ("DbrxConfig", _DBRX),

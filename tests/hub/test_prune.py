@@ -253,16 +253,23 @@ def test_too_few_experts_are_refused(name, share, sentence):
         prune_experts(tiny(name), criterion="router-magnitude", share=share)
 
 
-def test_a_top_k_for_each_layer_counts_as_its_largest():
-    """As the config of Hunyuan-A13B has it."""
+@pytest.mark.parametrize(
+    ("name", "changes"), [("hunyuan_v1_moe", {"moe_topk": [2, 3]}), ("nemotron_h", {"moe_latent_size": 8})]
+)
+def test_a_config_that_is_published_otherwise(name, changes):
+    """With a top-k for each layer, as Hunyuan-A13B, or experts behind a projection, as the larger Nemotrons."""
+    model, given = tiny(name, **changes), inputs(name)
+    pruned = prune_experts(model, criterion="random", share=0.5)
+    _check_costs(pruned, model)
+    with masked(model, pruned.kept) as oracle:
+        torch.testing.assert_close(logits(pruned.model, given), logits(oracle, given), **TOLERANCE)
+
+
+def test_of_a_top_k_for_each_layer_the_largest_counts():
     model = tiny("hunyuan_v1_moe", moe_topk=[2, 3])
     assert experts_of(model).top == 3
     with pytest.raises(ValueError, match=r"\(top-k = 3\): got kept=2, experts=8"):
         prune_experts(model, criterion="random", share=0.75)
-    pruned = prune_experts(model, criterion="random", share=0.6)
-    with masked(model, pruned.kept) as oracle:
-        given = inputs("hunyuan_v1_moe")
-        torch.testing.assert_close(logits(pruned.model, given), logits(oracle, given), **TOLERANCE)
 
 
 def test_groups_keep_equally_many():

@@ -31,8 +31,8 @@ def neuron_norms(model: Any, block: str, folder: Any) -> list[float]:
     if not folder.exists():
         model.save_pretrained(folder)
     tensors = load_file(folder / "model.safetensors")
-    renamed = block.replace(".mlp", ".block_sparse_moe")
-    disk = renamed if any(name.startswith(renamed) for name in tensors) else block
+    names = (block, block.replace(".mlp", ".block_sparse_moe"), block.replace("model.", "backbone.", 1))
+    (disk,) = {one for one in names if any(name.startswith(f"{one}.") for name in tensors)}
     found = []
     for expert in range(EXPERTS):
         rows: list[list[float]] = []
@@ -47,7 +47,8 @@ def neuron_norms(model: Any, block: str, folder: Any) -> list[float]:
                 rows += tensor[expert].tolist()
             elif name.endswith("experts.gate_up_proj"):  # gpt-oss and Llama 4: columns
                 rows += [list(column) for column in zip(*tensor[expert].tolist(), strict=True)]
-        assert len(rows) == (12 if "switch" in model.config.model_type else 24) and len(rows[0]) == 16
+        ungated = model.config.model_type in ("switch_transformers", "nemotron_h")
+        assert len(rows) == (12 if ungated else 24) and len(rows[0]) == 16
         found.append(sum(norm(row) for row in rows) / len(rows))
     return found
 
