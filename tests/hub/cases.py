@@ -124,17 +124,16 @@ _VISION = {
     "projector_input_dim": 16,
     "projector_output_dim": 16,
 }
-_QWEN_VISION = {
+_THREE_AXES = _YARN | {"mrope_section": [1, 1, 2], "partial_rotary_factor": 1.0}
+_TINY_VISION = {
     "depth": 1,
     "hidden_size": 16,
     "num_heads": 2,
     "intermediate_size": 16,
     "out_hidden_size": 16,
     "patch_size": 2,
-    "spatial_merge_size": 1,
-    "temporal_patch_size": 1,
-    "num_position_embeddings": 16,
 }
+_QWEN_VISION = _TINY_VISION | {"spatial_merge_size": 1, "temporal_patch_size": 1, "num_position_embeddings": 16}
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "mixtral": ("MixtralConfig", _SIZES | _LOCAL),
@@ -155,6 +154,13 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "deepseek_v3": ("DeepseekV3Config", _SIZES | _ROUTED | _SMALL | _LATENT | _GROUPS | {"head_dim": 4}),
     "deepseek_v32": ("DeepseekV32Config", _SIZES | _ROUTED | _SMALL | _LATENT | _GROUPS | {"head_dim": 4}),
     "glm4_moe": ("Glm4MoeConfig", _SIZES | _ROUTED | _SMALL | _GROUPS),
+    "glm4v_moe": (
+        "Glm4vMoeConfig",
+        {
+            "text_config": _SIZES | _ROUTED | _SMALL | _GROUPS | {"rope_parameters": _THREE_AXES},
+            "vision_config": _TINY_VISION | {"image_size": 4},
+        },
+    ),
     "glm4_moe_lite": ("Glm4MoeLiteConfig", _SIZES | _ROUTED | _SMALL | _LATENT | _GROUPS | {"head_dim": 4}),
     "glm_moe_dsa": ("GlmMoeDsaConfig", _SIZES | _ROUTED | _SMALL | _LATENT | _GROUPS | {"head_dim": 4}),
     "dots1": ("Dots1Config", _SIZES | _ROUTED | _SMALL | _GROUPS),
@@ -210,7 +216,7 @@ def _built(name: str, seed: int, kind: torch.dtype, **changes: Any) -> Any:
 def auto(name: str) -> Any:
     """The class whose from_pretrained reads a family's checkpoints."""
     kinds = {"switch_transformers": "AutoModelForSeq2SeqLM"}
-    kinds |= dict.fromkeys(("llama4", "qwen3_5_moe"), "AutoModelForImageTextToText")
+    kinds |= dict.fromkeys(("llama4", "qwen3_5_moe", "glm4v_moe"), "AutoModelForImageTextToText")
     return getattr(transformers, kinds.get(name, "AutoModelForCausalLM"))
 
 

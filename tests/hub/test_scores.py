@@ -74,7 +74,7 @@ def test_criteria_of_weights_by_plain_loops(name, tmp_path):
         scores = wanted["neuron-magnitude-change"]
         assert pruned.scores[block].tolist() == pytest.approx(scores, abs=1e-9)
         ranked = sorted(range(EXPERTS), key=lambda expert: -scores[expert])
-        grouped = getattr(after.config, "n_group", 1) == 2
+        grouped = getattr(after.config.get_text_config(), "n_group", 1) == 2
         groups = (range(4), range(4, 8)) if grouped else (range(8),)
         left = [one for group in groups for one in [e for e in ranked if e in group][: len(group) * 3 // 4]]
         assert pruned.kept[block] == tuple(sorted(left))
