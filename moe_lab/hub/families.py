@@ -14,10 +14,14 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Literal
 
-Neurons = Literal["", "rows", "columns"]
-"""How a tensor holds neurons, the vectors that an expert compares its input with; "" for tensors that hold none."""
+Neurons = Literal["", "rows", "columns", "either"]
+"""How a tensor holds neurons, the vectors that an expert compares its input with; "" for tensors that hold none.
+
+"either" is told by the shape, as transformers does: neurons are rows if these are as long as the router's.
+"""
 
 _FUSED: Mapping[str, Neurons] = {"experts.gate_up_proj": "rows", "experts.down_proj": ""}
+_EITHER: Mapping[str, Neurons] = {"experts.gate_up_proj": "either", "experts.down_proj": ""}
 _TRANSPOSED: Mapping[str, Neurons] = {"experts.gate_up_proj": "columns", "experts.down_proj": ""}
 _GRANITE: Mapping[str, Neurons] = {**_FUSED, "input_linear.weight": "rows", "output_linear.weight": ""}
 _BIASES = ("experts.gate_up_proj_bias", "experts.down_proj_bias")
@@ -139,6 +143,13 @@ FAMILIES: tuple[Family, ...] = (
     Family("Qwen3-Next", ("qwen3_next",), "num_experts"),
     Family("Qwen3.5-MoE", ("qwen3_5_moe_text",), "num_experts"),
     Family("Qwen3.5-MoE with images", ("qwen3_5_moe",), "text_config.num_experts", "text_config.num_experts_per_tok"),
+    Family(
+        "Qwen3-VL-MoE",
+        ("qwen3_vl_moe",),
+        "text_config.num_local_experts",
+        "text_config.num_experts_per_tok",
+        fused=_EITHER,
+    ),
     Family("DeepSeek-V2", ("deepseek_v2",), "n_routed_experts", group="n_group", group_top="topk_group"),
     Family("DeepSeek-V3", ("deepseek_v3",), "n_routed_experts", **_V3),
     Family("DeepSeek-V3.2", ("deepseek_v32",), "n_routed_experts", **_V3),

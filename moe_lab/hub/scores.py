@@ -62,7 +62,8 @@ class LayerExperts:
         size = self._tensors.shape(name)[0] // self._layer.experts
         own = self._tensors.read(name, expert * size, (expert + 1) * size)
         own = own if own.ndim == 2 else own[0]
-        return own.T if role.neurons == "rows" else own
+        wide = role.neurons == "either" and own.shape[1] == self._tensors.shape(self._layer.router)[1]
+        return own.T if wide or role.neurons == "rows" else own
 
 
 @dataclass(frozen=True)

@@ -146,6 +146,13 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "Qwen3_5MoeConfig",
         {"text_config": _SIZES | _PLAIN | _SMALL | _LINEAR, "vision_config": _QWEN_VISION},
     ),
+    "qwen3_vl_moe": (
+        "Qwen3VLMoeConfig",
+        {
+            "text_config": _SIZES | _PLAIN | _SMALL,
+            "vision_config": _QWEN_VISION | {"deepstack_visual_indexes": [0]},
+        },
+    ),
     "qwen3_next": ("Qwen3NextConfig", _SIZES | _PLAIN | _SMALL | _LINEAR),
     "deepseek_v2": (
         "DeepseekV2Config",
@@ -216,7 +223,7 @@ def _built(name: str, seed: int, kind: torch.dtype, **changes: Any) -> Any:
 def auto(name: str) -> Any:
     """The class whose from_pretrained reads a family's checkpoints."""
     kinds = {"switch_transformers": "AutoModelForSeq2SeqLM"}
-    kinds |= dict.fromkeys(("llama4", "qwen3_5_moe", "glm4v_moe"), "AutoModelForImageTextToText")
+    kinds |= dict.fromkeys(("llama4", "qwen3_5_moe", "qwen3_vl_moe", "glm4v_moe"), "AutoModelForImageTextToText")
     return getattr(transformers, kinds.get(name, "AutoModelForCausalLM"))
 
 

@@ -78,6 +78,24 @@ def test_fused_tensors_on_disk(name, tmp_path):
         assert file.metadata() == {"format": "pt"}
 
 
+def test_neurons_in_columns_on_disk_are_told_by_their_length(tmp_path):
+    """As Qwen3-VL-MoE is published; transformers saves it with neurons in rows."""
+    model = saved("qwen3_vl_moe", tmp_path / "after")
+    of_experts = ("gate_up_proj", "down_proj")
+    edited(
+        tmp_path / "after",
+        lambda state: state.update(
+            {key: one.mT.contiguous() for key, one in state.items() if key.endswith(of_experts)}
+        ),
+    )
+    plan = prune_checkpoint(tmp_path / "after", tmp_path / "out", criterion="neuron-magnitude")
+    wanted = prune_experts(model, criterion="neuron-magnitude")
+    assert plan.kept == wanted.kept
+    read = auto("qwen3_vl_moe").from_pretrained(tmp_path / "out").eval()
+    given = inputs("qwen3_vl_moe")
+    torch.testing.assert_close(logits(read, given), logits(wanted.model, given), rtol=1e-6, atol=1e-6)
+
+
 def test_a_quantised_checkpoint_is_cut_byte_by_byte(tmp_path):
     """As gpt-oss is published: experts in blocks of four bits with scales. Routers tell which go; neurons cannot."""
     tiny("gpt_oss").save_pretrained(tmp_path / "after")
@@ -167,7 +185,7 @@ def edited(folder: Path, change: Any) -> None:
     """Changes the tensors of a folder of one file."""
     state = load_file(folder / "model.safetensors")
     change(state)
-    save_file(state, folder / "model.safetensors")
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 @pytest.mark.parametrize(

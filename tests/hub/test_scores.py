@@ -46,7 +46,7 @@ def neuron_norms(model: Any, block: str, folder: Any) -> list[float]:
             elif name.endswith("input_linear.weight"):
                 rows += tensor[expert].tolist()
             elif name.endswith("experts.gate_up_proj"):  # gpt-oss and Llama 4: columns
-                rows += [list(column) for column in zip(*tensor[expert].tolist(), strict=True)]
+                rows += (tensor[expert] if tensor.shape[2] == 16 else tensor[expert].T).tolist()
         ungated = model.config.model_type in ("switch_transformers", "nemotron_h")
         assert len(rows) == (12 if ungated else 24) and len(rows[0]) == 16
         found.append(sum(norm(row) for row in rows) / len(rows))
