@@ -259,7 +259,7 @@ LABS = (
     ),
     LabOnPage(
         name="DeepPruneLab",
-        small={"steps": 10, "batch": 25, "pre_training_steps": 5},
+        small={"steps": 10, "batch": 25, "pre_training_steps": 5, "classes": 5},
         long={"batch": 25, "pre_training_steps": 5},
         ended=("4 of 8 experts a layer pruned silently by norm change",),
         story=("Two digits cannot tell", "6 of 8 experts a layer pruned silently"),

@@ -111,9 +111,11 @@ def test_stories_pins_and_moves_while_a_cell_runs(opened: Opened, of: LabOnPage)
     page.start_all()  # the Lab anew, then a cell that keeps the kernel busy for two seconds
     page.page.wait_for_timeout(1200)
     knob = next(knob for knob in of.sliders if knob.label.startswith(of.moved))
+    start = page.readout(knob.label)
     page.press(of.moved, "ArrowRight")
     page.wait_idle()
     page.until(lambda: of.runs(knob, page), "the move was lost")
+    assert page.readout(knob.label) > start, "a slider at its end is no test"
     before = page.pixels()
     page.press(of.moved, "ArrowRight")
     page.wait_for_change(before)
