@@ -88,6 +88,14 @@ def write_whole(path: Path | str, content: bytes) -> None:
             part.unlink(missing_ok=True)
 
 
+def check_new_folder(path: Path | str) -> None:
+    """Raises a ValueError unless `whole_folder` may write there: nothing has this name, or an empty folder."""
+    path = Path(path)
+    empty = os.path.isdir(path) and not any(path.iterdir())
+    if os.path.exists(path) and not empty:
+        raise ValueError(f"a folder to write must be new or empty: got {named(path)}")
+
+
 @contextmanager
 def whole_folder(path: Path | str) -> Iterator[Path]:
     """Makes a folder that appears under its name only when the block ends without an error, with all that was put in.
@@ -100,9 +108,7 @@ def whole_folder(path: Path | str) -> Iterator[Path]:
       RuntimeError: the folder cannot be made.
     """
     path = Path(path)
-    empty = os.path.isdir(path) and not any(path.iterdir())
-    if os.path.exists(path) and not empty:
-        raise ValueError(f"a folder to write must be new or empty: got {named(path)}")
+    check_new_folder(path)
     part = writable_folder(path.parent) / f".{path.name}.{uuid.uuid4().hex}{_PART}"
     part.mkdir()
     try:

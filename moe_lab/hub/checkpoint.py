@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from moe_lab.config import require
-from moe_lab.files import whole_folder
+from moe_lab.files import check_new_folder, whole_folder
 from moe_lab.hub.costs import costs_of
 from moe_lab.hub.families import read_field, transformers
 from moe_lab.hub.folder import CONFIG, INDEX, Entry, Folder, source_of_folder
@@ -178,6 +178,7 @@ def prune_checkpoint(
       UndefinedCriterionError: no router of a layer has moved.
       RuntimeError: the folder cannot be written.
     """
+    check_new_folder(out)  # scoring a large checkpoint takes minutes
     plan = plan_checkpoint(folder, before, criterion, share, seed=seed)
     for _ in plan.write(out):
         pass

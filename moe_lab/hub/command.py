@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from itertools import takewhile
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from moe_lab.files import check_new_folder
 from moe_lab.hub.checkpoint import CheckpointPlan, plan_checkpoint
 from moe_lab.hub.survey import Layer
 
@@ -18,6 +20,8 @@ def run(
 ) -> None:
     """Prunes a checkpoint, or only prints what would be pruned."""
     console = Console()
+    if not dry_run:
+        check_new_folder(out)
     with console.status("scoring experts"):
         plan = plan_checkpoint(folder, before, criterion, share, seed=seed)
     console.print(layers_table(plan, criterion))
@@ -41,17 +45,21 @@ def run(
 
 def layers_table(plan: CheckpointPlan, criterion: str) -> Table:
     """Each layer's experts, those kept, the scores of both, and its parameters before and after."""
-    table = Table(title=f"{plan.source.family.name}, {criterion}")
-    for title in ("layer", "experts", "kept", "scores kept", "scores pruned", "parameters", "after"):
-        table.add_column(title, justify="left" if title == "layer" else "right", overflow="fold")
+    columns = zip(*(layer.name.split(".") for layer in plan.source.layers), strict=False)
+    same = [column[0] for column in takewhile(lambda column: len(set(column)) == 1, columns)]
+    shared = ".".join(same) if len(plan.source.layers) > 1 else ""  # long, and the same in each row
+    below = f"\nlayers in {shared}" if shared else ""
+    table = Table(title=f"{plan.source.family.name}, {criterion}{below}")
+    table.add_column("layer", overflow="fold")
+    for title in ("kept", "scores kept", "scores pruned", "parameters", "after"):
+        table.add_column(title, justify="right", overflow="fold")
     for layer in plan.source.layers:
         kept, scores = plan.kept[layer.name], plan.scores[layer.name].tolist()
         away = [score for expert, score in enumerate(scores) if expert not in kept]
         before, after = parameters(plan, layer)
         table.add_row(
-            layer.name,
-            str(layer.experts),
-            str(len(kept)),
+            layer.name.removeprefix(f"{shared}."),
+            f"{len(kept)} of {layer.experts}",
             _span([scores[expert] for expert in kept]),
             _span(away),
             f"{before:,}",

@@ -173,8 +173,9 @@ def test_what_is_in_the_way_is_not_overwritten(tmp_path):
     saved("mixtral", tmp_path / "after")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").write_text("x")
-    with pytest.raises(ValueError, match=r"^a folder to write must be new or empty"):
-        prune_checkpoint(tmp_path / "after", tmp_path / "out", criterion="random")
+    for folder in ("after", "not there"):  # before anything is read
+        with pytest.raises(ValueError, match=r"^a folder to write must be new or empty"):
+            prune_checkpoint(tmp_path / folder, tmp_path / "out", criterion="random")
     assert contents(tmp_path / "out") == {"mine": b"x"}
 
 
@@ -250,8 +251,9 @@ def test_the_command_prints_a_table_and_writes_only_when_asked(tmp_path, capsys,
         main([*arguments, "--dry-run"])
     printed = capsys.readouterr().out
     assert ended.value.code == 0 and not Path(out).exists() and "Nothing was written." in printed
-    row = next(line for line in printed.splitlines() if "model.layers.1.mlp" in line)
-    assert [cell.strip() for cell in row.strip("│ ").split("│")][1:3] == ["8", "2"]
+    row = next(line for line in printed.splitlines() if "1.mlp" in line)
+    assert [cell.strip() for cell in row.strip("│ ").split("│")][:2] == ["1.mlp", "2 of 8"]
+    assert "layers in model.layers" in [line.strip() for line in printed.splitlines()]
     assert "4,736" in row and "1,184" in row  # 8 experts of 3 x 12 x 16 and 8 rows of 16; a quarter of it
     assert "13,136" in printed and "saves memory, not operations or time" in printed
     with pytest.raises(SystemExit) as ended:
@@ -259,6 +261,7 @@ def test_the_command_prints_a_table_and_writes_only_when_asked(tmp_path, capsys,
     assert ended.value.code == 0 and f"The pruned model is in {out}." in capsys.readouterr().out.replace("\n", "")
     assert auto("mixtral").from_pretrained(out).config.num_local_experts == 2
     capsys.readouterr()
+    Path(after).rename(tmp_path / "moved")  # what is in the way is seen before anything is read
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     told = capsys.readouterr().err
