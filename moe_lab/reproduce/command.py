@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import warnings
 from collections.abc import Generator, Iterator, Sequence
@@ -34,6 +35,7 @@ _STYLES = {
     "needs data": "dim",
     "failed": "red",
 }
+WIDTH_OF_IDS = 18  # what a terminal of 80 columns leaves them
 
 
 @checked
@@ -208,8 +210,19 @@ def table(rows: Sequence[Row]) -> Table:
         last = number + 1 == len(rows) or rows[number + 1].claim.paper != row.claim.paper
         verdict = f"[{_STYLES[row.verdict]}]{row.verdict}[/]"
         unit = f" {row.claim.unit}" if row.claim.unit and row.measured else ""
-        layout.add_row(row.claim.id, row.claim.published.words, row.measured + unit, verdict, end_section=last)
+        name = folded(row.claim.id, WIDTH_OF_IDS)
+        layout.add_row(name, row.claim.published.words, row.measured + unit, verdict, end_section=last)
     return layout
+
+
+def folded(name: str, width: int) -> str:
+    """An id in lines of at most `width`, broken after a slash or hyphen where it has one in time."""
+    lines = [""]
+    for part in re.findall(r"[^/-]*[/-]?", name):
+        if len(lines[-1] + part) > width and lines[-1]:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 @checked

@@ -14,6 +14,7 @@ import torch
 from moe_lab import cli
 from moe_lab.reproduce import ledger
 from moe_lab.reproduce.claim import Claim, Measurement, Published, Rule, near
+from moe_lab.reproduce.command import WIDTH_OF_IDS, folded
 
 
 def call(*arguments: str) -> int:
@@ -90,6 +91,14 @@ def test_what_breaks_off_is_said_and_the_others_are_written(
     assert error.count("\n") == 1 and "1 of 4 claims could not be measured" in error and "went wrong" in error
     verdicts = [record["verdict"] for record in json.loads((tmp_path / "results.json").read_text())]
     assert verdicts == ["agrees", "agrees in kind", "differs", "failed"]
+
+
+def test_ids_are_broken_between_words() -> None:
+    """So that every id fits its column, and can be read."""
+    for claim in ledger.claims():
+        lines = folded(claim.id, WIDTH_OF_IDS).split("\n")
+        assert "".join(lines) == claim.id and max(map(len, lines)) <= WIDTH_OF_IDS
+        assert all(line.endswith(("/", "-")) for line in lines[:-1])
 
 
 def test_the_list_measures_nothing(
