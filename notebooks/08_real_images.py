@@ -303,7 +303,7 @@ exercises.check_kept_in_object(kept_in_object)
 
 
 # %%
-def gates_over_all(scores, l):  # noqa: E741 (the paper's name)
+def gates_over_all(scores, l):
     """The softmax over all patches, 0 for all but the l best -> (n,)."""
     return None  # your code
 

@@ -16,7 +16,7 @@ def kept_in_object(kept, inside):
     return found / total
 
 
-def gates_over_all(scores, l):  # noqa: E741 (the paper's name)
+def gates_over_all(scores, l):
     gates = softmax(scores)
     gates[np.argsort(scores)[:-l]] = 0
     return gates
