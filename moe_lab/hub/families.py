@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, Literal
 
@@ -134,6 +134,14 @@ _LLAMA4: dict[str, Any] = {
     "call": "dense",
 }
 
+
+def _within(config: str, family: Family) -> Family:
+    """A family whose fields lie in a nested config."""
+    named = {name: getattr(family, name) for name in ("count", "top", "group", "group_top")}
+    nested: dict[str, Any] = {name: f"{config}.{path}" for name, path in named.items() if path}
+    return replace(family, **nested)
+
+
 FAMILIES: tuple[Family, ...] = (
     Family("Mixtral", ("mixtral",), "num_local_experts", **_MIXTRAL),
     Family("OLMoE", ("olmoe",), "num_experts"),
@@ -142,28 +150,13 @@ FAMILIES: tuple[Family, ...] = (
     Family("Qwen3-MoE", ("qwen3_moe",), "num_local_experts"),
     Family("Qwen3-Next", ("qwen3_next",), "num_experts"),
     Family("Qwen3.5-MoE", ("qwen3_5_moe_text",), "num_experts"),
-    Family("Qwen3.5-MoE with images", ("qwen3_5_moe",), "text_config.num_experts", "text_config.num_experts_per_tok"),
-    Family(
-        "Qwen3-VL-MoE",
-        ("qwen3_vl_moe",),
-        "text_config.num_local_experts",
-        "text_config.num_experts_per_tok",
-        fused=_EITHER,
-    ),
+    _within("text_config", Family("Qwen3.5-MoE with images", ("qwen3_5_moe",), "num_experts")),
+    _within("text_config", Family("Qwen3-VL-MoE", ("qwen3_vl_moe",), "num_local_experts", fused=_EITHER)),
     Family("DeepSeek-V2", ("deepseek_v2",), "n_routed_experts", group="n_group", group_top="topk_group"),
     Family("DeepSeek-V3", ("deepseek_v3",), "n_routed_experts", **_V3),
     Family("DeepSeek-V3.2", ("deepseek_v32",), "n_routed_experts", **_V3),
     Family("GLM-4-MoE", ("glm4_moe",), "n_routed_experts", **_V3),
-    Family(
-        "GLM-4.5V",
-        ("glm4v_moe",),
-        "text_config.n_routed_experts",
-        "text_config.num_experts_per_tok",
-        beside=_CORRECTED,
-        group="text_config.n_group",
-        group_top="text_config.topk_group",
-        least=2,
-    ),
+    _within("text_config", Family("GLM-4.5V", ("glm4v_moe",), "n_routed_experts", **_V3)),
     Family("GLM-4.7-Flash", ("glm4_moe_lite",), "n_routed_experts", **_V3),
     Family("GLM-5", ("glm_moe_dsa",), "n_routed_experts", **_V3),
     Family("dots.llm1", ("dots1",), "n_routed_experts", **_V3),
@@ -181,13 +174,7 @@ FAMILIES: tuple[Family, ...] = (
         fused=_TRANSPOSED,
     ),
     Family("Llama 4", ("llama4_text",), "num_local_experts", **_LLAMA4),
-    Family(
-        "Llama 4 with images",
-        ("llama4",),
-        "text_config.num_local_experts",
-        "text_config.num_experts_per_tok",
-        **_LLAMA4,
-    ),
+    _within("text_config", Family("Llama 4 with images", ("llama4",), "num_local_experts", **_LLAMA4)),
     Family("Granite MoE", ("granitemoe",), "num_local_experts", **_SPARSE),
     Family("Granite MoE with shared experts", ("granitemoeshared",), "num_local_experts", **_SPARSE),
     Family("Granite hybrid", ("granitemoehybrid",), "num_local_experts", **_SPARSE),

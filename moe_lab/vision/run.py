@@ -95,10 +95,10 @@ class Learner(ABC):
     def _taken(self, rows: Int[Tensor, " b"]) -> tuple[Tensor, Tensor]:
         """Takes a step, on CUDA as a graph where `changed` allows it."""
         inputs = (rows, *self.drawn(len(rows)))
-        changed = self.changed() if on_accelerator(self.labels.device) else None
-        if changed is None:
-            return self.step(*inputs)
         if len(rows) not in self._replays:
+            changed = self.changed() if on_accelerator(self.labels.device) else None
+            if changed is None:
+                return self.step(*inputs)
             result = self.images.new_zeros(()), torch.zeros_like(self.labels[0])
             self._replays[len(rows)] = Replay(partial(self._update, result), (*changed, *result), inputs), result
         replay, result = self._replays[len(rows)]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -147,12 +147,17 @@ class MixtureNetwork(nn.Module):
         The host waits for an accelerator here, once: how many images an expert has decides the shapes of all that
         follows.
         """
-        counts = (expert == torch.arange(len(self.experts), device=expert.device)[:, None]).sum(1).tolist()
+        counts = sent_to(expert, len(self.experts)).sum(0).tolist()
         parts = expert.argsort(stable=True).split(counts)
         return [(m, rows) for m, rows in enumerate(parts) if len(rows)]
 
 
+def sent_to(expert: Int[Tensor, " B"], experts: int) -> Bool[Tensor, "B M"]:
+    """Whether an image goes to each expert. Unlike `functional.one_hot` it reads no number on the device."""
+    return expert[:, None] == torch.arange(experts, device=expert.device)
+
+
 def balance_loss(scores: Float[Tensor, "B M"], expert: Int[Tensor, " B"]) -> Tensor:
     """M times the sum over experts of their share of the images and their mean gate: 1 where all are alike."""
-    shares = (expert[:, None] == torch.arange(scores.shape[1], device=expert.device)).to(scores.dtype).mean(0)
+    shares = sent_to(expert, scores.shape[1]).to(scores.dtype).mean(0)
     return scores.shape[1] * (shares * scores.softmax(1).mean(0)).sum()

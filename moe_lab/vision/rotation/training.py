@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from moe_lab.trials import placement, stream
 from moe_lab.vision.layers import about_operations
 from moe_lab.vision.rotation.data import Samples
 from moe_lab.vision.rotation.model import Mixture, Model, ResNet18, SmallCNN
-from moe_lab.vision.rotation.network import Dispatched, MixtureNetwork, balance_loss
+from moe_lab.vision.rotation.network import Dispatched, MixtureNetwork, balance_loss, sent_to
 from moe_lab.vision.rotation.run import Run, Task
 from moe_lab.vision.run import TRAINING_MEASURES, Learner, Training, cross_entropy, in_parts
 
@@ -150,7 +151,7 @@ class TurnLearner(Learner):
         changing = [part.detach() for part in (*self.optimizers[0].parameters, *self.optimizers[0].state)]
         before = [part.clone() for part in changing]
         yield
-        used = (expert == torch.arange(len(self.parts), device=expert.device)[:, None]).any(1)
+        used = sent_to(expert, len(self.parts)).any(0)
         for place, (now, was) in enumerate(zip(changing, before, strict=True)):
             now.copy_(torch.where(used[place // each % len(self.parts)], now, was))
 
@@ -166,14 +167,15 @@ class TurnLearner(Learner):
         network, model = self.network, self.model
         if not isinstance(model, Mixture) or not isinstance(network, MixtureNetwork):
             return Dispatched(network(images), torch.zeros_like(clusters), images.new_zeros(len(images), 1))
+        send = partial(network.dispatched, images, everywhere=everywhere)
         if model.routing == "oracle":
-            return network.dispatched(images, expert=clusters % model.experts, everywhere=everywhere)
+            return send(expert=clusters % model.experts)
         if at_random is not None:
-            return network.dispatched(images, expert=at_random if model.routing == "random" else None)
+            return send(expert=at_random if model.routing == "random" else None)
         (uniform,) = drawn
         if model.routing == "random":
-            return network.dispatched(images, expert=uniform.argmax(1), everywhere=everywhere)
-        return network.dispatched(images, noise=model.router_noise * uniform, everywhere=everywhere)
+            return send(expert=uniform.argmax(1))
+        return send(noise=model.router_noise * uniform)
 
     def evaluate(self) -> dict[str, np.ndarray]:
         self.network.eval()
