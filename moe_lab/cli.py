@@ -123,15 +123,12 @@ def prune(
 @app.command("class")
 def for_class(
     folder: Annotated[Path, typer.Argument(help="Where to put the course for a class.")],
-    solutions: Annotated[
-        Path | None, typer.Option(help="A folder with solutions; a checkout's tests/solutions if not given.")
-    ] = None,
     stills: Annotated[bool, typer.Option(help="Draw every story of every Lab (three minutes on two cores).")] = True,
 ) -> None:
     """Lay out the course for a class: students' and instructor's copies, handouts, slides and stills."""
     from moe_lab.classroom import build
 
-    for line in build.build(folder, solutions, stills):
+    for line in build.build(folder, stills):
         print(line, flush=True)
 
 

@@ -208,6 +208,16 @@ def mean_accuracy(result):
 
 exercises.check_mean_accuracy(mean_accuracy)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def mean_accuracy(result):
+#     return float(result["test_accuracy"].isel(step=-1).mean("trial"))
+# ```
+#
+# </details>
+
 # %% [markdown]
 # ## For readers of the paper
 #

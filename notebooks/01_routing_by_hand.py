@@ -253,6 +253,21 @@ def top_l(scores, count):
 exercises.check_top_l(top_l)
 
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def top_l(scores, count):
+#     import numpy as np
+#
+#     kept = np.zeros(len(scores), dtype=bool)
+#     kept[np.argsort(-scores, kind="stable")[:count]] = True
+#     return kept
+# ```
+#
+# </details>
+
+
 # %%
 def gates(scores, kept):
     """Eq. 4 for one expert: scores (n,) and a mask (n,) -> gates (n,), zero at dropped patches."""
@@ -260,6 +275,20 @@ def gates(scores, kept):
 
 
 exercises.check_gates(gates)
+
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def gates(scores, kept):
+#     import numpy as np
+#
+#     powers = np.where(kept, np.exp(scores - scores[kept].max()), 0)
+#     return powers / powers.sum()
+# ```
+#
+# </details>
 
 
 # %%
@@ -271,6 +300,28 @@ def token_choice(scores, count):
 exercises.check_token_choice(token_choice)
 
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def token_choice(scores, count):
+#     import numpy as np
+#
+#     def gates(scores, kept):
+#         powers = np.where(kept, np.exp(scores - scores[kept].max()), 0)
+#         return powers / powers.sum()
+#
+#     def top_l(scores, count):
+#         kept = np.zeros(len(scores), dtype=bool)
+#         kept[np.argsort(-scores, kind="stable")[:count]] = True
+#         return kept
+#
+#     return np.stack([gates(row, top_l(row, count)) for row in scores])
+# ```
+#
+# </details>
+
+
 # %%
 def switch(scores, noise):
     """scores and noise (samples, experts) -> gates (samples, experts): one expert a row."""
@@ -278,6 +329,26 @@ def switch(scores, noise):
 
 
 exercises.check_switch(switch)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def switch(scores, noise):
+#     import numpy as np
+#
+#     def gates(scores, kept):
+#         powers = np.where(kept, np.exp(scores - scores[kept].max()), 0)
+#         return powers / powers.sum()
+#
+#     result = np.zeros_like(scores)
+#     for row, push, out in zip(scores, noise, result, strict=True):
+#         chosen = np.argmax(row + push)
+#         out[chosen] = gates(row, np.ones(len(row), dtype=bool))[chosen]
+#     return result
+# ```
+#
+# </details>
 
 # %% [markdown]
 # The last one is eq. 1 itself, with the gates of eq. 4. The first case of the check is the tiny model above.
@@ -291,6 +362,33 @@ def output(patches, routers, neurons, outputs, count):
 
 
 exercises.check_output(output)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def output(patches, routers, neurons, outputs, count):
+#     import numpy as np
+#
+#     def gates(scores, kept):
+#         powers = np.where(kept, np.exp(scores - scores[kept].max()), 0)
+#         return powers / powers.sum()
+#
+#     def top_l(scores, count):
+#         kept = np.zeros(len(scores), dtype=bool)
+#         kept[np.argsort(-scores, kind="stable")[:count]] = True
+#         return kept
+#
+#     f = 0.0
+#     for router, own_neurons, own_outputs in zip(routers, neurons, outputs, strict=True):
+#         scores = patches @ router
+#         g = gates(scores, top_l(scores, count))
+#         for neuron, a in zip(own_neurons, own_outputs, strict=True):
+#             f += a / count * np.sum(np.maximum(patches @ neuron, 0) * g)
+#     return f
+# ```
+#
+# </details>
 
 # %% [markdown]
 # ## For readers of the paper

@@ -279,6 +279,20 @@ def alignment(routers, signals):
 exercises.check_alignment(alignment)
 
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def alignment(routers, signals):
+#     import numpy as np
+#
+#     lengths = np.outer(np.linalg.norm(routers, axis=1), np.linalg.norm(signals, axis=1))
+#     return routers @ signals.T / lengths
+# ```
+#
+# </details>
+
+
 # %%
 def coverage(kept, signal, labels):
     """The share of each class's samples whose o reaches the class's best expert -> (c,).
@@ -289,6 +303,19 @@ def coverage(kept, signal, labels):
 
 
 exercises.check_coverage(coverage)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def coverage(kept, signal, labels):
+#     import numpy as np
+#
+#     caught = kept[:, np.arange(len(labels)), signal]
+#     return np.stack([caught[:, labels == label].mean(1) for label in np.unique(labels)], axis=1).max(0)
+# ```
+#
+# </details>
 
 # %% [markdown]
 # The last one is eq. 26 for one expert and one sample. Shapes: `patches` (n, d), `router` (d,), `neurons` (m/k, d),
@@ -302,6 +329,35 @@ def router_gradient(patches, router, neurons, outputs, count, y, v):
 
 
 exercises.check_router_gradient(router_gradient)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def router_gradient(patches, router, neurons, outputs, count, y, v):
+#     import numpy as np
+#
+#     def gates(scores, kept):
+#         powers = np.where(kept, np.exp(scores - scores[kept].max()), 0)
+#         return powers / powers.sum()
+#
+#     def top_l(scores, count):
+#         kept = np.zeros(len(scores), dtype=bool)
+#         kept[np.argsort(-scores, kind="stable")[:count]] = True
+#         return kept
+#
+#     scores = patches @ router
+#     kept = top_l(scores, count)
+#     g = gates(scores, kept)
+#     total = np.zeros(len(router))
+#     for j in np.flatnonzero(kept):
+#         s = outputs @ np.maximum(neurons @ patches[j], 0) / count
+#         for i in np.flatnonzero(kept):
+#             total += s * g[j] * g[i] * (patches[j] - patches[i])
+#     return -y * v * total
+# ```
+#
+# </details>
 
 # %% [markdown]
 # ## For readers of the paper

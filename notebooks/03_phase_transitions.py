@@ -197,6 +197,16 @@ def delta(delta_d, delta_r):
 
 exercises.check_delta(delta)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def delta(delta_d, delta_r):
+#     return 1 / (1 - max(delta_d**2, delta_r**2))
+# ```
+#
+# </details>
+
 # %% [markdown]
 # Now $l^*$. `irrelevant` is (samples, n-1, d): the irrelevant patterns of every sample. A pattern leans to $o_1$ if
 # $\langle o_1 - o_2, q\rangle$ is greater than `threshold`, and to $o_2$ if $\langle o_2 - o_1, q\rangle$ is.
@@ -209,6 +219,17 @@ def l_star(irrelevant, o_1, o_2, threshold):
 
 
 exercises.check_l_star(l_star)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def l_star(irrelevant, o_1, o_2, threshold):
+#     lean = irrelevant @ (o_1 - o_2)
+#     return 1 + max((lean > threshold).sum(1).max(), (-lean > threshold).sum(1).max())
+# ```
+#
+# </details>
 
 # %% [markdown]
 # The border of a map: `success` is (samples, trial) bool, `samples` the rising values of $N$, `level` a share such as 0.9.
@@ -226,6 +247,24 @@ def samples_needed(success, samples, level):
 exercises.check_samples_needed(samples_needed)
 
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def samples_needed(success, samples, level):
+#     import math
+#
+#     needed = math.inf
+#     for share, count in zip(success.mean(axis=1)[::-1], samples[::-1], strict=True):
+#         if share < level:
+#             break
+#         needed = count
+#     return needed
+# ```
+#
+# </details>
+
+
 # %%
 def sample_ratios(n, count, k):
     """N_C / N_S and N_C / N_J by the theorems, for l = count -> two numbers."""
@@ -233,6 +272,16 @@ def sample_ratios(n, count, k):
 
 
 exercises.check_sample_ratios(sample_ratios)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def sample_ratios(n, count, k):
+#     return (n / count) ** 8, n**8 / (k**4 * count**6)
+# ```
+#
+# </details>
 
 # %% [markdown]
 # ## For readers of the paper

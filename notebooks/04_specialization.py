@@ -342,6 +342,23 @@ def expert_step(filters, gradient, learning_rate):
 
 exercises.check_expert_step(expert_step)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def expert_step(filters, gradient, learning_rate):
+#     import numpy as np
+#
+#     moved = filters.copy()
+#     for expert, slope in zip(moved, gradient, strict=True):
+#         length = np.linalg.norm(slope)
+#         if length > 0:
+#             expert -= learning_rate * slope / length
+#     return moved
+# ```
+#
+# </details>
+
 # %% [markdown]
 # Eq. 6.1. `dispatch` is $(K, M)$: how many samples of each cluster each expert gets. Experts may be idle.
 
@@ -353,6 +370,22 @@ def dispatch_entropy(dispatch):
 
 
 exercises.check_dispatch_entropy(dispatch_entropy)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def dispatch_entropy(dispatch):
+#     import numpy as np
+#
+#     entropy = 0.0
+#     for received in dispatch.T:  # one expert
+#         for count in received[received > 0]:
+#             entropy -= count / dispatch.sum() * np.log(count / received.sum())
+#     return entropy
+# ```
+#
+# </details>
 
 # %% [markdown]
 # How often is a single expert wrong? Let $\alpha = \gamma$ be a constant. Then all that matters of $f$ are $3K$
@@ -368,6 +401,24 @@ def error_share(plus, minus, center):
 
 exercises.check_error_share(error_share)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def error_share(plus, minus, center):
+#     import itertools
+#     import numpy as np
+#
+#     wrong = []
+#     for k, other in itertools.permutations(range(len(plus)), 2):
+#         for y, epsilon in itertools.product((1, -1), repeat=2):
+#             feature, noise = (plus if y > 0 else minus)[k], (plus if epsilon > 0 else minus)[other]
+#             wrong.append(y * (feature + center[k] + noise) <= 0)
+#     return np.mean(wrong)
+# ```
+#
+# </details>
+
 # %% [markdown]
 # Last, the whole mixture of section 3, with cubic experts, for one sample: `patches` $(P, d)$, `routers` $(M, d)$,
 # `filters` $(M, J, d)$, and `noise` $(M,)$, the $r_m$.
@@ -380,6 +431,24 @@ def mixture_output(patches, routers, filters, noise):
 
 
 exercises.check_mixture_output(mixture_output)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def mixture_output(patches, routers, filters, noise):
+#     import numpy as np
+#
+#     def softmax(scores, axis=-1):
+#         powers = np.exp(scores - scores.max(axis=axis, keepdims=True))
+#         return powers / powers.sum(axis=axis, keepdims=True)
+#
+#     scores = routers @ patches.sum(axis=0)
+#     expert = np.argmax(scores + noise)
+#     return softmax(scores)[expert] * np.sum((filters[expert] @ patches.T) ** 3)
+# ```
+#
+# </details>
 
 # %% [markdown]
 # ## For readers of the paper

@@ -391,6 +391,18 @@ def norm_change(before, after):
 
 exercises.check_norm_change(norm_change)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def norm_change(before, after):
+#     import numpy as np
+#
+#     return np.linalg.norm(after, axis=1) - np.linalg.norm(before, axis=1)
+# ```
+#
+# </details>
+
 # %% [markdown]
 # Who stays? `scores` and `signs` are $(k,)$. A share of `rho` of each sign's experts goes, rounded down to whole experts,
 # and the largest scores stay.
@@ -403,6 +415,23 @@ def kept_experts(scores, signs, rho):
 
 
 exercises.check_kept_experts(kept_experts)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def kept_experts(scores, signs, rho):
+#     import numpy as np
+#
+#     kept = np.zeros(len(scores), dtype=bool)
+#     for sign in (1, -1):
+#         mine = np.flatnonzero(signs == sign)
+#         lost = int(rho * len(mine) + 1e-9)
+#         kept[mine[np.argsort(scores[mine])[lost:]]] = True
+#     return kept
+# ```
+#
+# </details>
 
 # %% [markdown]
 # Eq. 5: tokens choose. `scores` and `values` are $(n, k)$: $\langle w_s, x^{(j)}\rangle$ and $\sigma_j^{(s)}$; `signs` and
@@ -417,6 +446,28 @@ def pruned_output(scores, values, signs, kept, top):
 
 exercises.check_pruned_output(pruned_output)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def pruned_output(scores, values, signs, kept, top):
+#     import numpy as np
+#
+#     def softmax(scores, axis=-1):
+#         powers = np.exp(scores - scores.max(axis=axis, keepdims=True))
+#         return powers / powers.sum(axis=axis, keepdims=True)
+#
+#     output = 0.0
+#     for score, value in zip(scores, values, strict=True):  # one token
+#         chosen = np.argsort(-score)[:top]
+#         for expert, gate in zip(chosen, softmax(score[chosen]), strict=True):
+#             if kept[expert]:
+#                 output += signs[expert] * gate * value[expert]
+#     return output
+# ```
+#
+# </details>
+
 # %% [markdown]
 # Last, the rival: the importance score. `gates` is (tokens, $k$), 0 where a token does not go to an expert. top1 is the
 # share of all tokens whose largest gate is this expert's, conf the mean of these gates, and the score their product.
@@ -429,6 +480,23 @@ def importance_score(gates):
 
 
 exercises.check_importance_score(importance_score)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def importance_score(gates):
+#     import numpy as np
+#
+#     scores = np.zeros(gates.shape[1])
+#     for token in gates:
+#         if token.any():
+#             # top1 times conf is the sum of the winning gates, over the number of tokens.
+#             scores[token.argmax()] += token.max()
+#     return scores / len(gates)
+# ```
+#
+# </details>
 
 # %% [markdown]
 # ## For readers of the paper

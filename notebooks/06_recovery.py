@@ -288,6 +288,20 @@ def p3_coefficients(moments, sigma):
 
 exercises.check_p3_coefficients(p3_coefficients)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def p3_coefficients(moments, sigma):
+#     import numpy as np
+#
+#     system = [[moments[2, j], moments[1, j]] for j in (1, 2)]
+#     cubes = [moments[3, j] + 3 * sigma**2 * moments[1, j] for j in (1, 2)]
+#     return np.linalg.solve(system, np.negative(cubes))
+# ```
+#
+# </details>
+
 # %% [markdown]
 # The tensor $S_3(x)$ has $d^3$ numbers, but applied to one direction, $S_3(x)(a, a, a)$ is a short formula. `x` is
 # $(N, d)$, and `a` need not have length 1.
@@ -300,6 +314,27 @@ def third_score(x, a):
 
 
 exercises.check_third_score(third_score)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def third_score(x, a):
+#     import numpy as np
+#
+#     d = len(a)
+#     identity = np.eye(d)
+#     scores = []
+#     for sample in x:  # the tensor as eq. 4 writes it
+#         tensor = np.einsum("i,j,k->ijk", sample, sample, sample)
+#         tensor -= np.einsum("i,jk->ijk", sample, identity)
+#         tensor -= np.einsum("i,jk->jik", sample, identity)
+#         tensor -= np.einsum("i,jk->jki", sample, identity)
+#         scores.append(np.einsum("ijk,i,j,k->", tensor, a, a, a))
+#     return np.array(scores)
+# ```
+#
+# </details>
 
 # %% [markdown]
 # The E-step, eq. 9, for linear experts: `x` $(N, d)$, `y` $(N,)$, `regressors` and `gates` $(k, d)$. The last case of
@@ -314,6 +349,26 @@ def e_step(x, y, regressors, gates, sigma):
 
 exercises.check_e_step(e_step)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def e_step(x, y, regressors, gates, sigma):
+#     import numpy as np
+#
+#     def softmax(scores, axis=-1):
+#         powers = np.exp(scores - scores.max(axis=axis, keepdims=True))
+#         return powers / powers.sum(axis=axis, keepdims=True)
+#
+#     rows = []
+#     for sample, label in zip(x, y, strict=True):
+#         residuals = label - regressors @ sample
+#         rows.append(softmax(gates @ sample - residuals**2 / (2 * sigma**2)))
+#     return np.array(rows)
+# ```
+#
+# </details>
+
 # %% [markdown]
 # Last, the gauge. `gates` $(k, d)$ are the true ones. An estimate has them in another order: its expert $i$ is the true
 # expert `order[i]`, and its last gate is 0. What must its gates be to give the same softmax?
@@ -326,6 +381,18 @@ def gates_in_gauge(gates, order):
 
 
 exercises.check_gates_in_gauge(gates_in_gauge)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def gates_in_gauge(gates, order):
+#     import numpy as np
+#
+#     return np.array([gates[place] - gates[order[-1]] for place in order])
+# ```
+#
+# </details>
 
 # %% [markdown]
 # ## For readers of the paper

@@ -306,6 +306,30 @@ def fourth_projection(u, v, x):
 
 exercises.check_fourth_projection(fourth_projection)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def fourth_projection(u, v, x):
+#     import numpy as np
+#
+#     values = []
+#     for sample in x:  # every way to pair u, u, v, v: none, one pair or two
+#         slots = [u, u, v, v]
+#         pairs = [(i, j) for i in range(4) for j in range(i + 1, 4)]
+#         value = np.prod([slot @ sample for slot in slots])
+#         for i, j in pairs:
+#             rest = [slot @ sample for place, slot in enumerate(slots) if place not in (i, j)]
+#             value -= slots[i] @ slots[j] * np.prod(rest)
+#         for i, j in pairs[:3]:  # those of the first slot: the others pair up
+#             p, q = (place for place in range(4) if place not in (i, j))
+#             value += (slots[i] @ slots[j]) * (slots[p] @ slots[q])
+#         values.append(value)
+#     return np.array(values)
+# ```
+#
+# </details>
+
 # %% [markdown]
 # A descent on $L_4$ has ended at `rows`, the matrix $A$, $(k, d)$. Which regressors does it mean? (Signs are open; take
 # them as they come.)
@@ -319,6 +343,19 @@ def regressors_from(rows):
 
 exercises.check_regressors_from(regressors_from)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def regressors_from(rows):
+#     import numpy as np
+#
+#     columns = np.linalg.pinv(rows).T
+#     return np.array([column / np.linalg.norm(column) for column in columns])
+# ```
+#
+# </details>
+
 # %% [markdown]
 # Last, eq. 5, for one cell with `h`, `z`, `r` all $(m,)$, gates from 0 to 1, $g = \tanh$, `outside` $= Ux + b_i$ and
 # `inside` $= Wh + b_h$. Think of what the first case of the check, with binary gates, cannot tell apart.
@@ -331,6 +368,19 @@ def gru_as_mixture(h, z, r, outside, inside):
 
 
 exercises.check_gru_as_mixture(gru_as_mixture)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def gru_as_mixture(h, z, r, outside, inside):
+#     import numpy as np
+#
+#     keep, forget, recall = h, np.tanh(outside), np.tanh(outside + inside)
+#     return (1 - z) * keep + z * (1 - r) * forget + z * r * recall
+# ```
+#
+# </details>
 
 # %% [markdown]
 # ## For readers of the paper

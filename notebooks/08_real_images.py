@@ -298,6 +298,23 @@ def kept_in_object(kept, inside):
 
 exercises.check_kept_in_object(kept_in_object)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def kept_in_object(kept, inside):
+#     import numpy as np
+#
+#     found = total = 0
+#     for image, object_ in zip(kept, inside, strict=True):
+#         for patches in image:  # of one expert
+#             found += np.sum(patches[object_ > 0])
+#             total += np.sum(patches)
+#     return found / total
+# ```
+#
+# </details>
+
 # %% [markdown]
 # The gate of the authors' code: `scores` are $\langle w_s, x_j\rangle$, $(n,)$. Scores may be large.
 
@@ -309,6 +326,24 @@ def gates_over_all(scores, l):
 
 
 exercises.check_gates_over_all(gates_over_all)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def gates_over_all(scores, l):
+#     import numpy as np
+#
+#     def softmax(scores, axis=-1):
+#         powers = np.exp(scores - scores.max(axis=axis, keepdims=True))
+#         return powers / powers.sum(axis=axis, keepdims=True)
+#
+#     gates = softmax(scores)
+#     gates[np.argsort(scores)[:-l]] = 0
+#     return gates
+# ```
+#
+# </details>
 
 # %% [markdown]
 # Is a gain real? Two models have run in the same $T$ trials. The mean gain over the pairs, and its standard error
@@ -324,6 +359,19 @@ def paired_gain(study, control):
 
 exercises.check_paired_gain(paired_gain)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def paired_gain(study, control):
+#     import numpy as np
+#
+#     gains = study - control
+#     return gains.mean(), gains.std(ddof=1) / np.sqrt(len(gains))
+# ```
+#
+# </details>
+
 # %% [markdown]
 # Last, the leak. `images` are $(N, 8, 8)$ digits of the "leaky" task, pixels from 0 to 1; half of them are turned by 30
 # degrees. Find out which, for every single one, without training anything. Hint: how many different values does a
@@ -337,6 +385,19 @@ def is_turned(images):
 
 
 exercises.check_is_turned(is_turned)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def is_turned(images):
+#     import numpy as np
+#
+#     levels = 16 * images.reshape(len(images), -1)
+#     return (np.abs(levels - levels.round()).max(axis=1) > 1e-3).astype(int)
+# ```
+#
+# </details>
 
 # %% [markdown]
 # Two things to keep. A picture of a router tells more than an accuracy: it showed gates that look beside the
@@ -403,6 +464,26 @@ def gates_after_pruning(scores, stays, count, rerouted):
 
 
 exercises.check_gates_after_pruning(gates_after_pruning)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def gates_after_pruning(scores, stays, count, rerouted):
+#     import numpy as np
+#
+#     def softmax(scores, axis=-1):
+#         powers = np.exp(scores - scores.max(axis=axis, keepdims=True))
+#         return powers / powers.sum(axis=axis, keepdims=True)
+#
+#     if rerouted:
+#         scores = np.where(stays, scores, -np.inf)
+#     gates = softmax(scores)
+#     gates[np.argsort(scores)[:-count]] = 0
+#     return gates * stays
+# ```
+#
+# </details>
 
 # %% [markdown]
 # ## For readers of the paper

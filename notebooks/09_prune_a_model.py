@@ -342,6 +342,26 @@ def rerouted_gates(scores, kept, top):
 
 exercises.check_rerouted_gates(rerouted_gates)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def rerouted_gates(scores, kept, top):
+#     import numpy as np
+#
+#     def softmax(scores, axis=-1):
+#         powers = np.exp(scores - scores.max(axis=axis, keepdims=True))
+#         return powers / powers.sum(axis=axis, keepdims=True)
+#
+#     gates = np.zeros((len(scores), len(kept)))
+#     for gate, score in zip(gates, np.array(scores)[:, kept], strict=True):  # one token
+#         chosen = np.argsort(-score)[:top]
+#         gate[chosen] = softmax(score[chosen])
+#     return gates
+# ```
+#
+# </details>
+
 # %% [markdown]
 # What does each way cost? One layer: `expert` parameters in each of `experts` experts, `rest` in all else (attention and
 # so on), `kept` experts stay, a token chooses `top`. Leave the router out, and let it be even: every expert is chosen
@@ -356,6 +376,20 @@ def costs(expert, rest, experts, kept, top):
 
 exercises.check_costs(costs)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def costs(expert, rest, experts, kept, top):
+#     return [
+#         [rest + experts * expert, rest + top * expert],
+#         [rest + kept * expert, rest + top * expert],
+#         [rest + kept * expert, rest + top * kept / experts * expert],
+#     ]
+# ```
+#
+# </details>
+
 # %% [markdown]
 # Last: is it better than chance? `criterion` is $(n,)$, the accuracy in each of $n$ runs, and `random` $(n, d)$, that of
 # $d$ random draws in the same runs. Return the mean difference, and its standard error.
@@ -368,6 +402,19 @@ def advantage(criterion, random):
 
 
 exercises.check_advantage(advantage)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def advantage(criterion, random):
+#     import numpy as np
+#
+#     gained = np.array(criterion) - np.array(random).mean(axis=1)
+#     return [gained.mean(), gained.std(ddof=1) / np.sqrt(len(gained))]
+# ```
+#
+# </details>
 
 # %% [markdown]
 # ## For readers of the paper

@@ -309,6 +309,21 @@ def switch_loss(gates):
 
 exercises.check_switch_loss(switch_loss)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def switch_loss(gates):
+#     samples, experts = gates.shape
+#     total = 0.0
+#     for m in range(experts):
+#         received = sum(row.argmax() == m for row in gates) / samples
+#         total += received * gates[:, m].mean()
+#     return experts * total
+# ```
+#
+# </details>
+
 # %% [markdown]
 # The importance loss, for the same `gates`: the squared coefficient of variation of the experts' sums.
 
@@ -320,6 +335,19 @@ def importance_loss(gates):
 
 
 exercises.check_importance_loss(importance_loss)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def importance_loss(gates):
+#     import numpy as np
+#
+#     importance = gates.sum(axis=0)
+#     return np.mean((importance - importance.mean()) ** 2) / importance.mean() ** 2
+# ```
+#
+# </details>
 
 # %% [markdown]
 # The router z-loss. `scores` is $(N, M)$. One of the scores will be 800.
@@ -333,6 +361,20 @@ def router_z_loss(scores):
 
 exercises.check_router_z_loss(router_z_loss)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def router_z_loss(scores):
+#     import numpy as np
+#
+#     largest = scores.max(axis=1)
+#     size = largest + np.log(np.exp(scores - largest[:, None]).sum(axis=1))
+#     return np.mean(size**2)
+# ```
+#
+# </details>
+
 # %% [markdown]
 # Last, one step of the bias. Every sample goes to its largest score plus bias; `bias` is $(M,)$, `scores` is $(N, M)$.
 
@@ -344,6 +386,21 @@ def moved_bias(bias, scores, rate):
 
 
 exercises.check_moved_bias(moved_bias)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def moved_bias(bias, scores, rate):
+#     import numpy as np
+#
+#     counts = np.zeros(len(bias))
+#     for row in scores:
+#         counts[np.argmax(row + bias)] += 1
+#     return bias + rate * np.sign(counts.mean() - counts)
+# ```
+#
+# </details>
 
 # %% [markdown]
 # ## For readers of the paper

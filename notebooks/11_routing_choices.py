@@ -248,6 +248,22 @@ def served(scores, places):
 
 exercises.check_served(served)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def served(scores, places):
+#     import numpy as np
+#
+#     taken, found = np.zeros(scores.shape[1], dtype=int), []
+#     for wanted in scores.argmax(1):
+#         found.append(taken[wanted] < places)
+#         taken[wanted] += 1
+#     return np.array(found)
+# ```
+#
+# </details>
+
 # %% [markdown]
 # The gate of DeepSeek-V3: each token picks its `count` best experts, and their sigmoids are divided by their sum.
 
@@ -260,6 +276,21 @@ def sigmoid_gates(scores, count):
 
 exercises.check_sigmoid_gates(sigmoid_gates)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def sigmoid_gates(scores, count):
+#     import numpy as np
+#
+#     plain = 1 / (1 + np.exp(-scores))
+#     chosen = np.argsort(np.argsort(-scores, axis=1), axis=1) < count
+#     gates = np.where(chosen, plain, 0)
+#     return gates / gates.sum(1, keepdims=True)
+# ```
+#
+# </details>
+
 # %% [markdown]
 # And soft MoE: the weights of a slot are the softmax of its scores over the tokens. What goes in?
 
@@ -271,6 +302,19 @@ def slot_inputs(scores, tokens):
 
 
 exercises.check_slot_inputs(slot_inputs)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def slot_inputs(scores, tokens):
+#     import numpy as np
+#
+#     weights = np.exp(scores) / np.exp(scores).sum(0)
+#     return weights.T @ tokens
+# ```
+#
+# </details>
 
 # %% [markdown]
 # ## For readers of the paper

@@ -121,6 +121,16 @@ def router_scores(patches, routers):
 
 exercises.check_router_scores(router_scores)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def router_scores(patches, routers):
+#     return routers @ patches.transpose(1, 2)
+# ```
+#
+# </details>
+
 # %% [markdown]
 # ## Step 2: who gets what
 #
@@ -139,6 +149,19 @@ def chosen(scores, count, dim):
 
 
 exercises.check_chosen(chosen)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def chosen(scores, count, dim):
+#     import torch
+#
+#     mask = torch.zeros_like(scores, dtype=torch.bool)
+#     return mask.scatter(dim, scores.topk(count, dim=dim).indices, True)
+# ```
+#
+# </details>
 
 # %% [markdown]
 # ## Step 3: gates
@@ -159,6 +182,18 @@ def softmax_gates(scores, mask, dim):
 
 exercises.check_softmax_gates(softmax_gates)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def softmax_gates(scores, mask, dim):
+#     import torch
+#
+#     return torch.softmax(torch.where(mask, scores, -torch.inf), dim)
+# ```
+#
+# </details>
+
 # %% [markdown]
 # ## Step 4: the experts
 #
@@ -174,6 +209,19 @@ def expert_outputs(patches, hidden, outputs):
 
 
 exercises.check_expert_outputs(expert_outputs)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def expert_outputs(patches, hidden, outputs):
+#     import torch
+#
+#     active = torch.relu(torch.einsum("khd,bnd->bknh", hidden, patches))
+#     return (active * outputs[:, None]).sum(-1)
+# ```
+#
+# </details>
 
 # %% [markdown]
 # ## Step 5: the sum
@@ -193,6 +241,16 @@ def mixture(gates, values, kept):
 
 exercises.check_mixture(mixture)
 
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def mixture(gates, values, kept):
+#     return (gates * values).sum(dim=(1, 2)) / kept
+# ```
+#
+# </details>
+
 # %% [markdown]
 # ## Step 6: the loss
 #
@@ -208,6 +266,18 @@ def logistic_loss(f, y):
 
 
 exercises.check_logistic_loss(logistic_loss)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def logistic_loss(f, y):
+#     import torch
+#
+#     return torch.nn.functional.softplus(-y * f).mean()
+# ```
+#
+# </details>
 
 # %% [markdown]
 # ## Put it together
@@ -353,6 +423,20 @@ def sgd_step(weights, loss, rate):
 
 
 exercises.check_sgd_step(sgd_step)
+
+# %% [markdown] tags=["solution"]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def sgd_step(weights, loss, rate):
+#     import torch
+#
+#     free = weights.clone().requires_grad_()
+#     (gradient,) = torch.autograd.grad(loss(free), free)
+#     return weights - rate * gradient
+# ```
+#
+# </details>
 
 # %% [markdown]
 # And without a check, each a line or two to change, with `Steps(...)` as above, and the Lab to look at it:

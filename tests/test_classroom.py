@@ -16,7 +16,7 @@ import pytest
 import moe_lab_widgets
 from moe_lab import exercises
 from moe_lab.classroom import build, grading, paper
-from moe_lab.classroom.exercises import exercises_of, for_class
+from moe_lab.classroom.exercises import exercises_of, for_class, solution_of
 from moe_lab.course import notebooks_folder
 from moe_lab.registry import NOTEBOOKS
 from tests.helpers.effort import only_thorough
@@ -49,7 +49,7 @@ class TestCopies:
         names = []
         for path in sorted(made.glob("release/*/*.ipynb")):
             text = path.read_text(encoding="utf-8")
-            assert "BEGIN SOLUTION" not in text and "HIDDEN" not in text
+            assert "SOLUTION" not in text.upper().replace('"SOLUTION": ', "") and "HIDDEN" not in text
             marked = [cell for cell in cells(path) if "nbgrader" in cell.metadata]
             answers = [cell for cell in marked if cell.metadata.nbgrader.solution]
             names += [cell.metadata.nbgrader.grade_id for cell in answers]
@@ -114,10 +114,11 @@ class TestCopies:
         assert list(drawn) and set(drawn) == {line.split(": ")[0] for line in lines}
         assert len(set(drawn.values())) == len(stories)
 
-    def test_a_folder_without_a_solution_is_a_sentence(self, tmp_path):
-        (tmp_path / "start.py").write_text("def other(): pass\n")
-        with pytest.raises(ValueError, match="must have one of every exercise: got exercise='mean_accuracy'"):
-            list(build.build(tmp_path / "class", tmp_path, stills=False))
+    def test_a_notebook_without_a_solution_is_a_sentence(self):
+        notebook = nbformat.read(notebooks_folder() / f"{LESSON}.ipynb", as_version=4)
+        notebook.cells = [cell for cell in notebook.cells if solution_of(cell) is None]
+        with pytest.raises(ValueError, match="must stand below every exercise: got exercise='alignment'"):
+            for_class(notebook, solutions=True)
 
 
 def pages(screen, text: str, **how: Any) -> int:

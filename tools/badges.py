@@ -1,6 +1,7 @@
 """Sets the repository's name in every badge, link and notebook set-up cell:  python -m tools.badges [owner/name]
 
-The name is kept in pyproject.toml ([tool.moe_lab] repo). Without an argument everything is stamped again with it.
+The name is kept in pyproject.toml ([tool.moe_lab] repo). Without an argument everything is stamped again with it. The
+tables of the course and the solutions of the exercises are stamped too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from moe_lab.registry import INDEX, NOTEBOOKS
 from tools.course_map import course_table, map_table, ways_table
 from tools.guide import stamp_guide
 from tools.pairs import FORMAT, ROOT, bring_in_step, sources
+from tools.solutions import stamp_solutions
 
 # Text files that name the repository; the notebooks are stamped cell by cell.
 NAMING = ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CITATION.cff")
@@ -81,7 +83,7 @@ def setup_cell(repo: str, extra: str = "") -> str:
 
 
 def stamp(notebook: NotebookNode, repo: str, name: str) -> None:
-    """Writes a notebook's badges below its title, its set-up cell before any other code, and the tables of the course.
+    """Writes a notebook's badges below its title, its set-up cell before any other code, tables and solutions.
 
     Args:
       notebook: changed in place.
@@ -89,10 +91,10 @@ def stamp(notebook: NotebookNode, repo: str, name: str) -> None:
       name: the notebook's file name, as "00_start_here.ipynb".
     """
     cells = notebook.cells
-    extra = next((known.extra for known in NOTEBOOKS if f"{known.stem}.ipynb" == name), "")
+    lesson = next((known for known in NOTEBOOKS if f"{known.stem}.ipynb" == name), None)
     for tag, make, text in (
         ("badges", _markdown, badges(repo, name)),
-        ("setup", _code, setup_cell(repo, extra)),
+        ("setup", _code, setup_cell(repo, lesson.extra if lesson else "")),
     ):
         place = next((i for i, cell in enumerate(cells) if tag in cell.metadata.get("tags", [])), None)
         if place is not None:
@@ -104,6 +106,8 @@ def stamp(notebook: NotebookNode, repo: str, name: str) -> None:
         for tag, write in (("map", map_table), ("ways", ways_table), ("course", course_table)):
             if tag in cell.metadata.get("tags", []):
                 cell.source = write()
+    if lesson:
+        stamp_solutions(notebook, lesson.exercises)
 
 
 def _markdown(text: str, tag: str) -> NotebookNode:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from moe_lab.arguments import checked
 from moe_lab.course import notebooks_folder
-from moe_lab.files import named, writable_folder, write_whole
+from moe_lab.files import writable_folder, write_whole
 from moe_lab.registry import NOTEBOOKS, Notebook
 
 PAGES = ("nbformat", "nbconvert", "latex2mathml")
@@ -24,40 +23,32 @@ c.ClearSolutions.code_stub = {"python": "return None  # your code"}
 
 
 @checked
-def build(folder: Path | str, solutions: Path | str | None = None, stills: bool = True) -> Iterator[str]:
+def build(folder: Path | str, stills: bool = True) -> Iterator[str]:
     """Writes the course into a folder, and says what was written.
 
     Args:
       folder: new, empty, or of an earlier call; submitted notebooks stay.
-      solutions: a folder of modules named as `Notebook.exercises`; a checkout's own when None.
       stills: whether to draw every story of every Lab: three minutes on two cores.
 
     Raises:
       RuntimeError: a package is missing, the folder cannot be written to, or a still could not be drawn.
-      ValueError: the folder of solutions lacks one.
     """
     missing = [name for name in PAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise RuntimeError(f"a class needs {', '.join(missing)}: pip install 'moe-lab[lab,site]'")
     source = notebooks_folder()
-    known = _own_solutions(source) if solutions is None else Path(solutions)
-    if known is not None and not os.path.isdir(known):
-        raise FileNotFoundError(f"solutions must be a folder of Python files: got {named(known)}")
     folder = writable_folder(folder)
     for lesson in NOTEBOOKS:
-        _lesson(folder, source, lesson, known)
+        _lesson(folder, source, lesson)
     write_whole(folder / "nbgrader_config.py", CONFIG.encode())
     yield f"{len(NOTEBOOKS)} lessons for students in {folder / 'release'}, without solutions"
-    if known is None:
-        yield "no copy for the instructor: solutions are in the repository alone (--solutions tests/solutions)"
-    else:
-        yield f"the same with solutions, for nbgrader, in {folder / 'source'}"
+    yield f"the same with solutions, for nbgrader, in {folder / 'source'}"
     yield f"a handout and slides of each in {folder / 'handouts'} and {folder / 'slides'}"
     if stills:
         yield from _stills(folder / "stills")
 
 
-def _lesson(folder: Path, source: Path, lesson: Notebook, solutions: Path | None) -> None:
+def _lesson(folder: Path, source: Path, lesson: Notebook) -> None:
     """Writes all that there is of a lesson."""
     import nbformat
 
@@ -67,8 +58,7 @@ def _lesson(folder: Path, source: Path, lesson: Notebook, solutions: Path | None
     name = f"{lesson.stem}.ipynb"
     notebook = nbformat.read(source / name, as_version=4)
     made = {f"release/{lesson.stem}/{name}": for_class(notebook)}
-    if solutions is not None:
-        made[f"source/{lesson.stem}/{name}"] = for_class(notebook, solutions, lesson.exercises)
+    made[f"source/{lesson.stem}/{name}"] = for_class(notebook, solutions=True)
     made[f"slides/{name}"] = paper.with_slides(for_class(notebook))
     texts = {place: nbformat.writes(each) + "\n" for place, each in made.items()}
     texts[f"handouts/{lesson.stem}.html"] = paper.handout(lesson, notebook)
@@ -79,12 +69,6 @@ def _lesson(folder: Path, source: Path, lesson: Notebook, solutions: Path | None
     for path in source.glob("*"):
         if path.is_dir() and not path.name.startswith((".", "_")):  # what notebooks show beside their cells
             shutil.copytree(path, folder / "release" / lesson.stem / path.name, dirs_exist_ok=True)
-
-
-def _own_solutions(source: Path) -> Path | None:
-    """The solutions of a checkout; None where the package is installed without them."""
-    folder = source.parent / "tests" / "solutions"
-    return folder if folder.is_dir() else None
 
 
 def _stills(folder: Path) -> Iterator[str]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 import copy
+import itertools
 import re
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import moe_lab
 from moe_lab.config import require
 
+SOLUTION = "solution"
+"""Tag of the cell below an exercise that shows its solution when it is unfolded."""
+_FENCE = re.compile(r"^```python\n(.*?)\n```$", flags=re.MULTILINE | re.DOTALL)
 _CHECK = re.compile(r"^exercises\.(check_\w+)\((\w+)\)$", flags=re.MULTILINE)
 _SCHEMA = 3  # of nbgrader's metadata
 
@@ -49,26 +51,30 @@ def exercises_of(notebook: Mapping[str, Any]) -> list[Exercise]:
     return [found for cell in notebook["cells"] if (found := exercise_of(cell)) is not None]
 
 
-def for_class(notebook: Any, solutions: Path | None = None, module: str = "") -> Any:
+def for_class(notebook: Any, solutions: bool = False) -> Any:
     """A copy of a notebook whose exercises are marked as nbgrader marks them: an answer, then a check worth a point.
 
     Args:
       notebook: of nbformat.
-      solutions: a folder of modules with the solutions, which are written in; None for students.
-      module: the name of the module that has them.
+      solutions: whether the solutions below the exercises are written into them; either way their own cells go.
 
     Raises:
-      ValueError: the module has no solution of an exercise.
+      ValueError: no solution stands below an exercise.
     """
     cells: list[Any] = []
-    for cell in notebook.cells:
+    for cell, below in itertools.zip_longest(notebook.cells, notebook.cells[1:]):
         found = exercise_of(cell)
         if found is None:
-            cells.append(copy.deepcopy(cell))
+            if not is_solution(cell):
+                cells.append(copy.deepcopy(cell))
             continue
-        answer = found.stub if solutions is None else solved(found, solutions, module)
+        answer = found.stub
+        if solutions:
+            solution = solution_of(below) if below else None
+            require(solution is not None, "a solution must stand below every exercise", exercise=found.name)
+            answer = solved(found, str(solution))
         cells.append(_cell(cell, answer, {"solution": True, "grade_id": found.name}))
-        cells.append(_cell(cell, _test(found, solutions is not None), {"grade_id": f"check_{found.name}", **_GRADED}))
+        cells.append(_cell(cell, _test(found, solutions), {"grade_id": f"check_{found.name}", **_GRADED}))
     made = copy.deepcopy(notebook)
     made.cells = cells
     for number, cell in enumerate(made.cells):
@@ -101,70 +107,34 @@ def _test(exercise: Exercise, hidden: bool) -> str:
 # --- solutions --------------------------------------------------------------------------------------------------------
 
 
-def solved(exercise: Exercise, folder: Path, module: str) -> str:
-    """The stub with a solution in place of its body, all that the solution needs inside.
+def is_solution(cell: Mapping[str, Any]) -> bool:
+    """Whether a cell shows the solution of the exercise above it."""
+    return SOLUTION in cell["metadata"].get("tags", [])
 
-    Raises:
-      ValueError: the module has no such function.
-    """
-    parts = _needed(folder, module, exercise.name, {})
-    function = _function(exercise.stub, exercise.name)
-    given = ", ".join(one.arg for one in function.args.args)
-    end = next(
-        (node.lineno - 1 for node in function.body if not (isinstance(node, ast.Expr) and _is_text(node))),
-        len(exercise.stub.splitlines()),
+
+def solution_of(cell: Mapping[str, Any]) -> str | None:
+    """The code of a cell that shows a solution; None for other cells."""
+    found = _FENCE.search(cell["source"]) if is_solution(cell) else None
+    return found[1] if found else None
+
+
+def solved(exercise: Exercise, solution: str) -> str:
+    """The stub with a solution in place of its body."""
+    return (
+        f"{_without_body(exercise.stub, exercise.name)[0]}\n    ### BEGIN SOLUTION\n"
+        f"{_without_body(solution, exercise.name)[1]}\n    ### END SOLUTION"
     )
-    head = "\n".join(exercise.stub.splitlines()[:end])
-    body = "\n\n".join([*parts.values(), f"return {exercise.name}({given})"])
-    return f"{head}\n    ### BEGIN SOLUTION\n{textwrap.indent(body, '    ')}\n    ### END SOLUTION"
 
 
-def _is_text(node: ast.Expr) -> bool:
-    return isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+def _without_body(source: str, name: str) -> tuple[str, str]:
+    """The lines of a function up to its docstring, and the others."""
+    lines, function = source.splitlines(), _function(source, name)
+    documented = ast.get_docstring(function) is not None
+    end = function.body[0].end_lineno if documented else function.body[0].lineno - 1
+    return "\n".join(lines[:end]), "\n".join(lines[end:])
 
 
 def _function(source: str, name: str) -> ast.FunctionDef:
     found = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == name]
     require(len(found) == 1, "an exercise must define the function that its check takes", function=name)
     return found[0]
-
-
-def _needed(folder: Path, module: str, name: str, known: dict[str, str]) -> dict[str, str]:
-    """The source of a name of a module by name, after that of all that it uses."""
-    path = folder / f"{module}.py"
-    text = path.read_text(encoding="utf-8")
-    for node in ast.parse(text).body:
-        if name in known or name not in _defined(node):
-            continue
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[-2:-1] == [folder.name]:
-            _needed(folder, str(node.module).rsplit(".", 1)[1], name, known)
-            continue
-        known[name] = ""  # its place, before which nothing of its own may ask for it again
-        for used in sorted({part.id for part in ast.walk(node) if isinstance(part, ast.Name)} - _defined(node)):
-            if any(used in _defined(other) for other in ast.parse(text).body):
-                _needed(folder, module, used, known)
-        del known[name]
-        known[name] = _one_import(node, name) if isinstance(node, ast.Import | ast.ImportFrom) else _lines(text, node)
-    require(name in known, "the folder of solutions must have one of every exercise", exercise=name, file=path)
-    return known
-
-
-def _defined(node: ast.stmt) -> set[str]:
-    """The names that a statement defines."""
-    if isinstance(node, ast.FunctionDef | ast.ClassDef):
-        return {node.name}
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        return {alias.asname or alias.name.split(".")[0] for alias in node.names}
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    return {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
-
-
-def _one_import(node: ast.Import | ast.ImportFrom, name: str) -> str:
-    alias = next(one for one in node.names if (one.asname or one.name.split(".")[0]) == name)
-    node = copy.copy(node)
-    node.names = [alias]
-    return ast.unparse(node)
-
-
-def _lines(text: str, node: ast.stmt) -> str:
-    return "\n".join(text.splitlines()[node.lineno - 1 : node.end_lineno])

@@ -14,9 +14,11 @@ import jupytext
 import pytest
 
 from moe_lab import exercises
+from moe_lab.classroom.exercises import exercise_of, solution_of
 from moe_lab.registry import NOTEBOOKS as COURSE
 from tests.solutions.every import SOLUTIONS
 from tools.pairs import read
+from tools.solutions import solution
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = [ROOT / "notebooks" / f"{notebook.stem}.py" for notebook in COURSE]
@@ -62,6 +64,11 @@ def checked(path):
     found = re.findall(r"^exercises\.check_(\w+)\((\w+)\)$", "\n".join(cells(path, "code")), flags=re.MULTILINE)
     assert all(check == name for check, name in found)
     return [name for _, name in found]
+
+
+def solutions(path):
+    """The code of the solutions that a notebook shows, in their order."""
+    return [code for cell in every_cell(path) if (code := solution_of(cell)) is not None]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -119,7 +126,7 @@ class TestEveryNotebook:
         every = every_cell(path)
         end = next(i for i, cell in enumerate(every) if "## For readers of the paper" in cell.source)
         counted = without_optional_parts(every[:end])
-        core = [cell for cell in counted if not {"setup", "badges"} & set(cell.metadata.get("tags", ()))]
+        core = [cell for cell in counted if not {"setup", "badges", "solution"} & set(cell.metadata.get("tags", ()))]
         words = " ".join(re.sub(r"\$+[^$]*\$+", "x", cell.source) for cell in core if cell.cell_type == "markdown")
         code = [cell.source for cell in core if cell.cell_type == "code"]
         exercise = sum("exercises.check_" in source for source in code)
@@ -141,13 +148,28 @@ class TestEveryNotebook:
             assert ast.get_docstring(node)
             assert [ast.unparse(line) for line in node.body[1:]] == ["return None"]
 
+    def test_a_folded_solution_that_passes_alone_stands_below_every_exercise(self, path):
+        every = every_cell(path)
+        below = [solution_of(after) for cell, after in itertools.pairwise(every) if exercise_of(cell)]
+        assert below == solutions(path) and len(below) == len(checked(path))
+        for name, code in zip(checked(path), below, strict=True):
+            own = {}
+            exec(code, own)
+            verdict = getattr(exercises, f"check_{name}")(own[name])
+            assert verdict, verdict
+
 
 @pytest.mark.parametrize("path", [*NOTEBOOKS, INDEX], ids=lambda path: path.stem)
 def test_no_line_of_code_is_cut_on_a_laptop(path):
-    """In what a student is given and in the solutions, which the instructor's copies hold in its place."""
-    solved = [inspect.getsource(SOLUTIONS[name]) for name in functions(path)]
-    lines = "\n".join([*cells(path, "code"), *solved]).split("\n")
+    """In what a student is given and in the solutions."""
+    lines = "\n".join([*cells(path, "code"), *solutions(path)]).split("\n")
     assert [line for line in lines if len(line) > WIDEST] == []
+
+
+def test_a_missing_solution_is_a_sentence(tmp_path):
+    (tmp_path / "start.py").write_text("def other(): pass\n")
+    with pytest.raises(ValueError, match="must have one of every exercise: got exercise='mean_accuracy'"):
+        solution("mean_accuracy", "start", tmp_path)
 
 
 def test_every_check_is_asked_once():

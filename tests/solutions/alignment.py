@@ -18,7 +18,15 @@ def coverage(kept, signal, labels):
 
 
 def router_gradient(patches, router, neurons, outputs, count, y, v):
-    return _gradient(patches, router, neurons, outputs, count, y, v)
+    scores = patches @ router
+    kept = top_l(scores, count)
+    g = gates(scores, kept)
+    total = np.zeros(len(router))
+    for j in np.flatnonzero(kept):
+        s = outputs @ np.maximum(neurons @ patches[j], 0) / count
+        for i in np.flatnonzero(kept):
+            total += s * g[j] * g[i] * (patches[j] - patches[i])
+    return -y * v * total
 
 
 def _gradient(patches, router, neurons, outputs, count, y, v, *, all_gates=False, inner=True, fixed=False):

@@ -27,7 +27,11 @@ def dispatch_entropy(dispatch):
 
 
 def error_share(plus, minus, center):
-    wrong = [margin <= 0 for margin in _margins(plus, minus, center)]
+    wrong = []
+    for k, other in itertools.permutations(range(len(plus)), 2):
+        for y, epsilon in itertools.product((1, -1), repeat=2):
+            feature, noise = (plus if y > 0 else minus)[k], (plus if epsilon > 0 else minus)[other]
+            wrong.append(y * (feature + center[k] + noise) <= 0)
     return np.mean(wrong)
 
 
