@@ -1,6 +1,7 @@
 """Copies the notebooks of the course from the package to a folder where they can be edited.
 
-A file that was edited stays as it is. When the package has a newer version of it, the newer one is put beside it.
+A copy does not answer the notebook's questions: it stores no outputs from the first `predict` on. A file that was
+edited stays as it is. When the package has a newer version of it, the newer one is put beside it.
 """
 
 from __future__ import annotations
@@ -8,8 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import moe_lab
 from moe_lab.files import named, reason, write_whole
@@ -18,6 +22,10 @@ from moe_lab.files import named, reason, write_whole
 RECORD = ".moe_lab_course.json"
 PREDICTION = "application/vnd.moe-lab.prediction+json"
 """The form of an output in which a notebook keeps what was predicted and what was seen."""
+
+_QUESTION = re.compile(r"(?<![.\w])predict\(")
+_LEFT_OUT = {"setup", "badges"}
+"""Tags of cells that only Colab and Binder need."""
 
 
 @dataclass
@@ -62,6 +70,36 @@ def notebooks_folder() -> Path:
     raise FileNotFoundError(f"the course's notebooks must be beside the package: found none in {package}/_notebooks")
 
 
+def for_students(notebook: Mapping[str, Any]) -> dict[str, Any]:
+    """A notebook as students open it: without outputs from its first question on, set-up cell and badges.
+
+    Args:
+      notebook: as JSON has it; not changed.
+    """
+    cells: list[Mapping[str, Any]] = []
+    asked = False
+    for cell in notebook["cells"]:
+        if _LEFT_OUT & set(cell["metadata"].get("tags", [])):
+            continue
+        asked = asked or asks(cell)
+        cleared = asked and cell["cell_type"] == "code"
+        cells.append({**cell, "outputs": [], "execution_count": None} if cleared else cell)
+    return {**notebook, "cells": cells}
+
+
+def asks(cell: Mapping[str, Any]) -> bool:
+    """Whether a cell asks for a prediction."""
+    return cell["cell_type"] == "code" and _QUESTION.search("".join(cell["source"])) is not None
+
+
+def as_copied(path: Path) -> bytes:
+    """What a copy of one of the course's files holds."""
+    content = path.read_bytes()
+    if path.suffix != ".ipynb":
+        return content
+    return (json.dumps(for_students(json.loads(content)), indent=1, ensure_ascii=False) + "\n").encode()
+
+
 def copy_course(folder: Path, source: Path | None = None) -> Copied:
     """Copies the course to a folder, and never overwrites an edit.
 
@@ -95,7 +133,7 @@ def _files(source: Path) -> list[Path]:
 
 def _copy_one(path: Path, folder: Path, name: str, record: dict[str, str], copied: Copied) -> None:
     """Copies one file, unless the reader has changed it, and records what was done."""
-    content, target = path.read_bytes(), folder / name
+    content, target = as_copied(path), folder / name
     ours, theirs = _hash(content), _hash(target.read_bytes()) if target.exists() else None
     if theirs is None:
         _write(target, content)

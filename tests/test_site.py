@@ -78,10 +78,25 @@ class TestPages:
 
     def test_everything_else_is_as_stored(self):
         stored = read(ROOT / "notebooks" / "02_router_alignment.ipynb")
-        before = [cell.source for cell in stored.cells if not cell.metadata.get("tags")]
+        before = [cell.source for cell in stored.cells if not {"setup", "badges"} & set(cell.metadata.get("tags", []))]
         cells = self.page().cells
         shown = [cell.source for cell in (cells[0], *cells[2:])]
         assert [source for source in shown if not source.startswith("*Your turn:*")] == before
+
+    def test_what_answers_a_question_is_folded_and_the_comparing_code_left_out(self):
+        code = nbformat.v4.new_code_cell
+        shown = {"outputs": [nbformat.v4.new_output("display_data", {"text/html": "<b>1</b>"})]}
+        compare = {"tags": ["compare"], "jupyter": {"source_hidden": True}}
+        cells = [
+            code("before()", **shown), code("prediction = predict('?', 'abc')", **shown), code("lab", **shown),
+            nbformat.v4.new_markdown_cell("words"), code("other()", **shown), code("found", **shown),
+            code("prediction.seen('a')", metadata=compare, **shown),
+        ]  # fmt: skip
+        page = site.notebook_page(nbformat.v4.new_notebook(cells=cells), "02_router_alignment.ipynb", "a title")
+        folded = {cell.source for cell in page.cells if "hide-output" in cell.metadata.get("tags", [])}
+        assert folded == {"lab", "found", "prediction.seen('a')"}
+        assert ["remove-input" in cell.metadata.get("tags", []) for cell in page.cells] == [False] * 6 + [True]
+        assert page.cells[2].metadata["mystnb"]["code_prompt_show"] == "Show what happened"
 
     def test_exercises_say_where_their_check_answers(self):
         cells = self.page().cells

@@ -99,6 +99,7 @@ def stamp(notebook: NotebookNode, repo: str, name: str) -> None:
         place = next((i for i, cell in enumerate(cells) if tag in cell.metadata.get("tags", [])), None)
         if place is not None:
             cells[place].source = text
+            cells[place].metadata.update(_about(tag))
             continue
         after = next((i for i, cell in enumerate(cells) if "badges" in cell.metadata.get("tags", [])), 0)
         cells.insert(after + 1, make(text, tag))
@@ -111,12 +112,16 @@ def stamp(notebook: NotebookNode, repo: str, name: str) -> None:
 
 
 def _markdown(text: str, tag: str) -> NotebookNode:
-    return NotebookNode(cell_type="markdown", source=text, metadata=NotebookNode(tags=[tag]))
+    return NotebookNode(cell_type="markdown", source=text, metadata=_about(tag))
 
 
 def _code(text: str, tag: str) -> NotebookNode:
-    metadata = NotebookNode(tags=[tag])
-    return NotebookNode(cell_type="code", source=text, metadata=metadata, outputs=[], execution_count=None)
+    return NotebookNode(cell_type="code", source=text, metadata=_about(tag), outputs=[], execution_count=None)
+
+
+def _about(tag: str) -> NotebookNode:
+    """The metadata of a cell; JupyterLab hides the source of one that is code."""
+    return NotebookNode(jupyter={"source_hidden": True}, tags=[tag]) if tag == "setup" else NotebookNode(tags=[tag])
 
 
 def stamp_notebooks(root: Path, repo: str) -> list[Path]:

@@ -14,6 +14,9 @@ FORMAT = "py:percent"
 FOLDED = "## For readers of the paper"
 """The section that JupyterLab shows folded, as everything below it up to the next heading as high."""
 
+KEPT = ("tags", "jupyter")
+"""Metadata of cells: what they are, and whether JupyterLab hides their source."""
+
 
 def sources(root: Path = ROOT) -> list[Path]:
     """The .py files of all notebooks."""
@@ -43,7 +46,7 @@ def write(path: Path, notebook: NotebookNode) -> None:
     """Writes an .ipynb file without anything that varies between runs: execution counts, times, names of cells."""
     for index, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{index:02d}"
-        cell.metadata = NotebookNode({key: value for key, value in cell.metadata.items() if key == "tags"})
+        cell.metadata = NotebookNode({key: value for key, value in cell.metadata.items() if key in KEPT})
         if cell.source.startswith(FOLDED):
             cell.metadata["jp-MarkdownHeadingCollapsed"] = True
         if cell.cell_type == "code":

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import itertools
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
 
 from moe_lab import glossary
+from moe_lab.course import asks
 from moe_lab.registry import INDEX, NOTEBOOKS
 from tools.badges import badges, repository
 from tools.claims_page import claims_page
@@ -47,11 +49,15 @@ _MENDED = (
     # The lines of a long signature are no list of definitions.
     (r'<dl>(?=\s*<dd><em class="sig-param">)', '<dl role="none">'),
 )
+COMPARE = "compare"
+"""Tag of a cell that compares a prediction with what was seen."""
 ELSEWHERE = "Here the table is [a page of its own](glossary.md), and so are [the papers' claims](claims.md)."
 
 
 def notebook_page(notebook: NotebookNode, name: str, title: str, labs: Mapping[int, str] | None = None) -> NotebookNode:
     """Returns a stored notebook as a page, without its set-up cell and with links in place of its badges.
+
+    What answers a question is folded, and the code that compares is left out.
 
     Args:
       notebook: as stored.
@@ -60,8 +66,9 @@ def notebook_page(notebook: NotebookNode, name: str, title: str, labs: Mapping[i
       labs: what stands in place of the pictures of Labs, HTML by the number of the cell.
     """
     cells: list[NotebookNode] = []
+    folded = answers(notebook.cells)
     for number, cell in enumerate(notebook.cells):
-        tags = cell.metadata.get("tags", [])
+        tags = cell.metadata.setdefault("tags", [])
         if "setup" in tags:
             continue
         if "badges" in tags:
@@ -70,10 +77,26 @@ def notebook_page(notebook: NotebookNode, name: str, title: str, labs: Mapping[i
             cell.outputs = [nbformat.v4.new_output("display_data", {"text/html": labs[number]})]
         elif cell.get("outputs"):
             cell.metadata["mystnb"] = {"image": {"alt": f"A picture of “{title}”; the text below it says what to see."}}
+        if number in folded:
+            tags += ["hide-output", *(["remove-input"] if COMPARE in tags else [])]
+            prompts = {"code_prompt_show": "Show what happened", "code_prompt_hide": "Hide what happened"}
+            cell.metadata["mystnb"] = {**cell.metadata.get("mystnb", {}), **prompts}
         cells.append(cell)
         if is_exercise(cell):
             cells.append(_markdown(exercise(name)))
     return NotebookNode({**notebook, "cells": cells})
+
+
+def answers(cells: Sequence[NotebookNode]) -> set[int]:
+    """The numbers of the cells whose outputs answer a question: after it, and what is compared with the comparison."""
+    found: set[int] = set()
+    code = [number for number, cell in enumerate(cells) if cell.cell_type == "code"]
+    for before, after in itertools.pairwise(code):
+        if asks(cells[before]) and not asks(cells[after]):
+            found.add(after)
+        if COMPARE in cells[after].metadata.get("tags", []):
+            found |= {before, after}
+    return found
 
 
 def links(name: str) -> str:

@@ -41,11 +41,11 @@ class Comparison:
     def sentence(self) -> str:
         """Both answers, and the reason."""
         if not self.chosen:
-            said = f"You have not made a prediction here. What was seen: {self.seen}."
+            said = f"You made no prediction; it was “{self.seen}”."
         elif self.chosen == self.seen:
-            said = f"You predicted “{self.chosen}”, and so it turned out."
+            said = f"You predicted “{self.chosen}”, and you were right."
         else:
-            said = f"You predicted “{self.chosen}”, and what was seen is “{self.seen}”. A surprise worth a minute."
+            said = f"You predicted “{self.chosen}”; it was “{self.seen}”. Take a minute: why?"
         return f"{said} {self.why}".rstrip()
 
     def __repr__(self) -> str:
@@ -134,6 +134,6 @@ def predict(question: str, options: Sequence[str] | Mapping[str, float], answer:
     >>> from moe_lab.exercises import predict
     >>> asked = predict("Which router turns first?", ["the largest", "the smallest"], answer="b")
     >>> asked.seen("a", "Its gate moves most.")
-    You predicted “the smallest”, and what was seen is “the largest”. A surprise worth a minute. Its gate moves most.
+    You predicted “the smallest”; it was “the largest”. Take a minute: why? Its gate moves most.
     """
     return Prediction(question, options, answer)

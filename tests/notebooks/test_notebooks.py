@@ -23,6 +23,8 @@ from tools.solutions import solution
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = [ROOT / "notebooks" / f"{notebook.stem}.py" for notebook in COURSE]
 INDEX = ROOT / "notebooks" / "index.py"
+ASKED = re.compile(r"^(\w+) = predict\(", flags=re.MULTILINE)
+COMPARED = re.compile(r"^(\w+)\.seen\(", flags=re.MULTILINE)
 WIDEST = tomllib.loads((ROOT / "notebooks" / ".ruff.toml").read_text(encoding="utf-8"))["line-length"]
 
 
@@ -97,19 +99,33 @@ class TestEveryNotebook:
         shown = next(i for i, source in enumerate(sources) if re.search(r"^(lab = |figure, )", source, flags=re.M))
         assert asked < shown
 
-    def test_a_prediction_is_chosen_before_it_is_seen_and_compared_after(self, path):
-        code = [cell.source for cell in every_cell(path) if cell.cell_type == "code"]
-        asked = [i for i, source in enumerate(code) if re.search(r"^prediction = predict\(", source, flags=re.M)]
-        compared = [i for i, source in enumerate(code) if re.search(r"^prediction\.seen\(", source, flags=re.M)]
-        assert len(asked) == len(compared) == 1 and compared[0] > asked[0]
+    def test_asks_before_anything_is_seen_with_three_answers_or_more(self, path):
+        code = cells(path, "code")
+        asked = [i for i, source in enumerate(code) if ASKED.search(source)]
+        assert "prediction = predict(" in code[asked[0]]
         assert not any(re.search(r"Lab\(|train\(", source) for source in code[: asked[0] + 1]), "nothing is seen before"
-        call = next(node for node in ast.walk(ast.parse(code[asked[0]])) if isinstance(node, ast.Call))
-        question, options = (ast.literal_eval(argument) for argument in call.args)
-        assert question.endswith("?") and len(exercises.predict(question, options).options) >= 3
-        shown = next(
-            cell.outputs for cell in stored(path) if re.search(r"^prediction\.seen\(", cell.source, flags=re.M)
-        )
-        assert shown[0].data["text/plain"].startswith("You have not made a prediction here. What was seen: ")
+        for number in asked:
+            calls = [node for node in ast.walk(ast.parse(code[number])) if isinstance(node, ast.Call)]
+            (call,) = (call for call in calls if getattr(call.func, "id", "") == "predict")
+            question, options = (ast.literal_eval(argument) for argument in call.args)
+            assert question.endswith("?") and len(exercises.predict(question, options).options) >= 3
+
+    def test_every_prediction_is_compared_right_below_what_shows_the_answer(self, path):
+        code = [cell for cell in stored(path) if cell.cell_type == "code"]
+        tags = [set(cell.metadata.get("tags", [])) for cell in code]
+        asked = [name for cell in code for name in ASKED.findall(cell.source)]
+        compared = [COMPARED.findall(cell.source) for cell in code]
+        assert len(set(asked)) == len(asked) >= 1
+        assert sorted(asked) == sorted(itertools.chain(*compared)), "each is compared once"
+        for number, cell in enumerate(code):
+            assert len(compared[number]) == ("compare" in tags[number]), cell.source
+            if not compared[number]:
+                continue
+            assert cell.metadata.jupyter == {"source_hidden": True}, cell.source
+            assert cell.outputs[0].data["text/plain"].startswith("You made no prediction; it was ")
+            above = [other for other, tag in zip(code[:number], tags, strict=False) if "compare" not in tag]
+            assert any(compared[number] == ASKED.findall(other.source) for other in above), "it is asked before"
+            assert above[-1].outputs and not ASKED.search(above[-1].source), f"nothing is shown above {cell.source}"
 
     def test_names_its_seed_before_it_uses_one(self, path):
         code = cells(path, "code")

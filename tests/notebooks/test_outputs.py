@@ -20,7 +20,7 @@ from PIL import Image
 
 from tools import outputs
 from tools.notebooks import MOST_BYTES
-from tools.pairs import FOLDED, read, write
+from tools.pairs import FOLDED, KEPT, read, write
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -45,7 +45,7 @@ def test_stores_nothing_that_varies_and_nothing_for_exercises(path):
     assert path.stat().st_size <= MOST_BYTES
     for cell in read(path).cells:
         folded = {"jp-MarkdownHeadingCollapsed"} if cell.source.startswith(FOLDED) else set()
-        assert folded <= cell.metadata.keys() <= {"tags", *folded}
+        assert folded <= cell.metadata.keys() <= {*KEPT, *folded}
         if cell.cell_type == "code":
             assert cell.execution_count is None
             assert not (cell.outputs and re.search(r"^exercises\.check_", cell.source, flags=re.M))

@@ -41,11 +41,11 @@ def test_an_answer_is_kept_and_compared(ask: Any) -> None:
         "Your prediction: none yet",
     ]
     none = asked.seen("a", "Its gate moves most.")
-    assert none.sentence == ("You have not made a prediction here. What was seen: the largest. Its gate moves most.")
+    assert none.sentence == "You made no prediction; it was “the largest”. Its gate moves most."
     ask(QUESTION, OPTIONS, answer="b")
     assert asked.chosen == "b", "the same question, asked by a cell that ran again"
-    assert repr(asked.seen("a")).startswith("You predicted “the smallest”, and what was seen is “the largest”.")
-    assert asked.seen("b", "Why.").sentence == "You predicted “the smallest”, and so it turned out. Why."
+    assert repr(asked.seen("a")) == "You predicted “the smallest”; it was “the largest”. Take a minute: why?"
+    assert asked.seen("b", "Why.").sentence == "You predicted “the smallest”, and you were right. Why."
     bundle = asked.seen("a", "1 < 2")._repr_mimebundle_()
     assert bundle[PREDICTION] == {"question": QUESTION, "chosen": "the smallest", "seen": "the largest"}
     assert "1 &lt; 2" in bundle["text/html"] and QUESTION in bundle["text/html"]
@@ -81,12 +81,25 @@ def test_buttons_keep_what_is_chosen_and_begin_with_it(shown: list[dict[str, Any
     assert shown[0]["application/vnd.jupyter.widget-view+json"]["model_id"] == asked.box.model_id
     assert "<li>the smallest</li>" in shown[0]["text/html"], "for readers without a kernel"
     _, radios, said = asked.box.children
-    assert radios.index is None and "run on without" in said.value
+    assert radios.index is None and "Pick one, or skip it" in said.value
     radios.index = 2
-    assert asked.chosen == "c" and "Kept: c" in said.value
+    assert asked.chosen == "c" and "Saved: c. Run the next cell." in said.value
     again = predict(QUESTION, OPTIONS)
     again._ipython_display_()
     assert again.box.children[1].index == 2
+
+
+def test_the_verdict_stands_below_the_buttons_too_until_another_is_chosen(shown: list[dict[str, Any]]) -> None:
+    asked = predict(QUESTION, OPTIONS)
+    assert asked.seen("a").seen == "the largest", "compared before it is shown"
+    asked._ipython_display_()
+    _, radios, said = asked.box.children
+    radios.index = 1
+    found = asked.seen("a", "1 < 2.")
+    assert "it was “the largest”. Take a minute: why? 1 &lt; 2." in said.value
+    assert found.sentence.startswith("You predicted “the smallest”")
+    radios.index = 2
+    assert "Saved: c. Run the next cell." in said.value and "it was" not in said.value
 
 
 def test_without_a_page_it_is_a_list(shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,15 @@ import ipywidgets as w
 from IPython.display import display
 
 from moe_lab.arguments import checked
-from moe_lab.exercises.prediction import Prediction
+from moe_lab.exercises.prediction import Comparison, Prediction
 from moe_lab_widgets.engine.controls import close_all
 from moe_lab_widgets.engine.output import headless
 
 
 class PredictionBox(Prediction):
     """A `Prediction` with radio buttons, which Tab reaches and Space chooses; a list where there is no page.
+
+    What was seen is shown below the buttons too.
 
     Attributes:
       box: the widgets of the latest cell that showed it; None before that.
@@ -35,24 +37,36 @@ class PredictionBox(Prediction):
         view = {"version_major": 2, "version_minor": 0, "model_id": self.box.model_id}
         display({**plain, "application/vnd.jupyter.widget-view+json": view}, raw=True)
 
+    def seen(self, outcome: str | float, why: str = "") -> Comparison:
+        """Compares the answer with what was seen; see `Prediction.seen`."""
+        found = super().seen(outcome, why)
+        if self.box is not None:
+            self.box.children[-1].value = _said(found.sentence)
+        return found
+
     def _made(self) -> w.VBox:
         options = [(f"{letter}) {text}", letter) for letter, text in self.options.items()]
         place = list(self.options).index(self.chosen) if self.chosen else None
         radios = w.RadioButtons(options=options, index=place, layout={"width": "auto", "height": "auto"})
-        said = w.HTML()
+        said = w.HTML(_said(self._state()))
 
         def keep(change: Mapping[str, Any]) -> None:
             if change["new"] is not None:
                 self.choose(change["new"])
-            said.value = self._state()
+            said.value = _said(self._state())
 
         radios.observe(keep, "value")
-        said.value = self._state()
         return w.VBox([w.HTML(f"<b>Your prediction.</b> {html.escape(self.question)}"), radios, said])
 
     def _state(self) -> str:
-        words = f"Kept: {self.chosen}. Now run on." if self.chosen else "Choose one; you can also run on without."
-        return f"<span aria-live='polite'>{words}</span>"
+        if self.chosen:
+            return f"Saved: {self.chosen}. Run the next cell."
+        return "Pick one, or skip it: later cells run either way."
+
+
+def _said(words: str) -> str:
+    """What stands below the buttons, read aloud by screen readers when it changes."""
+    return f"<span aria-live='polite'>{html.escape(words)}</span>"
 
 
 @checked

@@ -122,6 +122,8 @@ class Recorded {
     this.linked = least ? "This is the recorded run nearest to the link. " : "This is the run of the link. ";
     this.tell();
     this.open(this.chosen());
+    const folded = this.root.closest("details");
+    if (folded) folded.open = true;
     this.root.scrollIntoView();
   }
   tell() {
