@@ -322,7 +322,7 @@ tables = {
 pd.concat(tables, names=["experts are", "cluster"])
 
 # %% [markdown]
-# ### How many experts?
+# ### The number of experts
 
 # %%
 sizes = {M: final(train(SwitchMoE(experts=M, **small), task, **settings)) for M in (1, 2, 4)}

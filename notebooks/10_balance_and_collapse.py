@@ -217,7 +217,9 @@ print("bias after one step of .1", bias[0].numpy())
 # three by a narrow margin and expert 2 receives two by a wide margin.
 
 # %%
-prediction_minimum = predict("Can the Switch loss of an uneven load be smaller than 1?", ["yes", "no"])
+prediction_minimum = predict(
+    "What is the Switch loss of this uneven load?", ["smaller than 1", "exactly 1", "larger than 1"]
+)
 prediction_minimum
 
 # %%
@@ -227,9 +229,8 @@ loss = balance.switch_loss(uneven, narrow.mean(2)).value.item()
 print("Switch loss", round(loss, 3), "at loads of .6 and .4")
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
-prediction_minimum.seen(
-    "a" if loss < 1 else "b", "Load and mean gate differ: more samples can go with a smaller mean gate."
-)
+outcome = "b" if abs(loss - 1) < 1e-3 else "a" if loss < 1 else "c"
+prediction_minimum.seen(outcome, "More samples can go with a smaller mean gate.")
 
 # %% [markdown]
 # So an even load is not the minimum of this loss. The expert with more samples can have the smaller mean gate. Training only
@@ -330,8 +331,8 @@ summary(divided)
 
 # %%
 prediction_shared = predict(
-    "Does a shared expert help against the collapse?",
-    ["yes, more of the other experts are in use", "no, the router collapses as before"],
+    "How many of the other experts does the router use, with a shared expert?",
+    ["more than without it", "as many as without it", "fewer than without it"],
 )
 prediction_shared
 
@@ -347,7 +348,8 @@ pd.DataFrame(rows).T.round(3)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
 gain = rows["1 shared"]["experts' worth"] - rows["0 shared"]["experts' worth"]
-prediction_shared.seen("a" if gain > 0.5 else "b", "Compare the two rows of the column experts' worth.")
+outcome = "b" if abs(gain) < 0.5 else "a" if gain > 0 else "c"
+prediction_shared.seen(outcome, "Compare the two rows of the column experts' worth.")
 
 # %% [markdown]
 # The shared expert helps without any balancing. To see what the favourite loses, compare `last["expert_accuracy"]` of expert 1
