@@ -313,13 +313,10 @@ def samples_needed(success, samples, level):
 
 exercises.check_samples_needed(samples_needed)
 
-# %% [markdown]
-# Last, the ratios of the bounds, for experts that keep $l$ = `count` patches.
-
 
 # %%
 def sample_ratios(n, count, k):
-    """Computes N_C / N_S and N_C / N_J by the theorems from three whole numbers -> two numbers."""
+    """Computes N_C / N_S and N_C / N_J by the theorems for l = count: three whole numbers -> two numbers."""
     return None  # your code
 
 
