@@ -370,7 +370,7 @@ exercises.check_slot_inputs(slot_inputs)
 #   compete, so chance averages out over samples. With 16 tokens it does not.
 # - **No balancing loss.** Each of these papers adds a loss or a bias against idle experts. Here there is none, to show what it is
 #   for.
-# - **One step size**, 20, for all routings. Among step sizes of 5, 20 and 80, each routing is within .07 of its best at 20. Token
+# - **One step size**, 20, for all routings. Of 5, 20 and 80 it is the best for each routing, or within .07 of the best. Token
 #   choice by arrival gains most from 80 (.79 in place of .73 at $c=1$, 10 other trials), and the order of the rows is the same
 #   there. At 5, hashing and token choice change places.
 # - **Expert choice** as printed by Zhou et al. (2022) has a softmax over experts before the choice. The paper pmoe2023 and this
