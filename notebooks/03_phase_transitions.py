@@ -17,9 +17,9 @@
 #
 # **45 minutes · no GPU · after notebook 02**
 #
-# With too few samples training nearly always fails. With a few more it nearly always succeeds. The border between the two
-# is called a *phase transition*. Its place depends on $l$, the number of patches that each expert keeps, and the paper
-# predicts how. In this notebook you compute a map of successes, find the border and compare it with the theorems.
+# With too few samples training nearly always fails. With a few more it nearly always succeeds. The border between the
+# two is called a *phase transition*. Its place depends on $l$, the number of patches that each expert keeps, and the
+# paper predicts how. In this notebook you compute a map of successes, find the border and compare it with the theorems.
 #
 # **After this notebook you can**
 # - read a map of successes, and say how precise 20 trainings per cell are,
@@ -60,9 +60,9 @@ torch.set_num_threads(1)  # these models are small: more threads only wait for e
 #
 # The Lab below draws a map. $N$, the number of training samples, grows to the right. $l$ grows upwards, from 1 to 8.
 #
-# The task is synthetic. A sample has $n=16$ patches. One of them is $o_1$ or $o_2$ and decides the class. Two others are
-# *distractors*: both resemble $o_1$, or both resemble $o_2$. An expert that keeps three patches has room for both distractors
-# and for the patch that decides. This number is called $l^*$, so $l^*=3$ here.
+# The task is synthetic. A sample has $n=16$ patches. One of them is $o_1$ or $o_2$ and decides the class. Two others
+# are *distractors*: both resemble $o_1$, or both resemble $o_2$. An expert that keeps three patches has room for both
+# distractors and for the patch that decides. This number is called $l^*$, so $l^*=3$ here.
 #
 # Training is *separate*: the routers are trained first, then the experts. A training succeeds if the test accuracy
 # reaches 95 %.
@@ -86,8 +86,8 @@ prediction_below = predict(
 prediction_below
 
 # %% [markdown]
-# The paper bounds the number of samples for separate training by a multiple of $l^8$. From $l=2$ to $l=8$ this bound grows
-# by a factor of $4^8 = 65{,}536$. What do you expect for the number that training really needs?
+# The paper bounds the number of samples for separate training by a multiple of $l^8$. From $l=2$ to $l=8$ this bound
+# grows by a factor of $4^8 = 65{,}536$. What do you expect for the number that training really needs?
 
 # %%
 prediction_growth = predict(
@@ -99,8 +99,8 @@ prediction_growth
 # %% [markdown]
 # ## The Lab
 #
-# The next cell trains 1280 networks, 20 for each cell of the map. A first look, with 5 trainings per cell, appears within
-# seconds.
+# The next cell trains 1280 networks, 20 for each cell of the map. A first look, with 5 trainings per cell, appears
+# within seconds.
 
 # %%
 lab = PhaseTransitionLab(seed=SEED)
@@ -111,7 +111,8 @@ lab
 # succeed. The thick line is the border: to its right at least 90 % succeed. The dashed line marks $l^*$. **2:** The $N$
 # that each $l$ needs. **3:** Coverage of the worse class, that is, how often its deciding patch reaches an expert.
 #
-# With 20 trainings per cell, a share of 90 % has a standard error of about 7 points. So read the border, not a single cell.
+# With 20 trainings per cell, a share of 90 % has a standard error of about 7 points. So read the border, not a single
+# cell.
 #
 # Choose other settings in <kbd>story</kbd>: *l\* = 5: the cliff moves*, *noise*, *handwritten digits*, and *joint
 # training*, where routers and experts learn together and $l^*$ hardly matters.
@@ -143,11 +144,11 @@ prediction_below.seen(
 
 # %% [markdown]
 # - **From $l=3$ on** the border leans to the right. Every further patch is clutter, and clutter costs samples.
-# - **At $l=2$** the border jumps off the map. The two distractors can take both places of an expert. Then $o$ is left out,
-#   and coverage shows it: half of the samples of a class lose their deciding patch.
+# - **At $l=2$** the border jumps off the map. The two distractors can take both places of an expert. Then $o$ is left
+#   out, and coverage shows it: half of the samples of a class lose their deciding patch.
 # - **At $l=1$** coverage is just as bad, and yet training succeeds. The two distractors of a sample resemble the same
-#   pattern. If they resemble $o_1$, expert 1 is blocked but expert 2 is not. It receives $o_2$ or it does not, and either
-#   one tells the class.
+#   pattern. If they resemble $o_1$, expert 1 is blocked but expert 2 is not. It receives $o_2$ or it does not, and
+#   either one tells the class.
 #
 # Lemma 4.1 of the paper promises that $o$ is routed from $l^*$ on. It does not say that training fails below $l^*$.
 
@@ -157,10 +158,10 @@ prediction_below.seen(
 # ### $l^*$: how much room an expert needs
 #
 # A pattern $q$ that says nothing about the class is called *irrelevant*. It is *closer to $o_1$* if
-# $\langle o_1 - o_2, q\rangle > \delta'$, and closer to $o_2$ if $\langle o_2 - o_1, q\rangle > \delta'$, where $\delta'$ is
-# a threshold. Suppose that in every sample at most $l^*-1$ patterns are closer to the same side. A router that points along
-# $o_1 - o_2$ then ranks at most $l^*-1$ patches before $o_1$. So an expert that keeps $l \ge l^*$ patches always keeps
-# $o_1$ (lemma 4.1). `theory.l_star` counts $l^*$ in samples:
+# $\langle o_1 - o_2, q\rangle > \delta'$, and closer to $o_2$ if $\langle o_2 - o_1, q\rangle > \delta'$, where
+# $\delta'$ is a threshold. Suppose that in every sample at most $l^*-1$ patterns are closer to the same side. A router
+# that points along $o_1 - o_2$ then ranks at most $l^*-1$ patches before $o_1$. So an expert that keeps $l \ge l^*$
+# patches always keeps $o_1$ (lemma 4.1). `theory.l_star` counts $l^*$ in samples:
 
 # %%
 print("l* of the task:", task.l_star)
@@ -181,8 +182,8 @@ pd.DataFrame({"l* counted": counted}).rename_axis("noise").T
 #
 # $$\delta = \frac{1}{1 - \max(\delta_d^2, \delta_r^2)}, \qquad \delta_d = \langle o_1, o_2\rangle, \quad |\langle o_i, q\rangle| \le \delta_r. \tag{9}$$
 #
-# All bounds of the paper grow with $\delta^6$. Since $\delta_d$ is squared, opposite patterns with $\delta_d = -0.9$ have
-# the same $\delta$ as nearly equal patterns with $\delta_d = +0.9$.
+# All bounds of the paper grow with $\delta^6$. Since $\delta_d$ is squared, opposite patterns with $\delta_d = -0.9$
+# have the same $\delta$ as nearly equal patterns with $\delta_d = +0.9$.
 
 # %%
 prediction_overlap = predict(
@@ -208,20 +209,21 @@ outcome = "c" if abs(opposite - equal) < 0.02 else "a" if opposite < equal else 
 prediction_overlap.seen(outcome, "The same delta stands for an easy task and for a hard one.")
 
 # %% [markdown]
-# Both rows have $\delta = 5.26$, yet opposite patterns are the easiest and nearly equal patterns the hardest. Eq. 9 comes
-# from a proof. It does not measure difficulty.
+# Both rows have $\delta = 5.26$, yet opposite patterns are the easiest and nearly equal patterns the hardest. Eq. 9
+# comes from a proof. It does not measure difficulty.
 #
 # ### The theorems, as scaling laws
 #
-# Let $\epsilon$ be the error that is allowed, $p$ the number of sets from which irrelevant patterns are drawn, and $k$ the
-# number of experts. The paper proves that these numbers of samples are enough, up to constants that it does not give:
+# Let $\epsilon$ be the error that is allowed, $p$ the number of sets from which irrelevant patterns are drawn, and $k$
+# the number of experts. The paper proves that these numbers of samples are enough, up to constants that it does not
+# give:
 #
 # $$N_S = \Omega\!\left(\frac{l^8 p^{12} \delta^6}{\epsilon^{16}}\right), \qquad
 # N_J = \Omega\!\left(\frac{k^4 l^6 p^{12} \delta^6}{\epsilon^{16}}\right), \qquad
 # N_C = \Omega\!\left(\frac{n^8 p^{12} \delta^6}{\epsilon^{16}}\right) \tag{4.2, 4.5, 4.3}$$
 #
-# $N_S$ is for separate training with $l \ge l^*$, $N_J$ for joint training in which each class has its expert (assumption
-# 4.4), and $N_C$ for the CNN. Without the constants only ratios have a meaning:
+# $N_S$ is for separate training with $l \ge l^*$, $N_J$ for joint training in which each class has its expert
+# (assumption 4.4), and $N_C$ for the CNN. Without the constants only ratios have a meaning:
 
 # %%
 rows = {}
@@ -231,8 +233,9 @@ for kept in (2, 4, 8, 16):
 pd.DataFrame(rows).T.rename_axis("l").map("{:,.3g}".format)
 
 # %% [markdown]
-# Read the row for $l=4$ like this: the bound for the CNN is 65,500 times the bound for separate training. At $l=n$ separate
-# training has no advantage, and the factor $k^4$ makes the bound for joint training worse than the bound for the CNN.
+# Read the row for $l=4$ like this: the bound for the CNN is 65,500 times the bound for separate training. At $l=n$
+# separate training has no advantage, and the factor $k^4$ makes the bound for joint training worse than the bound for
+# the CNN.
 #
 # Now measure the growth. The next cell uses the 8×8 digits and separate training. $N$ is enough if at least 90 % of 10
 # trials succeed:
@@ -252,9 +255,9 @@ prediction_growth.seen(
 )
 
 # %% [markdown]
-# From $l=2$ to $l=8$ the number of samples grows about four times, where the bound grows 65,536 times. The theorem is not
-# wrong: it says how many samples are enough, not how many are needed. Its direction is right and its size is far off, which is
-# normal for such proofs.
+# From $l=2$ to $l=8$ the number of samples grows about four times, where the bound grows 65,536 times. The theorem is
+# not wrong: it says how many samples are enough, not how many are needed. Its direction is right and its size is far
+# off, which is normal for such proofs.
 
 # %% [markdown]
 # ## Exercises
@@ -329,8 +332,8 @@ exercises.check_sample_ratios(sample_ratios)
 #
 # ### Figure 4: "pMoE needs 60 % of the CNN's samples"
 #
-# The paper calls the mixture *pMoE*. The next cell measures the mean test accuracy on the 8×8 digits, and the $N$ at which
-# each model crosses 95 %:
+# The paper calls the mixture *pMoE*. The next cell measures the mean test accuracy on the 8×8 digits, and the $N$ at
+# which each model crosses 95 %:
 
 # %%
 curves = figures.sample_complexity(samples=(60, 100, 200, 500), trials=5, seed=SEED)
@@ -340,17 +343,17 @@ table["of the CNN's"] = table["N for 95 %"] / table.loc["cnn", "N for 95 %"]
 table.round(3)
 
 # %% [markdown]
-# The direction replicates, the number does not. Here joint training needs about a seventh of the CNN's samples and separate
-# training about a third.
+# The direction replicates, the number does not. Here joint training needs about a seventh of the CNN's samples and
+# separate training about a third.
 #
-# The paper uses MNIST. We measured it with 10,000 of the images and 5 trials. The CNN needs 860 samples and joint training
-# 225 (26 %). Separate training needs 290, 480 and 400 with three seeds (34 to 56 %). So 60 % is not a constant. It depends
-# on the training mode, the data, the batch size and the seed. If you have the MNIST files, run
+# The paper uses MNIST. We measured it with 10,000 of the images and 5 trials. The CNN needs 860 samples and joint
+# training 225 (26 %). Separate training needs 290, 480 and 400 with three seeds (34 to 56 %). So 60 % is not a
+# constant. It depends on the training mode, the data, the batch size and the seed. If you have the MNIST files, run
 # `figures.sample_complexity("mnist", root="folder")`.
 #
-# We also trained as the authors' public code does (`recipe="authors"`). Joint training then needs 23 to 41 % of the samples
-# of a CNN with 40 filters (four seeds). The choice of test images matters. We hold them out. If training and test samples
-# are drawn from the same images, the CNN reaches 97.0 % instead of 95.9 %, and joint training needs 53 %.
+# We also trained as the authors' public code does (`recipe="authors"`). Joint training then needs 23 to 41 % of the
+# samples of a CNN with 40 filters (four seeds). The choice of test images matters. We hold them out. If training and
+# test samples are drawn from the same images, the CNN reaches 97.0 % instead of 95.9 %, and joint training needs 53 %.
 #
 # ### Figure 6: accuracy rises with $k$, then falls
 #
@@ -369,8 +372,8 @@ pd.DataFrame(
 #
 # ### Lemma K.1: "not linearly separable as long as $l^* = \Omega(1)$"
 #
-# The next cell fits a linear classifier to all $n \cdot d$ numbers of a sample. The task has $l^* = 7$, once with many and
-# once with few sets of irrelevant patterns:
+# The next cell fits a linear classifier to all $n \cdot d$ numbers of a sample. The task has $l^* = 7$, once with many
+# and once with few sets of irrelevant patterns:
 
 # %%
 rows = {}
@@ -380,27 +383,29 @@ for sets in (256, 16):
 pd.DataFrame(rows).T.rename_axis("p").round(2)
 
 # %% [markdown]
-# With 256 sets the lemma holds. The best hyperplane is hardly better than guessing, and a linear program shows that none
-# separates the classes (claim `pmoe2023/lemmaK.1`). With 16 sets the lemma **fails**: test accuracy is 1.00.
+# With 256 sets the lemma holds. The best hyperplane is hardly better than guessing, and a linear program shows that
+# none separates the classes (claim `pmoe2023/lemmaK.1`). With 16 sets the lemma **fails**: test accuracy is 1.00.
 #
-# The proof only considers hyperplanes built from $o_1$ and $o_2$. In $d=32$ dimensions there is room for another one, which
-# takes the same value on all 16 sets, so that they cancel. The lemma needs $p > d-2$, which the paper does not say.
+# The proof only considers hyperplanes built from $o_1$ and $o_2$. In $d=32$ dimensions there is room for another one,
+# which takes the same value on all 16 sets, so that they cancel. The lemma needs $p > d-2$, which the paper does not
+# say.
 #
 # ### Smaller differences
 #
-# - The paper says that $\delta$ falls as $o_1$ and $o_2$ move apart. This is true only up to a right angle, because eq. 9
-#   squares $\delta_d$ (see above).
+# - The paper says that $\delta$ falls as $o_1$ and $o_2$ move apart. This is true only up to a right angle, because eq.
+#   9 squares $\delta_d$ (see above).
 # - The paper does not define "success" in figure 5. Here it means a test accuracy of at least 95 %.
-# - After theorem 4.5 the paper gives $M_C/M_J = n^{10}/(k^3 l^6)$ for the numbers of neurons $M$. Its own $M_J$ contains
-#   $n^2$, so the ratio is $n^8/(k^3 l^6)$.
-# - In the paper's figure 7 (joint training, MNIST) accuracy falls beyond $l^*=6$. On the 8×8 digits it is flat from $l=2$
-#   on, because gates that are trained jointly keep $o$ apart from the clutter even where everything is kept.
+# - After theorem 4.5 the paper gives $M_C/M_J = n^{10}/(k^3 l^6)$ for the numbers of neurons $M$. Its own $M_J$
+#   contains $n^2$, so the ratio is $n^8/(k^3 l^6)$.
+# - In the paper's figure 7 (joint training, MNIST) accuracy falls beyond $l^*=6$. On the 8×8 digits it is flat from
+#   $l=2$ on, because gates that are trained jointly keep $o$ apart from the clutter even where everything is kept.
 
 # %% [markdown]
 # ## Before you go
 #
 # You now know what the paper on patch-level routing proves and what it shows. You also know what to check in any such
-# paper: coverage beside accuracy, all trials and not only the best one, and each claim against a measurement of your own.
+# paper: coverage beside accuracy, all trials and not only the best one, and each claim against a measurement of your
+# own.
 #
-# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
-# Binder allows 2 GB in all.*
+# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down,
+# and Binder allows 2 GB in all.*

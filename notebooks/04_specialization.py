@@ -17,9 +17,10 @@
 #
 # **45 minutes · no GPU · after notebooks 00 and 01**
 #
-# Eight experts start almost alike, and the router starts at zero and prefers none of them. A few hundred steps later each
-# expert serves one cluster of the data, and the router knows which. In this notebook you watch this happen and learn why
-# it happens with *nonlinear* experts only. You also measure it with the dispatch entropy, because accuracy does not show it.
+# Eight experts start almost alike, and the router starts at zero and prefers none of them. A few hundred steps later
+# each expert serves one cluster of the data, and the router knows which. In this notebook you watch this happen and
+# learn why it happens with *nonlinear* experts only. You also measure it with the dispatch entropy, because accuracy
+# does not show it.
 #
 # **After this notebook you can**
 # - describe a task that no single expert can solve, however wide, and say how far it gets,
@@ -70,9 +71,10 @@ small = {"filters": 8, "initial_scale": 8e-4}  # experts of 8 filters that start
 # | feature noise | $\epsilon\,\gamma\,v_{k'}$, $k' \ne k$ | nothing: it is the label signal of *another* cluster, with a random sign $\epsilon$ |
 # | random noise | $\xi \sim N(0, \sigma_p^2 I / d)$ | nothing |
 #
-# All $v_k$ and $c_k$ are orthogonal to each other and have length 1. The strengths $\alpha$, $\beta$ and $\gamma$ are random
-# numbers. $\alpha$ and $\gamma$ have the same distribution, so the two label signals of a sample look the same. Only the
-# center says which of them counts. The table shows three samples by the product of each patch with $v_k$ and $c_k$:
+# All $v_k$ and $c_k$ are orthogonal to each other and have length 1. The strengths $\alpha$, $\beta$ and $\gamma$ are
+# random numbers. $\alpha$ and $\gamma$ have the same distribution, so the two label signals of a sample look the same.
+# Only the center says which of them counts. The table shows three samples by the product of each patch with $v_k$ and
+# $c_k$:
 
 # %%
 task = ClusterTask()  # setting 3 of the paper
@@ -84,13 +86,13 @@ rows = pd.MultiIndex.from_product([samples, [1, 2, 3, 4]], names=["sample", "pat
 pd.DataFrame(products.flatten(0, 1).numpy(), rows, columns).round(1) + 0.0
 
 # %% [markdown]
-# Read the first sample. Patch 3 is the center of cluster 4, so the label signal is the patch along $v_4$, which is patch 2.
-# Its sign is $+$, and so is $y$. Patch 1 is feature noise of cluster 1, and patch 4 is random noise.
+# Read the first sample. Patch 3 is the center of cluster 4, so the label signal is the patch along $v_4$, which is
+# patch 2. Its sign is $+$, and so is $y$. Patch 1 is feature noise of cluster 1, and patch 4 is random noise.
 #
 # ## First, your prediction
 #
-# A *single expert* applies one function $f$ to every patch and adds up the results, $F(x) = \sum_p f(x^{(p)})$. The sign of
-# $F(x)$ is its answer. Let $f$ be any function at all.
+# A *single expert* applies one function $f$ to every patch and adds up the results, $F(x) = \sum_p f(x^{(p)})$. The
+# sign of $F(x)$ is its answer. Let $f$ be any function at all.
 
 # %%
 prediction = predict(
@@ -100,8 +102,8 @@ prediction = predict(
 prediction
 
 # %% [markdown]
-# A *mixture* sends the whole sample to one of $M=8$ such experts. The function of an expert is a sum over its filters, and
-# every filter applies an activation $\sigma$ to the product of its weights with the patch. Compare linear experts,
+# A *mixture* sends the whole sample to one of $M=8$ such experts. The function of an expert is a sum over its filters,
+# and every filter applies an activation $\sigma$ to the product of its weights with the patch. Compare linear experts,
 # $\sigma(z) = z$, with cubic experts, $\sigma(z) = z^3$.
 
 # %%
@@ -126,20 +128,20 @@ lab = SpecializationLab(seed=SEED)
 lab
 
 # %% [markdown]
-# *What to see.* **1, upper table:** Each row is a cluster and each column an expert. A cell is the share of the cluster's
-# test samples that the expert receives. Cubic experts end up with at most one dark cell per column. Experts with a grey
-# number are idle. **1, lower table:** how much of each label signal an expert has learned. The pattern is the same, because
-# experts become good at what they receive and receive what they are good at. **2:** the dispatch entropy. It is 0 if every
-# expert serves one cluster, and $\log K = 1.39$ if no expert specialises. It falls to 0 for the cubic mixture (black). For
-# a linear mixture on the same samples (grey, dashed) it stays high. **3:** Both mixtures are right in more than 95 % of the
-# test samples all the same.
+# *What to see.* **1, upper table:** Each row is a cluster and each column an expert. A cell is the share of the
+# cluster's test samples that the expert receives. Cubic experts end up with at most one dark cell per column. Experts
+# with a grey number are idle. **1, lower table:** how much of each label signal an expert has learned. The pattern is
+# the same, because experts become good at what they receive and receive what they are good at. **2:** the dispatch
+# entropy. It is 0 if every expert serves one cluster, and $\log K = 1.39$ if no expert specialises. It falls to 0 for
+# the cubic mixture (black). For a linear mixture on the same samples (grey, dashed) it stays high. **3:** Both mixtures
+# are right in more than 95 % of the test samples all the same.
 #
 # Try the following:
 #
-# 1. Move the <kbd>time</kbd> slider below the picture back to the start. Experts learn signals first, and the router sorts the
-#    clusters afterwards.
-# 2. Set <kbd>M, experts</kbd> to 4, so that each expert must find a cluster of its own, and count the trials that succeed.
-#    Then set it to 2.
+# 1. Move the <kbd>time</kbd> slider below the picture back to the start. Experts learn signals first, and the router
+#    sorts the clusters afterwards.
+# 2. Set <kbd>M, experts</kbd> to 4, so that each expert must find a cluster of its own, and count the trials that
+#    succeed. Then set it to 2.
 # 3. Set <kbd>η_r, rate of the router</kbd> to 0, and see how much of the mixture's accuracy is left.
 # 4. In <kbd>story</kbd> choose *Late collapse (σ_p = 2, γ up to 3, 800 steps)*. The steps of the experts never become
 #    shorter. Find the step at which you would have stopped.
@@ -172,9 +174,10 @@ prediction_clusters.seen(
 # %% [markdown]
 # ## What happened and why
 #
-# The model of the paper (section 3) has a linear router with one vector $\theta_m$ for each expert. These vectors are the
-# columns of $\Theta$. The router gives the whole sample one score $h_m$ for each expert $m$. In training noise $r_m$ is
-# added, and the expert $m^*$ with the largest sum receives the sample. Its output is weighted by its gate $\pi_{m^*}$:
+# The model of the paper (section 3) has a linear router with one vector $\theta_m$ for each expert. These vectors are
+# the columns of $\Theta$. The router gives the whole sample one score $h_m$ for each expert $m$. In training noise
+# $r_m$ is added, and the expert $m^*$ with the largest sum receives the sample. Its output is weighted by its gate
+# $\pi_{m^*}$:
 #
 # $$h(x) = \sum_p \Theta^{\!\top} x^{(p)}, \qquad m^* = \arg\max_m\, (h_m + r_m), \quad r_m \sim \mathrm{Unif}[0,1], \qquad
 # F(x) = \pi_{m^*} f_{m^*}(x), \quad \pi = \mathrm{softmax}(h).$$
@@ -183,21 +186,21 @@ prediction_clusters.seen(
 #
 # $$f_m(x) = \sum_{j=1}^{J} \sum_{p=1}^{P} \sigma\big(\langle w_{m,j}, x^{(p)}\rangle\big). \tag{3.1}$$
 #
-# **1. At first noise distributes the samples.** With $\Theta=0$ all scores are equal and $r$ decides. Every expert receives
-# some samples of each cluster.
+# **1. At first noise distributes the samples.** With $\Theta=0$ all scores are equal and $r$ decides. Every expert
+# receives some samples of each cluster.
 #
 # **2. The cube lets one signal win.** For a sample of cluster $k$, the gradient of a cubic filter $w$ along $v_k$ is
 # $y \cdot 3\langle w, y\alpha v_k\rangle^2\, y\alpha = 3\alpha^3 \langle w, v_k\rangle^2$. The larger the product
 # $\langle w, v_k\rangle$ is, the faster it grows. A small first preference therefore outgrows the others. For a linear
-# filter the gradient is $\alpha$, whatever $w$ is, and all $K$ signals grow side by side. In both cases centers and feature
-# noise have random signs and cancel.
+# filter the gradient is $\alpha$, whatever $w$ is, and all $K$ signals grow side by side. In both cases centers and
+# feature noise have random signs and cancel.
 #
-# **3. All experts take equal steps.** The gradient of each expert is divided by its length (eq. 3.4). So all experts move
-# equally far in each step, and an expert with few samples does not fall behind.
+# **3. All experts take equal steps.** The gradient of each expert is divided by its length (eq. 3.4). So all experts
+# move equally far in each step, and an expert with few samples does not fall behind.
 #
-# **4. The router follows.** The gradient moves $\theta_m$ towards $\sum_p x^{(p)}$ for samples that expert $m$ gets right,
-# $y f_m > 0$, and away from it for the others. In this sum the label signals have random signs and cancel, while $\beta c_k$
-# adds up. So $\theta_m$ turns to the *center* of the cluster that expert $m$ is good at.
+# **4. The router follows.** The gradient moves $\theta_m$ towards $\sum_p x^{(p)}$ for samples that expert $m$ gets
+# right, $y f_m > 0$, and away from it for the others. In this sum the label signals have random signs and cancel, while
+# $\beta c_k$ adds up. So $\theta_m$ turns to the *center* of the cluster that expert $m$ is good at.
 #
 # The next figure shows points 2 and 4 in one training (figure 4 of the paper; setting 1, where $\gamma$ goes up to 3):
 
@@ -207,9 +210,9 @@ figure, panels = plt.subplots(2, 2, figsize=(11, 6), facecolor=theme.PAPER, layo
 plots.inner_products(cubic_products, panels)
 
 # %% [markdown]
-# *What to see.* **Top:** Each cubic expert learns one label signal and no center. **Bottom:** Each router learns one center
-# and no label signal, at about the time when the signal of its expert has grown. The next figure shows the same for linear
-# experts (figure 5):
+# *What to see.* **Top:** Each cubic expert learns one label signal and no center. **Bottom:** Each router learns one
+# center and no label signal, at about the time when the signal of its expert has grown. The next figure shows the same
+# for linear experts (figure 5):
 
 # %%
 linear_products = figures.inner_products("linear", samples=2000, seed=SEED)
@@ -222,12 +225,12 @@ plots.inner_products(linear_products, panels)
 #
 # ### How far can one expert get?
 #
-# The *margin* of a sample is $yF(x)$. The answer is right if the margin is positive. Take a sample with $\epsilon = -y$.
-# Exchange its two clusters, exchange the signs, or do both. This gives four samples, which are equally likely because
-# $\alpha$ and $\gamma$ have the same distribution. In their four margins each $f(\text{patch})$ appears once with a plus and
-# once with a minus. So the margins sum to 0, and at least one of the four samples is wrong. Half of all samples have
-# $\epsilon = -y$, so at least $\tfrac12 \cdot \tfrac14 = $ **1/8** of all answers are wrong (theorem 4.1). The next cell
-# checks the four margins for a random network $f$:
+# The *margin* of a sample is $yF(x)$. The answer is right if the margin is positive. Take a sample with
+# $\epsilon = -y$. Exchange its two clusters, exchange the signs, or do both. This gives four samples, which are equally
+# likely because $\alpha$ and $\gamma$ have the same distribution. In their four margins each $f(\text{patch})$ appears
+# once with a plus and once with a minus. So the margins sum to 0, and at least one of the four samples is wrong. Half
+# of all samples have $\epsilon = -y$, so at least $\tfrac12 \cdot \tfrac14$ or **1/8** of all answers are wrong
+# (theorem 4.1). The next cell checks the four margins for a random network $f$:
 
 # %%
 generator = torch.Generator().manual_seed(SEED)
@@ -249,8 +252,8 @@ prediction.seen(
 )
 
 # %% [markdown]
-# So the best single expert is right in exactly 87.5 % of the samples. Trained single experts stay well below. The next cell
-# shows the test accuracy of experts with 32 filters that are trained with Adam:
+# So the best single expert is right in exactly 87.5 % of the samples. Trained single experts stay well below. The next
+# cell shows the test accuracy of experts with 32 filters that are trained with Adam:
 
 # %%
 # The step sizes of single experts are those of the authors, for data times 10.
@@ -265,8 +268,8 @@ pd.DataFrame(rows).rename_axis("trial").T.round(2)
 # ### Noise makes routing smooth
 #
 # Without noise the expert with the largest score receives every sample, and a tiny change of the scores may move all of
-# them. With $r \sim \mathrm{Unif}[0,1]$ a small change of the scores moves few samples. The next cell has four experts. The
-# score of expert 1 is larger than the others by a lead:
+# them. With $r \sim \mathrm{Unif}[0,1]$ a small change of the scores moves few samples. The next cell has four experts.
+# The score of expert 1 is larger than the others by a lead:
 
 # %%
 leads = (0.0, 0.1, 0.3, 0.6, 1.0)
@@ -275,10 +278,10 @@ pd.DataFrame(shares, index=[f"expert {m}" for m in (1, 2, 3, 4)]).T.rename_axis(
 
 # %% [markdown]
 # Lemma 5.1 says that these probabilities change by at most $M^2$ times the change of the scores. It adds up the changes
-# over all pairs of experts. A shorter argument gives a better bound. Let $Z$ be the best noisy score of the other experts.
-# Expert $m$ wins if $r_m \ge Z - h_m$. If all scores change by at most $\delta$, this threshold moves by at most $2\delta$,
-# and $r_m$ lies between the old and the new threshold with probability at most $2\delta$. So the factor is **2** for any
-# number of experts. A numerical search for the largest factor agrees:
+# over all pairs of experts. A shorter argument gives a better bound. Let $Z$ be the best noisy score of the other
+# experts. Expert $m$ wins if $r_m \ge Z - h_m$. If all scores change by at most $\delta$, this threshold moves by at
+# most $2\delta$, and $r_m$ lies between the old and the new threshold with probability at most $2\delta$. So the factor
+# is **2** for any number of experts. A numerical search for the largest factor agrees:
 
 # %%
 found = {experts: theory.worst_ratio(experts).ratio for experts in (2, 4, 8)}
@@ -289,12 +292,13 @@ pd.DataFrame(rows).T.rename_axis("experts").round(3)
 # ## Measure it
 #
 # The **dispatch entropy** (eq. 6.1) measures how mixed the samples of each expert are. Let $n_{k,m}$ be the number of
-# samples of cluster $k$ that expert $m$ receives, $n_m$ the number of all samples that it receives, and $n$ the number of
-# samples:
+# samples of cluster $k$ that expert $m$ receives, $n_m$ the number of all samples that it receives, and $n$ the number
+# of samples:
 #
 # $$\text{entropy} = -\sum_{m:\, n_m \ne 0} \frac{n_m}{n} \sum_{k=1}^{K} \frac{n_{k,m}}{n_m} \log\frac{n_{k,m}}{n_m}. \tag{6.1}$$
 #
-# It is 0 if every expert serves one cluster, and $\log K = 1.39$ if no expert specialises. For the three kinds of experts:
+# It is 0 if every expert serves one cluster, and $\log K = 1.39$ if no expert specialises. The next cell shows it for
+# the three kinds of experts:
 
 # %%
 rows = {
@@ -309,9 +313,10 @@ rows = {
 pd.DataFrame(rows).T.round(3)
 
 # %% [markdown]
-# All three are right in more than 95 % of the samples, but only cubic experts are specialists. On its best cluster a linear
-# expert is right in 83 % of the samples, a cubic expert in more than 99 %. Linear experts reach their accuracy as a team,
-# and no single one of them can be interpreted. The next table shows for the first trial which expert receives what:
+# All three are right in more than 95 % of the samples, but only cubic experts are specialists. On its best cluster a
+# linear expert is right in 83 % of the samples, a cubic expert in more than 99 %. Linear experts reach their accuracy
+# as a team, and no single one of them can be interpreted. The next table shows for the first trial which expert
+# receives what:
 
 # %%
 columns = [f"expert {m}" for m in range(1, 9)]
@@ -338,8 +343,8 @@ pd.DataFrame(rows).T.rename_axis("M").round(3)
 
 # %% [markdown]
 # $M=K=4$ experts are not enough in all trials. Two experts that start with the same preference both choose the same
-# cluster, and another cluster is left without an expert of its own. With $M=8$ there is nearly always one to spare. Theorem
-# 4.2 asks for $M$ of the order of $K \log K$.
+# cluster, and another cluster is left without an expert of its own. With $M=8$ there is nearly always one to spare.
+# Theorem 4.2 asks for $M$ of the order of $K \log K$.
 #
 # ### What the router needs
 
@@ -366,9 +371,9 @@ pd.DataFrame(rows).T.round(3)
 # %% [markdown]
 # ### Which expert gets which cluster?
 #
-# Lemma 5.2 says that the **first weights** decide. Write $w_{m,j}^{(0)}$ for the weights before training. Expert $m$ will
-# serve the cluster $k$ with the largest $\langle v_k, w_{m,j}^{(0)}\rangle$ over all of its filters, because this is the
-# preference that the cube lets grow fastest.
+# Lemma 5.2 says that the **first weights** decide. Write $w_{m,j}^{(0)}$ for the weights before training. Expert $m$
+# will serve the cluster $k$ with the largest $\langle v_k, w_{m,j}^{(0)}\rangle$ over all of its filters, because this
+# is the preference that the cube lets grow fastest.
 
 # %%
 prediction_weights = predict(
@@ -388,14 +393,15 @@ prediction_weights.seen(
 )
 
 # %% [markdown]
-# The lemma says "with probability $1 - o(1)$", that is, nearly always for large $n$ and short steps. With $n=16{,}000$ and
-# 1,000 steps of a fifth of the length we measured 92 % of 40 experts. For linear experts the first weights decide nothing.
+# The lemma says "with probability $1 - o(1)$", that is, nearly always for large $n$ and short steps. With $n=16{,}000$
+# and 1,000 steps of a fifth of the length we measured 92 % of 40 experts. For linear experts the first weights decide
+# nothing.
 
 # %% [markdown]
 # ## Exercises
 #
-# All arrays in these exercises are NumPy arrays. The first function is the step of eq. 3.4. Every expert moves by the length
-# `learning_rate`. An expert that received no sample has a gradient of 0.
+# All arrays in these exercises are NumPy arrays. The first function is the step of eq. 3.4. Every expert moves by the
+# length `learning_rate`. An expert that received no sample has a gradient of 0.
 
 
 # %%
@@ -419,9 +425,10 @@ def dispatch_entropy(dispatch):
 exercises.check_dispatch_entropy(dispatch_entropy)
 
 # %% [markdown]
-# How often is a single expert wrong? Let $\alpha = \gamma$ be a constant. Then only $3K$ numbers of $f$ matter: `plus[k]`
-# $= f(\alpha v_k)$, `minus[k]` $= f(-\alpha v_k)$ and `center[k]` $= f(\beta c_k)$. Go through all $k$, all $k' \ne k$, and
-# both signs of $y$ and $\epsilon$. When the check passes, try to find three arrays with an error below 1/8.
+# How often is a single expert wrong? Let $\alpha = \gamma$ be a constant. Then only $3K$ numbers of $f$ matter:
+# `plus[k]` $= f(\alpha v_k)$, `minus[k]` $= f(-\alpha v_k)$ and `center[k]` $= f(\beta c_k)$. Go through all $k$, all
+# $k' \ne k$, and both signs of $y$ and $\epsilon$. When the check passes, try to find three arrays with an error below
+# 1/8.
 
 
 # %%
@@ -461,25 +468,27 @@ exercises.check_mixture_output(mixture_output)
 #
 # ### Linear experts are better than published
 #
-# Table 3 of the paper gives linear mixtures 88 to 96 %. Algorithm 1, as the paper writes it, reaches 96 to 99 % in the same
-# settings (10 trials, $n=16{,}000$). The reason is that the table comes from the authors' code (uclaml/MoE on GitHub), which
-# trains a different model:
+# Table 3 of the paper gives linear mixtures 88 to 96 %. Algorithm 1, as the paper writes it, reaches 96 to 99 % in the
+# same settings (10 trials, $n=16{,}000$). The reason is that the table comes from the authors' code (uclaml/MoE on
+# GitHub), which trains a different model:
 #
 # - The expert's output is multiplied by the raw winning score $h_m + r_m$, not by the softmax $\pi_m$.
 # - Two logits go through a softmax and then into a cross-entropy, which applies a second softmax.
 # - Filters have biases. Weights and biases are normalised separately (in some of its notebooks by their sum).
 # - The noise $r$ is also added in the tests. For figures 1 and 3 it is drawn once and kept for all steps.
-# - Training stops once the loss is not a new minimum and is at most .314, or once it exceeds the minimum by more than .02.
+# - Training stops once the loss is not a new minimum and is at most .314, or once it exceeds the minimum by more than
+#   .02.
 # - All ten runs use one data set, and the entropy is that of the last training step, noise included.
 #
-# `SwitchMoE.authors()` trains this model, and `figures.table3(objective="authors")` comes close to the published numbers.
-# The **entropy** replicates either way: linear experts stay between .5 and 1.3 on average, cubic experts between 0 and .3.
+# `SwitchMoE.authors()` trains this model, and `figures.table3(objective="authors")` comes close to the published
+# numbers. The **entropy** replicates either way: linear experts stay between .5 and 1.3 on average, cubic experts
+# between 0 and .3.
 #
 # ### Data times 10
 #
-# The authors' code also multiplies all patches by 10, which the paper does not say. On such data its step sizes (.001 and
-# .1) are equivalent to ours ($\eta = .01$, $\eta_r = 10$ and 10 times $\sigma_0$, the scale of the first weights) on unscaled
-# data. Without the factor success is a matter of luck:
+# The authors' code also multiplies all patches by 10, which the paper does not say. On such data its step sizes (.001
+# and .1) are equivalent to ours ($\eta = .01$, $\eta_r = 10$ and 10 times $\sigma_0$, the scale of the first weights)
+# on unscaled data. Without the factor success is a matter of luck:
 
 # %%
 theirs = SwitchMoE(filters=8, learning_rate=0.001, router_learning_rate=0.1, initial_scale=8e-5)
@@ -493,22 +502,22 @@ pd.DataFrame({name: last["test_accuracy"] for name, last in cases.items()}).rena
 # %% [markdown]
 # ### Smaller differences
 #
-# - **ReLU experts**, as eq. 3.1 writes them, are sums of numbers $\ge 0$ and can never answer $-1$. Here, and in the authors'
-#   code, half of the filters count negatively. A ReLU is nearly linear, and the mixture behaves accordingly.
-# - **Table 7** says $\alpha, \gamma \in (1, 2)$ and "setting 3", which has $(0.5, 2)$. Its linear and cubic experts have the
-#   same numbers as setting 3 of table 3. The accuracies hardly depend on this.
+# - **ReLU experts**, as eq. 3.1 writes them, are sums of numbers $\ge 0$ and can never answer $-1$. Here, and in the
+#   authors' code, half of the filters count negatively. A ReLU is nearly linear, and the mixture behaves accordingly.
+# - **Table 7** says $\alpha, \gamma \in (1, 2)$ and "setting 3", which has $(0.5, 2)$. Its linear and cubic experts
+#   have the same numbers as setting 3 of table 3. The accuracies hardly depend on this.
 # - **Table 8** gives $\sigma_p = 1$ for setting 2, where 2 is meant.
-# - **Single experts** are trained by gradient descent according to section 6.1, and by Adam according to appendix A.2. The
-#   paper does not state $\sigma_0$.
-# - **Longer training is not better.** Steps of fixed length never settle. In setting 2, 3 of 10 trials fell below 91 % by
-#   step 500. The default stops at 300.
+# - **Single experts** are trained by gradient descent according to section 6.1, and by Adam according to appendix A.2.
+#   The paper does not state $\sigma_0$.
+# - **Longer training is not better.** Steps of fixed length never settle. In setting 2, 3 of 10 trials fell below 91 %
+#   by step 500. The default stops at 300.
 # - **Lemma 5.1** holds with 2 in place of $M^2$, and the 1/8 of theorem 4.1 is the exact optimum (both shown above).
 #
 # ### Figure 1
 #
-# The next figure shows unseen samples on a plane, for $M=4$. We chose `trial=1` of seed 0, in which all four cubic experts
-# find a cluster, as in 15 of the first 20 trials. The random noise is three times as long on the map as in the data
-# (appendix A.1). In the authors' code the data have the longer noise as well.
+# The next figure shows unseen samples on a plane, for $M=4$. We chose `trial=1` of seed 0, in which all four cubic
+# experts find a cluster, as in 15 of the first 20 trials. The random noise is three times as long on the map as in the
+# data (appendix A.1). In the authors' code the data have the longer noise as well.
 
 # %%
 map_of_samples = figures.tsne(seed=SEED, shown=400, resolution=100)
@@ -518,9 +527,9 @@ for panel, name in zip(panels, ("linear experts", "cubic experts"), strict=True)
     panel.set_title(name, loc="left")
 
 # %% [markdown]
-# *What to see.* Colour and shape show which expert a sample goes to. Filled marks are $y=+1$, open marks are $-1$. **Right:**
-# Each cluster has one colour. **Left:** Every cluster is shared by several experts, although nearly all answers are right
-# (wrong ones are crosses).
+# *What to see.* Colour and shape show which expert a sample goes to. Filled marks are $y=+1$, open marks are $-1$.
+# **Right:** Each cluster has one colour. **Left:** Every cluster is shared by several experts, although nearly all
+# answers are right (wrong ones are crosses).
 
 # %% [markdown]
 # ### Theorem 4.2, statement by statement
@@ -532,9 +541,9 @@ for finding in (*theory.theorem_4_2(runs["cubic"], trial=0), *theory.conditions_
     print(finding)
 
 # %% [markdown]
-# All conclusions hold, although one of the assumptions does not: the theorem asks for *large* first weights, and this run
-# starts from small ones. This is no contradiction, because the assumptions are sufficient and need not be necessary. The
-# same for linear experts:
+# All conclusions hold, although one of the assumptions does not: the theorem asks for *large* first weights, and this
+# run starts from small ones. This is no contradiction, because the assumptions are sufficient and need not be
+# necessary. The same for linear experts:
 
 # %%
 for finding in theory.theorem_4_2(runs["linear"], trial=0):
@@ -543,8 +552,9 @@ for finding in theory.theorem_4_2(runs["linear"], trial=0):
 # %% [markdown]
 # ## Before you go
 #
-# You have seen experts specialise although the data do not label the clusters. Remember the order of events when you read
-# about large mixtures: noise explores, nonlinearity lets small preferences grow, and the router follows the experts.
+# You have seen experts specialise although the data do not label the clusters. Remember the order of events when you
+# read about large mixtures: noise explores, nonlinearity lets small preferences grow, and the router follows the
+# experts.
 #
-# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
-# Binder allows 2 GB in all.*
+# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down,
+# and Binder allows 2 GB in all.*

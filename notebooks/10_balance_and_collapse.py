@@ -17,10 +17,10 @@
 #
 # **45 minutes · no GPU · after notebooks 00, 01 and 04**
 #
-# A router that prefers one expert sends it most samples. The expert learns from them, so the router has a reason to prefer
-# it. The other experts receive nothing and learn nothing. This is called *router collapse*, and every large mixture is
-# trained with a method against it. In this notebook you watch a collapse on the clusters of notebook 04, where the right
-# answer is known. You compare four cures from the papers, and find out when a cure is worse than none.
+# A router that prefers one expert sends it most samples. The expert learns from them, so the router has a reason to
+# prefer it. The other experts receive nothing and learn nothing. This is called *router collapse*, and every large
+# mixture is trained with a method against it. In this notebook you watch a collapse on the clusters of notebook 04,
+# where the right answer is known. You compare four cures from the papers, and find out when a cure is worse than none.
 #
 # **After this notebook you can**
 # - say what router collapse is, measure it, and tell it from a load that is uneven for good reasons,
@@ -62,16 +62,16 @@ settings = {"samples": 1000, "test_samples": 1000, "trials": 4, "seed": SEED}
 # %% [markdown]
 # ## The task, and how to measure a collapse
 #
-# Samples come from $K=4$ clusters, as in notebook 04: the center of a cluster says which of two label signals counts. There
-# are $M=8$ experts. A linear router $\Theta$ gives every sample one score $h_m$ for each expert $m$, from the sum of its
-# patches $x^{(p)}$. Noise $r_m$ is added in training, and the expert $m^*$ with the largest sum receives the sample. The
-# *gates* $\pi$ are the softmax of the scores, and $F(x)$ is the output:
+# Samples come from $K=4$ clusters, as in notebook 04: the center of a cluster says which of two label signals counts.
+# There are $M=8$ experts. A linear router $\Theta$ gives every sample one score $h_m$ for each expert $m$, from the sum
+# of its patches $x^{(p)}$. Noise $r_m$ is added in training, and the expert $m^*$ with the largest sum receives the
+# sample. The *gates* $\pi$ are the softmax of the scores, and $F(x)$ is the output:
 #
 # $$h = \Theta^\top \sum_p x^{(p)}, \qquad m^* = \arg\max_m (h_m + r_m), \qquad \pi = \mathrm{softmax}(h), \qquad
 # F(x) = \pi_{m^*} f_{m^*}(x).$$
 #
-# A router has **collapsed** if few experts receive nearly all samples and the others stay untrained. Four numbers describe
-# it:
+# A router has **collapsed** if few experts receive nearly all samples and the others stay untrained. Four numbers
+# describe it:
 #
 # | measure | meaning | best | worst |
 # | --- | --- | --- | --- |
@@ -101,9 +101,9 @@ pd.DataFrame(measured, index=list(loads)).astype(float).round(2)
 #
 # ## First, your prediction
 #
-# The router begins with a *lead* for expert 1. Its score is about 4 on every sample, and all other scores are 0. The noise on
-# the scores is at most 1, so at first expert 1 receives everything. The experts are linear. A single one can be right in at
-# most 87.5 % of the samples (notebook 04).
+# The router begins with a *lead* for expert 1. Its score is about 4 on every sample, and all other scores are 0. The
+# noise on the scores is at most 1, so at first expert 1 receives everything. The experts are linear. A single one can
+# be right in at most 87.5 % of the samples (notebook 04).
 
 # %%
 prediction = predict(
@@ -113,9 +113,9 @@ prediction = predict(
 prediction
 
 # %% [markdown]
-# There are four cures. Three of them add a loss: the *Switch loss* on uneven loads, the *importance loss* on unequal sums of
-# gates, and the *z-loss* on large scores. The fourth adds no loss but a *bias* to the scores, which is lowered for experts that
-# receive too many samples. All have a strength, which is .1 at first.
+# There are four cures. Three of them add a loss: the *Switch loss* on uneven loads, the *importance loss* on unequal
+# sums of gates, and the *z-loss* on large scores. The fourth adds no loss but a *bias* to the scores, which is lowered
+# for experts that receive too many samples. All have a strength, which is .1 at first.
 
 # %%
 prediction_cure = predict(
@@ -139,10 +139,10 @@ lab = BalanceLab(seed=SEED)
 lab
 
 # %% [markdown]
-# *What to see.* **1:** The load of every expert in the first trial, above without balancing, below with the cure that you
-# choose in <kbd>beside none</kbd>. Another choice trains nothing new, because all five mixtures run on the same samples.
-# **2:** Which expert receives which cluster. **3:** The accuracy, and a table of all five mixtures. Without balancing the load
-# is that of 1.3 experts.
+# *What to see.* **1:** The load of every expert in the first trial, above without balancing, below with the cure that
+# you choose in <kbd>beside none</kbd>. Another choice trains nothing new, because all five mixtures run on the same
+# samples. **2:** Which expert receives which cluster. **3:** The accuracy, and a table of all five mixtures. Without
+# balancing the load is that of 1.3 experts.
 #
 # Try the following:
 #
@@ -151,17 +151,17 @@ lab
 # 2. Set <kbd>λ, strength</kbd> to .001, then to 1. See which cure works at which strength.
 # 3. Set <kbd>h₀, lead of expert 1</kbd> to 0, and see whether there is anything left to cure. Then set
 #    <kbd>σ, activation</kbd> (under <kbd>More settings</kbd>) to *cubic*.
-# 4. Keep cubic experts without a lead. Set <kbd>ρ, size ratio of clusters</kbd> (under <kbd>More settings</kbd>) to 3 and
-#    <kbd>M, experts</kbd> to 4. See which row of the table is best now.
+# 4. Keep cubic experts without a lead. Set <kbd>ρ, size ratio of clusters</kbd> (under <kbd>More settings</kbd>) to 3
+#    and <kbd>M, experts</kbd> to 4. See which row of the table is best now.
 
 # %% [markdown]
 # ## What happened and why
 #
-# **Why it stays collapsed.** Expert 1 receives everything and learns what a single expert can. The gradient moves its router
-# towards the samples that it gets right and away from the others. So its lead should grow with each cluster of which it gets
-# more than half right. The table shows two things over the training. *Lead on centers* is the router's score for expert 1 on
-# the centers $c_k$, minus the largest score of the other experts (a sample has $\beta \approx 1.5$ times that). The other
-# columns are the accuracy of expert 1 on its best and on its worst cluster:
+# **Why it stays collapsed.** Expert 1 receives everything and learns what a single expert can. The gradient moves its
+# router towards the samples that it gets right and away from the others. So its lead should grow with each cluster of
+# which it gets more than half right. The table shows two things over the training. *Lead on centers* is the router's
+# score for expert 1 on the centers $c_k$, minus the largest score of the other experts (a sample has
+# $\beta \approx 1.5$ times that). The other columns are the accuracy of expert 1 on its best and on its worst cluster:
 
 # %%
 leads, accuracies, worth = {}, {}, {}
@@ -182,12 +182,12 @@ prediction.seen(
 )
 
 # %% [markdown]
-# A *linear* expert gets well over half of every cluster right, and the lead grows by itself. A *cubic* expert becomes good at
-# one cluster and stays at chance on another. There the router turns away from it, and other experts receive the samples. So
-# experts that specialise are a cure as well, although not a complete one.
+# A *linear* expert gets well over half of every cluster right, and the lead grows by itself. A *cubic* expert becomes
+# good at one cluster and stays at chance on another. There the router turns away from it, and other experts receive the
+# samples. So experts that specialise are a cure as well, although not a complete one.
 #
-# **What the cures ask for.** $f_m$ is the share of the $N$ samples that expert $m$ receives, and $P_m$ is its mean gate over
-# the $N$ samples. $\lambda$ is the strength, $b_m$ the bias of expert $m$ and $\bar f = 1/M$ the mean load:
+# **What the cures ask for.** $f_m$ is the share of the $N$ samples that expert $m$ receives, and $P_m$ is its mean gate
+# over the $N$ samples. $\lambda$ is the strength, $b_m$ the bias of expert $m$ and $\bar f = 1/M$ the mean load:
 #
 # | | adds to the loss | asks for | source |
 # | --- | --- | --- | --- |
@@ -213,8 +213,8 @@ print("bias after one step of .1", bias[0].numpy())
 # %% [markdown]
 # ### Is an even load the minimum of the Switch loss?
 #
-# Equal loads give a Switch loss of 1 (without $\lambda$). The next cell tries an uneven load. Of five samples, expert 1 receives
-# three by a narrow margin and expert 2 receives two by a wide margin.
+# Equal loads give a Switch loss of 1 (without $\lambda$). The next cell tries an uneven load. Of five samples, expert 1
+# receives three by a narrow margin and expert 2 receives two by a wide margin.
 
 # %%
 prediction_minimum = predict(
@@ -233,8 +233,8 @@ outcome = "b" if abs(loss - 1) < 1e-3 else "a" if loss < 1 else "c"
 prediction_minimum.seen(outcome, "More samples can go with a smaller mean gate.")
 
 # %% [markdown]
-# So an even load is not the minimum of this loss. The expert with more samples can have the smaller mean gate. Training only
-# needs the gradient, and the gradient does what it should: it lowers the gates of overloaded experts.
+# So an even load is not the minimum of this loss. The expert with more samples can have the smaller mean gate. Training
+# only needs the gradient, and the gradient does what it should: it lowers the gates of overloaded experts.
 #
 # ## Measure it
 #
@@ -271,18 +271,19 @@ prediction_cure.seen(
 found["agreement"].median("trial").to_pandas().round(3)
 
 # %% [markdown]
-# At strength .1 the Switch loss and the importance loss put all eight experts to work, each on its own cluster, and nearly all
-# answers are right. The bias balances as well, and its accuracy is slightly lower. The z-loss lowers the scores until the noise
-# can move samples to other experts. It does not balance the load, and helps only half-way.
+# At strength .1 the Switch loss and the importance loss put all eight experts to work, each on its own cluster, and
+# nearly all answers are right. The bias balances as well, and its accuracy is slightly lower. The z-loss lowers the
+# scores until the noise can move samples to other experts. It does not balance the load, and helps only half-way.
 #
-# At strength 1 the Switch loss makes the load no more even, but it mixes the clusters. The z-loss overshoots with the router's
-# rate of 10, and every trial diverges (NaN); at a rate of 1 no trial does. At strength .01 the bias moves by at most 3 in 300
-# steps, so it needs the whole run to make up for the lead.
+# At strength 1 the Switch loss makes the load no more even, but it mixes the clusters. The z-loss overshoots with the
+# router's rate of 10, and every trial diverges (NaN); at a rate of 1 no trial does. At strength .01 the bias moves by
+# at most 3 in 300 steps, so it needs the whole run to make up for the lead.
 #
 # ### When balance hurts
 #
-# Now the experts are cubic, there is no lead, and nothing has collapsed. But the clusters are unequal. Each is three times as
-# frequent as the next, and there are as many experts as clusters. So the right load is as uneven as the clusters:
+# Now the experts are cubic, there is no lead, and nothing has collapsed. But the clusters are unequal. Each is three
+# times as frequent as the next, and there are as many experts as clusters. So the right load is as uneven as the
+# clusters:
 
 # %% tags=["varies"]
 unequal = ClusterTask(imbalance=3.0)
@@ -292,13 +293,14 @@ found = balancing(strengths=0.1, trials=4, samples=1000, seed=SEED, model=health
 summary(found)
 
 # %% [markdown]
-# Every cure lowers the accuracy. In 16 trials it was .989 without balancing, .970 with the importance loss and .961 with the
-# bias, with standard errors of .003 to .004. The losses on the load and the bias make the load even. For that, experts of rare
-# clusters must take samples of the common one, and "own cluster" falls. The z-loss does not make the load even and does harm
-# all the same.
+# Every cure lowers the accuracy. In 16 trials it was .989 without balancing, .970 with the importance loss and .961
+# with the bias, with standard errors of .003 to .004. The losses on the load and the bias make the load even. For that,
+# experts of rare clusters must take samples of the common one, and "own cluster" falls. The z-loss does not make the
+# load even and does harm all the same.
 #
-# In another case the experts take ordinary gradient steps, so an expert with more samples takes longer steps. (Algorithm 1 of
-# notebook 04 gives all experts steps of the same length, so none falls behind because it receives few samples.)
+# In another case the experts take ordinary gradient steps, so an expert with more samples takes longer steps.
+# (Algorithm 1 of notebook 04 gives all experts steps of the same length, so none falls behind because it receives few
+# samples.)
 
 # %%
 greedy = TopKMoE(equal_steps=False, learning_rate=1.0, initial_scale=0.1, lead=4.0)
@@ -306,14 +308,14 @@ found = balancing(strengths=0.1, trials=4, samples=1000, seed=SEED, model=greedy
 summary(found)
 
 # %% [markdown]
-# The bias makes the load even and *lowers* the accuracy. The losses make it even and raise the accuracy. An even load is a means
-# to an end, so check the accuracy as well.
+# The bias makes the load even and *lowers* the accuracy. The losses make it even and raise the accuracy. An even load
+# is a means to an end, so check the accuracy as well.
 #
 # ### Many small experts, and a shared one
 #
-# DeepSeekMoE divides every expert into $p$ smaller ones and sends each sample to $p$ of them. Parameters and work stay the
-# same, and there are many more combinations. It also makes some experts *shared*: they receive every sample. The next cell has
-# eight clusters and eight experts of 16 filters, so there are no spare experts:
+# DeepSeekMoE divides every expert into $p$ smaller ones and sends each sample to $p$ of them. Parameters and work stay
+# the same, and there are many more combinations. It also makes some experts *shared*: they receive every sample. The
+# next cell has eight clusters and eight experts of 16 filters, so there are no spare experts:
 
 # %%
 divided = divisions((1, 4), trials=3, samples=800, seed=SEED)
@@ -322,10 +324,10 @@ print("numbers in filters, and filters for a sample, of all:", sizes)
 summary(divided)
 
 # %% [markdown]
-# More combinations help. With one expert for each sample, two of eight experts easily pick the same cluster. With four of 32
-# experts there are enough for all clusters. "Own cluster" falls, which does no harm, because a sample has several experts now.
-# Note what the comparison keeps equal: parameters and work. Algorithm 1 moves each *expert* by the same length, so many small
-# experts move farther in total.
+# More combinations help. With one expert for each sample, two of eight experts easily pick the same cluster. With four
+# of 32 experts there are enough for all clusters. "Own cluster" falls, which does no harm, because a sample has several
+# experts now. Note what the comparison keeps equal: parameters and work. Algorithm 1 moves each *expert* by the same
+# length, so many small experts move farther in total.
 #
 # Go back to the collapsing router, and give it one shared expert but no balancing.
 
@@ -352,14 +354,14 @@ outcome = "b" if abs(gain) < 0.5 else "a" if gain > 0 else "c"
 prediction_shared.seen(outcome, "Compare the two rows of the column experts' worth.")
 
 # %% [markdown]
-# The shared expert helps without any balancing. To see what the favourite loses, compare `last["expert_accuracy"]` of expert 1
-# in the two runs.
+# The shared expert helps without any balancing. To see what the favourite loses, compare `last["expert_accuracy"]` of
+# expert 1 in the two runs.
 
 # %% [markdown]
 # ## Exercises
 #
-# All arrays in these exercises are NumPy arrays. The first function is the loss of the Switch Transformer. Each row of `gates`
-# sums to 1, and every sample goes to its largest gate.
+# All arrays in these exercises are NumPy arrays. The first function is the loss of the Switch Transformer. Each row of
+# `gates` sums to 1, and every sample goes to its largest gate.
 
 
 # %%
@@ -371,7 +373,8 @@ def switch_loss(gates):
 exercises.check_switch_loss(switch_loss)
 
 # %% [markdown]
-# Next, the importance loss for the same `gates`. It is the squared coefficient of variation of the experts' sums of gates.
+# Next, the importance loss for the same `gates`. It is the squared coefficient of variation of the experts' sums of
+# gates.
 
 
 # %%
@@ -431,20 +434,21 @@ exercises.check_moved_bias(moved_bias)
 # | the z-loss is for stability, and costs no quality (Zoph et al. 2022) | it keeps scores small; it does not cure a collapse by itself, and its strength must fit the router's rate |
 # | fine-grained and shared experts are better at equal parameters (Dai et al. 2024) | small experts yes, where experts are scarce; a shared expert where the router collapses, not otherwise |
 #
-# `moe-lab reproduce routers` measures these statements and those of notebook 11, with pass rules that were fixed beforehand.
+# `moe-lab reproduce routers` measures these statements and those of notebook 11, with pass rules that were fixed
+# beforehand.
 #
-# The models here have thousands of parameters, full-batch gradients and four clusters. They can refute a statement that is
-# made without conditions. They cannot say what holds for a model with a hundred billion parameters.
+# The models here have thousands of parameters, full-batch gradients and four clusters. They can refute a statement that
+# is made without conditions. They cannot say what holds for a model with a hundred billion parameters.
 #
-# Two details differ from the papers. The bias is added to the scores $h + r$ by which this router selects, and not to their
-# sigmoid as in DeepSeek-V3. The importance is computed from all gates, because with one expert for each sample the gates of the
-# chosen experts are all 1.
+# Two details differ from the papers. The bias is added to the scores $h + r$ by which this router selects, and not to
+# their sigmoid as in DeepSeek-V3. The importance is computed from all gates, because with one expert for each sample
+# the gates of the chosen experts are all 1.
 
 # %% [markdown]
 # ## Before you go
 #
-# When you read that a mixture was trained "with load balancing", ask three questions. What did it balance: samples, gates or
-# scores? How strongly? And should the load have been even at all?
+# When you read that a mixture was trained "with load balancing", ask three questions. What did it balance: samples,
+# gates or scores? How strongly? And should the load have been even at all?
 #
-# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
-# Binder allows 2 GB in all.*
+# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down,
+# and Binder allows 2 GB in all.*

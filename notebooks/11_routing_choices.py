@@ -17,10 +17,10 @@
 #
 # **40 minutes · no GPU · after notebooks 00, 01 and 02**
 #
-# Every mixture of experts answers three questions. Who chooses, the experts or the patches? How many do they choose? And what
-# happens to patches for which there is no room? In this notebook all the usual answers train on one task. All of them have the
-# same number of places for each expert, so none computes more than another. One patch of 16 decides the class. You find out
-# which routing loses it, and what that costs.
+# Every mixture of experts answers three questions. Who chooses, the experts or the patches? How many do they choose?
+# And what happens to patches for which there is no room? In this notebook all the usual answers train on one task. All
+# of them have the same number of places for each expert, so none computes more than another. One patch of 16 decides
+# the class. You find out which routing loses it, and what that costs.
 #
 # **After this notebook you can**
 # - say what *places*, *capacity factor*, *dropped* and *lost* mean, and compute them,
@@ -61,13 +61,13 @@ torch.set_num_threads(1)  # these models are small: more threads only wait for e
 # %% [markdown]
 # ## The words
 #
-# A **token** is what is routed. Here the tokens are the $n$ patches of a sample. Each of $k$ experts has **places** for $C$
-# patches of a sample:
+# A **token** is what is routed. Here the tokens are the $n$ patches of a sample. Each of $k$ experts has **places** for
+# $C$ patches of a sample:
 #
 # $$C = \lceil c\, n / k \rceil .$$
 #
-# The **capacity factor** $c$ is the number of places per patch. So a model computes at most $kC \approx cn$ products of a patch
-# and an expert, no matter who chooses. This is what *equal compute* means here.
+# The **capacity factor** $c$ is the number of places per patch. So a model computes at most $kC \approx cn$ products of
+# a patch and an expert, no matter who chooses. This is what *equal compute* means here.
 #
 # - A patch **asks** $t$ experts.
 # - A choice for which there is no place is **dropped**.
@@ -78,8 +78,9 @@ torch.set_num_threads(1)  # these models are small: more threads only wait for e
 #
 # ## First, your prediction
 #
-# There are eight experts and 16 patches, and $c=1$ gives each expert two places. In *token choice by arrival* each patch asks
-# the expert that scores it highest, and patches are served in the order of their positions. Nothing keeps the load even.
+# There are eight experts and 16 patches, and $c=1$ gives each expert two places. In *token choice by arrival* each
+# patch asks the expert that scores it highest, and patches are served in the order of their positions. Nothing keeps
+# the load even.
 
 # %%
 prediction = predict(
@@ -103,8 +104,9 @@ prediction_priority = predict(
 prediction_priority
 
 # %% [markdown]
-# In *expert choice* each expert takes the patches that it scores highest. With $c=1$ about half of the patches are lost. A *hash*
-# sends each patch to an expert without looking at anything learned. With $c=3$ there is room for all patches.
+# In *expert choice* each expert takes the patches that it scores highest. With $c=1$ about half of the patches are
+# lost. A *hash* sends each patch to an expert without looking at anything learned. With $c=3$ there is room for all
+# patches.
 
 # %%
 prediction_hash = predict(
@@ -121,38 +123,41 @@ lab = RoutingChoicesLab(seed=SEED)
 lab
 
 # %% [markdown]
-# *What to see.* **1:** Each column is a patch and each row an expert. A full box is a place that is taken. A cross is a patch that
-# asked and found no place. A black box in the bottom row is a lost patch. The frame marks $o$. **2:** Three experts are asked
-# nearly all the time and turn most patches away. The others are idle. **3:** The accuracy of this routing (black) and of four
-# others that have as many places (grey).
+# *What to see.* **1:** Each column is a patch and each row an expert. A full box is a place that is taken. A cross is a
+# patch that asked and found no place. A black box in the bottom row is a lost patch. The frame marks $o$. **2:** Three
+# experts are asked nearly all the time and turn most patches away. The others are idle. **3:** The accuracy of this
+# routing (black) and of four others that have as many places (grey).
 #
 # Try the following:
 #
 # 1. Set <kbd>places go by</kbd> to *priority*. As many patches are lost as before. See which ones are lost now.
-# 2. Move <kbd>c, places per patch</kbd> down to 0.5, then up to 3. See which of the five rows of the table need the places.
-# 3. Set <kbd>gates</kbd> to *softmax after*. The routers stop learning, so the crosses no longer change during training.
+# 2. Move <kbd>c, places per patch</kbd> down to 0.5, then up to 3. See which of the five rows of the table need the
+#    places.
+# 3. Set <kbd>gates</kbd> to *softmax after*. The routers stop learning, so the crosses no longer change during
+#    training.
 # 4. Set <kbd>who chooses</kbd> to *experts*, then to *nobody (soft)*. See what soft MoE does with $o$.
 
 # %% [markdown]
 # ## What happened and why
 #
-# **Who chooses.** The score of patch $j$ for expert $s$ is $h_{j,s} = \langle w_s, x^{(j)} \rangle$. In *expert choice* expert
-# $s$ takes its $C$ best patches. In *token choice* patch $j$ asks its $t$ best experts. Expert choice fills every place. Token
-# choice fills the places of popular experts and leaves others empty. With $c=1$ more than half of the patches are lost.
+# **Who chooses.** The score of patch $j$ for expert $s$ is $h_{j,s} = \langle w_s, x^{(j)} \rangle$. In *expert choice*
+# expert $s$ takes its $C$ best patches. In *token choice* patch $j$ asks its $t$ best experts. Expert choice fills
+# every place. Token choice fills the places of popular experts and leaves others empty. With $c=1$ more than half of
+# the patches are lost.
 #
 # **What the gate is.** Let $S$ be the chosen set. Four gates are in use:
 #
 # $$\frac{e^{h_i}}{\sum_{j \in S} e^{h_j}}, \qquad \frac{e^{h_i}}{\sum_{j} e^{h_j}}, \qquad \sigma(h_i), \qquad
 # \frac{\sigma(h_i)}{\sum_{j \in S} \sigma(h_j)} .$$
 #
-# They are the softmax *after* the choice, the softmax *before* it, the sigmoid, and the normalised sigmoid. If $S$ has one member,
-# the first and the last are always 1. They have no gradient, and the router does not learn. The other two learn from a single
-# expert.
+# They are the softmax *after* the choice, the softmax *before* it, the sigmoid, and the normalised sigmoid. If $S$ has
+# one member, the first and the last are always 1. They have no gradient, and the router does not learn. The other two
+# learn from a single expert.
 #
-# **Which patches are turned away.** A patch that is turned away contributes no gradient, so only the patches that are served
-# teach the router. By *arrival* this depends on the position, which says nothing here. By **priority** the highest scores come
-# first, and scores are what the router learns. So $o$, which helps to lower the loss, gets higher scores until it is always
-# served. The next cell has four patches and two experts:
+# **Which patches are turned away.** A patch that is turned away contributes no gradient, so only the patches that are
+# served teach the router. By *arrival* this depends on the position, which says nothing here. By **priority** the
+# highest scores come first, and scores are what the router learns. So $o$, which helps to lower the loss, gets higher
+# scores until it is always served. The next cell has four patches and two experts:
 
 # %%
 scores = torch.tensor([[[2.0, 0.0], [1.0, 0.5], [4.0, 0.0], [0.0, 1.0]]])  # four patches, two experts
@@ -165,13 +170,13 @@ rows = {
 pd.DataFrame(rows, index=[f"patch {j}" for j in (1, 2, 3, 4)]).T
 
 # %% [markdown]
-# Check it by hand. Patches 1 to 3 ask expert 1. With one place, patch 1 gets it by arrival. By priority patch 3 gets it, which
-# has the highest score.
+# Check it by hand. Patches 1 to 3 ask expert 1. With one place, patch 1 gets it by arrival. By priority patch 3 gets
+# it, which has the highest score.
 #
-# **Noise** (Shazeer et al. 2017) changes close decisions during training. Its size is learned: $H_{j,s} = h_{j,s} +
-# \sigma\,\varepsilon\,\mathrm{softplus}(\langle v_s, x^{(j)} \rangle)$ with a normal $\varepsilon$ and learned vectors $v_s$.
-# **Soft MoE** chooses nothing: each of the $kC$ slots takes a weighted mean of all patches. A **hash** chooses without looking at
-# anything learned.
+# **Noise** (Shazeer et al. 2017) changes close decisions during training. Its size is learned:
+# $H_{j,s} = h_{j,s} + \sigma\,\varepsilon\,\mathrm{softplus}(\langle v_s, x^{(j)} \rangle)$ with a normal $\varepsilon$
+# and learned vectors $v_s$. **Soft MoE** chooses nothing: each of the $kC$ slots takes a weighted mean of all patches.
+# A **hash** chooses without looking at anything learned.
 #
 # ## Measure it
 #
@@ -211,13 +216,13 @@ outcome = "c" if abs(gain) < 0.05 else "a" if gain > 0 else "b"
 prediction_hash.seen(outcome, "Expert choice loses patches that say nothing. The hash keeps them all.")
 
 # %% [markdown]
-# Read the tables together. With $c=1$ expert choice loses half of the patches but never $o$, and is right in 100 % of the
-# samples. Token choice loses only a few more, but $o$ is often among them, and it is right in 72 %. Priority loses as many as
-# arrival, keeps $o$, and is right in 98 %. A hash with $c=3$ loses nothing and is right in 72 %. **Routing helps because it
-# leaves out patches that do not matter.**
+# Read the tables together. With $c=1$ expert choice loses half of the patches but never $o$, and is right in 100 % of
+# the samples. Token choice loses only a few more, but $o$ is often among them, and it is right in 72 %. Priority loses
+# as many as arrival, keeps $o$, and is right in 98 %. A hash with $c=3$ loses nothing and is right in 72 %. **Routing
+# helps because it leaves out patches that do not matter.**
 #
-# With $C=1$ expert choice fails here, because its softmax after the choice is always 1, as in notebook 02. With the softmax
-# before the choice it learns:
+# With $C=1$ expert choice fails here, because its softmax after the choice is always 1, as in notebook 02. With the
+# softmax before the choice it learns:
 
 # %%
 rows = {}
@@ -230,8 +235,8 @@ pd.DataFrame(rows).T.round(2)
 # %% [markdown]
 # ### One expert, two, or all
 #
-# Now each patch asks $t$ experts, from one to all eight, with $c=2$. The number of places stays the same, so with more experts
-# asked more choices are dropped.
+# Now each patch asks $t$ experts, from one to all eight, with $c=2$. The number of places stays the same, so with more
+# experts asked more choices are dropped.
 
 # %%
 prediction_asking = predict(
@@ -255,13 +260,14 @@ outcome = "c" if abs(gain) < 0.02 else "a" if gain > 0 else "b"
 prediction_asking.seen(outcome, f"The mean over the four gates changes by {gain:+.2f}.")
 
 # %% [markdown]
-# With one expert the two gates that cannot learn have hardly any dropped choices, because a random router keeps the load even.
-# They also have the lowest accuracy. Two experts help all four gates. With eight, three quarters of all choices are dropped.
+# With one expert the two gates that cannot learn have hardly any dropped choices, because a random router keeps the
+# load even. They also have the lowest accuracy. Two experts help all four gates. With eight, three quarters of all
+# choices are dropped.
 #
 # ### What soft MoE does with $o$
 #
-# Soft MoE loses no patch, but the input of a slot is a mixture. The table shows the share of $o$ in what experts receive. With
-# equal weights it would be $1/16 = .06$:
+# Soft MoE loses no patch, but the input of a slot is a mixture. The table shows the share of $o$ in what experts
+# receive. With equal weights it would be $1/16 = .06$:
 
 # %%
 found["signal_share"].to_pandas().round(2)
@@ -269,13 +275,14 @@ found["signal_share"].to_pandas().round(2)
 # %% [markdown]
 # ## Sigmoid gates and samples
 #
-# DeepSeek-V3 uses normalised sigmoids. Nguyen, Ho and Rinaldo (2024) study a regression in which the fitted model has more
-# experts than the true one. They prove that its *experts* are found with fewer samples if the gates are sigmoids. A softmax makes
-# experts compete, so errors of gates and experts can cancel, and the errors fall more slowly than $n^{-1/2}$. Here $n$ is the
-# number of samples.
+# DeepSeek-V3 uses normalised sigmoids. Nguyen, Ho and Rinaldo (2024) study a regression in which the fitted model has
+# more experts than the true one. They prove that its *experts* are found with fewer samples if the gates are sigmoids.
+# A softmax makes experts compete, so errors of gates and experts can cancel, and the errors fall more slowly than
+# $n^{-1/2}$. Here $n$ is the number of samples.
 #
-# We test this on mixtures with known parameters, the two linear experts of notebook 06. Each kind of gate is fitted by least
-# squares to its own data, from a start close to the truth. First the fitted model has the right number of experts.
+# We test this on mixtures with known parameters, the two linear experts of notebook 06. Each kind of gate is fitted by
+# least squares to its own data, from a start close to the truth. First the fitted model has the right number of
+# experts.
 
 # %%
 prediction_gates = predict(
@@ -297,20 +304,20 @@ prediction_gates.seen(outcome, f"The error with sigmoid gates is {ratio:.1f} tim
 rates["rate"].squeeze("fitted", drop=True).to_pandas().round(2)
 
 # %% [markdown]
-# The **rate** is the slope: errors fall like $n^{-\text{rate}}$. Here it is a little above one half for both gates, as in any
-# regular model. The error with sigmoid gates is about **three times** as large at every $n$.
+# The **rate** is the slope: errors fall like $n^{-\text{rate}}$. Here it is a little above one half for both gates, as
+# in any regular model. The error with sigmoid gates is about **three times** as large at every $n$.
 #
-# With one expert too many (`fitted=(3,)`, `iterations=90`, half a minute) the errors are .127, .092 and .040 with softmax gates and
-# .640, .307 and .182 with sigmoid gates. The rates are .41 and .45. This difference has the sign that the theory predicts. But
-# the minimum is flat, the fits still move after 90 iterations, and 10 trials are too few to confirm it. So on these mixtures and
-# at these $n$, sigmoid gates do *not* find the experts with fewer samples. A rate says nothing about the constant in front of it.
-# An advantage for large $n$ need not be one at $n = 8000$.
+# With one expert too many (`fitted=(3,)`, `iterations=90`, half a minute) the errors are .127, .092 and .040 with
+# softmax gates and .640, .307 and .182 with sigmoid gates. The rates are .41 and .45. This difference has the sign that
+# the theory predicts. But the minimum is flat, the fits still move after 90 iterations, and 10 trials are too few to
+# confirm it. So on these mixtures and at these $n$, sigmoid gates do *not* find the experts with fewer samples. A rate
+# says nothing about the constant in front of it. An advantage for large $n$ need not be one at $n = 8000$.
 
 # %% [markdown]
 # ## Exercises
 #
-# All arrays in these exercises are NumPy arrays. The first function is token choice by arrival. Each token asks the expert that
-# scores it highest, and each expert has `places`.
+# All arrays in these exercises are NumPy arrays. The first function is token choice by arrival. Each token asks the
+# expert that scores it highest, and each expert has `places`.
 
 
 # %%
@@ -366,26 +373,27 @@ exercises.check_slot_inputs(slot_inputs)
 #
 # *This part is optional. The core of the notebook ends here.* It compares this notebook with the papers.
 #
-# - **Groups.** Here the patches of one sample compete for places. In Switch transformers and V-MoE the tokens of a whole batch
-#   compete, so chance averages out over samples. With 16 tokens it does not.
-# - **No balancing loss.** Each of these papers adds a loss or a bias against idle experts. Here there is none, to show what it is
-#   for.
-# - **One step size**, 20, for all routings. Of 5, 20 and 80 it is the best for each routing, or within .07 of the best. Token
-#   choice by arrival gains most from 80 (.79 in place of .73 at $c=1$, 10 other trials), and the order of the rows is the same
-#   there. At 5, hashing and token choice change places.
-# - **Expert choice** as printed by Zhou et al. (2022) has a softmax over experts before the choice. The paper pmoe2023 and this
-#   package have a softmax over the patches that are kept.
-# - **Hash layers** look up the identity of a word. Patches have none, so the signs of random projections take its place, and noise
-#   can change the expert of a patch. With $c=3$ a hash is 13 points behind token choice on average, and 4 behind if the patches
-#   have no noise (8 trials at each of eight seeds).
+# - **Groups.** Here the patches of one sample compete for places. In Switch transformers and V-MoE the tokens of a
+#   whole batch compete, so chance averages out over samples. With 16 tokens it does not.
+# - **No balancing loss.** Each of these papers adds a loss or a bias against idle experts. Here there is none, to show
+#   what it is for.
+# - **One step size**, 20, for all routings. Of 5, 20 and 80 it is the best for each routing, or within .07 of the best.
+#   Token choice by arrival gains most from 80 (.79 in place of .73 at $c=1$, 10 other trials), and the order of the
+#   rows is the same there. At 5, hashing and token choice change places.
+# - **Expert choice** as printed by Zhou et al. (2022) has a softmax over experts before the choice. The paper pmoe2023
+#   and this package have a softmax over the patches that are kept.
+# - **Hash layers** look up the identity of a word. Patches have none, so the signs of random projections take its
+#   place, and noise can change the expert of a patch. With $c=3$ a hash is 13 points behind token choice on average,
+#   and 4 behind if the patches have no noise (8 trials at each of eight seeds).
 # - **Soft MoE** normalises inputs and slots. This matters in wide networks and is left out here.
-# - **Sigmoid gates** are measured above. The results do not confirm the advantage, and they do not refute a theorem about large
-#   $n$.
+# - **Sigmoid gates** are measured above. The results do not confirm the advantage, and they do not refute a theorem
+#   about large $n$.
 
 # %% [markdown]
 # ## Before you go
 #
-# All functions of this notebook are in `moe_lab.routers.choices`, each with its source. Read them: none has more than 15 lines.
+# All functions of this notebook are in `moe_lab.routers.choices`, each with its source. Read them: none has more than
+# 15 lines.
 #
-# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
-# Binder allows 2 GB in all.*
+# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down,
+# and Binder allows 2 GB in all.*

@@ -17,8 +17,9 @@
 #
 # **45 minutes · no GPU · after notebooks 00, 01 and 02**
 #
-# So far you have watched mixtures of experts. Now you write one in plain torch, in six short functions. Each function is checked
-# as soon as you have written it. Then your layer trains, first in a loop that you can read in full, then in the Lab.
+# So far you have watched mixtures of experts. Now you write one in plain torch, in six short functions. Each function
+# is checked as soon as you have written it. Then your layer trains, first in a loop that you can read in full, then in
+# the Lab.
 #
 # You can leave a step empty. The course's own function stands in for it until yours is right.
 #
@@ -60,9 +61,9 @@ torch.set_num_threads(1)  # these models are small: more threads only wait for e
 # %% [markdown]
 # ## First, your prediction
 #
-# Experts can choose their patches, or patches can choose their experts. You will write one function that does both. Compare
-# experts that choose 2 of 16 patches each with patches that choose 1 of 8 experts each. Both make 16 pairs of a patch and an
-# expert.
+# Experts can choose their patches, or patches can choose their experts. You will write one function that does both.
+# Compare experts that choose 2 of 16 patches each with patches that choose 1 of 8 experts each. Both make 16 pairs of a
+# patch and an expert.
 
 # %%
 prediction = predict(
@@ -72,7 +73,8 @@ prediction = predict(
 prediction
 
 # %% [markdown]
-# Now replace the softmax of the gates by equal gates for all chosen patches. The choice itself still depends on the scores.
+# Now replace the softmax of the gates by equal gates for all chosen patches. The choice itself still depends on the
+# scores.
 
 # %%
 prediction_gates = predict(
@@ -84,9 +86,9 @@ prediction_gates
 # %% [markdown]
 # ## The data
 #
-# A sample has $n=16$ patches of $d=32$ numbers. One patch is $o_1$ (class $+$) or $o_2$ (class $-$), at a random place. The
-# other 15 say nothing about the class. A **tensor** is an array of torch. Its **shape** is the number of entries along each axis.
-# The first axis of every batch is the sample:
+# A sample has $n=16$ patches of $d=32$ numbers. One patch is $o_1$ (class $+$) or $o_2$ (class $-$), at a random place.
+# The other 15 say nothing about the class. A **tensor** is an array of torch. Its **shape** is the number of entries
+# along each axis. The first axis of every batch is the sample:
 
 # %%
 task = PatternTask()
@@ -98,10 +100,10 @@ print("patches", tuple(patches.shape), " y", tuple(y.shape), " the first labels"
 # %% [markdown]
 # ## The weights
 #
-# Take $k=8$ experts. Each has a **router**, which is a vector of $d$ numbers, and a small network with $h=5$ **neurons**. Neuron
-# $r$ of expert $s$ has a vector $w_{r,s}$ of $d$ numbers, which says what it responds to, and one number $a_{r,s}$, the weight of
-# its response. The routers start close to 0, so at first no expert prefers anything. The $a_{r,s}$ are drawn once
-# and are not trained.
+# Take $k=8$ experts. Each has a **router**, which is a vector of $d$ numbers, and a small network with $h=5$
+# **neurons**. Neuron $r$ of expert $s$ has a vector $w_{r,s}$ of $d$ numbers, which says what it responds to, and one
+# number $a_{r,s}$, the weight of its response. The routers start close to 0, so at first no expert prefers anything.
+# The $a_{r,s}$ are drawn once and are not trained.
 
 # %%
 k, h, d = 8, 5, 32
@@ -113,10 +115,11 @@ outputs = torch.randn(k, h, generator=generator)
 # %% [markdown]
 # ## Step 1: scores
 #
-# All arguments of the following functions are torch tensors, unless stated otherwise. $B$ is the number of samples in a batch.
+# All arguments of the following functions are torch tensors, unless stated otherwise. $B$ is the number of samples in a
+# batch.
 #
-# The score of patch $x^{(j)}$ for expert $s$ is $g_{s,j} = \langle w_s, x^{(j)} \rangle$, the inner product of the router $w_s$
-# and the patch. Compute the scores of all samples, experts and patches at once. There are two ways:
+# The score of patch $x^{(j)}$ for expert $s$ is $g_{s,j} = \langle w_s, x^{(j)} \rangle$, the inner product of the
+# router $w_s$ and the patch. Compute the scores of all samples, experts and patches at once. There are two ways:
 #
 # - `torch.einsum("kd,bnd->bkn", ...)` names the axes, and sums over those that the result does not have.
 # - `@` multiplies matrices, and `.transpose(1, 2)` swaps two axes.
@@ -133,12 +136,13 @@ exercises.check_router_scores(router_scores)
 # %% [markdown]
 # ## Step 2: the choice
 #
-# A **mask** is a tensor of True and False. Here it says which patch goes to which expert. In **expert choice** each expert takes
-# the `count` patches that it scores highest, so it compares along the last axis, `dim=-1`. In **token choice** each patch takes
-# the `count` experts that score it highest, so it compares along axis 1. One function does both.
+# A **mask** is a tensor of True and False. Here it says which patch goes to which expert. In **expert choice** each
+# expert takes the `count` patches that it scores highest, so it compares along the last axis, `dim=-1`. In **token
+# choice** each patch takes the `count` experts that score it highest, so it compares along axis 1. One function does
+# both.
 #
-# `scores.topk(count, dim=dim).indices` gives the places of the largest scores. `mask.scatter(dim, places, True)` returns a mask
-# with True at these places. Start from `torch.zeros_like(scores, dtype=torch.bool)`.
+# `scores.topk(count, dim=dim).indices` gives the places of the largest scores. `mask.scatter(dim, places, True)`
+# returns a mask with True at these places. Start from `torch.zeros_like(scores, dtype=torch.bool)`.
 
 
 # %%
@@ -152,14 +156,15 @@ exercises.check_chosen(chosen)
 # %% [markdown]
 # ## Step 3: gates
 #
-# A **gate** is the weight of a chosen patch. It is a softmax over the chosen patches $J_s$ of expert $s$, and 0 elsewhere:
+# A **gate** is the weight of a chosen patch. It is a softmax over the chosen patches $J_s$ of expert $s$, and 0
+# elsewhere:
 #
 # $$G_{s,j} = \frac{e^{g_{s,j}}}{\sum_{i \in J_s} e^{g_{s,i}}} \quad \text{for } j \in J_s, \qquad G_{s,j} = 0 \text{ otherwise.}$$
 #
 # In token choice the softmax is over the chosen experts of a patch. The argument `dim` says which it is.
 #
-# Since $e^{-\infty} = 0$, you can put $-\infty$ (`-torch.inf`) where the mask is False, with `torch.where` or `masked_fill`, and
-# then take `.softmax(dim)`.
+# Since $e^{-\infty} = 0$, you can put $-\infty$ (`-torch.inf`) where the mask is False, with `torch.where` or
+# `masked_fill`, and then take `.softmax(dim)`.
 
 
 # %%
@@ -173,9 +178,10 @@ exercises.check_softmax_gates(softmax_gates)
 # %% [markdown]
 # ## Step 4: the experts
 #
-# Each expert computes one number from each patch, $V_{s,j} = \sum_r a_{r,s}\,\mathrm{ReLU}(\langle w_{r,s}, x^{(j)}\rangle)$. The
-# **ReLU** keeps positive numbers and replaces the others by 0. A large model computes $V_{s,j}$ for chosen pairs only. Here
-# compute all of them, because the gates of all other pairs are 0.
+# Each expert computes one number from each patch,
+# $V_{s,j} = \sum_r a_{r,s}\,\mathrm{ReLU}(\langle w_{r,s}, x^{(j)}\rangle)$. The **ReLU** keeps positive numbers and
+# replaces the others by 0. A large model computes $V_{s,j}$ for chosen pairs only. Here compute all of them, because
+# the gates of all other pairs are 0.
 
 
 # %%
@@ -189,8 +195,8 @@ exercises.check_expert_outputs(expert_outputs)
 # %% [markdown]
 # ## Step 5: the sum
 #
-# The output is the sum of gate times value over experts and patches, divided by $l$, the number of patches that each expert
-# keeps:
+# The output is the sum of gate times value over experts and patches, divided by $l$, the number of patches that each
+# expert keeps:
 #
 # $$f(x) = \frac{1}{l} \sum_{s=1}^{k} \sum_{j=1}^{n} G_{s,j} V_{s,j}. \tag{1}$$
 #
@@ -208,8 +214,8 @@ exercises.check_mixture(mixture)
 # %% [markdown]
 # ## Step 6: the loss
 #
-# The **loss** measures how wrong $f$ is. The logistic loss of a sample is $\log(1 + e^{-y f})$. It is close to 0 where $yf$ is
-# large, and grows like $-yf$ where the sample is misclassified. Take the mean over the batch. The function
+# The **loss** measures how wrong $f$ is. The logistic loss of a sample is $\log(1 + e^{-y f})$. It is close to 0 where
+# $yf$ is large, and grows like $-yf$ where the sample is misclassified. Take the mean over the batch. The function
 # `torch.nn.functional.softplus` computes $\log(1 + e^z)$ for any $z$.
 
 
@@ -231,9 +237,10 @@ my = exercises.assemble(router_scores, chosen, softmax_gates, expert_outputs, mi
 my
 
 # %% [markdown]
-# Now train the layer. **Autograd** is the part of torch that computes gradients. It records every computation with weights that
-# have `requires_grad`. `loss.backward()` then follows the record backwards and stores the gradient of the loss at each weight.
-# The **optimiser** takes one step downhill. Here it is SGD, stochastic gradient descent: each step uses only 20 samples.
+# Now train the layer. **Autograd** is the part of torch that computes gradients. It records every computation with
+# weights that have `requires_grad`. `loss.backward()` then follows the record backwards and stores the gradient of the
+# loss at each weight. The **optimiser** takes one step downhill. Here it is SGD, stochastic gradient descent: each step
+# uses only 20 samples.
 
 # %%
 weights = [routers.requires_grad_(), hidden.requires_grad_()]
@@ -259,7 +266,8 @@ for epoch in range(21):
 pd.DataFrame(rows).T.rename_axis("epoch").iloc[[0, 2, 5, 10, 20]].round(2)
 
 # %% [markdown]
-# Your layer starts at chance and ends close to 100 %. The cosines of its routers with $o_1$ and $o_2$ show where they turned:
+# Your layer starts at chance and ends close to 100 %. The cosines of its routers with $o_1$ and $o_2$ show where they
+# turned:
 
 # %%
 signals = task.class_patterns().float()
@@ -270,9 +278,9 @@ pd.DataFrame(cosines.numpy(), columns=["o₁", "o₂"], index=rows).T.round(2)
 # %% [markdown]
 # ## The Lab, with your layer
 #
-# `my.layer()` wraps your functions in a model that the library can train, measure and draw, with as many trials as you like.
-# `help(moe_lab.patch_routing.OwnModel)` and the how-to page "My own model" of the site say how to do this for any model. In the
-# next cell your layer takes the place of the course's mixture:
+# `my.layer()` wraps your functions in a model that the library can train, measure and draw, with as many trials as you
+# like. `help(moe_lab.patch_routing.OwnModel)` and the how-to page "My own model" of the site say how to do this for any
+# model. In the next cell your layer takes the place of the course's mixture:
 
 # %%
 layer = my.layer()
@@ -280,14 +288,15 @@ lab = RouterAlignmentLab(source="synthetic", mixture=layer, seed=SEED)
 lab
 
 # %% [markdown]
-# *What to see.* **Left:** Your routers leave the middle and turn to $o_1$ or $o_2$. **Middle:** The framed patches are those
-# that `chosen` marks. **Right:** The accuracy of your layer (black) and of a CNN, which sees all patches (grey). All sliders
-# work. They change $k$, $l$ and the number of neurons $m$ of your layer.
+# *What to see.* **Left:** Your routers leave the middle and turn to $o_1$ or $o_2$. **Middle:** The framed patches are
+# those that `chosen` marks. **Right:** The accuracy of your layer (black) and of a CNN, which sees all patches (grey).
+# All sliders work. They change $k$, $l$ and the number of neurons $m$ of your layer.
 #
-# To see the checks at work, go back and break a function on purpose, for example by leaving out the ReLU. Run the notebook from
-# there. The check says what is wrong, and the course's function stands in.
+# To see the checks at work, go back and break a function on purpose, for example by leaving out the ReLU. Run the
+# notebook from there. The check says what is wrong, and the course's function stands in.
 #
-# The gradient of the library's own mixture is written by hand. The next cell compares it with your layer, which uses autograd:
+# The gradient of the library's own mixture is written by hand. The next cell compares it with your layer, which uses
+# autograd:
 
 # %%
 settings = {"samples": 200, "trials": 4, "epochs": 20, "seed": SEED, "until": "epochs"}
@@ -299,13 +308,13 @@ print("largest difference of any accuracy from the library's mixture:", round(fl
 curves(runs, "test_accuracy")
 
 # %% [markdown]
-# *What to see.* With the same data and the same start the two mixtures give the same numbers up to rounding. The band is one
-# standard deviation over four trials.
+# *What to see.* With the same data and the same start the two mixtures give the same numbers up to rounding. The band
+# is one standard deviation over four trials.
 #
 # ## Who chooses?
 #
-# With `dim=1` the patches choose. If each patch picks $t$ experts, there are $nt$ pairs. If each expert keeps $l$ patches, there
-# are $kl$ pairs. With $n=16$ and $k=8$ these numbers are equal for $l = 2t$:
+# With `dim=1` the patches choose. If each patch picks $t$ experts, there are $nt$ pairs. If each expert keeps $l$
+# patches, there are $kl$ pairs. With $n=16$ and $k=8$ these numbers are equal for $l = 2t$:
 
 # %%
 rows = {}
@@ -325,13 +334,14 @@ outcome = "c" if abs(lead) < 0.02 else "a" if lead > 0 else "b"
 prediction.seen(outcome, "Experts compare patches with each other, and that is what this task needs.")
 
 # %% [markdown]
-# Experts do better, most clearly with few pairs. If a patch picks one expert, its gate is 1 whatever the scores are, so the router
-# has no gradient (notebook 01). Experts compare *patches*. This is what the task needs, because one of 16 patches decides.
+# Experts do better, most clearly with few pairs. If a patch picks one expert, its gate is 1 whatever the scores are, so
+# the router has no gradient (notebook 01). Experts compare *patches*. This is what the task needs, because one of 16
+# patches decides.
 #
 # ## Equal gates
 #
-# The next cell trains the same layer with equal gates for all chosen patches. The *alignment* is the cosine of a router with
-# $o_1$ or $o_2$:
+# The next cell trains the same layer with equal gates for all chosen patches. The *alignment* is the cosine of a router
+# with $o_1$ or $o_2$:
 
 # %%
 even = Steps(softmax_gates=lambda scores, mask, dim: mask / mask.sum(dim, keepdim=True))
@@ -348,24 +358,25 @@ prediction_gates.seen(outcome, "The change is exactly 0, because equal gates do 
 # %% [markdown]
 # ## What happened and why
 #
-# With equal gates the routers do not turn at all. Follow the loss back to the router. There is a gradient from $f$ to the values
-# and to the gates. There is one from the gates to the scores *if* the gates are computed from scores. The mask is computed from
-# scores as well, but it does not change when a score changes a little, so its derivative is 0. **A router learns through its
-# gates alone.** What it changes is the choice.
+# With equal gates the routers do not turn at all. Follow the loss back to the router. There is a gradient from $f$ to
+# the values and to the gates. There is one from the gates to the scores *if* the gates are computed from scores. The
+# mask is computed from scores as well, but it does not change when a score changes a little, so its derivative is 0.
+# **A router learns through its gates alone.** What it changes is the choice.
 #
-# So the choice has no gradient and still improves. Chosen patches that help get larger gates. Larger gates come from larger
-# scores, and patches with larger scores are chosen more often. A patch that is never chosen teaches the router nothing.
+# So the choice has no gradient and still improves. Chosen patches that help get larger gates. Larger gates come from
+# larger scores, and patches with larger scores are chosen more often. A patch that is never chosen teaches the router
+# nothing.
 #
-# You have seen each part before: scores and gates in notebook 01, the pull of the gates in notebook 02. The layers of language
-# models use the same six steps. They have matrices in place of numbers, train $a$ as well, and add a loss that keeps the load even
-# (notebook 10).
+# You have seen each part before: scores and gates in notebook 01, the pull of the gates in notebook 02. The layers of
+# language models use the same six steps. They have matrices in place of numbers, train $a$ as well, and add a loss that
+# keeps the load even (notebook 10).
 
 # %% [markdown]
 # ## Exercises
 #
-# The step of the optimiser was not yours yet. The argument `loss` is a function of the weights. Make a copy of the weights that
-# autograd follows (`weights.clone().requires_grad_()`), compute the gradient with `torch.autograd.grad`, and move by `rate` times
-# the gradient downhill.
+# The step of the optimiser was not yours yet. The argument `loss` is a function of the weights. Make a copy of the
+# weights that autograd follows (`weights.clone().requires_grad_()`), compute the gradient with `torch.autograd.grad`,
+# and move by `rate` times the gradient downhill.
 
 
 # %%
@@ -388,27 +399,28 @@ exercises.check_sgd_step(sgd_step)
 # %% [markdown]
 # Three changes to try without a check. Each takes a line or two, with `Steps(...)` as above:
 #
-# 1. **Temperature.** Divide the scores by 0.1 before the softmax. Compare how soon the routers turn, and how soon the accuracy
-#    rises.
+# 1. **Temperature.** Divide the scores by 0.1 before the softmax. Compare how soon the routers turn, and how soon the
+#    accuracy rises.
 # 2. **A shared expert.** Let expert 1 see all patches, with gates of $1/n$. See what the other experts still learn.
-# 3. **Sigmoid gates.** Let each gate of a chosen patch be $\sigma(g)$, the sigmoid of its score, without a sum to divide by. See
-#    whether the routers now learn with $l=1$.
+# 3. **Sigmoid gates.** Let each gate of a chosen patch be $\sigma(g)$, the sigmoid of its score, without a sum to
+#    divide by. See whether the routers now learn with $l=1$.
 
 # %% [markdown]
 # ## For readers of the paper
 #
 # *This part is optional. The core of the notebook ends here.* It compares your layer with the paper.
 #
-# - The layer is eq. 1 of pmoe2023 with the gates of eq. 4, and the loss is eq. 2. In the Lab its routers start as in eq. 7. In the
-#   loop above they start as normal numbers divided by a thousand.
-# - A layer that computes chosen pairs only has to gather their patches. Here all pairs are computed and most of them are multiplied
-#   by 0. This is easier to read, and faster at these sizes.
+# - The layer is eq. 1 of pmoe2023 with the gates of eq. 4, and the loss is eq. 2. In the Lab its routers start as in
+#   eq. 7. In the loop above they start as normal numbers divided by a thousand.
+# - A layer that computes chosen pairs only has to gather their patches. Here all pairs are computed and most of them
+#   are multiplied by 0. This is easier to read, and faster at these sizes.
 # - Token choice has no capacity limit here, so no patch is turned away. Notebook 11 has limits.
 
 # %% [markdown]
 # ## Before you go
 #
-# Your layer is also a model of the library. `train`, `sweep` and the figures take `my.layer(...)` wherever they take a model.
+# Your layer is also a model of the library. `train`, `sweep` and the figures take `my.layer(...)` wherever they take a
+# model.
 #
-# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
-# Binder allows 2 GB in all.*
+# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down,
+# and Binder allows 2 GB in all.*
