@@ -17,12 +17,13 @@
 #
 # **45 minutes · no GPU · after notebooks 00 and 01**
 #
-# Eight experts start almost alike, and a router that starts at zero prefers none of them. Yet a few hundred steps later
-# every expert serves one cluster of the data, and the router knows which. Here you watch it happen, see why it happens
-# with *nonlinear* experts only, and measure it with a number that accuracy hides: the dispatch entropy.
+# Eight experts start almost alike, and the router starts at zero and prefers none of them. A few hundred steps later
+# each expert serves one cluster of the data, and the router knows which. In this notebook you watch this happen and
+# learn why it happens with *nonlinear* experts only. You also measure it with the dispatch entropy, because accuracy
+# does not show it.
 #
 # **After this notebook you can**
-# - show a task that no single expert can solve, however wide, and say how far it gets,
+# - describe a task that no single expert can solve, however wide, and say how far it gets,
 # - explain why cubic experts pick one cluster each and linear experts do not,
 # - measure the division of labour with the dispatch entropy, and say why accuracy does not replace it,
 # - check a theorem against a trained network, and say which of its assumptions your run breaks.
@@ -44,6 +45,7 @@ if "google.colab" in sys.modules:
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", source, "anywidget", *keep], check=True)
 
 # %%
+import numpy as np
 import pandas as pd
 import torch
 from matplotlib import pyplot as plt
@@ -60,17 +62,19 @@ small = {"filters": 8, "initial_scale": 8e-4}  # experts of 8 filters that start
 # %% [markdown]
 # ## The task
 #
-# Samples come from $K=4$ clusters, and every sample has $P=4$ patches, in random order (definition 3.1):
+# Samples come from $K=4$ clusters. Every sample has $P=4$ patches in random order (definition 3.1 of the paper):
 #
-# | patch | is | tells |
+# | patch | value | what it says |
 # | --- | --- | --- |
-# | label signal | $y\,\alpha\,v_k$ | the label $y=\pm1$, by its sign |
-# | cluster center | $\beta\,c_k$ | the cluster $k$, but nothing of the label |
+# | label signal | $y\,\alpha\,v_k$ | its sign is the label $y=\pm1$ |
+# | cluster center | $\beta\,c_k$ | the cluster $k$, but nothing about the label |
 # | feature noise | $\epsilon\,\gamma\,v_{k'}$, $k' \ne k$ | nothing: it is the label signal of *another* cluster, with a random sign $\epsilon$ |
 # | random noise | $\xi \sim N(0, \sigma_p^2 I / d)$ | nothing |
 #
-# All $v_k$ and $c_k$ are orthogonal, of length 1. $\alpha$ and $\gamma$ are drawn alike, so the two label signals look
-# the same: only the center says which of them counts. Three samples, by the product of each patch with the signals:
+# All $v_k$ and $c_k$ are orthogonal to each other and have length 1. The strengths $\alpha$, $\beta$ and $\gamma$ are
+# random numbers. $\alpha$ and $\gamma$ have the same distribution, so the two label signals of a sample look the same.
+# Only the center says which of them counts. The table shows three samples by the product of each patch with $v_k$ and
+# $c_k$:
 
 # %%
 task = ClusterTask()  # setting 3 of the paper
@@ -82,17 +86,13 @@ rows = pd.MultiIndex.from_product([samples, [1, 2, 3, 4]], names=["sample", "pat
 pd.DataFrame(products.flatten(0, 1).numpy(), rows, columns).round(1) + 0.0
 
 # %% [markdown]
-# Read the first sample: which patch is the center, which of the two label signals belongs to it, and is its sign $y$?
+# Read the first sample. Patch 3 is the center of cluster 4, so the label signal is the patch along $v_4$, which is
+# patch 2. Its sign is $+$, and so is $y$. Patch 1 is feature noise of cluster 1, and patch 4 is random noise.
 #
 # ## First, your prediction
 #
-# A *single expert* adds up one function over the patches, $F(x) = \sum_p f(x^{(p)})$. A *mixture* sends the whole
-# sample to one of $M=8$ such experts. Write down:
-#
-# 1. How often can the best single expert be right, if $f$ may be any function at all? 50 %? 75 %? 87.5 %? 100 %?
-# 2. Two mixtures: with linear experts, $\sigma(z) = z$, and with cubic ones, $\sigma(z) = z^3$. Which of them gets 95 %
-#    right? In which does every expert end up with one cluster?
-# 3. The router starts at 0, so it gives all experts the same score. What decides which expert gets which cluster?
+# A *single expert* applies one function $f$ to every patch and adds up the results, $F(x) = \sum_p f(x^{(p)})$. The
+# sign of $F(x)$ is its answer. Let $f$ be any function at all.
 
 # %%
 prediction = predict(
@@ -102,6 +102,25 @@ prediction = predict(
 prediction
 
 # %% [markdown]
+# A *mixture* sends the whole sample to one of $M=8$ such experts. The function of an expert is a sum over its filters,
+# and every filter applies an activation $\sigma$ to the product of its weights with the patch. Compare linear experts,
+# $\sigma(z) = z$, with cubic experts, $\sigma(z) = z^3$.
+
+# %%
+prediction_accuracy = predict(
+    "Which of the two mixtures is right in at least 95 % of the test samples?",
+    ["only the linear one", "only the cubic one", "both", "neither"],
+)
+prediction_accuracy
+
+# %%
+prediction_clusters = predict(
+    "In which of the two mixtures does each expert end up with one cluster?",
+    ["only the linear one", "only the cubic one", "both", "neither"],
+)
+prediction_clusters
+
+# %% [markdown]
 # ## The Lab
 
 # %%
@@ -109,48 +128,81 @@ lab = SpecializationLab(seed=SEED)
 lab
 
 # %% [markdown]
-# *What to see.* **Left, upper table:** each row is a cluster, each column an expert; a cell is the share of the
-# cluster's test samples that the expert gets. With cubic experts every column ends up with one dark cell at most.
-# **Lower table:** how much of each label signal the expert has learned: the same pattern, because an expert is good at
-# what it gets, and gets what it is good at. Experts with a grey number are idle. **Middle:** the dispatch entropy of
-# the cubic mixture (ink) falls to 0, that of a linear mixture on the same samples (grey, dashed) stays high. **Right:**
-# and yet both are right in more than 95 % of the test samples.
+# *What to see.* **1, upper table:** Each row is a cluster and each column an expert. A cell is the share of the
+# cluster's test samples that the expert receives. Cubic experts end up with at most one dark cell per column. Experts
+# with a grey number are idle. **1, lower table:** how much of each label signal an expert has learned. The pattern is
+# the same, because experts become good at what they receive and receive what they are good at. **2:** the dispatch
+# entropy. It is 0 if every expert serves one cluster, and $\log K = 1.39$ if no expert specialises. It falls to 0 for
+# the cubic mixture (black). For a linear mixture on the same samples (grey, dashed) it stays high. **3:** Both mixtures
+# are right in more than 95 % of the test samples all the same.
 #
-# Try, and write down what you see:
+# Try the following:
 #
-# 1. Drag **time** back to the start. Which comes first: that experts learn a signal, or that the router sorts the
-#    clusters?
-# 2. Set $M=4$: now each expert must find a cluster that no other has. How many trials succeed? And with $M=2$?
-# 3. Set the rate of the router, $\eta_r$, to 0. How much is left of the mixture's accuracy?
-# 4. Choose the story on **late collapse**. Fixed steps never get smaller: when would you have stopped?
+# 1. Move the <kbd>time</kbd> slider below the picture back to the start. Experts learn signals first, and the router
+#    sorts the clusters afterwards.
+# 2. Set <kbd>M, experts</kbd> to 4, so that each expert must find a cluster of its own, and count the trials that
+#    succeed. Then set it to 2.
+# 3. Set <kbd>η_r, rate of the router</kbd> to 0, and see how much of the mixture's accuracy is left.
+# 4. In <kbd>story</kbd> choose *Late collapse (σ_p = 2, γ up to 3, 800 steps)*. The steps of the experts never become
+#    shorter. Find the step at which you would have stopped.
+
+# %% [markdown]
+# In code, with four trials each, and with ReLU experts as a third kind:
+
+# %%
+runs = {
+    kind: final(train(SwitchMoE(**small, activation=kind), task, **settings))
+    for kind in ("cubic", "linear", "relu")
+}
+rows = {
+    kind: {"accuracy": last["test_accuracy"].mean(), "entropy": last["dispatch_entropy"].mean()}
+    for kind, last in runs.items()
+}
+pd.DataFrame(rows).T.round(3)
+
+# %% jupyter={"source_hidden": true} tags=["compare"]
+letters = {(True, False): "a", (False, True): "b", (True, True): "c", (False, False): "d"}
+outcome = letters[tuple(bool(rows[kind]["accuracy"] >= 0.95) for kind in ("linear", "cubic"))]
+prediction_accuracy.seen(outcome, "Accuracy hardly tells the two mixtures apart.")
+
+# %% jupyter={"source_hidden": true} tags=["compare"]
+outcome = letters[tuple(bool(rows[kind]["entropy"] < 0.1) for kind in ("linear", "cubic"))]
+prediction_clusters.seen(
+    outcome, "The entropy of the cubic mixture is near 0. Linear experts share the clusters."
+)
 
 # %% [markdown]
 # ## What happened and why
 #
-# The model (section 3): a linear router scores the whole sample, noise is added in training, one expert gets it:
+# The model of the paper (section 3) has a linear router with one vector $\theta_m$ for each expert. These vectors are
+# the columns of $\Theta$. The router gives the whole sample one score $h_m$ for each expert $m$. In training noise
+# $r_m$ is added, and the expert $m^*$ with the largest sum receives the sample. Its output is weighted by its gate
+# $\pi_{m^*}$:
 #
 # $$h(x) = \sum_p \Theta^{\!\top} x^{(p)}, \qquad m^* = \arg\max_m\, (h_m + r_m), \quad r_m \sim \mathrm{Unif}[0,1], \qquad
-# F(x) = \pi_{m^*} f_{m^*}(x), \quad \pi = \mathrm{softmax}(h),$$
+# F(x) = \pi_{m^*} f_{m^*}(x), \quad \pi = \mathrm{softmax}(h).$$
+#
+# Expert $m$ has $J$ filters with weights $w_{m,j}$:
 #
 # $$f_m(x) = \sum_{j=1}^{J} \sum_{p=1}^{P} \sigma\big(\langle w_{m,j}, x^{(p)}\rangle\big). \tag{3.1}$$
 #
-# **1. First the noise deals the samples out at random.** With $\Theta=0$ all scores are equal, and $r$ decides. Every
-# expert gets a bit of each cluster.
+# **1. At first noise distributes the samples.** With $\Theta=0$ all scores are equal and $r$ decides. Every expert
+# receives some samples of each cluster.
 #
-# **2. The cube lets one signal win.** For a sample of cluster $k$ the gradient of a cubic filter along $v_k$ is
-# $y \cdot 3\langle w, y\alpha v_k\rangle^2\, y\alpha = 3\alpha^3 \langle w, v_k\rangle^2$: the larger the product, the
-# faster it grows. An expert's first small preference runs away from the others. For a linear filter it is $\alpha$,
-# whatever $w$ is: all $K$ signals grow side by side. Centers and feature noise carry random signs and cancel, in either
-# case.
+# **2. The cube lets one signal win.** For a sample of cluster $k$, the gradient of a cubic filter $w$ along $v_k$ is
+# $y \cdot 3\langle w, y\alpha v_k\rangle^2\, y\alpha = 3\alpha^3 \langle w, v_k\rangle^2$. The larger the product
+# $\langle w, v_k\rangle$ is, the faster it grows. A small first preference therefore outgrows the others. For a linear
+# filter the gradient is $\alpha$, whatever $w$ is, and all $K$ signals grow side by side. In both cases centers and
+# feature noise have random signs and cancel.
 #
-# **3. Equal steps.** Each expert's gradient is divided by its length (eq. 3.4). All experts move equally far, however
-# few samples they get: nobody is left behind.
+# **3. All experts take equal steps.** The gradient of each expert is divided by its length (eq. 3.4). So all experts
+# move equally far in each step, and an expert with few samples does not fall behind.
 #
-# **4. The router follows.** Its gradient moves $\theta_m$ towards $\sum_p x^{(p)}$ of the samples that expert $m$ gets
-# right, $y f_m > 0$, and away from the others. In that sum the label signals carry random signs and cancel, $\beta c_k$
-# adds up. So $\theta_m$ turns to the *center* of the cluster that expert $m$ is good at.
+# **4. The router follows.** The gradient moves $\theta_m$ towards $\sum_p x^{(p)}$ for samples that expert $m$ gets
+# right, $y f_m > 0$, and away from it for the others. In this sum the label signals have random signs and cancel, while
+# $\beta c_k$ adds up. So $\theta_m$ turns to the *center* of the cluster that expert $m$ is good at.
 #
-# Watch 2 and 4 in one training (figure 4 of the paper; setting 1, where $\gamma$ goes up to 3):
+# The next figure shows points 2 and 4 in one training (figure 4 of the paper; setting 1, where $\gamma$ goes up to 3):
 
 # %%
 cubic_products = figures.inner_products("cubic", samples=2000, seed=SEED)
@@ -158,8 +210,9 @@ figure, panels = plt.subplots(2, 2, figsize=(11, 6), facecolor=theme.PAPER, layo
 plots.inner_products(cubic_products, panels)
 
 # %% [markdown]
-# *What to see.* **Top:** each cubic expert learns one label signal and no center. **Bottom:** each router learns one
-# center and no label signal, about when its expert's signal has grown. The same for linear experts (figure 5):
+# *What to see.* **Top:** Each cubic expert learns one label signal and no center. **Bottom:** Each router learns one
+# center and no label signal, at about the time when the signal of its expert has grown. The next figure shows the same
+# for linear experts (figure 5):
 
 # %%
 linear_products = figures.inner_products("linear", samples=2000, seed=SEED)
@@ -167,15 +220,17 @@ figure, panels = plt.subplots(2, 2, figsize=(11, 6), facecolor=theme.PAPER, layo
 plots.inner_products(linear_products, panels)
 
 # %% [markdown]
-# *What to see.* Linear experts pick up several signals and the centers too, and their routers listen to label signals,
-# which tell them nothing of the cluster.
+# *What to see.* Linear experts learn several signals and the centers as well. Their routers respond to label signals,
+# which say nothing about the cluster.
 #
 # ### How far can one expert get?
 #
-# Take a sample with $\epsilon = -y$ and exchange the clusters and the signs. The four samples that arise are equally
-# likely, because $\alpha$ and $\gamma$ are drawn alike, and each $f(\text{patch})$ appears in their margins $yF$ once
-# with a plus and once with a minus. So the margins sum to 0: at least one of the four is wrong. That is half of the
-# samples times a quarter, **1/8** (theorem 4.1). `theory` does this with any $f$, here with a random network:
+# The *margin* of a sample is $yF(x)$. The answer is right if the margin is positive. Take a sample with
+# $\epsilon = -y$. Exchange its two clusters, exchange the signs, or do both. This gives four samples, which are equally
+# likely because $\alpha$ and $\gamma$ have the same distribution. In their four margins each $f(\text{patch})$ appears
+# once with a plus and once with a minus. So the margins sum to 0, and at least one of the four samples is wrong. Half
+# of all samples have $\epsilon = -y$, so at least $\tfrac12 \cdot \tfrac14$ or **1/8** of all answers are wrong
+# (theorem 4.1). The next cell checks the four margins for a random network $f$:
 
 # %%
 generator = torch.Generator().manual_seed(SEED)
@@ -183,19 +238,22 @@ hidden = torch.randn(50, 30, generator=generator, dtype=torch.float64)
 print(theory.appendix_b(lambda patches: torch.sin(patches @ hidden).sum(-1), task))
 
 # %% [markdown]
-# Can 1/8 be reached? The paper does not say. Yes: let $f(\pm a v_k) = \pm(2 - 3^{-k})$ and
-# $f(b c_k) = 1.5 \cdot 3^{-k}$ for all $a, b > 0$, and 0 on noise.
+# The paper does not say whether an error of 1/8 can be reached. It can. Let $f(\pm a v_k) = \pm(2 - 3^{-k})$ and
+# $f(b c_k) = 1.5 \cdot 3^{-k}$ for all $a, b > 0$, and let $f$ be 0 on noise:
 
 # %%
 signals = task.signals([0], SEED)[0]
-print(theory.theorem_4_1(theory.tight_classifier(signals), task))
+tight = theory.theorem_4_1(theory.tight_classifier(signals), task)
+print(tight)
 
-# %%
-best = 1 - theory.theorem_4_1(theory.tight_classifier(signals), task)["test error"]
-prediction.seen(best, "One of four samples with exchanged clusters is always wrong, in half of all cases.")
+# %% jupyter={"source_hidden": true} tags=["compare"]
+prediction.seen(
+    1 - tight["test error"], "In half of all cases one of four equally likely samples must be wrong."
+)
 
 # %% [markdown]
-# So 87.5 % is the exact answer to question 1. Trained single experts stay well below (32 filters, Adam, test accuracy):
+# So the best single expert is right in exactly 87.5 % of the samples. Trained single experts stay well below. The next
+# cell shows the test accuracy of experts with 32 filters that are trained with Adam:
 
 # %%
 # The step sizes of single experts are those of the authors, for data times 10.
@@ -209,19 +267,21 @@ pd.DataFrame(rows).rename_axis("trial").T.round(2)
 # %% [markdown]
 # ### Noise makes routing smooth
 #
-# Without noise, the expert with the largest score gets everything, and a tiny change of the scores may move all
-# samples. With $r \sim \mathrm{Unif}[0,1]$ it changes shares only a little. Four experts, expert 1 ahead by some lead:
+# Without noise the expert with the largest score receives every sample, and a tiny change of the scores may move all of
+# them. With $r \sim \mathrm{Unif}[0,1]$ a small change of the scores moves few samples. The next cell has four experts.
+# The score of expert 1 is larger than the others by a lead:
 
 # %%
 leads = (0.0, 0.1, 0.3, 0.6, 1.0)
-shares = {lead: theory.routing_probabilities(torch.tensor([lead, 0, 0, 0]).double().numpy()) for lead in leads}
+shares = {lead: theory.routing_probabilities(np.array([lead, 0, 0, 0])) for lead in leads}
 pd.DataFrame(shares, index=[f"expert {m}" for m in (1, 2, 3, 4)]).T.rename_axis("lead").round(3)
 
 # %% [markdown]
-# Lemma 5.1 bounds the change of these probabilities by $M^2$ times the change of the scores. That is a union bound over
-# pairs. One line gives more: expert $m$ wins if $r_m \ge Z - h_m$, where $Z$ is the best score of the others; changing
-# all scores by at most $\delta$ moves that threshold by at most $2\delta$, and $r_m$ falls into the gap with
-# probability at most $2\delta$. So the factor is **2**, for any number of experts, and a search finds no more:
+# Lemma 5.1 says that these probabilities change by at most $M^2$ times the change of the scores. It adds up the changes
+# over all pairs of experts. A shorter argument gives a better bound. Let $Z$ be the best noisy score of the other
+# experts. Expert $m$ wins if $r_m \ge Z - h_m$. If all scores change by at most $\delta$, this threshold moves by at
+# most $2\delta$, and $r_m$ lies between the old and the new threshold with probability at most $2\delta$. So the factor
+# is **2** for any number of experts. A numerical search for the largest factor agrees:
 
 # %%
 found = {experts: theory.worst_ratio(experts).ratio for experts in (2, 4, 8)}
@@ -231,19 +291,16 @@ pd.DataFrame(rows).T.rename_axis("experts").round(3)
 # %% [markdown]
 # ## Measure it
 #
-# The **dispatch entropy** (eq. 6.1) asks of every expert: how mixed is what you get? With $n_{k,m}$ samples of cluster
-# $k$ sent to expert $m$, and $n_m$ in all,
+# The **dispatch entropy** (eq. 6.1) measures how mixed the samples of each expert are. Let $n_{k,m}$ be the number of
+# samples of cluster $k$ that expert $m$ receives, $n_m$ the number of all samples that it receives, and $n$ the number
+# of samples:
 #
 # $$\text{entropy} = -\sum_{m:\, n_m \ne 0} \frac{n_m}{n} \sum_{k=1}^{K} \frac{n_{k,m}}{n_m} \log\frac{n_{k,m}}{n_m}. \tag{6.1}$$
 #
-# It is 0 if every expert serves one cluster, and $\log K = 1.39$ if nobody specialises. Three kinds of experts, 4
-# trials each:
+# It is 0 if every expert serves one cluster, and $\log K = 1.39$ if no expert specialises. The next cell shows it for
+# the three kinds of experts:
 
 # %%
-runs = {
-    kind: final(train(SwitchMoE(**small, activation=kind), task, **settings))
-    for kind in ("cubic", "linear", "relu")
-}
 rows = {
     kind: {
         "accuracy": last["test_accuracy"].mean(),
@@ -256,9 +313,10 @@ rows = {
 pd.DataFrame(rows).T.round(3)
 
 # %% [markdown]
-# That is question 2: all three are right in more than 95 % of the samples, but only cubic experts are specialists. On
-# its best cluster a linear expert is right in 83 % of the samples, a cubic one in more than 99 %. Linear experts do it
-# by teamwork that nobody can read. Who gets what, in the first trial?
+# All three are right in more than 95 % of the samples, but only cubic experts are specialists. On its best cluster a
+# linear expert is right in 83 % of the samples, a cubic expert in more than 99 %. Linear experts reach their accuracy
+# as a team, and no single one of them can be interpreted. The next table shows for the first trial which expert
+# receives what:
 
 # %%
 columns = [f"expert {m}" for m in range(1, 9)]
@@ -269,7 +327,7 @@ tables = {
 pd.concat(tables, names=["experts are", "cluster"])
 
 # %% [markdown]
-# ### How many experts?
+# ### The number of experts
 
 # %%
 sizes = {M: final(train(SwitchMoE(experts=M, **small), task, **settings)) for M in (1, 2, 4)}
@@ -284,9 +342,9 @@ for experts, last in sizes.items():
 pd.DataFrame(rows).T.rename_axis("M").round(3)
 
 # %% [markdown]
-# $M=K=4$ is not enough for all trials: two experts that start with the same preference both go for one cluster, and
-# another cluster has nobody of its own. With $M=8$ there is one to spare nearly always. Theorem 4.2 asks for $M$ of the
-# order of $K \log K$.
+# $M=K=4$ experts are not enough in all trials. Two experts that start with the same preference both choose the same
+# cluster, and another cluster is left without an expert of its own. With $M=8$ there is nearly always one to spare.
+# Theorem 4.2 asks for $M$ of the order of $K \log K$.
 #
 # ### What the router needs
 
@@ -306,37 +364,49 @@ rows = {
 pd.DataFrame(rows).T.round(3)
 
 # %% [markdown]
-# - A router that never learns is fatal. In the test it sends everything to expert 1, which has seen all clusters.
-# - Without *noise* training works too, against what lemma 5.1 might suggest. The proof needs noise; this task hardly
-#   does. Do not expect a phase change at $r=0$.
-# - Load balancing helps linear experts, but does not make specialists of them.
+# - **A router that never learns** is fatal. In the test it sends everything to expert 1, which has seen all clusters.
+# - **Without noise** training works as well. The proof of lemma 5.1 needs noise, this task hardly does.
+# - **Load balancing** helps linear experts but does not turn them into specialists.
 
 # %% [markdown]
-# ### Who decides? (question 3)
+# ### Which expert gets which cluster?
 #
-# Lemma 5.2: the **first weights** do. Expert $m$ will serve the cluster with the largest
-# $\langle v_k, w_{m,j}^{(0)}\rangle$ over all of its filters: the preference that the cube lets run away. Count how
-# often that comes true:
+# Lemma 5.2 says that the **first weights** decide. Write $w_{m,j}^{(0)}$ for the weights before training. Expert $m$
+# will serve the cluster $k$ with the largest $\langle v_k, w_{m,j}^{(0)}\rangle$ over all of its filters, because this
+# is the preference that the cube lets grow fastest.
 
 # %%
-print(theory.lemma_5_2(runs["cubic"]))
+prediction_weights = predict(
+    "How often do the first weights of a cubic expert predict the cluster that it is best at?",
+    {"in one of four cases, as a guess does": 0.25, "in about two of three cases": 0.65, "nearly always": 0.95},
+)
+prediction_weights
+
+# %%
+predicted = theory.lemma_5_2(runs["cubic"])
+print(predicted)
 print(theory.lemma_5_2(runs["linear"]))
 
+# %% jupyter={"source_hidden": true} tags=["compare"]
+prediction_weights.seen(
+    predicted["best"], "Far above guessing, but less than the lemma promises for many samples."
+)
+
 # %% [markdown]
-# About two in three, far above guessing, but not "with probability $1 - o(1)$". The lemma is about many samples and
-# short steps: with $n=16{,}000$ and steps a fifth as long (1,000 of them) we measured 92 % of 40 experts. For linear
-# experts the first weights decide nothing.
+# The lemma says "with probability $1 - o(1)$", that is, nearly always for large $n$ and short steps. With $n=16{,}000$
+# and 1,000 steps of a fifth of the length we measured 92 % of 40 experts. For linear experts the first weights decide
+# nothing.
 
 # %% [markdown]
 # ## Exercises
 #
-# First the step of eq. 3.4. `filters` and `gradient` are $(M, J, d)$; every expert moves by `learning_rate`. One that
-# got no sample has a gradient of 0.
+# All arrays in these exercises are NumPy arrays. The first function is the step of eq. 3.4. Every expert moves by the
+# length `learning_rate`. An expert that received no sample has a gradient of 0.
 
 
 # %%
 def expert_step(filters, gradient, learning_rate):
-    """The filters after one normalised step -> (M, J, d)."""
+    """Computes the filters after one normalised step: NumPy arrays (M, J, d) and a number -> (M, J, d)."""
     return None  # your code
 
 
@@ -360,12 +430,12 @@ exercises.check_expert_step(expert_step)
 # </details>
 
 # %% [markdown]
-# Eq. 6.1. `dispatch` is $(K, M)$: how many samples of each cluster each expert gets. Experts may be idle.
+# Next, eq. 6.1. `dispatch[k, m]` is the number of samples of cluster $k$ that expert $m$ receives. Experts may be idle.
 
 
 # %%
 def dispatch_entropy(dispatch):
-    """The dispatch entropy in nats -> one number."""
+    """Computes the dispatch entropy in nats from a NumPy array (K, M) -> one number."""
     return None  # your code
 
 
@@ -388,14 +458,15 @@ exercises.check_dispatch_entropy(dispatch_entropy)
 # </details>
 
 # %% [markdown]
-# How often is a single expert wrong? Let $\alpha = \gamma$ be a constant. Then all that matters of $f$ are $3K$
-# numbers: `plus[k]` $= f(\alpha v_k)$, `minus[k]` $= f(-\alpha v_k)$ and `center[k]` $= f(\beta c_k)$. Go through all
-# $k$, $k' \ne k$, $y$ and $\epsilon$. When it works, try to find three arrays with an error below 1/8.
+# How often is a single expert wrong? Let $\alpha = \gamma$ be a constant. Then only $3K$ numbers of $f$ matter:
+# `plus[k]` $= f(\alpha v_k)$, `minus[k]` $= f(-\alpha v_k)$ and `center[k]` $= f(\beta c_k)$. Go through all $k$, all
+# $k' \ne k$, and both signs of $y$ and $\epsilon$. When the check passes, try to find three arrays with an error below
+# 1/8.
 
 
 # %%
 def error_share(plus, minus, center):
-    """The share of all (k, k', y, epsilon) with y F(x) <= 0 -> one number."""
+    """Computes the share of all (k, k', y, epsilon) with y F(x) <= 0 from NumPy arrays (K,) -> one number."""
     return None  # your code
 
 
@@ -420,13 +491,22 @@ exercises.check_error_share(error_share)
 # </details>
 
 # %% [markdown]
-# Last, the whole mixture of section 3, with cubic experts, for one sample: `patches` $(P, d)$, `routers` $(M, d)$,
-# `filters` $(M, J, d)$, and `noise` $(M,)$, the $r_m$.
+# Last, the output $F(x)$ of the whole mixture with cubic experts, for one sample. `noise` holds the $r_m$.
 
 
 # %%
 def mixture_output(patches, routers, filters, noise):
-    """F(x) -> one number."""
+    """Computes F(x) of one sample.
+
+    Args:
+      patches: NumPy array (P, d).
+      routers: NumPy array (M, d).
+      filters: NumPy array (M, J, d).
+      noise: NumPy array (M,).
+
+    Returns:
+      One number.
+    """
     return None  # your code
 
 
@@ -453,30 +533,31 @@ exercises.check_mixture_output(mixture_output)
 # %% [markdown]
 # ## For readers of the paper
 #
-# *This part is optional: the core of the notebook ends here.* It is for those who compare it with the paper.
+# *This part is optional. The core of the notebook ends here.* It compares the measurements with the paper.
 #
 # ### Linear experts are better than published
 #
-# Table 3 gives linear mixtures 88 to 96 %. Algorithm 1, as the paper writes it, gets 96 to 99 % in the same settings
-# (10 trials, $n=16{,}000$), because the table comes from the authors' code (uclaml/MoE on GitHub), which
-# trains something else:
+# Table 3 of the paper gives linear mixtures 88 to 96 %. Algorithm 1, as the paper writes it, reaches 96 to 99 % in the
+# same settings (10 trials, $n=16{,}000$). The reason is that the table comes from the authors' code (uclaml/MoE on
+# GitHub), which trains a different model:
 #
-# - the expert's output is multiplied by the raw winning score $h_m + r_m$, not by the softmax $\pi_m$,
-# - two logits go through a softmax, and then into a cross-entropy that takes another softmax,
-# - filters have biases, and weights and biases are normalised apart (in some of its notebooks by their sum),
-# - the noise $r$ stays on in the tests; for figures 1 and 3 it is drawn once and kept for all steps,
-# - training stops once the loss is not a new best and is at most .314, or more than .02 above the best,
-# - all ten runs have one data set, and the entropy is that of the last training step, noise included.
+# - The expert's output is multiplied by the raw winning score $h_m + r_m$, not by the softmax $\pi_m$.
+# - Two logits go through a softmax and then into a cross-entropy, which applies a second softmax.
+# - Filters have biases. Weights and biases are normalised separately (in some of its notebooks by their sum).
+# - The noise $r$ is also added in the tests. For figures 1 and 3 it is drawn once and kept for all steps.
+# - Training stops once the loss is not a new minimum and is at most .314, or once it exceeds the minimum by more than
+#   .02.
+# - All ten runs use one data set, and the entropy is that of the last training step, noise included.
 #
-# `SwitchMoE.authors()` trains that, and `figures.table3(objective="authors")` comes close to the published numbers.
-# What replicates either way is the **entropy**: linear experts stay between .5 and 1.3 on average, cubic ones between
-# 0 and .3.
+# `SwitchMoE.authors()` trains this model, and `figures.table3(objective="authors")` comes close to the published
+# numbers. The **entropy** replicates either way: linear experts stay between .5 and 1.3 on average, cubic experts
+# between 0 and .3.
 #
 # ### Data times 10
 #
-# Their code also multiplies all patches by 10, which the paper does not say. On data times 10, its step sizes (.001 and
-# .1) are exactly ours ($\eta = .01$, $\eta_r = 10$ and 10 times $\sigma_0$) on data as they are. Without the factor,
-# success is a matter of luck:
+# The authors' code also multiplies all patches by 10, which the paper does not say. On such data its step sizes (.001
+# and .1) are equivalent to ours ($\eta = .01$, $\eta_r = 10$ and 10 times $\sigma_0$, the scale of the first weights)
+# on unscaled data. Without the factor success is a matter of luck:
 
 # %%
 theirs = SwitchMoE(filters=8, learning_rate=0.001, router_learning_rate=0.1, initial_scale=8e-5)
@@ -488,23 +569,24 @@ cases = {
 pd.DataFrame({name: last["test_accuracy"] for name, last in cases.items()}).rename_axis("trial").T.round(4)
 
 # %% [markdown]
-# ### Smaller things
+# ### Smaller differences
 #
-# - **ReLU experts** as eq. 3.1 writes them are sums of numbers $\ge 0$: they can never answer $-1$. Here, and in the
-#   authors' code, half of the filters count negatively. ReLU is nearly linear, and behaves so.
-# - **Table 7** says $\alpha, \gamma \in (1, 2)$ and "setting 3", which has $(0.5, 2)$; its linear and cubic experts
-#   have the same numbers as table 3's setting 3. The accuracies hardly depend on it. **Table 8** says $\sigma_p = 1$
-#   for setting 2, where 2 is meant. Section 6.1 trains single experts by gradient descent, appendix A.2 by Adam.
-#   $\sigma_0$ is not stated.
-# - **Longer is not better.** Steps of fixed length never settle: in setting 2, 3 of 10 trials fell under 91 % by step
-#   500. The default stops at 300.
-# - **Lemma 5.1** holds with 2 in place of $M^2$, and theorem 4.1's 1/8 is the exact optimum (both above).
+# - **ReLU experts**, as eq. 3.1 writes them, are sums of numbers $\ge 0$ and can never answer $-1$. Here, and in the
+#   authors' code, half of the filters count negatively. A ReLU is nearly linear, and the mixture behaves accordingly.
+# - **Table 7** says $\alpha, \gamma \in (1, 2)$ and "setting 3", which has $(0.5, 2)$. Its linear and cubic experts
+#   have the same numbers as setting 3 of table 3. The accuracies hardly depend on this.
+# - **Table 8** gives $\sigma_p = 1$ for setting 2, where 2 is meant.
+# - **Single experts** are trained by gradient descent according to section 6.1, and by Adam according to appendix A.2.
+#   The paper does not state $\sigma_0$.
+# - **Longer training is not better.** Steps of fixed length never settle. In setting 2, 3 of 10 trials fell below 91 %
+#   by step 500. The default stops at 300.
+# - **Lemma 5.1** holds with 2 in place of $M^2$, and the 1/8 of theorem 4.1 is the exact optimum (both shown above).
 #
 # ### Figure 1
 #
-# Unseen samples on a plane ($M=4$). `trial=1` of seed 0 was picked, because all four cubic experts find a cluster
-# there, as in 15 of the first 20 trials. The random noise is three times as long on the map (appendix A.1), but
-# not in the data; the authors' code has it in the data too.
+# The next figure shows unseen samples on a plane, for $M=4$. We chose `trial=1` of seed 0, in which all four cubic
+# experts find a cluster, as in 15 of the first 20 trials. The random noise is three times as long on the map as in the
+# data (appendix A.1). In the authors' code the data have the longer noise as well.
 
 # %%
 map_of_samples = figures.tsne(seed=SEED, shown=400, resolution=100)
@@ -514,22 +596,23 @@ for panel, name in zip(panels, ("linear experts", "cubic experts"), strict=True)
     panel.set_title(name, loc="left")
 
 # %% [markdown]
-# *What to see.* Colour and shape tell which expert a sample goes to; filled marks are $y=+1$, open ones $-1$. Right:
-# one colour a cluster. Left: every cluster is shared by several experts, although nearly all answers are right (crosses
-# are wrong).
+# *What to see.* Colour and shape show which expert a sample goes to. Filled marks are $y=+1$, open marks are $-1$.
+# **Right:** Each cluster has one colour. **Left:** Every cluster is shared by several experts, although nearly all
+# answers are right (wrong ones are crosses).
 
 # %% [markdown]
 # ### Theorem 4.2, statement by statement
 #
-# For the first trial of the cubic run, and for what the theorem asks for:
+# The next cell checks the conclusions of the theorem in the first trial of the cubic run, and then its conditions:
 
 # %%
 for finding in (*theory.theorem_4_2(runs["cubic"], trial=0), *theory.conditions_4_2(runs["cubic"])):
     print(finding)
 
 # %% [markdown]
-# All conclusions hold, one of the assumptions does not: the theorem wants *large* first weights, and this run starts
-# from small ones. That is no contradiction: a theorem says what suffices. The same for linear experts:
+# All conclusions hold, although one of the assumptions does not: the theorem asks for *large* first weights, and this
+# run starts from small ones. This is no contradiction, because the assumptions are sufficient and need not be
+# necessary. The same for linear experts:
 
 # %%
 for finding in theory.theorem_4_2(runs["linear"], trial=0):
@@ -538,9 +621,9 @@ for finding in theory.theorem_4_2(runs["linear"], trial=0):
 # %% [markdown]
 # ## Before you go
 #
-# You have seen experts become specialists without being told to. Keep the order of things in mind when you read about
-# large mixtures: noise explores, nonlinearity lets small preferences grow, and the router follows what the experts can
-# do.
+# You have seen experts specialise although the data do not label the clusters. Remember the order of events when you
+# read about large mixtures: noise explores, nonlinearity lets small preferences grow, and the router follows the
+# experts.
 #
-# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
-# Binder allows 2 GB in all.*
+# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down,
+# and Binder allows 2 GB in all.*

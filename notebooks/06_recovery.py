@@ -17,16 +17,16 @@
 #
 # **45 minutes · no GPU · after notebooks 00 and 01**
 #
-# If you know the experts, you can learn the router, and if you know the router, you can learn the experts. If you know
-# neither, you have a gridlock: each waits for the other. Here you break it. A polynomial of the label makes the router
-# invisible, so that the experts can be read off a tensor; the router follows in two steps. And you see when plain EM,
-# which guesses both at once, needs such help, and when it does not.
+# If you know the experts, you can learn the router. If you know the router, you can learn the experts. If you know
+# neither, each waits for the other, and this is called a *gridlock*. In this notebook you break it. A polynomial of the
+# label hides the router, so that the experts can be read off a tensor. The router follows in a second step. You also
+# compare this method with plain EM, which estimates both at once, and find out when EM needs help and when it does not.
 #
 # **After this notebook you can**
-# - say what a moment of $y$ knows about experts and router, and why $y^3 - 3(1+\sigma^2)y$ knows the experts only,
-# - recover a mixture of experts from samples, and measure how near you are in spite of permutations and gauge,
-# - tell an EM that is stuck from one that is still on its way,
-# - read a published comparison with the question: which baseline, how many iterations, which error?
+# - say what a moment of $y$ contains, and why the moment of $y^3 - 3(1+\sigma^2)y$ contains the experts only,
+# - recover a mixture of experts from samples, and measure the error in spite of permutations and gauge,
+# - tell an EM that is stuck from one that is still improving,
+# - ask of a published comparison: which baseline, how many iterations, which error?
 
 # %% [markdown] tags=["badges"]
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/main/notebooks/06_recovery.ipynb)
@@ -45,6 +45,7 @@ if "google.colab" in sys.modules:
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", source, "anywidget", *keep], check=True)
 
 # %%
+import numpy as np
 import pandas as pd
 import torch
 
@@ -60,38 +61,36 @@ torch.set_num_threads(1)  # these models are small: more threads only wait for e
 # %% [markdown]
 # ## The task
 #
-# A mixture of $k$ experts with *known* parameters (eq. 1 of "Breaking the gridlock in Mixture-of-Experts"), so that we
-# can see how near an estimate comes:
+# The data come from a mixture of $k$ experts with *known* parameters (eq. 1 of "Breaking the gridlock in
+# Mixture-of-Experts"). So you can measure how close an estimate comes:
 #
 # $$y = g(\langle a_z, x\rangle) + \sigma\xi, \qquad z \sim \mathrm{softmax}\big(\langle w_1, x\rangle, \dots,
 # \langle w_k, x\rangle\big), \qquad x \sim N(0, I_d), \quad \xi \sim N(0, 1). \tag{1}$$
 #
-# The **regressors** $a_i$ have length 1: they are the experts. The **gates** $w_i$ are the router, with $w_k = 0$. The
-# learner sees $x$ and $y$; nobody tells it $z$. Here $g$ is the identity, $k=2$, $d=10$, $\sigma = .1$:
+# - $x$ is the input with $d$ numbers, and $y$ is the label.
+# - The **regressors** $a_i$ are the experts. They have length 1, and $g$ is their activation.
+# - The **gates** $w_i$ are the router, with $w_k = 0$. They decide at random which expert $z$ makes the label.
+# - $\sigma$ is the size of the noise on $y$.
+#
+# A learner sees $x$ and $y$ but not $z$. Here $g$ is the identity, $k=2$, $d=10$ and $\sigma = .1$:
 
 # %%
 task = MixtureTask()
 drawn = task.sample(5, trials=[0], seed=SEED)
 products = drawn.x[0] @ drawn.truth.regressors[0].T
 columns = ["<a_1, x>", "<a_2, x>", "y", "expert (hidden)"]
-rows = torch.column_stack((products, drawn.y[0], drawn.experts[0] + 1)).numpy()
+rows = np.column_stack((products, drawn.y[0], drawn.experts[0] + 1))
 pd.DataFrame(rows, range(1, 6), columns).rename_axis("sample").round(2).astype({columns[-1]: int})
 
 # %% [markdown]
-# Each $y$ is near one of the two products: with the regressors known, it is plain which expert spoke, and the gates are
-# a matter of classification. With the experts of all samples known, the regressors are a matter of least squares.
+# Each $y$ is close to one of the two products. With known regressors it is clear which expert made a label, and
+# learning the gates is a classification problem. If the expert of each sample is known, learning the regressors is a
+# least-squares problem.
 #
 # ## First, your prediction
 #
-# *Joint EM* starts from random regressors and gates, and improves both in turns. Write down:
-#
-# 1. In how many of ten random starts does it get stuck with $k=3$ experts ($d=10$, $n=8000$, $\sigma=.5$)? And with
-#    $k=8$ ($d=16$, $n=6000$, $\sigma=.1$)?
-# 2. The third moment of $y$ mixes experts and router. The third moment of $y^3 - 3(1+\sigma^2)\,y$ has the experts
-#    only. Which property of Gaussian numbers could do that?
-# 3. For $k=2$, the ratio $(y - \langle a_2, x\rangle) / \langle a_1 - a_2, x\rangle$ is 1 where expert 1 spoke and 0
-#    where expert 2 did, up to noise. So is its mean the share of expert 1? How much nearer is the mean of 10,000
-#    samples than that of 100?
+# *Joint EM* starts from random regressors and gates. It improves both in turns. It is *stuck* if it has not found all
+# regressors and its error hardly falls any more. Take $n=6000$ samples of $d=16$ numbers, with $\sigma=.1$.
 
 # %%
 prediction = predict(
@@ -99,6 +98,13 @@ prediction = predict(
     {"none": 0, "one": 1, "three": 3, "all four": 4},
 )
 prediction
+
+# %%
+prediction_three = predict(
+    "With k = 3 experts, in how many of four random starts does joint EM get stuck?",
+    {"none": 0, "one": 1, "three": 3, "all four": 4},
+)
+prediction_three
 
 # %% [markdown]
 # ## The Lab
@@ -108,38 +114,43 @@ lab = GridlockLab(seed=SEED)
 lab
 
 # %% [markdown]
-# *What to see.* The **spectral** method first looks for one regressor after another: each needs a handful of power
-# iterations on a tensor of $k \times k \times k$ numbers. Then EM finds the gates, and then moves everything. **Joint
-# EM** runs on the same samples from random parameters. With $k=8$ it ends with pale tiles all over: each of its experts
-# is a bit of several true ones, and hardly anything moves them any more.
+# *What to see.* The **spectral** method first looks for one regressor after another. Each takes a few power iterations
+# on a tensor of $k \times k \times k$ numbers. EM then finds the gates, and a last EM improves regressors and gates
+# together. **Joint EM** runs on the same samples from random parameters. **1:** A dark diagonal means that all
+# regressors are found. With $k=8$ the tiles of joint EM are pale all over: each of its experts is a mix of several true
+# ones. **2:** Its error hardly falls any more. **3:** The stages of the spectral method.
 #
-# Try, and write down what you see:
+# Try the following:
 #
-# 1. Drag **time** through the power iterations. How many does one regressor need? Does a bad start matter?
-# 2. Lower $k$ to 6, then to 4. Where does joint EM catch up?
-# 3. Set **$T_3$ is the moment of** to $y$. What do the power iterations find now? And what does EM make of it?
-# 4. Set $n=2000$. Who suffers?
+# 1. Move the <kbd>time</kbd> slider through the power iterations, and count how many a regressor takes.
+# 2. Set <kbd>k, experts</kbd> to 6, then to 4. See where joint EM catches up.
+# 3. Set <kbd>T₃, is the moment of</kbd> (under <kbd>More settings</kbd>) to *y*. The power iterations now work on the
+#    moment that mixes experts and router. See what they find, and whether EM can repair it.
+# 4. Set <kbd>n, samples</kbd> to 2000, and compare how much each method loses.
 
 # %% [markdown]
 # ## What happened and why
 #
-# **1. A moment that differentiates.** Let $S_3(x) = x \otimes x \otimes x - \sum_j \mathrm{sym}(x \otimes e_j \otimes
-# e_j)$, the third Hermite polynomial of $x$, with *three* terms under "sym". Stein's lemma: $E[h(x)\,S_3(x)] =
-# E[\nabla^3 h(x)]$. With $h(x) = E[y|x] = \sum_i p_i(x)\,\langle a_i, x\rangle$, where $p_i$ is the gate's softmax, the
-# product rule gives every mixture of $a$ and $w$ there is (eq. 3). That is the gridlock.
+# **1. A moment is a derivative.** Let $S_3(x) = x \otimes x \otimes x - \sum_j \mathrm{sym}(x \otimes e_j \otimes e_j)$
+# be the third Hermite polynomial of $x$. The $e_j$ are the unit vectors, and "sym" stands for *three* terms. Stein's
+# lemma says that $E[h(x)\,S_3(x)] = E[\nabla^3 h(x)]$ for Gaussian $x$. Apply it to the mean of the label,
+# $h(x) = E[y|x] = \sum_i p_i(x)\,\langle a_i, x\rangle$, where $p_i$ is the softmax of the gates. The product rule then
+# gives products of $a$ and $w$ of every kind (eq. 3). This is the gridlock.
 #
-# **2. A polynomial that is blind to the gate.** Replace $y$ by $P_3(y) = y^3 + \alpha y^2 + \beta y$, so that $h(x) =
-# \sum_i p_i(x)\,S(\langle a_i, x\rangle)$ with $S(z) = E[P_3(Y)|Z=z]$. Let gates be orthogonal to regressors; then
-# $p_i$ and $S$ are independent, and
+# **2. A polynomial hides the gates.** Replace $y$ by $P_3(y) = y^3 + \alpha y^2 + \beta y$. Then
+# $h(x) = \sum_i p_i(x)\, S(\langle a_i, x\rangle)$ with $S(z) = E[P_3(Y)|Z=z]$, where $Z = \langle a_i, x\rangle$ and
+# $Y$ is the label of expert $i$. Let the gates be orthogonal to the regressors. Then $p_i$ and $S$ are independent, and
 #
 # $$E[\nabla^3 h] = \sum_i \Big( E[p_i]\,E[S''']\, a_i^{\otimes 3} + \mathrm{sym}(\nabla p_i)\,E[S'']\cdots +
 # \mathrm{sym}(\nabla^2 p_i)\,E[S']\cdots + \nabla^3 p_i\, E[S] \Big).$$
 #
-# Choose $\alpha, \beta$ such that $E[S'] = E[S''] = 0$: two linear equations. The last term needs no care, because the
-# $p_i$ sum to 1, and so their derivatives to 0. What stays is $T_3 = c_3 \sum_i E[p_i]\, a_i \otimes a_i \otimes a_i$.
+# Choose $\alpha$ and $\beta$ such that $E[S'] = E[S''] = 0$. These are two linear equations. The last term vanishes
+# anyway: the $p_i$ sum to 1, so their derivatives sum to 0. What remains is
+# $T_3 = c_3 \sum_i E[p_i]\, a_i \otimes a_i \otimes a_i$, where $c_3 = E[S''']$.
 #
-# With $E[S^{(j)}(Z)] = E[S(Z)\,He_j(Z)]$ (Stein again, and question 2) nothing has to be differentiated, so that $g$
-# may have kinks. For the identity $\alpha = 0$, $\beta = -3(1+\sigma^2)$ and $c_3 = 6$. For any $g$:
+# By Stein's lemma $E[S^{(j)}(Z)] = E[S(Z)\,He_j(Z)]$ with the Hermite polynomial $He_j$ of one number. So nothing has
+# to be differentiated, and $g$ may have kinks. For the identity, $\alpha = 0$, $\beta = -3(1+\sigma^2)$ and $c_3 = 6$.
+# The next cell solves the equations for other $g$:
 
 # %%
 solved = {g: transforms(g, task.noise).p3 for g in ("identity", "relu", "leaky-relu", "sigmoid", "tanh")}
@@ -155,14 +166,16 @@ rows = {
 pd.DataFrame(rows).T.round(4).rename_axis("g") + 0.0
 
 # %% [markdown]
-# $c_3$ is the strength of the signal: a sigmoid's is 260 times weaker than a line's. That is why the Lab's sigmoid
-# needs so many more samples.
+# $c_3$ is the strength of the signal. It is 260 times weaker for a sigmoid than for the identity, so sigmoid experts
+# need many more samples.
 #
-# **3. Whiten, then iterate.** $T_2 = E[P_2(y) S_2(x)] = c_2 \sum_i E[p_i]\, a_i \otimes a_i$ comes the same way. It
-# knows the plane of the regressors, and a matrix $V$ with $V^\top T_2 V = I$ makes them orthogonal. Then $v \leftarrow
-# T_3(I, v, v)$, normalised, runs to one of them, quadratically. Only $k^3$ numbers are formed, never $d^3$.
+# **3. Whiten, then iterate.** $T_2 = E[P_2(y) S_2(x)] = c_2 \sum_i E[p_i]\, a_i \otimes a_i$ is derived in the same way
+# from a polynomial $P_2$ of degree 2. It determines the space that the regressors span. A matrix $V$ with
+# $V^\top T_2 V = I$ makes the regressors orthogonal; this step is called *whitening*. The *power iteration*
+# $v \leftarrow T_3(I, v, v)$, with $v$ normalised after each step, then converges quadratically to one of them. Only
+# $k^3$ numbers are formed, never $d^3$.
 #
-# How much does $P_3$ matter? The same method with $y$ in its place, and 3000 samples:
+# The next cell compares $P_3(y)$ with $y$ in its place, for 3000 samples:
 
 # %%
 rows = {}
@@ -185,61 +198,76 @@ pd.DataFrame(rows).T.rename_axis("k").round(3)
 
 # %% [markdown]
 # The **regressor fit** is the smallest $|\cos|$ between a true regressor and its estimate, after the experts are
-# matched (eq. 11): 1 is perfect. Random directions in ten dimensions have about .25.
+# matched (eq. 11). A perfect fit is 1. Random directions in ten dimensions have about .25.
 #
-# **4. The gates are easy now.** With the regressors fixed, EM of the gates maximises a concave function in each step:
+# **4. Now the gates are easy.** EM with fixed regressors alternates two steps. It computes how probable each expert is
+# for each sample (left), and then maximises a concave function of the gates (right):
 #
 # $$p_i(x, y) \propto e^{\langle w_i, x\rangle}\, N\big(y \,|\, g(\langle a_i, x\rangle), \sigma^2\big), \qquad
 # w \leftarrow \arg\max_w\; \mathrm{mean}\Big[\sum_i p_i \langle w_i, x\rangle - \log\sum_i e^{\langle w_i,
 # x\rangle}\Big]. \tag{8, 9}$$
 #
-# **5. And then everything.** The spectral regressors are good, but moments waste information. A few iterations of joint
-# EM *from there* repair that. The paper stops before; the next table has both.
+# **5. A last EM improves everything.** The spectral regressors are good, but moments do not use all the information in
+# the samples. A few iterations of joint EM *from there* repair this. The paper stops before this step. The next figure
+# has both.
 
 # %% [markdown]
 # ## Measure it
 #
-# Table 2 of the paper, with 20 fresh trials of each kind:
+# Table 2 of the paper, with 20 new trials of each kind:
 
 # %%
 plots.picture(figures.table2(trials=20, seed=SEED))
 
 # %% [markdown]
-# *What to see.* Each mark is a trial, open stars are published. **Orth-ALS** on the full tensor is the paper's method,
-# and gives about the paper's numbers. **Power iterations** on the whitened tensor do better. They also cut the tails of
-# $P_3(y)$ softly, by $4\tanh(P_3/4)$: a cube of a Gaussian has heavy ones. With **ten iterations of EM** of everything,
-# the regressors are at .9999, and the gates at what a classifier could do that is told every sample's expert.
+# *What to see.* Each mark is a trial, and open stars are the published numbers. **Orth-ALS** on the full tensor is the
+# method of the paper and gives about the paper's numbers. **Power iterations** on the whitened tensor do better. They
+# also limit large values of $P_3(y)$ by $4\tanh(P_3/4)$, because the cube of a Gaussian has heavy tails. With **ten
+# iterations of EM** for everything the regressors reach .9999. The gates then are as good as those of a classifier that
+# knows the expert of every sample.
 #
-# **Other inputs** (table 1) need nothing but their scores: where $x$ is from two Gaussians, $S_3$ is the Hermite
-# polynomial around each mean, weighted by how probable it is that $x$ came from there. Five trials for each share $p$:
+# **Other inputs** (table 1). The method only needs the density of the inputs. Let $x$ come from two Gaussians, from the
+# first one with probability $p$. Then $S_3$ is the Hermite polynomial around each mean, weighted by the probability
+# that $x$ came from there. The next figure has five trials for each $p$:
 
 # %%
 plots.picture(figures.table1(trials=5, seed=SEED))
 
 # %% [markdown]
-# *What to see.* The columns are about as high as before: the method knows the inputs' density, and that is all it needs
-# to know of them. EM of everything again repairs what moments leave.
+# *What to see.* The fits are about as good as before. EM for everything again repairs what the moments leave.
 #
-# ### Who is stuck?
+# ### When is EM stuck?
 #
 # An EM is **stuck** if it has not found all regressors (fit below .95) and its error fell by less than 2 % in the last
-# 20 iterations. Without the second half of that sentence, "stuck" is a statement about patience. The error is
-# $E(A, W) = \|A - A^*_\pi\| + \|W - W^*_\pi\|$, at the best permutation and with $w_k=0$ on both sides. $k=8$, $d=16$,
-# $n=6000$:
+# 20 iterations. The second condition is needed, because otherwise an EM that is merely slow would count as stuck. The
+# error is $E(A, W) = \|A - A^*_\pi\| + \|W - W^*_\pi\|$. $A$ and $W$ are the estimated regressors and gates, and
+# $A^*_\pi$ and $W^*_\pi$ the true ones in the best order $\pi$ of the experts, with $w_k=0$ on both sides. The next
+# cell has $d=16$ and $n=6000$:
 
 # %%
-stuck = figures.stuck_rate(trials=4, seed=SEED)
+stuck = figures.stuck_rate(k=(3, 8), trials=4, seed=SEED)
 plots.picture(stuck)
 
 # %% [markdown]
-# *What to see.* EM from the spectral start ends at an error of .7 to 1, which is what 6000 samples allow. Joint EM on
-# the same samples ends near 5. Of 20 trials, on each of four seeds, 13 to 15 were stuck after 250
-# iterations and 1 to 4 had found the regressors; from the spectral start 18 to 20 had, after 60. This is where the
-# method wins. (Stuck is not for ever: of 13, three got out by iteration 920.)
+# *What to see.* With $k=3$ both methods find all regressors. With $k=8$ EM from the spectral start ends at an error of
+# .7 to 1, which is what 6000 samples allow, and joint EM on the same samples ends near 5.
+
+# %% jupyter={"source_hidden": true} tags=["compare"]
+outcome = int(stuck["stuck"].sel(algorithm="joint-em", k=8).sum())
+prediction.seen(outcome, "With eight experts an estimate can be a mix of several true ones in many ways.")
+
+# %% jupyter={"source_hidden": true} tags=["compare"]
+outcome = int(stuck["stuck"].sel(algorithm="joint-em", k=3).sum())
+prediction_three.seen(outcome, "With three experts joint EM needs no help at this number of samples.")
+
+# %% [markdown]
+# In longer runs with $k=8$ and 20 trials on each of four seeds, 13 to 15 trials of joint EM were stuck after 250
+# iterations and 1 to 4 had found the regressors. From the spectral start 18 to 20 had found them after 60 iterations.
+# Stuck does not mean for ever: of 13 stuck trials three got out by iteration 920.
 #
-# Where does that begin? Trials of 12 that found all regressors, spectral + EM against joint EM, from
-# `figures.stuck_rate(k=(3, 4, 5, 6, 8), samples=(2000, 4000, 6000, 12000), trials=12, seed=50)`, which takes two
-# to three minutes and whose picture is a map:
+# The table shows how many of 12 trials found all regressors, first with spectral + EM, then with joint EM. It comes
+# from `figures.stuck_rate(k=(3, 4, 5, 6, 8), samples=(2000, 4000, 6000, 12000), trials=12, seed=50)`, which takes two
+# to three minutes:
 #
 # | | $n=2000$ | $4000$ | $6000$ | $12{,}000$ |
 # | --- | --- | --- | --- | --- |
@@ -248,41 +276,63 @@ plots.picture(stuck)
 # | $k=5$ | 12 · 9 | 12 · 12 | 12 · 12 | 12 · 12 |
 # | $k=3, 4$ | 12 · 12 | 12 · 12 | 12 · 12 | 12 · 12 |
 #
-# The spectral start is worth it in a band: many experts, and samples that are enough for its tensor but too few for
-# joint EM. With more samples joint EM needs no help; with fewer, nothing helps.
-
-# %%
-starts = int(stuck["stuck"].sel(algorithm="joint-em").sum())
-prediction.seen(starts, "With eight experts there are many ways to be a bit of several true ones at once.")
+# The spectral start helps in a band: many experts, and enough samples for its tensor but too few for joint EM. With
+# more samples joint EM needs no help. With fewer samples neither method finds the experts.
 
 # %% [markdown]
 # ### Optional: the band, live
 #
-# The next Lab computes such maps for small mixtures, cell by cell: how many starts find all regressors, random ones
-# and the spectral one. *Predict:* let the noise grow from $\sigma=.1$ to $.5$. Which of the two lines moves, and to
-# which side? Then try **noise on y**.
+# The next Lab computes such maps for small mixtures, cell by cell. It shows how many starts find all regressors, for
+# random starts and for the spectral start. At $\sigma=.1$, with $k=5$ experts and $n=1000$ samples, the spectral start
+# finds them more often.
+
+# %%
+prediction_noise = predict(
+    "Let the noise grow from σ = .1 to .5. Which start now finds all five experts more often?",
+    ["the spectral start", "random starts", "both equally often"],
+)
+prediction_noise
 
 # %%
 StuckRateLab(seed=SEED)
 
 # %% [markdown]
-# *What to see.* Below and to the right of the line 90 % of the starts find all regressors. The spectral start's line
-# is about one expert higher: that is the band of the table. The bars on the right show who is stuck; who is neither
-# found nor stuck still moves. At $\sigma=.5$ the order is reversed. The spectral start loses an expert at $n=1000$,
-# since its moments are noisier, and random starts gain one. A likely reason: EM knows $\sigma$, and with a larger one
-# it is less certain of its first guesses, which are wrong.
+# *What to see.* Below and to the right of the line 90 % of the starts find all regressors. The line of the spectral
+# start is about one expert higher, which is the band of the table. The bars on the right show the share of stuck
+# starts. A start that is neither found nor stuck is still improving.
+#
+# Set <kbd>σ, noise on y</kbd> to .5. The next cell computes two cells of the two maps:
+
+# %%
+rows = {}
+for noise in (0.1, 0.5):
+    settings = {"k": 5, "d": 8, "samples": 1000, "noise": noise}  # as in the Lab
+    iterations = {"joint_iterations": 100, "spectral_iterations": 40}
+    fits = figures.stuck_rate(**settings, **iterations, trials=10, seed=SEED)["regressor_fit"]
+    rows[noise] = (fits >= 0.95).mean("trial").squeeze().to_pandas()
+pd.DataFrame(rows).T.rename_axis("noise")
+
+# %% jupyter={"source_hidden": true} tags=["compare"]
+lead = rows[0.5]["spectral+em"] - rows[0.5]["joint-em"]
+outcome = "c" if abs(lead) < 0.05 else "a" if lead > 0 else "b"
+prediction_noise.seen(outcome, "Noise hurts moments more than it hurts EM.")
+
+# %% [markdown]
+# At $\sigma=.5$ the order is reversed. The spectral start loses an expert at $n=1000$, because its moments are noisier.
+# Random starts gain one. A likely reason is that EM knows $\sigma$. With a larger $\sigma$ it trusts its first guesses
+# less, and these are wrong.
 
 # %% [markdown]
 # ## Exercises
 #
-# First the polynomial. `moments[i, j]` is $E[g(Z)^i\,He_j(Z)]$ for $i, j = 0 \dots 3$. You need $E[Y^2|Z]$ and
-# $E[Y^3|Z]$ for $Y = g(Z) + \sigma\xi$; then two equations. They hold for a ReLU too: the spike of its second
-# derivative is in the moments already.
+# All arrays in these exercises are NumPy arrays. The first function solves for the polynomial. `moments[i, j]` is
+# $E[g(Z)^i\,He_j(Z)]$ for $i, j = 0 \dots 3$. You need $E[Y^2|Z]$ and $E[Y^3|Z]$ for $Y = g(Z) + \sigma\xi$, and then
+# two equations. They hold for a ReLU too, because the moments already contain the spike of its second derivative.
 
 
 # %%
 def p3_coefficients(moments, sigma):
-    """alpha and beta of P3(y) = y^3 + alpha y^2 + beta y -> two numbers."""
+    """Computes alpha and beta of P3(y) = y^3 + alpha y^2 + beta y from a NumPy array (4, 4) and a number."""
     return None  # your code
 
 
@@ -303,13 +353,13 @@ exercises.check_p3_coefficients(p3_coefficients)
 # </details>
 
 # %% [markdown]
-# The tensor $S_3(x)$ has $d^3$ numbers, but applied to one direction, $S_3(x)(a, a, a)$ is a short formula. `x` is
-# $(N, d)$, and `a` need not have length 1.
+# The tensor $S_3(x)$ has $d^3$ numbers, but applied to one direction $S_3(x)(a, a, a)$ is a short formula. `a` need not
+# have length 1.
 
 
 # %%
 def third_score(x, a):
-    """S3(x)(a, a, a) for every sample -> (N,)."""
+    """Computes S3(x)(a, a, a) for every sample: NumPy arrays (N, d) and (d,) -> (N,)."""
     return None  # your code
 
 
@@ -337,13 +387,22 @@ exercises.check_third_score(third_score)
 # </details>
 
 # %% [markdown]
-# The E-step, eq. 9, for linear experts: `x` $(N, d)$, `y` $(N,)$, `regressors` and `gates` $(k, d)$. The last case of
-# the check is a sample far from both experts.
+# Next, the E-step of eq. 9 for linear experts. The last case of the check is a sample that is far from both experts.
 
 
 # %%
 def e_step(x, y, regressors, gates, sigma):
-    """How probable it is that each expert made each sample -> (N, k)."""
+    """Computes how probable each expert is for each sample.
+
+    Args:
+      x: NumPy array (N, d).
+      y: NumPy array (N,).
+      regressors, gates: NumPy arrays (k, d).
+      sigma: a number.
+
+    Returns:
+      NumPy array (N, k); each row sums to 1.
+    """
     return None  # your code
 
 
@@ -370,13 +429,14 @@ exercises.check_e_step(e_step)
 # </details>
 
 # %% [markdown]
-# Last, the gauge. `gates` $(k, d)$ are the true ones. An estimate has them in another order: its expert $i$ is the true
-# expert `order[i]`, and its last gate is 0. What must its gates be to give the same softmax?
+# Last, the gauge. A softmax does not change when the same vector is added to all gates. `gates` holds the true gates.
+# An estimate has the experts in another order: its expert $i$ is the true expert `order[i]`, and its last gate is 0.
+# Which gates must it have to give the same softmax?
 
 
 # %%
 def gates_in_gauge(gates, order):
-    """The true gates, permuted and shifted -> (k, d)."""
+    """Permutes and shifts the true gates: NumPy arrays (k, d) and (k,) of whole numbers -> (k, d)."""
     return None  # your code
 
 
@@ -397,58 +457,61 @@ exercises.check_gates_in_gauge(gates_in_gauge)
 # %% [markdown]
 # ## For readers of the paper
 #
-# *This part is optional: the core of the notebook ends here.* It is for those who compare it with the paper.
+# *This part is optional. The core of the notebook ends here.* It compares the measurements with the paper.
 #
-# ### At $k=3$ and $4$, joint EM is not stuck
+# ### At $k=3$ and $4$ joint EM is not stuck
 #
-# That is question 1. Figure 3 of the paper has joint EM far above the new method, at $k=3$ and $k=4$, $n=8000$,
-# $\sigma=.5$. Here are three trials of each:
+# In figure 3 of the paper the error of joint EM stays far above that of the new method, at $k=3$ and $k=4$ with
+# $n=8000$ and $\sigma=.5$. The next cell runs three trials of each:
 
 # %%
 plots.picture(figures.figure3(trials=3, seed=SEED))
 
 # %% [markdown]
 # *What to see.* **Left:** EM of the gates alone converges in two iterations with Newton's M-step, and hardly later with
-# a gradient step: that replicates. **Middle and right:** joint EM (dashed) reaches the purple line, the error of EM
-# *from the truth*, in about 20 iterations (in 119 of 120 trials of a longer run). EM from the spectral start gets there
-# in 8 to 10. The spectral regressors left as they are (dotted), which is the paper's method, stay above.
+# a gradient step. This replicates. **Middle and right:** Joint EM (dashed) reaches the purple line, the error of EM
+# *from the truth*, in about 20 iterations (in 119 of 120 trials of a longer run). EM from the spectral start takes 8
+# to 10. The paper's method keeps the spectral regressors as they are (dotted) and stays above.
 #
-# So the paper's advantage does not replicate as printed. What makes joint EM look bad: too few iterations; one gradient
-# step for an M-step; keeping all gates within $R=1$ (the dash-dotted line has both); an error without permutation or
-# gauge. The paper does not say which it has. At $k=8$ the claim is true.
+# So the published advantage does not replicate. Four things make joint EM look bad: too few iterations; a single
+# gradient step as M-step; gates that are kept within $R=1$ (the dash-dotted line has this and the gradient step); an
+# error without permutation or gauge. The paper does not say which of them it has. At $k=8$ the claim is true.
 #
-# Figures 4 and 5 of the paper repeat the comparison for other $n$ (`plots.picture(figures.figure4())`: joint EM ends
-# where EM from the truth does in 175 of 180 trials) and for other $g$. Of figure 5, two trials of each:
+# Figures 4 and 5 of the paper repeat the comparison for other $n$ and other $g$. For other $n$
+# (`plots.picture(figures.figure4())`) joint EM ends where EM from the truth does in 175 of 180 trials. For other $g$
+# the next cell runs two trials of each:
 
 # %%
 plots.picture(figures.figure5(trials=2, seed=SEED))
 
 # %% [markdown]
-# *What to see.* The paper does not say $\sigma$ here, so both that it uses elsewhere are shown. Except for the sigmoid at
-# $\sigma=.5$, joint EM and EM from the spectral start end together, on the purple line. There the answers, which lie
-# between 0 and 1, drown in the noise: the line itself is at .65, and with either start few trials come down to it (7 and
-# 6 of 60 in a longer run). The spectral regressors left as they are (dotted) get nowhere with a curved $g$.
+# *What to see.* The paper does not give $\sigma$ here, so the figure shows both values that it uses elsewhere. Joint EM
+# and EM from the spectral start end together on the purple line, except for the sigmoid at $\sigma=.5$. There the
+# answers lie between 0 and 1 and are small against the noise. The line itself is at .65, and few trials come down to it
+# with either start (7 and 6 of 60 in a longer run). The spectral regressors as they are (dotted) fail for a curved $g$.
 #
 # ### Real data
 #
-# Appendix H.2 reports a large advantage on real regression data: concrete, stock portfolios and airfoils. Those are files
-# to fetch. Diabetes data come with scikit-learn; the paper does not have them, so that they show how the methods compare,
-# and cannot support or refute its figure. 5 divisions:
+# Appendix H.2 reports a large advantage on real regression data: concrete, stock portfolios and airfoils. These files
+# have to be fetched. The diabetes data of scikit-learn come without a download. The paper does not use them, so they
+# compare the methods but neither support nor refute its figure. The next cell uses 5 divisions into training and test
+# data:
 
 # %%
 plots.picture(figures.figure6(trials=5, seed=SEED, iterations=50))
 
 # %% [markdown]
-# *What to see.* Unit regressors (**spectral**, as the paper has it) are far worse than predicting the mean, whose error
-# is the variance: nobody said that real regressors have length 1. With fitted lengths they still are. With EM after it
-# the mixture is where joint EM from random parameters is too, and ridge regression is as good as both. On the paper's
-# airfoil data (`figures.figure6("airfoil", path)`) joint EM does beat ridge, with a spectral start or without. There, and
-# on the paper's concrete data, the published advantage does not replicate.
+# *What to see.* Regressors of length 1 (**spectral**, as in the paper) are far worse than predicting the mean, whose
+# error is the variance, because real regressors need not have length 1. With fitted lengths they are still worse. With
+# EM after it the mixture is as good as joint EM from random parameters, and ridge regression is as good as both. On the
+# paper's airfoil data (`figures.figure6("airfoil", path)`) joint EM beats ridge regression, with or without a spectral
+# start. On these data and on the concrete data the published advantage does not replicate.
 #
-# ### The ReLU's polynomial
+# ### The polynomial for a ReLU
 #
 # Example 3 of the paper gives $\alpha$ and $\beta$ for a ReLU, whose second derivative is a spike at 0. The printed
-# ones forget it; those of your first exercise do not. What should vanish:
+# values leave out the spike. Those of your first exercise include it. The columns $E[S\,He_1]$ and $E[S\,He_2]$ should
+# be 0:
 
 # %%
 rows = {}
@@ -468,8 +531,16 @@ table = {
 pd.DataFrame(table).T.round(4) + 0.0
 
 # %% [markdown]
-# The printed one leaves $E[S''] = .33$: the gate comes back in. By hand, with $s = \sqrt{2/\pi}$: $\alpha = -1.5\,s /
-# (1 - s^2)$, $\beta = -3 - 2\alpha s - 3\sigma^2$. Which is better on samples ($k=2$, moments as they are)?
+# The printed polynomial leaves $E[S''] = .33$, so the gates come back in. The right one can be derived by hand. With
+# $s = \sqrt{2/\pi}$ it has $\alpha = -1.5\,s / (1 - s^2)$ and $\beta = -3 - 2\alpha s - 3\sigma^2$. Both polynomials
+# can be used on samples. The next cell takes $k=2$ and does not limit large values of the moments.
+
+# %%
+prediction_polynomial = predict(
+    "Which polynomial gives the better regressors from 2,000 samples?",
+    ["the solved one", "the printed one, although it is wrong", "no difference"],
+)
+prediction_polynomial
 
 # %%
 rows = {}
@@ -489,14 +560,28 @@ for n in (2000, 10_000):
     }
 pd.DataFrame(rows).T.rename_axis("n").round(3)
 
+# %% jupyter={"source_hidden": true} tags=["compare"]
+lead = rows[2000]["solved"] - rows[2000]["printed"]
+outcome = "c" if abs(lead) < 0.01 else "a" if lead > 0 else "b"
+prediction_polynomial.seen(outcome, "The printed polynomial has a bias, but less noise.")
+
 # %% [markdown]
-# The wrong one! It has a larger $c_3$, and so less noise; the right one has no bias. At these $n$ noise is what hurts;
-# at $n=100{,}000$ we measured .996 and .995. A theorem about infinitely many samples does not choose for you.
+# The printed polynomial has a larger $c_3$ and therefore less noise. The solved one has no bias. At these $n$ noise
+# matters more. At $n=100{,}000$ we measured .996 (solved) and .995 (printed). A theorem about infinitely many samples
+# does not say which method is better on a few thousand.
 #
-# ### The ratio, and a sign
+# ### The ratio, and its sign
 #
-# Question 3. The ratio of section 3.1 has a Gaussian in its denominator, and so the tails of a Cauchy distribution,
-# which has no mean. The share of expert 1 is 1/2. How far from it are mean and share in the typical one of 100 trials?
+# Section 3.1 of the paper finds the gates of $k=2$ experts from a ratio,
+# $(y - \langle a_2, x\rangle) / \langle a_1 - a_2, x\rangle$. Up to noise it is 1 for labels of expert 1 and 0 for
+# labels of expert 2. So its mean should be the share of expert 1, which is 1/2 here.
+
+# %%
+prediction_ratio = predict(
+    "With 100 times as many samples, by what factor does the error of the mean ratio fall?",
+    {"about 100": 100, "about 10": 10, "less than 2": 1.5},
+)
+prediction_ratio
 
 # %%
 many = task.sample(10_000, trials=range(100), seed=SEED)
@@ -511,9 +596,17 @@ for n in (100, 1000, 10_000):
     }
 pd.DataFrame(rows).T.astype(float).rename_axis("n").round(3)
 
+# %% jupyter={"source_hidden": true} tags=["compare"]
+outcome = rows[100]["error of the mean ratio"] / rows[10_000]["error of the mean ratio"]
+prediction_ratio.seen(outcome, "The ratio has heavy tails, and its mean does not settle.")
+
 # %% [markdown]
-# A hundred times as many samples should divide an error by 10. The share of ratios above 1/2 obeys; the mean stays
-# where the tails put it. So theorem 3 uses the indicator: $E[1\{\text{Ratio} \le 1/2\}\, x] = \alpha w$. And the sign?
+# The table shows the median error of 100 trials. A hundred times as many samples usually divide an error by 10. The
+# share of ratios above 1/2 does so, the mean does not. The ratio has a Gaussian in its denominator, and so the tails of
+# a Cauchy distribution, which has no mean.
+#
+# Theorem 3 therefore uses an indicator, $E[1\{\text{Ratio} \le 1/2\}\, x] = \alpha w$, where $w$ is the first expert's gate.
+# The next cell estimates the direction:
 
 # %%
 w = many.truth.gates[:, 0]
@@ -522,38 +615,41 @@ cosines = torch.cosine_similarity(direction, w)
 print(f"cos of mean 1{{Ratio <= 1/2}} x and w, 100 trials: {cosines.min():.3f} to {cosines.max():.3f}")
 
 # %% [markdown]
-# All lie near $-1$. $\alpha = E[f'\,(1 - 2\Phi(\cdot))]$ is negative, since $\Phi > 1/2$: where the ratio is small,
-# expert 2 spoke, and $x$ points *away* from $w$. The limit in appendix D.4 is $-w$. With the sign mended
-# (`moments.gate_by_moments`) this is a way to the gate without any EM. Is it as good?
+# All cosines are close to $-1$. The factor $\alpha = E[f'\,(1 - 2\Phi(\cdot))]$ is negative, since $\Phi > 1/2$: where
+# the ratio is small, expert 2 made the label, and $x$ points *away* from $w$. So the limit in appendix D.4 is $-w$.
+# With the corrected sign (`moments.gate_by_moments`) this estimates the gates without EM. The next figure compares it
+# with EM:
 
 # %%
 plots.picture(figures.gates_by_moments(gating="random", trials=20, seed=SEED))
 
 # %% [markdown]
-# *What to see.* Theorem 3 holds: ten times as many samples give a third of the angle, as for EM. But EM does with less
-# than half of the samples. Most of that gap has a dull reason: an indicator has mean 1/2, which adds noise and no
-# signal. **Centred moments** take it off. The rest is what an indicator cannot say: how *sure* a sample is of its
-# expert. And where gates are not orthogonal to regressors, as here, a bias of the order of $\sigma$ stays: try
-# `noise=0.5, samples=(2000, 20000, 200000)`.
+# *What to see.* Theorem 3 holds: ten times as many samples reduce the angle to a third, as they do for EM. But EM needs
+# less than half of the samples. Most of this gap has a simple reason. An indicator has mean 1/2, which adds noise and
+# no signal, and **centred moments** remove it. The rest of the gap remains because an indicator does not say how
+# *certain* the expert of a sample is. If the gates are not orthogonal to the regressors, as here, a bias of the order
+# of $\sigma$ remains. You can see it with `noise=0.5, samples=(2000, 20000, 200000)`.
 #
-# ### Smaller things
+# ### Smaller differences
 #
-# - **The gauge.** A softmax does not change when one vector is added to all gates. If the estimate has the experts in
-#   another order, the true gates, in its gauge, are $w_{\pi(i)} - w_{\pi(k)}$, up to $2R$ long. An EM that projects
-#   every gate onto the ball of radius $R=1$ cannot reach them. The exercise below is about that.
-# - **Eq. 4** writes "sym" for three terms, not for their mean. **Algorithm 2** should loop *while* the error is above
-#   $\epsilon$. **Appendix G**: the contraction is $1 - (2\lambda - 2\gamma)/(\mu + \lambda)$. The **sigmoid's** system
-#   has $-.1754$ and exactly 0. In appendix C, $S_3''$ lacks a factor in $2\alpha(g'^2 + g g'')$.
-# - **Orthogonal gates** are more than is needed for $k=2$ and an odd $g$: the gate is 1/2 plus an odd function of $x$,
-#   and the extra terms cancel. Table 2 has both kinds of gates, and its columns are alike.
-# - **Sigmoid experts** at $\sigma=.5$ (figure 5) are recovered by hardly any start: see the Lab's story.
-# - **ReLU experts, $k=6$:** the Lab has a story in which the spectral start is the worse one.
+# - **The gauge.** If an estimate has the experts in another order $\pi$, the true gates in its gauge are
+#   $w_{\pi(i)} - w_{\pi(k)}$ and up to $2R$ long. An EM that projects every gate onto the ball of radius $R=1$ cannot
+#   reach them. The last exercise is about this.
+# - **Eq. 4** writes "sym" for three terms, not for their mean.
+# - **Algorithm 2** should loop *while* the error is above $\epsilon$.
+# - **Appendix G:** the contraction is $1 - (2\lambda - 2\gamma)/(\mu + \lambda)$.
+# - **The system of the sigmoid** has $-.1754$ and exactly 0. In appendix C, $S_3''$ lacks a factor in
+#   $2\alpha(g'^2 + g g'')$.
+# - **Orthogonal gates** are more than is needed for $k=2$ and an odd $g$. The gate is then 1/2 plus an odd function of
+#   $x$, and the extra terms cancel. Table 2 has both kinds of gates, and its columns are alike.
+# - **Sigmoid experts** at $\sigma=.5$ (figure 5) are recovered from hardly any start. The Lab has a story about them.
+# - **ReLU experts with $k=6$:** the Lab has a story in which the spectral start is the worse one.
 
 # %% [markdown]
 # ## Before you go
 #
-# You have taken a mixture apart: experts first, blind to the router; then the router, which is easy; then both.
-# Notebook 07 does the same with two loss functions in place of tensors.
+# You have taken a mixture apart: first the experts, with a polynomial that hides the router; then the router, which is
+# easy; then both together. Notebook 07 does the same with two loss functions in place of tensors.
 #
-# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
-# Binder allows 2 GB in all.*
+# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down,
+# and Binder allows 2 GB in all.*

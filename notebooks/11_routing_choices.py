@@ -17,15 +17,16 @@
 #
 # **40 minutes · no GPU · after notebooks 00, 01 and 02**
 #
-# Every mixture of experts answers three questions: who chooses, how many, and what happens to those for whom there is no
-# room. Here all the usual answers train on one task, with the same number of places for each expert, so that none of them
-# may compute more than another. One patch of 16 decides the class. Who loses it, and what does that cost?
+# Every mixture of experts answers three questions. Who chooses, the experts or the patches? How many do they choose?
+# And what happens to patches for which there is no room? In this notebook all the usual answers train on one task. All
+# of them have the same number of places for each expert, so none computes more than another. One patch of 16 decides
+# the class. You find out which routing loses it, and what that costs.
 #
 # **After this notebook you can**
 # - say what *places*, *capacity factor*, *dropped* and *lost* mean, and compute them,
 # - choose between a softmax before and after the choice, and say which of them can learn from a single expert,
-# - say why serving tokens by priority rescues token choice, and what soft MoE and hashing do instead,
-# - read a rate off errors, and say what is and what is not known of sigmoid gates.
+# - say why serving tokens by priority helps token choice, and what soft MoE and hashing do instead,
+# - read a rate off errors, and say what is known about sigmoid gates and what is not.
 
 # %% [markdown] tags=["badges"]
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/main/notebooks/11_routing_choices.ipynb)
@@ -44,6 +45,7 @@ if "google.colab" in sys.modules:
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", source, "anywidget", *keep], check=True)
 
 # %%
+import numpy as np
 import pandas as pd
 import torch
 
@@ -59,26 +61,26 @@ torch.set_num_threads(1)  # these models are small: more threads only wait for e
 # %% [markdown]
 # ## The words
 #
-# A **token** is what is routed; here it is a patch. Each of $k$ experts has **places** for $C$ patches of a sample:
+# A **token** is what is routed. Here the tokens are the $n$ patches of a sample. Each of $k$ experts has **places** for
+# $C$ patches of a sample:
 #
 # $$C = \lceil c\, n / k \rceil .$$
 #
-# $n$ is the number of patches, and $c$, the **capacity factor**, the places that there are for each patch. So a model
-# computes at most $kC \approx cn$ products of a patch and an expert, whoever chooses: that is what *equal compute* means
-# here. A patch **asks** $t$ experts. A choice for which there is no place is **dropped**; a patch that no expert receives
-# at all is **lost**. **o is kept** if some expert receives the patch that decides the class.
+# The **capacity factor** $c$ is the number of places per patch. So a model computes at most $kC \approx cn$ products of
+# a patch and an expert, no matter who chooses. This is what *equal compute* means here.
 #
-# (With $t=1$, $c$ is the capacity factor of Switch transformers; with more, GShard would call $c/t$ so.)
+# - A patch **asks** $t$ experts.
+# - A choice for which there is no place is **dropped**.
+# - A patch that no expert receives is **lost**.
+# - **o is kept** if some expert receives the patch $o$ that decides the class.
+#
+# (For $t=1$, $c$ is the capacity factor of Switch transformers. For larger $t$, GShard uses this name for $c/t$.)
 #
 # ## First, your prediction
 #
-# Eight experts, 16 patches, $c=1$: two places each. Write down:
-#
-# 1. Patches ask the one expert that scores them highest, and are served in the order of their positions. Nothing keeps
-#    the load even. How many of 16 patches are lost: 2, 5 or 9?
-# 2. The same, but those with the highest scores are served first. Are fewer patches lost? Is accuracy better?
-# 3. Every patch asks all eight experts, and there are still two places each. Better or worse than asking one?
-# 4. A hash decides who gets what, and there is room for everybody. Better or worse than routing that loses half?
+# There are eight experts and 16 patches, and $c=1$ gives each expert two places. In *token choice by arrival* each
+# patch asks the expert that scores it highest, and patches are served in the order of their positions. Nothing keeps
+# the load even.
 
 # %%
 prediction = predict(
@@ -88,6 +90,32 @@ prediction = predict(
 prediction
 
 # %% [markdown]
+# In *token choice by priority* the patches with the highest scores are served first. Everything else is the same.
+
+# %%
+prediction_priority = predict(
+    "What changes with priority in place of arrival?",
+    [
+        "fewer patches are lost, and the accuracy rises",
+        "as many patches are lost, and the accuracy rises",
+        "as many patches are lost, and the accuracy stays the same",
+    ],
+)
+prediction_priority
+
+# %% [markdown]
+# In *expert choice* each expert takes the patches that it scores highest. With $c=1$ about half of the patches are
+# lost. A *hash* sends each patch to an expert without looking at anything learned. With $c=3$ there is room for all
+# patches.
+
+# %%
+prediction_hash = predict(
+    "Which is right more often: expert choice with c = 1 or a hash with c = 3?",
+    ["expert choice, which loses half of the patches", "the hash, which loses none", "both are equally good"],
+)
+prediction_hash
+
+# %% [markdown]
 # ## The Lab
 
 # %%
@@ -95,37 +123,41 @@ lab = RoutingChoicesLab(seed=SEED)
 lab
 
 # %% [markdown]
-# *What to see.* Left: a column is a patch, a row an expert. A full box is a place taken, a cross a patch that asked in
-# vain, and a black box below says that nobody has the patch. The frame stands around $o$. Middle: three experts get nearly
-# all the calls and turn most of them away; the others stand idle. Right: accuracy with this routing, in ink, and with four
-# others that have as many places.
+# *What to see.* **1:** Each column is a patch and each row an expert. A full box is a place that is taken. A cross is a
+# patch that asked and found no place. A black box in the bottom row is a lost patch. The frame marks $o$. **2:** Three
+# experts are asked nearly all the time and turn most patches away. The others are idle. **3:** The accuracy of this
+# routing (black) and of four others that have as many places (grey).
 #
-# Try, and write down what you see:
+# Try the following:
 #
-# 1. Set **places go by** to *priority*. As many patches are lost as before. Which ones now?
-# 2. Move **c** down to 0.5, then up to 3. Which of the five rows needs the places?
-# 3. Set **gates** to *softmax after*. Why do the crosses move no more?
-# 4. Let the **experts** choose, then **nobody** (soft). What does soft MoE do with $o$?
+# 1. Set <kbd>places go by</kbd> to *priority*. As many patches are lost as before. See which ones are lost now.
+# 2. Move <kbd>c, places per patch</kbd> down to 0.5, then up to 3. See which of the five rows of the table need the
+#    places.
+# 3. Set <kbd>gates</kbd> to *softmax after*. The routers stop learning, so the crosses no longer change during
+#    training.
+# 4. Set <kbd>who chooses</kbd> to *experts*, then to *nobody (soft)*. See what soft MoE does with $o$.
 
 # %% [markdown]
 # ## What happened and why
 #
-# **Who chooses.** With scores $h_{j,s} = \langle w_s, x^{(j)} \rangle$, expert $s$ can take its $C$ best patches (*expert
-# choice*), or patch $j$ its $t$ best experts (*token choice*). Expert choice fills every place. Token choice fills the
-# places of popular experts and leaves others empty: at $c=1$ more than half of the patches are lost.
+# **Who chooses.** The score of patch $j$ for expert $s$ is $h_{j,s} = \langle w_s, x^{(j)} \rangle$. In *expert choice*
+# expert $s$ takes its $C$ best patches. In *token choice* patch $j$ asks its $t$ best experts. Expert choice fills
+# every place. Token choice fills the places of popular experts and leaves others empty. With $c=1$ more than half of
+# the patches are lost.
 #
-# **What the gate is.** The chosen set is $S$. The four gates in use are
+# **What the gate is.** Let $S$ be the chosen set. Four gates are in use:
 #
 # $$\frac{e^{h_i}}{\sum_{j \in S} e^{h_j}}, \qquad \frac{e^{h_i}}{\sum_{j} e^{h_j}}, \qquad \sigma(h_i), \qquad
 # \frac{\sigma(h_i)}{\sum_{j \in S} \sigma(h_j)} .$$
 #
-# softmax *after* the choice, softmax *before* it, sigmoid, and normalised sigmoid. Where $S$ has one member, the first and
-# the last are 1 whatever the router does: no gradient, so no learning. The other two learn from a single expert.
+# They are the softmax *after* the choice, the softmax *before* it, the sigmoid, and the normalised sigmoid. If $S$ has
+# one member, the first and the last are always 1. They have no gradient, and the router does not learn. The other two
+# learn from a single expert.
 #
-# **Who is turned away.** A patch has no way of knowing that it will be turned away, and its gradient is 0 then: only those
-# who are served teach the router. By order of arrival that is a matter of position, which here says nothing. By
-# **priority** those with the highest scores come first, and scores are what the router learns. So $o$, which pays, rises
-# in the queue until it is always served.
+# **Which patches are turned away.** A patch that is turned away contributes no gradient, so only the patches that are
+# served teach the router. By *arrival* this depends on the position, which says nothing here. By **priority** the
+# highest scores come first, and scores are what the router learns. So $o$, which helps to lower the loss, gets higher
+# scores until it is always served. The next cell has four patches and two experts:
 
 # %%
 scores = torch.tensor([[[2.0, 0.0], [1.0, 0.5], [4.0, 0.0], [0.0, 1.0]]])  # four patches, two experts
@@ -138,43 +170,59 @@ rows = {
 pd.DataFrame(rows, index=[f"patch {j}" for j in (1, 2, 3, 4)]).T
 
 # %% [markdown]
-# By hand: patches 1 to 3 want expert 1. With one place, patch 1 gets it by arrival, and patch 3, the highest, by priority.
+# Check it by hand. Patches 1 to 3 ask expert 1. With one place, patch 1 gets it by arrival. By priority patch 3 gets
+# it, which has the highest score.
 #
-# **Noise** (Shazeer et al. 2017) lets close calls go either way while training, with a size that is learned:
-# $H_{j,s} = h_{j,s} + \sigma\,\varepsilon\,\mathrm{softplus}(\langle v_s, x^{(j)} \rangle)$, and $\varepsilon$ is
-# normal. **Soft MoE** chooses nobody: each of the $kC$ slots takes a weighted mean of all patches. **A hash** chooses
-# without looking at what is learned.
+# **Noise** (Shazeer et al. 2017) changes close decisions during training. Its size is learned:
+# $H_{j,s} = h_{j,s} + \sigma\,\varepsilon\,\mathrm{softplus}(\langle v_s, x^{(j)} \rangle)$ with a normal $\varepsilon$
+# and learned vectors $v_s$. **Soft MoE** chooses nothing: each of the $kC$ slots takes a weighted mean of all patches.
+# A **hash** chooses without looking at anything learned.
 #
 # ## Measure it
 #
-# Means of four trials. First the share of patches that are lost:
+# The tables show means of four trials. First the share of patches that are lost:
 
 # %%
 names = ["expert choice", "token choice", "token choice by priority", "soft MoE", "hash"]
 models = {name: routing_figures.ROWS[name] for name in names}
 found = routing_figures.by_capacity((0.5, 1.0, 3.0), trials=4, seed=SEED, models=models).mean("trial")
-found["lost"].to_pandas().round(2)
+lost = found["lost"].to_pandas()
+lost.round(2)
 
-# %%
-lost = 16 * float(found["lost"].sel(model="token choice", capacity_factor=1.0))
-prediction.seen(lost, "A few experts are asked by nearly everybody, and have two places each.")
+# %% jupyter={"source_hidden": true} tags=["compare"]
+prediction.seen(
+    16 * lost.loc["token choice", 1.0], "A few experts are asked by most patches and have two places each."
+)
 
 # %% [markdown]
-# Now the share of samples whose $o$ is kept, and the accuracy:
+# Next, the share of samples in which $o$ is kept, and the accuracy:
 
 # %%
 found["signal_kept"].to_pandas().round(2)
 
 # %%
-found["test_accuracy"].to_pandas().round(2)
+accuracy = found["test_accuracy"].to_pandas()
+accuracy.round(2)
+
+# %% jupyter={"source_hidden": true} tags=["compare"]
+fewer = lost.loc["token choice", 1.0] - lost.loc["token choice by priority", 1.0]
+gain = accuracy.loc["token choice by priority", 1.0] - accuracy.loc["token choice", 1.0]
+outcome = "c" if gain < 0.05 else "a" if fewer > 0.05 else "b"
+prediction_priority.seen(outcome, "Other patches are lost now, and o is not among them.")
+
+# %% jupyter={"source_hidden": true} tags=["compare"]
+gain = accuracy.loc["expert choice", 1.0] - accuracy.loc["hash", 3.0]
+outcome = "c" if abs(gain) < 0.05 else "a" if gain > 0 else "b"
+prediction_hash.seen(outcome, "Expert choice loses patches that say nothing. The hash keeps them all.")
 
 # %% [markdown]
-# Read the two together. At $c=1$ expert choice loses half of the patches, and never $o$: 100 % right. Token choice loses
-# not many more, but they are any patches, and it is right in 72 %. Priority loses just as many as arrival, keeps $o$, and
-# is right in 98 %. A hash at $c=3$ loses nothing and is right in 72 %. **Routing is worth what it leaves out.**
+# Read the tables together. With $c=1$ expert choice loses half of the patches but never $o$, and is right in 100 % of
+# the samples. Token choice loses only a few more, but $o$ is often among them, and it is right in 72 %. Priority loses
+# as many as arrival, keeps $o$, and is right in 98 %. A hash with $c=3$ loses nothing and is right in 72 %. **Routing
+# helps because it leaves out patches that do not matter.**
 #
-# One place is too few for expert choice here: with $C=1$ its softmax after the choice is 1, as in notebook 02. Take the
-# softmax before the choice, and it learns:
+# With $C=1$ expert choice fails here, because its softmax after the choice is always 1, as in notebook 02. With the
+# softmax before the choice it learns:
 
 # %%
 rows = {}
@@ -187,7 +235,15 @@ pd.DataFrame(rows).T.round(2)
 # %% [markdown]
 # ### One expert, two, or all
 #
-# Now each patch asks $t$ experts, from one to all eight, at $c=2$. Compute stays what it is; asking more means more refusals:
+# Now each patch asks $t$ experts, from one to all eight, with $c=2$. The number of places stays the same, so with more
+# experts asked more choices are dropped.
+
+# %%
+prediction_asking = predict(
+    "Patches ask all eight experts in place of one. What happens to the accuracy?",
+    ["it rises", "it falls", "it stays the same"],
+)
+prediction_asking
 
 # %%
 models = {name: model.replace(capacity_factor=2.0) for name, model in routing_figures.GATE_ROWS.items()}
@@ -195,15 +251,23 @@ asking = routing_figures.by_experts_per_patch((1, 2, 8), trials=4, seed=SEED, mo
 asking["dropped"].to_pandas().round(2)
 
 # %%
-asking["test_accuracy"].to_pandas().round(2)
+accuracy = asking["test_accuracy"].to_pandas()
+accuracy.round(2)
+
+# %% jupyter={"source_hidden": true} tags=["compare"]
+gain = np.mean(accuracy[8] - accuracy[1])
+outcome = "c" if abs(gain) < 0.02 else "a" if gain > 0 else "b"
+prediction_asking.seen(outcome, f"The mean over the four gates changes by {gain:+.2f}.")
 
 # %% [markdown]
-# With one expert the two gates that cannot move have hardly any refusals (a router that stays at random keeps the load
-# even) and the lowest accuracy. Two experts help all four. With eight, three quarters of all choices are dropped.
+# With one expert the two gates that cannot learn have hardly any dropped choices, because a random router keeps the
+# load even. They also have the lowest accuracy. Two experts help all four gates. With eight, three quarters of all
+# choices are dropped.
 #
 # ### What soft MoE does with $o$
 #
-# Nothing is lost, but a slot's input is a mixture. How much of it is $o$? Equal weights would give $1/16 = .06$:
+# Soft MoE loses no patch, but the input of a slot is a mixture. The table shows the share of $o$ in what experts
+# receive. With equal weights it would be $1/16 = .06$:
 
 # %%
 found["signal_share"].to_pandas().round(2)
@@ -211,38 +275,62 @@ found["signal_share"].to_pandas().round(2)
 # %% [markdown]
 # ## Sigmoid gates and samples
 #
-# DeepSeek-V3 uses normalised sigmoids. Nguyen, Ho and Rinaldo (2024) prove that with sigmoid gates the *experts* of a
-# regression are found with fewer samples than with softmax gates, where the fitted model has more experts than the truth:
-# a softmax makes experts compete, so that errors of gates and experts can cancel, and the rate falls below $n^{-1/2}$.
-# Is that seen on mixtures whose parameters we know? Two linear experts (`recovery`'s mixtures), each kind of gate fitted
-# by least squares to its own data, from near the truth, first with the right number of experts:
+# DeepSeek-V3 uses normalised sigmoids. Nguyen, Ho and Rinaldo (2024) study a regression in which the fitted model has
+# more experts than the true one. They prove that its *experts* are found with fewer samples if the gates are sigmoids.
+# A softmax makes experts compete, so errors of gates and experts can cancel, and the errors fall more slowly than
+# $n^{-1/2}$. Here $n$ is the number of samples.
+#
+# We test this on mixtures with known parameters, the two linear experts of notebook 06. Each kind of gate is fitted by
+# least squares to its own data, from a start close to the truth. First the fitted model has the right number of
+# experts.
+
+# %%
+prediction_gates = predict(
+    "With which gates is the error of the experts smaller?", ["softmax gates", "sigmoid gates", "no difference"]
+)
+prediction_gates
 
 # %%
 rates = gating.gating_rates(samples=(500, 2000, 8000), fitted=(2,), trials=10, seed=SEED, iterations=25)
-rates["expert_error"].median("trial").squeeze("fitted", drop=True).to_pandas().round(3)
+errors = rates["expert_error"].median("trial").squeeze("fitted", drop=True).to_pandas()
+errors.round(3)
+
+# %% jupyter={"source_hidden": true} tags=["compare"]
+ratio = (errors.loc["sigmoid"] / errors.loc["softmax"]).mean()
+outcome = "c" if 0.8 < ratio < 1.25 else "a" if ratio > 1 else "b"
+prediction_gates.seen(outcome, f"The error with sigmoid gates is {ratio:.1f} times as large.")
 
 # %%
 rates["rate"].squeeze("fitted", drop=True).to_pandas().round(2)
 
 # %% [markdown]
-# The **rate** is the slope: errors fall as $n^{-\text{rate}}$. Here it is a little above one half for both, as in any
-# regular model, and the sigmoid's error is about **three times** the softmax's at every $n$.
+# The **rate** is the slope: errors fall like $n^{-\text{rate}}$. Here it is a little above one half for both gates, as
+# in any regular model. The error with sigmoid gates is about **three times** as large at every $n$.
 #
-# With one expert too many (`fitted=(3,)`, `iterations=90`: half a minute) the errors are .127, .092 and .040 with softmax
-# and .640, .307 and .182 with sigmoid gates, and the rates .41 and .45. That difference has the sign that the theory
-# promises, but the minimum is flat, fits still creep after 90 iterations, and 10 trials do not resolve it. So on these
-# mixtures, at these $n$, sigmoid gates do *not* find the experts with fewer samples. A rate says nothing of the constant
-# in front of it: what pays in the limit need not pay at $n = 8000$.
+# With one expert too many (`fitted=(3,)`, `iterations=90`, half a minute) the errors are .127, .092 and .040 with
+# softmax gates and .640, .307 and .182 with sigmoid gates. The rates are .41 and .45. This difference has the sign that
+# the theory predicts. But the minimum is flat, the fits still move after 90 iterations, and 10 trials are too few to
+# confirm it. So on these mixtures and at these $n$, sigmoid gates do *not* find the experts with fewer samples. A rate
+# says nothing about the constant in front of it. An advantage for large $n$ need not be one at $n = 8000$.
 
 # %% [markdown]
 # ## Exercises
 #
-# First the rule of arrival. Each token wants the expert that scores it highest; each expert has `places`.
+# All arrays in these exercises are NumPy arrays. The first function is token choice by arrival. Each token asks the
+# expert that scores it highest, and each expert has `places`.
 
 
 # %%
 def served(scores, places):
-    """Which tokens find a place: scores (tokens, experts), in the order of the rows -> (tokens,) bool."""
+    """Finds the tokens that get a place, in the order of the rows.
+
+    Args:
+      scores: NumPy array (tokens, experts).
+      places: a whole number.
+
+    Returns:
+      NumPy array (tokens,) of True and False.
+    """
     return None  # your code
 
 
@@ -265,12 +353,20 @@ exercises.check_served(served)
 # </details>
 
 # %% [markdown]
-# The gate of DeepSeek-V3: each token picks its `count` best experts, and their sigmoids are divided by their sum.
+# Next, the gate of DeepSeek-V3. Each token picks its `count` best experts. Their sigmoids are divided by their sum.
 
 
 # %%
 def sigmoid_gates(scores, count):
-    """Normalised sigmoid gates, 0 for experts not picked: scores (tokens, experts) -> (tokens, experts)."""
+    """Computes normalised sigmoid gates, 0 for experts that are not picked.
+
+    Args:
+      scores: NumPy array (tokens, experts).
+      count: a whole number.
+
+    Returns:
+      NumPy array (tokens, experts).
+    """
     return None  # your code
 
 
@@ -292,12 +388,12 @@ exercises.check_sigmoid_gates(sigmoid_gates)
 # </details>
 
 # %% [markdown]
-# And soft MoE: the weights of a slot are the softmax of its scores over the tokens. What goes in?
+# Last, soft MoE. The weights of a slot are the softmax of its scores over the tokens.
 
 
 # %%
 def slot_inputs(scores, tokens):
-    """What the slots take in: scores (tokens, slots) and tokens (tokens, d) -> (slots, d)."""
+    """Computes the inputs of the slots: NumPy arrays (tokens, slots) and (tokens, d) -> (slots, d)."""
     return None  # your code
 
 
@@ -319,28 +415,29 @@ exercises.check_slot_inputs(slot_inputs)
 # %% [markdown]
 # ## For readers of the paper
 #
-# *This part is optional: the core of the notebook ends here.* It is for those who compare it with the paper.
+# *This part is optional. The core of the notebook ends here.* It compares this notebook with the papers.
 #
-# - **Groups.** Here the patches of one sample compete for places. Switch transformers and V-MoE let the tokens of a whole
-#   batch compete, where a sample's luck averages out; 16 tokens are few.
-# - **No balancing loss.** Every one of these papers adds a loss or a bias against idle experts; here there is none, to
-#   show what it is for.
-# - **One step size**, 20, for all. Of 5, 20 and 80 each routing is within .07 of its best there; token choice by arrival
-#   gains most from 80 (.79 in place of .73 at $c=1$, 10 other trials), and the order of the rows is the
-#   same there; at a step of 5 hashing and token choice change places.
-# - **Expert choice** as Zhou et al. (2022) print it has a softmax over experts before the choice; pmoe2023, and this
-#   package, have one over the patches that are kept.
-# - **Hash layers** look up a word's identity. Patches have none: the signs of random projections take its place, so noise
-#   can change a patch's expert. At $c=3$ a hash is 13 points behind token choice on average, and 4 behind where the
-#   patches have no noise (8 trials at each of eight seeds).
-# - **Soft MoE** normalises inputs and slots, which matters in wide networks and is left out.
-# - **Sigmoid gates:** measured above; nothing here confirms the advantage, and nothing refutes a theorem on
-#   large $n$.
+# - **Groups.** Here the patches of one sample compete for places. In Switch transformers and V-MoE the tokens of a
+#   whole batch compete, so chance averages out over samples. With 16 tokens it does not.
+# - **No balancing loss.** Each of these papers adds a loss or a bias against idle experts. Here there is none, to show
+#   what it is for.
+# - **One step size**, 20, for all routings. Of 5, 20 and 80 it is the best for each routing, or within .07 of the best.
+#   Token choice by arrival gains most from 80 (.79 in place of .73 at $c=1$, 10 other trials), and the order of the
+#   rows is the same there. At 5, hashing and token choice change places.
+# - **Expert choice** as printed by Zhou et al. (2022) has a softmax over experts before the choice. The paper pmoe2023
+#   and this package have a softmax over the patches that are kept.
+# - **Hash layers** look up the identity of a word. Patches have none, so the signs of random projections take its
+#   place, and noise can change the expert of a patch. With $c=3$ a hash is 13 points behind token choice on average,
+#   and 4 behind if the patches have no noise (8 trials at each of eight seeds).
+# - **Soft MoE** normalises inputs and slots. This matters in wide networks and is left out here.
+# - **Sigmoid gates** are measured above. The results do not confirm the advantage, and they do not refute a theorem
+#   about large $n$.
 
 # %% [markdown]
 # ## Before you go
 #
-# All of these functions stand in `moe_lab.routers.choices`, each with its source. Read them: none has more than 15 lines.
+# All functions of this notebook are in `moe_lab.routers.choices`, each with its source. Read them: none has more than
+# 15 lines.
 #
-# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
-# Binder allows 2 GB in all.*
+# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down,
+# and Binder allows 2 GB in all.*

@@ -17,10 +17,11 @@
 #
 # **45 minutes · no GPU · after notebooks 00, 01 and 02**
 #
-# So far you have watched mixtures of experts. Now you write one, in plain torch, in six short functions. Each of them is
-# checked as soon as it is there. Then your layer trains, first in a loop that you can read in full, then in the Lab.
+# So far you have watched mixtures of experts. Now you write one in plain torch, in six short functions. Each function
+# is checked as soon as you have written it. Then your layer trains, first in a loop that you can read in full, then in
+# the Lab.
 #
-# Nothing breaks if a step stays empty: the course's own function stands in for it until yours is right.
+# You can leave a step empty. The course's own function stands in for it until yours is right.
 #
 # **After this notebook you can**
 # - write the forward pass of a mixture of experts: scores, choice, gates, experts, sum,
@@ -60,26 +61,33 @@ torch.set_num_threads(1)  # these models are small: more threads only wait for e
 # %% [markdown]
 # ## First, your prediction
 #
-# Experts can choose their patches, or patches their experts. You will write one function that does both. Compute is the
-# same here: there are as many pairs of a patch and an expert. Write down:
-#
-# 1. Who finds the patch that decides the class more reliably: experts that choose 2 of 16 patches each, or patches that
-#    choose 1 of 8 experts each?
-# 2. Replace the softmax of the gates by equal gates for all that are chosen. The choice still goes by the scores. Which
-#    way do the routers turn now?
+# Experts can choose their patches, or patches can choose their experts. You will write one function that does both.
+# Compare experts that choose 2 of 16 patches each with patches that choose 1 of 8 experts each. Both make 16 pairs of a
+# patch and an expert.
 
 # %%
 prediction = predict(
-    "Who finds the patch that decides more reliably, with as many pairs of patch and expert?",
+    "Which classifies better: experts that choose, or patches that choose?",
     ["experts that choose 2 patches each", "patches that choose 1 expert each", "no difference"],
 )
 prediction
 
 # %% [markdown]
+# Now replace the softmax of the gates by equal gates for all chosen patches. The choice itself still depends on the
+# scores.
+
+# %%
+prediction_gates = predict(
+    "With equal gates for all chosen patches, how do the routers turn during training?",
+    ["towards o₁ or o₂, as before", "away from o₁ and o₂", "they do not turn at all"],
+)
+prediction_gates
+
+# %% [markdown]
 # ## The data
 #
-# A sample is $n=16$ patches of $d=32$ numbers. One of them is $o_1$ (class $+$) or $o_2$ (class $-$), at a random place.
-# The other 15 say nothing about the class. A **tensor** is an array of torch; its **shape** is how many numbers it has
+# A sample has $n=16$ patches of $d=32$ numbers. One patch is $o_1$ (class $+$) or $o_2$ (class $-$), at a random place.
+# The other 15 say nothing about the class. A **tensor** is an array of torch. Its **shape** is the number of entries
 # along each axis. The first axis of every batch is the sample:
 
 # %%
@@ -92,9 +100,10 @@ print("patches", tuple(patches.shape), " y", tuple(y.shape), " the first labels"
 # %% [markdown]
 # ## The weights
 #
-# Take $k=8$ experts. Each has a **router**, one vector of $d$ numbers, and a small network of two layers with $h=5$
-# **neurons**. A neuron is a vector $w$ of $d$ numbers, which looks for something, and a number $a$, which it says when it
-# finds it. Routers start close to 0, so that at first no expert prefers anything. The $a$ are drawn once and stay.
+# Take $k=8$ experts. Each has a **router**, which is a vector of $d$ numbers, and a small network with $h=5$
+# **neurons**. Neuron $r$ of expert $s$ has a vector $w_{r,s}$ of $d$ numbers, which says what it responds to, and one
+# number $a_{r,s}$, the weight of its response. The routers start close to 0, so at first no expert prefers anything.
+# The $a_{r,s}$ are drawn once and are not trained.
 
 # %%
 k, h, d = 8, 5, 32
@@ -106,16 +115,19 @@ outputs = torch.randn(k, h, generator=generator)
 # %% [markdown]
 # ## Step 1: scores
 #
-# The score of patch $j$ for expert $s$ is $\langle w_s, x^{(j)} \rangle$, the inner product of the router and the patch.
-# Make all of them at once: samples $B$, experts $k$, patches $n$.
+# All arguments of the following functions are torch tensors, unless stated otherwise. $B$ is the number of samples in a
+# batch.
 #
-# Two ways in torch: `torch.einsum("kd,bnd->bkn", ...)` names the axes, and sums over those that the result lacks. Or
-# multiply matrices with `@`, and swap axes with `.transpose(1, 2)`.
+# The score of patch $x^{(j)}$ for expert $s$ is $g_{s,j} = \langle w_s, x^{(j)} \rangle$, the inner product of the
+# router $w_s$ and the patch. Compute the scores of all samples, experts and patches at once. There are two ways:
+#
+# - `torch.einsum("kd,bnd->bkn", ...)` names the axes, and sums over those that the result does not have.
+# - `@` multiplies matrices, and `.transpose(1, 2)` swaps two axes.
 
 
 # %%
 def router_scores(patches, routers):
-    """Scores of all patches for all routers: (B, n, d) and (k, d) -> (B, k, n)."""
+    """Computes the scores of all patches for all routers: (B, n, d) and (k, d) -> (B, k, n)."""
     return None  # your code
 
 
@@ -132,19 +144,20 @@ exercises.check_router_scores(router_scores)
 # </details>
 
 # %% [markdown]
-# ## Step 2: who gets what
+# ## Step 2: the choice
 #
-# A **mask** is a tensor of True and False. Yours says which patch goes to which expert. In **expert choice** each expert
-# takes the `count` patches that it scores highest: it looks along the last axis, `dim=-1`. In **token choice** each patch
-# takes the `count` experts that score it highest: it looks along axis 1. So one function does both.
+# A **mask** is a tensor of True and False. Here it says which patch goes to which expert. In **expert choice** each
+# expert takes the `count` patches that it scores highest, so it compares along the last axis, `dim=-1`. In **token
+# choice** each patch takes the `count` experts that score it highest, so it compares along axis 1. One function does
+# both.
 #
-# `scores.topk(count, dim=dim).indices` gives the places of the largest. `mask.scatter(dim, places, True)` writes True at
-# places along an axis, into `torch.zeros_like(scores, dtype=torch.bool)`.
+# `scores.topk(count, dim=dim).indices` gives the places of the largest scores. `mask.scatter(dim, places, True)`
+# returns a mask with True at these places. Start from `torch.zeros_like(scores, dtype=torch.bool)`.
 
 
 # %%
 def chosen(scores, count, dim):
-    """Marks the `count` largest scores along dim: (B, k, n) -> (B, k, n) of True and False."""
+    """Marks the `count` largest scores along axis `dim`: (B, k, n) -> (B, k, n) of True and False."""
     return None  # your code
 
 
@@ -166,17 +179,20 @@ exercises.check_chosen(chosen)
 # %% [markdown]
 # ## Step 3: gates
 #
-# A **gate** is how much a chosen patch counts. It is a softmax over the chosen, and 0 elsewhere:
+# A **gate** is the weight of a chosen patch. It is a softmax over the chosen patches $J_s$ of expert $s$, and 0
+# elsewhere:
 #
 # $$G_{s,j} = \frac{e^{g_{s,j}}}{\sum_{i \in J_s} e^{g_{s,i}}} \quad \text{for } j \in J_s, \qquad G_{s,j} = 0 \text{ otherwise.}$$
 #
-# $e^{-\infty} = 0$. So put $-\infty$ (`-torch.inf`) where the mask is False, with `torch.where` or `masked_fill`, and then
-# take `.softmax(dim)`.
+# In token choice the softmax is over the chosen experts of a patch. The argument `dim` says which it is.
+#
+# Since $e^{-\infty} = 0$, you can put $-\infty$ (`-torch.inf`) where the mask is False, with `torch.where` or
+# `masked_fill`, and then take `.softmax(dim)`.
 
 
 # %%
 def softmax_gates(scores, mask, dim):
-    """The softmax over the marked scores along dim, 0 elsewhere: (B, k, n) -> (B, k, n)."""
+    """Computes the softmax of marked scores along `dim`, 0 elsewhere: (B, k, n) and mask -> (B, k, n)."""
     return None  # your code
 
 
@@ -197,14 +213,15 @@ exercises.check_softmax_gates(softmax_gates)
 # %% [markdown]
 # ## Step 4: the experts
 #
-# Each expert gives each patch a number: $V_{s,j} = \sum_r a_{r,s}\,\mathrm{ReLU}(\langle w_{r,s}, x^{(j)}\rangle)$. The
-# **ReLU** keeps what is positive and replaces the rest by 0. A real layer computes only what is chosen. Here compute all
-# of it: the gates are 0 where nothing is to be counted.
+# Each expert computes one number from each patch,
+# $V_{s,j} = \sum_r a_{r,s}\,\mathrm{ReLU}(\langle w_{r,s}, x^{(j)}\rangle)$. The **ReLU** keeps positive numbers and
+# replaces the others by 0. A large model computes $V_{s,j}$ for chosen pairs only. Here compute all of them, because
+# the gates of all other pairs are 0.
 
 
 # %%
 def expert_outputs(patches, hidden, outputs):
-    """What every expert says of every patch: (B, n, d), (k, h, d) and (k, h) -> (B, k, n)."""
+    """Computes the number of every expert for every patch: (B, n, d), (k, h, d) and (k, h) -> (B, k, n)."""
     return None  # your code
 
 
@@ -226,16 +243,17 @@ exercises.check_expert_outputs(expert_outputs)
 # %% [markdown]
 # ## Step 5: the sum
 #
-# The output adds up gate times value over experts and patches, and divides by $l$, the patches that an expert keeps:
+# The output is the sum of gate times value over experts and patches, divided by $l$, the number of patches that each
+# expert keeps:
 #
 # $$f(x) = \frac{1}{l} \sum_{s=1}^{k} \sum_{j=1}^{n} G_{s,j} V_{s,j}. \tag{1}$$
 #
-# Its sign is the class.
+# The sign of $f$ is the predicted class. The argument `kept` is $l$, a whole number.
 
 
 # %%
 def mixture(gates, values, kept):
-    """The output f of every sample: (B, k, n) and (B, k, n) -> (B,)."""
+    """Computes the output f of every sample: (B, k, n), (B, k, n) and a whole number -> (B,)."""
     return None  # your code
 
 
@@ -254,14 +272,14 @@ exercises.check_mixture(mixture)
 # %% [markdown]
 # ## Step 6: the loss
 #
-# The **loss** says how wrong $f$ is. The logistic loss of a sample is $\log(1 + e^{-y f})$. It is near 0 where $yf$ is
-# large, and grows like $-yf$ where the sample is wrong. Take the mean over the batch. (`torch.nn.functional.softplus`
-# is $\log(1 + e^z)$ for any $z$.)
+# The **loss** measures how wrong $f$ is. The logistic loss of a sample is $\log(1 + e^{-y f})$. It is close to 0 where
+# $yf$ is large, and grows like $-yf$ where the sample is misclassified. Take the mean over the batch. The function
+# `torch.nn.functional.softplus` computes $\log(1 + e^z)$ for any $z$.
 
 
 # %%
 def logistic_loss(f, y):
-    """The mean logistic loss: outputs (B,) and labels -1 or 1 (B,) -> one number."""
+    """Computes the mean logistic loss: outputs (B,) and labels -1 or 1 (B,) -> one number."""
     return None  # your code
 
 
@@ -282,23 +300,24 @@ exercises.check_logistic_loss(logistic_loss)
 # %% [markdown]
 # ## Put it together
 #
-# This collects your six functions. Those that are not right yet are replaced by the course's:
+# The next cell collects your six functions. Functions that are not right yet are replaced by those of the course:
 
 # %%
 my = exercises.assemble(router_scores, chosen, softmax_gates, expert_outputs, mixture, logistic_loss)
 my
 
 # %% [markdown]
-# Now train it. **Autograd** is torch's bookkeeping: it notes what is computed from weights with `requires_grad`. Then
-# `loss.backward()` walks back through the notes and leaves the gradient of the loss at each weight. The **optimiser**
-# takes one step downhill. That is SGD, stochastic gradient descent: each step sees 20 samples only.
+# Now train the layer. **Autograd** is the part of torch that computes gradients. It records every computation with
+# weights that have `requires_grad`. `loss.backward()` then follows the record backwards and stores the gradient of the
+# loss at each weight. The **optimiser** takes one step downhill. Here it is SGD, stochastic gradient descent: each step
+# uses only 20 samples.
 
 # %%
 weights = [routers.requires_grad_(), hidden.requires_grad_()]
 optimiser = torch.optim.SGD(weights, lr=5.0)
 kept, rows = 6, {}
 for epoch in range(21):
-    with torch.no_grad():  # nothing to learn from the test
+    with torch.no_grad():  # the test needs no gradient
         scores = my.router_scores(test_patches, routers)
         gates = my.softmax_gates(scores, my.chosen(scores, kept, -1), -1)
         f = my.mixture(gates, my.expert_outputs(test_patches, hidden, outputs), kept)
@@ -317,7 +336,8 @@ for epoch in range(21):
 pd.DataFrame(rows).T.rename_axis("epoch").iloc[[0, 2, 5, 10, 20]].round(2)
 
 # %% [markdown]
-# Your layer begins by guessing and ends close to 100 %. Where did its routers turn? The cosines with $o_1$ and $o_2$ say it:
+# Your layer starts at chance and ends close to 100 %. The cosines of its routers with $o_1$ and $o_2$ show where they
+# turned:
 
 # %%
 signals = task.class_patterns().float()
@@ -328,9 +348,9 @@ pd.DataFrame(cosines.numpy(), columns=["o₁", "o₂"], index=rows).T.round(2)
 # %% [markdown]
 # ## The Lab, with your layer
 #
-# `my.layer()` wraps your functions in a model that the library can train: as many trials as you like, measured, drawn.
-# (`help(moe_lab.patch_routing.OwnModel)` says how to do that for any model, and so does "My own model" among the site's
-# how-to pages.) Here it stands in the place of the course's mixture:
+# `my.layer()` wraps your functions in a model that the library can train, measure and draw, with as many trials as you
+# like. `help(moe_lab.patch_routing.OwnModel)` and the how-to page "My own model" of the site say how to do this for any
+# model. In the next cell your layer takes the place of the course's mixture:
 
 # %%
 layer = my.layer()
@@ -338,14 +358,15 @@ lab = RouterAlignmentLab(source="synthetic", mixture=layer, seed=SEED)
 lab
 
 # %% [markdown]
-# *What to see.* **Left:** your routers leave the middle and turn to $o_1$ or $o_2$. **Middle:** the framed patches are those
-# that `chosen` marks. **Right:** in ink the accuracy of your layer, in grey that of a CNN, which sees all patches. All
-# sliders work: they change $k$, $l$ and $m$ of your layer.
+# *What to see.* **Left:** Your routers leave the middle and turn to $o_1$ or $o_2$. **Middle:** The framed patches are
+# those that `chosen` marks. **Right:** The accuracy of your layer (black) and of a CNN, which sees all patches (grey).
+# All sliders work. They change $k$, $l$ and the number of neurons $m$ of your layer.
 #
-# Go back, spoil a function on purpose (leave out the ReLU, say), and run the notebook from there. The check
-# notices, and the course's function stands in.
+# To see the checks at work, go back and break a function on purpose, for example by leaving out the ReLU. Run the
+# notebook from there. The check says what is wrong, and the course's function stands in.
 #
-# The library's own mixture has its gradient written by hand. Does yours, by autograd, learn the same?
+# The gradient of the library's own mixture is written by hand. The next cell compares it with your layer, which uses
+# autograd:
 
 # %%
 settings = {"samples": 200, "trials": 4, "epochs": 20, "seed": SEED, "until": "epochs"}
@@ -357,12 +378,13 @@ print("largest difference of any accuracy from the library's mixture:", round(fl
 curves(runs, "test_accuracy")
 
 # %% [markdown]
-# *What to see.* Same data, same start, same numbers up to rounding. The band is one standard deviation over four trials.
+# *What to see.* With the same data and the same start the two mixtures give the same numbers up to rounding. The band
+# is one standard deviation over four trials.
 #
 # ## Who chooses?
 #
-# Prediction 1. With `dim=1` patches choose. A patch that picks $t$ experts makes $nt$ pairs, experts that keep $l$
-# patches make $kl$. With $n=16$ and $k=8$ that is the same for $l = 2t$:
+# With `dim=1` the patches choose. If each patch picks $t$ experts, there are $nt$ pairs. If each expert keeps $l$
+# patches, there are $kl$ pairs. With $n=16$ and $k=8$ these numbers are equal for $l = 2t$:
 
 # %%
 rows = {}
@@ -370,22 +392,26 @@ for each in (2, 4, 6):
     for chooser in ("experts", "patches"):
         model = my.layer(patches_per_expert=each, chooser=chooser)
         last = final(train(model, task, samples=200, trials=4, seed=SEED, measure="last"))
-        about = {"chooser": chooser, "pairs": 8 * each, "accuracy": last["test_accuracy"].mean()}
-        rows[len(rows)] = {**about, "o gets through, worse class": last["coverage"].min(axis=1).mean()}
-pd.DataFrame(rows).T.set_index(["pairs", "chooser"]).astype(float).round(2)
+        rows[8 * each, chooser] = {
+            "accuracy": last["test_accuracy"].mean(),
+            "o gets through, worse class": last["coverage"].min(axis=1).mean(),
+        }
+pd.DataFrame(rows).T.rename_axis(["pairs", "chooser"]).round(2)
 
-# %%
-experts, patches_choose = (rows[row]["accuracy"] for row in (0, 1))
-outcome = "c" if abs(experts - patches_choose) < 0.02 else "a" if experts > patches_choose else "b"
-prediction.seen(outcome, "Experts compare patches with each other, and that is what is asked here.")
+# %% jupyter={"source_hidden": true} tags=["compare"]
+lead = rows[16, "experts"]["accuracy"] - rows[16, "patches"]["accuracy"]
+outcome = "c" if abs(lead) < 0.02 else "a" if lead > 0 else "b"
+prediction.seen(outcome, "Experts compare patches with each other, and that is what this task needs.")
 
 # %% [markdown]
-# Experts do better, most of all where there are few pairs. With one pick a patch's gate is 1 whatever the scores are: its
-# router has no gradient (notebook 01). Experts compare *patches*, and that is the question here: which of 16 decides.
+# Experts do better, most clearly with few pairs. If a patch picks one expert, its gate is 1 whatever the scores are, so
+# the router has no gradient (notebook 01). Experts compare *patches*. This is what the task needs, because one of 16
+# patches decides.
 #
 # ## Equal gates
 #
-# Prediction 2. The same layer, but each of the chosen counts the same:
+# The next cell trains the same layer with equal gates for all chosen patches. The *alignment* is the cosine of a router
+# with $o_1$ or $o_2$:
 
 # %%
 even = Steps(softmax_gates=lambda scores, mask, dim: mask / mask.sum(dim, keepdim=True))
@@ -394,31 +420,47 @@ moved = abs(run["alignment"].isel(step=-1) - run["alignment"].isel(step=0)).max(
 print("largest change of any alignment:", float(moved))
 print("accuracy of each trial:", *run["test_accuracy"].isel(step=-1).values.round(2))
 
+# %% jupyter={"source_hidden": true} tags=["compare"]
+change = abs(run["alignment"]).isel(step=-1).mean() - abs(run["alignment"]).isel(step=0).mean()
+outcome = "c" if moved == 0 else "a" if change > 0 else "b"
+prediction_gates.seen(outcome, "The change is exactly 0, because equal gates do not depend on the scores.")
+
 # %% [markdown]
 # ## What happened and why
 #
-# They do not turn at all: not small, exactly 0. Follow the loss back to the router. From $f$ to the values, and to the
-# gates, there is a gradient. From the gates to the scores there is one *if* gates are made of scores. The mask is made of
-# scores, too, but it jumps: True stays True for a small change of a score, so its derivative is 0. **A router learns through
-# its gates alone.** What it changes is the choice.
+# With equal gates the routers do not turn at all. Follow the loss back to the router. There is a gradient from $f$ to
+# the values and to the gates. There is one from the gates to the scores *if* the gates are computed from scores. The
+# mask is computed from scores as well, but it does not change when a score changes a little, so its derivative is 0.
+# **A router learns through its gates alone.** What it changes is the choice.
 #
-# So a mixture of experts is a gamble that pays. The choice has no gradient, and still gets better: patches that are
-# chosen and help get larger gates, larger gates come from larger scores, and larger scores are chosen more often. A patch
-# that is never chosen teaches nothing.
+# So the choice has no gradient and still improves. Chosen patches that help get larger gates. Larger gates come from
+# larger scores, and patches with larger scores are chosen more often. A patch that is never chosen teaches the router
+# nothing.
 #
-# You have seen each part before: scores and gates in notebook 01, the pull of the gates in 02. Layers of language models
-# are the same six steps with matrices in place of numbers, $a$ that is learned, and a loss that keeps the load even (10).
+# You have seen each part before: scores and gates in notebook 01, the pull of the gates in notebook 02. The layers of
+# language models use the same six steps. They have matrices in place of numbers, train $a$ as well, and add a loss that
+# keeps the load even (notebook 10).
 
 # %% [markdown]
 # ## Exercises
 #
-# One thing was not yours: the optimiser's step. `loss` is a function of the weights. Make a copy that autograd
-# follows (`weights.clone().requires_grad_()`), ask `torch.autograd.grad` for the gradient, and go down by `rate` times it.
+# The step of the optimiser was not yours yet. The argument `loss` is a function of the weights. Make a copy of the
+# weights that autograd follows (`weights.clone().requires_grad_()`), compute the gradient with `torch.autograd.grad`,
+# and move by `rate` times the gradient downhill.
 
 
 # %%
 def sgd_step(weights, loss, rate):
-    """The weights after one step of SGD; loss takes weights and gives one number."""
+    """Computes the weights after one step of SGD.
+
+    Args:
+      weights: torch tensor.
+      loss: function of such a tensor, which returns one number.
+      rate: a number.
+
+    Returns:
+      torch tensor of the same shape.
+    """
     return None  # your code
 
 
@@ -439,28 +481,30 @@ exercises.check_sgd_step(sgd_step)
 # </details>
 
 # %% [markdown]
-# And without a check, each a line or two to change, with `Steps(...)` as above, and the Lab to look at it:
+# Three changes to try without a check. Each takes a line or two, with `Steps(...)` as above:
 #
-# 1. **Temperature.** Divide the scores by 0.1 before the softmax. Do routers turn sooner? Are they right sooner?
-# 2. **A shared expert.** Let expert 1 see all patches, with gates of $1/n$. What is left for the others?
-# 3. **Sigmoid gates.** Each gate is $\sigma(g)$, for chosen patches, with no sum to divide by. Does $l=1$ learn now?
+# 1. **Temperature.** Divide the scores by 0.1 before the softmax. Compare how soon the routers turn, and how soon the
+#    accuracy rises.
+# 2. **A shared expert.** Let expert 1 see all patches, with gates of $1/n$. See what the other experts still learn.
+# 3. **Sigmoid gates.** Let each gate of a chosen patch be $\sigma(g)$, the sigmoid of its score, without a sum to
+#    divide by. See whether the routers now learn with $l=1$.
 
 # %% [markdown]
 # ## For readers of the paper
 #
-# *This part is optional: the core of the notebook ends here.* It is for those who compare it with the paper.
+# *This part is optional. The core of the notebook ends here.* It compares your layer with the paper.
 #
-# - The layer is eq. 1 of pmoe2023 with the gates of eq. 4, and the loss is eq. 2. Its routers start as in eq. 7 in the
-#   Lab; in the loop above simply at a thousandth of a normal number.
-# - A layer that computes only chosen pairs gathers their patches. Here all pairs are computed and most of them multiplied by 0:
-#   easier to read, and at these sizes faster.
-# - Token choice has no capacity limit here, so that no patch is turned away. Notebook 11 has limits.
+# - The layer is eq. 1 of pmoe2023 with the gates of eq. 4, and the loss is eq. 2. In the Lab its routers start as in
+#   eq. 7. In the loop above they start as normal numbers divided by a thousand.
+# - A layer that computes chosen pairs only has to gather their patches. Here all pairs are computed and most of them
+#   are multiplied by 0. This is easier to read, and faster at these sizes.
+# - Token choice has no capacity limit here, so no patch is turned away. Notebook 11 has limits.
 
 # %% [markdown]
 # ## Before you go
 #
-# Your layer is also a model of the library: `train`, `sweep` and the figures take `my.layer(...)` wherever they take a
+# Your layer is also a model of the library. `train`, `sweep` and the figures take `my.layer(...)` wherever they take a
 # model.
 #
-# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
-# Binder allows 2 GB in all.*
+# *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down,
+# and Binder allows 2 GB in all.*

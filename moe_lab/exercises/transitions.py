@@ -76,7 +76,7 @@ def _delta_case(delta_d: float, delta_r: float) -> Case:
 def check_samples_needed(samples_needed: object) -> Verdict:
     """Checks `samples_needed(success, samples, level) -> float`: the least N from which on enough trials succeed.
 
-    success is (samples, trial) bool, samples (S,) rising. `math.inf` where no N will do.
+    success is (samples, trial) bool, samples (S,) rising. `np.inf` where no N will do.
     """
     rows = [([1, 5, 8, 9, 10], 0.8), ([1, 9, 7, 9, 10], 0.9), ([0, 3, 8, 8], 0.9), ([2, 6, 8, 10], 0.5), ([9, 10], 0.9)]
     praise = "'From here on' guards against a lucky column; 20 trials at 90 % still leave about 7 points of error."
@@ -103,7 +103,7 @@ def _needed_case(counts: list[int], level: float) -> Case:
         "You ask for more than the level: exactly the level is enough (>=).": least(share > level),
         "You return the place in the list: return N itself.": float(place[0]) if len(place) else -1.0,
         "You ask that all trials succeed: the given level is enough.": least(share == 1),
-        "No N is enough here: return math.inf.": float(samples[-1]),
+        "No N is enough here: return np.inf.": float(samples[-1]),
         "One success is not enough: compare the share of trials with the level.": least(share > 0),
     }
     about = f"for successes {counts} of 10 at N={samples.tolist()} and level {level}"

@@ -65,7 +65,7 @@ WRONG = {
         "the first N that reaches": _first,
         "exactly the level": lambda success, samples, level: samples_needed(success, samples, level + 1e-9),
         "return N itself": _place,
-        "return math.inf": lambda success, samples, level: min(samples_needed(success, samples, level), samples[-1]),
+        "return np.inf": lambda success, samples, level: min(samples_needed(success, samples, level), samples[-1]),
         "all trials succeed": lambda success, samples, level: samples_needed(success, samples, 1.0),
         "One success is not enough": lambda success, samples, level: samples_needed(success, samples, 1e-9),
     },
