@@ -236,6 +236,7 @@ exercises.check_mean_accuracy(mean_accuracy)
 # | 10 Balance and collapse | 45 | watch a router collapse, cure it in four ways, and find out when balance hurts |
 # | 11 Routing choices | 40 | see which patches a routing loses, and what that costs, at equal compute |
 # | 12 Build your own mixture | 45 | write a mixture of experts in plain torch, train it, and see the Lab's picture of it |
+# | 13 Pruning, further | 35 | prune other checkpoints, with another loss and another routing, and compare theorems with runs |
 
 # %% [markdown]
 # Take them in this order. Every notebook asks for a prediction first: write it down, it is worth the minute.
