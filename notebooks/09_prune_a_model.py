@@ -118,7 +118,7 @@ pd.DataFrame(
 
 # %%
 prediction = predict(
-    "The fine-tuned model gets 97 of 100 questions right. How many does it get right after pruning?",
+    "Before pruning nearly all answers are right. How many of 100 are right after it?",
     {"about 90": 90, "about 75": 75, "about 45": 45, "about 9, which is guessing": 9},
 )
 prediction
@@ -288,10 +288,10 @@ plt.show()
 # seed, so this picture alone is no result.
 
 # %% jupyter={"source_hidden": true} tags=["compare", "varies"]
-chosen, random = (
+chosen, by_chance = (
     float(compared["a new rule"]["tuned"].sel(criterion=rule)) for rule in ("router-norm-change", "random")
 )
-outcome = "c" if abs(chosen - random) < 0.05 else "a" if chosen > random else "b"
+outcome = "c" if abs(chosen - by_chance) < 0.05 else "a" if chosen > by_chance else "b"
 prediction_tuned.seen(outcome, "The experts that are left see every token, so they can learn.")
 
 # %% [markdown]

@@ -78,9 +78,9 @@ pd.set_option("display.precision", 3, "display.max_colwidth", 90)
 # $\Delta_s$ (`router-norm-change`) says how much longer a router became. $D_s$ (`router-difference-norm`) says how far it
 # moved. A router that only turns moves far, but $\Delta_s = 0$.
 #
-# We compare them on a checkpoint that nobody planted. Four branches of five experts each were pre-trained on four tasks,
-# each with its own two patterns. Then all twenty experts were put side by side in one layer. The first of the four tasks is
-# ours, and the layer is fine-tuned on it.
+# We compare them on a checkpoint that nobody planted. Four branches of experts were pre-trained, each on a task of its own
+# with two patterns of its own. Then all twenty experts were put side by side in one layer. One of the four tasks is ours,
+# and the layer is fine-tuned on it.
 #
 # ## First, your prediction
 
