@@ -279,6 +279,15 @@ NOTEBOOKS = (
         exercises="build",
         explains=("patch_routing.stepwise",),
     ),
+    Notebook(
+        stem="13_pruning_further",
+        title="Pruning, further",
+        minutes=35,
+        after=("05",),
+        will="prune other checkpoints, with another loss and another routing, and compare theorems with runs",
+        exercises="pruning",
+        explains=("pruning.theory", "pruning.theory_run", "pruning.theory_conditions"),
+    ),
 )
 """The notebooks in their order."""
 

@@ -28,7 +28,7 @@
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/main/notebooks/00_start_here.ipynb)
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/main?urlpath=lab/tree/notebooks/00_start_here.ipynb)
 
-# %% tags=["setup"]
+# %% tags=["setup"] jupyter={"source_hidden": true}
 # On Colab this installs moe_lab beside the torch, numpy and ipywidgets there. Elsewhere it does nothing.
 import sys
 
@@ -246,6 +246,7 @@ exercises.check_mean_accuracy(mean_accuracy)
 # | 10 Balance and collapse | 45 | watch a router collapse, cure it in four ways, and find out when balance hurts |
 # | 11 Routing choices | 40 | see which patches a routing loses, and what that costs, at equal compute |
 # | 12 Build your own mixture | 45 | write a mixture of experts in plain torch, train it, and see the Lab's picture of it |
+# | 13 Pruning, further | 35 | prune other checkpoints, with another loss and another routing, and compare theorems with runs |
 
 # %% [markdown]
 # Take them in this order. Every notebook asks for a prediction first: write it down, it is worth the minute.

@@ -32,7 +32,7 @@
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/main/notebooks/04_specialization.ipynb)
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/main?urlpath=lab/tree/notebooks/04_specialization.ipynb)
 
-# %% tags=["setup"]
+# %% tags=["setup"] jupyter={"source_hidden": true}
 # On Colab this installs moe_lab beside the torch, numpy and ipywidgets there. Elsewhere it does nothing.
 import sys
 

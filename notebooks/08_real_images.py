@@ -17,22 +17,22 @@
 #
 # **45 minutes · no GPU · after notebooks 00, 01 and 02**
 #
-# So far models were small enough for theorems. Here they are deep networks of convolutions, as in the papers'
-# experiments, on images of real digits. You watch where such a network sends the pieces of an image, and then you ask
-# the question that decides every experiment: *compared with what?* Two results look good, and one more control takes
-# most of it away.
+# So far the models were small enough for theorems. Here they are deep networks of convolutions, as in the papers'
+# experiments, on images of real digits. You watch where such a network sends the pieces of an image. Then you ask the
+# question that decides every experiment: *compared with what?* Two results look good, until one more control takes most
+# of them away.
 #
 # **After this notebook you can**
 # - say what patch-level experts do inside a convolutional network, and measure whether they look at the right place,
 # - name the control that a claimed gain needs, and compare two models trial by trial,
-# - find a leak: a way to solve a task without doing what it is meant to test,
-# - tell what of the papers' experiments comes out the same at this size, and what does not.
+# - find a leak: a way to solve a task without doing what the task is meant to test,
+# - say which of the papers' experiments come out the same at this size.
 
 # %% [markdown] tags=["badges"]
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/main/notebooks/08_real_images.ipynb)
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/main?urlpath=lab/tree/notebooks/08_real_images.ipynb)
 
-# %% tags=["setup"]
+# %% tags=["setup"] jupyter={"source_hidden": true}
 # On Colab this installs moe_lab beside the torch, numpy and ipywidgets there. Elsewhere it does nothing.
 import sys
 
@@ -62,10 +62,10 @@ torch.set_num_threads(1)  # these models are small: more threads only wait for e
 # ## The task
 #
 # An image has 16x16 pixels and holds four handwritten digits, one in each quadrant. One of them is a 0, 1, 2 or 3, at a
-# random place; the other three are between 4 and 9. The class is the digit from 0 to 3. We call it the *object*: it
-# alone decides. The paper does the same with vehicles among animals (CIFAR-VEHICLES, "Patch-level Routing in
-# Mixture-of-Experts", appendix A), which `VehiclesTask` makes if you have CIFAR-10. Four samples, with the quadrant of
-# the object in pixels:
+# random place. The other three are between 4 and 9. The class is the digit from 0 to 3. We call it the *object*, because
+# it alone decides. The paper does the same with vehicles among animals (CIFAR-VEHICLES, "Patch-level Routing in
+# Mixture-of-Experts", appendix A). `VehiclesTask` makes these images if you have CIFAR-10. Here are four samples, with
+# the quadrant of the object in pixels:
 
 # %%
 task = QuadrantTask(noise=0.1)
@@ -75,75 +75,81 @@ pd.DataFrame(drawn.boxes[0], columns=["top", "left", "height", "width"]).assign(
 # %% [markdown]
 # ## First, your prediction
 #
-# Three convolutions turn the image into a map of 4x4 *cells*. A cell is a vector of 64 numbers, and stands for a patch
-# of 4x4 pixels. Four *experts* follow. Each has a *gate*, a vector that is multiplied with every cell and gives it a
-# score. The expert keeps the $l=2$ cells with the highest scores and sees nothing else. Nobody tells the gates where
-# the object is. Write down:
-#
-# 1. What share of the kept cells lies in the object before training? And after it?
-# 2. Take the gates away, so that every expert gets all 16 cells. Is the network then better, worse, or the same?
-# 3. Now let every expert keep two cells *at random*. Better, worse, or the same as with gates?
-# 4. Another task: is a digit turned by 30 degrees, or not? How many parameters does a network need for that? A million,
-#    a hundred thousand, or a hundred?
+# Three convolutions turn the image into a map of 4x4 *cells*. A cell is a vector of 64 numbers, and stands for a patch of
+# 4x4 pixels. Four *experts* follow. Each has a *gate*, a vector that gives every cell a score. The expert keeps the $l=2$
+# cells with the highest scores and sees nothing else. Nobody tells the gates where the object is.
 
 # %%
 prediction = predict(
-    "Every expert keeps two cells at random. How does the network do, compared with gates that learn?",
-    ["better", "the same", "worse"],
+    "By chance 25 % of the kept cells lie in the object. How many do after training?",
+    {"25 %": 25, "40 %": 40, "65 %": 65, "95 %": 95},
 )
 prediction
+
+# %%
+prediction_gates = predict(
+    "Take the gates away, so that every expert gets all 16 cells. How good is the network then?",
+    ["better than with gates", "about the same", "worse than with gates"],
+)
+prediction_gates
+
+# %%
+prediction_random = predict(
+    "Let every expert keep two cells at random instead. How good is the network then?",
+    ["better than with gates", "about the same", "worse than with gates"],
+)
+prediction_random
 
 # %% [markdown]
 # ## The Lab
 #
-# WRN-pMoE, the network with gates, beside two *controls*: the same network without gates ("no gate"), and a network
-# with a plain convolution in place of the experts ("conv"). A control is a model that lacks one thing only. All three
-# see the same images in the same order.
+# The Lab shows the network with gates, WRN-pMoE, beside two *controls*. A control is a model that lacks one thing only. "no
+# gate" is the same network without gates. "conv" has a plain convolution in place of the experts. All three see the same
+# images in the same order.
 
 # %% tags=["varies"]
 lab = PatchMapLab(seed=SEED)
 lab
 
 # %% [markdown]
-# *What to see.* **Left:** eight test images, a row for each expert. Patches that it keeps are lit and outlined, the
-# blue frame is the object. Below, what the network says. **Middle:** the share of kept patches that lie in the object.
-# It leaves chance, 25 %, and stays far from 100 %. **Right:** test accuracy. Read it twice: the gates do find something, and
-# the network with gates is *not* better.
+# *What to see.* **1:** Eight test images, with a row for each expert. The patches that it keeps are lit and outlined. The
+# blue frame is the object. Below stands what the network says. **2:** The share of kept patches that lie in the object. It
+# rises above chance, 25 %, and stays far below 100 %. **3:** Test accuracy. The gates do find something, and yet the
+# network with gates is *not* better.
 #
 # Try, and write down what you see:
 #
-# 1. Set **gates are** to "random". What do the gates win over chance? (Your answer to question 3.)
-# 2. Set $l=16$. Every expert keeps everything. What is left for a gate to do?
-# 3. Set $l=1$. Then open **More settings** and change the softmax from "all" to "kept". Which of the two learns where to
-#    look? (See below.)
-# 4. Raise the noise to .6. What goes first: the accuracy, or the share in the object?
-# 5. Move the seed. In how many trials is pMoE ahead of the network without gates?
+# 1. Set <kbd>gates are</kbd> to "random". How much do learned gates gain over chance?
+# 2. Set <kbd>l, patches each keeps</kbd> to 16. Every expert keeps everything. What is left for a gate to do?
+# 3. Set it to 1. Then change <kbd>softmax over patches</kbd> (under <kbd>More settings</kbd>) from "all" to "kept". With
+#    which of the two does the gate learn where to look? (The reason is below.)
+# 4. Raise <kbd>σ, noise of a pixel</kbd> to .6. What falls first, the accuracy or the share in the object?
+# 5. Change the <kbd>seed</kbd>. In how many trials is pMoE ahead of the network without gates?
 
 # %% [markdown]
 # ## What happened and why
 #
-# Let $x_j$ be the cells, $j = 1 \dots n$, and $w_s$ the gate of expert $s$. The paper's gate (eq. 5) is a softmax over
-# the kept cells, $J_s$ = the $l$ cells with the largest $\langle w_s, x_j\rangle$. The authors' code takes it over *all*
-# cells, and so does this network:
+# Let $x_j$ be the cells, $j = 1 \dots n$, and $w_s$ the gate of expert $s$. Let $J_s$ be the $l$ cells with the largest
+# $\langle w_s, x_j\rangle$. The paper's gate (eq. 5) is a softmax over these kept cells. The authors' code takes the softmax
+# over *all* cells, and so does this network:
 #
 # $$G_{s,j} = \frac{e^{\langle w_s, x_j\rangle}}{\sum_{i \in J_s} e^{\langle w_s, x_i\rangle}} \;\text{ (eq. 5)}, \qquad
 # G_{s,j} = \frac{e^{\langle w_s, x_j\rangle}}{\sum_{i=1}^{n} e^{\langle w_s, x_i\rangle}} \;\text{ (the code)}, \qquad
 # G_{s,j} = 0 \text{ for } j \notin J_s.$$
 #
-# A gate learns because $G$ multiplies what the expert sees. If a kept cell helps, the loss falls when its gate grows.
-# For $l=1$ eq. 5 is always 1: its slope is 0, and the gate learns nothing. The code's is not, and does: that was
-# question 3 of the Lab.
+# A gate learns because $G$ multiplies what the expert sees. If a kept cell helps, the loss falls when its gate grows. For
+# $l=1$ the gate of eq. 5 is always 1. It has no gradient, so it learns nothing. The gate of the code does learn.
 #
-# Why is the share so far from 100 %? A cell does not hold its patch alone. Each of its 64 numbers has passed three
-# convolutions of 3x3 and has seen a region of 9x9 pixels. A cell *beside* the object knows much of it. There is no need
-# to keep the object's own cells, and "kept in the object" is a strict measure.
+# Why is the share in the object so far from 100 %? Each of a cell's 64 numbers has passed three convolutions of 3x3, so it
+# has seen a region of 9x9 pixels. A cell *beside* the object knows much of the object, and there is no need to keep the
+# object's own cells.
 
 # %% [markdown]
 # ## Why the control without gates matters
 #
-# The paper compares WRN-pMoE with WRN. They differ in two things: in the gates, and in all else that the experts bring
-# (four narrow convolutions in place of a wide one, fewer parameters). If pMoE wins, which of the two was it? The network
-# without gates has the second and lacks the first.
+# The paper compares WRN-pMoE with WRN. They differ in two things: in the gates, and in everything else that the experts
+# bring (four narrow convolutions in place of a wide one, fewer parameters). If pMoE wins, which of the two was it? The
+# network without gates has the second and lacks the first.
 
 # %%
 small = {"trunk": "plain", "batch_size": 50}
@@ -162,19 +168,25 @@ table["mean gain over no gates"] = gain.mean(axis=1)
 table["its standard error"] = gain.std(axis=1) / 3**0.5
 table.round(3)
 
-# %%
-gap = table.loc["random patches", columns].mean() - table.loc["learned gates", columns].mean()
+# %% jupyter={"source_hidden": true} tags=["compare"]
+means = table[columns].mean(axis=1)
+gap = means["no gates"] - means["learned gates"]
 outcome = "b" if abs(gap) < 0.03 else "a" if gap > 0 else "c"
-prediction.seen(outcome, f"Accuracy changes by {gap:.2f}: where experts look matters, and gates choose well.")
+prediction_gates.seen(outcome, f"Accuracy changes by {gap:.2f}, which three trials cannot tell from 0.")
+
+# %% jupyter={"source_hidden": true} tags=["compare"]
+gap = means["random patches"] - means["learned gates"]
+outcome = "b" if abs(gap) < 0.03 else "a" if gap > 0 else "c"
+prediction_random.seen(outcome, f"Accuracy changes by {gap:.2f}: gates do choose well.")
 
 # %% [markdown]
-# Compare trial by trial. Gates are worth about .01 more than no gates; a plain convolution, without any experts, is worth
-# about .02 more. Three trials cannot tell that from 0: with so few, a mean should be more than four standard errors away
-# from it. With nine trials (seeds 0 to 2) gates gain .010 ± .006 over no gates, with 200 samples and 12 trials
-# -.002 ± .017: nothing. What is beyond doubt is the row of random patches, about .35 below. So gates do choose well,
-# and what they choose is worth no more than everything.
+# Compare trial by trial. Gates gain about .01 over no gates. A plain convolution without any experts gains about .02.
+# Neither differs clearly from 0: with only three trials a mean should be more than four standard errors away. With nine
+# trials (seeds 0 to 2) gates gain .010 ± .006 over no gates. With 200 samples and 12 trials it is -.002 ± .017. The row of
+# random patches is about .35 below, and that is beyond doubt. So gates choose well, and what they choose is worth no more
+# than everything.
 #
-# Where do the kept patches lie? The first images of trial 1, as expert 1 sees them:
+# Where do the kept patches lie? Here are the first images of trial 1, as expert 1 sees them:
 
 # %%
 figure, panels = plt.subplots(1, 6, figsize=(11, 2.1), facecolor=theme.PAPER, layout="constrained")
@@ -183,9 +195,14 @@ for example, panel in enumerate(panels):
 print("kept in the object:", ends["learned gates"]["kept_in_object"].round(2), "by chance .25")
 
 # %% [markdown]
-# *What to see.* The frame marks the object; the clear patches are the two that expert 1 keeps. It is drawn to strokes,
-# often to those of the object, and often to strokes beside it.
-#
+# *What to see.* The frame marks the object. The clear patches are the two that expert 1 keeps. It prefers strokes, often
+# those of the object, and often strokes beside it.
+
+# %% jupyter={"source_hidden": true} tags=["compare"]
+share = 100 * float(ends["learned gates"]["kept_in_object"].mean())
+prediction.seen(share, f"It is {share:.0f} %: a cell beside the object knows much of it, too.")
+
+# %% [markdown]
 # ### What it costs
 #
 # The paper says that both networks have "an equal number of parameters", and that pMoE needs about 58 % of the FLOPs
@@ -195,41 +212,51 @@ print("kept in the object:", ends["learned gates"]["kept_in_object"].round(2), "
 plots.picture(figures.compute())
 
 # %% [markdown]
-# *What to see.* Lines are counted, stars are published. The counted lines lie on each other: the authors' code
-# multiplies patches that are not kept by zero, and that costs as much as keeping them. The dotted line leaves them out.
-# For 4,000 samples the published WRN lies above what all 50 epochs can cost: the paper does not count, it multiplies
-# seconds by the speed of its GPU.
+# *What to see.* Lines are counted, stars are published. The two solid lines coincide: the authors' code multiplies patches
+# that are not kept by zero, which costs as much as keeping them. The dotted line leaves them out. For 4,000 samples the
+# published WRN lies above what all 50 epochs can cost. The paper does not count operations. It multiplies seconds by the
+# speed of its GPU.
 
 # %% [markdown]
 # ## A leak, and what a mixture gets the credit for
 #
-# Another paper ("Towards Understanding the Mixture-of-Experts Layer", table 2) asks: is an image turned by 30 degrees?
-# A mixture of networks is right more often than one network, by 2 to 4 points. Here is that task in small, with 8x8 digits.
-# One network, two convolutions of 2 and 4 filters:
+# Another paper ("Towards Understanding the Mixture-of-Experts Layer", table 2) asks whether an image was turned by 30
+# degrees. There a mixture of networks is right more often than one network, by 2 to 4 points. We try the task with 8x8
+# digits and a single network.
+
+# %%
+prediction_size = predict(
+    "How many parameters does a network need to tell turned digits from upright ones?",
+    {"about a million": 1e6, "about ten thousand": 1e4, "about a hundred": 1e2},
+)
+prediction_size
 
 # %%
 leaky = figures.controls("leaky", ("single",), trials=2, seed=SEED, epochs=5)
 leaky[["test_accuracy", "parameters"]].to_dataframe().round(3)
 
+# %% jupyter={"source_hidden": true} tags=["compare"]
+prediction_size.seen(float(leaky["parameters"].max()), "The network does not look at the digit at all.")
+
 # %% [markdown]
-# That is question 4: 130 parameters. It cannot know digits. It need not: turning an image *interpolates* between
-# pixels, and the edges move out of the frame. Such a way to the answer is called a *leak*. Whoever is compared on this
-# task is compared on finding the leak. (The last exercise is to find it yourself, without learning anything.)
+# With 130 parameters a network cannot know digits. It need not. Turning an image *interpolates* between pixels and moves the
+# edges out of the frame, and either can be seen without knowing any digit. Such a way to the answer is called a *leak*. A
+# comparison on this task compares who finds the leak. (In the last exercise you find it yourself, without any training.)
 #
 # ### A task with opposite rules
 #
-# Now a task without that leak, made for mixtures: digits are turned left or right by 25 degrees, and half of them are
-# negatives (white on black). On negatives the answer is *reversed*. One rule for each kind of image: two clusters, two
-# experts. Networks of 1 and 2 filters, and the controls:
+# Now a task without that leak, made for mixtures. Digits are turned left or right by 25 degrees, and half of them are
+# negatives (white on black). On negatives the answer is *reversed*. So there are two kinds of images with a rule each, and
+# two experts. Here are networks of 1 and 2 filters, and the controls:
 
 # %%
 opposite = figures.controls("reversed", ("single", "wide", "mixture", "oracle"), trials=2, seed=SEED, epochs=4)
 plots.picture(opposite)
 
 # %% [markdown]
-# *What to see.* "single" is one expert alone, "wide" one network with twice the filters. "oracle" sends every image to
-# the expert of its kind. All are right in 97 to 100 of 100 images. The mixture is among the best. How does it do that?
-# Let us watch it sort 48 test images:
+# *What to see.* "single" is one expert alone. "wide" is one network with twice the filters. "oracle" sends every image to
+# the expert of its kind. All are right in 97 to 100 of 100 images, and the mixture is among the best. How does it do that?
+# Watch it sort 48 test images:
 
 # %%
 moments = list(
@@ -244,9 +271,9 @@ for moment, panel in zip((moments[0], moments[2], moments[-1]), panels, strict=T
     plots.sorting(moment, panel)
 
 # %% [markdown]
-# *What to see.* Images fall into the bins of the expert that they are sent to; crosses are wrong. At step 0 the router
-# is 0 and expert 1 gets all. At the end both are busy and all answers are right. But look into the bins: are these
-# positives and negatives? Count who is where:
+# *What to see.* Each image falls into the bin of the expert that it is sent to. Crosses are wrong answers. At step 0 the
+# router is 0 and expert 1 gets everything. At the end both experts are busy and all answers are right. But are these bins
+# positives and negatives? Count:
 
 # %%
 last = moments[-1]
@@ -255,8 +282,8 @@ pd.concat({name: pd.crosstab(kinds["expert"], kinds[name]) for name in ("negativ
 
 # %% [markdown]
 # The router does not sort by kind at all. It sorts by *answer*: expert 1 gets the images with one label, expert 2 those
-# with the other. The experts need do no more than say the same word every time. The router has done it all, and the
-# router is *linear*. So the missing control is a linear function of the pixels, without any mixture:
+# with the other. Each expert only has to say the same word every time. The router has done the work, and the router is
+# *linear*. So the missing control is a linear function of the pixels, without any mixture:
 
 # %%
 kinds = ("leaky", "reversed", "jittered")
@@ -264,30 +291,31 @@ fits = {kind: figures.controls(kind, ("linear",), trials=2, seed=SEED).sel(model
 pd.DataFrame({kind: fit["test_accuracy"] for kind, fit in fits.items()}, ["trial 1", "trial 2"]).T.round(3)
 
 # %% [markdown]
-# A linear function, fitted in milliseconds, is right in 99 to 100 of 100 unseen images, on all three tasks. "Opposite
-# rules" do not stop it: on negatives the label is reversed, and so is the image, and for a linear function two reversals
-# cancel. Whatever a mixture gains here, its linear router may have brought along: it holds 290 of the mixture's 386
-# parameters. The paper's table has no such control. Nor had our own list, until somebody looked into the bins.
+# A linear function, fitted in milliseconds, is right in 99 to 100 of 100 unseen images, on all three tasks. The opposite
+# rules do not stop it. On negatives the label is reversed and so is the image, and for a linear function two reversals
+# cancel. So any gain of a mixture here may come from its linear router, which holds 290 of its 386 parameters. The
+# paper's table has no such control. Our own list had none either, until we looked into the bins.
 #
 # ### Without the leak
 #
-# "jittered": both answers are turned, by 0 and 30 degrees plus up to 12 either way; both are cut to a disc and blurred.
-# Nothing but how the digit stands tells them apart. Four experts, as in the paper:
+# In "jittered" the images of both answers are turned, by 0 or 30 degrees plus up to 12 either way. All are cut to a disc and
+# blurred. Now only the angle of the digit tells them apart. Four experts, as in the paper:
 
 # %%
 fair = figures.controls("jittered", ("single", "wide", "mixture"), trials=2, seed=SEED, epochs=5)
 plots.picture(fair)
 
 # %% [markdown]
-# *What to see.* The mixture is as good as one wide network, and no better. In both trials its router sends every image
-# to a single expert (it has *collapsed*). The linear function of the table above beats all three. `figures.controls` has
-# more: "balanced" (a loss against collapse), "oracle", "random", and "same parameters".
+# *What to see.* The mixture is as good as one wide network, and no better. In both trials its router sends every image to
+# a single expert (it has *collapsed*). The linear function of the table above beats all three. `figures.controls` has more:
+# "balanced" (a loss against collapse), "oracle", "random" and "same parameters".
 
 # %% [markdown]
 # ## Exercises
 #
-# First the measure of the Lab's middle panel. `kept` is $(N, k, n)$, 1 where expert $s$ keeps patch $j$ of an image;
-# `inside` is $(N, n)$, 1 where the object is. Experts may keep different numbers of patches.
+# All arrays are NumPy arrays. First the measure of the Lab's panel 2. `kept` has shape $(N, k, n)$ and is 1 where expert $s$
+# keeps patch $j$ of an image. `inside` has shape $(N, n)$ and is 1 where the object is. Experts may keep different numbers
+# of patches.
 
 
 # %%
@@ -316,7 +344,7 @@ exercises.check_kept_in_object(kept_in_object)
 # </details>
 
 # %% [markdown]
-# The gate of the authors' code: `scores` are $\langle w_s, x_j\rangle$, $(n,)$. Scores may be large.
+# Next, the gate of the authors' code. `scores` has shape $(n,)$ and holds $\langle w_s, x_j\rangle$. Scores may be large.
 
 
 # %%
@@ -346,9 +374,8 @@ exercises.check_gates_over_all(gates_over_all)
 # </details>
 
 # %% [markdown]
-# Is a gain real? Two models have run in the same $T$ trials. The mean gain over the pairs, and its standard error
-# $s/\sqrt{T}$, where $s$ is the standard deviation of the gains (with $T-1$). A gain smaller than twice its error
-# cannot be told from 0.
+# Is a gain real? Two models have run in the same $T$ trials. Return the mean gain over the pairs and its standard error
+# $s/\sqrt{T}$, where $s$ is the standard deviation of the gains (divide by $T-1$).
 
 
 # %%
@@ -373,9 +400,9 @@ exercises.check_paired_gain(paired_gain)
 # </details>
 
 # %% [markdown]
-# Last, the leak. `images` are $(N, 8, 8)$ digits of the "leaky" task, pixels from 0 to 1; half of them are turned by 30
-# degrees. Find out which, for every single one, without training anything. Hint: how many different values does a
-# pixel have in an image that was scanned with 17 grey levels, 0 to 16?
+# Last, the leak. `images` has shape $(N, 8, 8)$: digits of the "leaky" task, with pixels from 0 to 1. Half of them are turned
+# by 30 degrees. Find out which, without training anything. Hint: the images were scanned with 17 grey levels, 0 to 16. How
+# many different values can a pixel of an unturned image have?
 
 
 # %%
@@ -400,61 +427,57 @@ exercises.check_is_turned(is_turned)
 # </details>
 
 # %% [markdown]
-# Two things to keep. A picture of a router tells more than an accuracy: it showed gates that look beside the
-# object, and a router that had taken over the experts' work. And a gain is a statement about two models: ask for the
-# other one.
+# Keep two things. A picture of a router tells more than an accuracy: it showed gates that look beside the object, and a
+# router that had taken over the experts' work. And a gain is a statement about two models, so ask for the other one.
 
 # %% [markdown]
 # ## Optional: prune a real layer
 #
 # *This part is optional and takes ten minutes more.*
 #
-# Notebook 05 pruned one layer with theorems. Now a vision transformer with two layers of 8 experts each (V-MoE, of
-# 211,114 parameters): images of 12x12 pixels are cut into 9 patches, and each patch goes to 2 of 8 experts. It is
-# *pre-trained* on digits, *fine-tuned* on digits that stand on their heads, and then pruned. The score of an expert is
-# $\Delta = \lVert w \text{ after fine-tuning}\rVert - \lVert w \text{ before}\rVert$, $w$ its router; the experts
-# with the smallest go. There are two ways to do that, and papers seldom say which:
+# Notebook 05 pruned one layer with theorems. Here is a vision transformer with two layers of 8 experts each (V-MoE, 211,114
+# parameters). Images of 12x12 pixels are cut into 9 patches, and each patch goes to 2 of 8 experts. The model is
+# *pre-trained* on digits, *fine-tuned* on digits that stand on their heads, and then pruned. The score of an expert is the
+# change of its router's norm, from before fine-tuning to after. There are two ways to prune, and papers seldom say which
+# they use:
 #
-# - **silent**, the paper's: all routers stay. A token that chose an expert that is gone gets nothing from it.
-# - **rerouted**, that of tools for language models: the routers go too. The token visits another expert instead.
-#
-# Write down first, for half of the experts pruned:
-#
-# 1. Memory, FLOPs (operations), time: which of them fall silently, and which rerouted?
-# 2. In which of the two ways is the accuracy higher?
-# 3. Is $\Delta$ better than random choice? Than the norm of $w$ after fine-tuning alone?
+# - **silent**, the paper's: all routers stay. A token that chose a pruned expert gets nothing from it.
+# - **rerouted**, that of tools for language models: the routers go, too. The token visits another expert instead.
 #
 # The first time, pre-training takes most of a minute, and you can watch it. The model is then kept on your computer.
-# (Where this notebook is run without anybody watching, the Lab pre-trains for 100 steps, not 700.)
+# (Where this notebook runs without anybody watching, the Lab pre-trains for 100 steps, not 700.)
 
 # %% tags=["varies"]
 lab = DeepPruneLab(seed=SEED)
 lab
 
 # %% [markdown]
-# *What to see.* **Left:** both layers. A bar is $\Delta$, below stand the patches that the expert receives with the
-# largest gates and the share of all tokens that it receives (two experts for each token, so about 25 %). Striped bars and
-# hollow numbers are pruned. **Middle:** accuracy against the experts pruned, for six scores. The bar at your choice is
-# the error of 500 test images. **Right:** what is left. The time is that of a larger block, measured on your machine
-# while you looked: the model of the digits is so small that pruning saves it no time.
+# *What to see.* **1:** Both layers. A bar is the change of a router's norm. Below it stand the patches that the expert
+# receives with the largest gates, and its share of all tokens (each token goes to two experts, so about 25 %). Striped bars
+# and hollow numbers are pruned. **2:** Accuracy against the number of experts pruned, for six rules. The bar at your choice
+# is the error of 500 test images. **3:** What is left. The time is that of a larger block, measured on your machine: this
+# model is so small that pruning saves it no time.
 #
-# 1. Set **way to prune** to "rerouted" and back. (Questions 1 and 2.)
-# 2. Choose "random", then "router-magnitude", with 4 and with 6 experts pruned. (Question 3.) Move the seed and look
-#    again before you believe what you saw.
-# 3. Set **digits to tell apart** to 2. Which score is best now?
+# Find out, with half of the experts pruned:
+#
+# 1. Set <kbd>way to prune</kbd> to "rerouted" and back. Which of memory, FLOPs and time fall, in which of the two ways? In
+#    which of them is the accuracy higher?
+# 2. Set <kbd>prune by</kbd> to "random", then to "router-magnitude", with 4 and with 6 in <kbd>experts pruned a layer</kbd>.
+#    Is `router-norm-change` better? Change the <kbd>seed</kbd> and look again before you believe it.
+# 3. Set <kbd>digits to tell apart</kbd> to 2. Which rule is best now?
 #
 # | published (pruning2024, section 5.2) | here, ten seeds |
 # | --- | --- |
 # | silently pruned, half of the experts go at once with little loss | 1 to 9 points are lost, 3 in the median |
-# | the norm change beats random choice | with six of eight gone in nine of ten seeds, with half gone in seven: within the error |
-# | it is "an upper bound" to other scores | no: with half gone the router's norm is ahead in eight of ten |
+# | the change of the router's norm beats random choice | with six of eight gone in nine of ten seeds, with half gone in seven: within the error |
+# | it is "an upper bound" to other scores | no: with half gone the router norm (`router-magnitude`) is ahead in eight of ten |
 # | memory -60 %, FLOPs -40 %, time -40 % with 75 % pruned, whole network | one block: memory -70 %, FLOPs -63 % silently, and none of the FLOPs rerouted |
 #
-# In every seed more is lost rerouted than silently. And two digits tell no scores apart: all stay at 99 %.
+# In every seed rerouting loses more than silent pruning. And two digits do not separate the rules: all stay at 99 %.
 #
-# One exercise: what is left of a token's gates? `scores` are those of its $E$ routers, `stays` is True for experts that
-# stay, `count` is $K$. A gate is the softmax of the scores, 0 for all but the $K$ chosen experts; it is not normalised
-# again.
+# One exercise: what is left of a token's gates? `scores` holds the scores of its $E$ routers, `stays` is True for the
+# experts that stay, and `count` is $K$. A gate is the softmax over all scores, and 0 for all but the $K$ chosen experts. It
+# is not normalised again.
 
 
 # %%
@@ -502,8 +525,8 @@ exercises.check_gates_after_pruning(gates_after_pruning)
 # | single network and mixture differ in the mixture alone | the paper trains the one by SGD, the other by normalised gradients; here all by Adam |
 # | noise is added to all images | the authors' code blurs the training images alone, and reports the best epoch on the test images |
 #
-# These runs are small: 16x16 pixels and a few hundred samples against CIFAR-10, CelebA and networks ten times as wide. A
-# gain that is absent here may be there at that size. What the comparison shows is which controls a claim needs at any
+# These runs are small: 16x16 pixels and a few hundred samples. The papers use CIFAR-10, CelebA and networks ten times as
+# wide. A gain that is absent here may exist at that size. What the comparison shows is which controls a claim needs at any
 # size. With CIFAR-10 on your disk and a GPU, `figures.sample_complexity(root=..., width=10)` and
 # `figures.controls(root=...)` run both experiments with the same controls.
 

@@ -17,15 +17,15 @@
 #
 # **30 minutes · no GPU · after notebooks 00, 01 and 05**
 #
-# Notebook 05 pruned a layer that was made for a proof. Mixtral, OLMoE, Qwen-MoE, DeepSeek, gpt-oss and their kin are
-# stacks of such layers, which thousands of people download, fine-tune and then cannot fit into their GPU. Here you build
-# a Mixtral small enough to train in seconds, fine-tune it, throw half of its experts away, and save what is left as a
-# *checkpoint*, a folder of weights that anybody can load. Then you ask whether you chose the right half.
+# Notebook 05 pruned a layer that was made for a proof. Mixtral, OLMoE, Qwen-MoE, DeepSeek and gpt-oss are stacks of such
+# layers. Thousands of people download and fine-tune them, and then cannot fit them into their GPU. Here you build a
+# Mixtral that trains in seconds. You fine-tune it, throw half of its experts away, and save the rest as a *checkpoint*, a
+# folder of weights that anybody can load. Then you ask whether you kept the right half.
 #
 # **After this notebook you can**
-# - prune a mixture of experts of Hugging Face's library `transformers`, in memory or on disk,
-# - say which way of pruning saves memory and which saves operations and time, and which can be saved,
-# - compare a criterion with chance, and say what fine-tuning after pruning mends.
+# - prune a mixture of experts from Hugging Face's library `transformers`, in memory or on disk,
+# - say which way of pruning saves memory, which saves operations and time, and which can be saved,
+# - compare a pruning rule with chance, and say what fine-tuning after pruning repairs.
 #
 # It needs `transformers` beside the course: `pip install 'moe-lab[hub]'`. Nothing is downloaded.
 
@@ -33,7 +33,7 @@
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/main/notebooks/09_prune_a_model.ipynb)
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/main?urlpath=lab/tree/notebooks/09_prune_a_model.ipynb)
 
-# %% tags=["setup"]
+# %% tags=["setup"] jupyter={"source_hidden": true}
 # On Colab this installs moe_lab beside the torch, numpy and ipywidgets there. Elsewhere it does nothing.
 import sys
 
@@ -76,8 +76,8 @@ transformers.logging.disable_progress_bar()
 # %% [markdown]
 # ## The model and its task
 #
-# A *token* is what a language model reads and writes, as a number; here the numbers 0 to 10, and one token for each of
-# five rules. A question is three tokens, and the model answers with a fourth, modulo 11:
+# A *token* is what a language model reads and writes, as a number. Here tokens are the numbers 0 to 10, and one for each of
+# five rules of arithmetic. A question is three tokens. The model answers with a fourth, modulo 11:
 
 # %%
 asked, answers = example.questions("a + 2b")
@@ -87,13 +87,13 @@ survey = experts_of(model)
 pd.Series({"family": survey.family, "experts of a token (top-k)": survey.top, **survey.layers}, name="")
 
 # %% [markdown]
-# `experts_of` reads any model of `transformers`, says where its experts are, and whether it can be pruned, or why not.
-# Here are two layers of $E=8$ experts. In each layer a *router* scores all experts for a token $x$, one inner product
-# for each, and the token goes to the $K=2$ experts with the largest scores (*top-k*). Their *gates*, a softmax over the
-# two scores, weigh what they answer.
+# `experts_of` reads any model of `transformers`. It says where the experts are, and whether they can be pruned. This model has
+# two layers of $E=8$ experts. In each layer a *router* scores all experts for a token $x$, one inner product each. The
+# token goes to the $K=2$ experts with the largest scores (*top-k*). Their *gates*, a softmax over the two scores, weigh
+# their answers.
 #
-# We *pre-train* it on four rules: that is the **base** model, which in your case somebody else has trained. Then we
-# *fine-tune* it, with a smaller step, to a fifth rule that it has never seen:
+# We *pre-train* the model on four rules. This is the **base** model, which somebody else would have trained for you. Then we
+# *fine-tune* it, with a smaller step size, to a fifth rule that it has never seen:
 
 # %% tags=["varies"]
 known, new = ["a + b", "a - b", "a + 2b", "2a + b"], "a + 3b"
@@ -105,34 +105,36 @@ pd.DataFrame(
 ).T
 
 # %% [markdown]
-# The share of right answers. The fine-tuned model has learned `a + 3b`, and has begun to forget the others.
+# The table shows the share of right answers. The fine-tuned model has learned `a + 3b`, and has begun to forget the others.
 #
-# A rule has 121 questions, and we train and test on the same ones: what is measured is what *pruning* loses, and nothing
-# of how a model generalises. (Your numbers differ from these by some hundredths. Which experts a token goes to is a
-# choice, and the smallest rounding can turn it.)
+# A rule has 121 questions, and we train and test on the same ones. So we measure what *pruning* loses, not how well a
+# model generalises. (Your numbers differ by some hundredths. Which experts a token goes to is a discrete choice, and
+# rounding can change it.)
 #
 # ## First, your prediction
 #
-# Half of the experts of each layer go, and the model keeps those whose routers grew most in fine-tuning (notebook 05).
-# It is asked `a + 3b` again. Write down:
-#
-# 1. How many of 100 questions does it still get right? And if the experts are chosen at random?
-# 2. What falls by half: the memory, the operations that a token costs, or both?
-# 3. Fine-tune to a rule that the base model knew *already*. Does what the routers learned say more then, or less?
-# 4. Forty more steps of fine-tuning after pruning: what do they rescue, the rule's choice, the random one, or both?
+# Half of the experts of each layer go. The model keeps those with the largest change of the router's norm (notebook 05).
+# Every token then chooses again among the experts that are left.
 
 # %%
 prediction = predict(
-    "Half of the experts go, and every token chooses again among those left. What falls by nearly half?",
-    ["the memory", "the operations for a token", "both"],
+    "Before pruning nearly all answers are right. How many of 100 are right after it?",
+    {"about 90": 90, "about 75": 75, "about 45": 45, "about 9, which is guessing": 9},
 )
 prediction
+
+# %%
+prediction_savings = predict(
+    "What falls by nearly half?",
+    ["the memory", "the operations for a token", "both"],
+)
+prediction_savings
 
 # %% [markdown]
 # ## Half of the experts
 #
-# The criterion of notebook 05 for expert $s$ is the change of its router's norm, $\Delta_s = \|w_s^{(T)}\| -
-# \|w_s^{(0)}\|$, from base to fine-tuned. `share` is what goes:
+# The rule of notebook 05 ranks expert $s$ by the change of its router's norm, $\Delta_s = \|w_s^{(T)}\| - \|w_s^{(0)}\|$,
+# from the base model to the fine-tuned one. In code it is `router-norm-change`. `share` is the share that goes:
 
 # %% tags=["varies"]
 pruned = prune_experts(tuned, before=base, criterion="router-norm-change", share=0.5)
@@ -147,23 +149,24 @@ panels[0].set_ylabel("Δ, change of the router's norm")
 plt.show()
 
 # %% [markdown]
-# *What to see.* A bar for each expert, dark where it stays. In notebook 05 four bars towered over sixteen that had not
-# moved. Here all routers have moved, by a little, and some have shrunk. There is no gap that says where to stop: the
-# first warning. `share` is your choice, not the criterion's.
+# *What to see.* A bar for each expert, dark if it stays. In notebook 05 four bars towered over sixteen that had not moved.
+# Here all routers have moved a little, and some have shrunk. There is no gap that says how many experts to keep. So `share`
+# is your choice; the rule does not make it for you.
 #
 # ### Two ways, and what each saves
 #
-# What becomes of a token whose expert is gone? There are two answers. With $J_x$ the $K$ experts that token $x$ chooses
-# and $S$ those that stay,
+# What happens to a token whose expert is gone? There are two answers. Let $J_x$ be the $K$ experts that token $x$ chooses,
+# and $S$ the experts that stay:
 #
 # $$y_{\text{rerouted}} = \sum_{s \in J_x} G_s\, f_s(x), \quad J_x = \text{the } K \text{ best of } S,
 # \qquad\qquad
 # y_{\text{silent}} = \sum_{s \in J_x \cap S} G_s\, f_s(x), \quad J_x = \text{the } K \text{ best of all } E,$$
 #
-# where $f_s(x)$ is what expert $s$ answers and $G_s$ its gate, in both a softmax over $J_x$.
+# Here $f_s(x)$ is the answer of expert $s$. Its gate $G_s$ is in both cases a softmax over $J_x$.
 #
-# - **Rerouted** cuts the router's rows too: a token chooses again, among those left. It meets $K$ experts as before.
-# - **Silent** is the paper's way: the router stays whole, and a pruned expert answers 0. A token meets fewer experts.
+# - **Rerouted** also removes the rows of the router. A token chooses again among the experts that are left. It meets $K$
+#   experts, as before.
+# - **Silent** is the paper's way. The router stays whole, and a pruned expert answers 0. A token meets fewer experts.
 
 # %% tags=["varies"]
 both = {mode: prune_experts(tuned, base, "router-norm-change", 0.5, mode) for mode in ("rerouted", "silent")}
@@ -174,19 +177,22 @@ pd.concat(
     [costs.astype(int).astype(object), pd.DataFrame([answers], [f"right, {new}"], costs.columns).round(2)]
 )
 
-# %%
+# %% jupyter={"source_hidden": true} tags=["compare", "varies"]
+prediction.seen(100 * answers[1], f"Here it is {100 * answers[1]:.0f}; the mean of 20 runs is 49.")
+
+# %% jupyter={"source_hidden": true} tags=["compare"]
 memory, work = (costs.loc[row, "rerouted"] / costs.loc[row, "whole"] < 0.75 for row in ("bytes", "operations"))
 outcome = "c" if memory and work else "a" if memory else "b"
-prediction.seen(outcome, "A token meets as many experts as before, chosen from fewer.")
+prediction_savings.seen(outcome, "A token meets as many experts as before, chosen from fewer.")
 
 # %% [markdown]
-# *Parameters* are the numbers that the model holds, in *bytes* of memory; *operations* are the multiplications and
-# additions for one token (FLOPs). Both ways free the experts' weights. **Rerouted saves memory**, and no operation but
-# those of the rows. **Silent saves operations and time** as well: half of the choices lead nowhere. And it is not free:
-# what those experts would have answered is missing, where a rerouted token gets a second opinion.
+# *Parameters* are the numbers that the model holds, in *bytes* of memory. *Operations* are the multiplications and
+# additions for one token (FLOPs). Both ways free the experts' weights. **Rerouted saves memory**, and no operations but those
+# of the router's rows. **Silent saves operations and time** as well, because half of the choices lead nowhere. But what those
+# experts would have answered is missing. A rerouted token gets a second opinion instead.
 #
-# Time is what a stop-watch says. In a model so small everything else takes longer than the experts, so we measure one
-# with wider layers (256 dimensions, experts of 1024 neurons), in milliseconds:
+# In a model this small everything else takes longer than the experts. So we measure the time of wider layers (256
+# dimensions, experts of 1024 neurons), in milliseconds:
 
 # %% tags=["varies"]
 wide = example.tiny_mixtral(width=256, hidden=1024, seed=SEED)
@@ -203,8 +209,8 @@ pd.Series({name: 1000 * seconds for name, seconds in best.items()}, name="ms").t
 # %% [markdown]
 # ### Save it, load it
 #
-# Rerouted, the model is an ordinary Mixtral of four experts. It is saved as any other, and `transformers` reads it
-# without knowing of us. Its *logits*, the scores of all tokens before the softmax, are the same to the last bit:
+# The rerouted model is an ordinary Mixtral with four experts. It is saved like any other, and `transformers` loads it
+# without our library. Its *logits*, the scores of all tokens before the softmax, are the same to the last bit:
 
 # %%
 place = tempfile.TemporaryDirectory()  # gone when the notebook is closed
@@ -220,7 +226,7 @@ print(f"largest difference of logits: {float(gap)}")
 print(f"on disk: {sizes['tuned']:.0f} kB before, {sizes['smaller']:.0f} kB after")
 
 # %% [markdown]
-# Silently pruned, it cannot be saved so: a checkpoint has one number of experts, for router and experts alike.
+# The silent model cannot be saved in this way. A checkpoint holds one number of experts, for the router and the experts:
 
 # %%
 try:
@@ -231,14 +237,14 @@ except RuntimeError as error:
 # %% [markdown]
 # ### On disk
 #
-# A model of 47 billion parameters need not be built to be pruned. `moe-lab prune` reads a checkpoint's folder tensor by
-# tensor and writes the smaller one, in a few megabytes of memory. In a terminal:
+# A model of 47 billion parameters need not be built to be pruned. `moe-lab prune` reads a checkpoint tensor by tensor and
+# writes the smaller one, with a few megabytes of memory. In a terminal:
 #
 # ```
 # moe-lab prune tuned smaller --before base --share .5 --dry-run
 # ```
 #
-# `--dry-run` scores and prints, and writes nothing. This is the same command, from Python, on the folders just saved:
+# With `--dry-run` it prints the scores and writes nothing. Here is the same command, run from Python on the folders above:
 
 # %% tags=["varies"]
 arguments = ["prune", "tuned", "smaller", "--before", "base", "--share", ".5", "--dry-run"]
@@ -253,10 +259,17 @@ print(done.stdout or done.stderr)
 #
 # ### Was it the right half?
 #
-# A criterion is worth what it adds to chance. So we prune by others too: the router's length (*magnitude*); the
-# *importance score*, for which the model reads the questions and counts who wins tokens with a large gate (notebook
-# 05); and random choice. First for the new rule, then for a model that was fine-tuned to `a + b`, which the base model
-# knew already:
+# A rule is worth what it adds to chance. So we also prune at random, by the router norm (`router-magnitude`) and by the
+# importance score. For the last the model reads the questions, and counts which experts win tokens with a large gate. We
+# do this for the new rule of arithmetic, and for a model that was fine-tuned to `a + b`, which the base model knew already.
+# Two models with four experts left are then fine-tuned for 40 steps: one pruned by `router-norm-change`, one at random.
+
+# %%
+prediction_tuned = predict(
+    "Which of the two models is ahead after these 40 steps, for the new rule of arithmetic?",
+    ["the one pruned by router-norm-change", "the one pruned at random", "neither: both are right again"],
+)
+prediction_tuned
 
 # %% tags=["varies"]
 again = example.taught(base, "a + b", steps=60, learning_rate=1e-3, seed=SEED + 1)
@@ -270,39 +283,47 @@ for panel, (title, data) in zip(panels, compared.items(), strict=True):
 plt.show()
 
 # %% [markdown]
-# *What to see.* From left to right experts go: 8, 6, 4, 2 are left. The change of the router's norm is in ink, the
-# others are grey. Hollow marks: two of the models of four experts, after 40 more steps of fine-tuning. Lines differ a lot
-# from one seed to the next, so do not read this picture as a result. One run never is.
-#
-# Twenty runs (seeds 0 to 19; other models, other random choices) say more. Share of right answers, 6 / 4 / 2 experts left:
+# *What to see.* From left to right fewer experts are left: 8, 6, 4, 2. `router-norm-change` is black, the others are grey.
+# Hollow marks: the two models with four experts after 40 more steps of fine-tuning. The curves differ a lot from seed to
+# seed, so this picture alone is no result.
+
+# %% jupyter={"source_hidden": true} tags=["compare", "varies"]
+chosen, by_chance = (
+    float(compared["a new rule"]["tuned"].sel(criterion=rule)) for rule in ("router-norm-change", "random")
+)
+outcome = "c" if abs(chosen - by_chance) < 0.05 else "a" if chosen > by_chance else "b"
+prediction_tuned.seen(outcome, "The experts that are left see every token, so they can learn.")
+
+# %% [markdown]
+# Twenty runs (seeds 0 to 19) say more. Here is the mean share of right answers with 6, 4 and 2 experts left:
 #
 # | | a new rule | a known rule |
 # | --- | --- | --- |
-# | router norm change | .71 / .49 / .26 | .87 / .64 / .38 |
-# | random | .68 / .44 / .24 | .83 / .62 / .39 |
-# | router magnitude | .79 / .52 / .28 | .94 / .72 / .45 |
-# | importance score | .87 / .67 / .37 | .97 / .86 / .61 |
-# | 4 left, then 40 steps: norm change, random | .99, .98 | 1.00, 1.00 |
+# | `router-norm-change` | .71 / .49 / .26 | .87 / .64 / .38 |
+# | `random` | .68 / .44 / .24 | .83 / .62 / .39 |
+# | `router-magnitude` | .79 / .52 / .28 | .94 / .72 / .45 |
+# | `importance-score` | .87 / .67 / .37 | .97 / .86 / .61 |
+# | 4 left, 40 more steps: `router-norm-change`, `random` | .99, .98 | 1.00, 1.00 |
 #
-# - **For a new rule** the norm change is better than chance, a little: by .05 with 4 left (standard error .02).
-# - **For a known rule** it is chance: better by .01 with 4 left (standard error .03), worse in 8 of 20 runs. $\Delta$
-#   marks who learned in *fine-tuning*. Here there was next to nothing to learn, and those who knew the answers had grown
-#   before. The rule keeps whoever moved, not whoever matters.
-# - **It is no upper bound.** The importance score is better than chance by .23 with 4 left, for either rule (standard
-#   error .02), and the router's length beats the norm change for the known one. In notebook 05 it was the other way
-#   round, on a checkpoint that was made so. The importance score needs texts of your task, and the model in memory.
-# - **Fine-tuning rescues both**, random choice included. That is the most useful line of the table: in so small a task
-#   what was thrown away *does* come back, because the experts left see every token and can learn. In notebook 05 they
-#   could not, since they never met the pattern.
+# - **For a new rule** the change of the router's norm is slightly better than chance: by .05 with 4 experts left (standard
+#   error .02).
+# - **For a known rule** it is no better than chance: by .01 with 4 left (standard error .03), and worse in 8 of 20 runs.
+#   $\Delta$ marks the experts that learned in *fine-tuning*. Here there was little left to learn. The experts that knew the
+#   answers had grown before.
+# - **Other rules do better.** With 4 experts left the importance score beats chance by .23 for either rule (standard error
+#   .02). But it needs texts of your task, and the model in memory. In notebook 05 it was the other way round, on a
+#   checkpoint that was made so.
+# - **Fine-tuning repairs both**, random choice included. That is the most useful line of the table. In so small a task what
+#   was thrown away *does* come back. In notebook 05 it could not, because the experts that were left never met the pattern.
 #
-# How far can few runs mislead? With another recipe (other rules, other sizes) we had four runs: .91 / .75 / .55 for the
-# norm change against .87 / .65 / .48 at random on a new rule. And two on a known one, with 4 left: .79 against .90, *worse
-# than random*. Whether that is the recipe or the two runs, two runs do not say. Test on *your* task, and more than once.
+# How far can few runs mislead? With other rules and sizes, two runs on a known rule gave .79 for `router-norm-change` and
+# .90 for random choice, with 4 experts left. Is that due to the recipe, or to chance? Two runs cannot say. Test on *your*
+# task, and more than once.
 #
 # ### When there is nothing to rank by
 #
-# Many people fine-tune by LoRA, small corrections of some weights, which usually leave routers alone. Then no norm has
-# changed, and $\Delta$ is not 0 "for unimportant experts" but undefined. You get a sentence in place of a ranking:
+# Many people fine-tune by LoRA, which adds small corrections to some weights and usually leaves the routers alone. Then no
+# router has changed. This does not mean that all experts are unimportant: the rule is undefined. You get a sentence:
 
 # %%
 try:
@@ -313,7 +334,7 @@ except ValueError as error:
 # %% [markdown]
 # ## Your own checkpoint
 #
-# Three lines, with your folders or names in place of the capitals (shown, not run; a large model needs its memory):
+# Three lines are enough. Put your folders or names in place of the capitals. (A large model needs its memory.)
 #
 # ```python
 # model, base = (AutoModelForCausalLM.from_pretrained(path, dtype="auto") for path in (FINE_TUNED, BASE))
@@ -321,17 +342,17 @@ except ValueError as error:
 # pruned.model.save_pretrained(SMALLER)
 # ```
 #
-# or `moe-lab prune FINE_TUNED SMALLER --before BASE --share .25`, which needs disk and hardly any memory. Then:
+# Or use `moe-lab prune FINE_TUNED SMALLER --before BASE --share .25`, which needs hardly any memory. Then:
 #
-# 1. **Measure before and after on your task**, beside `criterion="random"` with three seeds.
-# 2. If you have texts, try `criterion="importance-score", batches=[...]`, the model's inputs for some of them.
+# 1. **Measure before and after on your task**, and compare with `criterion="random"` for three seeds.
+# 2. If you have texts, try `criterion="importance-score", batches=[...]`, with the model's inputs for some of them.
 # 3. **Fine-tune what is left**, routers included, and measure again.
 
 # %% [markdown]
 # ## Exercises
 #
-# First the gates after rerouting. `scores` is $(n, E)$, $\langle w_s, x^{(j)}\rangle$ of all experts; `kept` holds the
-# numbers of the $k$ that stay, ascending; `top` is $K$.
+# All arrays are NumPy arrays. First the gates after rerouting. `scores` has shape $(n, E)$ and holds $\langle w_s,
+# x^{(j)}\rangle$ for all experts. `kept` holds the numbers of the $k$ experts that stay, in ascending order. `top` is $K$.
 
 
 # %%
@@ -363,9 +384,10 @@ exercises.check_rerouted_gates(rerouted_gates)
 # </details>
 
 # %% [markdown]
-# What does each way cost? One layer: `expert` parameters in each of `experts` experts, `rest` in all else (attention and
-# so on), `kept` experts stay, a token chooses `top`. Leave the router out, and let it be even: every expert is chosen
-# equally often. A row for whole, rerouted, silent; in each the parameters held, and those that a token meets on average.
+# What does each way cost in one layer? Each of `experts` experts has `expert` parameters, and everything else (attention and
+# so on) has `rest`. `kept` experts stay, and a token chooses `top`. Leave the router out, and assume that every expert is
+# chosen equally often. Return a row each for whole, rerouted and silent: the parameters that the layer holds, and those
+# that a token meets on average.
 
 
 # %%
@@ -391,8 +413,8 @@ exercises.check_costs(costs)
 # </details>
 
 # %% [markdown]
-# Last: is it better than chance? `criterion` is $(n,)$, the accuracy in each of $n$ runs, and `random` $(n, d)$, that of
-# $d$ random draws in the same runs. Return the mean difference, and its standard error.
+# Last, is a rule better than chance? `criterion` has shape $(n,)$, the accuracy in each of $n$ runs. `random` has shape $(n,
+# d)$, the accuracy of $d$ random draws in the same runs. Return the mean difference and its standard error.
 
 
 # %%
@@ -421,13 +443,13 @@ exercises.check_advantage(advantage)
 #
 # *This part is optional: the core of the notebook ends here.* It is for those who compare it with the paper.
 #
-# - The paper prunes **silently** (its eq. 5), in vision models whose experts choose their tokens, and the theory is of
-#   one such layer. Language models let tokens choose, many layers deep, and nothing is proved for them.
-# - A silent model is no checkpoint, so `save_pretrained` takes the **rerouted** one, of which the paper says nothing.
-# - The paper's criterion counts experts within each class's half. A language model's experts have no sign: we rank all
-#   experts of a layer together (of each group, where the model has groups).
-# - Our task is arithmetic on 121 questions. What it shows is that a criterion can fail to beat chance; how good it is on
-#   a model of billions is not shown here, and you can measure it.
+# - The paper prunes **silently** (eq. 5), in vision models whose experts choose their tokens. Its theory covers one such
+#   layer. Language models let tokens choose, in many layers, and nothing is proved for them.
+# - A silent model is not a checkpoint, so `save_pretrained` takes the **rerouted** one. The paper does not treat it.
+# - The paper ranks the experts of each class separately. The experts of a language model have no class, so we rank all
+#   experts of a layer together (or of each group, if the model has groups).
+# - Our task is arithmetic on 121 questions. It shows that a rule can fail to beat chance. It does not show how good a rule
+#   is on a model of billions of parameters. That you can measure.
 
 # %% [markdown]
 # ## Before you go

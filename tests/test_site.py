@@ -298,7 +298,7 @@ class TestBuilt:
 TEMPLATES = ("index", "02_router_alignment", "claims", "howto/data", "reference/moe_lab.routing", "search")
 """A page of each kind."""
 WIDEST = (
-    "05_pruning",
+    "13_pruning_further",
     "howto/gallery",
     "instructors_guide",
     "glossary",

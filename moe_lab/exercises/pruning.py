@@ -1,4 +1,4 @@
-"""Checks of notebook 05: the change of a router's norm, kept experts, the pruned output, and the importance score."""
+"""Checks of notebooks 05 and 13: the change of a router's norm, kept experts, importance score, the pruned output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moe_lab.exercises.verdict import Case, Verdict, judge
 
 
 def check_norm_change(norm_change: object) -> Verdict:
-    """Checks `norm_change(before, after) -> (k,)`: Delta_s, the change of each router's length, of (k, d) routers."""
+    """Checks `norm_change(before, after) -> (k,)`: Delta_s, the change of each router's norm, of (k, d) routers."""
     generator = np.random.default_rng(21)
     turned = np.array([[3.0, 4.0], [0.0, 2.0]]), np.array([[6.0, 8.0], [2.0, 0.0]])
     shrunk = np.array([[3.0, 4.0, 0.0], [0.0, 1.0, 0.0]]), np.array([[0.3, 0.4, 0.0], [0.0, 1.0, 2.0]])
@@ -25,21 +25,21 @@ def check_norm_change(norm_change: object) -> Verdict:
 
 
 def _change_case(about: str, before: Any, after: Any) -> Case:
-    def length(vectors: np.ndarray, axis: int | None = 1) -> np.ndarray:
+    def norm(vectors: np.ndarray, axis: int | None = 1) -> np.ndarray:
         return np.asarray(np.sqrt((vectors**2).sum(axis=axis)))
 
-    right = length(after) - length(before)
+    right = norm(after) - norm(before)
     mistakes = {
-        "This is the norm of the difference: Delta is the difference of the norms.": length(after - before),
+        "This is the norm of the difference: Delta is the difference of the norms.": norm(after - before),
         "Your sign is wrong: after minus before.": -right,
         "You lost the sign: a router that shrinks has a negative Delta.": np.abs(right),
-        "This is the length after fine-tuning: subtract the one before.": length(after),
-        "You subtract the squared lengths: take the roots first.": length(after) ** 2 - length(before) ** 2,
-        "You divide by the length before: Delta is absolute.": right / length(before),
+        "This is the norm after fine-tuning: subtract the one before.": norm(after),
+        "You subtract squared norms: take the roots first.": norm(after) ** 2 - norm(before) ** 2,
+        "You divide by the norm before: Delta is absolute.": right / norm(before),
         "You add up absolute values: the l_2 norm is the root of the sum of squares.": np.abs(after).sum(1)
         - np.abs(before).sum(1),
-        "Your axes are exchanged: a router is a row, of d numbers.": length(after, 0) - length(before, 0),
-        "You return one number for all routers: one for each.": length(after, None) - length(before, None),
+        "Your axes are exchanged: a router is a row, of d numbers.": norm(after, 0) - norm(before, 0),
+        "You return one number for all routers: one for each.": norm(after, None) - norm(before, None),
     }
     return Case((before, after), right, about, mistakes)
 
@@ -166,9 +166,10 @@ def _output_case(
 
 
 def check_importance_score(importance_score: object) -> Verdict:
-    """Checks `importance_score(gates) -> (k,)`: top1(s) conf(s), of gates (tokens, k), 0 where a token does not go.
+    """Checks `importance_score(gates) -> (k,)`, of gates (tokens, k), 0 where a token does not go.
 
-    top1(s) is the share of all tokens whose largest gate is that of s, conf(s) the mean of these gates.
+    An expert wins a token if its gate there is the largest. The score is the share of all tokens that it wins (top1 in
+    the paper), times its mean gate on them (conf).
     """
     generator = np.random.default_rng(24)
     scores = generator.uniform(0.1, 1, size=(40, 5))
@@ -178,15 +179,13 @@ def check_importance_score(importance_score: object) -> Verdict:
     cases = [
         _score_case("for 4 tokens and 2 experts", [[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.7, 0.0]]),
         _score_case("for 40 tokens that have 2 of 5 experts each", several / several.sum(1, keepdims=True)),
-        _score_case("where expert 4 is nobody's first choice", idle / idle.sum(1, keepdims=True)),
+        _score_case("where expert 4 wins no token", idle / idle.sum(1, keepdims=True)),
     ]
     praise = (
         "It counts who gets many tokens. Here all but one token of a sample tell nothing of the class: a bad guide."
     )
-    idle_hint = "An expert that is nobody's first choice gives 0/0 for conf: its score is 0."
-    formula = (
-        "top1(s) conf(s) = (sum of the gates of s over the tokens whose largest gate it is) / (number of all tokens)"
-    )
+    idle_hint = "An expert that wins no token has 0/0 for a mean gate: its score is 0."
+    formula = "score of s = (sum of its gates over the tokens that it wins) / (number of all tokens)"
     return judge("importance_score", importance_score, cases, praise, formula, not_finite=idle_hint)
 
 
@@ -201,20 +200,16 @@ def _score_case(about: str, gates: Any) -> Case:
 
     right = wins / tokens * mean(first)
     mistakes = {
-        "This is top1 alone: multiply by the mean gate of these tokens.": wins / tokens,
-        "This is conf alone: multiply by the share of tokens.": mean(first),
-        "You count every token that the expert gets: only those whose largest gate is its.": received
+        "This is the share of tokens won alone: multiply by the mean gate on them.": wins / tokens,
+        "This is the mean gate alone: multiply by the share of tokens won.": mean(first),
+        "You count every token that the expert gets, in both: only those that it wins.": received
         / tokens
         * mean(values > 0),
-        "Your conf is over every token that the expert gets: only those whose largest gate is its.": wins
+        "Your mean gate is over every token that the expert gets: only those that it wins.": wins
         / tokens
         * mean(values > 0),
-        "You count every token that the expert gets in top1: only those whose largest gate is its.": received
-        / tokens
-        * mean(first),
-        "Your conf is the mean over all tokens: over those whose largest gate is the expert's.": wins
-        / tokens
-        * (values * first).mean(0),
+        "Your share counts every token that the expert gets: only those that it wins.": received / tokens * mean(first),
+        "Your mean gate is over all tokens: only those that the expert wins.": wins / tokens * (values * first).mean(0),
         "You forgot to divide by the number of tokens.": right * tokens,
         "Your axes are exchanged: gates is (tokens, experts).": (values * (values == values.max(0))).sum(1) / k,
     }

@@ -8,7 +8,6 @@ import numpy as np
 import xarray as xr
 
 from moe_lab.pruning.costs import relative
-from moe_lab.pruning.plot_helpers import name_of
 from moe_lab.words import counted
 
 COSTS = {"operations": "FLOPs", "bytes": "memory", "seconds": "time"}
@@ -62,7 +61,7 @@ def criteria(data: xr.Dataset) -> str:
     parts = []
     for name in map(str, data["criterion"].values):
         values = last["test_accuracy"].sel(criterion=name)
-        parts.append(f"{name_of(name)} {_percent(values.median())} (worst {_percent(values.min())})")
+        parts.append(f"{name} {_percent(values.median())} (worst {_percent(values.min())})")
     return (
         f"ρ = {float(last['rho']):g}, {int(last['experts_kept'])} of {data.sizes['expert']} experts left, median of "
         f"{counted(data.sizes['trial'])} without fine-tuning: {', '.join(parts)}."

@@ -42,9 +42,9 @@ def criteria(data: xr.Dataset, page: Figure) -> list[Axes]:
     if "random" in data["criterion"]:
         note += "; grey: range of random"
     titles = {"After pruning": note, "… and fine-tuning": f"{data.attrs['fine_tuning_steps']} steps on fresh samples"}
-    places = [(370.0, 206.0), (762.0, 206.0)] if two else [(590.0, 350.0)]
+    places = [(352.0, 156.0), (748.0, 156.0)] if two else [(590.0, 312.0)]
     for number, ((left, wide), title) in enumerate(zip(places, titles, strict=False)):
-        theme.header(page, left - 50, number + 2, title, titles[title])
+        theme.header(page, left - 44, number + 2, title, titles[title])
         made.append(theme.axes(page, left, _TOP, wide, _TALL))
     return made
 

@@ -1,4 +1,4 @@
-"""Plotting helpers: styles and names of criteria, thresholds, maps of components."""
+"""Plotting helpers: styles of criteria, thresholds, maps of components."""
 
 from __future__ import annotations
 
@@ -12,17 +12,6 @@ from matplotlib.ticker import FuncFormatter
 
 from moe_lab import theme
 
-NAMES = {
-    "router-norm-change": "norm change",
-    "random": "random",
-    "importance-score": "importance",
-    "router-magnitude": "router norm",
-    "neuron-magnitude": "neuron norm",
-    "neuron-magnitude-change": "neuron change",
-    "router-difference-norm": "difference",
-    "token-count": "token count",
-}
-"""Criteria in few words."""
 _LINES: dict[str, tuple[str, Any]] = {
     "router-norm-change": ("o", "-"),
     "random": ("X", (0, (1, 1.2))),
@@ -37,11 +26,6 @@ ROUTINGS = {"expert-choice": theme.MODEL, "token-choice": theme.OTHER}
 GROUPS = ("+", "-")
 LOW = 0.4
 """Where axes of accuracy begin: below the 50 % of guessing, with room for samples to scatter."""
-
-
-def name_of(criterion: str) -> str:
-    """A criterion in words; its own name if it is none of ours."""
-    return NAMES.get(criterion, criterion)
 
 
 def style_of(criterion: str, chosen: str, names: Sequence[str] = ()) -> tuple[str, str, Any]:
@@ -68,7 +52,7 @@ def percent(axes: Axes, low: float, high: float = 1.0) -> None:
 
 
 def names(axes: Axes, x: float, ends: Sequence[tuple[float, str, str]], pixels: float = 16) -> None:
-    """Names to the right of the axes, pushed apart, each tied to the end of its line by a thin one.
+    """Names to the right of the axes, pushed apart, each tied to the end of its line by a thin one; grey is not bold.
 
     Args:
       x: where the lines end, in data units.
@@ -80,6 +64,8 @@ def names(axes: Axes, x: float, ends: Sequence[tuple[float, str, str]], pixels: 
     known = [end for end in ends if np.isfinite(end[0])]
     texts = theme.end_labels(axes, known, pixels, right + gap)
     for text, (y, _, colour) in zip(texts, known, strict=True):
+        if colour == theme.REFERENCE:
+            text.set_weight("normal")
         tie = ([x, right, right + gap], [y, y, text.get_position()[1]])
         axes.plot(*tie, color=colour, linewidth=0.7, alpha=0.8, clip_on=False, zorder=1, gid="tie")
 

@@ -99,7 +99,7 @@ def pruning_curve(data: xr.Dataset, axes: Axes, fine_tuned: bool = False, chosen
         mark: dict[str, Any] = {"marker": marker, "markersize": 8 if mine else 5.5}
         mark |= {"markeredgecolor": theme.PAPER, "markeredgewidth": 0.6}
         axes.plot(rho, median, **line, **mark, zorder=4 if mine else 3, clip_on=False, gid=name)
-        ends.append((float(median[-1]), plot_helpers.name_of(name), colour))
+        ends.append((float(median[-1]), name, colour))
     plot_helpers.names(axes, float(rho[-1]), ends)
     axes.set_xlabel("ρ, share of experts pruned")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

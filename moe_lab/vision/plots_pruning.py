@@ -50,7 +50,7 @@ def pruning_curve(data: xr.Dataset, axes: Axes, mode: str = "silent", chosen: st
         marker, dashes = _LINES.get(name, ("*", ":"))
         line: dict[str, Any] = {"linestyle": "-" if mine else dashes if dashes != "-" else "--", "marker": marker}
         line |= {"color": theme.INK if mine else theme.REFERENCE, "linewidth": 3 if mine else 1.5}
-        line |= {"markersize": 7 if mine else 5, "zorder": 4 if mine else 3, "label": name.replace("-", " ")}
+        line |= {"markersize": 7 if mine else 5, "zorder": 4 if mine else 3, "label": name}
         axes.plot(counts, values.sel(criterion=name).median("trial"), gid=name, **line)
     axes.set_xlabel("experts pruned from each mixture")
     axes.set_ylabel(f"test accuracy, {mode}")
@@ -111,4 +111,4 @@ def expert_scores(data: xr.Dataset, axes: Axes, block: int, criterion: str = "ro
     axes.axhline(0, color=theme.RULE, linewidth=1)
     axes.set_xticks(data["expert"].values, [f"{expert + 1}" for expert in data["expert"].values])
     axes.set_xlabel("expert")
-    axes.set_ylabel(f"{criterion.replace('-', ' ')}, block {block}")
+    axes.set_ylabel(f"{criterion}, block {block}")

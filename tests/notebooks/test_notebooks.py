@@ -25,6 +25,8 @@ NOTEBOOKS = [ROOT / "notebooks" / f"{notebook.stem}.py" for notebook in COURSE]
 INDEX = ROOT / "notebooks" / "index.py"
 ASKED = re.compile(r"^(\w+) = predict\(", flags=re.MULTILINE)
 COMPARED = re.compile(r"^(\w+)\.seen\(", flags=re.MULTILINE)
+PLUMBING = {"setup", "badges", "compare", "solution"}
+"""Tags of cells that are not counted: tools write them, or they compare a prediction."""
 WIDEST = tomllib.loads((ROOT / "notebooks" / ".ruff.toml").read_text(encoding="utf-8"))["line-length"]
 
 
@@ -43,16 +45,23 @@ def cells(path, kind):
     return [cell.source for cell in every_cell(path) if cell.cell_type == kind]
 
 
-def without_optional_parts(every):
-    """The cells outside of parts headed "Optional", each of which ends at the next heading that is no deeper."""
-    kept, optional = [], 0
-    for cell in every:
-        heading = re.match(r"(#+) (Optional:)?", cell.source) if cell.cell_type == "markdown" else None
-        if heading and (not optional or len(heading[1]) <= optional):
-            optional = len(heading[1]) if heading[2] else 0
-        if not optional:
-            kept.append(cell)
-    return kept
+def core(path):
+    """The cells before the first part that is optional, without those that tools write and those that compare."""
+    every = every_cell(path)
+    last = r"^## (Optional|For readers of the paper)"
+    end = next(i for i, cell in enumerate(every) if re.search(last, cell.source, flags=re.MULTILINE))
+    return [cell for cell in every[:end] if not PLUMBING & set(cell.metadata.get("tags", ()))]
+
+
+def words_of(some):
+    """The number of words in the text of cells, where a formula is one."""
+    text = " ".join(re.sub(r"\$+[^$]*\$+", "x", cell.source) for cell in some if cell.cell_type == "markdown")
+    return len(re.findall(r"\w+", text))
+
+
+def lines_of(some):
+    """The number of lines of code in cells, without blank ones."""
+    return sum(bool(line.strip()) for cell in some if cell.cell_type == "code" for line in cell.source.splitlines())
 
 
 def functions(path):
@@ -138,18 +147,18 @@ class TestEveryNotebook:
                 assert following.cell_type == "markdown" and following.source.startswith("*What to see.*")
 
     def test_its_core_takes_the_minutes_that_it_states(self, path):
-        """At 180 words and 2 pieces of code a minute, 3 minutes an exercise and 5 a Lab; without Optional parts."""
-        every = every_cell(path)
-        end = next(i for i, cell in enumerate(every) if "## For readers of the paper" in cell.source)
-        counted = without_optional_parts(every[:end])
-        core = [cell for cell in counted if not {"setup", "badges", "solution"} & set(cell.metadata.get("tags", ()))]
-        words = " ".join(re.sub(r"\$+[^$]*\$+", "x", cell.source) for cell in core if cell.cell_type == "markdown")
-        code = [cell.source for cell in core if cell.cell_type == "code"]
+        """At 180 words and 2 pieces of code a minute, 3 minutes an exercise and 5 a Lab."""
+        code = [cell.source for cell in core(path) if cell.cell_type == "code"]
         exercise = sum("exercises.check_" in source for source in code)
         labs = sum(bool(re.search(r"Lab\(|RoutingTable\(", source)) for source in code)
-        takes = len(re.findall(r"\w+", words)) / 180 + (len(code) - exercise) / 2 + 3 * exercise + 5 * labs
-        (stated,) = (int(number) for number in re.findall(r"\*\*(\d+) minutes · ", every[0].source))
+        takes = words_of(core(path)) / 180 + (len(code) - exercise) / 2 + 3 * exercise + 5 * labs
+        (stated,) = (int(number) for number in re.findall(r"\*\*(\d+) minutes · ", every_cell(path)[0].source))
         assert stated <= 45 and takes / 1.15 <= stated <= 2 * takes, f"about {takes:.0f} minutes"
+
+    def test_its_core_is_not_long(self, path):
+        """Questions with buttons and open exercises are no code to read."""
+        read = [cell for cell in core(path) if not re.search(r"exercises\.check_| predict\(", cell.source)]
+        assert words_of(core(path)) <= 1900 and lines_of(read) <= 100
 
     def test_has_an_equation(self, path):
         assert re.search(r"\$\$.+?\$\$", "\n".join(cells(path, "markdown")), flags=re.DOTALL)
@@ -173,6 +182,16 @@ class TestEveryNotebook:
             exec(code, own)
             verdict = getattr(exercises, f"check_{name}")(own[name])
             assert verdict, verdict
+
+
+def test_pruning_has_one_idea_and_stops():
+    """Notebook 05 with its part for readers; what else there is to say of pruning has a notebook of its own."""
+    every = [
+        cell
+        for cell in every_cell(INDEX.with_name("05_pruning.py"))
+        if not PLUMBING & set(cell.metadata.get("tags", ()))
+    ]
+    assert words_of(every) <= 1600 and lines_of(every) <= 100
 
 
 @pytest.mark.parametrize("path", [*NOTEBOOKS, INDEX], ids=lambda path: path.stem)

@@ -138,7 +138,7 @@ class TestCriteria:
 
     def test_names_stand_at_the_right_each_tied_to_its_line(self):
         axes = axes_of("five")[1]
-        assert set(words(axes)) == {plot_helpers.NAMES[name] for name in COMPARED}
+        assert set(words(axes)) == set(COMPARED)
         ties = [one for one in axes.get_lines() if one.get_gid() == "tie"]
         ends = {float(one.get_ydata()[-1]) for one in axes.get_lines() if one.get_gid() in COMPARED}
         assert {float(tie.get_ydata()[0]) for tie in ties} == ends
@@ -146,7 +146,7 @@ class TestCriteria:
         assert {float(tie.get_ydata()[-1]) for tie in ties} == set(places)
         assert min(np.diff(places)) > 0
         top = max(axes.texts, key=lambda text: text.get_position()[1])
-        assert top.get_text().strip() == "norm change" or float(five().test_accuracy.min()) == 1
+        assert top.get_text().strip() == "router-norm-change" or float(five().test_accuracy.min()) == 1
 
     def test_axes_of_accuracy_begin_at_forty_percent(self):
         fair = five().assign(test_accuracy=five().test_accuracy.clip(0.45))
@@ -322,7 +322,7 @@ class TestCaptions:
         data = five()
         last = data.test_accuracy.sel(rho=0.75, fine_tuned=False, criterion="random")
         told = plots.caption(data).replace("\u00a0", " ")
-        assert told.startswith("ρ = 0.75, 2 of 8 experts left, median of 3 trials without fine-tuning: norm change ")
+        assert told.startswith("ρ = 0.75, 2 of 8 experts left, median of 3 trials without fine-tuning: router-norm-")
         assert f"random {100 * float(last.median()):.0f} % (worst {100 * float(last.min()):.0f} %)" in told
 
     def test_routers(self):
@@ -345,8 +345,6 @@ class TestCaptions:
         assert [captions.signed(value) for value in (1.25, -2.0, -0.01, 0.0)] == ["1.2", "−2.0", "0.0", "0.0"]
 
 
-def test_every_criterion_has_a_name_and_a_style():
-    assert set(plot_helpers.NAMES) == set(CRITERIA)
-    assert plot_helpers.name_of("mine") == "mine"
+def test_criteria_of_ones_own_have_a_style_too():
     assert plot_helpers.style_of("mine", "random")[0] == theme.REFERENCE
     assert plot_helpers.style_of("router-norm-change", "random")[2] != "-"

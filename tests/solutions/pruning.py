@@ -1,4 +1,4 @@
-"""Solutions of notebook 05, and the wrong answers that its hints are for."""
+"""Solutions of notebooks 05 and 13, and the wrong answers that its hints are for."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def importance_score(gates):
     scores = np.zeros(gates.shape[1])
     for token in gates:
         if token.any():
-            # top1 times conf is the sum of the winning gates, over the number of tokens.
+            # The share of tokens won times the mean gate there: the sum of the winning gates, over all tokens.
             scores[token.argmax()] += token.max()
     return scores / len(gates)
 
@@ -122,8 +122,8 @@ WRONG = {
         "after minus before": lambda before, after: norm_change(after, before),
         "lost the sign": lambda before, after: abs(norm_change(before, after)),
         "subtract the one before": lambda before, after: _norm(after),
-        "squared lengths": lambda before, after: (after**2).sum(1) - (before**2).sum(1),
-        "divide by the length before": lambda before, after: _norm(after) / _norm(before) - 1,
+        "squared norms": lambda before, after: (after**2).sum(1) - (before**2).sum(1),
+        "divide by the norm before": lambda before, after: _norm(after) / _norm(before) - 1,
         "add up absolute values": lambda before, after: abs(after).sum(1) - abs(before).sum(1),
         "axes are exchanged": lambda before, after: _norm(after, 0) - _norm(before, 0),
         "one number for all routers": lambda before, after: np.linalg.norm(after) - np.linalg.norm(before),
@@ -152,16 +152,14 @@ WRONG = {
         "one number a token": _by_token,
     },
     "importance_score": {
-        "top1 alone": lambda gates: _wins(gates).mean(axis=0),
-        "conf alone": lambda gates: _conf(gates, _wins(gates)),
-        "You count every token that the expert gets: only": lambda gates: (
-            (gates > 0).mean(axis=0) * _conf(gates, gates > 0)
-        ),
-        "Your conf is over every token": lambda gates: _wins(gates).mean(axis=0) * _conf(gates, gates > 0),
-        "in top1": lambda gates: (gates > 0).mean(axis=0) * _conf(gates, _wins(gates)),
-        "mean over all tokens": lambda gates: _wins(gates).mean(axis=0) * (gates * _wins(gates)).mean(axis=0),
+        "share of tokens won alone": lambda gates: _wins(gates).mean(axis=0),
+        "mean gate alone": lambda gates: _conf(gates, _wins(gates)),
+        "in both": lambda gates: (gates > 0).mean(axis=0) * _conf(gates, gates > 0),
+        "Your mean gate is over every token": lambda gates: _wins(gates).mean(axis=0) * _conf(gates, gates > 0),
+        "Your share counts every token": lambda gates: (gates > 0).mean(axis=0) * _conf(gates, _wins(gates)),
+        "over all tokens": lambda gates: _wins(gates).mean(axis=0) * (gates * _wins(gates)).mean(axis=0),
         "number of tokens": lambda gates: importance_score(gates) * len(gates),
         "axes are exchanged": lambda gates: importance_score(gates.T),
-        "nobody's first choice": _without_care,
+        "wins no token": _without_care,
     },
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 from moe_lab.config import Config, require
 from moe_lab.devices import Work
-from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, Weights, plot_helpers
+from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, Weights
 from moe_lab.pruning.criteria import CRITERIA, Criterion, Scores, Statistics, router_norm_change
 from moe_lab_widgets.engine.knobs import LabKnob, fewer, given, longest, offer, on_gpu, placed
 
@@ -52,7 +52,17 @@ def reversed_norm_change(before: Weights, after: Weights, statistics: Statistics
 
 REVERSED = "reversed-norm-change"
 OFFERED: dict[str, Criterion] = {**CRITERIA, REVERSED: reversed_norm_change}
-NAMES = {**plot_helpers.NAMES, REVERSED: "reversed"}
+NAMES = {
+    "router-norm-change": "norm change",
+    "random": "random",
+    "importance-score": "importance",
+    "router-magnitude": "router norm",
+    "neuron-magnitude": "neuron norm",
+    "neuron-magnitude-change": "neuron change",
+    "router-difference-norm": "difference",
+    "token-count": "token count",
+    REVERSED: "reversed",
+}
 """Short names, for the ends of lines."""
 SCORES = {
     "router-norm-change": "change of the router's norm, Δ",
