@@ -76,7 +76,7 @@ class UndefinedCriterionError(ValueError):
 
 
 def router_norm_change(before: Experts, after: Experts, statistics: Statistics) -> Scores:
-    """Computes Delta_s = |w_s after| - |w_s before|, the signed change of the router norm (section 3.2).
+    """Computes Delta_s = |w_s after| - |w_s before|, the signed change of the router's norm (section 3.2).
 
     Raises:
       UndefinedCriterionError: no router of some trial has moved, as with l=1, where the only gate is constant.

@@ -183,7 +183,7 @@ def _routers(
     each = ("trial", "expert")
     data = xr.Dataset(
         {
-            "router_norm": variable(each, measured["router_norm"], "length of the router after training"),
+            "router_norm": variable(each, measured["router_norm"], "norm of the router after training"),
             "norm_change": variable(each, measured["norm_change"], "Delta_s, change of the router's length"),
             "proficiency": variable(each, measured["proficiency"], "p of the group's own pattern after training"),
             "large": variable(each, large, "Delta_s above 1.5 log l, as lemma 4.1 has it of important experts"),

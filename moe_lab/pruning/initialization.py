@@ -33,7 +33,7 @@ class PlantedStart(Config):
     twice others_neurons, each expert by its own draw), and say nothing.
 
     The contrasts between criteria that this start shows are chosen: it is made so that large, confident routers are
-    useless ones. With others_norm of 1 or less magnitude serves as well as change.
+    useless ones. With others_norm of 1 or less the router norm serves as well as its change.
     """
 
     important: int = knob(2, meaning="important experts of each class", ge=0, le=2048, slider=(0, 5, 1))

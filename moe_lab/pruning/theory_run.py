@@ -111,7 +111,7 @@ def theorem_4_3(
 
     Args:
       trial: its index, from 0.
-      criterion: pruning criterion; the theorem is about the change of the router norm.
+      criterion: pruning criterion; the theorem is about the change of the router's norm.
       reading: values of Omega(1) and O(1/d).
 
     Raises:
@@ -126,7 +126,7 @@ def theorem_4_3(
 def lemma_4_4(
     tuned: FineTuned, trial: int = 0, *, steps: int | None = None, reading: Reading = DEFAULT
 ) -> tuple[Finding, ...]:
-    """Checks experts with a norm change above 1.5 log l: (i) p = 1, (ii) gates above 1/2, and later (iii) neurons.
+    """Checks experts with Delta above 1.5 log l: (i) p = 1, (ii) gates above 1/2, and later (iii) neurons.
 
     For (iii) all other experts are pruned, except the best one of a group without such experts. The
     Omega(k l^2 sqrt(log l)) is T' of (11) times eta_e, up to constants. It is taken as the least growth in these T'

@@ -7,7 +7,7 @@ What the default run shows (five trials, ten digits, .898 whole, pruned silently
 
 - It beats random pruning by 1 to 3 points of accuracy at every number of experts, as in the paper.
 - Three of eight experts go for 1 point (.887), half of them for 3 (.867). In the paper half go for 1.
-- It is no "upper bound to all the other methods" (section 5.2.1): the magnitude of neurons is as good.
+- It is no "upper bound to all the other methods" (section 5.2.1): the neuron norm is as good.
 - Each mixture is pruned by itself, as in the paper. Where both are ranked together (`deep.prune(..., together=True)`,
   four trials), the second one's experts go first: 8 and 4 stay of 16, for 1.3 points less; from half of them on both
   ways are equal.
