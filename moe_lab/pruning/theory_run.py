@@ -126,7 +126,7 @@ def theorem_4_3(
 def lemma_4_4(
     tuned: FineTuned, trial: int = 0, *, steps: int | None = None, reading: Reading = DEFAULT
 ) -> tuple[Finding, ...]:
-    """Checks experts whose router's norm grew by more than 1.5 log l: (i) p = 1, (ii) gates above 1/2, and later (iii) neurons.
+    """Checks experts with Delta above 1.5 log l: (i) p = 1, (ii) gates above 1/2, and later (iii) neurons.
 
     For (iii) all other experts are pruned, except the best one of a group without such experts. The
     Omega(k l^2 sqrt(log l)) is T' of (11) times eta_e, up to constants. It is taken as the least growth in these T'
