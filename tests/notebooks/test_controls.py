@@ -1,4 +1,4 @@
-"""A control that a text names, as `<kbd>label</kbd>`, is on a Lab of that notebook, and the text says where it hides."""
+"""A control that a text names as `<kbd>label</kbd>` is on a Lab of that notebook, and the text says where it hides."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import functools
 import html
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import ipywidgets as w
 import pytest
