@@ -184,7 +184,7 @@ NOTEBOOKS = (
         will="route four patches on paper, three ways",
         theme="first steps",
         exercises="routing",
-        explains=("routing",),
+        explains=("routing_table",),
     ),
     Notebook(
         stem="02_router_alignment",

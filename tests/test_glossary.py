@@ -79,7 +79,7 @@ def test_a_symbol_that_a_notebook_explains_early_is_in_its_text():
     for (_, symbol), number in glossary.EARLIER.items():
         (notebook,) = (PACKAGE.parent / "notebooks").glob(f"{number}_*.py")
         text = notebook.read_text(encoding="utf-8")
-        assert re.search(rf"\$[^$]*\b{symbol}\b|\| {symbol} \|", text), f"{symbol} in {notebook.stem}"
+        assert re.search(rf"\$[^$]*\b{symbol}\b|<kbd>{symbol}</kbd>", text), f"{symbol} in {notebook.stem}"
 
 
 def test_the_page_of_a_notebook_has_both_tables_at_the_left():
