@@ -144,8 +144,7 @@ def as_html() -> str:
 
 def _html(frame: pd.DataFrame) -> str:
     """A table with its words at the left, also where a page removes style sheets."""
-    shown = frame.to_html(index=False, border=0, justify="left")
-    return shown.replace("<td>", f"<td {_LEFT}>")
+    return frame.to_html(index=False, border=0).replace("<td>", f"<td {_LEFT}>").replace("<th>", f"<th {_LEFT}>")
 
 
 def _notebook(module: str, room: str, symbol: str) -> str:

@@ -195,7 +195,7 @@ prediction_single.seen("c" if moved == 0 else "a", "The only patch has all of th
 # ### The film
 #
 # Here is that sum in a training on synthetic patches, step by step, divided by the kind of patch. Each circle is one
-# expert. Its horizontal axis is the direction of $o_1$ and its vertical axis that of $o_2$. The round mark with a trail is the
+# expert. Its horizontal axis is the direction of $o_1$ and its vertical axis that of $o_2$. The numbered mark with a trail is the
 # router. An arrow is the pull of all patches of one kind; it points where they pull the router, and the black one is their
 # sum. In each step the longest arrow of all four experts is as long as the radius, and arrows of less than 3 % of it are
 # left out. So arrows compare experts within a step; the curves below compare steps, on a scale in powers of ten.

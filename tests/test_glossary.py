@@ -85,7 +85,11 @@ def test_a_symbol_that_a_notebook_explains_early_is_in_its_text():
 def test_the_page_of_a_notebook_has_both_tables_at_the_left():
     page = glossary.as_html()
     assert page.count("<table") == 2 and "<details><summary>Names in code</summary><table" in page
-    assert "<td>" not in page and all(place in page for one in glossary.entries() for place in one.places)
+    assert (
+        "<td>" not in page
+        and "<th>" not in page
+        and all(place in page for one in glossary.entries() for place in one.places)
+    )
 
 
 def test_configs_that_share_a_knob_share_a_row():
