@@ -61,6 +61,7 @@ class Notebook:
       minutes: at the keyboard, exercises included.
       after: the numbers of the notebooks that it needs: ("00", "01").
       will: what its reader will do, in a few words that follow "you will".
+      theme: one of `THEMES`: where it stands on the map of the course.
       exercises: the module of `moe_lab.exercises` that checks its exercises.
       explains: packages and modules below `moe_lab` that it is about: "patch_routing", "patch_routing.figures".
       extra: what it needs installed beyond the others, an extra of the package: "hub"; "" for most.
@@ -71,6 +72,7 @@ class Notebook:
     minutes: int
     after: tuple[str, ...]
     will: str
+    theme: str
     exercises: str
     explains: tuple[str, ...] = ()
     extra: str = ""
@@ -161,6 +163,9 @@ SHARED_ROOMS: tuple[str, ...] = ("vision",)
 ROOMS: tuple[str, ...] = (*dict.fromkeys(paper.room.split(".")[0] for paper in PAPERS.values()), *SHARED_ROOMS)
 """The folders of `moe_lab` that hold the papers' models and figures; two papers share `recovery`."""
 
+THEMES = ("first steps", "patches and routing", "specialisation and balance", "pruning", "recovery")
+"""The themes of the course, from top to bottom on its map."""
+
 NOTEBOOKS = (
     Notebook(
         stem="00_start_here",
@@ -168,6 +173,7 @@ NOTEBOOKS = (
         minutes=17,
         after=(),
         will="see it move",
+        theme="first steps",
         exercises="start",
     ),
     Notebook(
@@ -176,8 +182,9 @@ NOTEBOOKS = (
         minutes=35,
         after=("00",),
         will="route four patches on paper, three ways",
+        theme="first steps",
         exercises="routing",
-        explains=("routing",),
+        explains=("routing_table",),
     ),
     Notebook(
         stem="02_router_alignment",
@@ -185,6 +192,7 @@ NOTEBOOKS = (
         minutes=40,
         after=("00", "01"),
         will="see why routers turn, measure it, and break it",
+        theme="patches and routing",
         exercises="alignment",
         explains=("patch_routing",),
     ),
@@ -194,6 +202,7 @@ NOTEBOOKS = (
         minutes=45,
         after=("02",),
         will="find out how many samples it takes, and which of the paper's claims hold",
+        theme="patches and routing",
         exercises="transitions",
         explains=("patch_routing.figures", "patch_routing.phase", "patch_routing.theory", "patch_routing.separability"),
     ),
@@ -203,6 +212,7 @@ NOTEBOOKS = (
         minutes=45,
         after=("00", "01"),
         will="see experts divide the clusters among them, and measure how well",
+        theme="specialisation and balance",
         exercises="specialization",
         explains=("specialization",),
     ),
@@ -212,6 +222,7 @@ NOTEBOOKS = (
         minutes=45,
         after=("00", "01"),
         will="find the experts that matter, and throw the others away",
+        theme="pruning",
         exercises="pruning",
         explains=("pruning",),
     ),
@@ -221,6 +232,7 @@ NOTEBOOKS = (
         minutes=45,
         after=("00", "01"),
         will="read the experts off a tensor, then the router, and see when EM needs that",
+        theme="recovery",
         exercises="recovery",
         explains=("recovery",),
     ),
@@ -230,6 +242,7 @@ NOTEBOOKS = (
         minutes=40,
         after=("00", "01", "06"),
         will="replace the squared error by two losses that lead every start home",
+        theme="recovery",
         exercises="recovery",
         explains=("recovery.landscape",),
     ),
@@ -239,6 +252,7 @@ NOTEBOOKS = (
         minutes=45,
         after=("00", "01", "02"),
         will="watch deep networks route pieces of images, and find out by controls what a gain is due to",
+        theme="patches and routing",
         exercises="vision",
         explains=("vision",),
     ),
@@ -248,6 +262,7 @@ NOTEBOOKS = (
         minutes=30,
         after=("00", "01", "05"),
         will="prune a Mixtral of transformers in two ways, save it, and ask whether the choice was a good one",
+        theme="pruning",
         exercises="hub",
         explains=("hub",),
         extra="hub",
@@ -258,6 +273,7 @@ NOTEBOOKS = (
         minutes=45,
         after=("00", "01", "04"),
         will="watch a router collapse, cure it in four ways, and find out when balance hurts",
+        theme="specialisation and balance",
         exercises="balance",
         explains=("routers.balance", "specialization.balancing", "specialization.topk"),
     ),
@@ -267,6 +283,7 @@ NOTEBOOKS = (
         minutes=40,
         after=("00", "01", "02"),
         will="see which patches a routing loses, and what that costs, at equal compute",
+        theme="patches and routing",
         exercises="choices",
         explains=("routers.choices", "patch_routing.routed", "patch_routing.routing_figures"),
     ),
@@ -276,6 +293,7 @@ NOTEBOOKS = (
         minutes=45,
         after=("00", "01", "02"),
         will="write a mixture of experts in plain torch, train it, and see the Lab's picture of it",
+        theme="patches and routing",
         exercises="build",
         explains=("patch_routing.stepwise",),
     ),

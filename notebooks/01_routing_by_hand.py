@@ -45,15 +45,14 @@ if "google.colab" in sys.modules:
 # %%
 import numpy as np
 import pandas as pd
-import torch
 from matplotlib import pyplot as plt
 
-from moe_lab import exercises, routing, theme
+from moe_lab import exercises, theme
 from moe_lab.routing_plots import gate_table
+from moe_lab.routing_table import route
 from moe_lab_widgets import RoutingTable, predict
 
 SEED = 0  # this notebook draws nothing at random, except for the noise at the end of part 4
-names = {"index": [f"expert {s}" for s in (1, 2, 3)], "columns": [f"patch {j}" for j in (1, 2, 3, 4)]}
 
 # %% [markdown]
 # ## The example
@@ -62,23 +61,20 @@ names = {"index": [f"expert {s}" for s in (1, 2, 3)], "columns": [f"patch {j}" f
 # All gates below are ratios of $e^{g}$, so the table shows $e^{g}$. Its numbers are whole on purpose.
 
 # %%
-powers = exercises.TABLE.T  # exp(score): one row an expert, one column a patch
-scores = torch.tensor(np.log(powers))
-pd.DataFrame(powers, **names).astype(int)
+rows, columns = ["expert 1", "expert 2", "expert 3"], ["patch 1", "patch 2", "patch 3", "patch 4"]
+powers = pd.DataFrame(exercises.TABLE.T.astype(int), rows, columns)  # exp(score)
+scores = np.log(powers)
+powers
 
 # %% [markdown]
 # ## First, your prediction
 #
-# Write your answers down before you go on. It takes three minutes and a pen.
-#
-# 1. Every **expert** keeps the $l=2$ patches that it scores highest. Which patches does nobody keep?
-# 2. Every **patch** picks the one expert that scores it highest. Which expert gets nothing?
-# 3. Expert 2 scores patches 2 and 3 the same. With $l=1$, which of them does it keep?
+# Every **expert** keeps the $l=2$ patches that it scores highest. Go through the table row by row, with a pen.
 
 # %%
 prediction = predict(
-    "Every patch picks the one expert that scores it highest. Which expert gets nothing?",
-    ["expert 1", "expert 2", "expert 3"],
+    "Every expert keeps the 2 patches that it scores highest. Which patch does nobody keep?",
+    ["patch 1", "patch 2", "patch 3", "patch 4"],
 )
 prediction
 
@@ -90,13 +86,15 @@ prediction
 # $$G_{j,s} = \frac{e^{g_{j,s}}}{\sum_{i \in J_s(x)} e^{g_{i,s}}} \quad\text{for } j \in J_s(x), \qquad G_{j,s} = 0 \text{ otherwise.} \tag{4}$$
 #
 # By hand, for expert 1 and $l=2$: it keeps patches 1 and 2 with $e^g = 6$ and $3$, so the gates are
-# $6/9 = 0.67$ and $3/9 = 0.33$. The library works on many trials and samples at once, with the axes
-# `(trials, experts, batch, patches)`; here there is one trial and one sample.
+# $6/9 = 0.67$ and $3/9 = 0.33$. `route` does it for the whole table:
 
 # %%
-kept, gates = routing.expert_choice(scores[None, :, None, :], 2)  # (1, 3, 1, 4)
-expert_gates = gates[0, :, 0]
-pd.DataFrame(expert_gates.numpy(), **names).round(3)
+expert_gates = route(scores, "expert-choice", l=2)
+expert_gates.round(3)
+
+# %% jupyter={"source_hidden": true} tags=["compare"]
+dropped = int(expert_gates.sum(axis=0).argmin())
+prediction.seen("abcd"[dropped], "No expert has it among its two highest scores.")
 
 # %% [markdown]
 # Every row sums to 1 and has exactly two entries: the load of the experts is even **by construction**. But no column has
@@ -105,12 +103,26 @@ pd.DataFrame(expert_gates.numpy(), **names).round(3)
 # That is not a flaw here. If patch 4 says nothing about the label, dropping it is just what we want: the experts see less
 # clutter. Notebook 02 shows a router that *learns* what to drop.
 #
-# **Ties.** Expert 2 has $e^g = 4$ twice. moe_lab breaks ties by the lowest index, always and on every machine. With
-# $l=1$ expert 2 keeps patch 2. The paper does not say what to do. It matters: if two machines break a tie differently,
-# their gradients differ.
+# **Ties.** Expert 2 has $e^g = 4$ twice. What if it keeps one patch only?
 
 # %%
-routing.expert_choice(scores[None, :, None, :], 1)[0][0, :, 0].int()
+prediction_tie = predict(
+    "Expert 2 scores patches 2 and 3 the same. With l = 1, which of them does it keep?",
+    ["patch 2", "patch 3", "both", "neither"],
+)
+prediction_tie
+
+# %%
+route(scores, "expert-choice", l=1)
+
+# %% jupyter={"source_hidden": true} tags=["compare"]
+second, third = (route(scores, "expert-choice", l=1).loc["expert 2", ["patch 2", "patch 3"]] > 0).tolist()
+outcome = {(True, False): "a", (False, True): "b", (True, True): "c", (False, False): "d"}[second, third]
+prediction_tie.seen(outcome, "Of equal scores the one with the lowest index is kept.")
+
+# %% [markdown]
+# moe_lab breaks ties by the lowest index, always and on every machine. The paper does not say what to do. It matters: if two
+# machines break a tie differently, their gradients differ.
 
 # %% [markdown]
 # ## 2. Token-choice: the patches choose
@@ -119,14 +131,19 @@ routing.expert_choice(scores[None, :, None, :], 1)[0][0, :, 0].int()
 # the softmax over the experts that the patch picks.
 
 # %%
-token_gates = routing.token_choice(scores.T, 1)[1].T
-pd.DataFrame(token_gates.numpy(), **names).round(3)
+prediction_idle = predict(
+    "Every patch picks the one expert that scores it highest. Which expert gets nothing?",
+    ["expert 1", "expert 2", "expert 3"],
+)
+prediction_idle
 
 # %%
-idle = int(token_gates.sum(1).argmin())
-prediction.seen(
-    "abc"[idle], "For every patch another expert has a higher score, and nothing keeps the load even."
-)
+token_gates = route(scores, "token-choice", top=1)
+token_gates
+
+# %% jupyter={"source_hidden": true} tags=["compare"]
+idle = int(token_gates.sum(axis=1).argmin())
+prediction_idle.seen("abc"[idle], "For every patch another expert has a higher score.")
 
 # %% [markdown]
 # No patch is dropped. But expert 2 gets three patches and expert 3 gets none: nothing keeps the load even. Large models
@@ -136,7 +153,7 @@ prediction.seen(
 # its gates. With two picks it can:
 
 # %%
-pd.DataFrame(routing.token_choice(scores.T, 2)[1].T.numpy(), **names).round(3)
+route(scores, "token-choice", top=2).round(3)
 
 # %% [markdown]
 # Check one column by hand: patch 2 has $e^g = 3, 4, 3$. Expert 2 is first; experts 1 and 3 tie, and the lower index wins.
@@ -154,8 +171,8 @@ pd.DataFrame(routing.token_choice(scores.T, 2)[1].T.numpy(), **names).round(3)
 # is a whole sample; here it is a patch.)
 
 # %%
-switch_gates = routing.switch(scores.T)[1].T
-pd.DataFrame(switch_gates.numpy(), **names).round(3)
+switch_gates = route(scores, "switch")
+switch_gates.round(3)
 
 # %% [markdown]
 # ## 4. The three side by side
@@ -168,50 +185,57 @@ gate_table(panels[2], switch_gates, "switch")
 
 # %% [markdown]
 # *What to see.* Framed cells are routed; shade and number are the gate. Left: every row has two cells, patch 4 is
-# dropped. Middle and right: every column has one cell, expert 3 is idle. The same scores, three different fates.
+# dropped. Middle and right: every column has one cell, expert 3 is idle. The scores are the same, the rule decides.
 #
-# Noise can wake the idle expert. Draw it 1000 times and count how often each patch goes to expert 3:
+# Noise can wake the idle expert. Draw it 1000 times and count how often each patch goes to each expert:
 
 # %%
-noise = torch.rand(1000, *scores.T.shape, generator=torch.Generator().manual_seed(SEED))
-chosen = routing.switch(scores.T.expand(1000, -1, -1), noise)[0].double().mean(0).T
-pd.DataFrame(chosen.numpy(), **names).round(2)
+draws = np.random.default_rng(SEED).random((1000, *scores.shape))  # between 0 and 1, for each score
+times = sum(route(scores, "switch", noise=noise) > 0 for noise in draws)
+times / 1000
 
 # %% [markdown]
-# *What to see.* Expert 3 now gets about a third of what patch 1 brings, because its score there is nearly the best. It
-# hardly gets patches 3 and 4, where its score is far behind. Noise spreads close calls and leaves clear ones alone.
+# *What to see.* Expert 3 now gets patch 1 in about a third of the draws, because its score there is nearly the best. It
+# hardly ever gets patches 3 and 4, where its score is far behind. Noise decides close calls and leaves clear ones alone.
 
 # %% [markdown]
 # ### Your turn
 #
-# The same table, with a slider for every number. The three tables below it follow at once. First write down your answer
-# to each question, then find out:
+# The same table, to be edited: type a number from 1 to 9 into a cell, or change it with the arrow keys. The tables below
+# follow at once. Find out:
 #
 # 1. Raise one number so that expert-choice no longer drops patch 4. Is another patch dropped in its place?
 # 2. Which is the smallest $l$ for which expert-choice can drop no patch, whatever the numbers are?
 # 3. Can you choose the numbers so that token-choice sends all four patches to expert 3? And expert-choice?
-# 4. Set the noise of switch to 0.5 and change its seed. Which patches change their expert, and which never do?
+# 4. Set <kbd>noise of switch</kbd> to 0.5 and change <kbd>seed of the noise</kbd>. Which patches change their expert, and
+#    which never do?
 
 # %%
 RoutingTable(powers)
 
 # %% [markdown]
-# *What to see.* **1.** With 4 or more for expert 1, patch 4 takes the place of patch 2 there. Patch 2 has other experts,
-# so nobody is dropped. With 5 or more for expert 2 it takes the place of patch 3, which nobody else keeps: now patch 3 is
-# dropped. A patch is lost only when *every* expert leaves it. **2.** All experts could keep the same $l$ patches, so
-# only $l=4$ is safe. **3.** Token-choice yes: nothing limits an expert. Expert-choice never: each expert has exactly $l$.
-# **4.** Patches 1 and 2: their best two scores differ by $\log\frac65=0.18$ and $\log\frac43=0.29$, less than the noise
-# can add. Patches 3 and 4 never: $\log 2=0.69$.
+# <details><summary>Answers</summary>
+#
+# 1. With 4 or more for expert 1, patch 4 takes the place of patch 2 there. Patch 2 has other experts, so no patch is
+#    dropped. With 5 or more for expert 2 it takes the place of patch 3, which nobody else keeps: now patch 3 is dropped. A
+#    patch is lost only when *every* expert leaves it.
+# 2. All experts could keep the same $l$ patches, so only $l=4$ is safe.
+# 3. Token-choice can: nothing limits an expert. Expert-choice never can: each expert has exactly $l$ patches.
+# 4. Patches 1 and 2 do: their best two scores differ by $\log\frac65=0.18$ and $\log\frac43=0.29$, less than the noise can
+#    add. Patches 3 and 4 never do: theirs differ by $\log 2=0.69$.
+#
+# </details>
 
 # %% [markdown]
 # ## 5. From gates to an output
 #
-# The patch-level mixture of experts adds up what its neurons say about the patches that reach them:
+# Expert $s$ has $m/k$ of the $m$ neurons: weights $w_{r,s}$, each with an output weight $a_{r,s}$. The mixture adds up what
+# the neurons say about the patches that reach them:
 #
 # $$f(x) = \sum_{s=1}^{k} \sum_{r=1}^{m/k} \frac{a_{r,s}}{l} \sum_{j \in J_s(x)} \mathrm{ReLU}\big(\langle w_{r,s}, x^{(j)}\rangle\big)\, G_{j,s}(x). \tag{1}$$
 #
-# $f(x) > 0$ means class $+$. The output weights $a_{r,s}$ are drawn once and never trained. A tiny model:
-# $n=4$ patches of 2 numbers, $k=2$ experts with one neuron each, $l=2$.
+# $f(x) > 0$ means class $+$. The output weights are drawn once and never trained. A tiny model: $n=4$ patches of 2 numbers,
+# $k=2$ experts with one neuron each, $l=2$.
 
 # %%
 for name, part in exercises.TINY.items():
@@ -240,8 +264,9 @@ for name, part in exercises.TINY.items():
 # %% [markdown]
 # ## Exercises
 #
-# Fill in a function and run its cell. The check calls *your* function and says what it found. Scores are NumPy arrays;
-# `count` is $l$ (or the number of experts a patch picks). Ties go to the lowest index.
+# Fill in a function and run its cell. The check calls *your* function and says what it found. All arguments are NumPy
+# arrays, and `count` is $l$ (or the number of experts a patch picks). Ties go to the lowest index. A row is always the one
+# who chooses: in `token_choice` and `switch` the patches are the rows.
 
 
 # %%
@@ -399,10 +424,8 @@ exercises.check_output(output)
 # gives:
 
 # %%
-top = scores[0, :2]  # the two patches that expert 1 keeps
-pd.DataFrame(
-    {"eq. 4 as printed": top.exp() / top.sum(), "softmax": top.softmax(0)}, index=["patch 1", "patch 2"]
-).round(3)
+top = scores.loc["expert 1", ["patch 1", "patch 2"]]  # what expert 1 keeps
+pd.DataFrame({"eq. 4 as printed": np.exp(top) / top.sum(), "softmax": np.exp(top) / np.exp(top).sum()}).round(3)
 
 # %% [markdown]
 # The printed gates sum to 3.1, not to 1. Worse: a fresh router has scores near 0, some of them negative, so the printed

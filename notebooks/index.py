@@ -15,9 +15,9 @@
 # %% [markdown]
 # # The course at a glance
 #
-# **Nothing to train here: a map, three ways through it, and the symbols.**
+# **A map of the notebooks, three ways through them, and the symbols. Nothing is trained here.**
 #
-# Each notebook asks for a prediction, lets you move the sliders of a mixture of experts that trains while you watch,
+# Each notebook asks for a prediction and lets you move the sliders of a mixture of experts that trains while you watch. It
 # explains what happened, says where the paper and a careful run differ, and ends in exercises that check themselves.
 
 # %% [markdown] tags=["badges"]
@@ -65,18 +65,18 @@ if "google.colab" in sys.modules:
 # | one term | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb), [03](03_phase_transitions.ipynb), [04](04_specialization.ipynb), [05](05_pruning.ipynb), [06](06_recovery.ipynb), [07](07_landscapes.ipynb), [08](08_real_images.ipynb), [09](09_prune_a_model.ipynb), [10](10_balance_and_collapse.ipynb), [11](11_routing_choices.ipynb), [12](12_build_your_own.ipynb), [13](13_pruning_further.ipynb) | 552 |
 
 # %% [markdown]
-# - **One lecture.** Project a Lab (`RouterAlignmentLab(projector=True)`), let the room predict before each slider moves,
+# - **One lecture.** Project a Lab (`RouterAlignmentLab(projector=True)`), let the audience predict before you move a slider,
 #   and leave the exercises for home.
 # - **One day.** The first paper in the morning (00 to 03), two more in the afternoon (04 and 05). Work in pairs: one
 #   predicts, the other moves the slider.
-# - **One term.** A notebook a week, its paper beside it. The weeks that are left are for claims: choose some from
-#   `moe-lab reproduce --list`, state what you expect, measure, and say why it differs.
+# - **One term.** A notebook a week, its paper beside it. Use the weeks that are left for claims: choose some from
+#   `moe-lab reproduce --list`, state what you expect, measure, and explain any difference.
 #
 # Instructors will find talking points, misconceptions, questions and timing in the
 # [instructor's guide](instructors_guide.md).
 
 # %%
-import pandas as pd
+from IPython.display import HTML
 
 from moe_lab import glossary
 from moe_lab.course_picture import course_map
@@ -84,14 +84,14 @@ from moe_lab.course_picture import course_map
 course_map()
 
 # %% [markdown]
-# *What to see.* Every arrow leads from the last notebook that another one needs. 00 and 01 come first; after them the four
-# rooms, in rows, can be taken in any order.
+# *What to see.* An arrow from A to B means: do A before B. A band is a theme. After 00 and 01 you can take the themes in any
+# order.
 #
 # ## Symbols
 #
-# The papers use one letter for several things. This table is made from the parameters' own declarations; what has no
-# values is measured, and the function is named.
+# The papers use one letter for several things, so that a letter has a row for each of its meanings. *First in* is the notebook
+# that explains it first. Below the table, *Names in code* unfolds: "declared in" names the parameter of the library, or
+# the function that measures what has no range of values.
 
 # %%
-pd.set_option("display.max_rows", None, "display.max_colwidth", None)
-glossary.table()
+HTML(glossary.as_html())

@@ -1,4 +1,4 @@
-"""Copying the course never loses what a reader wrote, and the map shows every notebook."""
+"""Copying the course never loses what a reader wrote."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 import moe_lab
 from moe_lab import course
-from moe_lab.course_picture import course_map
-from moe_lab.registry import NOTEBOOKS
 
 
 def write(path: Path, text: str) -> None:
@@ -159,13 +157,3 @@ def test_the_guide_travels_with_the_notebooks(tmp_path):
     copied = course.copy_course(tmp_path / "mine").new
     assert {"index.ipynb", "instructors_guide.md", "00_start_here.ipynb"} <= set(copied)
     assert not [name for name in copied if name.endswith(".py")]
-
-
-def test_the_map_draws_every_notebook_apart_and_an_arrow_to_each_but_the_first():
-    page = course_map().axes[0]
-    boxes = [patch.get_window_extent() for patch in page.patches]
-    assert len(boxes) == len(NOTEBOOKS)
-    assert not [1 for one, other in itertools.combinations(boxes, 2) if one.overlaps(other)]
-    said = [text.get_text() for text in page.texts]
-    assert all(f"{one.number}  {one.title}" in said and f"{one.minutes} minutes" in said for one in NOTEBOOKS)
-    assert sum(line.get_marker() == ">" for line in page.lines) == len(NOTEBOOKS) - 1

@@ -36,6 +36,39 @@ WRONG = [
 ]
 
 
+@pytest.mark.parametrize(
+    "used",
+    [
+        lambda w, o: w.norm(dim=1),
+        lambda w, o: w.sum(dim=1),
+        lambda w, o: torch.cosine_similarity(w[:, None], o[None], dim=-1),
+        lambda w, o: torch.norm(w, dim=1),
+        lambda w, o: torch.linalg.norm(w, dim=1),
+        lambda w, o: np.linalg.norm(w, dim=1),
+        lambda w, o: w @ torch.ones(2, 2),
+    ],
+)
+def test_torch_used_on_numpy_arrays_is_named_as_the_cause(used):
+    said = exercises.check_alignment(used).message
+    assert said.endswith("NumPy arrays, not torch tensors: use NumPy's functions, with axis= in place of dim=.")
+
+
+@pytest.mark.parametrize(("name", "line"), [("np", "import numpy as np"), ("torch", "import torch")])
+def test_a_missing_import_is_named(name, line):
+    defined = {}
+    exec(f"def alignment(routers, signals):\n    return {name}.sqrt(routers)", defined)
+    assert exercises.check_alignment(defined["alignment"]).message.endswith(f"write `{line}` above your function.")
+
+
+@pytest.mark.parametrize("crash", [lambda w, o: undefined, lambda w, o: w @ o, lambda w, o: w.shape.rows, lambda w: w])  # noqa: F821
+def test_other_errors_are_told_as_they_are(crash):
+    assert "NumPy" not in exercises.check_alignment(crash).message
+
+
+def test_tensors_are_not_taken_for_arrays():
+    assert "NumPy" not in exercises.check_chosen(lambda scores, count, dim: scores.astype(float)).message
+
+
 @pytest.mark.parametrize("name", CHECKS)
 class TestEveryCheck:
     def test_solution_passes(self, name):

@@ -126,10 +126,13 @@ def _addresses(name: str) -> list[str]:
 
 
 def glossary_page() -> str:
-    """The glossary as a page: a row for each meaning of a symbol."""
-    shown = glossary.table().reset_index()
-    opening = "The papers use one letter for several things; each meaning has its row. What has no values is measured."
-    return f"{WIDE}\n# Symbols\n\n{opening}\n\n{table(list(shown.columns), shown.to_numpy().tolist())}\n"
+    """The glossary as a page: a row for each meaning of a symbol, then the names in code."""
+    opening = "The papers use one letter for several things; each meaning has its row."
+    measured = "“declared in” names a parameter, or the function that measures what has no values."
+    meanings, names = (
+        table(list(frame.columns), frame.to_numpy().tolist()) for frame in (glossary.table(), glossary.code_names())
+    )
+    return f"{WIDE}\n# Symbols\n\n{opening}\n\n{meanings}\n\n## Names in code\n\n{measured}\n\n{names}\n"
 
 
 def howto_page(names: list[str]) -> str:

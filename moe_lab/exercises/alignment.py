@@ -89,7 +89,7 @@ def _coverage_case(about: str, kept: np.ndarray, signal: np.ndarray, labels: np.
 
 
 def check_router_gradient(router_gradient: object) -> Verdict:
-    """Checks `router_gradient(patches, router, neurons, outputs, count, y, v) -> (d,)`: eq. 26 of one expert.
+    """Checks `router_gradient(patches, router, neurons, outputs, count, y, v) -> (d,)` of one expert (eq. 26).
 
     One sample. Shapes: patches (n, d), router (d,), neurons (m/k, d), outputs (m/k,). y is +1 or -1, and v =
     1/(1 + exp(y f)) is given, so that the other experts need not be known.
@@ -106,8 +106,8 @@ def check_router_gradient(router_gradient: object) -> Verdict:
     ]
     praise = "A patch pulls its router when it adds more to -y f than the others do. With l=1 nothing pulls: exactly 0."
     formula = (
-        "-y v / l sum over j and i of the kept patches of G_j G_i c_j (x_j - x_i), with c_j = sum_r a_r "
-        "ReLU(<w_r, x_j>)"
+        "-y v times the sum over the kept patches of G_j (S_j - mean S) x_j, with S_j = sum_r (a_r / l) "
+        "ReLU(<w_r, x_j>) and mean S = sum of G_j S_j"
     )
     return judge("router_gradient", router_gradient, cases, praise, formula)
 
@@ -133,7 +133,7 @@ def _gradient_case(
         return -y * v * np.einsum("j,i,jid->d", slopes * outer, inner, patches[:, None] - patches[None])
 
     turned = (  # with y = +1 the sign was right, or an earlier case would have failed
-        "Your sign is wrong: the gradient carries -y, and the differences are x_j - x_i."
+        "Your sign is wrong: the gradient is minus the pull, so it carries -y."
         if y > 0
         else "You left out y: for y = -1 the pull changes its sign."
     )
@@ -141,7 +141,10 @@ def _gradient_case(
         turned: -right,
         "You left out v: the slope of the logistic loss, which is small on samples that are already right.": right / v,
         "You left out 1/l.": right * count,
-        "You left out the inner gates G_i: the other patches count by their gates.": formula(g, kept),
+        "You take the plain mean of S: each patch counts in it by its gate.": (
+            -y * v * (g * (s - s[kept].mean())) @ patches
+        ),
+        "You left out the gates of the other patches: they count in the sum over i by G_i.": formula(g, kept),
         "Your softmax is over all patches: gates and sums run over the kept patches only.": formula(every, every),
         "You hold the gates fixed: a router moves f through its gates only.": -y * v * (s * g) @ patches,
         "You left out the output weights a.": formula(g, g, active.numpy().sum(0) / count),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import html
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -22,6 +23,9 @@ _MARKS = {"right": ("✓", "Right.", "#0B5F5A"), "wrong": ("✗", "Not yet.", "#
 _TIERS = 3  # of hints: the mistake, the formula with where the result is off, the right result
 _wrong_results: dict[str, list[bytes]] = {}
 """The latest different wrong results of each exercise in this process, which decide how much the next hint says."""
+_IMPORTS = {"np": "import numpy as np", "numpy": "import numpy", "torch": "import torch"}
+_OF_TORCH = re.compile(r"Tensor|numpy\.ndarray, dim=|unexpected keyword argument '(dim|descending|keepdim)'")
+"""What Python says where a learner calls torch's functions with NumPy arrays, or NumPy's as if they were torch's."""
 _RELATIVE, _ABSOLUTE = 1e-5, 1e-6  # loose enough for float32, far below what any mistake changes
 
 
@@ -103,13 +107,25 @@ def judge(
                 answer = function(*copy.deepcopy(case.arguments))
         except Exception as error:  # a learner's error is explained, not passed on
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return Verdict(exercise, "wrong", f"Your function stopped {case.about}: {reason}")
+            told = f"Your function stopped {case.about}: {reason}"
+            return Verdict(exercise, "wrong", " ".join(filter(None, (told, _advice(error, case.arguments)))))
         if answer is None and position == 0:
             return _open(exercise)
         trouble = _trouble(answer, case, formula, not_finite)
         if trouble is not None:
             return Verdict(exercise, "wrong", _so_far(exercise, answer, trouble))
     return Verdict(exercise, "right", praise)
+
+
+def _advice(error: Exception, arguments: Sequence[Any]) -> str:
+    """What to do about an error of which the cause is known: a missing import, or torch used on NumPy arrays."""
+    if isinstance(error, NameError) and error.name in _IMPORTS:
+        return f"The name {error.name} is not imported: write `{_IMPORTS[error.name]}` above your function."
+    arrays = any(isinstance(one, np.ndarray) for one in arguments)
+    missing = isinstance(error, AttributeError) and isinstance(error.obj, np.ndarray)
+    if arrays and (missing or (isinstance(error, TypeError) and _OF_TORCH.search(str(error)))):
+        return "The arguments are NumPy arrays, not torch tensors: use NumPy's functions, with axis= in place of dim=."
+    return ""
 
 
 def _so_far(exercise: str, answer: Any, hints: Sequence[str]) -> str:

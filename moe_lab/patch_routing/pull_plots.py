@@ -189,7 +189,7 @@ def outline(along: NDArray[np.float64], width: float, head: float) -> NDArray[np
 
 
 def caption(data: xr.Dataset, step: int) -> str:
-    """Says in a sentence which patches pull hardest at a step, and what the others do there."""
+    """Says which patches pull hardest at a step, and how hard the other patches pull at the same router."""
     now = lengths(data).sel(step=step)
     right = f"Step {step}, {100 * float(data['train_accuracy'].sel(step=step)):.0f} % of the training samples right"
     if not float(now.max()):
@@ -197,8 +197,8 @@ def caption(data: xr.Dataset, step: int) -> str:
     expert, pattern = np.unravel_index(int(now.values.argmax()), now.shape)
     name = PATTERNS[pattern].replace("o1", "o₁").replace("o2", "o₂")
     longest, other = float(now.max()), float(now[expert, -1])
-    words = f"{right}. The hardest pull is that of {name} at expert {int(now['expert'][expert])}: {longest:.2g}"
-    return f"{words}; other patches there: {other:.2g}." if pattern != len(PATTERNS) - 1 else f"{words}."
+    words = f"{right}. Strongest pull: {name} on expert {int(now['expert'][expert])} ({longest:.2g}"
+    return f"{words}; other patches there {other:.2g})." if pattern != len(PATTERNS) - 1 else f"{words})."
 
 
 def picture(data: xr.Dataset, step: int | None = None, scale: float = 1.0) -> Figure:

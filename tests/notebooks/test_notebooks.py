@@ -251,5 +251,5 @@ def test_the_index_links_every_notebook_and_trains_nothing():
         assert row in text and f"| {notebook.will} |" in text
     assert "| 92 |" in text, "minutes of one lecture: 17, 35 and 40"
     assert "(instructors_guide.md)" in text
-    assert "glossary.table()" in code and "course_map(" in code
+    assert "glossary.as_html()" in code and "course_map(" in code
     assert not re.search(r"Lab|train|figures", code)

@@ -149,7 +149,7 @@ class TestPicture:
         now = found["pull"].sel(step=1)
         sizes = {(s, p): np.hypot(*now.sel(expert=s, pattern=p).values) for s in (1, 2, 3) for p in PATTERNS}
         expert, pattern = max(sizes, key=lambda key: sizes[key])
-        words = f"{pattern.replace('o1', 'o₁').replace('o2', 'o₂')} at expert {expert}: {max(sizes.values()):.2g}"
+        words = f"{pattern.replace('o1', 'o₁').replace('o2', 'o₂')} on expert {expert} ({max(sizes.values()):.2g}"
         assert words in pull_plots.caption(found, 1) and pull_plots.caption(found, 1).startswith("Step 1, ")
 
     def test_it_draws_the_last_step_or_another_and_refuses_others(self, found: xr.Dataset) -> None:

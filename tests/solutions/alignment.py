@@ -19,14 +19,18 @@ def coverage(kept, signal, labels):
 
 def router_gradient(patches, router, neurons, outputs, count, y, v):
     scores = patches @ router
-    kept = top_l(scores, count)
-    g = gates(scores, kept)
-    total = np.zeros(len(router))
-    for j in np.flatnonzero(kept):
-        s = outputs @ np.maximum(neurons @ patches[j], 0) / count
-        for i in np.flatnonzero(kept):
-            total += s * g[j] * g[i] * (patches[j] - patches[i])
-    return -y * v * total
+    kept = np.argsort(-scores, kind="stable")[:count]
+    gates = np.exp(scores[kept] - scores[kept].max())
+    gates = gates / gates.sum()
+    says = np.maximum(patches[kept] @ neurons.T, 0) @ outputs / count  # S_j
+    pull = y * v * (gates * (says - gates @ says)) @ patches[kept]
+    return -pull
+
+
+def _plain_mean(patches, router, neurons, outputs, count, y, v):
+    kept = top_l(patches @ router, count)
+    g, s = gates(patches @ router, kept), np.maximum(patches @ neurons.T, 0) @ outputs / count
+    return -y * v * (g * (s - s[kept].mean())) @ patches
 
 
 def _gradient(patches, router, neurons, outputs, count, y, v, *, all_gates=False, inner=True, fixed=False):
@@ -87,7 +91,8 @@ WRONG = {
         "left out y": lambda x, w, n, a, count, y, v: _gradient(x, w, n, a, count, 1, v),
         "left out v": lambda x, w, n, a, count, y, v: _gradient(x, w, n, a, count, y, 1),
         "left out 1/l": lambda x, w, n, a, count, y, v: count * _gradient(x, w, n, a, count, y, v),
-        "inner gates": lambda *model: _gradient(*model, inner=False),
+        "plain mean": _plain_mean,
+        "gates of the other patches": lambda *model: _gradient(*model, inner=False),
         "softmax is over all patches": lambda *model: _gradient(*model, all_gates=True),
         "hold the gates fixed": lambda *model: _gradient(*model, fixed=True),
         "output weights": lambda x, w, n, a, count, y, v: _gradient(x, w, n, np.ones_like(a), count, y, v),

@@ -26,8 +26,8 @@ class _Wide(Built):
     trunk: Literal["wrn", "plain"] = knob(
         "wrn", meaning="two residual groups, or two convolutions, before the last map", choices=TRUNKS
     )
-    learning_rate: float = knob(0.1, symbol="eta", meaning="step size of SGD", gt=0, le=1e3, slider=(0.02, 0.5, 0.02))
-    batch_size: int = knob(128, symbol="B", meaning="images per step", ge=1, le=10**5, slider=(16, 256, 16))
+    learning_rate: float = knob(0.1, symbol="eta", meaning="step size", gt=0, le=1e3, slider=(0.02, 0.5, 0.02))
+    batch_size: int = knob(128, symbol="B", meaning="images in a step", ge=1, le=10**5, slider=(16, 256, 16))
     # Gated patches are so small that batch norm's averages must first forget their start at 1: with Keras's .01 that
     # takes about 700 steps, in which test accuracy stays at chance while training goes on.
     norm_momentum: float = knob(0.3, meaning="weight of a batch in batch norm's averages (Keras: .01)", gt=0, le=1)
@@ -93,9 +93,7 @@ class PatchWRN(_Wide):
 
     gates: Gating = knob("learned", meaning="how experts keep patches", choices=("learned", "none", "random", "soft"))
     experts: int = knob(4, symbol="k", meaning="experts", ge=1, le=64, slider=(1, 8, 1))
-    patches_per_expert: int = knob(
-        4, symbol="l", meaning="patches that an expert keeps", ge=1, le=4096, slider=(1, 16, 1)
-    )
+    patches_per_expert: int = knob(4, symbol="l", meaning="patches each expert keeps", ge=1, le=4096, slider=(1, 16, 1))
     patch_side: int = knob(1, meaning="side of a patch in cells of the last map (CelebA: 4)", ge=1, le=64)
     softmax: Literal["all", "kept"] = knob(
         "all", meaning="patches over which a gate's softmax runs", choices=("all", "kept")

@@ -32,7 +32,7 @@ class _Single(_Turned):
     learning_rate: float = knob(0.01, symbol="eta", meaning="step size", gt=0, le=1e3, slider=(0.002, 0.1, 0.002))
     momentum: float = knob(0.9, meaning="momentum of SGD", ge=0, lt=1)
     weight_decay: float = knob(0.0, meaning="weight decay, added to the gradient (the paper's is 5e-4)", ge=0, le=10)
-    batch_size: int = knob(50, symbol="B", meaning="images per step", ge=1, le=10**5, slider=(10, 200, 10))
+    batch_size: int = knob(50, symbol="B", meaning="images in a step", ge=1, le=10**5, slider=(10, 200, 10))
 
 
 class SmallCNN(_Single):

@@ -54,7 +54,7 @@ class VMoEConfig(Config):
     group_size: int = knob(520, symbol="S", meaning="tokens that are routed together", ge=1, le=2**31)
     capacity_factor: float | None = knob(1.5, meaning="capacity of an expert over an equal share of the tokens")
     capacity: int | None = knob(
-        None, symbol="C", meaning="tokens an expert takes of a group, in the factor's place", ge=1, le=2**31
+        None, symbol="C", meaning="tokens per expert and group; replaces the capacity factor", ge=1, le=2**31
     )
     capacity_ceil_or_round: Literal["ceil", "round"] = knob("ceil", meaning="how the capacity becomes a whole number")
     capacity_multiple_of: int | None = knob(4, meaning="the capacity is rounded up to a multiple of this")

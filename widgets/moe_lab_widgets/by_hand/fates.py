@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 
-from moe_lab import routing, theme
+from moe_lab import theme
+from moe_lab.routing_table import route
 
 _TABLE = f"border-collapse: separate; border-spacing: 2px; color: {theme.INK}; font: 13px/1.3 sans-serif; margin: 0;"
 _CELL = "box-sizing: border-box; height: 30px; min-width: 44px; padding: 0 3px; text-align: center;"
@@ -40,15 +40,16 @@ def fates(powers: NDArray[np.float64], patches: int, experts: int, noise: float,
       noise: the noise of switch routing is uniform between 0 and this.
       seed: of the noise.
     """
-    scores = torch.from_numpy(np.log(powers))
-    drawn = noise * torch.rand(scores.T.shape, dtype=scores.dtype, generator=torch.Generator().manual_seed(seed))
-    return (
-        Fate(
-            f"expert choice, l = {patches}", routing.expert_choice(scores[None, :, None], patches)[1][0, :, 0].numpy()
-        ),
-        Fate(f"token choice, {experts} of {len(powers)} experts", routing.token_choice(scores.T, experts)[1].T.numpy()),
-        Fate("switch" + (f", noise {noise:g}" if noise else ""), routing.switch(scores.T, drawn)[1].T.numpy()),
-    )
+    import pandas as pd  # Labs are imported before their first picture
+
+    scores = pd.DataFrame(np.log(powers))
+    drawn = noise * np.random.default_rng(seed).random(scores.shape)
+    routed = {
+        f"expert choice, l = {patches}": route(scores, "expert-choice", l=patches),
+        f"token choice, {experts} of {len(powers)} experts": route(scores, "token-choice", top=experts),
+        "switch" + (f", noise {noise:g}" if noise else ""): route(scores, "switch", noise=drawn),
+    }
+    return tuple(Fate(name, gates.to_numpy()) for name, gates in routed.items())
 
 
 def as_html(fate: Fate) -> str:
