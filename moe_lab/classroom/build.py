@@ -12,6 +12,7 @@ from pathlib import Path
 
 from moe_lab.arguments import checked
 from moe_lab.course import notebooks_folder
+from moe_lab.errors import MissingFileError, OperationError
 from moe_lab.files import named, writable_folder, write_whole
 from moe_lab.registry import NOTEBOOKS, Notebook
 
@@ -38,11 +39,11 @@ def build(folder: Path | str, solutions: Path | str | None = None, stills: bool 
     """
     missing = [name for name in PAGES if importlib.util.find_spec(name) is None]
     if missing:
-        raise RuntimeError(f"a class needs {', '.join(missing)}: pip install 'moe-lab[lab,site]'")
+        raise OperationError(f"a class needs {', '.join(missing)}: pip install 'moe-lab[lab,site]'")
     source = notebooks_folder()
     known = _own_solutions(source) if solutions is None else Path(solutions)
     if known is not None and not os.path.isdir(known):
-        raise FileNotFoundError(f"solutions must be a folder of Python files: got {named(known)}")
+        raise MissingFileError(f"solutions must be a folder of Python files: got {named(known)}")
     folder = writable_folder(folder)
     for lesson in NOTEBOOKS:
         _lesson(folder, source, lesson, known)
@@ -90,10 +91,12 @@ def _own_solutions(source: Path) -> Path | None:
 def _stills(folder: Path) -> Iterator[str]:
     """Draws the stories in a process of their own, since the library imports no widget."""
     if importlib.util.find_spec("ipywidgets") is None:
-        raise RuntimeError("stills need the Labs: pip install 'moe-lab[lab]'")
+        raise OperationError("stills need the Labs: pip install 'moe-lab[lab]'")
     command = [sys.executable, "-m", "moe_lab_widgets.stills", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         yield from (line.strip() for line in running.stdout)
     if running.returncode:
-        raise RuntimeError(f"stills of the stories could not be drawn: {' '.join(command)} ended with its own message")
+        raise OperationError(
+            f"stills of the stories could not be drawn: {' '.join(command)} ended with its own message"
+        )
