@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from moe_lab.config import brief
 from moe_lab.errors import InputError, OperationError
+from moe_lab.sentences import brief
 
 if TYPE_CHECKING:
     import xarray  # rooms import this module, and not all runs become Datasets

@@ -9,8 +9,8 @@ from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from moe_lab.config import brief
 from moe_lab.errors import OperationError
+from moe_lab.sentences import brief
 
 Result = TypeVar("Result")
 ANSWER_SECONDS = 20

@@ -17,10 +17,10 @@ import numpy as np
 
 from moe_lab import files
 from moe_lab.arguments import checked
-from moe_lab.config import brief, shown
 from moe_lab.datasets import Images
 from moe_lab.errors import InputError, MissingFileError, OperationError
 from moe_lab.files import named, writable_folder
+from moe_lab.sentences import brief, shown
 
 MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",

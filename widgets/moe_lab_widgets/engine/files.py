@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moe_lab import files
-from moe_lab.config import require, shown
+from moe_lab.config import require
 from moe_lab.errors import InputError, MissingFileError, OperationError
+from moe_lab.sentences import shown
 
 if TYPE_CHECKING:
     import xarray
