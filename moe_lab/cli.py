@@ -95,14 +95,18 @@ def reproduce(
     ] = Path("moe_lab_report"),
     data: Annotated[Path | None, typer.Option(help="A folder of data files that some claims need.")] = None,
     cluster: Annotated[str, typer.Option(help="The address of a Dask scheduler that does the work.")] = "",
-    listed: Annotated[bool, typer.Option("--list", help="List the claims, and measure nothing.")] = False,
+    listed: Annotated[
+        bool, typer.Option("--list", help="List the claims, or tell all about a single one, and measure nothing.")
+    ] = False,
 ) -> None:
     """Measure what the papers publish, and compare published with measured values."""
+    if listed:
+        from moe_lab.reproduce import catalogue
+
+        catalogue.show(names or [])
+        return
     from moe_lab.reproduce import command
 
-    if listed:
-        command.show(names or [])
-        return
     command.run(names or [], budget=budget, seed=seed, device=device, jobs=jobs, out=out, data=data, cluster=cluster)
 
 
