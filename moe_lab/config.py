@@ -5,23 +5,22 @@ Sliders, CLI help, the glossary and error messages are generated from these decl
 
 from __future__ import annotations
 
-import math
-import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePath
-from typing import Any, ClassVar, Literal, Self, get_args, get_origin
+from pathlib import PurePath
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
 
+from moe_lab.errors import InputError
+from moe_lab.sentences import MOST, brief, sentence, shown, titled, together
 from moe_lab.signatures import bounds_of, describe
 from moe_lab.words import a
 
 Precision = Literal["float32", "float64"]
 
 
-class ConfigError(ValueError):
+class ConfigError(InputError):
     """A Config was given invalid values.
 
     The message has a sentence for each violated rule, with the values received. Where they would be longer than `MOST`
@@ -57,7 +56,7 @@ class Knob:
     @property
     def title(self) -> str:
         """The name in error messages, as in "patches_per_expert (l)"."""
-        return f"{self.name} ({self.symbol})" if self.symbol not in ("", self.name) else self.name
+        return titled(self.name, self.symbol)
 
     @property
     def whole(self) -> bool:
@@ -92,42 +91,28 @@ def knob(
     return Field(default, description=meaning, ge=ge, le=le, gt=gt, lt=lt, json_schema_extra={"knob": about})
 
 
-MOST = 300
-"""Characters that a message should have."""
-
-
 def require(holds: bool, rule: str, **received: Any) -> None:
     """Raises a ValueError with the rule and the values received, cut to `MOST`, unless the condition holds."""
     if not holds:
-        sentence = ""
+        said = ""
         for most in (200, 100, 40):
             values = ", ".join(f"{name}={shown(value, most)}" for name, value in received.items())
-            sentence = f"{rule}: got {values}"
-            if len(sentence) <= MOST:
+            said = f"{rule}: got {values}"
+            if len(said) <= MOST:
                 break
-        raise ValueError(sentence)
+        raise InputError(said)
 
 
-_SHORT = reprlib.Repr()
-_SHORT.maxstring, _SHORT.maxother = 160, 60
-_SHORT.maxlist = _SHORT.maxtuple = 12
-
-
-def shown(value: Any, most: int = 200) -> str:
-    """Returns a value as messages quote it: on one line, a long one cut, its type where its repr raises."""
-    return brief(" ".join(_SHORT.repr(value).split()), most)
-
-
-def brief(text: str, most: int = 60) -> str:
-    """Returns text on one line, the middle of a long one left out."""
-    line = "".join(letter if letter.isprintable() else " " for letter in text)
-    return line if len(line) <= most else f"{line[: most // 2]}...{line[3 - most // 2 :]}"
-
-
-def no_parameter(owner: str, name: str, known: Iterable[str]) -> str:
-    """Returns the sentence for a keyword that names no parameter; of very many, those in the middle are left out."""
-    start = f"{owner} has no parameter {shown(name, 60)}: it takes "
-    return start + brief(", ".join(known), MOST - len(start))
+def symbols_of(names: Iterable[str], package: str) -> dict[str, str]:
+    """Returns for each name the symbol that it has as a knob of a Config in a package; "" where it has none."""
+    symbols = {name: "" for name in names}
+    kinds: list[type[Config]] = [Config]
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        if kind.__module__.startswith(f"{package}."):
+            symbols |= {name: knob.symbol for name, knob in kind.knobs().items() if name in symbols and knob.symbol}
+    return symbols
 
 
 def _about(field: Any) -> Mapping[str, Any] | None:
@@ -168,8 +153,8 @@ class Config(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            sentences = dict.fromkeys(_sentence(type(self), problem) for problem in error.errors())
-            raise ConfigError(_together(list(sentences))) from None
+            sentences = dict.fromkeys(sentence(type(self), problem) for problem in error.errors())
+            raise ConfigError(together(list(sentences))) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
         rule = f"{a(type(self).__name__)} is immutable; make a copy with .replace({brief(name)}=...)"
@@ -184,6 +169,11 @@ class Config(BaseModel):
     def knobs(cls) -> dict[str, Knob]:
         """Returns the declared parameters by name, in the order of declaration."""
         return {name: _knob_of(name, field) for name, field in cls.model_fields.items() if _about(field) is not None}
+
+    @classmethod
+    def called(cls) -> str:
+        """The name of what a user calls to give these values."""
+        return cls.__name__
 
     @classmethod
     def is_template(cls) -> bool:
@@ -223,6 +213,10 @@ class RunConfig(Config):
 
     function: ClassVar[str] = "train"
     operations: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def called(cls) -> str:
+        return cls.function
 
     @property
     def number_bytes(self) -> int:
@@ -265,93 +259,3 @@ def _code(value: Any) -> str:
     if isinstance(value, Config):
         return value.code()
     return repr(str(value) if isinstance(value, PurePath) else value)
-
-
-WORDS: Mapping[Any, tuple[str, str]] = {
-    int: ("a whole number", "whole numbers"),
-    float: ("a number", "numbers"),
-    str: ("text", "texts"),
-    bool: ("True or False", "True or False"),
-    Path: ("a path", "paths"),
-}
-"""Singular and plural of what types are called in messages."""
-_SEQUENCE = ("a sequence of values", "sequences")
-# Singular and plural of the type that a pydantic error asks for:
-_TYPES = {
-    "int_from_float": WORDS[int],
-    "int_parsing": WORDS[int],
-    "int_parsing_size": WORDS[int],
-    "int_type": WORDS[int],
-    "float_parsing": WORDS[float],
-    "float_type": WORDS[float],
-    "string_type": WORDS[str],
-    "bool_type": WORDS[bool],
-    "bool_parsing": WORDS[bool],
-    "tuple_type": _SEQUENCE,
-    "list_type": _SEQUENCE,
-    "path_type": WORDS[Path],
-    "string_unicode": ("text that can be written as Unicode", "texts that can be written as Unicode"),
-}
-_NOT_STRING = {bool: "bool_type", int: "int_type", float: "float_type"}
-_BOUNDS = {
-    "greater_than_equal": ("at least", "ge"),
-    "greater_than": ("greater than", "gt"),
-    "less_than_equal": ("at most", "le"),
-    "less_than": ("less than", "lt"),
-}
-
-
-def _together(sentences: Sequence[str]) -> str:
-    """Returns the sentences as a message of at most `MOST` characters: the first that fit, and how many are left."""
-    kept = len(sentences)
-    while kept > 1 and len("; ".join(sentences[:kept]) + _more(len(sentences) - kept)) > MOST:
-        kept -= 1
-    more = _more(len(sentences) - kept)
-    return brief("; ".join(sentences[:kept]), MOST - len(more)) + more
-
-
-def _more(left: int) -> str:
-    return f"; and {left} more" if left else ""
-
-
-def _sentence(cls: type[Config], problem: ErrorDetails) -> str:
-    """Returns one sentence for a pydantic error: the rule and the value received."""
-    kind, context = problem["type"], problem.get("ctx") or {}
-    if kind == "value_error":
-        return str(context.get("error", problem["msg"]))
-    name = str(problem["loc"][0]) if problem["loc"] else cls.__name__
-    if kind == "extra_forbidden":
-        return no_parameter(cls.__name__, name, cls.model_fields)
-    declared = cls.knobs().get(name)
-    title, symbol = (declared.title, declared.symbol or name) if declared else (name, name)
-    annotation = cls.model_fields[name].annotation if name in cls.model_fields else None
-    if kind == "missing" and not _is_fixed_tuple(annotation):
-        return f"{cls.__name__} needs {title}"
-    return f"{title} {_rule(problem, annotation)}: got {symbol}={shown(problem['input'])}"
-
-
-def _rule(problem: ErrorDetails, annotation: Any) -> str:
-    """Returns the rule that a value with this annotation violates, such as "must be at least 1"."""
-    kind, value, context = problem["type"], problem["input"], problem.get("ctx") or {}
-    if kind == "string_unicode":  # pydantic reports the encoding even if the parameter is not a string
-        types = (annotation, *get_args(annotation))
-        kind = next((_NOT_STRING[accepted] for accepted in types if accepted in _NOT_STRING), kind)
-    if kind in _BOUNDS:
-        words, key = _BOUNDS[kind]
-        return f"must be {words} {context[key]:g}"
-    if kind == "finite_number" or (isinstance(value, float) and not math.isfinite(value)):
-        return "must be a finite number"
-    if kind in _TYPES:
-        singular, plural = _TYPES[kind]
-        return f"must be {singular}" if len(problem["loc"]) == 1 else f"must hold {plural} only"
-    if kind in ("literal_error", "enum"):
-        return f"must be one of {context['expected']}"
-    if kind in ("model_type", "model_attributes_type"):
-        return "must be " + " or ".join(accepted.__name__ for accepted in get_args(annotation) or (annotation,))
-    if kind in ("missing", "too_long") and _is_fixed_tuple(annotation):
-        return f"must hold {len(get_args(annotation))} values"
-    return f"is not valid ({problem['msg']})"
-
-
-def _is_fixed_tuple(annotation: Any) -> bool:
-    return get_origin(annotation) is tuple and Ellipsis not in get_args(annotation)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from moe_lab.config import brief, require
+from moe_lab.config import require
+from moe_lab.sentences import brief
 from moe_lab.training import Measure
 
 if TYPE_CHECKING:

@@ -14,14 +14,16 @@ import pytest
 from moe_lab import collect, doctor, final, reproduce
 from moe_lab.arguments import checked
 from moe_lab.classroom import build, grading
-from moe_lab.config import Config, ConfigError
+from moe_lab.config import Config
 from moe_lab.course import copy_course
 from moe_lab.datasets import cifar, mnist, uci
+from moe_lab.errors import UserError
 from moe_lab.exercises import predict
 from moe_lab.files import writable_folder, write_whole
 from moe_lab.hub.folder import Folder
 from moe_lab.hub.scores import checked_name
 from moe_lab.patch_routing import CNN, ArrayTask, DigitTask, JointMoE, PatternTask, figures, plots, train
+from moe_lab.patch_routing.pulls import router_pulls
 from moe_lab.plots import curves
 from moe_lab.pruning.criteria import criterion_of
 from moe_lab.recovery.gridlock.figures import figure6
@@ -29,7 +31,7 @@ from moe_lab.reproduce import command
 from moe_lab.store import Store
 from moe_lab.sweep import sweep
 from moe_lab.words import a
-from moe_lab_widgets import prediction
+from moe_lab_widgets import RouterAlignmentLab, prediction
 from tests.helpers.strange import LONG, Strange
 
 FIGURES = (
@@ -123,6 +125,45 @@ def test_a_parameter_may_have_any_name() -> None:
     assert len(_refused_name(JointMoE, LONG)) < 300
 
 
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        (lambda: JointMoE(l=3), "JointMoE has no parameter 'l': did you mean patches_per_expert (l)?"),
+        (lambda: JointMoE(expert=4), "JointMoE has no parameter 'expert': did you mean experts (k)?"),
+        (lambda: PatternTask(n=9), "PatternTask has no parameter 'n': did you mean patches (n)?"),
+        (
+            lambda: train(JointMoE(), PatternTask(), sample=50),
+            "train has no parameter 'sample': did you mean samples (N)?",
+        ),
+        (lambda: train(JointMoE(), PatternTask(), N=50), "train has no parameter 'N': did you mean samples (N)?"),
+        (lambda: router_pulls(N=50), "router_pulls has no parameter 'N': did you mean samples (N)?"),
+        (lambda: RouterAlignmentLab(k=4), "RouterAlignmentLab has no parameter 'k': did you mean experts (k)?"),
+    ],
+    ids=["symbol", "typo", "symbol of a task", "typo in a setting", "symbol of a setting", "in a figure", "in a Lab"],
+)
+def test_a_symbol_or_a_typo_leads_to_the_name(call: Callable[[], Any], said: str) -> None:
+    with pytest.raises(ValueError) as raised:
+        call()
+    assert str(raised.value) == said
+
+
+@pytest.mark.parametrize(
+    "call, start",
+    [
+        (
+            lambda: train(JointMoE, PatternTask()),
+            "model must be an instance, JointMoE(), not the class: got model=",
+        ),
+        (
+            lambda: figures.joint_routers(model=JointMoE),
+            "model must be an instance, JointMoE(), not the class: got model=",
+        ),
+    ],
+)
+def test_a_class_in_the_place_of_an_instance_is_told_its_brackets(call: Callable[[], Any], start: str) -> None:
+    assert _refused(call).startswith(start)
+
+
 def _refused_name(kind: type[Config], name: str) -> str:
     with pytest.raises(ValueError) as raised:
         kind(**{name: 1})
@@ -179,7 +220,7 @@ def test_nothing_is_written_under_such_a_name(name: str, path: Path | str) -> No
 def _is_a_sentence(error: Exception) -> bool:
     """Whether an error is the library's own, and its message is short and stands on a line."""
     assert len(str(error)) <= 300 and str(error).isprintable(), error
-    return type(error) in (ValueError, RuntimeError, FileNotFoundError, ConfigError)
+    return isinstance(error, UserError)
 
 
 RUN = (JointMoE(), PatternTask())
@@ -208,7 +249,7 @@ WRONG: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
     (predict, ("q", 3), {}, "options must be a sequence of texts or a mapping to numbers: got options=3"),
     (predict, ("q", ["a", "b"], LONG), {}, "answer must be one of a, b: got answer='xxx"),
     (train, RUN, {"device": LONG}, "device must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps': got device='xxx"),
-    (train, RUN, {LONG: 1}, "Run has no parameter 'xxx"),
+    (train, RUN, {LONG: 1}, "train has no parameter 'xxx"),
     (criterion_of, (LONG,), {}, "a criterion must be one of "),
     (checked_name, (LONG,), {}, "a criterion must be one of "),
     (setattr, (JointMoE(), LONG, LONG), {}, "a JointMoE is immutable"),

@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 
 from moe_lab import patch_routing, pruning, specialization
 from moe_lab.arrays import ArrayConfig
-from moe_lab.config import Config, ConfigError, RunConfig, brief, shown
+from moe_lab.config import Config, ConfigError, RunConfig
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, SeparateMoE
 from moe_lab.patch_routing.theory import Sizes
 from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, TokenMoE, TokenTask
 from moe_lab.recovery import MixtureTask, gridlock, landscape
 from moe_lab.recovery.gridlock import JointEM, Spectral
 from moe_lab.recovery.landscape import L2Loss, L4Loss, LogLoss, LossRun
+from moe_lab.sentences import brief, shown
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, TopKMoE
 from moe_lab.vision import CifarRotateTask, PatchWRN, QuadrantTask, SmallCNN, TurnTask, VehiclesTask, patches, rotation
 from moe_lab.vision.built import Built

@@ -46,8 +46,27 @@ def autograd_step(
     return weights - rate * gradient, models.Loss(*(part.detach() for part in loss))
 
 
+def check_gates(mask: Tensor, gates: Tensor) -> None:
+    """Checks that no patch passes a gate to an expert that does not receive it.
+
+    Outputs are computed with the gates and measured with the mask: where the two disagree, coverage and pictures would
+    show another model than the one that is trained.
+
+    Raises:
+      ValueError: a gate is not 0 where the mask is False.
+    """
+    outside = (gates != 0) & ~mask
+    gate = float(gates[outside][0]) if bool(outside.any()) else 0.0
+    require(gate == 0, "gates must be 0 where the mask is False", gate=gate)
+
+
 class OwnRouteLearner(JointLearner):
     """A JointMoE whose subclass has a `route` of its own."""
+
+    def __init__(self, rows: Rows, setting: Setting, train: Samples, test: Samples) -> None:
+        super().__init__(rows, setting, train, test)
+        tried = self._forward(self.test, 0, 2)  # before the first step, and never again
+        check_gates(tried.mask, tried.gates)
 
     @property
     def captured(self) -> bool:
@@ -122,6 +141,8 @@ class OwnLearner(Learner):
         require(not apart, rule, difference=gap)
         if every.mask is not None:
             self.experts, self.receives = every.mask.shape[1], True
+            if every.gates is not None:
+                check_gates(every.mask, every.gates)
 
     @property
     def captured(self) -> bool:

@@ -3,11 +3,34 @@
 A claim (`claim.Claim`) has a place in a paper, the published statement, the call that measures it, and the rule, stated
 before the run, that judges it. `ledger.claims()` returns all of them, `ledger.errata()` the misprints and omitted steps
 that were found. `run(...)` measures, judges, and writes results.json and report.html.
+
+The names below load the first time that they are used, so that listing claims does not load what measures them.
 """
 
-from moe_lab.reproduce.claim import Claim as Claim
-from moe_lab.reproduce.command import run as run
-from moe_lab.reproduce.erratum import Erratum as Erratum
-from moe_lab.reproduce.ledger import chosen as chosen
-from moe_lab.reproduce.ledger import claims as claims
-from moe_lab.reproduce.ledger import errata as errata
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from moe_lab.reproduce.claim import Claim
+    from moe_lab.reproduce.command import run
+    from moe_lab.reproduce.erratum import Erratum
+    from moe_lab.reproduce.ledger import chosen, claims, errata
+
+_HOMES = {
+    "Claim": "claim",
+    "Erratum": "erratum",
+    "chosen": "ledger",
+    "claims": "ledger",
+    "errata": "ledger",
+    "run": "command",
+}
+
+__all__ = ["Claim", "Erratum", "chosen", "claims", "errata", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -23,8 +23,8 @@ Bound = Literal["", "at least", "at most", "less than"]
 Range = tuple[float, float]
 ROUNDING = 1e-9
 _STATISTICS: Mapping[str, tuple[str, Callable[[np.ndarray], float]]] = {
-    "mean": ("the mean of the trials", lambda values: float(np.mean(values))),
-    "median": ("the median of the trials", lambda values: float(np.median(values))),
+    "mean": ("the mean over trials", lambda values: float(np.mean(values))),
+    "median": ("the median over trials", lambda values: float(np.median(values))),
     "lowest": ("the lowest trial", lambda values: float(np.min(values))),
     "highest": ("the highest trial", lambda values: float(np.max(values))),
 }
@@ -63,9 +63,13 @@ class Rule:
     @property
     def words(self) -> str:
         """The rule in words."""
-        ranges = [(self.agrees, "follows if it is" if self.follows else "agrees"), (self.in_kind, "agrees in kind")]
-        verdicts = [f"{name} {in_words(bounds)}" for bounds, name in ranges if bounds is not None]
-        return f"{_STATISTICS[self.of][0]} {', or '.join(verdicts)}"
+        ranges = [(self.agrees, "follows" if self.follows else "agrees"), (self.in_kind, "agrees in kind")]
+        number, verdicts = _STATISTICS[self.of][0], []
+        for bounds, verdict in ranges:
+            if bounds is not None:
+                verdicts.append(f"{verdict} if {number} is {in_words(bounds)}")
+                number = "it"
+        return ", ".join(verdicts)
 
     def number(self, values: np.ndarray) -> float:
         """Returns the statistic of the trials that is judged; NaN if any trial is."""
@@ -82,13 +86,13 @@ class Rule:
 
 
 def in_words(bounds: Range) -> str:
-    """Describes a range: "from .9 to 1", "at least .9" or "at most .1"."""
+    """Describes a range: "between .9 and 1", "at least .9", "at most .1" or "1"."""
     low, high = bounds
     if math.isinf(high):
         return f"at least {low:g}"
     if math.isinf(low):
         return f"at most {high:g}"
-    return f"at {low:g}" if f"{low:g}" == f"{high:g}" else f"from {low:g} to {high:g}"
+    return f"{low:g}" if f"{low:g}" == f"{high:g}" else f"between {low:g} and {high:g}"
 
 
 def at_least(low: float) -> Range:

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 import warnings
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.markup import escape
 from rich.table import Table
 
+from moe_lab import errors
 from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.files import writable_folder, write_whole
+from moe_lab.reproduce import progress, tables
 from moe_lab.reproduce.claim import Budget, Claim
 from moe_lab.reproduce.ledger import chosen, measurements
 from moe_lab.reproduce.report import page
-from moe_lab.reproduce.runner import Done, Order, Piece, measured, missing, pieces
+from moe_lab.reproduce.runner import Done, Order, measured, missing, pieces
 from moe_lab.reproduce.verdicts import Row, judged, pictured, tally
 from moe_lab.trials import choose_device, device_label
 from moe_lab.workers import on_cluster, processors
@@ -35,7 +35,6 @@ _STYLES = {
     "needs data": "dim",
     "failed": "red",
 }
-WIDTH_OF_IDS = 18  # what a terminal of 80 columns leaves them
 
 
 @checked
@@ -75,7 +74,7 @@ def run(
         done and written.
     """
     order, parallel = _order(budget=budget, seed=seed, device=device, jobs=jobs, out=out, data=data, cluster=cluster)
-    claims, console = chosen(names), Console(highlight=False)
+    claims, console = chosen(names), tables.console()
     if budget == "paper":
         console.print(_cost(claims, order, parallel), soft_wrap=True)
     folder = writable_folder(out)
@@ -88,7 +87,9 @@ def run(
     label = device_label(choose_device(device))
     records = [row.record(order) for row in rows]
     write_whole(folder / "results.json", (json.dumps(records, indent=1, allow_nan=False) + "\n").encode())
-    console.print(table(rows))
+    console.print(table(console, rows))
+    for reason in reasons(rows):
+        console.print(reason, markup=False, soft_wrap=True)
     pictures = pictured([row.claim for row in rows], done)
     write_whole(folder / "report.html", page(rows, pictures, order, label, names).encode())
     minutes = (time.perf_counter() - started) / 60
@@ -128,7 +129,7 @@ def _cost(claims: Sequence[Claim], order: Order, parallel: int) -> str:
     total = sum(measurement.takes(order.budget) for measurement in available)
     device = choose_device(order.device)
     words = f"the papers' own sizes take about {total / 3600:.1f} hours of one CPU core"
-    rule = f"budget='paper' needs a GPU, or device='cpu' from those who can wait, because {words}"
+    rule = f"budget='paper' needs a GPU (pass device='cpu' to run anyway): {words}"
     require(device.type != "cpu" or order.device == "cpu", rule, device=order.device)
     if device.type == "cpu":
         return f"{words}: about {total / 3600 / parallel:.1f} hours in {parallel} processes"
@@ -137,12 +138,14 @@ def _cost(claims: Sequence[Claim], order: Order, parallel: int) -> str:
 
 
 def _raise_failures(rows: Sequence[Row]) -> None:
-    """Raises RuntimeError if a measurement failed."""
+    """Raises RuntimeError if a measurement failed; if by a bug, with its traceback."""
     failed = [row for row in rows if row.verdict == "failed"]
     if failed:
-        raise RuntimeError(
+        first = next((row for row in failed if row.trace), failed[0])
+        raise errors.failed(
             f"{len(failed)} of {len(rows)} claims could not be measured, the others are done; the first is "
-            f"{failed[0].claim.id} ({failed[0].note})"
+            f"{first.claim.id} ({first.note})",
+            first.trace,
         )
 
 
@@ -151,92 +154,28 @@ def _measure(claims: Sequence[Claim], order: Order, parallel: int, console: Cons
     available = [measurement for measurement in measurements(claims) if not missing(measurement, order.data)]
     plan = {measurement.name: pieces(measurement, order) for measurement in available}
     done: dict[str, list[Done]] = {}
-    with _progress(claims, plan, parallel, console) as progress:
+    with progress.shown(claims, plan, parallel, console) as watching:
         for part in measured(order, [piece for calls in plan.values() for piece in calls]):
             done.setdefault(part.piece.measurement, []).append(part)
-            progress.send(part)
+            watching.send(part)
     place = {piece.call: number for calls in plan.values() for number, piece in enumerate(calls)}
     for parts in done.values():
         parts.sort(key=lambda part: place[part.piece.call])
     return done
 
 
-@contextmanager
-def _progress(
-    claims: Sequence[Claim], plan: dict[str, list[Piece]], parallel: int, console: Console
-) -> Iterator[Generator[None, Done, None]]:
-    """Yields a generator that takes finished pieces and shows the progress: a bar in a terminal, lines elsewhere."""
-    every = [piece for calls in plan.values() for piece in calls]
-    total = sum(piece.seconds for piece in every)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
-    live = console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=not live) as progress:
-        bar = progress.add_task("", total=total, left="")
-
-        def watch() -> Generator[None, Done, None]:
-            began, fresh, known, trials, ended = time.perf_counter(), 0.0, 0.0, 0, dict.fromkeys(plan, 0)
-            while True:
-                part = yield
-                known += part.piece.seconds
-                fresh += part.piece.seconds if part.fresh else 0.0
-                trials += part.piece.trials
-                ended[part.piece.measurement] += 1
-                whole = {name for name, count in ended.items() if count == len(plan[name])}
-                decided = sum(claim.measurement.name in whole for claim in claims)
-                pace = (time.perf_counter() - began) / fresh if fresh else 1 / parallel
-                left = max(0.0, total - known) * pace
-                words = f"claims {decided}/{len(claims)}, trials {trials}/{sum(piece.trials for piece in every)}"
-                progress.update(bar, completed=known, description=words, left=f"about {_clock(left)} left")
-                if not live:
-                    what = f"{part.piece.measurement}: {part.failure or f'{part.seconds:.1f} s'}"
-                    kept = "" if part.fresh else " (kept)"
-                    console.print(f"{words}, about {_clock(left)} left; {what}{kept}", soft_wrap=True)
-
-        watching = watch()
-        next(watching)
-        yield watching
-
-
-def _clock(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
-
-
-def table(rows: Sequence[Row]) -> Table:
-    """Lays out published and measured numbers for a terminal."""
-    layout = Table(title="Published against measured", title_justify="left")
-    for heading in ("claim", "published", "measured", "verdict"):
-        layout.add_column(heading, overflow="fold")
+def table(where: Console, rows: Sequence[Row]) -> Table:
+    """Lays out published and measured numbers."""
+    layout = tables.table(where, ("claim", "published", "measured", "verdict"), "Published against measured")
     for number, row in enumerate(rows):
         last = number + 1 == len(rows) or rows[number + 1].claim.paper != row.claim.paper
         verdict = f"[{_STYLES[row.verdict]}]{row.verdict}[/]"
         unit = f" {row.claim.unit}" if row.claim.unit and row.measured else ""
-        name = folded(row.claim.id, WIDTH_OF_IDS)
-        layout.add_row(name, row.claim.published.words, row.measured + unit, verdict, end_section=last)
+        name, published = tables.named(where, row.claim.id), escape(row.claim.published.words)
+        layout.add_row(name, published, escape(row.measured + unit), verdict, end_section=last)
     return layout
 
 
-def folded(name: str, width: int) -> str:
-    """An id in lines of at most `width`, broken after a slash or hyphen where it has one in time."""
-    lines = [""]
-    for part in re.findall(r"[^/-]*[/-]?", name):
-        if len(lines[-1] + part) > width and lines[-1]:
-            lines.append("")
-        lines[-1] += part
-    return "\n".join(lines)
-
-
-@checked
-def show(names: Sequence[str] = ()) -> None:
-    """Prints the named claims with their places, statements and rules.
-
-    Raises:
-      ValueError: no claim has such a name.
-    """
-    claims, console = chosen(names), Console(highlight=False, soft_wrap=True)
-    for claim in claims:
-        takes = ", ".join(f"{claim.measurement.takes(budget):.0f} s {budget}" for budget in get_args(Budget))
-        lack = missing(claim.measurement, None)
-        console.print(f"[bold]{claim.id}[/]  ({claim.where}; about {takes})")
-        console.print(f"    {claim.sentence} Published: {claim.published.words}.", markup=False)
-        console.print(f"    Rule: {claim.rule.words}.{f' It {lack}.' if lack else ''}", markup=False)
-    console.print(f"{len(claims)} claims")
+def reasons(rows: Sequence[Row]) -> list[str]:
+    """Returns why those claims differ that do."""
+    return [f"{row.claim.id} differs: {row.reason}" for row in rows if row.verdict == "differs"]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import cache
 
 from moe_lab.arguments import checked
-from moe_lab.config import require
 from moe_lab.registry import CLAIMED
+from moe_lab.reproduce.catalogue import selected
 from moe_lab.reproduce.claim import Claim, Measurement
 from moe_lab.reproduce.erratum import Erratum
 
@@ -35,18 +35,8 @@ def chosen(names: Sequence[str] = ()) -> tuple[Claim, ...]:
       ValueError: no id has a name as its first parts.
     """
     known = claims()
-    for name in names:
-        require(
-            any(_is_in(claim.id, name) for claim in known),
-            f"a claim must be named by its id or the first of its parts, such as {known[0].id}, "
-            f"{known[0].id.rpartition('/')[0]} or one of {', '.join(CLAIMED)} (--list shows all)",
-            name=name,
-        )
-    return tuple(claim for claim in known if not names or any(_is_in(claim.id, name) for name in names))
-
-
-def _is_in(identity: str, name: str) -> bool:
-    return identity == name or identity.startswith(name.rstrip("/") + "/")
+    ids = set(selected((claim.id for claim in known), names))
+    return tuple(claim for claim in known if claim.id in ids)
 
 
 def measurements(selection: Sequence[Claim]) -> tuple[Measurement, ...]:

@@ -170,6 +170,20 @@ class WrongRoute(JointMoE):
         return scores, scores
 
 
+class LeakingRoute(JointMoE):
+    """A mask with the gates of all patches: what is measured would not be what is computed."""
+
+    def route(self, scores, patches_per_expert):
+        mask, _ = super().route(scores, patches_per_expert)
+        return mask, scores.softmax(-1)
+
+
+class LeakingSoft(Soft):
+    def forward(self, weights, patches):
+        found = super().forward(weights, patches)
+        return found._replace(mask=found.gates > 0.5)
+
+
 class RouteOfCNN(CNN):
     def route(self, scores, patches_per_expert):
         return scores > 0, scores
@@ -206,6 +220,8 @@ def test_a_step_of_ones_own_is_captured_where_its_class_says_so_alone(kind, is_c
         (NoGradient(), "operations that torch differentiates"),
         (Mixing(), "forward must compute each trial from its own weights"),
         (WrongRoute(), "route must return a mask"),
+        (LeakingRoute(), "gates must be 0 where the mask is False: got gate="),
+        (LeakingSoft(), "gates must be 0 where the mask is False: got gate="),
         (RouteOfCNN(), "only a subclass of OwnModel may define initial and forward, and only one of JointMoE route"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, models.PatchModel) else "",

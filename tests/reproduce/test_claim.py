@@ -43,10 +43,11 @@ def test_without_a_number_to_meet_a_claim_agrees_in_kind_at_most() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "words"), [((0.5, 1.0), "from 0.5 to 1"), (at_least(2), "at least 2"), (at_most(0.1), "at most 0.1")]
+    ("bounds", "words"),
+    [((0.5, 1.0), "between 0.5 and 1"), ((2.0, 2.0), "2"), (at_least(2), "at least 2"), (at_most(0.1), "at most 0.1")],
 )
 def test_a_range_in_words(bounds: tuple[float, float], words: str) -> None:
-    assert Rule(agrees=bounds).words == f"the mean of the trials agrees {words}"
+    assert Rule(agrees=bounds).words == f"agrees if the mean over trials is {words}"
 
 
 def test_near_is_symmetric() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +16,8 @@ import torch
 from moe_lab import cli
 from moe_lab.reproduce import ledger
 from moe_lab.reproduce.claim import Claim, Measurement, Published, Rule, near
-from moe_lab.reproduce.command import WIDTH_OF_IDS, folded
+from moe_lab.reproduce.tables import folded, width_of_ids
+from tools import catalogue
 
 
 def call(*arguments: str) -> int:
@@ -29,8 +32,12 @@ def test_it_measures_judges_and_writes(
 ) -> None:
     out = tmp_path / "out"
     assert call("--out", str(out), "--jobs", "1", "--seed", "0", "--device", "cpu") == 0
-    output = " ".join(capsys.readouterr().out.split())
+    printed = capsys.readouterr().out
+    output = " ".join(printed.split())
     assert "claims 3/4, trials 9/9, about 0:00 left" in output
+    lines = [" ".join(line.split()) for line in printed.splitlines()]  # in a file or a pipe, a claim a line
+    assert "chen2022/squares/one 1 ± 0.5 1.1 ± 0.082 differs" in lines
+    assert "chen2022/squares/one differs: One is smaller." in lines
     assert "1 agrees, 1 agrees in kind, 1 differs, 1 needs data" in output
     records = json.loads((out / "results.json").read_text())
     assert [record["verdict"] for record in records] == ["needs data", "agrees", "agrees in kind", "differs"]
@@ -67,13 +74,15 @@ def test_a_second_call_measures_nothing_again(
 
 def test_data_that_are_given_are_used(few: tuple[Claim, ...], tmp_path: Path) -> None:
     (tmp_path / "a.digits").touch()
-    assert call("pmoe2023", "--out", str(tmp_path), "--data", str(tmp_path), "--jobs", "1") == 1  # squares has no root
+    with pytest.raises(RuntimeError, match="root"):  # squares has none
+        cli.main(["reproduce", "pmoe2023", "--out", str(tmp_path), "--data", str(tmp_path), "--jobs", "1"])
     (record,) = json.loads((tmp_path / "results.json").read_text())
     assert record["verdict"] == "failed" and "root" in record["reason"]
 
 
-def test_what_breaks_off_is_said_and_the_others_are_written(
-    few: tuple[Claim, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_bug_in_a_measurement_is_shown_with_its_place_and_the_others_are_written(
+    few: tuple[Claim, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: str
 ) -> None:
     bad = Measurement(name="chen2022/bad", function="measure_runs:broken", quick={"trials": 2}, full={}, seconds=(1, 1))
     failing = Claim(
@@ -86,9 +95,10 @@ def test_what_breaks_off_is_said_and_the_others_are_written(
         rule=Rule(agrees=near(1, 1)),
     )
     monkeypatch.setattr(ledger, "claims", lambda: (*few, failing))
-    assert call("chen2022", "--out", str(tmp_path), "--jobs", "1", "--seed", "0") == 1
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1 and "1 of 4 claims could not be measured" in error and "went wrong" in error
+    with pytest.raises(RuntimeError, match=r"1 of 4 claims could not be measured.*went wrong") as raised:
+        cli.main(["reproduce", "chen2022", "--out", str(tmp_path), "--jobs", jobs, "--seed", "0"])
+    (trace,) = raised.value.__notes__
+    assert "measure_runs.py" in trace and "in broken" in trace
     verdicts = [record["verdict"] for record in json.loads((tmp_path / "results.json").read_text())]
     assert verdicts == ["agrees", "agrees in kind", "differs", "failed"]
 
@@ -96,18 +106,37 @@ def test_what_breaks_off_is_said_and_the_others_are_written(
 def test_ids_are_broken_between_words() -> None:
     """So that every id fits its column, and can be read."""
     for claim in ledger.claims():
-        lines = folded(claim.id, WIDTH_OF_IDS).split("\n")
-        assert "".join(lines) == claim.id and max(map(len, lines)) <= WIDTH_OF_IDS
+        width = width_of_ids(80)
+        lines = folded(claim.id, width).split("\n")
+        assert "".join(lines) == claim.id and max(map(len, lines)) <= width
         assert all(line.endswith(("/", "-")) for line in lines[:-1])
 
 
-def test_the_list_measures_nothing(
-    few: tuple[Claim, ...], computed: Callable[[], Counter[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert call("chen2022/squares", "--list") == 0
-    output = capsys.readouterr().out
-    assert "3 claims" in output and "agrees from 3.5 to 4.5, or agrees in kind at least 8" in output
-    assert "pmoe2023" not in output and computed().total() == 0
+def test_the_list_has_a_claim_on_each_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("chen2022/table3", "--list") == 0
+    heading, *rows, last = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["claim", "published", "rule", "seconds"] and last.startswith(f"{len(rows)} claims")
+    assert [row.split()[0] for row in rows] == [claim.id for claim in ledger.chosen(["chen2022/table3"])]
+    assert call("pmoe2023/figure4/joint-outperforms", "--list") == 0
+    told = capsys.readouterr().out
+    assert (
+        "rule: agrees in kind if the mean over trials is at least 0.01\n" in told and "\nwhere: figure 4" in f"\n{told}"
+    )
+
+
+def test_the_list_is_that_of_the_claims() -> None:
+    assert catalogue.PATH.read_text() == catalogue.content(), "python -m tools.catalogue writes it"
+
+
+def test_listing_loads_nothing_that_measures() -> None:
+    """So that it answers at once: torch and xarray take seconds."""
+    code = (
+        "import sys; from moe_lab import cli\n"
+        "try: cli.main(['reproduce', '--list'])\n"
+        "finally: assert not {'torch', 'xarray', 'scipy'} & {*sys.modules}"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert f"{len(ledger.claims())} claims" in done.stdout
 
 
 def test_the_papers_own_sizes_say_first_what_they_cost_and_want_a_gpu_or_somebody_who_asks_for_a_cpu(
@@ -116,8 +145,8 @@ def test_the_papers_own_sizes_say_first_what_they_cost_and_want_a_gpu_or_somebod
     monkeypatch.setattr("moe_lab.reproduce.command.choose_device", lambda name: torch.device("cpu"))
     assert call("chen2022", "--budget", "paper", "--out", str(tmp_path), "--jobs", "2") == 1
     error = " ".join(capsys.readouterr().err.split())
-    assert "budget='paper' needs a GPU, or device='cpu' from those who can wait" in error
-    assert "because the papers' own sizes take about 2.0 hours of one CPU core" in error
+    assert "budget='paper' needs a GPU (pass device='cpu' to run anyway)" in error
+    assert "the papers' own sizes take about 2.0 hours of one CPU core" in error
     assert "got device='auto'" in error and not any(tmp_path.iterdir())
     assert call("chen2022", "--budget", "paper", "--device", "cpu", "--out", str(tmp_path), "--jobs", "2") == 0
     first = capsys.readouterr().out.splitlines()[0]

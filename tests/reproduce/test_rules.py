@@ -173,7 +173,10 @@ def test_a_rule_is_open_only_where_the_paper_states_an_inequality() -> None:
 def test_what_follows_is_counted_apart() -> None:
     rule = Rule(agrees=(0.9, 1.1), in_kind=(0.5, 2.0), follows=True)
     assert [rule.verdict(np.array([number])) for number in (1.0, 0.6, 3.0)] == ["follows", "agrees in kind", "differs"]
-    assert rule.words == "the mean of the trials follows if it is from 0.9 to 1.1, or agrees in kind from 0.5 to 2"
+    assert (
+        rule.words
+        == "follows if the mean over trials is between 0.9 and 1.1, agrees in kind if it is between 0.5 and 2"
+    )
     with pytest.raises(ValueError, match="what follows has a range"):
         Rule(in_kind=(0, 1), follows=True)
 
