@@ -32,12 +32,10 @@ FIGURE_3 = Run(
     seed=SEED,
     device="cpu",
 )
-LARGE = MixtureTask(experts=5, dimension=200)
-LARGE_SAMPLES = 50_000
 
 
-def run() -> list[Result]:
-    return [*spectral(), *joint(), *memory()]
+def run(tiny: bool = False) -> list[Result]:
+    return [*spectral(rounds=1), *joint(rounds=1), *memory(20, 2000)] if tiny else [*spectral(), *joint(), *memory()]
 
 
 # --- all trials at once, and one by one -------------------------------------------------------------------------------
@@ -126,28 +124,34 @@ def same(mine: State, theirs: State) -> None:
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
-def memory() -> list[Result]:
-    """Peak memory of a recovery at d=200 k=5 n=50,000 in a process of its own, drawing included; T3 has 8e6 numbers."""
-    child = [sys.executable, "-c", "from benchmarks import recovery; recovery.large()"]
+def memory(dimension: int = 200, samples: int = 50_000) -> list[Result]:
+    """Peak memory of a recovery with k=5 in a process of its own, drawing included; T3 has 8e6 numbers at d=200."""
+    child = [sys.executable, "-c", f"from benchmarks import recovery; recovery.large({dimension}, {samples})"]
     answer = subprocess.run(child, stdout=subprocess.PIPE, text=True, check=True).stdout
     found = json.loads(answer.splitlines()[-1])
     fit = f"regressor fit {found['fit']:.2f}"
     return [
-        Result("third_moment_peak", found["peak"], "GB", 1.0, note=f"d=200 k=5 n=50,000, torch included; {fit}"),
+        Result(
+            "third_moment_peak",
+            found["peak"],
+            "GB",
+            1.0,
+            note=f"d={dimension} k=5 n={samples:,}, torch included; {fit}",
+        ),
         Result("third_moment_seconds", found["seconds"], "CPU s", note="drawing excluded"),
     ]
 
 
-def large() -> None:
-    """One recovery at d=200, measured; the last line printed is its record."""
+def large(dimension: int, samples_drawn: int) -> None:
+    """One recovery, measured; the last line printed is its record."""
     import resource
     import time
 
     torch.set_num_threads(1)
     of = Run(
         model=Spectral(gate_iterations=0, joint_iterations=0),
-        task=LARGE,
-        samples=LARGE_SAMPLES,
+        task=MixtureTask(experts=5, dimension=dimension),
+        samples=samples_drawn,
         trials=1,
         seed=SEED,
         device="cpu",
