@@ -65,7 +65,7 @@ def measure(kind: type[Lab], most: int | None = None) -> list[Result]:
         if number % EVERY == 0:
             seconds["Agg and PNG"].append(timed(lambda: encode(picture.pixels()))[0])
     picture.close()
-    means = {step: 1000 * statistics.fmean(spent[1:]) for step, spent in seconds.items()}  # the first: the background
+    means = {step: 1000 * statistics.fmean(spent[1:] or spent) for step, spent in seconds.items()}  # first: background
     parts = ", ".join(f"{step} {means[step]:.2f}" for step in STEPS)
     beside = f"{parts}; Agg and PNG in place of the last two: {means['Agg and PNG']:.1f}; {len(records)} frames"
     name = f"frames_{kind.__name__}"

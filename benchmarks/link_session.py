@@ -47,7 +47,7 @@ def measure(page: NotebookPage, link: Link) -> dict[str, float]:
     """Every figure of one link."""
     watch = Watch(page, "noise")
     page.slider(SLIDER)  # scrolls once, before times are taken
-    fresh = statistics.median(fresh_move(page, link, watch) for _ in range(5))
+    fresh = statistics.median(fresh_move(page, link, watch) for _ in range(1 if TINY else 5))
     page.button("Play").click()
     frames = while_training(page, link, watch)
     moved = after_moving(page, watch)

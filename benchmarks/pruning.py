@@ -32,11 +32,11 @@ FINE_TUNING = 60
 
 
 def run(tiny: bool = False) -> list[Result]:
-    rounds = 1 if tiny else 15
+    effort = {"calls": 1, "rounds": 1} if tiny else {"calls": 10, "rounds": 15}
     return [
-        *steps("expert_choice", EXPERT_CHOICE, plain.experts_choose, plain.experts_choose_among_all, rounds),
-        *steps("token_choice", TOKEN_CHOICE, plain.tokens_choose, plain.tokens_choose_among_all, rounds),
-        *live(rounds=1 if tiny else 5),
+        *steps("expert_choice", EXPERT_CHOICE, plain.experts_choose, plain.experts_choose_among_all, **effort),
+        *steps("token_choice", TOKEN_CHOICE, plain.tokens_choose, plain.tokens_choose_among_all, **effort),
+        *(live(calls=1, rounds=1) if tiny else live(calls=5, rounds=5)),
         *inference(repeats=1 if tiny else 9),
     ]
 
@@ -44,7 +44,9 @@ def run(tiny: bool = False) -> list[Result]:
 # --- one step -------------------------------------------------------------------------------------------------------
 
 
-def steps(name: str, run: Run, gathered: plain.Outputs, everywhere: plain.Outputs, rounds: int) -> Iterator[Result]:
+def steps(
+    name: str, run: Run, gathered: plain.Outputs, everywhere: plain.Outputs, *, calls: int, rounds: int
+) -> Iterator[Result]:
     """CPU milliseconds of a step per trial: the engine's trials in groups, as in a run, and autograd on one trial.
 
     Samples are drawn beforehand: their numbers for the engine, which counts them, and their vectors for autograd, which
@@ -55,11 +57,11 @@ def steps(name: str, run: Run, gathered: plain.Outputs, everywhere: plain.Output
     theirs = {label: Dense(run, outputs) for label, outputs in (("dense", gathered), ("all", everywhere))}
     rivals: dict[str, Callable[[], Any]] = {"step": ours, "drawn": whole, **theirs}
     for call in (ours, *theirs.values()):
-        for _ in range(10):
+        for _ in range(calls):
             call()
     for dense in theirs.values():  # rivals must do the same work
         dense.check(ours.learner)
-    seconds = in_turns(rivals, calls=10, rounds=rounds)
+    seconds = in_turns(rivals, calls=calls, rounds=rounds)
     own = {label: [value / size for value in seconds[label]] for label in ("step", "drawn")}
     yield Result(f"{name}_step_over_dense", ratio(seconds["dense"], own["step"]), "times", 5.0, "at least")
     yield Result(f"{name}_step_over_all", ratio(seconds["all"], own["step"]), "times")
@@ -128,7 +130,7 @@ class Dense:
 # --- a live run -----------------------------------------------------------------------------------------------------
 
 
-def live(rounds: int) -> Iterator[Result]:
+def live(calls: int, rounds: int) -> Iterator[Result]:
     """Measures the Lab's default run: train, fine-tune after pruning, and evaluate when rho moves."""
     shown = lab.run_of({**{knob.name: knob.default for knob in lab.KNOBS}, "seed": SEED})
     shown = shown.replace(record_every=lab.record_every(shown))
@@ -144,10 +146,10 @@ def live(rounds: int) -> Iterator[Result]:
     yield Result("pruning_live_training", seconds["train"], "CPU s", note="of that")
     note = f"{shown.trials} trials, trained and measured as the Lab does"
     yield Result("pruning_live_shown", seconds["shown"], "CPU s", note=note)
-    yield from evaluations(held[-1], rounds)
+    yield from evaluations(held[-1], calls, 2 * rounds - 1)
 
 
-def evaluations(one: FineTuned, rounds: int) -> Iterator[Result]:
+def evaluations(one: FineTuned, calls: int, rounds: int) -> Iterator[Result]:
     """Measures a move of rho, and the first one after a training."""
     reached = float(one.accuracies(["router-norm-change"], (0.3, 0.5, 0.9)).min())
     assert reached >= 0.99, f"trials reach {reached:.3f} only"
@@ -163,7 +165,7 @@ def evaluations(one: FineTuned, rounds: int) -> Iterator[Result]:
         "curves": lambda: one.accuracies(CRITERIA, tenths, FINE_TUNING),
         "first_look": first,
     }
-    found = in_turns(rivals, calls=5, rounds=2 * rounds - 1)
+    found = in_turns(rivals, calls=calls, rounds=rounds)
     milliseconds = {name: 1000 * statistics.median(values) for name, values in found.items()}
     note = f"one criterion at another rho, {TRIALS} trials of {one.run.test_samples} test samples"
     yield Result("pruning_rho", milliseconds["rho"], "CPU ms", 50.0, note=note)

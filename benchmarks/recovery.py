@@ -35,24 +35,27 @@ FIGURE_3 = Run(
 
 
 def run(tiny: bool = False) -> list[Result]:
-    return [*spectral(rounds=1), *joint(rounds=1), *memory(20, 2000)] if tiny else [*spectral(), *joint(), *memory()]
+    if tiny:
+        few = TABLE_2.replace(trials=2), FIGURE_3.replace(trials=1, samples=500)
+        return [*spectral(few[0], rounds=1), *joint(few[1], rounds=1), *memory(20, 2000)]
+    return [*spectral(TABLE_2), *joint(FIGURE_3), *memory()]
 
 
 # --- all trials at once, and one by one -------------------------------------------------------------------------------
 
 
-def spectral(rounds: int = 9) -> list[Result]:
+def spectral(of: Run, rounds: int = 9) -> list[Result]:
     """Table 2's spectral method: 20 trials of k=2 d=10 n=2000, power iterations and 5 EM steps of the gates."""
-    samples = samples_of(TABLE_2)
+    samples = samples_of(of)
     rivals: dict[str, Callable[[], Any]] = {
-        "spectral": lambda: end(TABLE_2, samples),
-        "loop": lambda: spectral_loop(TABLE_2, samples, plain.power),
-        "textbook": lambda: spectral_loop(TABLE_2, samples, plain.power_one_by_one),
-        "drawn": lambda: recover(TABLE_2),
+        "spectral": lambda: end(of, samples),
+        "loop": lambda: spectral_loop(of, samples, plain.power),
+        "textbook": lambda: spectral_loop(of, samples, plain.power_one_by_one),
+        "drawn": lambda: recover(of),
     }
     for name in ("loop", "textbook"):
         same(rivals["spectral"](), rivals[name]())
-    fit = measures.regressor_fit(end(TABLE_2, samples).regressors, samples.truth.regressors).mean()
+    fit = measures.regressor_fit(end(of, samples).regressors, samples.truth.regressors).mean()
     seconds = in_turns(rivals, calls=1, rounds=rounds)
     return [
         Result(
@@ -70,12 +73,12 @@ def spectral(rounds: int = 9) -> list[Result]:
     ]
 
 
-def joint(rounds: int = 5) -> list[Result]:
+def joint(of: Run, rounds: int = 5) -> list[Result]:
     """Figure 3's joint EM: 10 trials of k=3 d=10 n=8000, 30 iterations."""
-    samples = samples_of(FIGURE_3)
+    samples = samples_of(of)
     rivals: dict[str, Callable[[], Any]] = {
-        "joint": lambda: end(FIGURE_3, samples),
-        "loop": lambda: joint_loop(FIGURE_3, samples),
+        "joint": lambda: end(of, samples),
+        "loop": lambda: joint_loop(of, samples),
     }
     same(rivals["joint"](), rivals["loop"]())
     seconds = in_turns(rivals, calls=1, rounds=rounds)
