@@ -12,7 +12,7 @@ from moe_lab.registry import CLAIMED, PAPERS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "papers").glob("*.md")}
+PAGES = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "papers").glob("[a-z]*.md")}
 NUMBER = re.compile(r"\d+\.\d+")
 ROOM = re.compile(r"functions\sare\sin\s`moe_lab/([\w/]+)/`")
 
@@ -50,6 +50,7 @@ def test_named_files_and_commands_exist(root):
 def test_it_leads_to_a_page_for_each_paper():
     assert set(PAGES) == set(CLAIMED)
     assert [key for key in PAGES if f"(docs/papers/{key}.md)" not in README] == []
+    assert [key for key in PAGES if f"({key}.md)" not in (ROOT / "docs/papers/README.md").read_text("utf-8")] == []
 
 
 @pytest.mark.parametrize("key", PAPERS)

@@ -118,10 +118,10 @@ def howto_page(names: list[str]) -> str:
     return "\n".join(["# How to", "", opening, "", "```{toctree}", ":maxdepth: 1", "", *order, "```", ""])
 
 
-def papers_page() -> str:
+def papers_page(root: Path) -> str:
     """The page that leads to what replicates of each paper."""
-    opening = "What replicates, in part or not at all, with the function that measures it."
-    return "\n".join(["# Papers", "", opening, "", "```{toctree}", ":maxdepth: 1", "", *CLAIMED, "```", ""])
+    text = (root / PAPERS / "README.md").read_text(encoding="utf-8")
+    return "\n".join([text, "```{toctree}", ":hidden:", "", *CLAIMED, "```", ""])
 
 
 def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) -> None:
@@ -139,7 +139,7 @@ def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) 
     shutil.copyfile(root / PICTURE, folder / Path(PICTURE).name)
     pages |= {f"howto/{path.name}": path.read_text(encoding="utf-8") for path in sorted((root / HOWTO).glob("*.md"))}
     pages |= {f"papers/{key}.md": WIDE + (root / PAPERS / f"{key}.md").read_text(encoding="utf-8") for key in CLAIMED}
-    pages["papers/index.md"] = papers_page()
+    pages["papers/index.md"] = papers_page(root)
     gallery = gallery_page(root, folder / "howto" / "gallery", draw=bool(recorded.shows))
     pages |= {**reference_pages(root), "howto/gallery.md": gallery}
     pages["howto/index.md"] = howto_page([Path(name).stem for name in pages if name.startswith("howto/")])
