@@ -1,12 +1,15 @@
 # make lab      opens the course in JupyterLab            make test       everything that CI runs
 # make check    style and types                           make bench      speed, into benchmarks/results.json
 # make notebooks  runs every notebook and stores its outputs
-# make badges REPO=owner/name  sets the repository's name in every badge, link and notebook set-up cell
+# make badges [REPO=owner/name] [REF=v1.2.3]  sets the repository and the release in badges, links and set-up cells
 # make animation  the moving picture of README.md
 # make site [RESULTS=results.json]  the course as pages in site/, with recorded Labs (minutes, once) and what was measured
-# Each target makes its own environment (.venv) first; a second call goes straight on.
+# Each target creates the environment (.venv) first if it is missing. It takes the first of Python 3.11, 3.12 and 3.13
+# that is installed; make PYTHON=/path/to/python takes another.
 
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+SUITABLE = import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3 python; do \
+	"$$name" -c '$(SUITABLE)' 2> /dev/null && echo "$$name" && break; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
 FOLDER ?= moe_lab_course
@@ -14,7 +17,7 @@ LAB_OPTIONS ?=
 RESULTS ?=
 PYTEST_OPTIONS ?=
 
-# Exact versions for the package, its dependencies and the tools that build it.
+# Exact versions for the package, its dependencies and the tools that build it, on each of these Pythons.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Compiled modules are kept whatever the shell says: without them every process compiles torch and pandas anew, 4 seconds.
@@ -24,11 +27,10 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: help lab test check bench notebooks badges animation site clean
 
 help:
-	@sed -n 's/^# //p' Makefile
+	@sed -n '/^#/!q; s/^# //p' Makefile
 
 $(BIN)/python:
-	@"$(PYTHON)" -c 'import sys; sys.exit("moe_lab needs Python 3.11 or newer: make PYTHON=/path/to/python3.11") \
-	if sys.version_info < (3, 11) else None'
+	@"$(PYTHON)" -c '$(SUITABLE)' || { echo "moe_lab needs Python 3.11, 3.12 or 3.13: make PYTHON=/path/to/python3.12"; exit 1; }
 	"$(PYTHON)" -m venv $(VENV)
 	$@ -m pip install --quiet --upgrade pip  # an old one takes twice as long for the rest
 
@@ -68,7 +70,7 @@ notebooks: $(VENV)/dev.stamp
 	$(BIN)/python -m tools.notebooks
 
 badges: $(VENV)/dev.stamp
-	$(BIN)/python -m tools.badges $(REPO)
+	$(BIN)/python -m tools.badges $(if $(REPO),--repo "$(REPO)") $(if $(REF),--ref "$(REF)")
 
 animation: $(VENV)/dev.stamp
 	$(BIN)/python -m tools.animation

@@ -37,7 +37,7 @@ def main(topics: list[str]) -> int:
     """Measures the topics, each in a process of its own, so that neither memory nor caches carry over.
 
     Returns:
-      1 where a target is missed, else 0.
+      1 where a target is missed or a topic fails, else 0.
     """
     unknown = set(topics) - set(TOPICS)
     if unknown:
@@ -47,8 +47,12 @@ def main(topics: list[str]) -> int:
     for topic in topics or TOPICS:
         print(f"{topic}: {TOPICS[topic]}", flush=True)
         child = [sys.executable, "-m", "benchmarks", "--measure", topic]
-        answer = subprocess.run(child, stdout=subprocess.PIPE, text=True, check=True).stdout
-        measured = json.loads(answer.splitlines()[-1])
+        done = subprocess.run(child, stdout=subprocess.PIPE, text=True)
+        if done.returncode:
+            print(f"  failed with status {done.returncode}; see the message above", flush=True)
+            missed += 1
+            continue
+        measured = json.loads(done.stdout.splitlines()[-1])
         known.update(measured)
         FILE.write_text(json.dumps(known, indent=2) + "\n")
         for name, figure in measured.items():

@@ -25,8 +25,8 @@ NAMES = (
 )
 
 
-def run() -> list[Result]:
-    figures = in_browser("browser_session.py")
+def run(tiny: bool = False) -> list[Result]:
+    figures = in_browser("browser_session.py", tiny)
     if isinstance(figures, str):
         return [Result(name, None, unit, note=figures) for name, unit in NAMES]
     first, rate, paced, cost, opening, picture, read = (figures[name] for name, _ in NAMES)
@@ -43,8 +43,12 @@ def run() -> list[Result]:
     ]
 
 
-def in_browser(session: str) -> dict[str, Any] | str:
+def in_browser(session: str, tiny: bool) -> dict[str, Any] | str:
     """Runs a session under pytest, which brings the server and the browser of the browser tests.
+
+    Args:
+      session: a file of this folder.
+      tiny: whether it is to do everything once, for figures that mean nothing.
 
     Returns:
       What the session has written as JSON into the file that BROWSER_FIGURES names, or why there is nothing.
@@ -58,7 +62,7 @@ def in_browser(session: str) -> dict[str, Any] | str:
         found = Path(folder) / "browser.json"
         plugins = ("-q", "-p", "tests.conftest", "-p", "tests.browser.conftest")
         command = [sys.executable, "-m", "pytest", *plugins, "--timeout", "1800", f"benchmarks/{session}"]
-        environment = {**os.environ, "BROWSER_FIGURES": str(found)}
+        environment = {**os.environ, "BROWSER_FIGURES": str(found), "BROWSER_TINY": "1" if tiny else ""}
         ended = subprocess.run(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True)
         if ended.returncode or not found.exists():
             print(ended.stdout, file=sys.stderr)

@@ -33,6 +33,7 @@ lab.set(steps=200, noise={noise})
 PICTURE = """() => document.querySelector(".moe-lab-screen[data-shown]")
   || [...document.querySelectorAll(".moe-lab-picture img")].some((image) => image.naturalWidth > 1)"""
 PAUSE = 500  # milliseconds between two frames that are not of one run
+TINY = bool(os.environ.get("BROWSER_TINY"))
 WELCOME = Path(__file__).parents[1] / "notebooks" / "00_start_here.ipynb"
 
 
@@ -61,7 +62,9 @@ def test_session(notebook: NotebookPage) -> None:
     notebook.run_all()
     notebook.image.wait_for()
     notebook.page.wait_for_timeout(1500)
-    waits = [notebook.time_to_frame("noise", "ArrowRight" if turn % 2 else "ArrowLeft") for turn in range(21)]
+    waits = [
+        notebook.time_to_frame("noise", "ArrowRight" if turn % 2 else "ArrowLeft") for turn in range(3 if TINY else 21)
+    ]
 
     notebook.press("noise", "ArrowRight")
     notebook.page.wait_for_timeout(500)
@@ -74,7 +77,7 @@ def test_session(notebook: NotebookPage) -> None:
         "browser_frames_per_second": rate,
         "browser_frames_at_default_speed": paced,
     }
-    turns = [[_seconds(notebook, frames, turn) for frames in (30.0, 0.01)] for turn in range(5)]
+    turns = [[_seconds(notebook, frames, turn) for frames in (30.0, 0.01)] for turn in range(1 if TINY else 5)]
     figures["browser_drawing_cost"] = 100 * (statistics.median(a / b for a, b in turns) - 1)
     _add(**figures)
 

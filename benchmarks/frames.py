@@ -6,6 +6,7 @@ import gzip
 import statistics
 import time
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import moe_lab_widgets
@@ -21,14 +22,16 @@ EVERY = 8
 STEPS = ("update", "record", "deflate")
 
 
-def run() -> list[Result]:
-    return [result for lab in LABS for result in measure(getattr(moe_lab_widgets, lab.name))]
+def run(tiny: bool = False) -> list[Result]:
+    """With `tiny`, the first three records of each Lab alone."""
+    most = 3 if tiny else None
+    return [result for lab in LABS for result in measure(getattr(moe_lab_widgets, lab.name), most)]
 
 
-def records_of(lab: Lab) -> list[Any]:
-    """Returns the records of a Lab's whole run that the Lab would keep."""
+def records_of(lab: Lab, most: int | None) -> list[Any]:
+    """Returns the records of a Lab's whole run that the Lab would keep, or the first of them."""
     kept = Recorder(lab.most_records)
-    for record in lab.start(lab.values):
+    for record in islice(lab.start(lab.values), most):
         kept.append(record)
     return kept.all()
 
@@ -41,11 +44,11 @@ def picture_of(lab: Lab) -> Any:
     return picture
 
 
-def measure(kind: type[Lab]) -> list[Result]:
-    """Draws every record of a Lab's default run."""
+def measure(kind: type[Lab], most: int | None = None) -> list[Result]:
+    """Draws every record of a Lab's default run, or the first `most` of them."""
     lab = kind(playing=False)
     lab.wait()
-    records, picture = records_of(lab), picture_of(lab)
+    records, picture = records_of(lab, most), picture_of(lab)
     lab.close()
     reel, stream = Reel(picture), Stream()
     seconds: dict[str, list[float]] = {step: [] for step in (*STEPS, "Agg and PNG")}
@@ -62,7 +65,7 @@ def measure(kind: type[Lab]) -> list[Result]:
         if number % EVERY == 0:
             seconds["Agg and PNG"].append(timed(lambda: encode(picture.pixels()))[0])
     picture.close()
-    means = {step: 1000 * statistics.fmean(spent[1:]) for step, spent in seconds.items()}  # the first: the background
+    means = {step: 1000 * statistics.fmean(spent[1:] or spent) for step, spent in seconds.items()}  # first: background
     parts = ", ".join(f"{step} {means[step]:.2f}" for step in STEPS)
     beside = f"{parts}; Agg and PNG in place of the last two: {means['Agg and PNG']:.1f}; {len(records)} frames"
     name = f"frames_{kind.__name__}"

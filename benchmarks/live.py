@@ -22,21 +22,23 @@ os._exit(0)  # the run goes on
 """What a kernel does until notebook 00 shows a picture."""
 
 
-def run() -> list[Result]:
+def run(tiny: bool = False) -> list[Result]:
     rivals = {
         model.name: lambda model=model: final(train(model, PatternTask(), trials=5, seed=0, device="cpu"))
         for model in (JointMoE(), SeparateMoE(), CNN())
     }
-    seconds = {name: statistics.median(times) for name, times in in_turns(rivals, calls=1, rounds=7).items()}
+    seconds = {
+        name: statistics.median(times) for name, times in in_turns(rivals, calls=1, rounds=1 if tiny else 7).items()
+    }
     return [
         Result("live_joint", seconds["joint"], "CPU s", 0.3),
         Result("live_separate", seconds["separate"], "CPU s"),
         Result("live_cnn", seconds["cnn"], "CPU s"),
-        *imports(),
+        *imports(rounds=1 if tiny else 6),
     ]
 
 
-def imports() -> list[Result]:
+def imports(rounds: int) -> list[Result]:
     """CPU seconds of imports in a fresh Python, and those of a kernel until notebook 00 shows its first picture."""
     programs = {
         "torch": "import torch",
@@ -45,12 +47,12 @@ def imports() -> list[Result]:
         "picture": PICTURE,
     }
     times: dict[str, list[float]] = {name: [] for name in programs}
-    for turn in range(6):
+    for _ in range(rounds):
         for name, found in times.items():
             before = _children()
             subprocess.run([sys.executable, "-c", programs[name]], check=True)
-            if turn:  # the first fills the disk cache
-                found.append(_children() - before)
+            found.append(_children() - before)
+    times = {name: found[1:] or found for name, found in times.items()}  # the first round fills the disk cache
     torch, ours, _, picture = (statistics.median(found) for found in times.values())
     over_torch = ratio(times["room"], times["torch"])
     note = f"import torch: {torch:.2f} s"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,19 +14,19 @@ from benchmarks.plain import train_separate
 from moe_lab.patch_routing import DigitTask, SeparateMoE
 from moe_lab.patch_routing.phase import KEPT, SAMPLES, phase_map_stream
 
-TRIALS, SEED = 20, 0
-SHARE = 80  # plain trainings: one for each grid point, its trial chosen at random
+SEED = 0
 
 
-def run() -> list[Result]:
+def run(tiny: bool = False) -> list[Result]:
     """Alternates batches of the map and the plain loop, so that both meet the same load."""
+    kept_patches, samples, trials = (KEPT[:2], SAMPLES[:2], 2) if tiny else (KEPT, SAMPLES, 20)
     task = DigitTask()
-    cells = [(kept, count, trial) for (kept, count), trial in zip(_cells(), _trials(), strict=True)]
+    cells = _cells(kept_patches, samples, trials)
     peak = _peak()
     plain, ours, accuracy = 0.0, 0.0, []
     begin = time.process_time()
     for seen, partial in enumerate(
-        phase_map_stream(patches_per_expert=KEPT, samples=SAMPLES, trials=TRIALS, seed=SEED)
+        phase_map_stream(patches_per_expert=kept_patches, samples=samples, trials=trials, seed=SEED)
     ):
         last = partial
         ours += time.process_time() - begin
@@ -38,7 +39,7 @@ def run() -> list[Result]:
             plain += time.process_time() - begin
         begin = time.process_time()
     peak = max(peak, _peak())
-    trainings = len(KEPT) * len(SAMPLES) * TRIALS
+    trainings = len(kept_patches) * len(samples) * trials
     for kept, count, trial in cells:  # those not run in between
         begin = time.process_time()
         model = SeparateMoE(patches_per_expert=kept)
@@ -61,14 +62,12 @@ def run() -> list[Result]:
     ]
 
 
-def _cells() -> list[tuple[int, int]]:
-    """All grid points in random order, so that the plain loop's runs are spread evenly."""
-    cells = [(kept, count) for kept in KEPT for count in SAMPLES]
-    return [cells[place] for place in np.random.default_rng(0).permutation(len(cells))]
-
-
-def _trials() -> list[int]:
-    return np.random.default_rng(1).integers(0, TRIALS, SHARE).tolist()
+def _cells(kept_patches: Sequence[int], samples: Sequence[int], trials: int) -> list[tuple[int, int, int]]:
+    """All grid points in random order, so that the plain loop's runs are spread evenly; a random trial of each."""
+    cells = [(kept, count) for kept in kept_patches for count in samples]
+    chosen = np.random.default_rng(1).integers(0, trials, len(cells)).tolist()
+    order = np.random.default_rng(0).permutation(len(cells))
+    return [(*cells[place], trial) for place, trial in zip(order, chosen, strict=True)]
 
 
 def _peak() -> float:

@@ -14,8 +14,8 @@ from torch import Tensor
 from benchmarks import plain_tokens as plain
 from benchmarks.measure import Result, in_turns, ratio
 from moe_lab.pruning import FineTuned, PlantedStart, Run, TokenMoE, TokenTask, fine_tune, train_run
-from moe_lab.pruning.criteria import CRITERIA
 from moe_lab.pruning.data import SampleStream
+from moe_lab.pruning.figures import CRITERIA
 from moe_lab.pruning.layer import Layer, inference_seconds
 from moe_lab.pruning.learner import Learner, group_size, start_weights
 from moe_lab.training import final
@@ -31,19 +31,22 @@ FINE_TUNING = 60
 """Steps after pruning in a live run."""
 
 
-def run() -> list[Result]:
+def run(tiny: bool = False) -> list[Result]:
+    effort = {"calls": 1, "rounds": 1} if tiny else {"calls": 10, "rounds": 15}
     return [
-        *steps("expert_choice", EXPERT_CHOICE, plain.experts_choose, plain.experts_choose_among_all),
-        *steps("token_choice", TOKEN_CHOICE, plain.tokens_choose, plain.tokens_choose_among_all),
-        *live(),
-        *inference(),
+        *steps("expert_choice", EXPERT_CHOICE, plain.experts_choose, plain.experts_choose_among_all, **effort),
+        *steps("token_choice", TOKEN_CHOICE, plain.tokens_choose, plain.tokens_choose_among_all, **effort),
+        *(live(calls=1, rounds=1) if tiny else live(calls=5, rounds=5)),
+        *inference(repeats=1 if tiny else 9),
     ]
 
 
 # --- one step -------------------------------------------------------------------------------------------------------
 
 
-def steps(name: str, run: Run, gathered: plain.Outputs, everywhere: plain.Outputs) -> Iterator[Result]:
+def steps(
+    name: str, run: Run, gathered: plain.Outputs, everywhere: plain.Outputs, *, calls: int, rounds: int
+) -> Iterator[Result]:
     """CPU milliseconds of a step per trial: the engine's trials in groups, as in a run, and autograd on one trial.
 
     Samples are drawn beforehand: their numbers for the engine, which counts them, and their vectors for autograd, which
@@ -54,11 +57,11 @@ def steps(name: str, run: Run, gathered: plain.Outputs, everywhere: plain.Output
     theirs = {label: Dense(run, outputs) for label, outputs in (("dense", gathered), ("all", everywhere))}
     rivals: dict[str, Callable[[], Any]] = {"step": ours, "drawn": whole, **theirs}
     for call in (ours, *theirs.values()):
-        for _ in range(10):
+        for _ in range(calls):
             call()
     for dense in theirs.values():  # rivals must do the same work
         dense.check(ours.learner)
-    seconds = in_turns(rivals, calls=10, rounds=15)
+    seconds = in_turns(rivals, calls=calls, rounds=rounds)
     own = {label: [value / size for value in seconds[label]] for label in ("step", "drawn")}
     yield Result(f"{name}_step_over_dense", ratio(seconds["dense"], own["step"]), "times", 5.0, "at least")
     yield Result(f"{name}_step_over_all", ratio(seconds["all"], own["step"]), "times")
@@ -127,7 +130,7 @@ class Dense:
 # --- a live run -----------------------------------------------------------------------------------------------------
 
 
-def live() -> Iterator[Result]:
+def live(calls: int, rounds: int) -> Iterator[Result]:
     """Measures the Lab's default run: train, fine-tune after pruning, and evaluate when rho moves."""
     shown = lab.run_of({**{knob.name: knob.default for knob in lab.KNOBS}, "seed": SEED})
     shown = shown.replace(record_every=lab.record_every(shown))
@@ -137,16 +140,16 @@ def live() -> Iterator[Result]:
         "tune": lambda: held[-1].tuned_whole(FINE_TUNING),
         "shown": lambda: final(train_run(shown)),
     }
-    seconds = {name: statistics.median(found) for name, found in in_turns(rivals, calls=1, rounds=5).items()}
+    seconds = {name: statistics.median(found) for name, found in in_turns(rivals, calls=1, rounds=rounds).items()}
     both = seconds["train"] + seconds["tune"]
     yield Result("pruning_live", both, "CPU s", 1.0, note=f"{TRIALS} trials, trained and fine-tuned")
     yield Result("pruning_live_training", seconds["train"], "CPU s", note="of that")
     note = f"{shown.trials} trials, trained and measured as the Lab does"
     yield Result("pruning_live_shown", seconds["shown"], "CPU s", note=note)
-    yield from evaluations(held[-1])
+    yield from evaluations(held[-1], calls, 2 * rounds - 1)
 
 
-def evaluations(one: FineTuned) -> Iterator[Result]:
+def evaluations(one: FineTuned, calls: int, rounds: int) -> Iterator[Result]:
     """Measures a move of rho, and the first one after a training."""
     reached = float(one.accuracies(["router-norm-change"], (0.3, 0.5, 0.9)).min())
     assert reached >= 0.99, f"trials reach {reached:.3f} only"
@@ -162,7 +165,7 @@ def evaluations(one: FineTuned) -> Iterator[Result]:
         "curves": lambda: one.accuracies(CRITERIA, tenths, FINE_TUNING),
         "first_look": first,
     }
-    found = in_turns(rivals, calls=5, rounds=9)
+    found = in_turns(rivals, calls=calls, rounds=rounds)
     milliseconds = {name: 1000 * statistics.median(values) for name, values in found.items()}
     note = f"one criterion at another rho, {TRIALS} trials of {one.run.test_samples} test samples"
     yield Result("pruning_rho", milliseconds["rho"], "CPU ms", 50.0, note=note)
@@ -175,14 +178,14 @@ def evaluations(one: FineTuned) -> Iterator[Result]:
 # --- inference ------------------------------------------------------------------------------------------------------
 
 
-def inference(kept: int = 10) -> Iterator[Result]:
+def inference(repeats: int, kept: int = 10) -> Iterator[Result]:
     """A layer with half of its experts against the whole one, at a size where products take most of the time."""
     experts, dimension, tokens = 20, 256, 100
     batch = torch.randn(16, tokens, dimension, generator=torch.Generator().manual_seed(SEED))
     for routing, top in (("expert-choice", 10), ("token-choice", 2)):
         model = TokenMoE(experts=experts, neurons=1024, routing=routing, top=top)
         layers = [Layer.random(model, dimension, kept=count, seed=SEED) for count in (experts, kept)]
-        whole, pruned = inference_seconds(layers, batch, repeats=9).tolist()
+        whole, pruned = inference_seconds(layers, batch, repeats=repeats).tolist()
         name = routing.replace("-", "_")
         note = f"{kept} of {experts} experts left"
         yield Result(f"pruned_{name}_time", ratio(pruned, whole), "of the whole layer's", 0.75, note=note)

@@ -32,29 +32,30 @@ FIGURE_3 = Run(
     seed=SEED,
     device="cpu",
 )
-LARGE = MixtureTask(experts=5, dimension=200)
-LARGE_SAMPLES = 50_000
 
 
-def run() -> list[Result]:
-    return [*spectral(), *joint(), *memory()]
+def run(tiny: bool = False) -> list[Result]:
+    if tiny:
+        few = TABLE_2.replace(trials=2), FIGURE_3.replace(trials=1, samples=500)
+        return [*spectral(few[0], rounds=1), *joint(few[1], rounds=1), *memory(20, 2000)]
+    return [*spectral(TABLE_2), *joint(FIGURE_3), *memory()]
 
 
 # --- all trials at once, and one by one -------------------------------------------------------------------------------
 
 
-def spectral(rounds: int = 9) -> list[Result]:
+def spectral(of: Run, rounds: int = 9) -> list[Result]:
     """Table 2's spectral method: 20 trials of k=2 d=10 n=2000, power iterations and 5 EM steps of the gates."""
-    samples = samples_of(TABLE_2)
+    samples = samples_of(of)
     rivals: dict[str, Callable[[], Any]] = {
-        "spectral": lambda: end(TABLE_2, samples),
-        "loop": lambda: spectral_loop(TABLE_2, samples, plain.power),
-        "textbook": lambda: spectral_loop(TABLE_2, samples, plain.power_one_by_one),
-        "drawn": lambda: recover(TABLE_2),
+        "spectral": lambda: end(of, samples),
+        "loop": lambda: spectral_loop(of, samples, plain.power),
+        "textbook": lambda: spectral_loop(of, samples, plain.power_one_by_one),
+        "drawn": lambda: recover(of),
     }
     for name in ("loop", "textbook"):
         same(rivals["spectral"](), rivals[name]())
-    fit = measures.regressor_fit(end(TABLE_2, samples).regressors, samples.truth.regressors).mean()
+    fit = measures.regressor_fit(end(of, samples).regressors, samples.truth.regressors).mean()
     seconds = in_turns(rivals, calls=1, rounds=rounds)
     return [
         Result(
@@ -72,12 +73,12 @@ def spectral(rounds: int = 9) -> list[Result]:
     ]
 
 
-def joint(rounds: int = 5) -> list[Result]:
+def joint(of: Run, rounds: int = 5) -> list[Result]:
     """Figure 3's joint EM: 10 trials of k=3 d=10 n=8000, 30 iterations."""
-    samples = samples_of(FIGURE_3)
+    samples = samples_of(of)
     rivals: dict[str, Callable[[], Any]] = {
-        "joint": lambda: end(FIGURE_3, samples),
-        "loop": lambda: joint_loop(FIGURE_3, samples),
+        "joint": lambda: end(of, samples),
+        "loop": lambda: joint_loop(of, samples),
     }
     same(rivals["joint"](), rivals["loop"]())
     seconds = in_turns(rivals, calls=1, rounds=rounds)
@@ -126,28 +127,34 @@ def same(mine: State, theirs: State) -> None:
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
-def memory() -> list[Result]:
-    """Peak memory of a recovery at d=200 k=5 n=50,000 in a process of its own, drawing included; T3 has 8e6 numbers."""
-    child = [sys.executable, "-c", "from benchmarks import recovery; recovery.large()"]
+def memory(dimension: int = 200, samples: int = 50_000) -> list[Result]:
+    """Peak memory of a recovery with k=5 in a process of its own, drawing included; T3 has 8e6 numbers at d=200."""
+    child = [sys.executable, "-c", f"from benchmarks import recovery; recovery.large({dimension}, {samples})"]
     answer = subprocess.run(child, stdout=subprocess.PIPE, text=True, check=True).stdout
     found = json.loads(answer.splitlines()[-1])
     fit = f"regressor fit {found['fit']:.2f}"
     return [
-        Result("third_moment_peak", found["peak"], "GB", 1.0, note=f"d=200 k=5 n=50,000, torch included; {fit}"),
+        Result(
+            "third_moment_peak",
+            found["peak"],
+            "GB",
+            1.0,
+            note=f"d={dimension} k=5 n={samples:,}, torch included; {fit}",
+        ),
         Result("third_moment_seconds", found["seconds"], "CPU s", note="drawing excluded"),
     ]
 
 
-def large() -> None:
-    """One recovery at d=200, measured; the last line printed is its record."""
+def large(dimension: int, samples_drawn: int) -> None:
+    """One recovery, measured; the last line printed is its record."""
     import resource
     import time
 
     torch.set_num_threads(1)
     of = Run(
         model=Spectral(gate_iterations=0, joint_iterations=0),
-        task=LARGE,
-        samples=LARGE_SAMPLES,
+        task=MixtureTask(experts=5, dimension=dimension),
+        samples=samples_drawn,
         trials=1,
         seed=SEED,
         device="cpu",

@@ -14,7 +14,8 @@ from moe_lab.patch_routing import model as models
 N, D, K, M, L, B, RATE = 16, 784, 8, 40, 6, 20, 2.0
 
 
-def run() -> list[Result]:
+def run(tiny: bool = False) -> list[Result]:
+    calls, rounds = (1, 1) if tiny else (40, 15)
     draw = torch.Generator().manual_seed(0)
     patches = torch.nn.functional.normalize(torch.randn(1, B, N, D, generator=draw), dim=-1)
     weights = torch.randn(1, M + K, D, generator=draw) / M**0.5
@@ -56,9 +57,8 @@ def run() -> list[Result]:
         return torch.cat((hid.flatten(0, 1), rout))
 
     torch.testing.assert_close(engine()[0], autograd(), rtol=1e-4, atol=1e-6)  # rivals must do the same work
-    seconds = in_turns(
-        {"engine": engine, "products": products, "limit": limit, "autograd": autograd}, calls=40, rounds=15
-    )
+    rivals = {"engine": engine, "products": products, "limit": limit, "autograd": autograd}
+    seconds = in_turns(rivals, calls=calls, rounds=rounds)
     milliseconds = 1000 * statistics.median(seconds["engine"])
     return [
         Result("joint_step_speedup", ratio(seconds["autograd"], seconds["engine"]), "times", 4.0, "at least"),

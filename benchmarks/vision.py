@@ -16,8 +16,8 @@ CELLS, BATCH = 8, 32
 IDEAL = 1 - SIZES["patches_per_expert"] / CELLS**2
 
 
-def run() -> list[Result]:
-    return [*sparse(), *frames()]
+def run(tiny: bool = False) -> list[Result]:
+    return [*sparse(1, 1), *frames(samples=100, epochs=1)] if tiny else [*sparse(), *frames()]
 
 
 def sparse(calls: int = 2, rounds: int = 15) -> list[Result]:
@@ -40,12 +40,12 @@ def sparse(calls: int = 2, rounds: int = 15) -> list[Result]:
     return [Result("patches_saving_of_ideal", saved / IDEAL, "of 1 - l/n", 0.8, "at least", note)]
 
 
-def frames() -> list[Result]:
+def frames(samples: int = 1000, epochs: int = 4) -> list[Result]:
     """Frames a second of three models side by side on digits in quadrants, two steps each, 300 test images measured."""
-    settings = {"samples": 1000, "trials": 1, "record_every": 2}
+    settings = {"samples": samples, "trials": 1, "record_every": 2}
     list(live.compare(QuadrantTask(), {"warm": PatchWRN(trunk="plain")}, epochs=1, **settings))
     begin = time.process_time()
-    running = live.compare(QuadrantTask(), epochs=4, **settings)
+    running = live.compare(QuadrantTask(), epochs=epochs, **settings)
     next(running)
     first = time.process_time() - begin
     count = sum(1 for _ in running)

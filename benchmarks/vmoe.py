@@ -9,24 +9,28 @@ from collections.abc import Iterator
 
 from benchmarks.measure import Result
 from moe_lab.vision import VMoE, deep
+from moe_lab.vision.vmoe import VMoEConfig
 from moe_lab.vision.vmoe.named import NAMED
 
 KEPT = (8, 4, 2)
 
 
-def run() -> list[Result]:
-    return [*tiny(), *real()]
+def run(tiny: bool = False) -> list[Result]:
+    """With `tiny`, a few steps of each training, and the costs of the model for digits in place of B/16."""
+    few = {"steps": 5, "warm_up": 2}
+    if tiny:
+        return [*digits(deep.PRE_TRAINING.replace(**few), deep.DigitRun(**few)), *costs("tiny", deep.TINY)]
+    return [*digits(deep.PRE_TRAINING, deep.DigitRun()), *costs("b16", NAMED["b16"])]
 
 
-def tiny() -> Iterator[Result]:
+def digits(pre_training: deep.DigitRun, run: deep.DigitRun) -> Iterator[Result]:
     """CPU seconds of one pre-training, of an evaluation of 500 images, and of the 6 x 7 x 2 prunings."""
     with tempfile.TemporaryDirectory() as folder:
         began = time.process_time()
-        last = list(deep.pre_train(folder=folder))[-1]
+        last = list(deep.pre_train(pre_training, folder))[-1]
         note = f"test accuracy {float(last['test_accuracy'][0]):.3f}"
         yield Result("vmoe_pre_training", time.process_time() - began, "CPU s", 60.0, note=note)
-        before = deep.pretrained(folder=folder)
-    run = deep.DigitRun()
+        before = deep.pretrained(pre_training, folder)
     after = deep.fine_tune(before, run)
     yield Result("vmoe_evaluation", 1000 * seconds_of(after, run.test), "CPU ms for 500 images", 80.0)
     began = time.process_time()
@@ -45,14 +49,14 @@ def seconds_of(model: VMoE, test: deep.Labelled, rounds: int = 15) -> float:
     return statistics.median(seconds[1:])
 
 
-def real() -> Iterator[Result]:
-    """V-MoE B/16 with random weights: what silent pruning leaves of its CPU time, turn by turn."""
-    data = deep.pruning_costs(NAMED["b16"], KEPT, ("silent",), repeats=3).sel(mode="silent")
+def costs(name: str, config: VMoEConfig) -> Iterator[Result]:
+    """A model with random weights: what silent pruning leaves of its CPU time, turn by turn."""
+    data = deep.pruning_costs(config, KEPT, ("silent",), repeats=3).sel(mode="silent")
     whole = data.sel(kept=8)
     for kept in KEPT:
         note = f"{float(data['parameters'].sel(kept=kept)):,.0f} parameters, "
         note += f"{float(data['operations'].sel(kept=kept)) / 1e9:.2f} GFLOP"
         milliseconds = float(data["milliseconds"].sel(kept=kept).median())
-        yield Result(f"vmoe_b16_{kept}_experts", milliseconds, "CPU ms an image", note=note)
+        yield Result(f"vmoe_{name}_{kept}_experts", milliseconds, "CPU ms an image", note=note)
     share = float((data["milliseconds"].sel(kept=2) / whole["milliseconds"]).median())
-    yield Result("vmoe_b16_2_over_8_experts", share, "of the time", 0.65)
+    yield Result(f"vmoe_{name}_2_over_8_experts", share, "of the time", 0.65)

@@ -303,6 +303,7 @@ NOTEBOOKS = (
         minutes=35,
         after=("05",),
         will="prune other checkpoints, with another loss and another routing, and compare theorems with runs",
+        theme="pruning",
         exercises="pruning",
         explains=("pruning.theory", "pruning.theory_run", "pruning.theory_conditions"),
     ),

@@ -26,19 +26,21 @@
 # - predict when routers fail: too few experts, $l=1$, $l < l^*$, too much noise.
 
 # %% [markdown] tags=["badges"]
-# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/main/notebooks/02_router_alignment.ipynb)
-# [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/main?urlpath=lab/tree/notebooks/02_router_alignment.ipynb)
+# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/v0.1.0/notebooks/02_router_alignment.ipynb)
+# [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/v0.1.0?urlpath=lab/tree/notebooks/02_router_alignment.ipynb)
 
 # %% tags=["setup"] jupyter={"source_hidden": true}
-# On Colab this installs moe_lab beside the torch, numpy and ipywidgets there. Elsewhere it does nothing.
+# On Colab this installs moe_lab v0.1.0 from github.com/moe-lab/moe_lab, beside the torch, numpy and ipywidgets there.
+# Elsewhere it does nothing.
 import sys
 
 if "google.colab" in sys.modules:
     import subprocess
     from importlib.metadata import version
 
+    source = "git+https://github.com/moe-lab/moe_lab@v0.1.0"
+    print(f"Installing {source}")
     keep = [f"{name}=={version(name)}" for name in ("torch", "numpy", "ipywidgets")]
-    source = "git+https://github.com/moe-lab/moe_lab"
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", source, "anywidget", *keep], check=True)
 
 # %%
@@ -412,20 +414,13 @@ exercises.check_router_gradient(router_gradient)
 #         powers = np.where(kept, np.exp(scores - scores[kept].max()), 0)
 #         return powers / powers.sum()
 #
-#     def top_l(scores, count):
-#         kept = np.zeros(len(scores), dtype=bool)
-#         kept[np.argsort(-scores, kind="stable")[:count]] = True
-#         return kept
-#
 #     scores = patches @ router
-#     kept = top_l(scores, count)
-#     g = gates(scores, kept)
-#     total = np.zeros(len(router))
-#     for j in np.flatnonzero(kept):
-#         s = outputs @ np.maximum(neurons @ patches[j], 0) / count
-#         for i in np.flatnonzero(kept):
-#             total += s * g[j] * g[i] * (patches[j] - patches[i])
-#     return -y * v * total
+#     kept = np.argsort(-scores, kind="stable")[:count]
+#     gates = np.exp(scores[kept] - scores[kept].max())
+#     gates = gates / gates.sum()
+#     says = np.maximum(patches[kept] @ neurons.T, 0) @ outputs / count  # S_j
+#     pull = y * v * (gates * (says - gates @ says)) @ patches[kept]
+#     return -pull
 # ```
 #
 # </details>

@@ -27,19 +27,21 @@
 # - say what fine-tuning after pruning can repair, and what it cannot.
 
 # %% [markdown] tags=["badges"]
-# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/main/notebooks/05_pruning.ipynb)
-# [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/main?urlpath=lab/tree/notebooks/05_pruning.ipynb)
+# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/v0.1.0/notebooks/05_pruning.ipynb)
+# [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/v0.1.0?urlpath=lab/tree/notebooks/05_pruning.ipynb)
 
 # %% tags=["setup"] jupyter={"source_hidden": true}
-# On Colab this installs moe_lab beside the torch, numpy and ipywidgets there. Elsewhere it does nothing.
+# On Colab this installs moe_lab v0.1.0 from github.com/moe-lab/moe_lab, beside the torch, numpy and ipywidgets there.
+# Elsewhere it does nothing.
 import sys
 
 if "google.colab" in sys.modules:
     import subprocess
     from importlib.metadata import version
 
+    source = "git+https://github.com/moe-lab/moe_lab@v0.1.0"
+    print(f"Installing {source}")
     keep = [f"{name}=={version(name)}" for name in ("torch", "numpy", "ipywidgets")]
-    source = "git+https://github.com/moe-lab/moe_lab"
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", source, "anywidget", *keep], check=True)
 
 # %%

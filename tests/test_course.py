@@ -14,6 +14,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 import moe_lab
 from moe_lab import course
+from moe_lab.registry import NOTEBOOKS
 
 
 def write(path: Path, text: str) -> None:

@@ -49,6 +49,7 @@ class TestNames:
         assert version("moe-lab") == moe_lab.__version__
         assert f"version: {moe_lab.__version__}\n" in (root / "CITATION.cff").read_text()
         assert f"\n## {moe_lab.__version__} (" in (root / "CHANGELOG.md").read_text()
+        assert f"dist/moe_lab-{moe_lab.__version__}-py3-none-any.whl" in (root / "README.md").read_text()
 
     def test_every_public_name_is_there(self):
         assert {name: getattr(moe_lab, name) for name in moe_lab.__all__}.keys() <= set(dir(moe_lab))

@@ -21,7 +21,7 @@ from axe_playwright_python.sync_playwright import Axe
 from moe_lab import glossary
 from moe_lab.patch_routing import JointMoE, PatternTask, Run
 from moe_lab.patch_routing.pulls import router_pulls
-from moe_lab.registry import LABS, NOTEBOOKS
+from moe_lab.registry import CLAIMED, LABS, NOTEBOOKS
 from moe_lab.reproduce import claims, errata
 from moe_lab.reproduce.runner import Order
 from moe_lab.reproduce.verdicts import Row
@@ -218,10 +218,17 @@ def built(tmp_path_factory) -> Path:
 class TestBuilt:
     def test_every_page_is_there_and_linked_from_the_first(self, built):
         names = ["index", *(notebook.stem for notebook in NOTEBOOKS), "instructors_guide", "glossary", "claims"]
+        names += ["howto/index", "papers/index", "reference/index"]
         front = (built / "index.html").read_text(encoding="utf-8")
         for name in names:
             assert (built / f"{name}.html").is_file()
             assert name == "index" or f'href="{name}.html"' in front
+
+    def test_papers_are_linked_with_their_claims(self, built):
+        claimed = (built / "claims.html").read_text(encoding="utf-8")
+        for key in CLAIMED:
+            page = Resources(built / "papers" / f"{key}.html").text
+            assert "eplicate" in page and f'href="papers/{key}.html"' in claimed
 
     def test_the_first_page_moves_and_has_three_doors(self, built):
         front = Resources(built / "index.html")

@@ -31,7 +31,7 @@ def claims_page(results: Path | None) -> str:
     for key, paper in CLAIMED.items():
         if not any(claim.paper == key for claim in claims()):
             continue
-        parts.append(f"## {paper.citation}\n\n{_claims(key, found)}")
+        parts.append(f"## {paper.citation}\n\n[What replicates](papers/{key}.md), in short.\n\n{_claims(key, found)}")
         misprints = [erratum for erratum in errata() if erratum.paper == key]
         if misprints:
             rows = [(each.where, each.printed, each.instead, each.evidence) for each in misprints]

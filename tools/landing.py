@@ -22,7 +22,7 @@ DOORS = (
     (
         "Research",
         "howto/index",
-        "Figures, sweeps, your own data, model, router or criterion; and what papers claim beside what is measured.",
+        "Figures, sweeps, your own data, model, router or criterion; and which published results replicate.",
     ),
 )
 """What each is called, the page that it leads to, and what is behind it."""
@@ -30,7 +30,7 @@ DOORS = (
 
 def landing(root: Path) -> str:
     """Returns the head as Markdown: the README's opening with its picture, and the doors."""
-    opening = (root / "README.md").read_text(encoding="utf-8").partition("<!-- notebooks")[0].strip()
+    opening = (root / "README.md").read_text(encoding="utf-8").partition("\n## ")[0].strip()
     doors = "".join(
         f'<a class="door" href="{page}.html"><strong>{name}</strong><span>{words}</span></a>'
         for name, page, words in DOORS

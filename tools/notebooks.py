@@ -15,7 +15,7 @@ from pathlib import Path
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-from tools.badges import repository, stamp_notebooks
+from tools.badges import stamp_notebooks
 from tools.guide import stamp_guide
 from tools.outputs import ENVIRONMENT, keep_same_pictures, tidy_notebook
 from tools.pairs import ROOT, bring_in_step, read, write
@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     names = [Path(name).stem for name in given.names]
     os.environ.update(ENVIRONMENT)
-    stamp_notebooks(ROOT, repository())
+    stamp_notebooks(ROOT)
     stamp_guide(ROOT)
     for path in bring_in_step(ROOT, names):
         start = time.perf_counter()

@@ -1,9 +1,9 @@
 """Builds the course's site:  python -m tools.site [--results results.json] [--out site]
 
 The pages are a first one with three doors, the notebooks with their stored outputs, the instructor's guide, the
-glossary, and the claims of `moe-lab reproduce`; with a results.json of that command also what was measured. Labs are
-recorded runs (see recordings.py). Nothing is fetched, and reading the site needs no network, server or kernel; without
-a script, Labs are still pictures.
+glossary, what replicates of each paper, and the claims of `moe-lab reproduce`; with a results.json of that command also
+what was measured. Labs are recorded runs (see recordings.py). Nothing is fetched, and reading the site needs no
+network, server or kernel; without a script, Labs are still pictures.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ from nbformat import NotebookNode
 
 from moe_lab import glossary
 from moe_lab.course import asks
-from moe_lab.registry import INDEX, NOTEBOOKS
-from tools.badges import badges, repository
+from moe_lab.registry import CLAIMED, INDEX, NOTEBOOKS
+from tools.badges import badges
 from tools.claims_page import claims_page
 from tools.guide import GUIDE
 from tools.landing import PICTURE, landing
 from tools.markdown import WIDE, table
 from tools.outputs import is_exercise
+from tools.owner import release, repository
 from tools.pairs import ROOT, read
 from tools.recorded_pages import Recorded, labs_page
 from tools.recordings import cells_of, everything, record_all
 from tools.reference import gallery_page, reference_pages, used_by
 
 HOWTO = Path("docs") / "howto"
-HOWTO_ORDER = ("figure", "gallery", "sweep", "data", "model", "router", "criterion", "cluster", "saving")
-RESEARCH = ("howto/index", "reference/index")
+HOWTO_ORDER = ("figure", "gallery", "sweep", "data", "model", "router", "criterion", "prune", "cluster", "saving")
+PAPERS = Path("docs") / "papers"
+RESEARCH = ("howto/index", "papers/index", "reference/index")
 _MENDED = (
     # What opens a part of the list of pages has no words; the link before it names the part.
     (
@@ -122,7 +124,7 @@ def lab_note(name: str) -> str:
 
 def _addresses(name: str) -> list[str]:
     """Where a notebook can be run: Colab and Binder."""
-    return [badge.rsplit("(", 1)[1].rstrip(")") for badge in badges(repository(), name).splitlines()]
+    return [badge.rsplit("(", 1)[1].rstrip(")") for badge in badges(repository(), release(), name).splitlines()]
 
 
 def glossary_page() -> str:
@@ -142,6 +144,12 @@ def howto_page(names: list[str]) -> str:
     return "\n".join(["# How to", "", opening, "", "```{toctree}", ":maxdepth: 1", "", *order, "```", ""])
 
 
+def papers_page(root: Path) -> str:
+    """The page that leads to what replicates of each paper."""
+    text = (root / PAPERS / "README.md").read_text(encoding="utf-8")
+    return "\n".join([text, "```{toctree}", ":hidden:", "", *CLAIMED, "```", ""])
+
+
 def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) -> None:
     """Writes the pages' sources into a new folder.
 
@@ -156,6 +164,8 @@ def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) 
     folder.mkdir(parents=True)
     shutil.copyfile(root / PICTURE, folder / Path(PICTURE).name)
     pages |= {f"howto/{path.name}": path.read_text(encoding="utf-8") for path in sorted((root / HOWTO).glob("*.md"))}
+    pages |= {f"papers/{key}.md": WIDE + (root / PAPERS / f"{key}.md").read_text(encoding="utf-8") for key in CLAIMED}
+    pages["papers/index.md"] = papers_page(root)
     gallery = gallery_page(root, folder / "howto" / "gallery", draw=bool(recorded.shows))
     pages |= {**reference_pages(root), "howto/gallery.md": gallery}
     pages["howto/index.md"] = howto_page([Path(name).stem for name in pages if name.startswith("howto/")])

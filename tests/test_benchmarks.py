@@ -1,0 +1,49 @@
+"""Every topic of the benchmarks runs from end to end at a tiny size, for figures that mean nothing."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import shutil
+import sys
+
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks.__main__ import TOPICS
+from benchmarks.measure import Result
+
+BROWSER = ("browser", "link")
+UNIX = ("hub", "live", "phase_map", "recovery")
+"""Those that ask the system for their memory or for the time of their processes."""
+MARKS = {topic: [pytest.mark.slow, *([pytest.mark.browser] if topic in BROWSER else [])] for topic in TOPICS}
+
+
+@pytest.mark.parametrize("topic", [pytest.param(topic, marks=MARKS[topic]) for topic in TOPICS if topic != "gpu"])
+def test_a_topic_measures_all_of_its_figures(topic):
+    """That of a GPU has tests of its own, in test_gpu_benchmark.py."""
+    if topic in BROWSER and not (shutil.which("chromium") or shutil.which("chromium-browser")):
+        pytest.skip("Chromium is not installed")
+    if topic in UNIX and sys.platform != "linux":
+        pytest.skip("this topic measures on Linux")
+    results: list[Result] = importlib.import_module(f"benchmarks.{topic}").run(tiny=True)
+    assert len({result.name for result in results}) == len(results) >= 2
+    for result in results:
+        assert result.value is not None and math.isfinite(result.value), (result.name, result.note)
+        assert result.unit or result.name.endswith("frames")
+        json.dumps(result.record(f"python -m benchmarks {topic}"))
+
+
+def test_a_topic_that_fails_leaves_the_others_their_figures(monkeypatch, tmp_path, capfd):
+    monkeypatch.setattr(command, "FILE", tmp_path / "results.json")
+    monkeypatch.setattr(command, "TOPICS", {"nowhere": "a topic without a file", "gpu": "without a GPU"})
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert command.main([]) == 1
+    assert "failed with status 1" in capfd.readouterr().out
+    assert json.loads((tmp_path / "results.json").read_text())["gpu_trainings_per_second"]["value"] is None
+
+
+def test_an_unknown_topic_is_a_sentence():
+    with pytest.raises(SystemExit, match=r"a topic must be one of step, .*: got speed"):
+        command.main(["speed"])
