@@ -31,8 +31,8 @@
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/v0.1.0?urlpath=lab/tree/notebooks/05_pruning.ipynb)
 
 # %% tags=["setup"] jupyter={"source_hidden": true}
-# On Colab this installs moe_lab v0.1.0 from github.com/moe-lab/moe_lab, beside the torch, numpy and ipywidgets there.
-# Elsewhere it does nothing.
+# On Colab this installs moe_lab v0.1.0 from github.com/moe-lab/moe_lab, and keeps
+# the torch, numpy and ipywidgets there. Elsewhere it does nothing.
 import sys
 
 if "google.colab" in sys.modules:

@@ -32,8 +32,8 @@ COURSE = Path("notebooks") / "README.md"
 MARK, END = "<!-- notebooks: written by `make badges` -->", "<!-- end -->"
 
 SETUP = """\
-# On Colab this installs moe_lab {ref} from github.com/{repo}, beside the torch, numpy and ipywidgets there.
-# Elsewhere it does nothing.
+# On Colab this installs moe_lab {ref} from github.com/{repo}, and keeps
+# the torch, numpy and ipywidgets there. Elsewhere it does nothing.
 import sys
 
 if "google.colab" in sys.modules:
