@@ -10,12 +10,22 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn, get_args
 
 import typer
 
 import moe_lab
 from moe_lab.errors import DEBUG, traced
+
+Criterion = Literal[
+    "router-norm-change",
+    "router-magnitude",
+    "router-difference-norm",
+    "neuron-magnitude",
+    "neuron-magnitude-change",
+    "random",
+]
+"""Criteria of pruning that need no tokens, and so work on a checkpoint."""
 
 app = typer.Typer(
     name="moe-lab",
@@ -70,7 +80,7 @@ def lab(
 def demo(
     out: Annotated[Path, typer.Option(help="Where to write demo.png, demo.nc and demo.json.")] = Path("."),
     seed: Annotated[int, typer.Option(help="The same seed gives the same runs.")] = 0,
-    trials: Annotated[int, typer.Option(help="Trainings of each model, for the spread.")] = 5,
+    trials: Annotated[int, typer.Option(help="Number of training runs per model.")] = 5,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
 ) -> None:
     """Train joint, separate and CNN on patterns and on handwritten digits; print a table and write the results."""
@@ -115,16 +125,22 @@ def prune(
     folder: Annotated[Path, typer.Argument(help="A model of transformers: config.json and safetensors.")],
     out: Annotated[Path, typer.Argument(help="Where to write the pruned model; a new or empty folder.")],
     before: Annotated[
-        Path | None, typer.Option(help="The same model before fine-tuning, for criteria that compare with it.")
+        Path | None, typer.Option(help="The same model before fine-tuning, for criteria with change or difference.")
     ] = None,
     share: Annotated[float, typer.Option(help="The share of each layer's experts to remove.")] = 0.5,
     criterion: Annotated[
-        str, typer.Option(help="What to keep the experts by, such as neuron-magnitude or random.")
+        Criterion,
+        typer.Option(
+            metavar="NAME", help=f"How experts are ranked (the highest scores stay): {', '.join(get_args(Criterion))}."
+        ),
     ] = "router-norm-change",
-    seed: Annotated[int, typer.Option(help="Of the random criterion.")] = 0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the table, and write nothing.")] = False,
+    seed: Annotated[int, typer.Option(help="Random seed (criterion 'random' only).")] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the tables, and write the plan alone.")] = False,
 ) -> None:
-    """Remove experts of a model on disk; tokens choose among those left, which saves memory."""
+    """Remove experts of a model on disk; tokens choose among those left, which saves memory.
+
+    The scores, the experts kept and the hashes of the model's files are written beside the new model, to OUT.plan.json.
+    """
     from moe_lab.hub import command
 
     command.run(folder, out, before=before, criterion=criterion, share=share, seed=seed, dry_run=dry_run)

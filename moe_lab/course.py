@@ -122,9 +122,7 @@ def copy_course(folder: Path, source: Path | None = None) -> Copied:
         _write(folder / RECORD, json.dumps(record, indent=1, sort_keys=True).encode())
     except (OSError, RuntimeError, ValueError) as error:
         cause = reason(error.__cause__ or error)
-        raise OperationError(
-            f"the course needs a folder that it can write to: got {named(folder)} ({cause})"
-        ) from error
+        raise OperationError(f"the course needs a writable folder: got {named(folder)} ({cause})") from error
     return copied
 
 

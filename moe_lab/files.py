@@ -49,7 +49,7 @@ def writable_folder(folder: Path | str) -> Path:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=_PART) as file:
             file.write(b"0")
     except (OSError, ValueError) as error:  # a ValueError where the name holds a NUL
-        rule = "the folder must be one that can be written to"
+        rule = "the folder must be writable"
         raise OperationError(f"{rule}: got {named(folder)} ({reason(error)})") from error
     return folder
 

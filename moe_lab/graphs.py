@@ -54,7 +54,7 @@ def to_device(values: np.ndarray | Tensor, device: torch.device | str, dtype: to
 
 
 def side_by_side(calls: Sequence[Callable[[], None]], device: torch.device) -> None:
-    """Makes calls that read and write different tensors, in any order; all have ended for what follows.
+    """Makes calls that read and write different tensors, in any order; all complete before what follows.
 
     On CUDA each runs on a stream of its own: a captured graph has them as branches, so that several small batches are
     in flight where one does not fill the device. What a call allocates there is used by the call alone.

@@ -1,4 +1,4 @@
-"""Leaving a run between two Snapshots: its loop asks before each step whether its consumer still wants the next one.
+"""Cancelling a run between two Snapshots: before each step, its loop checks whether the consumer still wants the next.
 
 A run is an iterator, so it stops wherever it is no longer consumed. A consumer that learns in the middle of a long
 `next(run)` that it does not want the Snapshot any more interrupts it here.
@@ -24,7 +24,7 @@ class Interrupted(Exception):  # noqa: N818 (no error, as StopIteration is none)
 
 @contextmanager
 def interrupted_when(unwanted: Callable[[], bool]) -> Iterator[None]:
-    """Within, a run raises Interrupted before the next step once `unwanted()` is True. Holds for this thread alone."""
+    """Context manager in which a run of this thread raises Interrupted at its next step once `unwanted()` is True."""
     before = _unwanted.set(unwanted)
     try:
         yield
@@ -33,7 +33,7 @@ def interrupted_when(unwanted: Callable[[], bool]) -> Iterator[None]:
 
 
 def stop_if_unwanted() -> None:
-    """Raises Interrupted where nobody wants what is computed. Loops of training call it once a step."""
+    """Raises Interrupted if the consumer has cancelled the run. Training loops call it once per step."""
     if _unwanted.get()():
         raise Interrupted
 

@@ -149,7 +149,7 @@ def on_one_thread(steps: Iterator[Step], device: torch.device) -> Iterator[Step]
 
 
 def each_within(steps: Iterator[Step], context: Callable[[], AbstractContextManager[Any]]) -> Iterator[Step]:
-    """Computes every step within a context of its own, which its consumer is not in."""
+    """Runs each step inside a new `context`, which is left before the step is yielded."""
     end = object()
     while True:
         with context():  # not across the yield

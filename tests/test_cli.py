@@ -61,7 +61,7 @@ class TestAskingWrongly:
             (["lab", "--nothing"], 2, "No such option"),
             (["lab", "--port", "many"], 2, "Invalid value for '--port'"),
             (["lab", "--port", "70000"], 2, "Invalid value for '--port'"),
-            (["lab", "/dev/null"], 1, "the course needs a folder that it can write to: got /dev/null"),
+            (["lab", "/dev/null"], 1, "the course needs a writable folder: got /dev/null"),
             (["doctor", "--data", "/no/such/folder"], 1, "data must be a folder: got /no/such/folder"),
             (["demo", "--trials", "few"], 2, "Invalid value for '--trials'"),
             (["demo", "--trials", "0"], 1, "trials"),

@@ -143,7 +143,7 @@ def test_without_its_record_nothing_is_overwritten(source, tmp_path, record):
 
 def test_a_folder_that_cannot_be_written_is_a_sentence(source, tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(RuntimeError, match=r"needs a folder that it can write to: got .*file.* \(.+\)"):
+    with pytest.raises(RuntimeError, match=r"needs a writable folder: got .*file.* \(.+\)"):
         course.copy_course(tmp_path / "file", source)
     assert (tmp_path / "file").read_text() == "in the way"
 

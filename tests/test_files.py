@@ -88,7 +88,7 @@ def test_a_writable_folder_is_made_and_left_empty(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "sub", Path("/proc/moe_lab")):
-        with pytest.raises(RuntimeError, match="the folder must be one that can be written to: got "):
+        with pytest.raises(RuntimeError, match="the folder must be writable: got "):
             writable_folder(folder)
 
 

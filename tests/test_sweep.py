@@ -199,7 +199,7 @@ def test_an_unwritable_store_is_refused_before_any_work(
     runs: Any, tmp_path: Path, computed: Callable[[], Counter[str]]
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(RuntimeError, match=r"the folder must be one that can be written to: got .*file/kept"):
+    with pytest.raises(RuntimeError, match=r"the folder must be writable: got .*file/kept"):
         sweep(runs.product, AXES, trials=2, store=tmp_path / "file" / "kept")
     assert computed() == {}
 

@@ -1,30 +1,43 @@
-"""`moe-lab prune`: prunes a checkpoint folder, with a table of its layers and a progress bar."""
+"""`moe-lab prune`: prunes a checkpoint folder, with a table of its layers, a progress bar and a file of its choice."""
 
 from __future__ import annotations
 
+import json
 import math
 from itertools import takewhile
 from pathlib import Path
+from statistics import mean
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from moe_lab.files import check_new_folder
+from moe_lab.errors import InputError
+from moe_lab.files import check_new_folder, writable_folder, write_whole
 from moe_lab.hub.checkpoint import CheckpointPlan, plan_checkpoint
+from moe_lab.hub.record import choice, hashed, model_files, random_choices, record
 from moe_lab.hub.survey import Layer
+from moe_lab.saliency import NEED_BEFORE
 
 
 def run(
     folder: Path, out: Path, *, before: Path | None, criterion: str, share: float, seed: int, dry_run: bool
 ) -> None:
-    """Prunes a checkpoint, or only prints what would be pruned."""
+    """Prunes a checkpoint, or only prints what would be pruned; what was chosen stands in OUT.plan.json either way."""
+    rule = f"{criterion} needs the model before fine-tuning: add --before FOLDER, or choose another --criterion"
+    if criterion in NEED_BEFORE and before is None:
+        raise InputError(rule)
+    if not 0 <= share < 1:
+        raise InputError(f"--share must be at least 0 and less than 1: got --share {share:g}")
     console = Console()
+    writable_folder(out.absolute().parent)
     if not dry_run:
         check_new_folder(out)
     with console.status("scoring experts"):
         plan = plan_checkpoint(folder, before, criterion, share, seed=seed)
     console.print(layers_table(plan, criterion))
+    console.print(chance_table(plan, criterion, share))
     console.print(costs_table(plan))
     console.print(
         "Rerouted: tokens choose among the experts left, which saves memory, not operations or time. Measure the model "
@@ -32,8 +45,11 @@ def run(
     )
     for name in plan.left_out:
         console.print(f"Not copied, as it may hold unpruned weights or is hidden: {name}")
+    options = {"folder": str(folder), "out": str(out), "before": str(before) if before else None}
+    written = write_plan(plan, {**options, "criterion": criterion, "share": share, "seed": seed}, console)
+    console.print(f"The plan, with scores, experts kept and hashes of the model's files, is in {written}.")
     if dry_run:
-        console.print("Nothing was written.")
+        console.print("Nothing else was written.")
         return
     columns = (TextColumn("writing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
@@ -66,6 +82,39 @@ def layers_table(plan: CheckpointPlan, criterion: str) -> Table:
             f"{after:,}",
         )
     return table
+
+
+def chance_table(plan: CheckpointPlan, criterion: str, share: float) -> Table:
+    """What the criterion keeps beside random choices of equally many experts: what chance alone would give."""
+    own, others = choice(plan, plan.kept), random_choices(plan, share)
+    table = Table(title="all layers: the criterion against chance")
+    columns: tuple[tuple[str, Literal["left", "right"]], ...] = (
+        ("experts kept by", "left"),
+        ("experts in common", "right"),
+        (f"mean {criterion}", "right"),
+    )
+    for title, side in columns:
+        table.add_column(title, justify=side, overflow="fold")
+    table.add_row(criterion, f"{own.common}", f"{own.score:.3g}")
+    common, scores = [other.common for other in others], [other.score for other in others]
+    table.add_row(
+        f"random, {len(others)} seeds",
+        f"{mean(common):.1f} ({min(common)} to {max(common)})",
+        f"{mean(scores):.3g} ({min(scores):.3g} to {max(scores):.3g})",
+    )
+    return table
+
+
+def write_plan(plan: CheckpointPlan, options: dict[str, Any], console: Console) -> Path:
+    """Writes OUT.plan.json beside OUT, and returns its path; reading a large model for its hashes takes minutes."""
+    out = Path(options["out"])
+    path, hashes = out.with_name(f"{out.name}.plan.json"), {}
+    for name in ("folder", "before"):
+        if options[name]:
+            with console.status(f"hashing {options[name]}"):
+                hashes[name] = {file.name: digest for file, digest in hashed(model_files(Path(options[name])))}
+    write_whole(path, (json.dumps(record(plan, options, hashes), indent=1) + "\n").encode())
+    return path
 
 
 def costs_table(plan: CheckpointPlan) -> Table:

@@ -64,7 +64,7 @@ class ArrayTask(ArrayConfig):
     def _fit(self) -> Self:
         require(self.y is not None, "y must be an array", y=self.y)
         sizes = [len(part) for part in (self.y, self.signal) if part is not None]
-        rule = "x, y and signal must have as many samples"
+        rule = "x, y and signal must have the same number of samples"
         require(all(size == len(self.x) for size in sizes), rule, x=len(self.x), others=sizes)
         found, counts = (column.tolist() for column in np.unique(self.y, return_counts=True))
         counted = len(found) >= 2 and found == list(range(len(found)))

@@ -48,7 +48,7 @@ MEASURES = {
 OF_THE_SIGNAL = frozenset(
     {"coverage", "expert_coverage", "largest_gate", "gate_matrix", "alignment", "signal_kept", "signal_share"}
 )
-"""What is not known where nobody knows which patch decides."""
+"""Measures that need the ground truth of which patch decides the class."""
 
 
 class RoutingCounts:

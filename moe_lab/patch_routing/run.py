@@ -76,7 +76,7 @@ class Run(RunConfig):
         return self
 
 
-def what_is_shared(run: Run) -> Run:
+def batch_key(run: Run) -> Run:
     """The run with everything that may differ within a batch set to one value."""
     model = run.model.model_copy(update=dict.fromkeys(run.model.per_row))
     return run.model_copy(update={"model": model, "samples": 0, "trials": 0, "first_trial": 0})

@@ -32,7 +32,7 @@ from moe_lab.patch_routing.own import OwnModel, has_own_route
 from moe_lab.patch_routing.own_learner import OwnLearner, OwnRouteLearner
 from moe_lab.patch_routing.routed import RoutedMoE
 from moe_lab.patch_routing.routed_learner import RoutedLearner
-from moe_lab.patch_routing.run import Run, Task, what_is_shared
+from moe_lab.patch_routing.run import Run, Task, batch_key
 from moe_lab.signatures import takes
 from moe_lab.training import Snapshot, TrialProgress
 from moe_lab.trials import placement, threads_for
@@ -89,10 +89,10 @@ def train_batch(runs: Sequence[Run], drawn: tuple[Samples, Samples] | None = Non
       RuntimeError: the device's memory has no room for them.
     """
     require(len(runs) > 0, "train_batch needs at least one run", runs=len(runs))
-    first = what_is_shared(runs[0])
+    first = batch_key(runs[0])
     for run in runs[1:]:
         rule = "runs of one batch may differ in samples, trials, patches_per_expert, experts and learning_rate only"
-        require(what_is_shared(run) == first, rule, first=runs[0].code(), other=run.code())
+        require(batch_key(run) == first, rule, first=runs[0].code(), other=run.code())
     check(memory_of(runs), sum(run.trials for run in runs), placement(runs[0])[0])
     return Training(runs, samples_of(runs) if drawn is None else drawn).snapshots()
 

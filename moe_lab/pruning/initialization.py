@@ -97,7 +97,7 @@ def check_start(start: Start, model: TokenMoE, task: TokenTask) -> None:
         rule = "each of the other experts needs an irrelevant pattern of its own among the d - 2"
         require(others <= task.patterns - 2, rule, others=others, d=task.patterns)
     if isinstance(start, BranchStart):
-        rule = "experts (k) must be at least two a pre-training task, so that each branch has one of each sign"
+        rule = "experts (k) must be at least two per pre-training task, so that each branch has one of each sign"
         require(model.experts >= 2 * start.tasks, rule, k=model.experts, tasks=start.tasks)
         rule = "the pre-training tasks must leave at least one irrelevant pattern among the patterns (d)"
         require(2 * start.tasks < task.patterns, rule, tasks=start.tasks, d=task.patterns)

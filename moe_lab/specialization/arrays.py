@@ -68,7 +68,7 @@ class ArrayTask(ArrayConfig):
     def _fit(self) -> Self:
         count = len(self.x)
         require(self.y is not None, "y must be an array", y=self.y)
-        rule = "x, y and cluster must have as many samples"
+        rule = "x, y and cluster must have the same number of samples"
         sizes = [len(part) for part in (self.y, self.cluster) if part is not None]
         require(all(size == count for size in sizes), rule, x=count, others=sizes)
         require(set(np.unique(self.y).tolist()) == {-1, 1}, "y must hold -1 and +1", y=np.unique(self.y)[:5].tolist())

@@ -1,4 +1,4 @@
-"""The router noise of training and of evaluations: each trial's from a stream of its own, in any company."""
+"""The router noise of training and of evaluations: each trial has its own stream, independent of batch composition."""
 
 from __future__ import annotations
 

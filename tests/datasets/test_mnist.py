@@ -260,5 +260,5 @@ def test_a_mirror_without_the_file_is_passed_over(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_to_is_named_before_the_download(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RuntimeError, match="the folder must be one that can be written to"):
+    with pytest.raises(RuntimeError, match="the folder must be writable"):
         mnist.fetch(tmp_path / "file" / "mnist", mirrors=["http://127.0.0.1:1/"])

@@ -176,5 +176,5 @@ def test_no_network_is_said_in_a_sentence(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RuntimeError, match="the folder must be one that can be written to"):
+    with pytest.raises(RuntimeError, match="the folder must be writable"):
         uci.fetch("airfoil", tmp_path / "file" / "uci", source=source("http://127.0.0.1:1/x"))

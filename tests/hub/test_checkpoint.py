@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from moe_lab import __version__, cli
 from moe_lab.cli import main
-from moe_lab.hub import plan_checkpoint, prune_checkpoint, prune_experts
+from moe_lab.hub import CRITERIA, plan_checkpoint, prune_checkpoint, prune_experts
+from moe_lab.saliency import NEED_TOKENS
 from tests.hub.cases import CASES, EXPERTS, auto, inputs, logits, tiny
 
 
@@ -241,7 +245,28 @@ def test_wrong_folders_are_refused(tmp_path):
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
-def test_the_command_prints_a_table_and_writes_only_when_asked(tmp_path, capsys, monkeypatch):
+def test_the_criteria_of_the_command_are_those_that_need_no_tokens():
+    assert {*get_args(cli.Criterion)} == {*CRITERIA} - NEED_TOKENS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        ([], 1, "router-norm-change needs the model before fine-tuning: add --before FOLDER, or choose another --crit"),
+        (["--criterion", "random", "--share", "1"], 1, "--share must be at least 0 and less than 1: got --share 1"),
+        (["--criterion", "reap"], 2, "Invalid value for '--criterion': 'reap' is not one of 'router-norm-change'"),
+    ],
+)
+def test_the_command_speaks_of_its_own_options(tmp_path, capsys, arguments, code, sentence):
+    saved("mixtral", tmp_path / "after")
+    capsys.readouterr()  # what transformers says
+    with pytest.raises(SystemExit) as ended:
+        main(["prune", str(tmp_path / "after"), str(tmp_path / "out"), *arguments])
+    told = capsys.readouterr().err
+    assert ended.value.code == code and told.startswith(f"moe-lab: {sentence}") and told.count("\n") == 1
+
+
+def test_the_command_prints_tables_and_writes_only_its_plan_when_asked(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     after, base, out = (str(tmp_path / name) for name in ("after", "base", "out"))
     saved("mixtral", Path(after))
@@ -250,7 +275,21 @@ def test_the_command_prints_a_table_and_writes_only_when_asked(tmp_path, capsys,
     with pytest.raises(SystemExit) as ended:
         main([*arguments, "--dry-run"])
     printed = capsys.readouterr().out
-    assert ended.value.code == 0 and not Path(out).exists() and "Nothing was written." in printed
+    assert ended.value.code == 0 and not Path(out).exists() and "Nothing else was written." in printed
+    plan = json.loads((tmp_path / "out.plan.json").read_text())
+    expected = plan_checkpoint(after, base, share=0.75)
+    assert plan["options"]["share"] == 0.75 and plan["options"]["before"] == base and plan["moe_lab"] == __version__
+    for name, layer in plan["layers"].items():
+        assert layer["kept"] == list(expected.kept[name]) and layer["scores"] == expected.scores[name].tolist()
+    for key, folder in (("folder", after), ("before", base)):
+        files = plan["files"][key]
+        assert set(files) == {"config.json", "model.safetensors"}
+        assert all(hashlib.sha256((Path(folder) / name).read_bytes()).hexdigest() == files[name] for name in files)
+    chance = next(line for line in printed.splitlines() if "random, 20 seeds" in line)
+    own = next(line for line in printed.splitlines() if line.startswith("│ router-norm-change"))
+    assert own.split("│")[2].strip() == "4"  # all of its own: two of each of two layers
+    common, least, most = map(float, re.findall(r"[\d.]+", chance.split("│")[2]))
+    assert common == pytest.approx(1, abs=0.6) and 0 <= least < common < most <= 4  # a quarter of 4 by chance
     row = next(line for line in printed.splitlines() if "1.mlp" in line)
     assert [cell.strip() for cell in row.strip("│ ").split("│")][:2] == ["1.mlp", "2 of 8"]
     assert "layers in model.layers" in [line.strip() for line in printed.splitlines()]

@@ -112,7 +112,7 @@ def test_wrong_arrays_are_refused() -> None:
     for values, words in (
         ({"x": np.ones((4, 2)), "y": y}, r"x must be an array \(samples, patches, d\)"),
         ({"x": x * np.nan, "y": y}, "finite numbers"),
-        ({"x": x, "y": y[:3]}, "as many samples"),
+        ({"x": x, "y": y[:3]}, "the same number of samples"),
         ({"x": x, "y": None}, "y must be an array"),
         ({"x": x, "y": [-1, 1, -1, 1]}, "counted from 0 without a gap"),
         ({"x": x, "y": [0, 2, 0, 2]}, "counted from 0 without a gap"),

@@ -165,7 +165,7 @@ def test_the_papers_own_sizes_say_first_what_they_cost_and_want_a_gpu_or_somebod
         (["--jobs", "0"], "jobs must be at least 1"),
         (["--data", "/no/such/folder"], "data must be a folder"),
         (["--device", "abacus"], "device"),
-        (["--out", "/proc/none"], "the folder must be one that can be written to"),
+        (["--out", "/proc/none"], "the folder must be writable"),
         (["--cluster", "tcp://127.0.0.1:9"], "no Dask scheduler answers at tcp://127.0.0.1:9"),
     ],
 )

@@ -69,7 +69,7 @@ def test_wrong_arrays_are_refused() -> None:
     for values, words in (
         ({"x": np.ones(4), "y": y}, "x must be an array"),
         ({"x": x * np.nan, "y": y}, "finite numbers"),
-        ({"x": x, "y": y[:3]}, "as many samples"),
+        ({"x": x, "y": y[:3]}, "the same number of samples"),
         ({"x": x, "y": [0, 1, 0, 1]}, "y must hold -1 and"),
         ({"x": x, "y": y, "cluster": [0, 0.5, 1, 1]}, "whole numbers"),
         ({"x": x, "y": y, "cluster": [0, -1, 1, 1]}, "count from 0"),

@@ -365,7 +365,7 @@ PRUNING = Case(
         ),
         ({"tokens": 10, "top": 12}, "top (l) must be at most tokens (n) where experts choose: got l=12, n=10"),
         ({"important": 4}, "important experts must leave at least one other in each half of the experts (k)"),
-        ({"start": "pre-trained", "experts": 6}, "experts (k) must be at least two a pre-training task"),
+        ({"start": "pre-trained", "experts": 6}, "experts (k) must be at least two per pre-training task"),
         ({"rho": 1.0}, "rho, the share of experts pruned, must be at least 0 and less than 1: got rho=1.0"),
         ({"tuning_steps": 15}, "tuning_steps (T') must be a positive multiple of 10: got T=15"),
     ),

@@ -127,7 +127,7 @@ def lengths(truth: Parameters, weights: losses.Weights) -> Array:
       ValueError: L4 has no least value.
     """
     p = losses.shares_of(truth.gates).numpy()
-    rule = "lambda p must be greater than mu for every expert's share p, or L4 falls without end"
+    rule = "lambda p must be greater than mu for every expert's share p, otherwise L4 is unbounded below"
     least = float(p.min())
     require(weights.penalty * least > weights.mu, rule, **{"lambda": weights.penalty, "mu": weights.mu, "p": least})
     top, bottom = 2 * weights.penalty * p - weights.ridge / 2, 2 * p * (weights.penalty * p - weights.mu)

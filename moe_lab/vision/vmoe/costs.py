@@ -179,7 +179,7 @@ def _pruned(config: VMoEConfig, whole: VMoE | None, count: int, mode: Pruning) -
 def _first(config: VMoEConfig, count: int) -> dict[int, tuple[int, ...]]:
     """The first experts of each member, as many in all as count says."""
     each, own = config.num_experts // config.members, count // config.members
-    rule = "experts_kept must be a multiple of the members, and not more than there are"
+    rule = "experts_kept must be a multiple of the members (M) and at most num_experts (E)"
     require(count % config.members == 0 and own <= each, rule, kept=count, E=config.num_experts, M=config.members)
     kept = tuple(member * each + expert for member in range(config.members) for expert in range(own))
     return dict.fromkeys(config.layers, kept)

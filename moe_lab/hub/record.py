@@ -1,0 +1,78 @@
+"""What a pruning of a checkpoint chose and why, as a file, and what random choices would have kept instead."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from moe_lab import __version__
+from moe_lab.hub.checkpoint import CheckpointPlan
+from moe_lab.hub.folder import CONFIG, Folder
+from moe_lab.hub.scores import chance_of, kept_experts, scores_of, source_groups
+
+SEEDS = 20
+"""How many random choices the criterion's is compared with."""
+
+
+class Choice(NamedTuple):
+    """What a choice of experts keeps, over all layers.
+
+    Attributes:
+      common: how many of its experts the criterion keeps too.
+      score: the mean of the criterion's scores of its experts.
+    """
+
+    common: int
+    score: float
+
+
+def choice(plan: CheckpointPlan, kept: Mapping[str, Sequence[int]]) -> Choice:
+    """Returns how a choice of experts compares with the plan's."""
+    common = sum(len({*kept[name]} & {*plan.kept[name]}) for name in plan.kept)
+    scores = np.concatenate([plan.scores[name].numpy()[list(kept[name])] for name in plan.kept])
+    return Choice(common, float(scores.mean()))
+
+
+def random_choices(plan: CheckpointPlan, share: float) -> list[Choice]:
+    """Returns the same comparison for random choices of equally many experts, those of seeds 0 to 19."""
+    source, groups = plan.source, source_groups(plan.source, "rerouted")
+    found = []
+    for seed in range(SEEDS):
+        scores = scores_of("random", None, source, chance_of(source.layers, seed), source.layers)
+        found.append(choice(plan, {name: kept_experts(drawn, share, groups) for name, drawn in scores}))
+    return found
+
+
+def record(plan: CheckpointPlan, options: Mapping[str, Any], hashes: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """Returns the plan as plain values.
+
+    Args:
+      options: those of the command.
+      hashes: the SHA-256 of each file by name, of the model and, where there is one, of the model before.
+    """
+    layers = {
+        layer.name: {
+            "experts": layer.experts,
+            "kept": list(plan.kept[layer.name]),
+            "scores": plan.scores[layer.name].tolist(),
+        }
+        for layer in plan.source.layers
+    }
+    model = plan.source.family.name
+    return {"moe_lab": __version__, "family": model, "options": dict(options), "files": dict(hashes), "layers": layers}
+
+
+def model_files(folder: Path) -> list[Path]:
+    """Returns the files that a model consists of: its config and its tensors."""
+    return [folder / name for name in (CONFIG, *sorted(Folder(folder).metadata))]
+
+
+def hashed(paths: Sequence[Path]) -> Iterator[tuple[Path, str]]:
+    """Yields the SHA-256 of each file."""
+    for path in paths:
+        with path.open("rb") as file:
+            yield path, hashlib.file_digest(file, "sha256").hexdigest()
