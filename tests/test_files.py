@@ -46,7 +46,7 @@ def test_a_full_disk_leaves_the_old_content_and_no_part(tmp_path: Path) -> None:
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, env=environment)
-    assert f"RuntimeError: {path} could not be written (File too large)" in done.stderr
+    assert f"OperationError: {path} could not be written (File too large)" in done.stderr
     assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
 
 

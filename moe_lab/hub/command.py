@@ -17,14 +17,19 @@ from moe_lab.errors import InputError
 from moe_lab.files import check_new_folder, writable_folder, write_whole
 from moe_lab.hub.checkpoint import CheckpointPlan, plan_checkpoint
 from moe_lab.hub.record import choice, hashed, model_files, random_choices, record
+from moe_lab.hub.scores import CRITERIA
 from moe_lab.hub.survey import Layer
-from moe_lab.saliency import NEED_BEFORE
+from moe_lab.saliency import NEED_BEFORE, NEED_TOKENS
+from moe_lab.sentences import brief
 
 
 def run(
     folder: Path, out: Path, *, before: Path | None, criterion: str, share: float, seed: int, dry_run: bool
 ) -> None:
     """Prunes a checkpoint, or only prints what would be pruned; what was chosen stands in OUT.plan.json either way."""
+    known = [name for name in CRITERIA if name not in NEED_TOKENS]
+    if criterion not in known:
+        raise InputError(f"--criterion must be one of {', '.join(known)}: got --criterion {brief(criterion)}")
     rule = f"{criterion} needs the model before fine-tuning: add --before FOLDER, or choose another --criterion"
     if criterion in NEED_BEFORE and before is None:
         raise InputError(rule)

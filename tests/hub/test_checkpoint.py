@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
@@ -246,7 +246,7 @@ def test_wrong_folders_are_refused(tmp_path):
 
 
 def test_the_criteria_of_the_command_are_those_that_need_no_tokens():
-    assert {*get_args(cli.Criterion)} == {*CRITERIA} - NEED_TOKENS
+    assert {*cli.CRITERIA} == {*CRITERIA} - NEED_TOKENS
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_the_criteria_of_the_command_are_those_that_need_no_tokens():
     [
         ([], 1, "router-norm-change needs the model before fine-tuning: add --before FOLDER, or choose another --crit"),
         (["--criterion", "random", "--share", "1"], 1, "--share must be at least 0 and less than 1: got --share 1"),
-        (["--criterion", "reap"], 2, "Invalid value for '--criterion': 'reap' is not one of 'router-norm-change'"),
+        (["--criterion", "reap"], 1, "--criterion must be one of router-norm-change, "),
     ],
 )
 def test_the_command_speaks_of_its_own_options(tmp_path, capsys, arguments, code, sentence):
