@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from moe_lab.config import WORDS, Config, no_parameter, shown
+from moe_lab.errors import InputError
 from moe_lab.signatures import lead
 from moe_lab.words import a
 
@@ -45,7 +46,7 @@ def checked(function: Function) -> Function:
     def call(*args: Any, **kwargs: Any) -> Any:
         unknown = [] if inspect.Parameter.VAR_KEYWORD in kinds else [name for name in kwargs if name not in named]
         if unknown:
-            raise ValueError(no_parameter(function.__name__, unknown[0], named))
+            raise InputError(no_parameter(function.__name__, unknown[0], named))
         values = signature.bind_partial(*args, **kwargs).arguments
         _check(model(), {f"of_{name}": value for name, value in values.items() if name in named})
         signature.bind(*args, **kwargs)  # a required argument may be missing
@@ -85,7 +86,7 @@ def _check(model: type[BaseModel], values: Mapping[str, Any]) -> None:
         wrong = next((field for field, value in values.items() if _converted(value, getattr(fitting, field))), "")
     if wrong:
         name, hint = wrong.removeprefix("of_"), model.model_fields[wrong].annotation
-        raise ValueError(f"{name} must be {_wanted(hint)}: got {name}={shown(values[wrong])}")
+        raise InputError(f"{name} must be {_wanted(hint)}: got {name}={shown(values[wrong])}")
 
 
 _KINDS = {**WORDS, NoneType: ("None", "None"), Any: ("anything", "anything")}

@@ -1,10 +1,12 @@
 """The command line: moe-lab lab · demo · reproduce · prune · class · grade · doctor.
 
-Every error is one sentence on stderr. Exit code 1: the command could not be carried out; 2: wrong usage.
+What the user can do something about is one sentence on stderr; a bug keeps its traceback, and with --debug, or
+MOE_LAB_DEBUG=1, every error does. Exit code 1: the command could not be carried out; 2: wrong usage.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Annotated, NoReturn
 import typer
 
 import moe_lab
+from moe_lab.errors import DEBUG, traced
 
 app = typer.Typer(
     name="moe-lab",
@@ -35,8 +38,11 @@ def _common(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of every error.")] = False,
 ) -> None:
     """Options that come before a command."""
+    if debug:
+        os.environ[DEBUG] = "1"  # worker processes inherit it
 
 
 @app.command()
@@ -160,13 +166,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app(list(arguments) if arguments is not None else None, standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         _leave("stopped", 130)
-    except (ValueError, RuntimeError, OSError) as error:
-        _leave(_sentence(error), 1)
     except Exception as error:
         # Typer's usage errors: their class has moved between modules, their method has one name. The rest are bugs.
-        if not hasattr(error, "format_message"):
+        if hasattr(error, "format_message"):
+            _leave(error.format_message(), 2)
+        if traced(error):
             raise
-        _leave(error.format_message(), 2)
+        _leave(_sentence(error), 1)
     sys.exit(code if isinstance(code, int) else 0)
 
 

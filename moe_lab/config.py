@@ -15,13 +15,14 @@ from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from moe_lab.errors import InputError
 from moe_lab.signatures import bounds_of, describe
 from moe_lab.words import a
 
 Precision = Literal["float32", "float64"]
 
 
-class ConfigError(ValueError):
+class ConfigError(InputError):
     """A Config was given invalid values.
 
     The message has a sentence for each violated rule, with the values received. Where they would be longer than `MOST`
@@ -105,7 +106,7 @@ def require(holds: bool, rule: str, **received: Any) -> None:
             sentence = f"{rule}: got {values}"
             if len(sentence) <= MOST:
                 break
-        raise ValueError(sentence)
+        raise InputError(sentence)
 
 
 _SHORT = reprlib.Repr()

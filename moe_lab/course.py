@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import moe_lab
+from moe_lab.errors import MissingFileError, OperationError
 from moe_lab.files import named, reason, write_whole
 
 # Hashes of the files as copied, to distinguish an edited file from one that is only old.
@@ -67,7 +68,7 @@ def notebooks_folder() -> Path:
     for folder in (package / "_notebooks", package.parent / "notebooks"):
         if any(folder.glob("*.ipynb")):
             return folder
-    raise FileNotFoundError(f"the course's notebooks must be beside the package: found none in {package}/_notebooks")
+    raise MissingFileError(f"the course's notebooks must be beside the package: found none in {package}/_notebooks")
 
 
 def for_students(notebook: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,7 +122,9 @@ def copy_course(folder: Path, source: Path | None = None) -> Copied:
         _write(folder / RECORD, json.dumps(record, indent=1, sort_keys=True).encode())
     except (OSError, RuntimeError, ValueError) as error:
         cause = reason(error.__cause__ or error)
-        raise RuntimeError(f"the course needs a folder that it can write to: got {named(folder)} ({cause})") from error
+        raise OperationError(
+            f"the course needs a folder that it can write to: got {named(folder)} ({cause})"
+        ) from error
     return copied
 
 

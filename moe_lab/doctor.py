@@ -10,6 +10,7 @@ from pathlib import Path
 
 import moe_lab
 from moe_lab import jupyter
+from moe_lab.errors import InputError, MissingFileError
 from moe_lab.files import named
 
 Row = tuple[str, str]
@@ -25,7 +26,7 @@ def report(data: Path | None = None) -> None:
       FileNotFoundError: there is no such folder.
     """
     if data is not None and not os.path.isdir(data):
-        raise FileNotFoundError(f"data must be a folder: got {named(data)}")
+        raise MissingFileError(f"data must be a folder: got {named(data)}")
     parts = [("Installed", installed()), ("Device", device()), ("Widgets", widgets()), ("Data sets", data_sets(data))]
     print(f"moe-lab {moe_lab.__version__}, Python {platform.python_version()}, {platform.platform()}")
     for title, rows in parts:
@@ -53,7 +54,7 @@ def _split(requirement: str) -> tuple[str, str]:
     """ "torch>=2.4; extra == 'x'" as ("torch", ">=2.4; extra == 'x'")."""
     name = re.match(r"[A-Za-z0-9._-]+", requirement)
     if name is None:
-        raise ValueError(f"a requirement must start with a name: got {requirement!r}")
+        raise InputError(f"a requirement must start with a name: got {requirement!r}")
     return name.group(), requirement[name.end() :]
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from moe_lab.config import brief
+from moe_lab.errors import InputError, OperationError
 
 if TYPE_CHECKING:
     import xarray  # rooms import this module, and not all runs become Datasets
@@ -49,7 +50,7 @@ def writable_folder(folder: Path | str) -> Path:
             file.write(b"0")
     except (OSError, ValueError) as error:  # a ValueError where the name holds a NUL
         rule = "the folder must be one that can be written to"
-        raise RuntimeError(f"{rule}: got {named(folder)} ({reason(error)})") from error
+        raise OperationError(f"{rule}: got {named(folder)} ({reason(error)})") from error
     return folder
 
 
@@ -82,7 +83,7 @@ def write_whole(path: Path | str, content: bytes) -> None:
         os.replace(part, path)
         _sync_folder(path.parent)
     except (OSError, ValueError) as error:
-        raise RuntimeError(f"{named(path)} could not be written ({reason(error)})") from error
+        raise OperationError(f"{named(path)} could not be written ({reason(error)})") from error
     finally:
         with suppress(OSError, ValueError):  # there only if something failed, and not if its name is too long
             part.unlink(missing_ok=True)
@@ -93,7 +94,7 @@ def check_new_folder(path: Path | str) -> None:
     path = Path(path)
     empty = os.path.isdir(path) and not any(path.iterdir())
     if os.path.exists(path) and not empty:
-        raise ValueError(f"a folder to write must be new or empty: got {named(path)}")
+        raise InputError(f"a folder to write must be new or empty: got {named(path)}")
 
 
 @contextmanager
@@ -116,7 +117,7 @@ def whole_folder(path: Path | str) -> Iterator[Path]:
         try:
             os.replace(part, path)
         except OSError as error:
-            raise RuntimeError(f"{named(path)} could not be written ({error.strerror})") from error
+            raise OperationError(f"{named(path)} could not be written ({error.strerror})") from error
         _sync_folder(path.parent)
     finally:
         shutil.rmtree(part, ignore_errors=True)  # there only if something failed

@@ -7,6 +7,7 @@ import os
 import socket
 from pathlib import Path
 
+from moe_lab.errors import OperationError
 from moe_lab.registry import NOTEBOOKS
 
 # What the Labs need to show, beyond the library itself.
@@ -34,7 +35,7 @@ def check(ip: str, port: int | None) -> None:
       RuntimeError: JupyterLab or the widgets are not installed, or the port is taken.
     """
     if absent := missing():
-        raise RuntimeError(f"the course needs {' and '.join(absent)}: install with  pip install 'moe-lab[lab]'")
+        raise OperationError(f"the course needs {' and '.join(absent)}: install with  pip install 'moe-lab[lab]'")
     if port is None:
         return
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
@@ -43,7 +44,9 @@ def check(ip: str, port: int | None) -> None:
         try:
             probe.bind((ip, port))
         except OSError as error:
-            raise RuntimeError(f"port must be free and allowed: got port={port} on {ip} ({error.strerror})") from error
+            raise OperationError(
+                f"port must be free and allowed: got port={port} on {ip} ({error.strerror})"
+            ) from error
 
 
 def serve(folder: Path, *, browser: bool, port: int | None, ip: str) -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import torch
 
+from moe_lab.errors import OperationError
+
 _SHARE = 0.4
 """Share of the free memory that the estimate of a run may take: a captured graph keeps what its step allocates, the
 allocator as much again, and an estimate may be wrong by half."""
@@ -54,7 +56,7 @@ def trials_at_once(need: Need, trials: int, device: torch.device) -> int:
     if need.of(trials) <= room:
         return trials
     if need.of(1) > room:
-        raise RuntimeError(_refusal(need.of(1), 1, device))
+        raise OperationError(_refusal(need.of(1), 1, device))
     return int((room - need.whole) // need.each)
 
 
@@ -66,7 +68,7 @@ def trials_in_groups(need: Need, trials: int, device: torch.device) -> int:
     """
     size = trials_at_once(need, trials, device)
     if size < trials and need.of(trials) > _TOGETHER * free_bytes(device):
-        raise RuntimeError(_refusal(need.of(trials), trials, device, _TOGETHER))
+        raise OperationError(_refusal(need.of(trials), trials, device, _TOGETHER))
     return size
 
 
@@ -77,7 +79,7 @@ def check(need: Need, trials: int, device: torch.device) -> None:
       RuntimeError: they do not.
     """
     if trials and need.of(trials) > _SHARE * free_bytes(device):
-        raise RuntimeError(_refusal(need.of(trials), trials, device))
+        raise OperationError(_refusal(need.of(trials), trials, device))
 
 
 def _refusal(size: float, trials: int, device: torch.device, share: float = _SHARE) -> str:

@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from moe_lab.config import require
+from moe_lab.errors import InputError
 
 Scores = Float[Tensor, "T k"]
 _SLACK = 1e-9  # so that .3 of 10 is 3 despite rounding
@@ -71,7 +72,7 @@ class Statistics:
 Criterion = Callable[[Experts, Experts, Statistics], Scores]
 
 
-class UndefinedCriterionError(ValueError):
+class UndefinedCriterionError(InputError):
     """Raised when a criterion cannot rank the experts because its value is the same for all of them."""
 
 

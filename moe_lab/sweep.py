@@ -20,6 +20,7 @@ import numpy as np
 import moe_lab
 from moe_lab.arguments import checked
 from moe_lab.config import require
+from moe_lab.errors import InputError, failed, trace_of
 from moe_lab.grid import Point, Table, Values, checked_axes
 from moe_lab.store import Run, Store, name_of
 from moe_lab.training import Measure
@@ -100,11 +101,11 @@ def _fill(plan: _Plan, table: Table, batch: int | Divide, jobs: int | None) -> I
     yield shown
     missing = [index for index in range(len(table.points)) if not table.done[index]]
     batches = _batches(table.points, missing, batch, jobs)
-    failures: list[str] = []
+    failures: list[_Failed] = []
     with closing(_here(plan, table, batches) if jobs == 1 else _elsewhere(plan, table, batches, jobs)) as results:
         for result in results:
             if isinstance(result, _Failed):
-                failures.append(f"{table.points[result.indices[0]]} ({result.reason})")
+                failures.append(result)
             elif result is not None:
                 if result.last and plan.store is not None and not result.kept:
                     plan.store.write([table.points[index] for index in result.indices], result.values)
@@ -112,9 +113,11 @@ def _fill(plan: _Plan, table: Table, batch: int | Divide, jobs: int | None) -> I
                 shown = table.dataset()
             yield shown
     if failures:
-        raise RuntimeError(
+        first = failures[0]
+        raise failed(
             f"{len(failures)} of {len(batches)} batches failed, the others are done; the first to fail starts at "
-            f"{failures[0]}"
+            f"{table.points[first.indices[0]]} ({first.reason})",
+            first.trace,
         )
 
 
@@ -156,6 +159,7 @@ class _Left:
 class _Failed:
     indices: list[int]
     reason: str
+    trace: str  # "" where the user can do something about it
 
 
 def _here(plan: _Plan, table: Table, batches: list[list[int]]) -> Generator[_Result | _Failed | None, None, None]:
@@ -185,7 +189,7 @@ def _batch(plan: _Plan, indices: list[int], points: list[Point]) -> Generator[_R
                 latest = values if values is not None else latest
         final = plan.final(latest)
     except Exception as error:  # as words: it must not lose the others, and not every exception can be pickled
-        yield _Failed(indices, _reason(error))
+        yield _Failed(indices, _reason(error), trace_of(error))
         return
     if plan.store is not None and plan.reaches_store:
         plan.store.write(points, final)
@@ -277,7 +281,7 @@ class _Plan:
 
     def final(self, values: dict[str, np.ndarray] | None) -> dict[str, np.ndarray]:
         if not values:
-            raise ValueError(f"run must give values for each batch: got none from {name_of(self.run)}")
+            raise InputError(f"run must give values for each batch: got none from {name_of(self.run)}")
         return values
 
     def _checked(self, values: Values, points: int) -> dict[str, np.ndarray]:

@@ -20,6 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from numpy.typing import NDArray
 
+from moe_lab.errors import InputError
 from moe_lab.placement import push_apart as push_apart
 from moe_lab.placement import spread as spread
 
@@ -161,7 +162,7 @@ def tile(role: str, side: int, size: int = 24) -> NDArray[np.uint8]:
     elif role == "background":
         pixels[:] = rgba(BACKGROUND)
     else:
-        raise ValueError(f"role must be 'signal', 'distractor' or 'background': got role={role!r}")
+        raise InputError(f"role must be 'signal', 'distractor' or 'background': got role={role!r}")
     return pixels
 
 

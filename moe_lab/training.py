@@ -15,6 +15,7 @@ from torch import Tensor
 
 from moe_lab.arguments import checked
 from moe_lab.config import require
+from moe_lab.errors import InputError
 
 if TYPE_CHECKING:
     import xarray
@@ -117,7 +118,7 @@ def collect(run: Iterable[Snapshot]) -> xarray.Dataset:
 
     snapshots = list(_snapshots(run))
     if not snapshots:
-        raise ValueError("the run gave no snapshots: was it consumed before?")
+        raise InputError("the run gave no snapshots: was it consumed before?")
     last = snapshots[-1]
     names = {name: measure for snapshot in snapshots for name, measure in snapshot.measures.items()}
     variables: dict[str, Any] = {}
@@ -155,7 +156,7 @@ def final(run: Iterable[Snapshot]) -> Snapshot:
     for snapshot in _snapshots(run):
         last = snapshot
     if last is None:
-        raise ValueError("the run gave no snapshots: was it consumed before?")
+        raise InputError("the run gave no snapshots: was it consumed before?")
     return last
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from moe_lab.config import Precision, RunConfig, require
+from moe_lab.errors import InputError, OperationError
 
 DeviceName = str
 _OF_TWO = ("linalg.solve_ex", "linalg.lstsq")  # functions of two matrices
@@ -32,7 +33,7 @@ def stream(seed: int, trial: int, purpose: str) -> np.random.Generator:
       ValueError: the seed or the trial is negative.
     """
     if seed < 0 or trial < 0:
-        raise ValueError(f"seed and trial must be at least 0: got seed={seed}, trial={trial}")
+        raise InputError(f"seed and trial must be at least 0: got seed={seed}, trial={trial}")
     key = (trial, zlib.crc32(purpose.encode()))
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(entropy=seed, spawn_key=key)))
 
@@ -61,7 +62,7 @@ def choose_device(name: DeviceName = "auto") -> torch.device:
         "mps": torch.backends.mps.is_available(),
     }[device.type]
     if not present:
-        raise RuntimeError(f"device {name!r} is not present on this machine; 'auto' chooses one that is")
+        raise OperationError(f"device {name!r} is not present on this machine; 'auto' chooses one that is")
     return device
 
 
@@ -72,7 +73,7 @@ def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
       ValueError: float64 on MPS, which has none.
     """
     if precision == "float64" and device.type == "mps":
-        raise ValueError("precision must be 'float32' on an MPS device, which has no float64: got precision='float64'")
+        raise InputError("precision must be 'float32' on an MPS device, which has no float64: got precision='float64'")
     return {"float32": torch.float32, "float64": torch.float64}[precision]
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from moe_lab.config import brief
+from moe_lab.errors import OperationError
 
 Result = TypeVar("Result")
 ANSWER_SECONDS = 20
@@ -42,7 +43,7 @@ def unordered(
         for result in results:  # noqa: UP028 - `yield from` would close it outside the block below
             yield result
     except BrokenExecutor as error:
-        raise RuntimeError(
+        raise OperationError(
             "a worker process ended unexpectedly, perhaps for lack of memory (try a smaller batch or fewer jobs); "
             "what was finished before is done"
         ) from error
@@ -65,12 +66,12 @@ def on_cluster(address: str) -> Iterator[None]:
     try:
         from dask.distributed import Client
     except ModuleNotFoundError as error:
-        raise RuntimeError("a cluster needs dask.distributed: pip install 'moe-lab[cluster]'") from error
+        raise OperationError("a cluster needs dask.distributed: pip install 'moe-lab[cluster]'") from error
     import joblib
 
     try:
         client = Client(address, timeout=ANSWER_SECONDS)
     except (OSError, ValueError, TimeoutError) as error:
-        raise RuntimeError(f"no Dask scheduler answers at {brief(address)}: {brief(str(error), 150)}") from error
+        raise OperationError(f"no Dask scheduler answers at {brief(address)}: {brief(str(error), 150)}") from error
     with client, joblib.parallel_config("dask"):
         yield

@@ -20,6 +20,7 @@ from jupyter_client.manager import run_kernel
 
 import moe_lab
 from moe_lab import cli, doctor, jupyter
+from moe_lab.errors import MissingFileError
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -94,10 +95,29 @@ class TestAskingWrongly:
             "moe-lab: the course needs a_module_that_is_not_installed: install with pip install 'moe-lab[lab]'\n"
         )
 
-    def test_a_bug_keeps_its_traceback(self, monkeypatch):
-        monkeypatch.setattr(doctor, "report", lambda folder: {}["no such key"])
-        with pytest.raises(KeyError):
+    @pytest.mark.parametrize("bug", [ValueError, RuntimeError, OSError, KeyError])
+    def test_a_bug_keeps_its_traceback(self, monkeypatch, bug):
+        """Also one of a kind that user errors are: torch raises RuntimeErrors for shapes that do not fit."""
+
+        def report(folder):
+            raise bug("mat1 and mat2 shapes cannot be multiplied")
+
+        monkeypatch.setattr(doctor, "report", report)
+        with pytest.raises(bug, match="mat1 and mat2"):
             cli.main(["doctor"])
+
+    def test_an_error_about_a_file_is_one_sentence(self, capsys, monkeypatch):
+        monkeypatch.setattr(doctor, "report", lambda folder: Path("/no/such/file").read_text())
+        assert call(capsys, "doctor") == (1, "", "moe-lab: No such file or directory: /no/such/file\n")
+
+    def test_debugging_shows_the_traceback_of_any_error(self, monkeypatch):
+        wrong = ["doctor", "--data", "/no/such/folder"]
+        monkeypatch.setenv("MOE_LAB_DEBUG", "1")
+        with pytest.raises(MissingFileError):
+            cli.main(wrong)
+        monkeypatch.setenv("MOE_LAB_DEBUG", "0")  # which --debug changes, and monkeypatch restores
+        with pytest.raises(MissingFileError):
+            cli.main(["--debug", *wrong])
 
 
 class TestDoctor:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from moe_lab.arguments import checked
 from moe_lab.course import notebooks_folder
+from moe_lab.errors import OperationError
 from moe_lab.files import writable_folder, write_whole
 from moe_lab.registry import NOTEBOOKS, Notebook
 
@@ -35,7 +36,7 @@ def build(folder: Path | str, stills: bool = True) -> Iterator[str]:
     """
     missing = [name for name in PAGES if importlib.util.find_spec(name) is None]
     if missing:
-        raise RuntimeError(f"a class needs {', '.join(missing)}: pip install 'moe-lab[lab,site]'")
+        raise OperationError(f"a class needs {', '.join(missing)}: pip install 'moe-lab[lab,site]'")
     source = notebooks_folder()
     folder = writable_folder(folder)
     for lesson in NOTEBOOKS:
@@ -74,10 +75,10 @@ def _lesson(folder: Path, source: Path, lesson: Notebook) -> None:
 def _stills(folder: Path) -> Iterator[str]:
     """Draws the stories in a process of their own, since the library imports no widget."""
     if importlib.util.find_spec("ipywidgets") is None:
-        raise RuntimeError("stills need the Labs: pip install 'moe-lab[lab]'")
+        raise OperationError("stills need the Labs: pip install 'moe-lab[lab]'")
     command = [sys.executable, "-m", "moe_lab_widgets.stills", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         yield from (line.strip() for line in running.stdout)
     if running.returncode:
-        raise RuntimeError(f"stills of the stories could not be drawn: {' '.join(command)} ended with its own message")
+        raise OperationError(f"stills of the stories could not be drawn: {' '.join(command)} ended with its own message")

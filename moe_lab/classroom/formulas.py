@@ -5,6 +5,8 @@ import re
 
 from latex2mathml.converter import convert
 
+from moe_lab.errors import InputError
+
 TAG = re.compile(r"\\tag\{(.+?)\}")
 
 
@@ -21,7 +23,7 @@ def mathml(latex: str, display: str) -> str:
     plain = re.sub(r"\\mathrm\{(.+?)\}", r"\\text{\1}", latex).replace(r"\arg", r"\text{arg}\,").replace(r"\!", "")
     made = convert(TAG.sub("", plain), display=display)
     if unknown := re.findall(r"\\[A-Za-z]+", made):
-        raise ValueError(f"a formula must hold commands that latex2mathml knows: got {unknown[0]} in {latex!r}")
+        raise InputError(f"a formula must hold commands that latex2mathml knows: got {unknown[0]} in {latex!r}")
     source = f'<annotation encoding="application/x-tex">{html.escape(latex)}</annotation>'
     opening, inside = made.removesuffix("</math>").split(">", 1)
     return f"{opening}><semantics>{inside}{source}</semantics></math>"

@@ -23,6 +23,7 @@ from moe_lab.arguments import checked
 from moe_lab.classroom.exercises import Exercise, exercises_of
 from moe_lab.config import require
 from moe_lab.course import PREDICTION, notebooks_folder
+from moe_lab.errors import MissingFileError
 from moe_lab.files import named, write_whole
 
 SECONDS = 60.0
@@ -43,7 +44,7 @@ def grade(folder: Path | str, seconds: float = SECONDS) -> tuple[Path, int]:
     paths = sorted((folder / "submitted").glob("*/*/*.ipynb")) if os.path.isdir(folder) else []
     if not paths:
         where = named(folder / "submitted")
-        raise FileNotFoundError(f"submitted notebooks must be in {where}/STUDENT/LESSON: found none")
+        raise MissingFileError(f"submitted notebooks must be in {where}/STUDENT/LESSON: found none")
     graded = [graded_notebook(path, seconds) for path in paths]
     about = {"course": "moe_lab", "version": moe_lab.__version__, "submissions": graded}
     written = folder / "verdicts.json"

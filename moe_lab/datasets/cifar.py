@@ -21,6 +21,7 @@ from moe_lab import files
 from moe_lab.arguments import checked
 from moe_lab.config import brief, require, shown
 from moe_lab.datasets import ColourImages
+from moe_lab.errors import InputError, MissingFileError, OperationError
 from moe_lab.files import writable_folder
 
 _SIDE = 32
@@ -145,7 +146,7 @@ def fetch(folder: Path | str, *, name: str = "cifar-10", mirrors: Sequence[str] 
             failures.append(f"{mirror} (not the file expected: {str(error).split('.')[0]})")
         except OSError as error:  # every network error of requests is one
             failures.append(f"{mirror} ({type(error).__name__})")
-    raise RuntimeError(
+    raise OperationError(
         f"{source.archive} could not be downloaded into {folder} ({'; '.join(failures)}); without a network, put it or "
         "the files in it into a folder and pass it as root="
     )
@@ -174,7 +175,7 @@ def _contents(place: Path, source: Source, root: Path | str | None) -> tuple[dic
         cache = f"the cache ({brief(str(place), 100)}), which download=True fills"
         at = cache if root is None else f"root={shown(str(root), 100)}"
         rule = f"must hold {', '.join((*source.train, *source.test))}, or {source.archive}"
-        raise FileNotFoundError(f"a folder of {source.archive.split('-binary')[0]} {rule}: got {at}")
+        raise MissingFileError(f"a folder of {source.archive.split('-binary')[0]} {rule}: got {at}")
     with archive.open("rb") as file:
         official = hashlib.file_digest(file, "sha256").hexdigest() == source.sha256
     return _members(archive, source), official
@@ -196,9 +197,9 @@ def _members(archive: Path, source: Source) -> dict[str, bytes]:
                 require(len(content) == member.size, "a file must be whole", file=name, bytes=len(content))
                 found[name] = content
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise ValueError(f"{archive} is not a whole tar archive: {error}") from error
+        raise InputError(f"{archive} is not a whole tar archive: {error}") from error
     if not found:
-        raise FileNotFoundError(f"the archive must hold {', '.join(known)}: got none of them in {archive}")
+        raise MissingFileError(f"the archive must hold {', '.join(known)}: got none of them in {archive}")
     return {name: found[name] for name in known if name in found}
 
 

@@ -19,6 +19,7 @@ from moe_lab import files
 from moe_lab.arguments import checked
 from moe_lab.config import brief, shown
 from moe_lab.datasets import Images
+from moe_lab.errors import InputError, MissingFileError, OperationError
 from moe_lab.files import named, writable_folder
 
 MIRRORS = (
@@ -71,7 +72,7 @@ def check_folder(root: Path | str) -> None:
       FileNotFoundError: it does not.
     """
     if not find(root):
-        raise FileNotFoundError(_missing(Path(root), root))
+        raise MissingFileError(_missing(Path(root), root))
 
 
 @checked
@@ -95,11 +96,11 @@ def load(root: Path | str | None = None, *, download: bool = False) -> Images:
         fetch(folder)
     found = find(folder)
     if not found:
-        raise FileNotFoundError(_missing(folder, root))
+        raise MissingFileError(_missing(folder, root))
     loaded = {pair: _read_pair(*paths) for pair, paths in found.items()}
     sides = {side for _, _, side in loaded.values()}
     if len(sides) > 1:
-        raise ValueError(f"training and test images must have the same size: got sides {sorted(sides)} in {folder}")
+        raise InputError(f"training and test images must have the same size: got sides {sorted(sides)} in {folder}")
     is_test = np.concatenate([np.full(len(labels), pair == "t10k") for pair, (_, labels, _) in loaded.items()])
     return Images(
         images=np.concatenate([images for images, _, _ in loaded.values()]),
@@ -132,7 +133,7 @@ def fetch(folder: Path | str, *, mirrors: Sequence[str] | None = None, sha256: M
                 break
             failures.append(f"{mirror} {failure}")
         else:
-            raise RuntimeError(
+            raise OperationError(
                 f"{name} could not be downloaded into {folder} ({'; '.join(failures)}); without a network, put the "
                 "MNIST files into a folder and pass it as root="
             )
@@ -170,9 +171,9 @@ def _unpack(path: Path, most: int = 64 * 2**20) -> bytes:
         with gzip.open(path) as file:
             content = file.read(most + 1)
     except _CORRUPT as error:
-        raise ValueError(f"{path} is not a whole gzip file: {error}") from error
+        raise InputError(f"{path} is not a whole gzip file: {error}") from error
     if len(content) > most:
-        raise ValueError(f"{path} must unpack to at most {most} bytes")
+        raise InputError(f"{path} must unpack to at most {most} bytes")
     return content
 
 
@@ -192,23 +193,23 @@ def read_idx(path: Path | str) -> np.ndarray:
     """
     path = Path(path)
     if not os.path.isfile(path):
-        raise FileNotFoundError(f"there is no file {named(path)}")
+        raise MissingFileError(f"there is no file {named(path)}")
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
     content = _unpack(path) if packed else path.read_bytes()
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] != _UNSIGNED_BYTES or not 1 <= content[3] <= 3:
-        raise ValueError(
+        raise InputError(
             f"an IDX file of unsigned bytes starts with 00 00 08 and 01, 02 or 03: got {content[:4].hex(' ')} in {path}"
         )
     start = 4 + 4 * content[3]
     if len(content) < start:
-        raise ValueError(
+        raise InputError(
             f"an IDX file with {content[3]} axes has a header of {start} bytes: got {len(content)} in {path}"
         )
     shape = tuple(int(length) for length in np.frombuffer(content, ">u4", content[3], offset=4))
     expected = start + int(np.prod(shape, dtype=object))
     if len(content) != expected:
-        raise ValueError(
+        raise InputError(
             f"an IDX file of shape {shape} has {expected} bytes: got {len(content)} in {path}, which is "
             f"{'cut short' if len(content) < expected else 'too long'}"
         )
@@ -218,14 +219,14 @@ def read_idx(path: Path | str) -> np.ndarray:
 def _read_pair(images_path: Path, labels_path: Path) -> tuple[np.ndarray, np.ndarray, int]:
     images, labels = read_idx(images_path), read_idx(labels_path)
     if images.ndim != 3 or images.shape[1] != images.shape[2] or 0 in images.shape:
-        raise ValueError(f"images must have shape (count, side, side): got {images.shape} in {images_path}")
+        raise InputError(f"images must have shape (count, side, side): got {images.shape} in {images_path}")
     if labels.ndim != 1 or len(labels) != len(images):
-        raise ValueError(
+        raise InputError(
             f"labels must be one for each image: got {len(images)} images in {images_path} and labels of shape "
             f"{labels.shape} in {labels_path}"
         )
     if labels.max() > 9:
-        raise ValueError(f"labels must be digits from 0 to 9: got {labels.max()} in {labels_path}")
+        raise InputError(f"labels must be digits from 0 to 9: got {labels.max()} in {labels_path}")
     flat = images.reshape(len(images), -1).astype(np.float32) / np.float32(255)
     return flat, labels.astype(np.int64), images.shape[1]
 

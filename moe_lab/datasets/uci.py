@@ -23,6 +23,7 @@ from moe_lab import files
 from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.datasets import Regression
+from moe_lab.errors import InputError, MissingFileError, OperationError
 from moe_lab.files import named, writable_folder
 
 _MOST = 16 * 2**20  # bytes, unpacked; the larger of the two files has 60,000
@@ -111,7 +112,7 @@ def load(name: str, path: Path | str | None = None, *, download: bool = False) -
             fetch(name)
         if not os.path.isfile(file):
             other = " or download=True" if source.urls else ""
-            raise FileNotFoundError(f"{name} is not in the cache ({named(file)}): pass path= (a file){other}")
+            raise MissingFileError(f"{name} is not in the cache ({named(file)}): pass path= (a file){other}")
     else:
         file = Path(path)
     table = read_table(file)
@@ -167,7 +168,7 @@ def fetch(name: str, folder: Path | str | None = None, *, source: Source | None 
             failures.append(f"{url} ({type(error).__name__})")
         else:
             return where / chosen.file
-    raise RuntimeError(
+    raise OperationError(
         f"{name} could not be downloaded into {where} ({'; '.join(failures)}); without a network, pass a file of it as "
         "path="
     )
@@ -189,7 +190,7 @@ def read_table(path: Path | str) -> np.ndarray:
     """
     path = Path(path)
     if not os.path.isfile(path):
-        raise FileNotFoundError(f"there is no file {named(path)}")
+        raise MissingFileError(f"there is no file {named(path)}")
     lines = [line.strip() for line in _text(path).splitlines()]
     lines = [line for line in lines if line]
     rows = [_split(line) for line in lines]
@@ -224,12 +225,12 @@ def _text(path: Path) -> str:
         with gzip.open(path) if packed else path.open("rb") as file:
             content = file.read(_MOST + 1)
     except _CORRUPT as error:
-        raise ValueError(f"{path} is not a whole gzip file: {error}") from error
+        raise InputError(f"{path} is not a whole gzip file: {error}") from error
     require(len(content) <= _MOST, f"a table must unpack to at most {_MOST} bytes", path=str(path))
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise ValueError(
+        raise InputError(
             f"a table must be text, with commas, tabs or blanks between numbers (an Excel file must be saved as CSV "
             f"first): got {content[:4].hex(' ')} as the first bytes of {path}"
         ) from None

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from moe_lab.errors import OperationError
 from moe_lab.hub.families import Family, Role
 from moe_lab.hub.silent import Pairs, pairs_of
 from moe_lab.hub.survey import Layer
@@ -50,7 +51,7 @@ def self_check(model: nn.Module, family: Family, layer: Layer, *, seed: int = 0)
             changed = (whole != without).any(1)
             if bool((changed != received.to(changed.device)).any()):
                 effect = "an effect" if bool((changed & ~received).any()) else "no effect"
-                raise RuntimeError(
+                raise OperationError(
                     "an expert must have an effect on the tokens that the router sends to it and on no others, or "
                     f"the model computes wrongly: got {effect} of expert {expert} of {layer.name}"
                 )

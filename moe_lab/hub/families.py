@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, Literal
 
+from moe_lab.errors import InputError, OperationError
+
 Neurons = Literal["", "rows", "columns", "either"]
 """How a tensor holds neurons, the vectors that an expert compares its input with; "" for tensors that hold none.
 
@@ -240,12 +242,12 @@ def family_of(model_type: str) -> Family:
       ValueError: it is refused, or unknown.
     """
     if model_type in REFUSED:
-        raise ValueError(f"{REFUSED[model_type]}: got model_type={model_type!r}")
+        raise InputError(f"{REFUSED[model_type]}: got model_type={model_type!r}")
     for family in FAMILIES:
         if model_type in family.model_types:
             return family
     rule = f"experts can be pruned in models of {len(FAMILIES)} families (moe_lab.hub.families.FAMILIES)"
-    raise ValueError(f"{rule}: got model_type={model_type!r}")
+    raise InputError(f"{rule}: got model_type={model_type!r}")
 
 
 def transformers() -> ModuleType:
@@ -257,7 +259,7 @@ def transformers() -> ModuleType:
     try:
         return importlib.import_module("transformers")
     except ImportError as error:
-        raise RuntimeError(f"moe_lab.hub needs transformers, `pip install 'moe-lab[hub]'` ({error})") from error
+        raise OperationError(f"moe_lab.hub needs transformers, `pip install 'moe-lab[hub]'` ({error})") from error
 
 
 def read_field(config: Any, path: str) -> Any:

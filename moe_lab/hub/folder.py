@@ -19,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from moe_lab.config import require
+from moe_lab.errors import InputError, MissingFileError, OperationError
 from moe_lab.files import named
 from moe_lab.hub.families import Family, family_of, read_field, transformers
 from moe_lab.hub.scores import Source
@@ -133,7 +134,7 @@ class Folder(Tensors):
             file.seek(first)
             content = bytearray(length)
             if file.readinto(content) != length:
-                raise RuntimeError(f"{self.path / entry.file} ended early: it has been changed while it was read")
+                raise OperationError(f"{self.path / entry.file} ended early: it has been changed while it was read")
         return torch.frombuffer(content, dtype=_TYPES[entry.dtype]).view(shape)
 
     def chunks(self, entry: Entry, first: int, length: int, size: int = 2**24) -> Iterator[bytes]:
@@ -143,7 +144,7 @@ class Folder(Tensors):
             while length:
                 content = file.read(min(size, length))
                 if not content:
-                    raise RuntimeError(f"{self.path / entry.file} ended early: it has been changed while it was read")
+                    raise OperationError(f"{self.path / entry.file} ended early: it has been changed while it was read")
                 length -= len(content)
                 yield content
 
@@ -154,7 +155,7 @@ class Folder(Tensors):
         path = self.path / name
         if not os.path.isfile(path):
             rule = f"a checkpoint folder must hold {CONFIG} and safetensors"
-            raise FileNotFoundError(f"{rule}: got no {name} in {named(self.path)}")
+            raise MissingFileError(f"{rule}: got no {name} in {named(self.path)}")
         return path
 
     def _add(self, name: str) -> None:
@@ -164,7 +165,7 @@ class Folder(Tensors):
             with safe_open(path, "pt") as file:
                 self.metadata[name] = file.metadata() or {}
         except SafetensorError as error:
-            raise ValueError(f"a safetensors file must be sound: got {path} ({error})") from error
+            raise InputError(f"a safetensors file must be sound: got {path} ({error})") from error
         with path.open("rb") as raw:
             length = int.from_bytes(raw.read(8), "little")
             header = json.loads(raw.read(length))
@@ -180,7 +181,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text("utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} must be JSON ({error})") from error
+        raise InputError(f"{path} must be JSON ({error})") from error
     require(isinstance(content, dict), f"{path} must hold a JSON object", content=type(content).__name__)
     return dict(content)
 

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from moe_lab.config import require
+from moe_lab.errors import OperationError
 from moe_lab.hub.check import self_check
 from moe_lab.hub.costs import costs_of
 from moe_lab.hub.families import read_field, write_field
@@ -240,14 +241,14 @@ def _finish(new: nn.Module, model: nn.Module) -> None:
 
 
 def _refuse_silent(*_: Any, **__: Any) -> NoReturn:
-    raise RuntimeError(
+    raise OperationError(
         "a silently pruned model cannot be saved by save_pretrained, because no ordinary checkpoint has fewer experts "
         "than rows of its router: prune with mode='rerouted', or save its state_dict with safetensors.torch.save_file"
     )
 
 
 def _refuse_mixed(*_: Any, **__: Any) -> NoReturn:
-    raise RuntimeError(
+    raise OperationError(
         "a model that is pruned in some layers alone cannot be saved by save_pretrained, because an ordinary "
         "checkpoint has the same number of experts in every layer: prune all layers, or save its state_dict with "
         "safetensors.torch.save_file"

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from moe_lab.config import require
+from moe_lab.errors import InputError
 from moe_lab.hub.families import Family, Role, family_of, read_field, transformers
 from moe_lab.signatures import lead
 from moe_lab.words import a
@@ -134,7 +135,7 @@ def _layer(family: Family, block: str, names: Mapping[str, str], tensors: Tensor
     for name, rest in names.items():
         role = family.role(rest)
         if role is None:
-            raise ValueError(f"every tensor of a block must be known in {family.name}: got {name!r}")
+            raise InputError(f"every tensor of a block must be known in {family.name}: got {name!r}")
         roles[name] = role
         router = name if role.kind == "router" else router
         if role.kind in ("router", "sliced"):

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moe_lab.arguments import checked
+from moe_lab.errors import UserError
 from moe_lab.files import netcdf, write_whole
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.phase import KEPT, SAMPLES, phase_map
@@ -101,5 +102,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 if __name__ == "__main__":
     try:
         main()
-    except (ValueError, OSError, RuntimeError) as error:
+    except UserError as error:
         sys.exit(str(error))

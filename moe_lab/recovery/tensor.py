@@ -19,6 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from moe_lab.config import require
+from moe_lab.errors import InputError
 from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.recovery.data import Inputs
 from moe_lab.recovery.transforms import Transforms
@@ -26,7 +27,7 @@ from moe_lab.recovery.transforms import Transforms
 _RANK = 1e-8
 
 
-class RankError(ValueError):
+class RankError(InputError):
     """Raised when T2 has rank below k: there are too few samples, or the regressors are linearly dependent."""
 
 

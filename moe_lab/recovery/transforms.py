@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from moe_lab.config import require
+from moe_lab.errors import InputError
 from moe_lab.recovery.activations import Activation, activation_of
 
 _REACH, _PIECE, _NODES = 12.0, 0.5, 24  # N(0, 1) beyond 12 adds less than 1e-30
@@ -29,7 +30,7 @@ _ZERO = 1e-9
 _SINGULAR = 1e-9
 
 
-class InvalidActivationError(ValueError):
+class InvalidActivationError(InputError):
     """Raised when no polynomial of y isolates the regressors (condition 1 or 2 of appendix C fails)."""
 
 

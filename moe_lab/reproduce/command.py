@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
+from moe_lab import errors
 from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.files import writable_folder, write_whole
@@ -137,12 +138,14 @@ def _cost(claims: Sequence[Claim], order: Order, parallel: int) -> str:
 
 
 def _raise_failures(rows: Sequence[Row]) -> None:
-    """Raises RuntimeError if a measurement failed."""
+    """Raises RuntimeError if a measurement failed; if by a bug, with its traceback."""
     failed = [row for row in rows if row.verdict == "failed"]
     if failed:
-        raise RuntimeError(
+        first = next((row for row in failed if row.trace), failed[0])
+        raise errors.failed(
             f"{len(failed)} of {len(rows)} claims could not be measured, the others are done; the first is "
-            f"{failed[0].claim.id} ({failed[0].note})"
+            f"{first.claim.id} ({first.note})",
+            first.trace,
         )
 
 

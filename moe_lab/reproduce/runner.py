@@ -21,6 +21,7 @@ import xarray as xr
 
 from moe_lab import __version__
 from moe_lab.config import require
+from moe_lab.errors import trace_of
 from moe_lab.files import clear_parts, from_netcdf, netcdf, plain, writable_folder, write_whole
 from moe_lab.reproduce.claim import Budget, Measurement, imported
 from moe_lab.trials import choose_device, device_label
@@ -63,12 +64,13 @@ class Piece:
 
 @dataclass(frozen=True)
 class Done:
-    """A finished piece: its Dataset, or the error in words."""
+    """A finished piece: its Dataset, or the error in words, with its traceback if it is a bug."""
 
     piece: Piece
     data: xr.Dataset | None
     seconds: float
     failure: str = ""
+    trace: str = ""
     fresh: bool = True
 
 
@@ -151,6 +153,7 @@ class _Result:
 
     content: bytes | None = None
     failure: str = ""
+    trace: str = ""
 
 
 def _work(piece: Piece, folder: Path) -> tuple[str, _Result]:
@@ -162,7 +165,7 @@ def _work(piece: Piece, folder: Path) -> tuple[str, _Result]:
     try:
         data = imported(piece.function)(**piece.arguments)
     except Exception as error:  # in words: not every exception can be pickled, and one error must not stop the others
-        return str(path), _Result(failure=f"{type(error).__name__}: {error}")
+        return str(path), _Result(failure=f"{type(error).__name__}: {error}", trace=trace_of(error))
     seconds = time.perf_counter() - started
     device = device_label(choose_device(piece.arguments.get("device", "cpu")))
     content = netcdf(data.assign_attrs(seconds=seconds, measured_on=device, measured_by=piece.call))
@@ -174,7 +177,7 @@ def _work(piece: Piece, folder: Path) -> tuple[str, _Result]:
 
 def _read(piece: Piece, result: _Result, folder: Path) -> Done:
     if result.failure:
-        return Done(piece, None, 0.0, result.failure)
+        return Done(piece, None, 0.0, result.failure, trace=result.trace)
     if result.content is not None:
         write_whole(piece.path(folder), result.content)
     kept = _kept(piece, folder)

@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 
 from moe_lab import __version__
+from moe_lab.errors import trace_of
 from moe_lab.reproduce.claim import VERDICTS, Claim, Verdict, sentence
 from moe_lab.reproduce.runner import Done, Order, joined, missing, summary
 
@@ -28,6 +29,7 @@ class Row:
       device: on which it was measured; "" where it was not.
       calls: Python code that repeats the measurement.
       note: why there is no number.
+      trace: the traceback of the bug that is the reason; "" where there is none.
     """
 
     claim: Claim
@@ -37,6 +39,7 @@ class Row:
     device: str
     calls: tuple[str, ...]
     note: str = ""
+    trace: str = ""
 
     @property
     def reason(self) -> str:
@@ -103,16 +106,17 @@ def judged(claims: Sequence[Claim], done: Mapping[str, Sequence[Done]], order: O
 
 def _row(claim: Claim, parts: Sequence[Done]) -> Row:
     calls = tuple(part.piece.call for part in parts)
-    failures = [part.failure for part in parts if part.data is None]
-    if failures:
-        return Row(claim, "failed", np.zeros(0), 0.0, "", calls, failures[0])
+    failed = next((part for part in parts if part.data is None), None)
+    if failed is not None:
+        return Row(claim, "failed", np.zeros(0), 0.0, "", calls, failed.failure, failed.trace)
     data = joined(claim.measurement, parts)
     seconds = sum(part.seconds for part in parts)
     device = str(data.attrs["measured_on"])
     try:
         values = claim.values(data)
     except (KeyError, ValueError, IndexError, TypeError) as error:  # an error in one claim must not lose the others
-        return Row(claim, "failed", np.zeros(0), seconds, device, calls, f"{type(error).__name__}: {error}")
+        note = f"{type(error).__name__}: {error}"
+        return Row(claim, "failed", np.zeros(0), seconds, device, calls, note, trace_of(error))
     return Row(claim, claim.rule.verdict(values), values, seconds, device, calls)
 
 

@@ -67,13 +67,15 @@ def test_a_second_call_measures_nothing_again(
 
 def test_data_that_are_given_are_used(few: tuple[Claim, ...], tmp_path: Path) -> None:
     (tmp_path / "a.digits").touch()
-    assert call("pmoe2023", "--out", str(tmp_path), "--data", str(tmp_path), "--jobs", "1") == 1  # squares has no root
+    with pytest.raises(RuntimeError, match="root"):  # squares has none
+        cli.main(["reproduce", "pmoe2023", "--out", str(tmp_path), "--data", str(tmp_path), "--jobs", "1"])
     (record,) = json.loads((tmp_path / "results.json").read_text())
     assert record["verdict"] == "failed" and "root" in record["reason"]
 
 
-def test_what_breaks_off_is_said_and_the_others_are_written(
-    few: tuple[Claim, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_bug_in_a_measurement_is_shown_with_its_place_and_the_others_are_written(
+    few: tuple[Claim, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: str
 ) -> None:
     bad = Measurement(name="chen2022/bad", function="measure_runs:broken", quick={"trials": 2}, full={}, seconds=(1, 1))
     failing = Claim(
@@ -86,9 +88,10 @@ def test_what_breaks_off_is_said_and_the_others_are_written(
         rule=Rule(agrees=near(1, 1)),
     )
     monkeypatch.setattr(ledger, "claims", lambda: (*few, failing))
-    assert call("chen2022", "--out", str(tmp_path), "--jobs", "1", "--seed", "0") == 1
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1 and "1 of 4 claims could not be measured" in error and "went wrong" in error
+    with pytest.raises(RuntimeError, match=r"1 of 4 claims could not be measured.*went wrong") as raised:
+        cli.main(["reproduce", "chen2022", "--out", str(tmp_path), "--jobs", jobs, "--seed", "0"])
+    (trace,) = raised.value.__notes__
+    assert "measure_runs.py" in trace and "in broken" in trace
     verdicts = [record["verdict"] for record in json.loads((tmp_path / "results.json").read_text())]
     assert verdicts == ["agrees", "agrees in kind", "differs", "failed"]
 

@@ -16,6 +16,7 @@ from safetensors.torch import save as packed
 from torch import Tensor
 
 from moe_lab.config import ConfigError, brief, require
+from moe_lab.errors import MissingFileError
 from moe_lab.files import write_whole
 from moe_lab.vision.vmoe.config import VMoEConfig
 from moe_lab.vision.vmoe.model import VMoE
@@ -87,7 +88,7 @@ def save(model: VMoE, path: Path | str) -> None:
 def load(kind: type[Model], path: Path | str) -> Model:
     """Reads a model; see `VMoE.load`."""
     if not os.path.isfile(path):
-        raise FileNotFoundError(f"a model must be an existing file: got {brief(str(path), 190)}")
+        raise MissingFileError(f"a model must be an existing file: got {brief(str(path), 190)}")
     try:
         with safetensors.safe_open(path, "numpy") as file:
             metadata = file.metadata() or {}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from moe_lab import __version__, files
+from moe_lab.errors import OperationError
 from moe_lab.files import writable_folder
 from moe_lab.training import Snapshot
 from moe_lab.vision.vmoe.digits import DigitTask
@@ -58,7 +59,7 @@ def pre_train(run: DigitRun = PRE_TRAINING, folder: Path | str | None = None) ->
     training = Training(run)
     for snapshot in training.snapshots():
         if snapshot.diverged.any():
-            raise RuntimeError(f"pre-training diverged; choose a smaller learning_rate: got step={snapshot.step}")
+            raise OperationError(f"pre-training diverged; choose a smaller learning_rate: got step={snapshot.step}")
         if snapshot.finished.all():
             training.model.save(path)
         yield snapshot

@@ -27,6 +27,7 @@ import msgpack
 import numpy as np
 
 from moe_lab.config import require
+from moe_lab.errors import InputError
 
 VERSION = "20220622"
 _MARK = "__msgpack_array_chunk_a87ca2__"
@@ -40,7 +41,7 @@ _ITEMS = 2**16  # of one list or mapping
 Slices = tuple[tuple[int, int], ...]
 
 
-class CheckpointError(ValueError):
+class CheckpointError(InputError):
     """A checkpoint is damaged, or not in the released format."""
 
 

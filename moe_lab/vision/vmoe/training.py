@@ -19,6 +19,7 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from moe_lab.config import Config, knob, require
+from moe_lab.errors import OperationError
 from moe_lab.graphs import Replay, to_device
 from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.optimizers import Adam, Optimizer, Sgd, changed_by, clipped
@@ -230,5 +231,5 @@ def fine_tune(model: VMoE, run: DigitRun | None = None, **settings: Any) -> VMoE
     training = Training(DigitRun(**settings) if run is None else run, model)
     for snapshot in training.snapshots():
         if snapshot.diverged.any():
-            raise RuntimeError(f"fine-tuning diverged; choose a smaller learning_rate: got step={snapshot.step}")
+            raise OperationError(f"fine-tuning diverged; choose a smaller learning_rate: got step={snapshot.step}")
     return training.model.cpu()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from moe_lab.devices import Work
+from moe_lab.errors import InputError
 from moe_lab.training import Snapshot, collect
 from moe_lab.vision.deep import MODES
 from moe_lab_widgets.deep_prune import settings as of
@@ -76,7 +77,7 @@ class DeepPruneLab(Lab):
         """Returns the fine-tuning, the accuracies after pruning in every way, and what a block then costs."""
         shots = {id(one.shot): one.shot for one in records if one.shot is not None and one.stage != "pre-training"}
         if not shots:
-            raise ValueError("there is nothing to save yet: the fine-tuning has not begun")
+            raise InputError("there is nothing to save yet: the fine-tuning has not begun")
         dataset, last = collect(shots.values()), records[-1]
         if last.table is None or last.costs is None:
             return dataset

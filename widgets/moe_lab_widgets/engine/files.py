@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from moe_lab import files
 from moe_lab.config import require, shown
+from moe_lab.errors import InputError, MissingFileError, OperationError
 
 if TYPE_CHECKING:
     import xarray
@@ -23,12 +24,14 @@ def write_whole(path: str | Path, content: bytes) -> Path:
     """
     path = Path(path).expanduser()
     if not os.path.exists(path.parent):
-        raise FileNotFoundError(f"the folder of a file to save must exist: got folder={shown(str(path.parent))}")
+        raise MissingFileError(f"the folder of a file to save must exist: got folder={shown(str(path.parent))}")
     try:
         files.write_whole(path, content)
     except RuntimeError as error:
         why = files.reason(error.__cause__ or error)
-        raise RuntimeError(f"{shown(str(path))} cannot be written ({why}): choose a folder you may write to") from error
+        raise OperationError(
+            f"{shown(str(path))} cannot be written ({why}): choose a folder you may write to"
+        ) from error
     return path
 
 
@@ -52,5 +55,5 @@ def dataset_bytes(dataset: xarray.Dataset, suffix: str) -> bytes:
     if suffix == ".json":
         return json.dumps(files.plain(dataset.to_dict()), indent=1).encode()
     if suffix != ".nc":
-        raise ValueError(f"a data file must end in .nc or .json: got suffix={shown(suffix)}")
+        raise InputError(f"a data file must end in .nc or .json: got suffix={shown(suffix)}")
     return files.netcdf(dataset)

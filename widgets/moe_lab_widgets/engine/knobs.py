@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from moe_lab.config import Config, Knob, brief, require, shown
 from moe_lab.devices import AUTO, GPU
+from moe_lab.errors import InputError
 from moe_lab_widgets.engine.callbacks import OwnMoves
 
 RECENTLY = 0.3
@@ -194,7 +195,7 @@ class KnobBoard:
         unknown = [name for name in values if name not in self.defaults]
         if unknown:
             known = brief(", ".join(self.defaults), 180)
-            raise ValueError(f"{self._owner} has no knob {shown(unknown[0], 60)}: it has {known}")
+            raise InputError(f"{self._owner} has no knob {shown(unknown[0], 60)}: it has {known}")
         if "seed" in values:
             proper = _is_finite(values["seed"]) and float(values["seed"]).is_integer() and values["seed"] >= 0
             require(proper, "seed must be a whole number of at least 0", seed=values["seed"])
@@ -232,7 +233,7 @@ class KnobBoard:
                                 widget.max, widget.min = max(widget.max, value), min(widget.min, value)
                             widget.value = value
                 except Exception as error:
-                    raise ValueError(
+                    raise InputError(
                         f"the slider of {name} cannot take this value: got {name}={shown(value)}"
                     ) from error
                 self._values[name] = _rounded(widget.value)

@@ -21,6 +21,7 @@ from typing import Any
 
 from moe_lab.arguments import checked
 from moe_lab.config import require
+from moe_lab.errors import InputError
 from moe_lab_widgets.drawing.picture import drawing_lock
 from moe_lab_widgets.engine.callbacks import OwnMoves, guarded
 from moe_lab_widgets.engine.controls import OWN, SPEEDS, Controls
@@ -197,7 +198,7 @@ class Lab(Definition):
         path = with_suffix(path, ".nc", ".json")
         records = self.records
         if not records:
-            raise ValueError("there is nothing to save yet: the run has recorded nothing")
+            raise InputError("there is nothing to save yet: the run has recorded nothing")
         return write_whole(path, dataset_bytes(self.data(records), path.suffix))
 
     @checked

@@ -9,6 +9,7 @@ from typing import Any
 
 from moe_lab.config import shown
 from moe_lab.datasets import mnist
+from moe_lab.errors import InputError
 from moe_lab_widgets.engine.knobs import LabKnob
 
 MNIST, DOWNLOAD = "mnist", "download"
@@ -37,7 +38,7 @@ def with_mnist(
       FileNotFoundError: the folder does not hold MNIST.
     """
     if not isinstance(place, (str, Path)):
-        raise ValueError(f"mnist must be a folder of MNIST's IDX files, or {DOWNLOAD!r}: got mnist={shown(place)}")
+        raise InputError(f"mnist must be a folder of MNIST's IDX files, or {DOWNLOAD!r}: got mnist={shown(place)}")
     name = str(place)
     if name != DOWNLOAD:
         mnist.check_folder(name)

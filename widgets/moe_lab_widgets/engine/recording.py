@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from moe_lab.errors import InputError
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.knobs import LabKnob
@@ -36,7 +37,7 @@ def recording_of(
       ValueError: there are no records yet.
     """
     if not records:
-        raise ValueError("there is nothing to save yet: the run has recorded nothing")
+        raise InputError("there is nothing to save yet: the run has recorded nothing")
     recorded = film(picture, records, lab.caption, shown, most)
     return described(recorded, lab.title, words_of(lab.knobs, values), lab.code(dict(values)))
 

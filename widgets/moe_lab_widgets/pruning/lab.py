@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from moe_lab.devices import Work
+from moe_lab.errors import InputError
 from moe_lab.training import Snapshot, collect
 from moe_lab_widgets.drawing.words import middle
 from moe_lab_widgets.engine.lab import Lab
@@ -66,7 +67,7 @@ class PruningLab(Lab):
         """Returns the training, and the accuracies after pruning by every criterion and known fine-tuning."""
         shots = {id(record.shot): record.shot for record in records if record.shot is not None}
         if not shots:
-            raise ValueError("there is nothing to save yet: the branches are still being pre-trained")
+            raise InputError("there is nothing to save yet: the branches are still being pre-trained")
         dataset, last = collect(shots.values()), records[-1]
         if last.pruned is None:
             return dataset
