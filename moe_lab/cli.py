@@ -130,7 +130,7 @@ def prune(
 def for_class(
     folder: Annotated[Path, typer.Argument(help="Where to write the course; submitted notebooks there stay.")],
     stills: Annotated[
-        bool, typer.Option("--stills", help="Also draw the last picture of every story of every Lab (half an hour on two cores).")
+        bool, typer.Option("--stills", help="Also draw the last picture of every Lab's stories: about half an hour.")
     ] = False,
 ) -> None:
     """Write the course as nbgrader grades it: lessons with solutions and tests for you, without them for students."""

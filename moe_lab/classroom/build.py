@@ -25,6 +25,7 @@ c.CourseDirectory.course_id = "moe_lab"
 c.ClearSolutions.code_stub = {{"python": "return None  # your code"}}
 c.OverwriteCells.add_missing_cells = True  # a student may have deleted a test
 c.Execute.timeout = {SECONDS}  # seconds for each cell
+c.Execute.iopub_timeout = 30  # seconds for its outputs after that: 4, the default, is too short on a busy machine
 os.environ["MOE_LAB_HEADLESS"] = "1"  # Labs draw their last picture alone
 """
 
