@@ -1,14 +1,36 @@
 """Converts formulas to MathML when the site is built, so that browsers show them without a script."""
 
 import html
+import re
 from typing import Any
 
 from docutils import nodes
+from latex2mathml.converter import convert
 
-from moe_lab.classroom.formulas import TAG, mathml
+from moe_lab.errors import InputError
 
 LONG = 100
 """Letters of LaTeX from which a formula may be wider than its page; keys must be able to reach what scrolls."""
+TAG = re.compile(r"\\tag\{(.+?)\}")
+
+
+def mathml(latex: str, display: str) -> str:
+    """A formula as a `math` element, which also keeps its LaTeX.
+
+    Args:
+      latex: the text between dollar signs.
+      display: "block" or "inline".
+
+    Raises:
+      ValueError: it has a command that the converter does not know.
+    """
+    plain = re.sub(r"\\mathrm\{(.+?)\}", r"\\text{\1}", latex).replace(r"\arg", r"\text{arg}\,").replace(r"\!", "")
+    made = convert(TAG.sub("", plain), display=display)
+    if unknown := re.findall(r"\\[A-Za-z]+", made):
+        raise InputError(f"a formula must hold commands that latex2mathml knows: got {unknown[0]} in {latex!r}")
+    source = f'<annotation encoding="application/x-tex">{html.escape(latex)}</annotation>'
+    opening, inside = made.removesuffix("</math>").split(">", 1)
+    return f"{opening}><semantics>{inside}{source}</semantics></math>"
 
 
 def _inline(self: Any, node: nodes.math) -> None:

@@ -1,4 +1,4 @@
-"""The command line: moe-lab lab · demo · reproduce · prune · class · grade · doctor.
+"""The command line: moe-lab lab · demo · reproduce · prune · class · doctor.
 
 What the user can do something about is one sentence on stderr; a bug keeps its traceback, and with --debug, or
 MOE_LAB_DEBUG=1, every error does. Exit code 1: the command could not be carried out; 2: wrong usage.
@@ -146,10 +146,12 @@ def prune(
 
 @app.command("class")
 def for_class(
-    folder: Annotated[Path, typer.Argument(help="Where to put the course for a class.")],
-    stills: Annotated[bool, typer.Option(help="Draw every story of every Lab (three minutes on two cores).")] = True,
+    folder: Annotated[Path, typer.Argument(help="Where to write the course; submitted notebooks there stay.")],
+    stills: Annotated[
+        bool, typer.Option("--stills", help="Also draw the last picture of every Lab's stories: about half an hour.")
+    ] = False,
 ) -> None:
-    """Lay out the course for a class: students' and instructor's copies, handouts, slides and stills."""
+    """Write the course as nbgrader grades it: lessons with solutions and tests for you, without them for students."""
     from moe_lab.classroom import build
 
     for line in build.build(folder, stills):
@@ -157,22 +159,10 @@ def for_class(
 
 
 @app.command()
-def grade(
-    folder: Annotated[Path, typer.Argument(help="A class's folder, with submitted/STUDENT/LESSON/*.ipynb.")],
-    seconds: Annotated[float, typer.Option(min=1, help="What the answers of a notebook may take.")] = 60.0,
-) -> None:
-    """Judge submitted notebooks, and write verdicts.json and grades.csv. Students' code runs with your rights."""
-    from moe_lab.classroom import grading
-
-    written, count = grading.grade(folder, seconds)
-    print(f"{count} notebooks judged: {written}")
-
-
-@app.command()
 def doctor(
     data: Annotated[Path | None, typer.Option(help="A folder of MNIST files to check.")] = None,
 ) -> None:
-    """Report what is installed, which device is used, whether widgets can show and which data sets are present."""
+    """Show what is installed, which commands will run, which device is used and which data sets are present."""
     from moe_lab import doctor as the_doctor
 
     the_doctor.report(data)

@@ -1,4 +1,4 @@
-"""Reports what is installed, which device will be used, whether widgets can show, and which data sets are present."""
+"""Reports what is installed, which commands will run, which device they use, and which data sets are present."""
 
 from __future__ import annotations
 
@@ -9,11 +9,21 @@ import re
 from pathlib import Path
 
 import moe_lab
-from moe_lab import jupyter
 from moe_lab.errors import InputError, MissingFileError
 from moe_lab.files import named
 
 Row = tuple[str, str]
+EXTRAS = {
+    "lab": "lab",
+    "demo": "",
+    "reproduce": "",
+    "prune": "hub",
+    "class": "lab",
+    "class, to grade": "class",
+    "make site": "site",
+}
+"""The extra of the package that each command needs beside the package itself."""
+OLDEST_WIDGETS = (7, 7)
 
 
 def report(data: Path | None = None) -> None:
@@ -27,7 +37,7 @@ def report(data: Path | None = None) -> None:
     """
     if data is not None and not os.path.isdir(data):
         raise MissingFileError(f"data must be a folder: got {named(data)}")
-    parts = [("Installed", installed()), ("Device", device()), ("Widgets", widgets()), ("Data sets", data_sets(data))]
+    parts = [("Installed", installed()), ("Commands", commands()), ("Device", device()), ("Data sets", data_sets(data))]
     print(f"moe-lab {moe_lab.__version__}, Python {platform.python_version()}, {platform.platform()}")
     for title, rows in parts:
         print(f"\n{title}")
@@ -36,18 +46,47 @@ def report(data: Path | None = None) -> None:
 
 
 def installed() -> list[Row]:
-    """The version of each package that moe_lab needs, or what is missing."""
+    """The version of each package that moe_lab and its Labs need, or what is missing."""
     rows = []
+    for extra in ("", "lab"):
+        for name, wanted in required(extra):
+            version = _version(name)
+            rows.append((name, version or f"missing: pip install '{name}{wanted}'"))
+    return rows
+
+
+def commands() -> list[Row]:
+    """Whether each command will run, or what it lacks and how to install that."""
+    return [(command, _will_run(extra)) for command, extra in EXTRAS.items()]
+
+
+def _will_run(extra: str) -> str:
+    absent = [name for name, _ in required(extra) if _version(name) is None]
+    if absent:
+        return f"no: {', '.join(absent)} missing; install with  pip install 'moe-lab[{extra}]'"
+    if extra == "lab":
+        version = importlib.metadata.version("ipywidgets")
+        if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_WIDGETS:
+            return f"no: ipywidgets must be at least 7.7: got {version}"
+    return "yes"
+
+
+def required(extra: str) -> list[tuple[str, str]]:
+    """The packages of an extra, or of moe_lab itself for "", each with its versions."""
+    found = []
     for requirement in importlib.metadata.requires("moe-lab") or []:
         name, rest = _split(requirement)
-        if "extra ==" in rest and "lab" not in re.findall(r"extra == ['\"](\w+)['\"]", rest):
-            continue
-        wanted = rest.split(";")[0].strip()
-        try:
-            rows.append((name, importlib.metadata.version(name)))
-        except importlib.metadata.PackageNotFoundError:
-            rows.append((name, f"missing: pip install '{name}{wanted}'"))
-    return rows
+        if re.findall(r"extra == ['\"](\w+)['\"]", rest) == ([extra] if extra else []):
+            found.append((name, rest.split(";")[0].strip()))
+    return found
+
+
+def _version(name: str) -> str | None:
+    """The version of an installed package, or None."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def _split(requirement: str) -> tuple[str, str]:
@@ -66,17 +105,6 @@ def device() -> list[Row]:
 
     chosen = trials.device_label(trials.choose_device("auto"))
     return [("auto", chosen), ("processor threads", str(torch.get_num_threads()))]
-
-
-def widgets() -> list[Row]:
-    """Whether sliders and live pictures can show in a notebook here."""
-    absent = jupyter.missing()
-    if absent:
-        return [("can show", f"no: {', '.join(absent)} missing; install with  pip install 'moe-lab[lab]'")]
-    version = importlib.metadata.version("ipywidgets")
-    if tuple(int(part) for part in version.split(".")[:2]) < (7, 7):
-        return [("can show", f"no: ipywidgets must be at least 7.7: got {version}")]
-    return [("can show", "yes, in JupyterLab:  moe-lab lab")]
 
 
 def data_sets(folder: Path | None) -> list[Row]:

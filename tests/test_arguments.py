@@ -13,7 +13,7 @@ import pytest
 
 from moe_lab import collect, doctor, final, reproduce
 from moe_lab.arguments import checked
-from moe_lab.classroom import build, grading
+from moe_lab.classroom import build
 from moe_lab.config import Config
 from moe_lab.course import copy_course
 from moe_lab.datasets import cifar, mnist, uci
@@ -187,7 +187,6 @@ UNREADABLE: dict[str, Callable[..., Any]] = {
     "cifar": cifar.load,
     "table": uci.read_table,
     "figure6": lambda path: figure6("airfoil", path),
-    "grade": grading.grade,
     "doctor": lambda path: doctor.report(Path(path)),
     "checkpoint": Folder,
     "claims": lambda path: reproduce.run(data=path),

@@ -1,196 +1,176 @@
-"""A class's copies: no solution reaches students, every solution is right, verdicts are of the answers."""
+"""Copies for a class: no solution reaches students, every solution is right, and nbgrader pays for answers alone."""
 
 from __future__ import annotations
 
 import csv
-import json
+import importlib.util
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
 
 import moe_lab_widgets
 from moe_lab import exercises
-from moe_lab.classroom import build, grading, paper
-from moe_lab.classroom.exercises import exercises_of, for_class, solution_of
+from moe_lab.classroom import build
+from moe_lab.classroom.exercises import exercises_of, for_class, is_solution
 from moe_lab.course import notebooks_folder
 from moe_lab.registry import NOTEBOOKS
 from tests.helpers.effort import only_thorough
 from tests.solutions.every import SOLUTIONS
 
-LESSON = "02_router_alignment"
-MINUTES = next(notebook.minutes for notebook in NOTEBOOKS if notebook.stem == LESSON)
-SHARES = ["about 50 %", "about 75 %", "about 95 %"]
-needs_pages = pytest.mark.skipif(
-    any(build.importlib.util.find_spec(name) is None for name in build.PAGES), reason="needs moe-lab[lab,site]"
-)
+LESSON = "00_start_here"
+STEMS = [lesson.stem for lesson in NOTEBOOKS]
+needs_nbgrader = pytest.mark.skipif(importlib.util.find_spec("nbgrader") is None, reason="needs moe-lab[class]")
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("class")
-    assert len(list(build.build(folder, stills=False))) == 3
-    return folder
+def notebook(stem: str) -> nbformat.NotebookNode:
+    return nbformat.read(notebooks_folder() / f"{stem}.ipynb", as_version=4)
 
 
 def cells(path: Path) -> list:
-    notebook = nbformat.read(path, as_version=4)
-    nbformat.validate(notebook)
-    return notebook.cells
+    found = nbformat.read(path, as_version=4)
+    nbformat.validate(found)
+    return found.cells
 
 
-@needs_pages
+@pytest.fixture(scope="module")
+def course(tmp_path_factory) -> Path:
+    """The course as `moe-lab class` writes it."""
+    folder = tmp_path_factory.mktemp("class")
+    said = list(build.build(folder))
+    assert str(folder / "source") in said[0] and str(folder / "release") in said[1]
+    return folder
+
+
 class TestCopies:
-    def test_students_have_every_exercise_and_no_solution(self, made):
+    def test_students_have_every_exercise_and_no_solution(self, course):
         names = []
-        for path in sorted(made.glob("release/*/*.ipynb")):
+        for path in sorted(course.glob("release/*/*.ipynb")):
             text = path.read_text(encoding="utf-8")
-            assert not any(word in text for word in ("BEGIN SOLUTION", "HIDDEN", "<summary>Solution"))
+            assert not any(mark in text for mark in ("BEGIN SOLUTION", "<summary>Solution", "HIDDEN"))
             marked = [cell for cell in cells(path) if "nbgrader" in cell.metadata]
             answers = [cell for cell in marked if cell.metadata.nbgrader.solution]
             names += [cell.metadata.nbgrader.grade_id for cell in answers]
-            assert all("None" in cell.source for cell in answers)
-            assert {cell.metadata.nbgrader.grade_id for cell in marked if cell.metadata.nbgrader.grade} == {
+            assert all(STUB in cell.source for cell in answers)
+            assert [cell.metadata.nbgrader.grade_id for cell in marked if cell.metadata.nbgrader.grade] == [
                 f"check_{cell.metadata.nbgrader.grade_id}" for cell in answers
-            }
+            ]
         assert sorted(names) == sorted(SOLUTIONS)
 
-    @pytest.mark.parametrize("lesson", NOTEBOOKS, ids=lambda lesson: lesson.stem)
-    def test_the_instructors_answers_are_right(self, made, lesson):
-        wanted = {
-            one.name: one.check for one in exercises_of(nbformat.read(notebooks_folder() / f"{lesson.stem}.ipynb", 4))
-        }
-        found = grading.judge(made / "source" / lesson.stem / f"{lesson.stem}.ipynb", wanted)
-        assert {name: verdict["state"] for name, verdict in found.items()} == dict.fromkeys(wanted, "right")
+    @pytest.mark.parametrize("stem", STEMS)
+    def test_students_have_the_lesson_alone(self, course, stem):
+        """No installer, badge or stored answer; and the same cells with nbgrader and without it."""
+        found = cells(course / "release" / stem / f"{stem}.ipynb")
+        assert not any({"setup", "badges", "solution"} & set(cell.metadata.get("tags", [])) for cell in found)
+        assert not any(cell.get("outputs") for cell in found)
+        assert [cell.source for cell in found] == [cell.source for cell in for_class(notebook(stem), False).cells]
 
-    def test_handouts_and_slides_fetch_nothing_and_show_formulas(self, made):
-        for path in [*made.glob("handouts/*.html"), *made.glob("slides/*.html")]:
-            text = path.read_text(encoding="utf-8")
-            assert not re.search(r"(src|href)=[\"'](https?:)?//[^\"']+\.(js|css)|<script|url\(", text), path.name
-        assert "<math " in (made / "slides" / f"{LESSON}.html").read_text(encoding="utf-8")
-        sheet = (made / "handouts" / f"{LESSON}.html").read_text(encoding="utf-8")
-        assert f"{MINUTES} minutes" in sheet and sheet.count("class=write") == 4 + 3
-        kinds = [cell.metadata.slideshow.slide_type for cell in cells(made / "slides" / f"{LESSON}.ipynb")]
-        assert "slide" in kinds and "skip" in kinds
+    @pytest.mark.parametrize("stem", STEMS)
+    def test_the_instructors_answers_are_right(self, course, stem):
+        names: dict = {"exercises": exercises}
+        for cell in cells(course / "source" / stem / f"{stem}.ipynb"):
+            if cell.metadata.get("nbgrader", {}).get("solution"):
+                exec(cell.source, names)
+        for one in exercises_of(notebook(stem)):
+            verdict = getattr(exercises, one.check)(names[one.name])
+            assert verdict.state == "right", verdict.message
 
-    @pytest.mark.parametrize("lesson", NOTEBOOKS, ids=lambda lesson: lesson.stem)
-    def test_slides_show_all_that_the_notebook_shows_and_none_is_empty(self, made, lesson):
-        """A moving picture is stored as HTML, beside PNGs; it is shown as it stands still."""
-        stored = cells(notebooks_folder() / f"{lesson.stem}.ipynb")
-        data = [output.get("data", {}) for cell in stored for output in cell.get("outputs", [])]
-        moving = sum("moe-lab-recorded" in one.get("text/html", "") for one in data)
-        deck = (made / "slides" / f"{lesson.stem}.html").read_text(encoding="utf-8")
-        assert moving == (lesson.stem == LESSON)
-        assert deck.count("<img ") == sum("image/png" in one for one in data) + moving
-        assert deck.count("<th>") >= sum(one.get("text/html", "").count("<th>") for one in data)
-        assert not re.search(r"</h2><footer", deck)
-        assert "$" not in re.sub(r"<annotation.*?</annotation>|<code>.*?</code>", "", deck, flags=re.DOTALL)
-        assert "<em>" not in "".join(re.findall(r"<math.*?</math>", deck, flags=re.DOTALL))
+    def test_an_exercise_without_a_solution_is_a_sentence(self):
+        bare = notebook(LESSON)
+        bare.cells = [cell for cell in bare.cells if not is_solution(cell)]
+        with pytest.raises(ValueError, match="must stand below every exercise: got exercise='mean_accuracy'"):
+            for_class(bare, solutions=True)
 
-    def test_a_slide_has_the_words_below_its_picture_and_the_list_that_it_announces(self):
-        said = "## Find *it*\n\nIs $a_1 b_2\n= w^*_k w^*_j$? Say:\n\n1. one\n\nLater."
-        html = "<style>t</style><table><tr><th>1</th></tr></table>"
-        table = nbformat.v4.new_output("display_data", {"text/html": html})
-        shown = [nbformat.v4.new_code_cell("1", outputs=[table, table]) for _ in range(2)]
-        words = [nbformat.v4.new_markdown_cell(text) for text in (said, "*What to see.* One.\n\nTwo.\n\n## Next")]
-        deck = paper.slides(NOTEBOOKS[0], nbformat.v4.new_notebook(cells=[words[0], shown[0], words[1], shown[1]]))
-        titles = re.findall("<h2>(.*?)</h2>", deck)
-        assert titles == ["Find <em>it</em>"] * 3 + ["Next"] * 2
-        assert deck.count("<math") == 1 and "w^*_k w^*_j</annotation>" in deck
-        assert "<li>one</li>" in deck and "Later" not in deck and "Two" not in deck
-        assert re.findall("<div class=caption>(.*?)</div>", deck) == ["<p><em>What to see.</em> One.</p>"]
+    def test_without_nbgrader_students_have_their_copies_and_the_instructor_a_hint(self, tmp_path, monkeypatch):
+        find = importlib.util.find_spec
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "nbgrader" else find(name))
+        said = list(build.build(tmp_path))
+        assert "pip install 'moe-lab[class]'" in said[-1]
+        assert sorted(path.stem for path in tmp_path.glob("release/*/*.ipynb")) == sorted(STEMS)
+        assert not (tmp_path / "gradebook.db").exists()
 
     @only_thorough("takes a minute")
     def test_every_story_of_a_lab_leaves_its_last_picture(self, tmp_path):
         command = [sys.executable, "-m", "moe_lab_widgets.stills", str(tmp_path), "PruningLab"]
-        lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-        stories = [story.name for story in moe_lab_widgets.PruningLab.stories]
-        assert [line.split(": ", 1)[1] for line in lines] == stories
+        subprocess.run(command, check=True)
         drawn = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-        assert list(drawn) and set(drawn) == {line.split(": ")[0] for line in lines}
-        assert len(set(drawn.values())) == len(stories)
-
-    def test_a_notebook_without_a_solution_is_a_sentence(self):
-        notebook = nbformat.read(notebooks_folder() / f"{LESSON}.ipynb", as_version=4)
-        notebook.cells = [cell for cell in notebook.cells if solution_of(cell) is None]
-        with pytest.raises(ValueError, match="must stand below every exercise: got exercise='alignment'"):
-            for_class(notebook, solutions=True)
+        assert len(set(drawn.values())) == len(moe_lab_widgets.PruningLab.stories)
 
 
-def pages(screen, text: str, **how: Any) -> int:
-    """The pages that Chromium prints of an HTML text."""
-    screen.set_content(text)
-    return len(re.findall(rb"/Type\s*/Page\b", screen.pdf(**how)))
+# --- what nbgrader does with it ---------------------------------------------------------------------------------------
+
+RIGHT = 'return float(result["test_accuracy"].isel({where}).mean("trial"))'
+WRONG = 'return float(result["test_accuracy"].mean())'
+FORGED = """return 0.0
+class Forger:
+    import json, os
+    for name in ("verdicts.json", "grades.csv", "00_start_here.ipynb"):
+        with open(name, "w") as file:
+            json.dump({"mean_accuracy": {"state": "right", "score": 1}}, file)
+    print("✓ mean_accuracy: Right.")
+"""
+LEAVES = "return 0.0\nimport os\nos._exit(0)"
+LOOPS = "while True: pass"
+STUB = "return None  # your code"
+MAGIC = "%matplotlib inline\n"
 
 
-@pytest.mark.browser
-def test_a_handout_is_a_page_of_a4_or_letter(browser):
-    screen = browser.new_page()
-    for lesson in NOTEBOOKS:
-        sheet = paper.handout(lesson, nbformat.read(notebooks_folder() / f"{lesson.stem}.ipynb", as_version=4))
-        assert pages(screen, sheet, prefer_css_page_size=True) == 1, lesson.stem
-        assert pages(screen, sheet, format="Letter") == 1, lesson.stem
-    longer = sheet.replace("</ol>", "<li>one more<div class=write></div></li>" * 20 + "</ol>")
-    assert pages(screen, longer, prefer_css_page_size=True) == 2, "a page too many would be counted"
-    screen.close()
+def nbgrader(course: Path, *arguments: str) -> subprocess.CompletedProcess:
+    """nbgrader's command line, as an instructor calls it in the course's folder."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    command = [sys.executable, "-m", "nbgrader", *arguments]
+    return subprocess.run(command, cwd=course, env={**os.environ, "PATH": path}, capture_output=True, text=True)
 
 
-def submit(folder: Path, student: str, answers: dict[str, str]) -> Path:
-    """A notebook in which some stubs are answered."""
-    notebook = for_class(nbformat.read(notebooks_folder() / f"{LESSON}.ipynb", as_version=4))
-    for cell in notebook.cells:
-        name = cell.metadata.get("nbgrader", {}).get("grade_id")
-        cell.source = answers.get(name, cell.source)
-        if "prediction.seen(" in cell.source:  # as Jupyter saves it
-            seen = exercises.predict("No router looks for the 7. How often is the network right?", SHARES, answer="b")
-            cell.outputs = [nbformat.v4.new_output("execute_result", seen.seen("c")._repr_mimebundle_())]
-    path = folder / "submitted" / student / LESSON / f"{LESSON}.ipynb"
+def submit(course: Path, student: str, body: str, above: str = "") -> Path:
+    """Hands in the cells of the lesson's exercise, with an answer."""
+    released = nbformat.read(course / "release" / LESSON / f"{LESSON}.ipynb", as_version=4)
+    released.cells = [cell for cell in released.cells if "nbgrader" in cell.metadata]
+    answer = released.cells[0]
+    assert STUB in answer.source
+    first, *rest = body.splitlines()
+    answer.source = "\n".join([above + answer.source.replace(STUB, first), *rest])
+    path = course / "submitted" / student / LESSON / f"{LESSON}.ipynb"
     path.parent.mkdir(parents=True)
-    nbformat.write(notebook, path)
+    nbformat.write(released, path)
     return path
 
 
-def test_verdicts_are_those_of_the_answers(tmp_path):
-    right = (
-        "import numpy as np\n\ndef alignment(a, b):\n    length = np.linalg.norm\n"
-        "    return a @ b.T / np.outer(length(a, axis=1), length(b, axis=1))"
-    )
-    submit(
-        tmp_path,
-        "ada",
-        {"alignment": right, "coverage": "def coverage(*given):\n    return 1 / 0", "router_gradient": "%%"},
-    )
-    slow = submit(tmp_path / "later", "eve", {"alignment": "import time\ntime.sleep(60)\ndef alignment(*given): pass"})
-    (broken := submit(tmp_path, "zoe", {})).write_text("{}")
-    written, count = grading.grade(tmp_path)
-    found = {one["student_id"]: one for one in json.loads(written.read_text())["submissions"]}
-    assert count == 2 and broken.exists()
-    ada = {cell["grade_id"]: cell for cell in found["ada"]["cells"]}
-    assert [cell["state"] for cell in ada.values()] == ["right", "wrong", "open"]
-    assert (found["ada"]["score"], found["ada"]["max_score"]) == (1, 3)
-    asked = "How often is the network right?"
-    assert [one["question"].split("7. ")[-1] for one in found["ada"]["predictions"]] == [asked]
-    assert found["ada"]["predictions"][0]["chosen"] == "about 75 %" and found["zoe"]["predictions"] == []
-    assert "division by zero" in ada["check_coverage"]["message"]
-    assert grading.graded_notebook(slow, seconds=2)["error"] == "the answers took more than 2 seconds"
-    assert "must have cells" in found["zoe"]["error"]
-    rows = list(csv.DictReader((tmp_path / "grades.csv").read_text().splitlines()))
-    assert [(row["student_id"], row["score"]) for row in rows] == [
-        ("ada", "1"),
-        ("zoe", "0"),
-    ]
+@pytest.fixture(scope="module")
+def graded(course) -> dict[str, float]:
+    """The score of each student, as nbgrader exports it."""
+    submit(course, "constant", RIGHT.format(where="**where"), above="where = dict(step=-1)\n\n")
+    submit(course, "magic", f"import warnings; warnings.warn('slow'); {RIGHT.format(where='step=-1')}", MAGIC)
+    submit(course, "wrong", WRONG)
+    submit(course, "forges", FORGED)
+    submit(course, "leaves", LEAVES)
+    submit(course, "no_notebook", WRONG).write_text("{}")
+    done = nbgrader(course, "autograde", LESSON)
+    failed = re.findall(r"error processing assignment '.*' for student '(\w+)'", done.stderr)
+    assert (done.returncode != 0, failed) == (True, ["leaves", "no_notebook"]), done.stderr
+    submit(course, "loops", LOOPS)
+    nbgrader(course, "autograde", LESSON, "--student=loops", "--Execute.timeout=5")
+    assert nbgrader(course, "export").returncode == 0
+    rows = csv.DictReader((course / "grades.csv").read_text().splitlines())
+    return {row["student_id"]: float(row["score"]) for row in rows if row["assignment"] == LESSON}
 
 
-def test_nothing_submitted_is_a_sentence(tmp_path):
-    with pytest.raises(
-        FileNotFoundError, match=r"submitted notebooks must be in .*submitted/STUDENT/LESSON: found none"
-    ):
-        grading.grade(tmp_path)
+@needs_nbgrader
+@pytest.mark.slow
+class TestGrading:
+    @pytest.mark.parametrize("student", ["constant", "magic"])
+    def test_a_right_answer_gets_its_point(self, graded, student):
+        assert graded[student] == 1.0
 
+    @pytest.mark.parametrize("student", ["wrong", "forges", "leaves", "no_notebook", "loops"])
+    def test_any_other_gets_none_and_harms_nobody(self, graded, student):
+        assert graded[student] == 0.0
 
-def test_text_in_code_is_no_formula():
-    assert paper._inline("`$a$` and $b$") == f"<code>$a$</code> and {paper.mathml('b', 'inline')}"
+    def test_feedback_has_the_hint(self, course, graded):
+        assert nbgrader(course, "generate_feedback", LESSON).returncode == 0
+        page = (course / "feedback" / "wrong" / LESSON / f"{LESSON}.html").read_text(encoding="utf-8")
+        assert "You average over the steps too" in page

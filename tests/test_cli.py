@@ -44,7 +44,7 @@ class TestAsking:
     def test_help_names_every_command(self, capsys):
         code, out, err = call(capsys, "--help")
         assert (code, err) == (0, "")
-        assert all(command in out for command in ("lab", "demo", "reproduce", "prune", "class", "grade", "doctor"))
+        assert all(command in out for command in ("lab", "demo", "reproduce", "prune", "class", "doctor"))
 
     def test_module_and_script_are_the_same_program(self):
         script = Path(sys.executable).with_name("moe-lab")
@@ -128,20 +128,22 @@ class TestDoctor:
         assert re.match(r"\d+\.\d+", rows["torch"])
         assert re.match(r"\d+\.\d+", rows["ipywidgets"])
         assert re.match(r"cpu|cuda|mps", rows["auto"])
-        assert rows["can show"].startswith("yes")
+        assert {rows[command] for command in ("lab", "demo", "reproduce", "prune", "class", "make site")} == {"yes"}
         assert "10,000 test images" in rows["mnist"]
         assert "training" not in rows["mnist"]
 
-    def test_says_what_is_missing(self, monkeypatch):
-        monkeypatch.setattr(
-            "importlib.metadata.requires", lambda name: ["torch>=2", "no-such-thing>=3.1; extra == 'lab'"]
-        )
+    def test_says_what_is_missing_and_which_commands_need_it(self, monkeypatch):
+        wanted = ["torch>=2", "no-such-thing>=3.1; extra == 'lab'", "none-either>=1; extra == 'class'"]
+        monkeypatch.setattr("importlib.metadata.requires", lambda name: wanted)
         assert dict(doctor.installed())["no-such-thing"] == "missing: pip install 'no-such-thing>=3.1'"
+        rows = dict(doctor.commands())
+        assert rows["lab"] == "no: no-such-thing missing; install with  pip install 'moe-lab[lab]'"
+        assert rows["class, to grade"] == "no: none-either missing; install with  pip install 'moe-lab[class]'"
+        assert rows["demo"] == rows["prune"] == "yes"
 
-    def test_says_when_widgets_cannot_show(self, monkeypatch):
-        monkeypatch.setitem(jupyter.NEEDED, "a_module_that_is_not_installed", "a part of the course")
-        ((_, answer),) = doctor.widgets()
-        assert answer.startswith("no: a_module_that_is_not_installed missing")
+    def test_says_when_widgets_are_too_old(self, monkeypatch):
+        monkeypatch.setattr("importlib.metadata.version", lambda name: "7.6.5")
+        assert dict(doctor.commands())["lab"] == "no: ipywidgets must be at least 7.7: got 7.6.5"
 
 
 @pytest.fixture

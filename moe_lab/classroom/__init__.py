@@ -1,5 +1,5 @@
-"""A course for a class: copies for students and for the instructor, verdicts as JSON, handouts, slides and stills.
+"""The course as nbgrader reads it: lessons with points, solutions and hidden tests, which call `moe_lab.exercises`."""
 
-The folders are those of nbgrader: `source` (with solutions), `release` (without), `submitted/STUDENT/LESSON`. Nothing
-here needs nbgrader or a network; with nbgrader, `source` is what `nbgrader generate_assignment` reads.
-"""
+from moe_lab.classroom.verdicts import show_verdict
+
+__all__ = ["show_verdict"]

@@ -1,9 +1,9 @@
-"""Lays the course out for a class: `moe-lab class FOLDER`."""
+"""Writes the course for a class: `moe-lab class FOLDER`."""
 
 from __future__ import annotations
 
 import importlib.util
-import shutil
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,74 +13,83 @@ from moe_lab.arguments import checked
 from moe_lab.course import notebooks_folder
 from moe_lab.errors import OperationError
 from moe_lab.files import writable_folder, write_whole
-from moe_lab.registry import NOTEBOOKS, Notebook
+from moe_lab.registry import NOTEBOOKS
 
-PAGES = ("nbformat", "nbconvert", "latex2mathml")
-CONFIG = """# What nbgrader needs to know, where it is used: https://nbgrader.readthedocs.io
-c = get_config()  # noqa
+SECONDS = 120
+"""After which a cell of a submitted notebook is stopped; the slowest of ours took 40 on a busy machine of two cores."""
+CONFIG = f"""# The course as nbgrader reads it: https://nbgrader.readthedocs.io
+import os
+
+c = get_config()  # noqa: F821
 c.CourseDirectory.course_id = "moe_lab"
-c.ClearSolutions.code_stub = {"python": "return None  # your code"}
+c.ClearSolutions.code_stub = {{"python": "return None  # your code"}}
+c.OverwriteCells.add_missing_cells = True  # a student may have deleted a test
+c.Execute.timeout = {SECONDS}  # seconds for each cell
+c.Execute.iopub_timeout = 30  # seconds for its outputs after that: 4, the default, is too short on a busy machine
+os.environ["MOE_LAB_HEADLESS"] = "1"  # Labs draw their last picture alone
 """
 
 
 @checked
-def build(folder: Path | str, stills: bool = True) -> Iterator[str]:
-    """Writes the course into a folder, and says what was written.
+def build(folder: Path | str, stills: bool = False) -> Iterator[str]:
+    """Writes the course into a folder as an nbgrader course, and says what was written.
+
+    Without nbgrader the students' copies are written all the same, so that it is needed for grading alone.
 
     Args:
       folder: new, empty, or of an earlier call; submitted notebooks stay.
-      stills: whether to draw every story of every Lab: three minutes on two cores.
+      stills: whether to draw the last picture of every Lab's stories, which takes many minutes.
 
     Raises:
-      RuntimeError: a package is missing, the folder cannot be written to, or a still could not be drawn.
+      RuntimeError: a package is missing, the folder cannot be written to, nbgrader refuses, or a still could not be
+        drawn.
     """
-    missing = [name for name in PAGES if importlib.util.find_spec(name) is None]
-    if missing:
-        raise OperationError(f"a class needs {', '.join(missing)}: pip install 'moe-lab[lab,site]'")
-    source = notebooks_folder()
+    if importlib.util.find_spec("nbformat") is None:
+        raise OperationError("a class needs nbformat: install with  pip install 'moe-lab[lab]'")
     folder = writable_folder(folder)
-    for lesson in NOTEBOOKS:
-        _lesson(folder, source, lesson)
+    _write_lessons(folder / "source", solutions=True)
     write_whole(folder / "nbgrader_config.py", CONFIG.encode())
-    yield f"{len(NOTEBOOKS)} lessons for students in {folder / 'release'}, without solutions"
-    yield f"the same with solutions, for nbgrader, in {folder / 'source'}"
-    yield f"a handout and slides of each in {folder / 'handouts'} and {folder / 'slides'}"
+    yield f"{len(NOTEBOOKS)} lessons with solutions and tests, for you, in {folder / 'source'}"
+    grades = importlib.util.find_spec("nbgrader") is not None
+    if grades:
+        _generate(folder)
+    else:
+        _write_lessons(folder / "release", solutions=False)
+    yield f"the same lessons without them, for students, in {folder / 'release'}"
+    if not grades:
+        yield "to grade, install nbgrader with  pip install 'moe-lab[class]'  and run this command again"
     if stills:
-        yield from _stills(folder / "stills")
+        _draw_stills(folder / "stills")
+        yield f"the last picture of every story in {folder / 'stills'}"
 
 
-def _lesson(folder: Path, source: Path, lesson: Notebook) -> None:
-    """Writes all that there is of a lesson."""
+def _write_lessons(folder: Path, *, solutions: bool) -> None:
+    """Writes every lesson into a folder of its own."""
     import nbformat
 
-    from moe_lab.classroom import paper
     from moe_lab.classroom.exercises import for_class
 
-    name = f"{lesson.stem}.ipynb"
-    notebook = nbformat.read(source / name, as_version=4)
-    made = {f"release/{lesson.stem}/{name}": for_class(notebook)}
-    made[f"source/{lesson.stem}/{name}"] = for_class(notebook, solutions=True)
-    made[f"slides/{name}"] = paper.with_slides(for_class(notebook))
-    texts = {place: nbformat.writes(each) + "\n" for place, each in made.items()}
-    texts[f"handouts/{lesson.stem}.html"] = paper.handout(lesson, notebook)
-    texts[f"slides/{lesson.stem}.html"] = paper.slides(lesson, notebook)
-    for place, text in texts.items():
-        (folder / place).parent.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / place, text.encode())
-    for path in source.glob("*"):
-        if path.is_dir() and not path.name.startswith((".", "_")):  # what notebooks show beside their cells
-            shutil.copytree(path, folder / "release" / lesson.stem / path.name, dirs_exist_ok=True)
+    for lesson in NOTEBOOKS:
+        name = f"{lesson.stem}.ipynb"
+        made = for_class(nbformat.read(notebooks_folder() / name, as_version=4), solutions)
+        (folder / lesson.stem).mkdir(parents=True, exist_ok=True)
+        write_whole(folder / lesson.stem / name, (nbformat.writes(made) + "\n").encode())
 
 
-def _stills(folder: Path) -> Iterator[str]:
+def _generate(folder: Path) -> None:
+    """Has nbgrader make the students' copies and note the exercises in its gradebook."""
+    command = [sys.executable, "-m", "nbgrader", "generate_assignment", "*", "--force"]
+    # nbgrader calls alembic by its name, which stands beside Python and need not be on the path.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    done = subprocess.run(command, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it ended without a message"])[-1]
+        raise OperationError(f"nbgrader could not make the students' copies: {last}")
+
+
+def _draw_stills(folder: Path) -> None:
     """Draws the stories in a process of their own, since the library imports no widget."""
     if importlib.util.find_spec("ipywidgets") is None:
-        raise OperationError("stills need the Labs: pip install 'moe-lab[lab]'")
-    command = [sys.executable, "-m", "moe_lab_widgets.stills", str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        yield from (line.strip() for line in running.stdout)
-    if running.returncode:
-        raise OperationError(
-            f"stills of the stories could not be drawn: {' '.join(command)} ended with its own message"
-        )
+        raise OperationError("stills need the Labs: install with  pip install 'moe-lab[lab]'")
+    if subprocess.run([sys.executable, "-m", "moe_lab_widgets.stills", str(folder)]).returncode:
+        raise OperationError("a still could not be drawn: its own message stands above")

@@ -10,14 +10,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import nbformat
+
 import moe_lab
 from moe_lab.config import require
+from moe_lab.course import for_students
 
 SOLUTION = "solution"
 """Tag of the cell below an exercise that shows its solution when it is unfolded."""
 _FENCE = re.compile(r"^```python\n(.*?)\n```$", flags=re.MULTILINE | re.DOTALL)
 _CHECK = re.compile(r"^exercises\.(check_\w+)\((\w+)\)$", flags=re.MULTILINE)
 _SCHEMA = 3  # of nbgrader's metadata
+_HIDDEN = """### BEGIN HIDDEN TESTS
+from moe_lab import classroom, exercises
+
+verdict = classroom.show_verdict(exercises.{check}, {name})
+assert verdict, verdict.message
+### END HIDDEN TESTS"""
 
 
 @dataclass(frozen=True)
@@ -34,11 +43,6 @@ class Exercise:
     check: str
     stub: str
 
-    @property
-    def question(self) -> str:
-        """The first sentence of the stub's docstring."""
-        return (ast.get_docstring(_function(self.stub, self.name)) or "").split("\n\n")[0].replace("\n", " ")
-
 
 def exercise_of(cell: Mapping[str, Any]) -> Exercise | None:
     """The exercise of a cell, which ends with its check; None for other cells."""
@@ -51,57 +55,54 @@ def exercises_of(notebook: Mapping[str, Any]) -> list[Exercise]:
     return [found for cell in notebook["cells"] if (found := exercise_of(cell)) is not None]
 
 
-def for_class(notebook: Any, solutions: bool = False) -> Any:
-    """A copy of a notebook whose exercises are marked as nbgrader marks them: an answer, then a check worth a point.
+def for_class(notebook: Any, solutions: bool) -> Any:
+    """A copy of a notebook for a class: each exercise is an nbgrader answer, followed by a test worth one point.
+
+    Left out are all outputs, and the cells that `for_students` leaves out or that show a solution.
 
     Args:
       notebook: of nbformat.
-      solutions: whether the solutions below the exercises are written into them; either way their own cells go.
+      solutions: True for the instructor: with solutions and tests, between the marks where nbgrader cuts them out.
+        False for students: what nbgrader makes of it.
 
     Raises:
       ValueError: no solution stands below an exercise.
     """
     cells: list[Any] = []
-    for cell, below in itertools.zip_longest(notebook.cells, notebook.cells[1:]):
+    lesson = nbformat.from_dict(for_students(notebook))
+    for cell, below in itertools.zip_longest(lesson.cells, lesson.cells[1:]):
         found = exercise_of(cell)
         if found is None:
             if not is_solution(cell):
-                cells.append(copy.deepcopy(cell))
+                cells.append(_cell(cell, cell.source))
             continue
-        answer = found.stub
+        source, test = cell.source, f"# {found.name}: 1 point"
         if solutions:
-            solution = solution_of(below) if below else None
-            require(solution is not None, "a solution must stand below every exercise", exercise=found.name)
-            answer = solved(found, str(solution))
-        cells.append(_cell(cell, answer, {"solution": True, "grade_id": found.name}))
-        cells.append(_cell(cell, _test(found, solutions), {"grade_id": f"check_{found.name}", **_GRADED}))
-    made = copy.deepcopy(notebook)
-    made.cells = cells
-    for number, cell in enumerate(made.cells):
+            source = source.replace(found.stub, solved(found, _solution_below(found, below)))
+            test = f"{test}\n{_HIDDEN.format(check=found.check, name=found.name)}"
+        cells.append(_cell(cell, source, solution=True, grade_id=found.name))
+        cells.append(_cell(cell, test, grade_id=f"check_{found.name}", grade=True, locked=True, points=1))
+    for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number:02d}"
-    made.metadata["moe_lab"] = {"version": moe_lab.__version__}
+    metadata = {**notebook.metadata, "moe_lab": {"version": moe_lab.__version__}}
+    return nbformat.v4.new_notebook(cells=cells, metadata=metadata)
+
+
+def _solution_below(exercise: Exercise, cell: Any) -> str:
+    """The code of the solution in the cell below an exercise."""
+    solution = solution_of(cell) if cell else None
+    require(solution is not None, "a solution must stand below every exercise", exercise=exercise.name)
+    return str(solution)
+
+
+def _cell(cell: Any, source: str, **about: Any) -> Any:
+    """A cell of the same kind without outputs, marked for nbgrader if there is something to mark."""
+    make = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
+    made = make(source, metadata=copy.deepcopy(cell.metadata))
+    if about:
+        usual = {"schema_version": _SCHEMA, "grade": False, "solution": False, "locked": False, "task": False}
+        made.metadata["nbgrader"] = {**usual, **about}
     return made
-
-
-_GRADED = {"grade": True, "locked": True, "points": 1}
-
-
-def _cell(cell: Any, source: str, about: Mapping[str, Any]) -> Any:
-    made = copy.deepcopy(cell)
-    made.source, made.outputs, made.execution_count = source, [], None
-    usual = {"schema_version": _SCHEMA, "grade": False, "solution": False, "locked": False, "task": False}
-    made.metadata["nbgrader"] = {**usual, **about}
-    return made
-
-
-def _test(exercise: Exercise, hidden: bool) -> str:
-    """The check of an exercise; in the instructor's copy also what fails where nbgrader grades it."""
-    if not hidden:
-        return f"exercises.{exercise.check}({exercise.name})"
-    return (
-        f"### BEGIN HIDDEN TESTS\nassert exercises.{exercise.check}({exercise.name})\n### END HIDDEN TESTS\n"
-        f"exercises.{exercise.check}({exercise.name})"
-    )
 
 
 # --- solutions --------------------------------------------------------------------------------------------------------

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
 
 import moe_lab_widgets
 from moe_lab.files import write_whole
@@ -19,8 +22,8 @@ ENVIRONMENT = {"MOE_LAB_HEADLESS": "1", "MOE_LAB_BUDGET": "3600"}
 MOST_WORKERS = 4  # of about half a gigabyte each
 
 
-def stills(folder: Path, labs: tuple[str, ...] = ()) -> Iterator[str]:
-    """Runs the stories of some Labs, all if none is named, each to its end; yields a line for each picture."""
+def stills(folder: Path, labs: Sequence[str] = ()) -> None:
+    """Runs the stories of some Labs, all if none is named, each to its end, behind a progress bar on stderr."""
     folder.mkdir(parents=True, exist_ok=True)
     workers = min(os.cpu_count() or 1, MOST_WORKERS)
     with ProcessPoolExecutor(workers, get_context("spawn"), _prepare) as pool:
@@ -31,7 +34,9 @@ def stills(folder: Path, labs: tuple[str, ...] = ()) -> Iterator[str]:
             for number in range(len(getattr(moe_lab_widgets, lab.name).stories))
         ]
         try:
-            yield from (job.result() for job in jobs)
+            done = track(as_completed(jobs), "Drawing stories", len(jobs), console=Console(stderr=True))
+            for job in done:
+                job.result()
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -40,8 +45,8 @@ def _prepare() -> None:
     os.environ.update(ENVIRONMENT)
 
 
-def _still(folder: Path, name: str, number: int) -> str:
-    """Draws the end of a Lab's story into a file of its own, unless it is there; returns a line about it."""
+def _still(folder: Path, name: str, number: int) -> None:
+    """Draws the end of a Lab's story into a file of its own, unless it is there."""
     lab = next(lab for lab in LABS if lab.name == name)
     kind = getattr(moe_lab_widgets, name)
     story = kind.stories[number]
@@ -54,9 +59,7 @@ def _still(folder: Path, name: str, number: int) -> str:
             write_whole(path, running.png())
         finally:
             running.close()
-    return f"{path.name}: {story.name}"
 
 
 if __name__ == "__main__":
-    for line in stills(Path(sys.argv[1]), tuple(sys.argv[2:])):
-        print(line, flush=True)
+    stills(Path(sys.argv[1]), sys.argv[2:])
