@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from tests.browser.driver import NotebookPage
+from tests.browser.driver import NotebookPage, write_notebook
 from tests.browser.labs import LABS, LabOnPage
 from tests.helpers.effort import one_in
 
@@ -208,3 +208,34 @@ def test_a_typed_value_that_does_not_fit_goes_to_one_that_does(opened: Opened) -
     page.until(lambda: page.readout("noise") == 0.45 and "noise=0.45" in page.code(), "the typed number does not run")
     assert page.text("alert") == ""
     page.check()
+
+
+def test_the_table_of_scores_is_edited_with_the_keyboard(
+    notebook: NotebookPage, window: Callable[[Screen], None]
+) -> None:
+    write_notebook(notebook.folder / "table.ipynb", "")
+    notebook.open("table.ipynb")
+    table = "from moe_lab.exercises import TABLE\nfrom moe_lab_widgets import RoutingTable\n"
+    notebook.run_code(f"{table}table = RoutingTable(TABLE.T)\ntable")
+    page, said = notebook.page, notebook.page.locator(".moe-lab-caption")
+    first = page.get_by_label("expert 1, patch 1", exact=True)
+    first.wait_for()
+    assert "Expert choice drops patch 4." in said.inner_text()
+    first.focus()
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.labels[0].textContent") == "expert 1, patch 4"
+    page.keyboard.type("4")
+    notebook.until(lambda: "Expert choice uses every patch" in said.inner_text(), "a typed number is not routed")
+    page.keyboard.press("ArrowDown")
+    notebook.until(lambda: "Expert choice drops patch 4." in said.inner_text(), "an arrow key is not heard")
+    assert notebook.ask("int(table.powers[0, 3])") == "3"
+    for screen in (LAPTOP, LAPTOP_FILES, NARROW):
+        window(screen)
+        assert page.evaluate(FAULTS, False) == [] and notebook.clipped() == [], screen
+    assert complaints(notebook) == []
+    notebook.command("apputils:change-theme", {"theme": "JupyterLab Dark"})
+    page.wait_for_timeout(500)
+    assert complaints(notebook) == [], "in the dark theme"
+    notebook.command("apputils:change-theme", {"theme": "JupyterLab Light"})
+    notebook.check()

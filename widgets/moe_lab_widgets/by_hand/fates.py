@@ -61,7 +61,7 @@ def as_html(fate: Fate) -> str:
         cells = "".join(_cell(gate) for gate in gates)
         count = int((gates > 0).sum())
         words = f"{count} patch{'es' * (count != 1)}" if count else "<b>idle</b>"
-        rows.append(f"<tr><th scope='row' style='padding: 0'>{_head(s)}</th>{cells}<td>{words}</td></tr>")
+        rows.append(f"<tr><th scope='row' style='padding: 0'>{badge(s)}</th>{cells}<td>{words}</td></tr>")
     counts = (fate.gates > 0).sum(axis=0)
     feet = "".join(f"<td style='text-align: center'>{f'to {one}' if one else _DROPPED}</td>" for one in counts)
     rows.append(f"<tr><td></td>{feet}<td></td></tr>")
@@ -103,7 +103,8 @@ def _cell(gate: float) -> str:
     return f"<td style='{_CELL} {look}'>{gate:.2f}</td>"
 
 
-def _head(expert: int) -> str:
+def badge(expert: int) -> str:
+    """Returns the number of an expert, counted from 0, in its colour and shape."""
     style = theme.expert(expert)
     round_ = "50%" if style.marker == "o" else "3px"
     look = f"background: {style.colour}; color: {style.on}; border-radius: {round_}; display: inline-block"

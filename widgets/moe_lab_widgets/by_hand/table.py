@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from moe_lab import theme
 from moe_lab.config import require
 from moe_lab.routing_plots import gate_table
-from moe_lab_widgets.by_hand.fates import Fate, as_html, fates, in_words
+from moe_lab_widgets.by_hand.fates import Fate, as_html, badge, fates, in_words
 from moe_lab_widgets.drawing.picture import encode
 from moe_lab_widgets.engine.controls import STYLE, box, close_all
 from moe_lab_widgets.engine.output import NotebookOutput, headless
@@ -20,7 +20,7 @@ MOST_EXPERTS, MOST_PATCHES, HIGHEST = 4, 6, 9
 
 
 class RoutingTable:
-    """Sliders for every entry of a table of exp(score), and its routing by expert choice, token choice and switch.
+    """A table of exp(score) whose cells can be edited, and its routing by expert choice, token choice and switch.
 
     Args:
       powers: exp(score), (experts, patches): two to four experts, two to six patches, whole numbers from 1 to 9.
@@ -56,7 +56,7 @@ class RoutingTable:
 
     @property
     def powers(self) -> NDArray[np.float64]:
-        """exp(score), (experts, patches), as the sliders have them."""
+        """exp(score), (experts, patches), as the cells have it."""
         return np.array([[one.value for one in row] for row in self.entries], dtype=float)
 
     @property
@@ -98,25 +98,24 @@ class RoutingTable:
     def _make_widgets(self, experts: int, patches: int) -> None:
         wide = {"width": "auto", "height": "auto"}
         self.entries = [
-            [
-                w.IntSlider(int(number), min=1, max=HIGHEST, description=f"expert {s}, patch {j}", layout=wide)
-                for j, number in enumerate(row, 1)
-            ]
+            [_cell(int(number), f"expert {s}, patch {j}") for j, number in enumerate(row, 1)]
             for s, row in enumerate(self._start, 1)
         ]
-        self.kept = w.IntSlider(2, min=1, max=patches, description="l, patches per expert", layout=wide)
-        self.picked = w.IntSlider(1, min=1, max=experts, description="experts per patch", layout=wide)
-        self.noise = w.FloatSlider(0.0, min=0.0, max=3.0, step=0.25, description="noise of switch", layout=wide)
+        self.kept = w.BoundedIntText(2, min=1, max=patches, description="l, patches per expert", layout=wide)
+        self.picked = w.BoundedIntText(1, min=1, max=experts, description="experts per patch", layout=wide)
+        self.noise = w.BoundedFloatText(0.0, min=0.0, max=3.0, step=0.25, description="noise of switch", layout=wide)
         self.seed = w.BoundedIntText(0, min=0, max=10**6, description="seed of the noise", layout=wide)
         settings = [self.kept, self.picked, self.noise, self.seed]
-        every = [*(one for row in self.entries for one in row), *settings]
-        for one in every:
+        for one in settings:
             one.add_class("moe-lab-knob")
+        for one in (*settings, *(cell for row in self.entries for cell in row)):
             one.observe(lambda _: self._update(), "value")
         back = w.Button(description="↺ the first table", layout={"width": "auto"})
         back.on_click(lambda _: self.reset())
-        table = box([one for row in self.entries for one in row], "moe-lab-table")
-        table.layout.grid_template_columns = f"repeat({patches}, minmax(140px, 1fr))"
+        heads = [w.HTML(), *(w.HTML(f"patch {j}") for j in range(1, patches + 1))]
+        rows = [part for s, row in enumerate(self.entries) for part in (w.HTML(badge(s)), *row)]
+        table = box([*heads, *rows], "moe-lab-table")
+        table.layout.grid_template_columns = f"auto repeat({patches}, minmax(48px, 64px))"
         self.tables = [w.HTML() for _ in range(3)]
         shown = box(self.tables, "moe-lab-tables")
         self.words = w.HTML()
@@ -125,8 +124,7 @@ class RoutingTable:
             [
                 w.HTML(f"<style>{STYLE}</style>", layout={"display": "none"}),
                 box([w.HTML(f"<h3>{self.title}: exp(score)</h3>"), back], "moe-lab-bar"),
-                table,
-                box(settings, "moe-lab-knobs"),
+                box([table, box(settings, "moe-lab-knobs")], "moe-lab-hand"),
                 shown,
                 self.words,
             ],
@@ -139,3 +137,12 @@ class RoutingTable:
         for shown, fate in zip(self.tables, routed, strict=True):
             shown.value = as_html(fate)
         self.words.value = f"<p aria-live='polite' style='{TEXT}'>{in_words(routed)}</p>"
+
+
+def _cell(number: int, name: str) -> w.BoundedIntText:
+    """A cell of the table, into which a number is typed; its name is for those who hear it."""
+    cell = w.BoundedIntText(
+        number, min=1, max=HIGHEST, description=name, continuous_update=True, layout={"width": "auto"}
+    )
+    cell.add_class("moe-lab-cell")
+    return cell
