@@ -11,6 +11,7 @@ from IPython.display import display
 
 from moe_lab.arguments import checked
 from moe_lab.exercises.prediction import Prediction
+from moe_lab_widgets.engine.callbacks import heard_at_once
 from moe_lab_widgets.engine.controls import close_all
 from moe_lab_widgets.engine.output import headless
 
@@ -48,7 +49,9 @@ class PredictionBox(Prediction):
 
         radios.observe(keep, "value")
         said.value = self._state()
-        return w.VBox([w.HTML(f"<b>Your prediction.</b> {html.escape(self.question)}"), radios, said])
+        made = w.VBox([w.HTML(f"<b>Your prediction.</b> {html.escape(self.question)}"), radios, said])
+        heard_at_once(made)
+        return made
 
     def _state(self) -> str:
         words = f"Kept: {self.chosen}. Now run on." if self.chosen else "Choose one; you can also run on without."

@@ -74,10 +74,11 @@ class Presenter:
         told = {**values, RARELY: True} if rarely else values
         run = self._placing.begin(told, runner, lambda sentence: self._ask(runner, sentence), self._controls.foretell)
         with drawing_lock:
-            self._picture.set_view(self._board.view_of(values))
+            view = self._board.view_of(self._board.values)  # it may have moved since, and starts no run
+            self._picture.set_view(view)
             self._picture.begin(values)
             self._screen.begin()
-            self.values = told
+            self.values = {**told, **view}
         self._controls.show_code(self._lab.code(told))
         self._controls.show_playing(runner.playing)
         self.unsaved = ""
@@ -173,9 +174,11 @@ class Presenter:
 
     def show_view(self, values: dict[str, Any]) -> None:
         """Takes the values of the view-only knobs for the next frame."""
-        self._picture.set_view(self._board.view_of(values))
-        self._screen.change_view()
-        self.values = {**self.values, **self._board.view_of(values)}
+        view = self._board.view_of(values)
+        with drawing_lock:  # the run's thread may begin another run
+            self._picture.set_view(view)
+            self._screen.change_view()
+            self.values = {**self.values, **view}
         self._controls.show_code(self._lab.code(values))
 
     def not_saved(self, error: Exception) -> None:

@@ -283,7 +283,9 @@ class Runner:
                 self._advance()
             self._draw_if_due()
             if self._filling and self.host.ready():
-                self._filling = self.host.fill(self)
+                self._filling = False  # before it looks: the page may want more meanwhile
+                if self.host.fill(self):
+                    self._filling = True
         except Exception as error:
             self._fail(error)
 
@@ -340,7 +342,7 @@ class Runner:
         except Exception as error:
             undrawn = self._undrawn
             self._fail(error)
-            self._redraw = undrawn  # the last good record is worth seeing
+            self._redraw = self._redraw or undrawn  # the last good record is worth seeing
             return
         now = time.monotonic()
         self.seconds += now - begun
@@ -364,7 +366,7 @@ class Runner:
             self._report_end()
             return
         if not self.host.ready():
-            self._redraw = asked
+            self._redraw = self._redraw or asked
             self._report_end()
             return
         with self._wake:
