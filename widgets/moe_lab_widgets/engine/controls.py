@@ -102,7 +102,7 @@ class Controls:
                 box([heading, self.play, self.step, self.reset, self.story, self.pin, self.more], "moe-lab-bar"),
                 self._main,
                 self._rest,
-                box([self.cost, self.see, self.message], "moe-lab-said"),
+                box([self.see, self.message], "moe-lab-said"),
                 picture,
                 box([self.status, self.speed], "moe-lab-bar"),
                 box([self.code_shown, self.file, self.save_picture, self.save_data, self.save_page], "moe-lab-bar"),
@@ -157,7 +157,6 @@ class Controls:
 
     def _make_texts(self) -> None:
         """Makes the texts around the picture."""
-        self.cost = w.HTML()
         self.see = w.HTML()
         self.message = w.HTML()
         self.status = w.HTML()
@@ -219,13 +218,6 @@ class Controls:
         text = f"<p aria-live='polite'>{html.escape(sentence)}</p>" if sentence else ""
         if self.see.value != text:
             self.see.value = text
-
-    @alone
-    def foretell(self, sentence: str) -> None:
-        """Writes below the sliders how long the run takes; empty removes it."""
-        text = f"<p aria-live='polite'>{html.escape(sentence)}</p>" if sentence else ""
-        if self.cost.value != text:
-            self.cost.value = text
 
     @alone
     def mark(self, *, stale: bool, refused: bool = False) -> None:

@@ -37,7 +37,6 @@ class LabKnob(Knob):
       main: whether the knob stands above the picture from the start, and not under "more settings".
       view_only: whether the knob changes the picture but not the run.
       far: the largest value; beyond the slider's end it takes a GPU to answer at once.
-      near: for choices with which it takes a GPU to answer at once, the choice that answers at once without.
       words: how choices are shown, where not as they are.
       reason: why there are no other choices.
     """
@@ -48,7 +47,6 @@ class LabKnob(Knob):
     main: bool = False
     view_only: bool = False
     far: float | None = None
-    near: Mapping[Any, Any] = field(default_factory=dict)
     words: Mapping[Any, str] = field(default_factory=dict)
     reason: str = ""
 
@@ -73,7 +71,7 @@ def given(config: type[AnyConfig], values: Values) -> AnyConfig:
 
 
 def placed(values: Values) -> dict[str, str]:
-    """Returns the setting `device` of the values for `train`; empty on "auto", which is the library's choice too."""
+    """Returns the setting `device` of the values for `train`; empty on "auto", which is the default there too."""
     device = values.get("device", AUTO)
     return {} if device == AUTO else {"device": device}
 

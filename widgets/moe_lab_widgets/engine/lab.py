@@ -25,11 +25,11 @@ from moe_lab_widgets.drawing.picture import drawing_lock
 from moe_lab_widgets.engine.callbacks import OwnMoves, alone, guarded, heard_at_once, widgets_lock
 from moe_lab_widgets.engine.controls import OWN, SPEEDS, Controls
 from moe_lab_widgets.engine.definition import Definition
+from moe_lab_widgets.engine.device import offered
 from moe_lab_widgets.engine.files import dataset_bytes, with_suffix, write_whole
 from moe_lab_widgets.engine.knobs import KnobBoard
 from moe_lab_widgets.engine.linking import Link, link_of
 from moe_lab_widgets.engine.output import NotebookOutput, headless
-from moe_lab_widgets.engine.placing import Placing, offered
 from moe_lab_widgets.engine.presenter import Presenter
 from moe_lab_widgets.engine.recording import page_of, recording_of
 from moe_lab_widgets.engine.runner import Runner
@@ -78,7 +78,6 @@ class Lab(Definition):
         )
         self._presenter = Presenter(
             self,
-            placing=Placing(self),
             screen=self.screen,
             controls=self.controls,
             board=self._board,
