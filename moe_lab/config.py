@@ -219,6 +219,11 @@ class RunConfig(Config):
         return cls.function
 
     @property
+    def numbers(self) -> float:
+        """Numbers that a step of all trials reads and computes: device="auto" is a GPU where they are many."""
+        return 0.0
+
+    @property
     def number_bytes(self) -> int:
         """Bytes of a number."""
         return {"float32": 4, "float64": 8}[self.precision]

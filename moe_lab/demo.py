@@ -21,12 +21,13 @@ from rich.table import Table
 
 from moe_lab import __version__
 from moe_lab.demo_picture import draw
+from moe_lab.devices import DeviceName
 from moe_lab.files import writable_folder, write_whole
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, SeparateMoE, train_batch
 from moe_lab.patch_routing.figures import RECIPES
 from moe_lab.patch_routing.plots import MODEL_NAMES
 from moe_lab.training import Snapshot, collect
-from moe_lab.trials import DeviceName, choose_device, device_label
+from moe_lab.trials import where
 
 SAMPLES = {"patterns": 200, "digits": 100}
 _RECORD_EVERY = {"patterns": 5, "digits": 10}  # steps; a step on digits takes a tenth of the samples
@@ -85,13 +86,13 @@ def run(out: Path, seed: int = 0, trials: int = 5, device: DeviceName = "auto") 
         any training.
     """
     runs = plan(seed, trials, device)
-    chosen = choose_device(device)
+    computed_on = where(runs.values())
     folder = writable_folder(out)
     console = Console(highlight=False)
     with _one_thread():
         results = _train(runs, console)
     rows = [_row(task, model, result) for (task, model), result in results.items()]
-    report = {"runs": rows, "device": device_label(chosen), "seed": seed, "version": __version__}
+    report = {"runs": rows, "device": computed_on, "seed": seed, "version": __version__}
     data = {key: result.data for key, result in results.items()}
     write_whole(folder / "demo.png", _png(data))
     write_whole(folder / "demo.nc", _netcdf(results, seed))

@@ -101,10 +101,9 @@ def device() -> list[Row]:
     """The device that "auto" chooses, and the processors that torch will use."""
     import torch
 
-    from moe_lab import trials
+    from moe_lab.devices import label_of
 
-    chosen = trials.device_label(trials.choose_device("auto"))
-    return [("auto", chosen), ("processor threads", str(torch.get_num_threads()))]
+    return [("auto", label_of("auto")), ("processor threads", str(torch.get_num_threads()))]
 
 
 def data_sets(folder: Path | None) -> list[Row]:

@@ -14,7 +14,7 @@ import torch
 
 from moe_lab import __version__
 from moe_lab.config import Config, require
-from moe_lab.trials import choose_device, device_label
+from moe_lab.devices import device_label
 
 if TYPE_CHECKING:
     import xarray
@@ -26,16 +26,15 @@ def origin(*, call: str, config: Any, seed: int, device: torch.device | str, pap
     Args:
       call: Python code that reproduces the result.
       config: all settings, as plain values.
-      device: where it was computed, or a name for `choose_device`.
+      device: where it was computed; text stands as it is (see `moe_lab.trials.where`).
       paper: its key, and the place in it: "chen2022, table 3".
     """
-    on = choose_device(device) if isinstance(device, str) else device
     return {
         **more,
         "call": call,
         "config": json.dumps(config),
         "seed": seed,
-        "device": device_label(on),
+        "device": device if isinstance(device, str) else device_label(device),
         "version": __version__,
         "paper": paper,
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from operator import attrgetter
@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from moe_lab.config import Precision, RunConfig, require
-from moe_lab.errors import InputError, OperationError
+from moe_lab.config import Precision, RunConfig
+from moe_lab.devices import AUTO, choose, device_label
+from moe_lab.errors import InputError
 
-DeviceName = str
 _OF_TWO = ("linalg.solve_ex", "linalg.lstsq")  # functions of two matrices
 Step = TypeVar("Step")
 
@@ -38,34 +38,6 @@ def stream(seed: int, trial: int, purpose: str) -> np.random.Generator:
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(entropy=seed, spawn_key=key)))
 
 
-def choose_device(name: DeviceName = "auto") -> torch.device:
-    """Returns the device for a name: "auto" takes CUDA, else MPS, else the CPU.
-
-    Raises:
-      ValueError: torch does not know the name.
-      RuntimeError: the device is known but not present on this machine.
-    """
-    if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        known = device.type in ("cpu", "cuda", "mps")
-    except (RuntimeError, TypeError, ValueError):
-        known = False
-    rule = "device must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'"
-    require(known, rule, device=name)
-    present = {
-        "cpu": True,
-        "cuda": torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count(),
-        "mps": torch.backends.mps.is_available(),
-    }[device.type]
-    if not present:
-        raise OperationError(f"device {name!r} is not present on this machine; 'auto' chooses one that is")
-    return device
-
-
 def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
     """Returns torch's dtype for "float32" or "float64".
 
@@ -77,24 +49,28 @@ def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
     return {"float32": torch.float32, "float64": torch.float64}[precision]
 
 
-def placement(run: RunConfig) -> tuple[torch.device, torch.dtype]:
+def placement(run: RunConfig, numbers: float | None = None) -> tuple[torch.device, torch.dtype]:
     """The device and the dtype of a run.
 
-    A run that an MPS device cannot compute goes to the CPU, with a warning the first time: one that needs an operation
-    which is missing there, and one in float64 for which the device was left to "auto".
+    A run that needs an operation which an MPS device lacks goes to the CPU, with a warning the first time.
+
+    Args:
+      numbers: that a step touches where it is not this run's alone (`RunConfig.numbers`).
 
     Raises:
-      ValueError, RuntimeError: as `choose_device` and `choose_dtype`.
+      ValueError, RuntimeError: as `moe_lab.devices.choose` and `choose_dtype`.
     """
-    device = choose_device(run.device)
-    if device.type == "mps":
-        lacks = missing_operation(device, run.operations)
-        if run.precision == "float64" and run.device == "auto":
-            lacks = "float64"
-        if lacks:
-            _warn_once(f"the MPS device has no {lacks}, so that this run computes on the CPU")
-            device = torch.device("cpu")
+    touched = (run.numbers if numbers is None else numbers) if run.device == AUTO else 0.0
+    device = choose(run.device, touched)
+    if device.type == "mps" and (lacks := missing_operation(device, run.operations)):
+        _warn_once(f"the MPS device has no {lacks}, so that this run computes on the CPU")
+        device = torch.device("cpu")
     return device, choose_dtype(run.precision, device)
+
+
+def where(runs: Iterable[RunConfig]) -> str:
+    """Describes the devices of some runs, for results: "cpu", or "cpu and cuda (NVIDIA H100)"."""
+    return " and ".join(sorted({device_label(placement(run)[0]) for run in runs}))
 
 
 @lru_cache
@@ -112,11 +88,6 @@ def missing_operation(device: torch.device, operations: tuple[str, ...]) -> str:
 @lru_cache
 def _warn_once(words: str) -> None:
     warnings.warn(words, stacklevel=3)
-
-
-def device_label(device: torch.device) -> str:
-    """Describes a device for status lines and results: "cpu" or "cuda (NVIDIA H100)"."""
-    return f"cuda ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else device.type
 
 
 _WORTH_SHARING = 2e8  # operations per step from which several threads are faster than one

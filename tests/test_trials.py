@@ -10,9 +10,7 @@ from moe_lab import trials
 from moe_lab.config import Config, RunConfig
 from moe_lab.recovery import gridlock, landscape
 from moe_lab.trials import (
-    choose_device,
     choose_dtype,
-    device_label,
     missing_operation,
     placement,
     stream,
@@ -51,28 +49,6 @@ def test_negative_seeds_and_trials(seed: int, trial: int) -> None:
         stream(seed, trial, "noise")
 
 
-def test_auto_takes_the_best_device_here() -> None:
-    best = "cuda" if CUDA else "mps" if torch.backends.mps.is_available() else "cpu"
-    assert choose_device("auto").type == best == choose_device().type
-    assert choose_device("cpu") == torch.device("cpu")
-
-
-@pytest.mark.parametrize("name", ["gpu", "tpu", "", "meta", "cuda:x", "cpu:-1", "CPU "])
-def test_an_unknown_device(name: str) -> None:
-    with pytest.raises(ValueError, match=r"device must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps': got device="):
-        choose_device(name)
-
-
-@pytest.mark.parametrize("name", ["cuda", "cuda:0", "cuda:99", "mps"])
-def test_a_device_that_is_not_here(name: str) -> None:
-    present = {"cuda": CUDA, "cuda:0": CUDA, "cuda:99": False, "mps": torch.backends.mps.is_available()}[name]
-    if present:
-        assert choose_device(name).type == name.split(":")[0]
-        return
-    with pytest.raises(RuntimeError, match=f"device '{name}' is not present on this machine"):
-        choose_device(name)
-
-
 def test_precision() -> None:
     cpu = torch.device("cpu")
     assert choose_dtype("float32", cpu) is torch.float32 and choose_dtype("float64", cpu) is torch.float64
@@ -88,18 +64,16 @@ class _Run(RunConfig):
 
 def test_what_an_mps_device_cannot_compute_goes_to_the_cpu_with_one_word(monkeypatch: pytest.MonkeyPatch) -> None:
     mps, cpu = torch.device("mps"), torch.device("cpu")
-    monkeypatch.setattr(trials, "choose_device", lambda name: mps)
+    monkeypatch.setattr(trials, "choose", lambda name, numbers: mps)
     monkeypatch.setattr(trials, "missing_operation", lambda device, operations: "")
     trials._warn_once.cache_clear()
-    assert placement(_Run()) == (mps, torch.float32)
-    with pytest.warns(UserWarning, match="^the MPS device has no float64, so that this run computes on the CPU$"):
-        assert placement(_Run(precision="float64")) == (cpu, torch.float64)
-    assert placement(_Run(precision="float64")) == (cpu, torch.float64)  # no second warning, which would be an error
+    assert placement(_Run(device="mps")) == (mps, torch.float32)
     with pytest.raises(ValueError, match="must be 'float32' on an MPS device"):
         placement(_Run(precision="float64", device="mps"))
     monkeypatch.setattr(trials, "missing_operation", lambda device, operations: operations[1])
     with pytest.warns(UserWarning, match=r"^the MPS device has no linalg\.solve_ex"):
         assert placement(_Run(device="mps")) == (cpu, torch.float32)
+    assert placement(_Run(device="mps")) == (cpu, torch.float32)  # no second warning, which would be an error
 
 
 @pytest.mark.parametrize("room", [gridlock.Run, landscape.LossRun, _Run])
@@ -115,12 +89,6 @@ def test_a_missing_operation_is_found_by_trying(room: type[RunConfig], monkeypat
     monkeypatch.setattr(torch.linalg, "eigh", missing)
     assert missing_operation(cpu, room.operations) == "linalg.eigh"
     missing_operation.cache_clear()
-
-
-def test_device_label() -> None:
-    assert device_label(torch.device("cpu")) == "cpu"
-    if CUDA:
-        assert device_label(torch.device("cuda")) == f"cuda ({torch.cuda.get_device_name()})"
 
 
 def test_small_steps_get_one_thread_and_the_caller_its_own_back() -> None:

@@ -27,7 +27,8 @@ SHARED: Mapping[str, str] = {
     "moe_lab.config": "Parameters",
     "moe_lab.routing": "Routing",
     "moe_lab.saliency": "Criteria of pruning",
-    "moe_lab.trials": "Random streams and devices",
+    "moe_lab.trials": "Random streams",
+    "moe_lab.devices": "Where a run computes",
     "moe_lab.hub": "Models of Hugging Face",
 }
 PARTS = ("figures", "plots", "theory")

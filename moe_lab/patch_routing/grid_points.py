@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from moe_lab.config import require
 from moe_lab.grid import Point
@@ -68,6 +69,13 @@ def cells_of(
     return functools.partial(train_cells, model=model, task=task, settings=settings)
 
 
+def device_of(runs: Sequence[Run]) -> torch.device:
+    """Returns where the batches of a grid are trained: as many of its rows step at once as the device takes."""
+    rows = sum(run.trials for run in runs)
+    numbers = sum(run.numbers for run in runs) * min(1.0, _ROWS_AT_ONCE["cuda"] / max(rows, 1))
+    return placement(runs[0], numbers)[0] if runs else torch.device("cpu")
+
+
 def batches_of(
     runs: Sequence[Run], *apart: str, jobs: int | None = 1
 ) -> Callable[[list[Point]], Iterator[list[Point]]]:
@@ -84,7 +92,7 @@ def batches_of(
     Raises:
       RuntimeError: the device's memory has no room for a single trial.
     """
-    device, need = placement(runs[0])[0], memory_of(runs)
+    device, need = device_of(runs), memory_of(runs)
     most = max(1, trials_at_once(need, _ROWS_AT_ONCE[device.type], device) // runs[0].trials)
 
     def divide(points: list[Point]) -> Iterator[list[Point]]:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moe_lab.arguments import checked
-from moe_lab.patch_routing.grid_points import batches_of, cells_of, make_task, one_by_one, run_of
+from moe_lab.devices import device_label
+from moe_lab.patch_routing.grid_points import batches_of, cells_of, device_of, make_task, one_by_one, run_of
 from moe_lab.patch_routing.model import JointMoE, SeparateMoE
 from moe_lab.patch_routing.run import Task
 from moe_lab.sweep import sweep
-from moe_lab.trials import choose_device, device_label
 
 if TYPE_CHECKING:
     import xarray
@@ -93,10 +93,10 @@ def phase_map_stream(
     points = [{"patches_per_expert": kept, "samples": count} for kept in patches_per_expert for count in samples]
     # Every grid point is checked before any is trained.
     runs = [run_of(point, model=base, task=chosen, trials=trials, seed=seed, settings=settings) for point in points]
-    device = runs[0].device if runs else "auto"
+    device = device_of(runs)
     together = batches_of(runs, jobs=jobs) if runs else 1
     filling = sweep(
-        cells_of(base, chosen, settings),
+        cells_of(base, chosen, {**settings, "device": str(device)}),
         axes,
         trials=trials,
         seed=seed,
@@ -108,7 +108,7 @@ def phase_map_stream(
         attrs={
             "call": call_of(base, chosen, patches_per_expert, samples, trials, seed, settings),
             "config": json.dumps([run.record() for run in runs[:1]]),
-            "device": device_label(choose_device(device)),
+            "device": device_label(device),
             "figure": "figure 5",
             "paper": "pmoe2023, figure 5",
         },

@@ -19,7 +19,7 @@ from moe_lab.config import require
 from moe_lab.origins import origin_of
 from moe_lab.patch_routing.data import INTEGER_PARTS, PatternTask, Samples
 from moe_lab.patch_routing.digits import DigitTask
-from moe_lab.patch_routing.grid_points import run_of
+from moe_lab.patch_routing.grid_points import device_of, run_of
 from moe_lab.patch_routing.model import JointMoE, SeparateMoE
 from moe_lab.patch_routing.phase import AXES, MEANINGS, MEASURES, SUCCESS, call_of
 from moe_lab.patch_routing.run import Run, Task
@@ -120,6 +120,8 @@ def phase_records(
         for kept in patches_per_expert
         for count in samples
     }
+    device = str(device_of([run for (_, count), run in runs.items() if count == max(samples)]))
+    runs = {cell: run.replace(device=device) for cell, run in runs.items()}  # of all jobs, however few rows one has
     filling = _Map(runs, tuple(patches_per_expert), tuple(samples))
     filling.origin["call"] = call_of(model, task, filling.kept, filling.samples, trials, seed, settings)
     return _fill(filling, min(quick_look, trials))

@@ -27,7 +27,7 @@ from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.data import DISTRACTOR, SIGNAL, PatternTask, Samples
 from moe_lab.patch_routing.run import Run, Task
 from moe_lab.patch_routing.training import Training, samples_of
-from moe_lab.trials import on_one_thread
+from moe_lab.trials import on_one_thread, where
 
 __all__ = ["PATTERNS", "pulls_of", "router_pulls"]
 
@@ -168,5 +168,7 @@ def _labelled(rows: Sequence[Sequence[Tensor]], run: Run, record_every: int, giv
     }
     rate = run.model.learning_rate or run.task.learning_rate
     place: dict[str, Any] = {"figure": "equation 26", "paper": "pmoe2023, equation 26", "learning_rate": rate}
-    about = origin(call=call_of("router_pulls", given), config=run.record(), seed=run.seed, device=run.device, **place)
+    about = origin(
+        call=call_of("router_pulls", given), config=run.record(), seed=run.seed, device=where([run]), **place
+    )
     return xr.Dataset(variables, coords, about)

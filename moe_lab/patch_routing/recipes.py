@@ -10,15 +10,15 @@ import xarray as xr
 
 from moe_lab import figure
 from moe_lab.config import Config, require
+from moe_lab.devices import device_label
 from moe_lab.grid import checked_axes, points_of
 from moe_lab.origins import plain
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.digits import DigitTask
-from moe_lab.patch_routing.grid_points import batches_of, cells_of, run_of
+from moe_lab.patch_routing.grid_points import batches_of, cells_of, device_of, run_of
 from moe_lab.patch_routing.measures import MEASURES
 from moe_lab.patch_routing.model import PatchModel
 from moe_lab.patch_routing.run import Task
-from moe_lab.trials import choose_device
 
 
 @dataclass(frozen=True)
@@ -114,13 +114,12 @@ class Figure(figure.Figure):
         runs = {
             name: [run_of(point, model=model, **how) for point in points_of(checked)] for name, model in models.items()
         }
-        device = settings.get("device", "auto")
-        choose_device(device)
+        devices = {name: device_of(of_model) for name, of_model in runs.items()}
         self.task.signals([0], self.seed)  # reads the images: a missing file is an error now, not in a batch
         parts = []
         for name, model in models.items():
             part = self.sweep(
-                cells_of(model, self.task, settings),
+                cells_of(model, self.task, {**settings, "device": str(devices[name])}),
                 checked,
                 batch=batches_of(runs[name], *_kept_together(model, checked), jobs=self.more.get("jobs", 1)),
                 measures={name: MEASURES[name] for name in names},
@@ -145,6 +144,7 @@ class Figure(figure.Figure):
             "models": {name: _record(model) for name, model in models.items()},
             "settings": {name: plain(value) for name, value in settings.items()},
         }
+        device = " and ".join(sorted({device_label(one) for one in devices.values()}))
         joined.attrs = self.attrs(arguments, config, device, source=self.source)
         return joined
 

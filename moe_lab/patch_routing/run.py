@@ -37,26 +37,35 @@ class Run(RunConfig):
     measure: Literal["every", "last"] = knob("every", meaning="which Snapshots are measured on test samples")
 
     @property
-    def memory(self) -> Need:
-        """What it takes on an accelerator: samples, weights, a step, and an evaluation in chunks."""
+    def numbers(self) -> float:
+        return float(self.trials * self._of_a_step)
+
+    @property
+    def _of_a_step(self) -> int:
+        """Weights, their gradients and steps, and what a batch computes, of one trial."""
         model, n, classes = self.model, self.task.patches, self.task.classes
         pixels = {"digits": 64, "mnist": 784}  # what a task of digits would read from files
         d = pixels[self.task.source] if isinstance(self.task, DigitTask) else self.task.dimension
         experts = models.experts_of(model, classes)
-        samples = self.samples + self.test_samples
         kept, routers = getattr(model, "patches_per_expert", n) * experts, experts
         if isinstance(model, RoutedMoE):
             slots = experts * model.places(n) if model.routing == "soft" else 0
-            step, places = (n + slots) * (2 * d + 6 * model.neurons) + n * (9 * slots + (9 + 3 * classes) * experts), 0
+            step = (n + slots) * (2 * d + 6 * model.neurons) + n * (9 * slots + (9 + 3 * classes) * experts)
             routers = max(2 * experts, slots)
         elif isinstance(model, models.JointMoE | OwnModel):
             step = n * (2 * d + 3 * model.neurons + (3 * classes + 6) * experts)
-            places = 0
         else:
-            step, places = kept * (d + 3 * model.neurons // experts), 2 * experts * n
-        weights = 3 * (model.neurons + routers) * d
-        numbers = weights + model.batch_size * step
-        return Need(each=self.number_bytes * numbers + 8 * samples * (3 * n + 2 + places), whole=2**29)
+            step = kept * (d + 3 * model.neurons // experts)
+        return 3 * (model.neurons + routers) * d + model.batch_size * step
+
+    @property
+    def memory(self) -> Need:
+        """What it takes on an accelerator: samples, weights, a step, and an evaluation in chunks."""
+        model, n = self.model, self.task.patches
+        all_at_once = isinstance(model, RoutedMoE | models.JointMoE | OwnModel)
+        places = 0 if all_at_once else 2 * models.experts_of(model, self.task.classes) * n
+        indices = (self.samples + self.test_samples) * (3 * n + 2 + places)
+        return Need(each=self.number_bytes * self._of_a_step + 8 * indices, whole=2**29)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from moe_lab.config import require
@@ -93,8 +94,13 @@ def train_batch(runs: Sequence[Run], drawn: tuple[Samples, Samples] | None = Non
     for run in runs[1:]:
         rule = "runs of one batch may differ in samples, trials, patches_per_expert, experts and learning_rate only"
         require(batch_key(run) == first, rule, first=runs[0].code(), other=run.code())
-    check(memory_of(runs), sum(run.trials for run in runs), placement(runs[0])[0])
+    check(memory_of(runs), sum(run.trials for run in runs), place_of(runs)[0])
     return Training(runs, samples_of(runs) if drawn is None else drawn).snapshots()
+
+
+def place_of(runs: Sequence[Run]) -> tuple[torch.device, torch.dtype]:
+    """The device and the dtype of a batch, whose runs step together."""
+    return placement(runs[0], sum(run.numbers for run in runs))
 
 
 def memory_of(runs: Sequence[Run]) -> Need:
@@ -105,7 +111,7 @@ def memory_of(runs: Sequence[Run]) -> Need:
 def samples_of(runs: Sequence[Run]) -> tuple[Samples, Samples]:
     """The training samples (as many as the largest N needs) and the test samples of all trials of the runs."""
     run, (rows, trials) = runs[0], _rows(runs)
-    device, dtype = placement(run)
+    device, dtype = place_of(runs)
     common: dict[str, Any] = {"trials": trials, "seed": run.seed, "device": device, "dtype": dtype}
     train = run.task.sample(int(rows.samples.max()), split="train", **common)
     return train, run.task.sample(run.test_samples, split="test", **common)
@@ -120,7 +126,7 @@ class Training(TrialProgress):
         count = len(self.rows.trial)
         super().__init__(count, MEASURES)
         task, run, (train, test) = self.run.task, self.run, drawn
-        device, dtype = placement(run)
+        device, dtype = place_of(runs)
         signals = task.signals(trials, run.seed).to(dtype).to(device)
         setting = Setting(run.model, task.classes, run.seed, signals, device, dtype)
         self.learner = learner_of(run.model)(self.rows, setting, train, test)

@@ -20,7 +20,7 @@ from moe_lab.pruning.model import Weights
 from moe_lab.pruning.run import Run
 from moe_lab.pruning.select import Kept, kept_experts, pruned
 from moe_lab.pruning.training import Training
-from moe_lab.trials import placement, threads_for
+from moe_lab.trials import threads_for
 
 
 def fine_tune(run: Run) -> FineTuned:
@@ -60,8 +60,8 @@ class FineTuned:
 
     def samples(self, split: str, samples: int) -> Samples:
         """Samples of the trials: of "test", "validation" or any other split."""
-        run, (device, dtype) = self.run, placement(self.run)
-        how: Any = {"seed": run.seed, "split": split, "device": device, "dtype": dtype}
+        run, like = self.run, self.after.routers
+        how: Any = {"seed": run.seed, "split": split, "device": like.device, "dtype": like.dtype}
         return run.task.sample(samples, trials=run.trial_numbers, **how)
 
     @cached_property

@@ -10,6 +10,7 @@ import torch
 import xarray as xr
 
 from moe_lab.config import require
+from moe_lab.devices import choose, label_of
 from moe_lab.grid import checked_axes
 from moe_lab.origins import listed
 from moe_lab.pruning.layer import Layer, counted_operations, inference_seconds, operations
@@ -17,7 +18,7 @@ from moe_lab.pruning.model import TokenMoE
 from moe_lab.pruning.recipes import RHO, ROUTINGS, Figure, variable
 from moe_lab.pruning.select import pruned_counts
 from moe_lab.signatures import lead
-from moe_lab.trials import choose_device, stream, threads_for
+from moe_lab.trials import stream, threads_for
 
 QUANTITIES = ("operations", "bytes", "parameters", "seconds")
 
@@ -81,7 +82,7 @@ def efficiency(
     own |= {"kept_tokens": kept_tokens, "picked_experts": picked_experts}
     own |= {"samples": samples, "repeats": repeats, "device": device}
     arguments = {"rho": axes["rho"], "routings": names, "seed": seed, **own}
-    data.attrs = Figure("figure 6", "efficiency", 1, seed, {}).attrs(arguments, [own], device)
+    data.attrs = Figure("figure 6", "efficiency", 1, seed, {}).attrs(arguments, [own], label_of(device))
     return data
 
 
@@ -104,7 +105,7 @@ def _check(routings: Sequence[str], kept_tokens: int, **counts: int) -> None:
 def _batch(samples: int, tokens: int, dimension: int, seed: int, device: str) -> torch.Tensor:
     """(samples, tokens, dimension) standard normal tokens."""
     values = stream(seed, 0, "layer/tokens").standard_normal((samples, tokens, dimension))
-    return torch.as_tensor(values, dtype=torch.float32, device=choose_device(device))
+    return torch.as_tensor(values, dtype=torch.float32, device=choose(device))
 
 
 def _costs(models: Sequence[TokenMoE], kept: Sequence[int], batch: torch.Tensor, seed: int, repeats: int) -> xr.Dataset:

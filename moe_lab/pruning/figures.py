@@ -33,6 +33,7 @@ from moe_lab.pruning.published import published
 from moe_lab.pruning.recipes import RECIPES, RHO, Figure, array, check_device, labels, trained, variable
 from moe_lab.pruning.run import Run
 from moe_lab.pruning.select import Kept, pruned_counts
+from moe_lab.trials import where
 
 __all__ = [
     "CRITERIA",
@@ -119,7 +120,7 @@ def criteria(
         data["important"] = variable(("trial", "expert"), planted, "experts that were planted as important")
     arguments: dict[str, Any] = {"start": start, "routing": routing, "rho": axes["rho"], "trials": trials, "seed": seed}
     arguments |= {"criteria": None if criteria is None else several, "fine_tuning_steps": fine_tuning_steps}
-    data.attrs = figure.attrs(arguments, [run.record()], run.device, fine_tuning_steps=fine_tuning_steps)
+    data.attrs = figure.attrs(arguments, [run.record()], where([run]), fine_tuning_steps=fine_tuning_steps)
     return data
 
 
@@ -209,7 +210,7 @@ def _routers(
             "role": ["large", "small"],
         },
     )
-    data.attrs = figure.attrs({"trials": trials, "seed": seed, "trial": trial}, [run.record()], run.device)
+    data.attrs = figure.attrs({"trials": trials, "seed": seed, "trial": trial}, [run.record()], where([run]))
     return data
 
 

@@ -31,13 +31,24 @@ class Run(RunConfig):
     measure: Literal["every", "last"] = knob("every", meaning="which Snapshots are measured on test samples")
 
     @property
+    def numbers(self) -> float:
+        model, d = self.model, self.task.patterns
+        weights = model.experts * d * (model.neurons + 2)
+        return float(self.trials * (weights + self.batch * (self._gates + 2 * d)))
+
+    @property
+    def _gates(self) -> int:
+        """Numbers of a sample's routing."""
+        model = self.model
+        return 5 * model.experts * self.task.patterns if model.routing == "expert-choice" else 2 * model.experts
+
+    @property
     def memory(self) -> Need:
         """What it takes on an accelerator, where a step searches all patterns and one block holds all test samples."""
         model, d, n = self.model, self.task.patterns, self.task.tokens
         weights = model.experts * d * (model.neurons + 2)
-        gates = 5 * model.experts * d if model.routing == "expert-choice" else 2 * model.experts
         most = max(self.batch, self.test_samples)
-        numbers = 4 * weights + most * (gates + 2 * d)
+        numbers = 4 * weights + most * (self._gates + 2 * d)
         return Need(each=self.number_bytes * numbers + 8 * (n + 1) * most, whole=2**26)
 
     @model_validator(mode="after")

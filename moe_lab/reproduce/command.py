@@ -17,6 +17,7 @@ from rich.table import Table
 from moe_lab import errors
 from moe_lab.arguments import checked
 from moe_lab.config import require
+from moe_lab.devices import choose, device_label, label_of
 from moe_lab.files import writable_folder, write_whole
 from moe_lab.reproduce import progress, tables
 from moe_lab.reproduce.claim import Budget, Claim
@@ -24,7 +25,6 @@ from moe_lab.reproduce.ledger import chosen, measurements
 from moe_lab.reproduce.report import page
 from moe_lab.reproduce.runner import Done, Order, measured, missing, pieces
 from moe_lab.reproduce.verdicts import Row, judged, pictured, tally
-from moe_lab.trials import choose_device, device_label
 from moe_lab.workers import on_cluster, processors
 
 _STYLES = {
@@ -84,7 +84,7 @@ def run(
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
         done = _measure(claims, order, parallel, console)
     rows = judged(claims, done, order)
-    label = device_label(choose_device(device))
+    label = label_of(device)
     records = [row.record(order) for row in rows]
     write_whole(folder / "results.json", (json.dumps(records, indent=1, allow_nan=False) + "\n").encode())
     console.print(table(console, rows))
@@ -107,7 +107,7 @@ def _order(
     require(seed >= 0, "seed must be at least 0", seed=seed)
     require(jobs is None or jobs >= 1, "jobs must be at least 1", jobs=jobs)
     require(data is None or os.path.isdir(data), "data must be a folder", data=str(data))
-    parallel = jobs or (processors() if choose_device(device).type == "cpu" else 1)
+    parallel = jobs or (processors() if choose(device).type == "cpu" else 1)
     order = Order(
         budget=cast(Budget, budget),
         seed=seed,
@@ -127,7 +127,7 @@ def _cost(claims: Sequence[Claim], order: Order, parallel: int) -> str:
     """
     available = [measurement for measurement in measurements(claims) if not missing(measurement, order.data)]
     total = sum(measurement.takes(order.budget) for measurement in available)
-    device = choose_device(order.device)
+    device = choose(order.device)
     words = f"the papers' own sizes take about {total / 3600:.1f} hours of one CPU core"
     rule = f"budget='paper' needs a GPU (pass device='cpu' to run anyway): {words}"
     require(device.type != "cpu" or order.device == "cpu", rule, device=order.device)

@@ -21,10 +21,10 @@ import xarray as xr
 
 from moe_lab import __version__
 from moe_lab.config import require
+from moe_lab.devices import label_of
 from moe_lab.errors import trace_of
 from moe_lab.files import clear_parts, from_netcdf, netcdf, plain, writable_folder, write_whole
 from moe_lab.reproduce.claim import Budget, Measurement, imported
-from moe_lab.trials import choose_device, device_label
 from moe_lab.workers import unordered
 
 
@@ -81,7 +81,7 @@ class Order:
     Attributes:
       budget: "quick", "full" or "paper".
       seed: of all random streams.
-      device: as for `moe_lab.trials.choose_device`.
+      device: as for `moe_lab.devices.choose`.
       folder: where finished pieces are kept.
       data: a folder of data that some measurements need.
       jobs: number of processes; None leaves it to `joblib.parallel_config`.
@@ -167,7 +167,7 @@ def _work(piece: Piece, folder: Path) -> tuple[str, _Result]:
     except Exception as error:  # in words: not every exception can be pickled, and one error must not stop the others
         return str(path), _Result(failure=f"{type(error).__name__}: {error}", trace=trace_of(error))
     seconds = time.perf_counter() - started
-    device = device_label(choose_device(piece.arguments.get("device", "cpu")))
+    device = label_of(piece.arguments.get("device", "cpu"))
     content = netcdf(data.assign_attrs(seconds=seconds, measured_on=device, measured_by=piece.call))
     if not folder.is_dir():
         return str(path), _Result(content)

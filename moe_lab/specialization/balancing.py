@@ -29,6 +29,7 @@ from moe_lab.specialization.run import Run
 from moe_lab.specialization.topk import BALANCINGS, TopKMoE
 from moe_lab.specialization.training import train_run
 from moe_lab.training import final
+from moe_lab.trials import where
 
 __all__ = ["COLLAPSING", "balancing", "divisions", "summary"]
 
@@ -192,6 +193,7 @@ def _dataset(grid: list[Any], axes: dict[str, list[Any]]) -> xr.Dataset:
 
 def _attrs(name: str, arguments: dict[str, Any], runs: dict[Any, Run], seed: int) -> dict[str, Any]:
     config = [run.record() for run in runs.values()]
-    device = next(iter(runs.values())).device
     place = f"chen2022, definition 3.1 ({name})"
-    return origin(figure=name, call=call_of(name, arguments), config=config, seed=seed, device=device, paper=place)
+    return origin(
+        figure=name, call=call_of(name, arguments), config=config, seed=seed, device=where(runs.values()), paper=place
+    )

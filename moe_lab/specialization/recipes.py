@@ -20,7 +20,7 @@ from moe_lab.specialization.model import Model, SingleExpert, SwitchMoE
 from moe_lab.specialization.run import Run
 from moe_lab.specialization.training import train_run
 from moe_lab.training import Measure
-from moe_lab.trials import choose_device, choose_dtype
+from moe_lab.trials import where
 
 ALL = ("moe-cubic", "moe-linear", "single-cubic", "single-linear")
 """The models of tables 1 and 3; a name has the kind, the activation and, for a single expert, optionally J."""
@@ -173,8 +173,7 @@ class Figure(figure.Figure):
         """
         checked, changes = checked_axes(axes), changes or {}
         runs = self.runs(checked, changes)
-        device = choose_device(self.settings.get("device", "auto"))
-        choose_dtype(self.settings.get("precision", "float32"), device)
+        where(run for _, run in runs)  # refuses a device that is not there before any work
         curves = self.every is not None
         how: dict[str, Any] = {"objective": self.objective, "changes": changes, "settings": self.settings}
         found = self.sweep(
@@ -197,7 +196,7 @@ class Figure(figure.Figure):
     def attrs_of(self, runs: Sequence[tuple[Point, Run]], arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the attrs of the results of some Runs."""
         config = [{"point": point, **run.record()} for point, run in runs]
-        return self.attrs(arguments, config, self.settings.get("device", "auto"), objective=self.objective)
+        return self.attrs(arguments, config, where(run for _, run in runs), objective=self.objective)
 
 
 def _labels(runs: Sequence[Run], curves: bool) -> dict[str, Any]:

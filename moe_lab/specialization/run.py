@@ -51,8 +51,13 @@ class Run(RunConfig):
         return self
 
     @property
-    def memory(self) -> Need:
-        """What it takes on an accelerator, where one block holds all samples of a trial."""
+    def numbers(self) -> float:
+        stored, passing = self._of_a_sample
+        return float(self.trials * self.samples * (stored + passing))
+
+    @property
+    def _of_a_sample(self) -> tuple[int, int]:
+        """Numbers of a sample that are kept, and that a step computes of it."""
         model, patches, d = self.model, self.task.patches, self.task.dimension
         experts = getattr(model, "experts", 1) + getattr(model, "shared", 0)
         kind = rows_of(model.activation, model.biases, self.signal_basis)
@@ -60,9 +65,16 @@ class Run(RunConfig):
         drawn = patches * d if kind == "all" else (patches - 3) * d  # the rows themselves if they are the noise
         stored = drawn + d + (rows * d if kind == "all" else 3 * self.task.clusters)
         passing = (4 * rows + 1) * experts * model.filters + 8 * experts  # products, values, slopes, weighted slopes
-        count = self.samples + self.test_samples
+        return stored, passing
+
+    @property
+    def memory(self) -> Need:
+        """What it takes on an accelerator, where one block holds all samples of a trial."""
+        stored, passing = self._of_a_sample
+        experts = getattr(self.model, "experts", 1) + getattr(self.model, "shared", 0)
+        count, patches = self.samples + self.test_samples, self.task.patches
         numbers = count * stored + max(self.samples, self.test_samples) * passing
-        ahead = 64 * self.trials * experts * self.samples if getattr(model, "router_noise", 0) else 0
+        ahead = 64 * self.trials * experts * self.samples if getattr(self.model, "router_noise", 0) else 0
         return Need(each=self.number_bytes * numbers + 8 * count * (patches + 3), whole=4 * min(2**24, ahead))
 
     @property

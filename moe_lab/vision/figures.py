@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 import xarray as xr
 
 from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.origins import call_of, listed, origin
 from moe_lab.training import final
+from moe_lab.trials import where
 from moe_lab.vision import patches, rotation
 from moe_lab.vision.patches.data import QuadrantTask, VehiclesTask
 from moe_lab.vision.patches.model import WRN, PatchWRN
@@ -306,7 +306,7 @@ def _about(
         call=call_of(name, {**arguments}),
         config=[run.record() for run in runs],
         seed=runs[0].seed if runs else 0,
-        device=runs[0].device if runs else torch.device("cpu"),
+        device=where(runs) or "cpu",
         paper=f"{paper}, {place}",
         figure=place,
         function=name,

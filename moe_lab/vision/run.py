@@ -19,6 +19,7 @@ from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.origins import origin_of
 from moe_lab.training import Measure, Snapshot, TrialProgress
 from moe_lab.trials import placement, stream, threads_for
+from moe_lab.vision.layers import about_operations
 
 _AT_ONCE = 512  # images of an evaluation in one forward pass
 
@@ -40,6 +41,15 @@ class ImageRun(RunConfig):
     def batch(self) -> int:
         """Samples of a step."""
         return min(int(self.model.batch_size), self.samples)  # type: ignore[attr-defined]
+
+    @property
+    def numbers(self) -> float:
+        """Of one trial, as trials step one after another. A number is computed from about a hundred others."""
+        model: Any = getattr(self.model, "expert", self.model)  # a mixture sends an image to one of its experts
+        image, classes = self.task.image, self.task.classes  # type: ignore[attr-defined]
+        with torch.device("meta"):  # shapes alone
+            network = model.network(image, classes)
+        return float(self.batch * about_operations(network, image) / 200)
 
     @property
     def last_step(self) -> int:

@@ -110,10 +110,39 @@ class NotebookPage:
         }"""
         return str(self.page.evaluate(asked, expression))
 
+    def occupy(self, seconds: float) -> None:
+        """Keeps the kernel's main thread busy, as a cell does."""
+        self.page.evaluate(
+            """(code) => {
+              const { kernel } = window.jupyterapp.shell.currentWidget.sessionContext.session;
+              window.occupied = true;
+              kernel.requestExecute({ code, store_history: false }).done.then(() => { window.occupied = false; });
+            }""",
+            f"import time; time.sleep({seconds})",
+        )
+
+    def occupied(self) -> bool:
+        """Whether that goes on."""
+        return bool(self.page.evaluate("() => window.occupied"))
+
     def printed(self, start: str) -> list[str]:
         """What the cells have printed that begins with `start`."""
         texts = self.page.locator(".jp-OutputArea-output pre").all_inner_texts()
         return [text.strip() for text in texts if text.strip().startswith(start)]
+
+    def busy(self) -> bool:
+        """Whether a cell is running, or waits for its turn."""
+        return any("[*]" in prompt for prompt in self.page.locator(".jp-InputPrompt").all_inner_texts())
+
+    def last_cell(self) -> tuple[list[str], int]:
+        """What the last cell has printed, line by line, and how many pictures it shows."""
+        cell = self.page.locator(".jp-Notebook .jp-Cell").last
+        printed = "".join(cell.locator(".jp-OutputArea-output pre").all_inner_texts())
+        return printed.split(), cell.locator(".jp-OutputArea-output img").count()
+
+    def kernel_log(self) -> str:
+        """What the server and its kernels have said: kernels report there what goes wrong with a message."""
+        return (self.folder.parent / "server.log").read_text()
 
     def wait_idle(self, timeout: float = 120) -> None:
         """Waits until the kernel has nothing to do and every cell has run that was asked to."""

@@ -17,6 +17,17 @@ pytestmark = pytest.mark.browser
 Opened = Callable[..., NotebookPage]
 
 
+BUSY = """import time
+import matplotlib.pyplot as plt
+figure, axes = plt.subplots()
+for turn in range(40):
+    print(turn)
+    axes.plot([0, turn])
+    time.sleep(0.1)
+print(plt.get_fignums())"""
+"""A cell of four seconds, whose figure matplotlib shows and closes when it has ended."""
+
+
 def of_labs(first: int, share: int = 6) -> pytest.MarkDecorator:
     """Tests some of the Labs, or all where there is time: without a browser each of them passes its contracts."""
     return pytest.mark.parametrize("of", one_in(share, LABS, first), ids=lambda of: of.name)
@@ -97,8 +108,8 @@ def test_the_impossible_is_not_offered_or_explained(opened: Opened, of: LabOnPag
 
 
 @of_labs(2)
-def test_stories_pins_and_moves_while_a_cell_runs(opened: Opened, of: LabOnPage) -> None:
-    page = opened(of.name, "import time\nfor _ in range(20): time.sleep(0.1)", **of.small)
+def test_stories_and_pins(opened: Opened, of: LabOnPage) -> None:
+    page = opened(of.name, **of.small)
     name, words = of.story
     page.choose("story", name)
     told = next(story.what_to_see for story in of.lab.stories if story.name == name)
@@ -108,17 +119,29 @@ def test_stories_pins_and_moves_while_a_cell_runs(opened: Opened, of: LabOnPage)
     if page.button("Pin").count():
         page.button("Pin").click()
         page.wait_for_change(before)
-    page.start_all()  # the Lab anew, then a cell that keeps the kernel busy for two seconds
-    page.page.wait_for_timeout(1200)
+    page.check()
+
+
+@of_labs(1, share=4)
+def test_a_slider_answers_while_a_cell_runs(opened: Opened, of: LabOnPage) -> None:
+    """With a new run and its picture, before the cell has ended; what the cell prints and draws stays with the cell."""
+    page = opened(of.name, BUSY, **of.long)
+    page.start_all()  # the Lab anew, and then the cell
+    page.until(lambda: page.last_cell()[0][:1] == ["0"], "the cell does not run")
     knob = next(knob for knob in of.sliders if knob.label.startswith(of.moved))
-    start = page.readout(knob.label)
-    page.press(of.moved, "ArrowRight")
+    for _ in range(2):
+        start, run, before = page.readout(knob.label), page.run(), page.pixels()
+        page.press(of.moved, "ArrowRight")
+        page.until(lambda run=run: page.run() > run and of.runs(knob, page), "the slider does not answer")
+        page.wait_for_change(before)
+        assert page.readout(knob.label) > start, "a slider at its end is no test"
+        assert page.busy(), "the slider has answered when the cell had ended"
     page.wait_idle()
-    page.until(lambda: of.runs(knob, page), "the move was lost")
-    assert page.readout(knob.label) > start, "a slider at its end is no test"
-    before = page.pixels()
-    page.press(of.moved, "ArrowRight")
-    page.wait_for_change(before)
+    held = page.ask(f"float(lab.values[{knob.name!r}]), float(lab.controls.knobs[{knob.name!r}].value)")
+    page.until(lambda: of.runs(knob, page), "the run is not that of the slider")
+    assert held == str((page.readout(knob.label),) * 2), "page and kernel differ"
+    assert page.last_cell() == ([str(turn) for turn in range(40)] + ["[1]"], 1)
+    assert "Exception in" not in page.kernel_log()
     page.check()
 
 

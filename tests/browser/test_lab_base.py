@@ -49,20 +49,56 @@ def test_drag_and_drag_again(opened: Callable[..., NotebookPage]) -> None:
     page.check()
 
 
-def test_move_while_training_and_while_a_cell_runs(opened: Callable[..., NotebookPage]) -> None:
-    page = opened("TinyLab", "import time\nfor _ in range(30): time.sleep(0.1)", epochs=200, delay=10.0)
-    before = page.pixels()
-    page.drag("g", 50)
-    page.wait_for_change(before)
-    page.start_all()  # the Lab anew, then a cell that keeps the kernel busy for three seconds
-    page.page.wait_for_timeout(1500)
-    value = page.value("g")
+def test_drag_while_it_trains_and_a_cell_runs(opened: Callable[..., NotebookPage]) -> None:
+    page = opened("TinyLab", "import time\nfor turn in range(30): print(turn); time.sleep(0.1)", epochs=200, delay=10.0)
+    page.start_all()  # the Lab anew, and then the cell
+    page.until(lambda: page.last_cell()[0][:1] == ["0"], "the cell does not run")
+    value, run = page.value("g"), page.run()
     page.drag("g", -60)
     assert page.value("g") < value
+    page.until(lambda: page.run() > run and _runs_the_slider(page), "the slider does not answer")
+    assert page.busy(), "the slider has answered when the cell had ended"
     page.wait_idle()
-    page.until(lambda: _runs_the_slider(page), "the move was lost")
     before = page.pixels()
     page.drag("g", 30)
+    page.wait_for_change(before)
+    page.check()
+
+
+RIVAL = """import time
+end, turn = time.monotonic() + 12, 0
+while time.monotonic() < end:
+    turn += 1
+    lab.set(samples=40 + 20 * (turn % 3))
+    (lab.pin if turn % 2 else lab.unpin)()
+    lab.png(), lab.records, lab.link()
+    if turn % 5 == 0:
+        lab.scrub(0 if turn % 10 else None)
+    time.sleep(0.01)
+print("moved", turn)"""
+"""A cell that operates the Lab all the time."""
+
+
+def test_two_hundred_moves_while_a_cell_moves_the_lab_too(opened: Callable[..., NotebookPage]) -> None:
+    page = opened("TinyLab", "", epochs=30)
+    random = np.random.default_rng(2)
+    page.start_code(RIVAL)
+    for move in range(200):
+        label = ["g", "lr", "steps"][random.integers(3)]
+        page.press(label, ["ArrowLeft", "ArrowRight", "PageUp", "PageDown"][random.integers(4)])
+        if move == 50:
+            assert page.busy(), "the cell has ended too early"
+    page.wait_idle()
+    assert page.printed("moved"), "the cell has not come to its end"
+    page.until(lambda: "ended" in page.text("status"), "the Lab does not train any more")
+    for name, label in (("gap", "g"), ("learning_rate", "lr"), ("epochs", "steps"), ("samples", "N")):
+        held = page.ask(f"float(lab.values[{name!r}]), float(lab.controls.knobs[{name!r}].value)")
+        assert held == str((page.readout(label),) * 2), f"page and kernel differ in {name}"
+    page.until(lambda: _runs_the_slider(page), "the last value is not run")
+    assert page.text("alert") == "" and page.ask("lab.error") == "None"
+    assert "Exception in" not in page.kernel_log()
+    before = page.pixels()
+    page.press("g", "ArrowLeft" if page.value("g") > 0 else "ArrowRight", 5)
     page.wait_for_change(before)
     page.check()
 
@@ -231,6 +267,15 @@ def test_a_prediction_is_chosen_by_keyboard_and_kept(opened: Callable[..., Noteb
         page.until(lambda letter=letter: page.ask("asked.chosen") == repr(letter), "the choice is lost")
         page.page.keyboard.press("Tab")
     page.page.get_by_text("Saved: b. Run the next cell.").wait_for()
+    page.occupy(4)
+    radios.first.focus()
+    page.page.keyboard.press("Space")
+    page.page.get_by_text("Saved: a. Run the next cell.").wait_for()
+    page.page.keyboard.press("Tab")
+    page.page.keyboard.press("Space")
+    page.page.get_by_text("Saved: b. Run the next cell.").wait_for()
+    assert page.occupied(), "the buttons have answered when the kernel had nothing else to do"
+    page.until(lambda: not page.occupied(), "the kernel is busy for good")
     assert page.ask("lower.close()") == "None"
     page.run_all()
     page.until(lambda: page.page.locator("input[type=radio]:checked").count() == 1, "the buttons have forgotten")

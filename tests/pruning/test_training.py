@@ -27,7 +27,6 @@ from moe_lab.pruning.learner import start_weights
 from moe_lab.pruning.measures import MEASURES
 from moe_lab.pruning.training import Training
 from moe_lab.training import Snapshot, collect, final
-from moe_lab.trials import choose_device, device_label
 from tests.helpers.needs import needs_cuda
 from tests.pruning import oracle
 
@@ -237,7 +236,7 @@ def test_a_result_says_how_to_make_it_again(name):
 def test_the_device_is_chosen_and_told():
     assert next(trained("expert-choice")).origin["device"] == "cpu"
     automatic = next(trained("expert-choice", device="auto"))
-    assert automatic.origin["device"] == device_label(choose_device("auto"))
+    assert automatic.origin["device"] == "cpu", "steps as small as these stay on the CPU"
 
 
 @needs_cuda

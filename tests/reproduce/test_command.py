@@ -142,7 +142,7 @@ def test_listing_loads_nothing_that_measures() -> None:
 def test_the_papers_own_sizes_say_first_what_they_cost_and_want_a_gpu_or_somebody_who_asks_for_a_cpu(
     few: tuple[Claim, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("moe_lab.reproduce.command.choose_device", lambda name: torch.device("cpu"))
+    monkeypatch.setattr("moe_lab.reproduce.command.choose", lambda name: torch.device("cpu"))
     assert call("chen2022", "--budget", "paper", "--out", str(tmp_path), "--jobs", "2") == 1
     error = " ".join(capsys.readouterr().err.split())
     assert "budget='paper' needs a GPU (pass device='cpu' to run anyway)" in error

@@ -15,7 +15,7 @@ from moe_lab.specialization import ClusterTask, Run, SingleExpert, SwitchMoE, tr
 from moe_lab.specialization import model as models
 from moe_lab.specialization.training import Training
 from moe_lab.training import Snapshot, collect, final
-from moe_lab.trials import choose_device, device_label, stream
+from moe_lab.trials import stream
 from tests.helpers.needs import needs_cuda
 from tests.specialization import oracle
 
@@ -307,7 +307,7 @@ def test_a_result_says_why_it_stopped():
 def test_the_device_is_chosen_and_told():
     assert next(train(MODELS[0], TASK, **FAST)).origin["device"] == "cpu"
     automatic = next(train(MODELS[0], TASK, **{**FAST, "device": "auto"}))
-    assert automatic.origin["device"] == device_label(choose_device("auto"))
+    assert automatic.origin["device"] == "cpu", "steps as small as these stay on the CPU"
 
 
 @needs_cuda

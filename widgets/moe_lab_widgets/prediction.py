@@ -11,6 +11,7 @@ from IPython.display import display
 
 from moe_lab.arguments import checked
 from moe_lab.exercises.prediction import Comparison, Prediction
+from moe_lab_widgets.engine.callbacks import heard_at_once
 from moe_lab_widgets.engine.controls import close_all
 from moe_lab_widgets.engine.output import headless
 
@@ -56,7 +57,9 @@ class PredictionBox(Prediction):
             said.value = _said(self._state())
 
         radios.observe(keep, "value")
-        return w.VBox([w.HTML(f"<b>Your prediction.</b> {html.escape(self.question)}"), radios, said])
+        made = w.VBox([w.HTML(f"<b>Your prediction.</b> {html.escape(self.question)}"), radios, said])
+        heard_at_once(made)
+        return made
 
     def _state(self) -> str:
         if self.chosen:

@@ -13,7 +13,7 @@ from moe_lab.grid import Point, checked_axes, points_of
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.gridlock.run import BY_MOMENTS, JointEM, Method, Run, Spectral
 from moe_lab.training import Measure
-from moe_lab.trials import placement
+from moe_lab.trials import where
 
 if TYPE_CHECKING:
     import xarray
@@ -170,10 +170,9 @@ class Figure(figure.Figure):
         """Checks every grid point, and returns the attrs of the results; see `fill`."""
         points = points_of(checked_axes(axes))
         runs = [run_of(point, trials=self.trials, seed=self.seed, **self.how()) for point in points]
-        for run in runs[:1]:
-            placement(run)  # before any work
+        device = where(runs)  # refuses one that is not there before any work
         records = [{"point": point, **run.record()} for point, run in zip(points, runs, strict=True)]
         call: dict[str, Any] = {"methods" if name == "algorithm" else name: values for name, values in axes.items()}
         call |= {"trials": self.trials, "seed": self.seed}
         call |= {} if self.samples is None else {"samples": self.samples}
-        return self.attrs({**call, **arguments}, records, self.settings["device"])
+        return self.attrs({**call, **arguments}, records, device)

@@ -93,13 +93,21 @@ class Run(RunConfig):
     operations: ClassVar[tuple[str, ...]] = ("linalg.eigh", "linalg.solve_ex", "linalg.lstsq", "linalg.qr")
 
     @property
-    def memory(self) -> Need:
-        """What it takes on an accelerator: samples, the products of their numbers, and an iteration of EM."""
+    def numbers(self) -> float:
+        return float(self.trials * self._of_a_step)
+
+    @property
+    def _of_a_step(self) -> int:
+        """Samples of one trial, the products of their numbers, and an iteration of EM, which passes over them all."""
         k, d = self.task.experts, self.task.dimension
         pairs = d * (d + 1) // 2
         stored = pairs if self.trials * self.samples * pairs <= MOST_PAIRS else 0
-        numbers = self.samples * (2 * d + 2 + stored + 8 * k + k * (k - 1) // 2) + 3 * ((k - 1) * d) ** 2
-        return Need(each=self.number_bytes * numbers)
+        return self.samples * (2 * d + 2 + stored + 8 * k + k * (k - 1) // 2) + 3 * ((k - 1) * d) ** 2
+
+    @property
+    def memory(self) -> Need:
+        """What it takes on an accelerator."""
+        return Need(each=self.number_bytes * self._of_a_step)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -35,6 +35,7 @@ from moe_lab.recovery.landscape.stuck import stuck_at, where_l2_ended
 from moe_lab.recovery.landscape.surface import Plane, surface
 from moe_lab.recovery.landscape.training import descend_run
 from moe_lab.training import collect
+from moe_lab.trials import where
 
 _LOSSES = ("L4", "l2")
 
@@ -60,7 +61,7 @@ class Figure(figure.Figure):
     def attrs_of(self, runs: Sequence[LossRun], **arguments: Any) -> dict[str, Any]:
         """The attrs of the results of some runs."""
         arguments = {"trials": self.trials, "seed": self.seed, **arguments}
-        return self.attrs(arguments, [run.record() for run in runs], runs[0].device)
+        return self.attrs(arguments, [run.record() for run in runs], where(runs))
 
 
 @checked
@@ -230,7 +231,7 @@ def loss_surface(
     data = surface(run, plane, resolution, samples)
     arguments = {"loss": loss, "plane": plane, "trial": trial, "seed": seed, "resolution": resolution}
     arguments |= {"samples": samples, "steps": steps, "every": every}
-    return data.assign_attrs(figure.attrs(arguments, [run.record()], run.device))
+    return data.assign_attrs(figure.attrs(arguments, [run.record()], where([run])))
 
 
 @checked

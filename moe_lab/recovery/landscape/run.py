@@ -107,11 +107,20 @@ class LossRun(RunConfig):
     operations: ClassVar[tuple[str, ...]] = ("linalg.eigh", "linalg.pinv")
 
     @property
+    def numbers(self) -> float:
+        return float(self.trials * self._of_a_step)
+
+    @property
+    def _of_a_step(self) -> int:
+        """What a batch of one trial computes."""
+        return self.batch * (8 * self.task.experts + self.task.dimension)
+
+    @property
     def memory(self) -> Need:
         """What it takes on an accelerator: the samples of a block or of the set, twice, and one step."""
-        k, d = self.task.experts, self.task.dimension
+        d = self.task.dimension
         samples = self.samples or max(self.batch, SAMPLED_AT_ONCE // d)
-        return Need(each=self.number_bytes * (2 * samples * (d + 1) + self.batch * (8 * k + d)))
+        return Need(each=self.number_bytes * (2 * samples * (d + 1) + self._of_a_step))
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

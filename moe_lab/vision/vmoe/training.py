@@ -19,13 +19,14 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from moe_lab.config import Config, knob, require
+from moe_lab.devices import choose
 from moe_lab.errors import OperationError
 from moe_lab.graphs import Replay, to_device
 from moe_lab.interrupts import stop_if_unwanted
 from moe_lab.optimizers import Adam, Optimizer, Sgd, changed_by, clipped
 from moe_lab.origins import origin
 from moe_lab.training import Measure, Snapshot, TrialProgress
-from moe_lab.trials import choose_device, on_one_thread, stream
+from moe_lab.trials import on_one_thread, stream
 from moe_lab.vision.vmoe.config import VMoEConfig
 from moe_lab.vision.vmoe.digits import DigitTask, Labelled
 from moe_lab.vision.vmoe.model import VMoE
@@ -78,7 +79,13 @@ class DigitRun(Config):
     test_every: int = knob(1, meaning="Snapshots from one test to the next", ge=1, le=10**9)
     trial: int = knob(0, meaning="number of the trial", ge=0, le=2**31)
     seed: int = knob(0, symbol="seed", meaning="seed of all random streams", ge=0, le=2**63)
-    device: str = knob("cpu", meaning="where to train: cpu, cuda, cuda:N, mps, or auto for the fastest present")
+    device: str = knob("cpu", meaning="where to train: auto, cpu, cuda, cuda:N or mps")
+
+    @property
+    def numbers(self) -> float:
+        """Numbers that a step computes: six for each of an MLP and ten for each of a token in every block."""
+        model = self.model
+        return float(self.batch * model.positions * model.num_layers * (10 * model.hidden_size + 6 * model.mlp_dim))
 
     @property
     def test(self) -> Labelled:
@@ -107,7 +114,7 @@ class Training(TrialProgress):
 
     def __init__(self, run: DigitRun, start: VMoE | None = None) -> None:
         super().__init__(1, MEASURES)
-        self.run, self.device = run, choose_device(run.device)
+        self.run, self.device = run, choose(run.device, run.numbers)
         config = run.model if start is None else start.config
         per = config.images_per_batch
         rule = f"batch and test_images must be multiples of {per}, the images that fill whole groups"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
+import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from moe_lab.devices import TRAININGS, Work, no_gpu
-from moe_lab_widgets.engine import placing
+from moe_lab import devices
+from moe_lab.devices import no_gpu
 from tests.widgets.cases import Case, one_case_in
-from tests.widgets.labs import FAST, Make, done, making, shown
+from tests.widgets.labs import Make, done, making, shown
 
 CUDA = torch.cuda.is_available()
 
@@ -34,9 +33,7 @@ def test_the_device_is_offered_below_the_other_settings(held: Any) -> None:
     said = control.tooltip if control.has_trait("tooltip") else control.description_tooltip  # ipywidgets 8, or 7
     assert (said or "") == ("" if gpu else lab.cpu_because or no_gpu())
     assert lab.values["device"] == "auto"
-    work = lab.work(lab.values)
-    many = f"{work.steps} trainings" if work.unit == TRAININGS else f"{work.trials} trial"
-    assert f"CPU: {many}" in lab.controls.status.value or CUDA, "it says what computes"
+    assert "on the CPU" in lab.controls.status.value, "it says what computes"
 
 
 def test_what_is_not_there_is_refused_in_a_sentence(case: Case) -> None:
@@ -63,46 +60,40 @@ def test_copied_code_names_a_device_that_was_chosen(case: Case, held: Any) -> No
 
 
 @one_case_in(3, 2)
-def test_a_run_that_is_measured_on_two_devices_gives_the_same_numbers(
-    case: Case, ended: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Both devices are the CPU here, and the second starts late, so that the run goes on while the other is tried."""
+def test_auto_is_the_librarys_rule_and_code_names_what_it_chose(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The GPU is a name here, which is heard, and then the CPU computes."""
     if case.kind.cpu_because:
         pytest.skip(case.kind.cpu_because)
     begun: list[str] = []
 
     def start(self: Any, values: dict[str, Any]) -> Iterator[Any]:
         begun.append(values["device"])
-        return late(case.kind.start(self, {**values, "device": "cpu"}), 0.2 * (values["device"] == "cuda"))
+        return case.kind.start(self, {**values, "device": "cpu"})
 
     double = type(case.name, (case.kind,), {"start": start, "devices": lambda self: ("cpu", "cuda")})
-    monkeypatch.setattr(placing, "ENOUGH", 0.01)
-    monkeypatch.setenv("MOE_LAB_CACHE", str(tmp_path))
-    measured = double(**case.small)  # runs are short while `ended` is there
-    try:
-        measured.controls.speed.value = FAST
-        done(measured)
-        assert begun[:2] == ["cpu", "cuda"] and (tmp_path / "devices" / "speeds.json").exists()
-        theirs, ours = (lab.data(lab.records) for lab in (measured, ended))
-        assert theirs.equals(ours)
-        assert measured.caption(measured.record) == ended.caption(ended.record)
-    finally:
-        measured.close()
-
-
-def late(run: Iterator[Any], seconds: float) -> Iterator[Any]:
-    """The run, after a real wait."""
-    time.sleep(seconds)
-    yield from run
+    monkeypatch.setattr(devices, "usable", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a name")
+    with case.short_runs():
+        lab = double(**case.small, playing=False)
+        try:
+            touched = lab.work(lab.values)
+            for worth, device, word in ((touched + 1, "cpu", "CPU"), (touched, "cuda", "GPU")):
+                monkeypatch.setattr(devices, "WORTH_A_GPU", worth)
+                lab.reset()
+                lab.wait(60)
+                assert begun[-1] == device and f"on the {word}" in lab.controls.status.value
+                assert re.search(f"device=(&#x27;|&quot;){device}", lab.controls.code.value), "code names the device"
+                assert lab.values["device"] == "auto"
+        finally:
+            lab.close()
 
 
 def test_work_grows_with_the_trials(case: Case, held: Any) -> None:
     knobs = {knob.name: knob for knob in case.kind.knobs}
-    if "trials" not in knobs or knobs["trials"].far is None:
-        pytest.skip("its trials have no far end")
+    if "trials" not in knobs or knobs["trials"].far is None or case.name == "PatchMapLab":
+        pytest.skip("its trials have no far end, or step one after another")
     little, much = (held.work({**case.defaults, "trials": trials}) for trials in (10, knobs["trials"].far))
-    assert isinstance(little, Work) and little.steps > 0 and much.bucket > little.bucket + 2
-    assert much.kind == little.kind and much.size / little.size == pytest.approx(knobs["trials"].far / 10, rel=0.2)
+    assert little > 0 and 0.3 < much / little / (knobs["trials"].far / 10) < 1.2, "products of numbers may be left out"
 
 
 @pytest.mark.skipif(not CUDA, reason="no GPU here")

@@ -14,8 +14,8 @@ from moe_lab.patch_routing import CNN, DigitTask, JointMoE, train
 from moe_lab.training import final
 from moe_lab_widgets import PhaseTransitionLab, RouterAlignmentLab
 from moe_lab_widgets.engine.definition import Definition
+from moe_lab_widgets.engine.device import offered
 from moe_lab_widgets.engine.mnist import with_mnist
-from moe_lab_widgets.engine.placing import offered
 from moe_lab_widgets.phase_transition import settings as phase
 
 FAST = "as fast as it trains"
@@ -55,15 +55,10 @@ def test_routers_align_on_mnist_and_its_images_are_shown(folder: Path) -> None:
         lab.close()
 
 
-def test_the_map_at_the_papers_size_says_what_it_costs_and_then_fills(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lab = PhaseTransitionLab(mnist=folder)
+def test_the_map_at_the_papers_size_fills(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = PhaseTransitionLab(mnist=folder, playing=False)
     try:
-        assert lab.wait(60) and not lab.records and not lab.playing and not lab.finished
-        said = lab.controls.message.value
-        assert "on the CPU (1,600 trainings, " in said and "press Play" in said
-        assert int(said.split(" minutes")[0].split()[-1]) >= 2
+        assert lab.wait(60) and not lab.record.done.any() and lab.record.done.size == 1600
         assert phase.grid_of(lab.values) == (phase.KEPT, phase.SAMPLES["mnist", "separate"])
         assert phase.task_of(lab.values).dimension == 784
         for training in ("separate", "joint"):
@@ -72,7 +67,6 @@ def test_the_map_at_the_papers_size_says_what_it_costs_and_then_fills(
         monkeypatch.setitem(phase.TEST_SAMPLES, "mnist", 100)
         lab.controls.speed.value = FAST
         lab.set(trials=2)
-        assert lab.wait(60)
         lab.play()
         assert lab.wait(60) and lab.finished and lab.record.done.all()
         names: dict[str, Any] = {}
@@ -84,7 +78,7 @@ def test_the_map_at_the_papers_size_says_what_it_costs_and_then_fills(
 
 def test_with_a_gpu_sliders_go_beyond_the_map_of_the_papers_size(folder: Path) -> None:
     class OnTwoDevices(Definition):
-        knobs, begun = with_mnist(phase.KNOBS, folder, {}, usual=phase.DIGITS)
+        knobs, begun = with_mnist(phase.KNOBS, folder, {})
 
         def devices(self) -> tuple[str, ...]:
             return "cpu", "cuda"
@@ -92,9 +86,8 @@ def test_with_a_gpu_sliders_go_beyond_the_map_of_the_papers_size(folder: Path) -
     knobs = {knob.name: knob for knob in offered(OnTwoDevices())}
     values = {**{name: knob.default for name, knob in knobs.items()}, **OnTwoDevices.begun, "seed": 0}
     assert knobs["trials"].slider == (5, 100, 5) and knobs["patches"].slider == (4, 64, 1)
-    work = phase.work(values)
-    assert (values["source"], values["trials"], work.steps) == ("mnist", 20, 8 * 10 * 20), "l x N, 20 trainings each"
-    assert phase.work({**values, "trials": 100}).steps == 5 * work.steps
+    assert (values["source"], values["trials"]) == ("mnist", 20)
+    assert phase.work({**values, "trials": 100}) == 5 * phase.work(values) > phase.work({**values, "source": "digits"})
 
 
 def test_what_is_not_mnist_is_refused_in_one_sentence(tmp_path: Path) -> None:

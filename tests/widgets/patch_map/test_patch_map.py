@@ -15,7 +15,7 @@ from moe_lab_widgets import PatchMapLab
 from moe_lab_widgets.drawing.sheet import integer
 from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.drawing.words import percent
-from moe_lab_widgets.engine.placing import offered
+from moe_lab_widgets.engine.device import offered
 from moe_lab_widgets.patch_map import settings as of
 from moe_lab_widgets.patch_map.panels.maps import CELLS, GREYS, LEVELS, VEIL, shades, thumbnail
 from moe_lab_widgets.patch_map.picture import PatchMapPicture

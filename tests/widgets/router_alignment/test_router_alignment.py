@@ -118,15 +118,10 @@ def test_total_steps_are_whole_passes() -> None:
     assert total_steps({"samples": 1000, "steps": 20}) == 50
 
 
-def test_a_thousand_trials_say_what_they_cost_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setenv("MOE_LAB_CACHE", str(tmp_path))
-    lab = RouterAlignmentLab(trials=1000, steps=1000, device="cpu")
+def test_a_thousand_trials_are_the_most() -> None:
+    lab = RouterAlignmentLab(trials=1000, steps=20, samples=40, playing=False)
     try:
-        assert lab.wait(60) and not lab.records and not lab.playing
-        assert "minutes on the CPU (1,000 trials, " in lab.controls.message.value
-        assert "press Play" in lab.controls.message.value and "trials=1000" in lab.code(lab.values)
-        lab.set(**{"trials": 2, "steps": 20, "samples": 40})
-        assert done(lab).record.trials == 2 and "CPU: 2 trials, " in lab.controls.status.value
+        assert lab.wait(60) and lab.record.trials == 1000 and "trials=1000" in lab.code(lab.values)
     finally:
         lab.close()
     with pytest.raises(ValueError, match=r"trials \(T\) must be at most 1000 in a Lab: got trials=1001"):

@@ -57,14 +57,6 @@ def test_rows_above_d_are_left_out() -> None:
     assert of.grid_of({**KNOWN, "dimension": 12})[0] == of.EXPERTS
 
 
-def test_a_map_s_time_is_foretold_by_its_cells(ended: StuckRateLab) -> None:
-    """The steps done grow with every cell and reach those of the work; their size grows with the starts."""
-    work = ended.work(ended.values)
-    steps = [ended.done(record) for record in ended.records]
-    assert steps == sorted(steps) and steps[0] == 0 and steps[-1] == pytest.approx(work.steps)
-    assert ended.work({**ended.values, "trials": 1000}).size == pytest.approx(1000 / ended.values["trials"] * work.size)
-
-
 def _record(found: Any, stuck: Any) -> StuckRecord:
     """A map of ten starts a cell with these numbers of found and of stuck ones, (method, k, n); NaN if not run."""
     found, stuck = np.asarray(found, dtype=float), np.asarray(stuck, dtype=float)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from moe_lab.devices import Work
 from moe_lab_widgets.balance import settings as of
 from moe_lab_widgets.balance.picture import BalancePicture
 from moe_lab_widgets.balance.record import Frame, frames
@@ -28,7 +27,7 @@ class BalanceLab(SeveralLab):
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
         return frames(of.runs(values), values["steps"])
 
-    def work(self, values: Mapping[str, Any]) -> Work:
+    def work(self, values: Mapping[str, Any]) -> float:
         return of.work(values)
 
     def make_picture(self, values: dict[str, Any]) -> BalancePicture:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moe_lab.devices import Work
 from moe_lab.specialization import ClusterTask, Run, TopKMoE
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.topk import BALANCINGS
@@ -101,10 +100,9 @@ def seconds_of_step(values: Mapping[str, Any]) -> float:
     return float(values["trials"] * values["samples"] * sample)
 
 
-def work(values: Mapping[str, Any]) -> Work:
-    """Returns what the five runs have to do."""
-    size = seconds_of_step(values)
-    return Work(kind=values["activation"], size=size, steps=values["steps"], trials=values["trials"])
+def work(values: Mapping[str, Any]) -> float:
+    """Returns the numbers that a step of the largest run touches."""
+    return max(run.numbers for run in runs(values).values())
 
 
 def code(values: Mapping[str, Any]) -> str:

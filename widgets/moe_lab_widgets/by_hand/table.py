@@ -12,6 +12,7 @@ from moe_lab.config import require
 from moe_lab.routing_plots import gate_table
 from moe_lab_widgets.by_hand.fates import Fate, as_html, badge, fates, in_words
 from moe_lab_widgets.drawing.picture import encode
+from moe_lab_widgets.engine.callbacks import alone, heard_at_once
 from moe_lab_widgets.engine.controls import STYLE, box, close_all
 from moe_lab_widgets.engine.output import NotebookOutput, headless
 from moe_lab_widgets.frames.screen import TEXT
@@ -42,6 +43,7 @@ class RoutingTable:
         require(bool(whole and (table <= HIGHEST).all()), rule, powers=table.tolist())
         self._start = table
         self._make_widgets(experts, patches)
+        heard_at_once(self.box)
         self._update()
         self.output = NotebookOutput(
             kind=type(self).__name__,
@@ -80,6 +82,7 @@ class RoutingTable:
 
     # ---- doing ----
 
+    @alone
     def reset(self) -> None:
         """Puts the entries back to those that were given."""
         for row, numbers in zip(self.entries, self._start, strict=True):
@@ -132,6 +135,7 @@ class RoutingTable:
             w.VBox,
         )
 
+    @alone
     def _update(self) -> None:
         routed = self.fates
         for shown, fate in zip(self.tables, routed, strict=True):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from moe_lab.devices import Work
 from moe_lab.errors import InputError
 from moe_lab.training import Snapshot, collect
 from moe_lab.vision.deep import MODES
@@ -58,9 +57,6 @@ class DeepPruneLab(Lab):
             self._pre_training = (plan.before, pre_training(plan))
         return frames(plan, self._pre_training[1])
 
-    def work(self, values: Mapping[str, Any]) -> Work:
-        return of.work(values)
-
     def make_picture(self, values: dict[str, Any]) -> DeepPrunePicture:
         return DeepPrunePicture(scale=self.scale)
 
@@ -97,9 +93,6 @@ class DeepPruneLab(Lab):
             done = int(np.isfinite(record.table["accuracy"]).sum())
             return f"pruned, {done} of {record.table['accuracy'].size} accuracies"
         return f"{record.stage}, step {record.step} of {record.total}"
-
-    def done(self, record: Frame) -> float:
-        return float(record.step + (0 if record.stage == "pre-training" else record.run.before.steps))
 
     def caption(self, record: Frame) -> str:
         if record.shot is None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from moe_lab.config import require
-from moe_lab.devices import Work
 from moe_lab.vision.deep import MEASURED, MODES, PAPER_CRITERIA, PRE_TRAINING, DigitRun, DigitTask
 from moe_lab_widgets.engine.knobs import LabKnob, given, offer
 
@@ -112,11 +111,6 @@ def plan_of(values: Mapping[str, Any]) -> Plan:
     steps = values["pre_training_steps"]
     require(steps >= 1, "pre_training_steps must be at least 1", pre_training_steps=steps)
     return Plan(PRE_TRAINING.replace(steps=steps, batch=PRE_TRAINING_BATCH), tuning)
-
-
-def work(values: Mapping[str, Any]) -> Work:
-    """Returns what both trainings have to do."""
-    return Work(kind="", size=float(values["batch"]), steps=values["pre_training_steps"] + values["steps"])
 
 
 def check_view(values: Mapping[str, Any]) -> None:

@@ -6,7 +6,6 @@ Plain ipywidgets, 7.7 and 8, laid out by lab.css. Everything can be reached with
 from __future__ import annotations
 
 import html
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import ipywidgets as w
 
 from moe_lab import theme
 from moe_lab.config import Knob
+from moe_lab_widgets.engine.callbacks import alone
 from moe_lab_widgets.engine.knobs import LabKnob, readout_format, stretched
 
 STYLE = Path(__file__).with_name("lab.css").read_text(encoding="utf-8")
@@ -63,6 +63,8 @@ def close_all(widget: w.Widget) -> None:
 class Controls:
     """All widgets of one Lab. They do not depend on the training; the Lab listens to them.
 
+    What is written last must reach the page last, whichever thread writes it: hence `alone`.
+
     Args:
       picture: shows the picture with its caption.
       file: the name under which files are saved at first.
@@ -83,7 +85,6 @@ class Controls:
         file: str,
         projector: bool = False,
     ) -> None:
-        self._marking = threading.Lock()
         self._make_knobs(knobs, values)
         self._make_buttons()
         self._make_texts()
@@ -101,7 +102,7 @@ class Controls:
                 box([heading, self.play, self.step, self.reset, self.story, self.pin, self.more], "moe-lab-bar"),
                 self._main,
                 self._rest,
-                box([self.cost, self.see, self.message], "moe-lab-said"),
+                box([self.see, self.message], "moe-lab-said"),
                 picture,
                 box([self.status, self.speed], "moe-lab-bar"),
                 box([self.code_shown, self.file, self.save_picture, self.save_data, self.save_page], "moe-lab-bar"),
@@ -156,7 +157,6 @@ class Controls:
 
     def _make_texts(self) -> None:
         """Makes the texts around the picture."""
-        self.cost = w.HTML()
         self.see = w.HTML()
         self.message = w.HTML()
         self.status = w.HTML()
@@ -193,10 +193,12 @@ class Controls:
         self.speed.observe(lambda change: callbacks["speed"](change["new"]), "value")
         self.story.observe(lambda change: callbacks["story"](change["new"]), "value")
 
+    @alone
     def show_playing(self, playing: bool) -> None:
         """Labels the play button with what it does next: hold the run or continue it."""
         self.play.description, self.play.icon = ("Pause", "pause") if playing else ("Play", "play")
 
+    @alone
     def warn(self, sentence: str) -> None:
         """Shows an error or a divergence in words; empty removes it."""
         text = f"<p role='alert' aria-live='assertive' style='{_SENTENCE}'><b>✗</b> {html.escape(sentence)}</p>"
@@ -204,30 +206,27 @@ class Controls:
         if self.message.value != value:
             self.message.value = value
 
+    @alone
     def tell(self, status: str) -> None:
         """Writes the status line."""
         style = f"color: var(--jp-ui-font-color2, {theme.MUTED}); padding: 2px 14px;"
         self.status.value = f"<div role='status' aria-live='off' style='{style}'>{html.escape(status)}</div>"
 
+    @alone
     def explain(self, sentence: str) -> None:
         """Writes what to see in the chosen story, or why a slider went elsewhere; empty removes it."""
         text = f"<p aria-live='polite'>{html.escape(sentence)}</p>" if sentence else ""
         if self.see.value != text:
             self.see.value = text
 
-    def foretell(self, sentence: str) -> None:
-        """Writes below the sliders how long the run takes; empty removes it."""
-        text = f"<p aria-live='polite'>{html.escape(sentence)}</p>" if sentence else ""
-        if self.cost.value != text:
-            self.cost.value = text
-
+    @alone
     def mark(self, *, stale: bool, refused: bool = False) -> None:
         """Dims the picture while it is not that of the settings: at once where there will be none."""
-        with self._marking:  # the page's thread and the worker's
-            for css_class, wanted in (("moe-lab-stale", stale), ("moe-lab-refused", refused)):
-                if wanted != (css_class in self.box._dom_classes):
-                    (self.box.add_class if wanted else self.box.remove_class)(css_class)
+        for css_class, wanted in (("moe-lab-stale", stale), ("moe-lab-refused", refused)):
+            if wanted != (css_class in self.box._dom_classes):
+                (self.box.add_class if wanted else self.box.remove_class)(css_class)
 
+    @alone
     def show_code(self, code: str) -> None:
         rows = code.count("\n") + 1
         copy = (
@@ -244,6 +243,7 @@ class Controls:
             "<span role='status' style='margin-left:8px'></span></div>"
         )
 
+    @alone
     def close(self) -> None:
         """Closes every widget."""
         close_all(self.box)

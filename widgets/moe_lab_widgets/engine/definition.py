@@ -20,9 +20,9 @@ A Lab in one screen::
 A record is a `Snapshot`, a `Pair` (two runs with their histories; see pair.py), or anything plain and complete that a
 picture can read. `values` holds every knob by name, and `seed`. `offer(Config, "name", ...)` makes a knob of a declared
 parameter, with words or ranges of its own; other knobs are `LabKnob(...)`, with a slider range or choices. A knob can
-declare `main`, `enabled_when`, `follows`, `at_most`, `far`, `near` and `view_only` (see `LabKnob`).
+declare `main`, `enabled_when`, `follows`, `at_most`, `far` and `view_only` (see `LabKnob`).
 `given(Config, values)` makes the Config. Every Lab has the setting `device`, too: `start` receives where to compute as
-`values["device"]`, `placed(values)` are the arguments for `train`, and `work(values)` says what a run has to do.
+`values["device"]`, `placed(values)` are the arguments for `train`, and `work(values)` says how much a step has to do.
 At the fastest speed a run measures rarely: `fewer` and `longest` (knobs.py) say how many records it then makes.
 `check(values)` keeps sliders among values that fit one another. `start` runs on a worker thread and
 must not touch widgets. Moving a `view_only` knob calls `picture.set_view({name: value})`, draws the present record
@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from moe_lab.devices import CPU, Work, present
+from moe_lab.devices import CPU, present
 from moe_lab.training import Snapshot, collect
 from moe_lab_widgets.engine.knobs import LabKnob
 
@@ -131,16 +131,15 @@ class Definition:
         """Returns how far the run is, in words."""
         return f"step {record.step}"
 
-    def work(self, values: Mapping[str, Any]) -> Work:
-        """Returns what a run has to do, from which its time is foretold. The values have passed `check`."""
-        return Work(kind="", size=1.0, steps=0, trials=values.get("trials", 1))
+    def work(self, values: Mapping[str, Any]) -> float:
+        """Returns how many numbers a step touches (`RunConfig.numbers`), of the largest run: "auto" is a GPU by that.
 
-    def done(self, record: Any) -> float:
-        """Returns how many of the steps of `work` are done at a record."""
-        return float(record.step)
+        The values have passed `check`.
+        """
+        return 0.0
 
     def devices(self) -> tuple[str, ...]:
-        """Returns the devices on which the Lab can run; the first one is there without delay."""
+        """Returns the devices on which the Lab can run, the CPU first."""
         return (CPU,) if self.cpu_because else present()
 
 

@@ -25,18 +25,12 @@ class Run(Protocol):
     def scrubbed_to(self) -> int | None:
         """The index of the earlier record on show, or None when the picture follows the run."""
 
-    def restart(self) -> None:
-        """Starts again with the latest values."""
-
-    def hold(self) -> None:
-        """Holds the run until it is played; a run with other values is not held."""
-
 
 class Host(Protocol):
     """What a Runner needs of a Lab. Never called by two threads at the same time."""
 
     def begin(self, runner: Run) -> Iterator[Any]:
-        """Starts a run with the latest values; may raise. A None among its records is none: it gives others time."""
+        """Starts a run with the latest values; may raise."""
 
     def further(self, runner: Run) -> Iterator[Any] | None:
         """Returns the records that a run that has ended should add for the present view; None for none."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from moe_lab.config import Config, Knob, require
 from moe_lab.devices import AUTO, GPU
 from moe_lab.errors import InputError
 from moe_lab.sentences import no_parameter, shown
-from moe_lab_widgets.engine.callbacks import OwnMoves
+from moe_lab_widgets.engine.callbacks import OwnMoves, alone
 
 RECENTLY = 0.3
 """Seconds in which two moves of a slider are parts of one drag."""
@@ -40,7 +39,6 @@ class LabKnob(Knob):
       main: whether the knob stands above the picture from the start, and not under "more settings".
       view_only: whether the knob changes the picture but not the run.
       far: the largest value; beyond the slider's end it takes a GPU to answer at once.
-      near: for choices with which it takes a GPU to answer at once, the choice that answers at once without.
       words: how choices are shown, where not as they are.
       reason: why there are no other choices.
     """
@@ -51,7 +49,6 @@ class LabKnob(Knob):
     main: bool = False
     view_only: bool = False
     far: float | None = None
-    near: Mapping[Any, Any] = field(default_factory=dict)
     words: Mapping[Any, str] = field(default_factory=dict)
     reason: str = ""
 
@@ -76,7 +73,7 @@ def given(config: type[AnyConfig], values: Values) -> AnyConfig:
 
 
 def placed(values: Values) -> dict[str, str]:
-    """Returns the setting `device` of the values for `train`; empty on "auto", which is the library's choice too."""
+    """Returns the setting `device` of the values for `train`; empty on "auto", which is the default there too."""
     device = values.get("device", AUTO)
     return {} if device == AUTO else {"device": device}
 
@@ -170,12 +167,11 @@ class KnobBoard:
         self.view_names = {knob.name for knob in knobs if knob.view_only}
         self._sliders = {knob.name: knob.slider for knob in knobs if knob.slider and not knob.choices}
         self._widgets: Mapping[str, Any] = {}
-        self._lock = threading.RLock()
 
     @property
     def values(self) -> dict[str, Any]:
-        with self._lock:
-            return dict(self._values)
+        """All values. Moves replace them as a whole, so that no lock is needed to read them (see `widgets_lock`)."""
+        return dict(self._values)
 
     def view_of(self, values: Values) -> dict[str, Any]:
         """Returns the values of the view-only knobs."""
@@ -189,7 +185,7 @@ class KnobBoard:
     def attach(self, widgets: Mapping[str, Any]) -> None:
         """Takes the widget of every knob and of the seed."""
         self._widgets = widgets
-        self._constrain()
+        self.move({})
 
     def check(self, values: Values) -> None:
         """Raises a ValueError for an unknown name or a value that is not a number or not one of the choices."""
@@ -215,32 +211,42 @@ class KnobBoard:
                 rule = f"{knob.title} must be at most {knob.far} in a Lab"
                 require(knob.far is None or value <= knob.far, rule, **{knob.name: value})
 
+    @alone
     def move(self, values: Values) -> set[str]:
         """Moves several knobs with their widgets and returns the names of those whose values changed.
 
         Raises:
           ValueError: a widget cannot take its value.
         """
-        with self._lock, self._own_moves():
-            before = dict(self._values)
-            for name, value in values.items():
-                widget = self._widgets[name]
-                try:
-                    if name in self._sliders:
-                        put(widget, self._sliders[name], value)
-                    else:
-                        with widget.hold_sync():  # a page must not see the new range with the old value
-                            if hasattr(widget, "max"):
-                                widget.max, widget.min = max(widget.max, value), min(widget.min, value)
-                            widget.value = value
-                except Exception as error:
-                    raise InputError(
-                        f"the slider of {name} cannot take this value: got {name}={shown(value)}"
-                    ) from error
-                self._values[name] = _rounded(widget.value)
-            self._constrain()
-            return {name for name in values if self._values[name] != before[name]}
+        return self._move(values, self._values)
 
+    def _move(self, values: Values, others: Values) -> set[str]:
+        """Moves knobs to some values, beside the values of the others."""
+        moved = dict(others)
+        try:
+            with self._own_moves():
+                for name, value in values.items():
+                    self._move_widget(name, value)
+                    moved[name] = _rounded(self._widgets[name].value)
+                self._constrain(moved)
+        finally:
+            self._values = moved
+        return {name for name in values if moved[name] != others[name]}
+
+    def _move_widget(self, name: str, value: Any) -> None:
+        widget = self._widgets[name]
+        try:
+            if name in self._sliders:
+                put(widget, self._sliders[name], value)
+            else:
+                with widget.hold_sync():  # a page must not see the new range with the old value
+                    if hasattr(widget, "max"):
+                        widget.max, widget.min = max(widget.max, value), min(widget.min, value)
+                    widget.value = value
+        except Exception as error:
+            raise InputError(f"the slider of {name} cannot take this value: got {name}={shown(value)}") from error
+
+    @alone
     def moved_by_user(self, name: str) -> tuple[set[str], str]:
         """Takes the value of a widget that the user moved, and moves the knobs that follow it along.
 
@@ -249,26 +255,24 @@ class KnobBoard:
         Returns:
           The names of all knobs whose values changed, and the rule that kept the slider from where it was moved to.
         """
-        with self._lock:
-            before, value = dict(self._values), _rounded(self._widgets[name].value)
-            if value == before[name]:  # a page that draws a slider sends its value back, off by a rounding error
-                return set(), ""
-            knob = next((knob for knob in self._knobs if knob.name == name), None)
-            rule = ""
-            if knob is not None and knob.slider and not knob.choices and not knob.view_only:
-                value, rule = self._nearest(knob, value)
-                with self._own_moves():
-                    self._widgets[name].value = value
-                if value == before[name]:
-                    return set(), rule
-            self._values[name] = value
-            after = dict(self._values)
-            followers = {
-                knob.name: knob.follows(after)
-                for knob in self._knobs
-                if knob.follows and knob.name != name and before[knob.name] == knob.follows(before)
-            }
-            return {name, *self.move(followers)}, rule
+        before, value = self._values, _rounded(self._widgets[name].value)
+        if value == before[name]:  # a page that draws a slider sends its value back, off by a rounding error
+            return set(), ""
+        knob = next((knob for knob in self._knobs if knob.name == name), None)
+        rule = ""
+        if knob is not None and knob.slider and not knob.choices and not knob.view_only:
+            value, rule = self._nearest(knob, value)
+            with self._own_moves():
+                self._widgets[name].value = value
+            if value == before[name]:
+                return set(), rule
+        after = {**before, name: value}
+        followers = {
+            knob.name: knob.follows(after)
+            for knob in self._knobs
+            if knob.follows and knob.name != name and before[knob.name] == knob.follows(before)
+        }
+        return {name, *self._move(followers, after)}, rule
 
     def _nearest(self, knob: LabKnob, value: Any) -> tuple[Any, str]:
         """Returns the nearest offered value that fits the other knobs, if possible in the direction of the move.
@@ -306,21 +310,20 @@ class KnobBoard:
             return str(error)
         return ""
 
-    def _constrain(self) -> None:
+    def _constrain(self, values: dict[str, Any]) -> None:
         """Moves knobs with `at_most` back to their bounds and greys out the knobs that have no effect.
 
         Sliders keep their ranges: a page whose slider has changed its range still jumps to the old end on the End key.
         """
-        with self._lock, self._own_moves():
-            for knob in self._knobs:
-                widget = self._widgets[knob.name]
-                if knob.at_most is not None:
-                    most = self._values[knob.at_most]
-                    widget.max = max(widget.max, most)
-                    widget.value = self._values[knob.name] = min(widget.value, most)
-                    widget.disabled = most <= widget.min
-                if knob.enabled_when is not None:
-                    widget.disabled = not knob.enabled_when(self._values)
+        for knob in self._knobs:
+            widget = self._widgets[knob.name]
+            if knob.at_most is not None:
+                most = values[knob.at_most]
+                widget.max = max(widget.max, most)
+                widget.value = values[knob.name] = min(widget.value, most)
+                widget.disabled = most <= widget.min
+            if knob.enabled_when is not None:
+                widget.disabled = not knob.enabled_when(values)
 
 
 def _is_finite(value: Any) -> bool:

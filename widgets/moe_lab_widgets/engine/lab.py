@@ -23,14 +23,14 @@ from moe_lab.arguments import checked
 from moe_lab.config import require
 from moe_lab.errors import InputError
 from moe_lab_widgets.drawing.picture import drawing_lock
-from moe_lab_widgets.engine.callbacks import OwnMoves, guarded
+from moe_lab_widgets.engine.callbacks import OwnMoves, alone, guarded, heard_at_once, widgets_lock
 from moe_lab_widgets.engine.controls import OWN, SPEEDS, Controls
 from moe_lab_widgets.engine.definition import Definition
+from moe_lab_widgets.engine.device import offered
 from moe_lab_widgets.engine.files import dataset_bytes, with_suffix, write_whole
 from moe_lab_widgets.engine.knobs import KnobBoard
 from moe_lab_widgets.engine.linking import Link, link_of
 from moe_lab_widgets.engine.output import NotebookOutput, headless
-from moe_lab_widgets.engine.placing import Placing, offered
 from moe_lab_widgets.engine.presenter import Presenter
 from moe_lab_widgets.engine.recording import page_of, recording_of
 from moe_lab_widgets.engine.runner import Runner
@@ -67,6 +67,7 @@ class Lab(Definition):
         self.controls = Controls(
             self.title, knobs, self.values, self.stories, self.screen.box, file, projector=projector
         )
+        heard_at_once(self.controls.box)
         self._board.attach({**self.controls.knobs, "seed": self.controls.seed})
         self.output = NotebookOutput(
             kind=type(self).__name__,
@@ -78,7 +79,6 @@ class Lab(Definition):
         )
         self._presenter = Presenter(
             self,
-            placing=Placing(self),
             screen=self.screen,
             controls=self.controls,
             board=self._board,
@@ -133,6 +133,7 @@ class Lab(Definition):
 
     # ---- doing ----
 
+    @alone
     def set(self, /, **values: Any) -> None:
         """Moves knobs (and the seed) together, and starts the run again.
 
@@ -146,6 +147,7 @@ class Lab(Definition):
             self._leave_story()
         self._update(changed or set(values))
 
+    @alone
     def play(self) -> None:
         """Continues the run (from the start, when it had ended)."""
         self._wake()
@@ -153,23 +155,27 @@ class Lab(Definition):
             self._runner.restart()
         self._set_playing(True)
 
+    @alone
     def pause(self) -> None:
         """Holds the run at its next record."""
         self._wake()
         self._set_playing(False)
 
+    @alone
     def step(self) -> None:
         """Takes one record from the run and holds it."""
         self._wake()
         self.controls.show_playing(False)
         self._runner.step()
 
+    @alone
     def reset(self) -> None:
         """Starts again at step 0 with the same values."""
         self._wake()
         self._runner.restart()
 
     @checked
+    @alone
     def scrub(self, index: int | None) -> None:
         """Shows the index-th record; None, or the last one, follows the run again."""
         self._wake()
@@ -244,16 +250,17 @@ class Lab(Definition):
             self._runner.close()
             if self.record is not None:
                 self.output.refresh()
-            self.controls.close()
-            self.screen.close()
-            self.picture.close()
+            with widgets_lock:
+                self.controls.close()
+                self.screen.close()
+                self.picture.close()
             self._presenter.record = None
 
     def _ipython_display_(self) -> None:
         self._presenter.first_shown.wait(3)
         self.output.show()
 
-    # ---- callbacks: they may come on any thread and must return immediately ----
+    # ---- callbacks: they may come on any thread, one at a time, and must return immediately ----
 
     def _listen(self) -> None:
         def touched(action: Callable[..., None]) -> Callable[..., None]:
@@ -304,6 +311,7 @@ class Lab(Definition):
         else:
             self._runner.go_on()
 
+    @alone
     def _wake(self) -> None:
         """Lets a run go on that waits until it is on screen; from now on none does."""
         self._used = True
@@ -385,6 +393,7 @@ class Lab(Definition):
         self.controls.show_playing(playing)
         self._runner.play(playing)
 
+    @alone
     def _pin(self, pinned: bool) -> None:
         records = self._runner.records.all()
         with drawing_lock:

@@ -20,7 +20,7 @@ LETTERS = 36
 
 
 def with_mnist(
-    knobs: Sequence[LabKnob], place: Path | str, values: Mapping[str, Any], usual: str = MNIST
+    knobs: Sequence[LabKnob], place: Path | str, values: Mapping[str, Any]
 ) -> tuple[tuple[LabKnob, ...], dict[str, Any]]:
     """Adds MNIST to the choices of the knob `source`, and begins with it unless the values name another source.
 
@@ -29,7 +29,6 @@ def with_mnist(
     Args:
       place: the folder of MNIST's IDX files, or "download" for the copy in the cache, fetched by the first run on it.
       values: what the user gave.
-      usual: the source with which a CPU answers at once, where it does not with MNIST.
 
     Returns:
       The knobs, with one more that tells the place, and the values.
@@ -51,9 +50,8 @@ def with_mnist(
         words={name: short},
         enabled_when=lambda values: False,
     )
-    near = {} if usual == MNIST else {MNIST: usual}
     changes: dict[str, dict[str, Any]] = {
-        "source": {"near": near, "reason": ""},
+        "source": {"reason": ""},
         "noise": {"enabled_when": lambda values: values["source"] != MNIST},
     }
     changes["source"]["choices"] = (*(next(knob.choices or () for knob in knobs if knob.name == "source")), MNIST)

@@ -7,14 +7,14 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from moe_lab.devices import CPU, choose, word
 from moe_lab_widgets.drawing.picture import drawing_lock
-from moe_lab_widgets.engine.callbacks import OwnMoves, message
+from moe_lab_widgets.engine.callbacks import OwnMoves, alone, message
 from moe_lab_widgets.engine.controls import FASTEST, Controls
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.host import Run
 from moe_lab_widgets.engine.knobs import RARELY, KnobBoard
 from moe_lab_widgets.engine.output import NotebookOutput
-from moe_lab_widgets.engine.placing import Placing
 from moe_lab_widgets.frames.screen import Screen
 
 DESCRIBE_AFTER = 0.25
@@ -26,12 +26,12 @@ class Presenter:
 
     Args:
       lab: its hooks are called.
-      placing: chooses where runs compute.
       keep_latest: whether the notebook keeps the picture of every run that ends (headless), not of the first alone.
 
     Attributes:
       record: the record on show.
       values: of the run on show.
+      device: on which the present run computes.
       touched: whether the user has operated the Lab.
       unsaved: why the latest file could not be written.
       first_shown: set when there is a first picture or an error.
@@ -41,7 +41,6 @@ class Presenter:
         self,
         lab: Definition,
         *,
-        placing: Placing,
         screen: Screen,
         controls: Controls,
         board: KnobBoard,
@@ -50,11 +49,11 @@ class Presenter:
         keep_latest: bool,
     ) -> None:
         self._lab, self._screen, self._controls, self._board = lab, screen, controls, board
-        self._placing = placing
         self._picture = screen.picture
         self._output, self._own_moves, self._keep_latest = output, own_moves, keep_latest
         self.record: Any = None
         self.values: dict[str, Any] = {}
+        self.device = CPU
         self.touched = False
         self.unsaved = ""
         self.first_shown = threading.Event()
@@ -68,17 +67,19 @@ class Presenter:
         """Starts a run with the latest values; the picture changes only once the values have passed the checks."""
         self._current = False
         self._controls.mark(stale=True)
-        self._controls.foretell("")
         values = self._board.values
         rarely = self._controls.speed.value == FASTEST and not self._keep_latest
         told = {**values, RARELY: True} if rarely else values
-        run = self._placing.begin(told, runner, lambda sentence: self._ask(runner, sentence), self._controls.foretell)
+        self._lab.check(told)
+        self.device = choose(values["device"], self._lab.work(told)).type
+        run = self._lab.start({**told, "device": self.device})
         with drawing_lock:
-            self._picture.set_view(self._board.view_of(values))
+            view = self._board.view_of(self._board.values)  # it may have moved since, and starts no run
+            self._picture.set_view(view)
             self._picture.begin(values)
             self._screen.begin()
-            self.values = told
-        self._controls.show_code(self._lab.code(told))
+            self.values = self._named({**told, **view})
+        self._show_code()
         self._controls.show_playing(runner.playing)
         self.unsaved = ""
         self._controls.warn("")
@@ -173,10 +174,22 @@ class Presenter:
 
     def show_view(self, values: dict[str, Any]) -> None:
         """Takes the values of the view-only knobs for the next frame."""
-        self._picture.set_view(self._board.view_of(values))
-        self._screen.change_view()
-        self.values = {**self.values, **self._board.view_of(values)}
-        self._controls.show_code(self._lab.code(values))
+        view = self._board.view_of(values)
+        with drawing_lock:  # the run's thread may begin another run
+            self._picture.set_view(view)
+            self._screen.change_view()
+            if not self.values:
+                return  # the first run, which takes the latest view as it begins
+            self.values = {**self.values, **view}
+        self._show_code()
+
+    @alone
+    def _show_code(self) -> None:
+        self._controls.show_code(self._lab.code(self.values))
+
+    def _named(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Returns the values with the device that computes, which copied code then names, if there is another."""
+        return {**values, "device": self.device} if len(self._lab.devices()) > 1 else values
 
     def not_saved(self, error: Exception) -> None:
         """Shows why a file could not be written, until a file is written or a run starts."""
@@ -196,14 +209,6 @@ class Presenter:
         """The caption of the record on show."""
         return "" if self.record is None else self._lab.caption(self.record)
 
-    def _ask(self, runner: Run, sentence: str) -> None:
-        """Holds a run that would take long, and says how long."""
-        runner.hold()
-        self._controls.show_playing(False)
-        self._controls.warn(sentence)
-        self._controls.tell("waiting for Play")
-        self.first_shown.set()
-
     def _describe(self, runner: Run) -> None:
         """Writes the caption, the trouble and the status."""
         self._screen.say(self.caption)
@@ -214,6 +219,9 @@ class Presenter:
             state = "waiting until it is on screen"
         if runner.scrubbed_to is not None:
             state += ", an earlier record on show"
-        progress, device = self._lab.progress(self.record), self._placing.words(not runner.playing or runner.finished)
-        parts = [progress, f"{runner.seconds:.1f} s of training", device, state]
+        parts = [
+            self._lab.progress(self.record),
+            f"{runner.seconds:.1f} s of training on the {word(self.device)}",
+            state,
+        ]
         self._controls.tell(" · ".join(part for part in parts if part))

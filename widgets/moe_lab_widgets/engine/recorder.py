@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,7 +25,7 @@ def size_of(record: Any) -> int:
 class Recorder:
     """Keeps records evenly over the whole run: when full, drops every second one and from then on adds every second.
 
-    The latest record is always kept.
+    The latest record is always kept. A run appends on its own thread while others read.
 
     Args:
       most: records to keep, at least 4.
@@ -38,38 +39,43 @@ class Recorder:
         self._seen = 0
         self._stride = 1
         self._room = most
+        self._lock = threading.RLock()
 
     def append(self, record: Any) -> bool:
         """Adds the latest record. Returns True when that halved the kept ones (their indices halve as well)."""
-        if self._seen == 0:
-            self._room = max(4, min(self.most, self.most_bytes // max(size_of(record), 1)))
-        halved = False
-        if self._seen % self._stride == 0 and len(self._kept) >= self._room:
-            self._kept = self._kept[::2]
-            self._stride *= 2
-            halved = True
-        if self._seen % self._stride == 0:
-            self._kept.append(record)
-            self._tail = []
-        else:
-            self._tail = [record]
-        self._seen += 1
-        return halved
+        with self._lock:
+            if self._seen == 0:
+                self._room = max(4, min(self.most, self.most_bytes // max(size_of(record), 1)))
+            halved = self._seen % self._stride == 0 and len(self._kept) >= self._room
+            if halved:
+                self._kept = self._kept[::2]
+                self._stride *= 2
+            if self._seen % self._stride == 0:
+                self._kept.append(record)
+                self._tail = []
+            else:
+                self._tail = [record]
+            self._seen += 1
+            return halved
 
     def all(self) -> list[Any]:
         """Returns a list of the kept records, oldest first."""
-        return [*self._kept, *self._tail]
+        with self._lock:
+            return [*self._kept, *self._tail]
 
     def number(self, index: int) -> int:
         """Returns which record of the run the index-th one is; thinning does not change it."""
-        return index * self._stride if index < len(self._kept) else self._seen - 1
+        with self._lock:
+            return index * self._stride if index < len(self._kept) else self._seen - 1
 
     def index(self, number: int) -> int:
         """Returns the index of a record, or of the kept one before it, by its number in the run."""
-        return len(self) - 1 if number >= self._seen - 1 else min(number // self._stride, len(self._kept) - 1)
+        with self._lock:
+            return len(self) - 1 if number >= self._seen - 1 else min(number // self._stride, len(self._kept) - 1)
 
     def __len__(self) -> int:
-        return len(self._kept) + len(self._tail)
+        with self._lock:
+            return len(self._kept) + len(self._tail)
 
     def __getitem__(self, index: int) -> Any:
         return self.all()[index]

@@ -65,7 +65,7 @@ class Runner:
         self._singles = 0
         self._scrubbed_to: int | None = None
         self._redraw = self._closing = self._working = self._ended = self._end_reported = False
-        self._drawn = self._undrawn = self._view_changed = self._filling = self._asked = False
+        self._drawn = self._undrawn = self._view_changed = self._filling = False
         self._run: Iterator[Any] | None = None
         self._next_record = self._next_frame = 0.0
         self._thread: threading.Thread | None = None
@@ -78,18 +78,11 @@ class Runner:
         with self._orders():
             self._generation += 1
             self._scrubbed_to = None
-            self.playing, self._asked = self.playing or self._asked, False
 
     def play(self, playing: bool = True) -> None:
         """Continues the run, or holds it at its next record."""
         with self._orders():
             self.playing, self._singles, self._next_record, self._redraw = playing, 0, 0.0, True
-            self._asked = False
-
-    def hold(self) -> None:
-        """Holds the run until it is played; a run with other values is not held. Called by the run itself."""
-        with self._wake:
-            self._asked, self.playing, self._singles = self.playing, False, 0
 
     def rest(self, resting: bool) -> None:
         """Holds the run at its first record, or where it is after some seconds, until somebody sees it."""
@@ -283,7 +276,9 @@ class Runner:
                 self._advance()
             self._draw_if_due()
             if self._filling and self.host.ready():
-                self._filling = self.host.fill(self)
+                self._filling = False  # before it looks: the page may want more meanwhile
+                if self.host.fill(self):
+                    self._filling = True
         except Exception as error:
             self._fail(error)
 
@@ -340,12 +335,10 @@ class Runner:
         except Exception as error:
             undrawn = self._undrawn
             self._fail(error)
-            self._redraw = undrawn  # the last good record is worth seeing
+            self._redraw = self._redraw or undrawn  # the last good record is worth seeing
             return
         now = time.monotonic()
         self.seconds += now - begun
-        if record is None:
-            return
         with self._wake:
             self._singles = max(self._singles - 1, 0)
             halved = self.records.append(record)
@@ -364,7 +357,7 @@ class Runner:
             self._report_end()
             return
         if not self.host.ready():
-            self._redraw = asked
+            self._redraw = self._redraw or asked
             self._report_end()
             return
         with self._wake:

@@ -16,6 +16,7 @@ from IPython import get_ipython
 
 from moe_lab import theme
 from moe_lab_widgets.drawing.picture import Picture, drawing_lock, encode
+from moe_lab_widgets.engine.callbacks import heard_at_once
 from moe_lab_widgets.frames.flow import Flow
 from moe_lab_widgets.frames.module import module_source
 from moe_lab_widgets.frames.reel import Reel, Stream, stage
@@ -86,6 +87,7 @@ class Screen:
         layout = {"width": "100%", "display": "none", "overflow": "hidden"}
         self.page = View(stage=stage(picture, picture.spans), title=self.title, layout=layout)
         self.page.on_msg(self._heard)
+        heard_at_once(self.page)  # soon: a page says hello as soon as it knows of it, but not before somebody listens
         self.image = w.Image(format="png", layout={"width": "100%", "margin": "0"}, width=wide, height=high)
         frame = w.Box([self.image])
         frame.add_class("moe-lab-picture")

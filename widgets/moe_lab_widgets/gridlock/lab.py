@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moe_lab.devices import Work
 from moe_lab.recovery.em import State, em
 from moe_lab.recovery.gridlock import Run
 from moe_lab.recovery.gridlock.grid_points import FOUND
@@ -42,7 +41,7 @@ class GridlockLab(PairLab):
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
         return records_of(values, *of.runs(values))
 
-    def work(self, values: Mapping[str, Any]) -> Work:
+    def work(self, values: Mapping[str, Any]) -> float:
         return of.work(values)
 
     def make_picture(self, values: dict[str, Any]) -> GridlockPicture:

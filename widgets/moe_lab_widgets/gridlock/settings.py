@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from moe_lab.config import require
-from moe_lab.devices import Work
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.activations import ACTIVATIONS
 from moe_lab.recovery.gridlock import JointEM, Run, Spectral
@@ -134,10 +133,9 @@ def record_every(values: Mapping[str, Any]) -> int:
     return max(every for every in range(1, max(few, 1) + 1) if WINDOW % every == 0)  # "stuck" compares over WINDOW
 
 
-def work(values: Mapping[str, Any]) -> Work:
-    """Returns what joint EM has to do, which takes most of the time."""
-    size = seconds_of_step(values)
-    return Work(kind="EM", size=size, steps=values["iterations"], trials=values["trials"], unit="iterations")
+def work(values: Mapping[str, Any]) -> float:
+    """Returns the numbers that an iteration of the larger run touches."""
+    return max(run.numbers for run in runs(values))
 
 
 def power_stride(values: Mapping[str, Any]) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from moe_lab.devices import Work
 from moe_lab.recovery.landscape.run import L4Loss
 from moe_lab.recovery.landscape.training import descend_run
 from moe_lab_widgets.drawing.trials import spread_words
@@ -34,7 +33,7 @@ class LandscapeLab(PairLab):
         l4, l2 = runs = of.runs(values)
         return frames(descend_run(l4), lambda: descend_run(l2), runs)
 
-    def work(self, values: Mapping[str, Any]) -> Work:
+    def work(self, values: Mapping[str, Any]) -> float:
         return of.work(values)
 
     def make_picture(self, values: dict[str, Any]) -> LandscapePicture:

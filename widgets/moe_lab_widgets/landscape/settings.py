@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moe_lab.devices import Work
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.landscape.planes import lengths
 from moe_lab.recovery.landscape.run import PAPER_TASK, L2Loss, L4Loss, LossRun
@@ -97,9 +96,9 @@ def record_every(values: Mapping[str, Any]) -> int:
     return max(1, few if on_gpu(values) else min(few, quick))
 
 
-def work(values: Mapping[str, Any]) -> Work:
-    """Returns what both descents have to do."""
-    return Work(kind="", size=seconds_of_step(values), steps=values["steps"], trials=values["trials"])
+def work(values: Mapping[str, Any]) -> float:
+    """Returns the numbers that a step of either descent touches."""
+    return max(run.numbers for run in descents(values))
 
 
 def code(values: Mapping[str, Any]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from moe_lab.devices import Work
 from moe_lab_widgets.drawing.trials import spread_words
 from moe_lab_widgets.drawing.words import middle, percent
 from moe_lab_widgets.engine.several import SeveralLab
@@ -31,7 +30,7 @@ class PatchMapLab(SeveralLab):
     def start(self, values: dict[str, Any]) -> Iterator[Frame]:
         return frames(of.runs(values), values["gates"], of.total_steps(values))
 
-    def work(self, values: Mapping[str, Any]) -> Work:
+    def work(self, values: Mapping[str, Any]) -> float:
         return of.work(values)
 
     def make_picture(self, values: dict[str, Any]) -> PatchMapPicture:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moe_lab.devices import Work
 from moe_lab.vision.patches.data import QuadrantTask
 from moe_lab.vision.patches.model import WRN, Model, PatchWRN
 from moe_lab.vision.patches.run import Run
@@ -97,10 +96,9 @@ def total_steps(values: Mapping[str, Any]) -> int:
     return _epochs(values)[0]
 
 
-def work(values: Mapping[str, Any]) -> Work:
-    """Returns what the three networks have to do."""
-    size = float(values["trials"] * (1 + values["experts"]))
-    return Work(kind=values["gates"], size=size, steps=total_steps(values), trials=values["trials"])
+def work(values: Mapping[str, Any]) -> float:
+    """Returns the numbers that a step of the largest network touches."""
+    return max(run.numbers for run in runs(values).values())
 
 
 def _epochs(values: Mapping[str, Any]) -> tuple[int, int]:

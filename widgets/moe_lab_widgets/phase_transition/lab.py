@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from moe_lab.devices import Work
 from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets.engine.controls import SPEEDS
 from moe_lab_widgets.engine.knobs import LabKnob
@@ -46,7 +45,7 @@ class PhaseTransitionLab(Lab):
 
     def __init__(self, /, *, mnist: Path | str | None = None, **values: Any) -> None:
         if mnist is not None:
-            self.knobs, values = with_mnist(self.knobs, mnist, values, usual=of.DIGITS)
+            self.knobs, values = with_mnist(self.knobs, mnist, values)
         super().__init__(**values)
 
     def check(self, values: Mapping[str, Any]) -> None:
@@ -55,7 +54,7 @@ class PhaseTransitionLab(Lab):
     def start(self, values: dict[str, Any]) -> Iterator[PhaseRecord]:
         return of.records_of(values)
 
-    def work(self, values: Mapping[str, Any]) -> Work:
+    def work(self, values: Mapping[str, Any]) -> float:
         return of.work(values)
 
     def make_picture(self, values: dict[str, Any]) -> PhasePicture:
@@ -71,9 +70,6 @@ class PhaseTransitionLab(Lab):
 
     def progress(self, record: PhaseRecord) -> str:
         return f"{record.done.sum()} of {record.done.size} trainings"
-
-    def done(self, record: PhaseRecord) -> float:
-        return of.done(record)
 
     def trouble(self, record: PhaseRecord) -> str:
         lost = int((record.done & np.isnan(record.test_accuracy)).sum())

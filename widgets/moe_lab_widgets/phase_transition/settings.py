@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from moe_lab.devices import TRAININGS, Work
 from moe_lab.patch_routing import DigitTask, JointMoE, PatternTask, SeparateMoE
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.phase_live import PhaseRecord, phase_records
+from moe_lab.patch_routing.run import Run
 from moe_lab_widgets.engine.knobs import LabKnob, given, offer, placed
 from moe_lab_widgets.engine.mnist import HOW, MNIST, files_of
 
@@ -30,8 +28,6 @@ SAMPLES: Mapping[tuple[str, str], tuple[int, ...]] = {
 """The values of N, by data and training: where the transition is."""
 NOISE = {SYNTHETIC: 0.3, DIGITS: 0.0, MNIST: 0.0}
 """The default of noise, by data."""
-NUMBERS = {SYNTHETIC: 32, DIGITS: 64, MNIST: 784}
-"""d, by data."""
 TEST_SAMPLES = {SYNTHETIC: 400, DIGITS: 400, MNIST: 1000}
 LEARNING_RATE = {SYNTHETIC: 10.0, DIGITS: 10.0, MNIST: None}
 """Twice the usual rate: the same success in half the steps. On MNIST it is the paper's map, at the usual rate."""
@@ -140,18 +136,12 @@ def records_of(values: Mapping[str, Any]) -> Iterator[PhaseRecord]:
     return phase_records(task_of(values), model_of(values), kept, samples, values["trials"], values["seed"], **own)
 
 
-def work(values: Mapping[str, Any]) -> Work:
-    """Returns what a map has to do. Its steps are whole trainings, of the mean number of samples (see `done`)."""
+def work(values: Mapping[str, Any]) -> float:
+    """Returns the numbers that a step touches: all l of one N train together."""
     kept, samples = grid_of(values)
-    steps = len(kept) * len(samples) * values["trials"]
-    size = values["trials"] * values["patches"] * NUMBERS[values["source"]] * sum(samples) / len(samples)
-    return Work(kind=f"{values['source']} {values['training']}", size=size, steps=steps, unit=TRAININGS)
-
-
-def done(record: PhaseRecord) -> float:
-    """Returns how many of the trainings have ended, each counted by its samples, with which its time grows."""
-    samples = np.array(record.samples)
-    return float(record.counts.sum(0) @ samples / samples.mean())
+    model, task = model_of(values), task_of(values)
+    many = [model.replace(patches_per_expert=count) for count in kept]
+    return sum(Run(model=one, task=task, samples=max(samples), trials=values["trials"]).numbers for one in many)
 
 
 def code(values: Mapping[str, Any]) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from moe_lab.devices import Work
 from moe_lab.errors import InputError
 from moe_lab.training import Snapshot, collect
 from moe_lab_widgets.drawing.words import middle
@@ -51,7 +50,7 @@ class PruningLab(Lab):
     def more(self, record: Frame) -> Iterator[Frame] | None:
         return self._live_run.further(record)
 
-    def work(self, values: Mapping[str, Any]) -> Work:
+    def work(self, values: Mapping[str, Any]) -> float:
         return of.work(values)
 
     def make_picture(self, values: dict[str, Any]) -> PruningPicture:

@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import Any
 
 from moe_lab.config import Config, require
-from moe_lab.devices import Work
 from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, Weights
 from moe_lab.pruning.criteria import CRITERIA, Criterion, Scores, Statistics, router_norm_change
 from moe_lab_widgets.engine.knobs import LabKnob, fewer, given, longest, offer, on_gpu, placed
@@ -209,11 +208,9 @@ def seconds_of_step(run: Run) -> float:
     return 5e-4 + 1.1e-8 * numbers
 
 
-def work(values: Mapping[str, Any]) -> Work:
-    """Returns what the training has to do; pruning and fine-tuning come on top."""
-    run = run_of(values)
-    size = seconds_of_step(run)
-    return Work(kind=f"{values['start']} {run.model.routing}", size=size, steps=run.steps, trials=run.trials)
+def work(values: Mapping[str, Any]) -> float:
+    """Returns the numbers that a step of the training touches."""
+    return run_of(values).numbers
 
 
 def longest_change(run: Run) -> float:

@@ -10,7 +10,6 @@ import numpy as np
 
 from moe_lab import theme
 from moe_lab.config import require
-from moe_lab.devices import Work
 from moe_lab.patch_routing import Run, train_batch
 from moe_lab_widgets.drawing.trials import spread_words
 from moe_lab_widgets.drawing.words import middle, percent
@@ -67,8 +66,8 @@ class RouterAlignmentLab(PairLab):
         joint, cnn = (train_batch([run], samples) for run in runs)
         yield from frames(joint, cnn, total)
 
-    def work(self, values: Mapping[str, Any]) -> Work:
-        return of.work(values)
+    def work(self, values: Mapping[str, Any]) -> float:
+        return of.work(values, self._mixture)
 
     def make_picture(self, values: dict[str, Any]) -> RouterPicture:
         return RouterPicture(scale=self.scale)

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from moe_lab.config import Config
-from moe_lab.devices import Work
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, Samples
 from moe_lab.patch_routing.data import Split
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.stepwise import StepwiseMoE
-from moe_lab.trials import choose_device
+from moe_lab.trials import placement
 from moe_lab_widgets.engine.knobs import LabKnob, arguments, fewer, given, offer, placed
 from moe_lab_widgets.engine.mnist import HOW, MNIST, files_of
 
@@ -22,8 +21,6 @@ OWN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     MNIST: {"patches_per_expert": 6, "samples": 300, "steps": 300, "noise": 0.0},
 }
 """Defaults that depend on the source of the patches."""
-NUMBERS = {DIGITS: 64, SYNTHETIC: 32, MNIST: 784}
-"""d, by source."""
 TEST_SAMPLES = 200
 RECORDS = 100
 """Approximate number of records of a run: 5 seconds at 20 records per second."""
@@ -122,11 +119,9 @@ def total_steps(values: Mapping[str, Any]) -> int:
     return _epochs(values)[0]
 
 
-def work(values: Mapping[str, Any]) -> Work:
-    """Returns what both runs have to do: each neuron of the pMoE looks at l patches, and each of the CNN at n."""
-    rows = values["trials"] * values["neurons"] * (values["patches_per_expert"] + values["patches"])
-    size = float(rows * NUMBERS[values["source"]])
-    return Work(kind=values["source"], size=size, steps=total_steps(values), trials=values["trials"])
+def work(values: Mapping[str, Any], own: Mixture | None = None) -> float:
+    """Returns the numbers that a step of the larger run touches."""
+    return max(run.numbers for run in runs(values, own))
 
 
 def _epochs(values: Mapping[str, Any]) -> tuple[int, int, int]:
@@ -179,6 +174,6 @@ class SampleCache:
     def _part(self, run: Run, split: Split, count: int) -> Samples:
         key = (run.task, run.trials, run.seed, count, run.device)
         if split not in self._kept or self._kept[split][0] != key:
-            where: dict[str, Any] = {"split": split, "device": choose_device(run.device)}
+            where: dict[str, Any] = {"split": split, "device": placement(run)[0]}
             self._kept[split] = key, run.task.sample(count, trials=run.trial_numbers, seed=run.seed, **where)
         return self._kept[split][1]

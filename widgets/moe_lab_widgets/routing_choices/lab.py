@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from moe_lab.devices import Work
 from moe_lab_widgets.drawing.words import middle, percent
 from moe_lab_widgets.engine.several import SeveralLab
 from moe_lab_widgets.routing_choices import settings as of
@@ -37,7 +36,7 @@ class RoutingChoicesLab(SeveralLab):
     def _records(self, runs: dict[str, Any]) -> Iterator[Frame]:
         yield from frames(runs, self._samples.get(runs[of.STUDY]))  # not before the run begins: it may wait for Play
 
-    def work(self, values: Mapping[str, Any]) -> Work:
+    def work(self, values: Mapping[str, Any]) -> float:
         return of.work(values)
 
     def make_picture(self, values: dict[str, Any]) -> RoutingPicture:

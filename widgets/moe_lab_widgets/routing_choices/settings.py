@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moe_lab.devices import Work
 from moe_lab.patch_routing import PatternTask, RoutedMoE, Run, Samples
 from moe_lab.patch_routing.data import Split
 from moe_lab.patch_routing.routing_rows import ROWS, STEP_SIZE
-from moe_lab.trials import choose_device
+from moe_lab.trials import placement
 from moe_lab_widgets.engine.knobs import LabKnob, arguments, fewer, given, offer, placed
 
 STUDY = "chosen"
@@ -106,10 +105,9 @@ def total_steps(values: Mapping[str, Any]) -> int:
     return _epochs(values)[0]
 
 
-def work(values: Mapping[str, Any]) -> Work:
-    """Returns what the five models have to do."""
-    size = float(values["trials"] * values["patches"] * (1 + values["capacity_factor"]))
-    return Work(kind=values["routing"], size=size, steps=total_steps(values), trials=values["trials"])
+def work(values: Mapping[str, Any]) -> float:
+    """Returns the numbers that a step of the largest model touches."""
+    return max(run.numbers for run in runs(values).values())
 
 
 def _epochs(values: Mapping[str, Any]) -> tuple[int, int, int]:
@@ -150,6 +148,6 @@ class SampleCache:
     def _part(self, run: Run, split: Split, count: int) -> Samples:
         key = (run.task, run.trials, run.seed, count, run.device)
         if split not in self._kept or self._kept[split][0] != key:
-            where: dict[str, Any] = {"split": split, "device": choose_device(run.device)}
+            where: dict[str, Any] = {"split": split, "device": placement(run)[0]}
             self._kept[split] = key, run.task.sample(count, trials=run.trial_numbers, seed=run.seed, **where)
         return self._kept[split][1]

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from moe_lab.devices import Work
 from moe_lab.specialization import train_run
 from moe_lab_widgets.drawing.trials import spread_words
 from moe_lab_widgets.drawing.words import middle, percent
@@ -42,7 +41,7 @@ class SpecializationLab(PairLab):
         activations = study.model.activation, reference.model.activation
         return frames(train_run(study), lambda: train_run(reference), activations, values["steps"])
 
-    def work(self, values: Mapping[str, Any]) -> Work:
+    def work(self, values: Mapping[str, Any]) -> float:
         return of.work(values)
 
     def make_picture(self, values: dict[str, Any]) -> SpecializationPicture:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from moe_lab.devices import Work
 from moe_lab.recovery.gridlock.stuck_live import StuckRecord
 from moe_lab_widgets.engine.controls import SPEEDS
 from moe_lab_widgets.engine.lab import Lab
@@ -38,7 +37,7 @@ class StuckRateLab(Lab):
     def start(self, values: dict[str, Any]) -> Iterator[StuckRecord]:
         return of.records_of(values)
 
-    def work(self, values: Mapping[str, Any]) -> Work:
+    def work(self, values: Mapping[str, Any]) -> float:
         return of.work(values)
 
     def make_picture(self, values: dict[str, Any]) -> StuckPicture:
@@ -54,9 +53,6 @@ class StuckRateLab(Lab):
 
     def progress(self, record: StuckRecord) -> str:
         return f"{record.done.sum()} of {record.done.size} cells"
-
-    def done(self, record: StuckRecord) -> float:
-        return of.done(record)
 
     def trouble(self, record: StuckRecord) -> str:
         lost = round(float(sum((record.share("diverged")[record.done] * record.trials).tolist())))

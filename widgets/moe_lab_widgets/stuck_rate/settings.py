@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from moe_lab.devices import Work
 from moe_lab.recovery import MixtureTask
+from moe_lab.recovery.gridlock.run import JointEM, Run
 from moe_lab.recovery.gridlock.stuck import plan_of
-from moe_lab.recovery.gridlock.stuck_live import StuckRecord, cost_of, stuck_records
+from moe_lab.recovery.gridlock.stuck_live import StuckRecord, stuck_records
 from moe_lab_widgets.engine.knobs import LabKnob, offer, placed
 
 EXPERTS = (2, 3, 4, 5, 6)
@@ -95,22 +93,11 @@ def records_of(values: Mapping[str, Any]) -> Iterator[StuckRecord]:
     return stuck_records(**arguments_of(values))
 
 
-def _costs(experts: tuple[int, ...], samples: tuple[int, ...]) -> np.ndarray:
-    """(k, n) about how the time of a cell grows."""
-    return np.array([[float(cost_of(k, n)) for n in samples] for k in experts])
-
-
-def work(values: Mapping[str, Any]) -> Work:
-    """Returns what a map has to do. A step is a cell of mean cost, in which all starts move together (see `done`)."""
-    costs, d = _costs(*grid_of(values)), values["dimension"]
-    size = values["trials"] * values["iterations"] * d * (d + 1) * costs.mean()
-    return Work(kind=values["step"], size=size, steps=2 * costs.size, trials=values["trials"], unit="starts")
-
-
-def done(record: StuckRecord) -> float:
-    """Returns how many cells have been computed, each counted by its cost."""
-    costs = _costs(record.experts, record.samples)
-    return float((record.done * costs).sum() / costs.mean())
+def work(values: Mapping[str, Any]) -> float:
+    """Returns the numbers that an iteration of the largest cell touches."""
+    experts, samples = grid_of(values)
+    task = MixtureTask(experts=max(experts), dimension=values["dimension"])
+    return Run(model=JointEM(), task=task, samples=max(samples), trials=values["trials"]).numbers
 
 
 def code(values: Mapping[str, Any]) -> str:
