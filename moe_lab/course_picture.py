@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -171,16 +171,16 @@ def course_map(notebooks: Sequence[Notebook] = NOTEBOOKS) -> Figure:
         page.plot(end - 4, level, marker=">", color=theme.INK, markersize=6)
     for notebook in notebooks:
         left, top, wide, high = layout.box(notebook.number)
-        look = {"facecolor": "white", "edgecolor": theme.INK, "linewidth": 1.2}
+        look: dict[str, Any] = {"facecolor": "white", "edgecolor": theme.INK, "linewidth": 1.2}
         _rectangle(page, (left, top, wide, high), **look, gid=notebook.number)
-        written = {"x": left + _PAD, "va": "center", "gid": notebook.number}
+        written: dict[str, Any] = {"x": left + _PAD, "va": "center", "gid": notebook.number}
         page.text(y=top + 15, s=_title(notebook), color=theme.INK, fontsize=_TITLE_SIZE, **written)
         minutes = f"{notebook.minutes} minutes"
         page.text(y=top + 31, s=minutes, color=theme.MUTED, fontsize=theme.SMALL_SIZE, **written)
     return figure
 
 
-def _rectangle(page: Axes, box: tuple[float, float, float, float], **look: object) -> None:
+def _rectangle(page: Axes, box: tuple[float, float, float, float], **look: Any) -> None:
     left, top, wide, high = box
     shape = FancyBboxPatch((left, top), wide, high, boxstyle="round,pad=0,rounding_size=7", **{"linewidth": 0, **look})
     page.add_patch(shape)
