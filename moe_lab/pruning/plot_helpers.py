@@ -65,7 +65,7 @@ def names(axes: Axes, x: float, ends: Sequence[tuple[float, str, str]], pixels: 
     texts = theme.end_labels(axes, known, pixels, right + gap)
     for text, (y, _, colour) in zip(texts, known, strict=True):
         if colour == theme.REFERENCE:
-            text.set_weight("normal")
+            text.set_fontweight("normal")
         tie = ([x, right, right + gap], [y, y, text.get_position()[1]])
         axes.plot(*tie, color=colour, linewidth=0.7, alpha=0.8, clip_on=False, zorder=1, gid="tie")
 

@@ -16,7 +16,7 @@ from moe_lab.registry import LABS, NOTEBOOKS
 from moe_lab_widgets import RoutingTable
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.engine.controls import Controls
-from moe_lab_widgets.engine.placing import offered
+from moe_lab_widgets.engine.device import offered
 from moe_lab_widgets.frames.module import module_source
 from moe_lab_widgets.frames.screen import Screen
 from tests.notebooks.test_guide import SECTIONS, TEXT
