@@ -41,8 +41,8 @@ def entry(claim: Claim) -> Entry:
 
 def entries() -> tuple[Entry, ...]:
     """Returns the list."""
-    with files("moe_lab.reproduce").joinpath(FILE).open(encoding="utf-8", newline="") as file:
-        return tuple(Entry(*row) for row in list(csv.reader(file))[1:])
+    lines = files("moe_lab.reproduce").joinpath(FILE).read_text(encoding="utf-8").splitlines()
+    return tuple(Entry(*row) for row in list(csv.reader(lines))[1:])
 
 
 def selected(ids: Iterable[str], names: Sequence[str]) -> list[str]:
