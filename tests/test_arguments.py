@@ -27,7 +27,7 @@ from moe_lab.patch_routing.pulls import router_pulls
 from moe_lab.plots import curves
 from moe_lab.pruning.criteria import criterion_of
 from moe_lab.recovery.gridlock.figures import figure6
-from moe_lab.reproduce import command
+from moe_lab.reproduce import catalogue
 from moe_lab.store import Store
 from moe_lab.sweep import sweep
 from moe_lab.words import a
@@ -231,7 +231,7 @@ WRONG: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
             ("names", [Strange()]), ("budget", LONG), ("device", LONG),
         ]
     ),
-    *((call, ([[]],), {}, "names must be a sequence of texts: got ") for call in (reproduce.chosen, command.show)),
+    *((call, ([[]],), {}, "names must be a sequence of texts: got ") for call in (reproduce.chosen, catalogue.show)),
     (reproduce.run, ([LONG],), {}, "a claim must be named by its id"),
     (reproduce.run, (), {"self": 1}, "run has no parameter 'self': it takes names, budget, "),
     (reproduce.run, (), {LONG: 1}, "run has no parameter 'xxx"),

@@ -148,9 +148,9 @@ def test_values_of_a_wrong_type_or_no_choice_are_refused(kind):
 
 @EACH_CONFIG
 def test_unknown_names_and_changes_are_refused(kind):
-    start = f"{kind.__name__} has no parameter 'speed': it takes "
+    start = f"{kind.called()} has no parameter 'velocity': it takes "
     names = ", ".join(kind.model_fields)
-    assert _refused(kind, speed=1) == start + (names if kind is not VMoEConfig else brief(names, 300 - len(start)))
+    assert _refused(kind, velocity=1) == start + (names if kind is not VMoEConfig else brief(names, 300 - len(start)))
     made, (name, *_) = kind(**PARTS.get(kind, {})), kind.knobs()
     with pytest.raises(ConfigError, match=rf"^{a(kind.__name__)} is immutable; .*replace\({name}=\.\.\.\): got "):
         setattr(made, name, 3)
@@ -379,7 +379,7 @@ CALLS: list[tuple[type[Config], dict[str, Any], str]] = [
     (TOKENS, {"model": TokenMoE(top=9), "task": SMALL}, r"top .* tokens \(n\) where experts choose: got l=9, n=8"),
     (TOKENS, {"model": TokenMoE(experts=4)}, r"important experts must leave at least one .*: got important=2, k=4"),
     (TOKENS, {"model": TokenMoE(experts=40), "task": SMALL}, r"each of the other .* the d - 2: got others=36, d=20"),
-    (TOKENS, {"model": TokenMoE(experts=6), "start": BranchStart(tasks=4)}, r"experts .* two a .*: got k=6, tasks=4"),
+    (TOKENS, {"model": TokenMoE(experts=6), "start": BranchStart(tasks=4)}, r"experts .* two per .*: got k=6, tasks=4"),
     (TOKENS, {"task": SMALL, "start": BranchStart(tasks=10)}, r"the pre-training tasks .* \(d\): got tasks=10, d=20"),
     (TOKENS, {"task": TokenTask(pair=4), "start": BranchStart(tasks=4)}, "pair must be one of .*: got pair=4, tasks=4"),
     (TOKENS, {"model": TOKEN_CHOICE, "start": BranchStart(tasks=5)}, r"top .* smallest branch .*: got l=5, branch=4"),
@@ -408,7 +408,7 @@ DEVICES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"device": "cuda:77"}, RuntimeError, "^device 'cuda:77' is not present on this machine"),
     ({"device": "mps"}, RuntimeError, "^device 'mps' is not present on this machine"),
     ({"trials": 0}, ConfigError, r"^trials.* must be at least 1: got "),
-    ({"speed": 1}, ConfigError, r"Run has no parameter 'speed': it takes model, task, "),
+    ({"velocity": 1}, ConfigError, r"has no parameter 'velocity': it takes model, task, "),
 ]
 
 

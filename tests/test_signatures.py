@@ -91,5 +91,5 @@ def test_nothing_is_added_where_no_notebook_is():
 
 
 def test_what_is_called_stays_as_it_was():
-    with pytest.raises(ConfigError, match="Run has no parameter 'sample'"):
+    with pytest.raises(ConfigError, match="train has no parameter 'sample'"):
         training.train(JointMoE(), PatternTask(), sample=3)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import importlib
-import io
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
@@ -42,8 +41,8 @@ def entry(claim: Claim) -> Entry:
 
 def entries() -> tuple[Entry, ...]:
     """Returns the list."""
-    text = files("moe_lab.reproduce").joinpath(FILE).read_text(encoding="utf-8")
-    return tuple(Entry(*row) for row in list(csv.reader(io.StringIO(text, newline="")))[1:])
+    lines = files("moe_lab.reproduce").joinpath(FILE).read_text(encoding="utf-8").splitlines()
+    return tuple(Entry(*row) for row in list(csv.reader(lines))[1:])
 
 
 def selected(ids: Iterable[str], names: Sequence[str]) -> list[str]:
