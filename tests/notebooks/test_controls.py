@@ -43,7 +43,7 @@ def labels(name: str) -> tuple[frozenset[str], frozenset[str]]:
     values = {"seed": 0, **{knob.name: knob.default for knob in knobs}}
     picture = Picture()
     screen = Screen(picture)
-    controls = Controls(kind.title, knobs, values, kind.stories, screen.box, "file")
+    controls = Controls(kind.title, knobs, values, kind.stories, screen.box)
     screen.still.layout.display = ""  # with the time slider, which the page's own replaces
     found = set(shown(controls.box))
     controls.show_playing(False)

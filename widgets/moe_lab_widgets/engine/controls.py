@@ -82,13 +82,12 @@ class Controls:
         values: dict[str, Any],
         stories: Sequence[Any],
         picture: w.DOMWidget,
-        file: str,
         projector: bool = False,
     ) -> None:
         self._make_knobs(knobs, values)
         self._make_buttons()
         self._make_texts()
-        self._make_files(file)
+        self._make_files("".join(letter if letter.isalnum() else "_" for letter in title.lower()))
         self.story = w.Dropdown(
             options=[OWN, *(story.name for story in stories)], value=OWN, description="story", layout={"width": "auto"}
         )

@@ -1,12 +1,11 @@
 """Lab: sliders -> a run -> a live picture. See definition.py for how to make one.
 
 In use: `lab = MyLab(noise=.5)`; `lab` as the last line of a cell shows it. `lab.set(noise=1)`, `play()`, `pause()`,
-`step()`, `reset()`, `scrub(i)`, `pin()`, `unpin()`, `save_picture(path)`, `save_data(path)`, `export(path)`,
-`link()`, `close()`;
-`wait()` returns when the run has ended and raises its error again. `lab.values`, `.records`, `.record` (on show),
-`.error`, `.playing`, `.finished`. In a page that says so, a Lab that is not on screen holds at its first record until
-it is, or is used. With MOE_LAB_HEADLESS=1 it trains inside the cell, within a budget of seconds, and
-errors reach the cell.
+`step()`, `reset()`, `scrub(i)`, `pin()`, `unpin()`, `save_picture(path)`, `save_data(path)`, `export(path)`, `link()`,
+`close()`; `wait()` returns when the run has ended and raises its error again. `lab.values`, `.records`, `.record` (on
+show), `.error`, `.playing`, `.finished`. In a page that says so, a Lab that is not on screen holds at its first record
+until it is, or is used. With MOE_LAB_HEADLESS=1 it trains inside the cell, within a budget of seconds, and errors reach
+the cell.
 """
 
 from __future__ import annotations
@@ -39,9 +38,7 @@ from moe_lab_widgets.frames.screen import Screen
 
 
 class Lab(Definition):
-    """A Lab; see the module's text.
-
-    Every callback is safe: an error is shown in words, kept, and raised again by `wait()`; the last picture stays.
+    """Sliders, a run and its picture. An error of a callback is shown in words, kept, and raised again by `wait()`.
 
     Args:
       playing: whether the run goes on by itself.
@@ -63,10 +60,7 @@ class Lab(Definition):
         self._closed = self._used = False
         self.picture = self.make_picture(self.values)
         self.screen = Screen(self.picture, self.title)
-        file = "".join(letter if letter.isalnum() else "_" for letter in self.title.lower())
-        self.controls = Controls(
-            self.title, knobs, self.values, self.stories, self.screen.box, file, projector=projector
-        )
+        self.controls = Controls(self.title, knobs, self.values, self.stories, self.screen.box, projector=projector)
         heard_at_once(self.controls.box)
         self._board.attach({**self.controls.knobs, "seed": self.controls.seed})
         self.output = NotebookOutput(
@@ -96,7 +90,8 @@ class Lab(Definition):
         self._runner.playing = playing
         self.controls.show_playing(playing)
         self.controls.speed.value = self.speed
-        self._runner.pace, self._runner.frames = self._pace(self.speed), self.frames
+        self._runner.frames = self.frames
+        self._runner.set_pace(SPEEDS[self.speed])
         self._listen()
         self._runner.restart()
 
@@ -270,24 +265,25 @@ class Lab(Definition):
 
             return act
 
+        def safe(callback: Callable[..., None]) -> Callable[..., None]:
+            return guarded(callback, self._own_moves, self._callback_failed)
+
         callbacks: dict[str, Callable[..., None]] = {
             "knob": self._knob_moved,
             "play": touched(lambda: self.pause() if self.playing and not self.finished else self.play()),
             "step": touched(self.step),
             "reset": self.reset,
             "pin": touched(self._pin),
-            "speed": lambda name: self._runner.set_pace(self._pace(name)),
+            "speed": lambda name: self._runner.set_pace(SPEEDS[name]),
             "story": self._story_chosen,
             "picture": lambda: self._save("picture", self.save_picture),
             "data": lambda: self._save("data", self.save_data),
             "page": lambda: self._save("page", self.export),
         }
-        self.controls.listen(
-            **{name: guarded(callback, self._own_moves, self._callback_failed) for name, callback in callbacks.items()}
-        )
-        scrubbed = guarded(self._scrubbed, self._own_moves, self._callback_failed)
+        self.controls.listen(**{name: safe(callback) for name, callback in callbacks.items()})
+        scrubbed = safe(self._scrubbed)
         self.screen.time.observe(lambda change: scrubbed(change["new"]), "value")
-        self.screen.listen(guarded(self._page_said, self._own_moves, self._callback_failed))
+        self.screen.listen(safe(self._page_said))
 
     def _touch(self) -> None:
         """The user operates the Lab."""
@@ -384,10 +380,6 @@ class Lab(Definition):
             return
         self._presenter.show_view(values)
         self._runner.refresh_view()
-
-    def _pace(self, speed: str) -> float:
-        """Most records per second at a speed."""
-        return 0.0 if self.headless else SPEEDS[speed]
 
     def _set_playing(self, playing: bool) -> None:
         self.controls.show_playing(playing)

@@ -125,9 +125,9 @@ class Runner:
             self._view_changed = self._redraw = True
 
     def set_pace(self, pace: float) -> None:
-        """Sets the most records per second, 0 for no limit."""
+        """Sets the most records per second, 0 for no limit; without a page there is none."""
         with self._orders():
-            self.pace, self._next_record = pace, 0.0
+            self.pace, self._next_record = 0.0 if self.headless else pace, 0.0
 
     @property
     def _goes_on(self) -> bool:
