@@ -13,11 +13,13 @@ import pytest
 from benchmarks import __main__ as command
 from benchmarks.__main__ import TOPICS
 from benchmarks.measure import Result
+from tests.helpers.effort import only_thorough
 
 BROWSER = ("browser", "link")
 UNIX = ("hub", "live", "phase_map", "recovery")
 """Those that ask the system for their memory or for the time of their processes."""
-MARKS = {topic: [pytest.mark.slow, *([pytest.mark.browser] if topic in BROWSER else [])] for topic in TOPICS}
+IN_BROWSER = [pytest.mark.browser, only_thorough("a minute each, for what tests/browser does too")]
+MARKS = {topic: [pytest.mark.slow, *(IN_BROWSER if topic in BROWSER else [])] for topic in TOPICS}
 
 
 @pytest.mark.parametrize("topic", [pytest.param(topic, marks=MARKS[topic]) for topic in TOPICS if topic != "gpu"])

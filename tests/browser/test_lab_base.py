@@ -66,8 +66,9 @@ def test_drag_while_it_trains_and_a_cell_runs(opened: Callable[..., NotebookPage
 
 
 RIVAL = """import time
-end, turn = time.monotonic() + 12, 0
-while time.monotonic() < end:
+from pathlib import Path
+end, turn = time.monotonic() + 300, 0
+while time.monotonic() < end and not Path({told!r}).exists():
     turn += 1
     lab.set(samples=40 + 20 * (turn % 3))
     (lab.pin if turn % 2 else lab.unpin)()
@@ -76,18 +77,18 @@ while time.monotonic() < end:
         lab.scrub(0 if turn % 10 else None)
     time.sleep(0.01)
 print("moved", turn)"""
-"""A cell that operates the Lab all the time."""
+"""A cell that operates the Lab all the time, until there is a file that tells it to end."""
 
 
-def test_two_hundred_moves_while_a_cell_moves_the_lab_too(opened: Callable[..., NotebookPage]) -> None:
+def test_two_hundred_moves_while_a_cell_moves_the_lab_too(opened: Callable[..., NotebookPage], tmp_path: Path) -> None:
     page = opened("TinyLab", "", epochs=30)
     random = np.random.default_rng(2)
-    page.start_code(RIVAL)
-    for move in range(200):
+    page.start_code(RIVAL.format(told=str(tmp_path / "end")))
+    for _ in range(200):
         label = ["g", "lr", "steps"][random.integers(3)]
         page.press(label, ["ArrowLeft", "ArrowRight", "PageUp", "PageDown"][random.integers(4)])
-        if move == 50:
-            assert page.busy(), "the cell has ended too early"
+    assert page.busy(), "the cell has ended too early"
+    (tmp_path / "end").touch()
     page.wait_idle()
     assert page.printed("moved"), "the cell has not come to its end"
     page.until(lambda: "ended" in page.text("status"), "the Lab does not train any more")
