@@ -246,7 +246,8 @@ except RuntimeError as error:
 # moe-lab prune tuned smaller --before base --share .5 --dry-run
 # ```
 #
-# With `--dry-run` it prints the scores and writes nothing. Here is the same command, run from Python on the folders above:
+# With `--dry-run` it prints the scores and writes a plan, but no model. Here is the same command, run from Python on the
+# folders above:
 
 # %% tags=["varies"]
 arguments = ["prune", "tuned", "smaller", "--before", "base", "--share", ".5", "--dry-run"]
