@@ -76,7 +76,7 @@ def test_with_a_gpu_trials_reach_a_hundred() -> None:
     assert sliders["trials"] == (1, 100, 1)
     assert next(knob.slider for knob in PatchMapLab.knobs if knob.name == "trials") == (1, 6, 1)
     assert of.settings({**DEFAULTS, "trials": 20, "device": "cuda"})["device"] == "cuda"
-    assert of.work({**DEFAULTS, "trials": 100}).size == 20 * of.work({**DEFAULTS, "trials": 5}).size
+    assert of.work({**DEFAULTS, "trials": 100}) == of.work({**DEFAULTS, "trials": 5}), "trials step one by one"
 
 
 def test_many_trials_are_drawn_as_bands_and_a_density(monkeypatch: pytest.MonkeyPatch) -> None:
