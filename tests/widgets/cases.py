@@ -163,7 +163,7 @@ ROUTER = Case(
         ({"samples": 10}, "batch_size (B) must be at most samples (N): got B=20, N=10"),
     ),
     unheld=(
-        ({"expert": 3}, "RouterAlignmentLab has no knob 'expert'"),
+        ({"expert": 3}, "RouterAlignmentLab has no parameter 'expert'"),
         (
             {"source": "mnist"},
             "source must be one of 'digits', 'synthetic', because 'mnist' must be named first: "
@@ -226,7 +226,7 @@ PHASE = Case(
         ({"training": phase.JOINT, "delta_r": 0.1}, "gap must be at most 2 delta_r"),
     ),
     unheld=(
-        ({"patch": 3}, "PhaseTransitionLab has no knob 'patch'"),
+        ({"patch": 3}, "PhaseTransitionLab has no parameter 'patch'"),
         ({"training": "none"}, "training must be one of 'separate', 'joint': got training='none'"),
     ),
     ends=frozenset({("distractors", 1), ("delta_d", 1), ("delta_r", 0)}),
@@ -290,7 +290,7 @@ SPECIALIZATION = Case(
         ({"gamma": 0.25}, "feature_noise (gamma) must be a range (low, high)"),
     ),
     unheld=(
-        ({"expert": 3}, "SpecializationLab has no knob 'expert'"),
+        ({"expert": 3}, "SpecializationLab has no parameter 'expert'"),
         ({"activation": "swish"}, "activation (σ) must be one of 'cubic', 'linear', 'relu', 'celu', 'gelu', 'tanh'"),
         ({"noise": float("nan")}, "noise (σ_p) must be a finite number: got noise=nan"),
         ({"experts": 2.5}, "experts (M) must be a whole number: got experts=2.5"),
@@ -370,7 +370,7 @@ PRUNING = Case(
         ({"tuning_steps": 15}, "tuning_steps (T') must be a positive multiple of 10: got T=15"),
     ),
     unheld=(
-        ({"expert": 3}, "PruningLab has no knob 'expert'"),
+        ({"expert": 3}, "PruningLab has no parameter 'expert'"),
         ({"criterion": "size"}, "criterion must be one of 'router-norm-change', 'random'"),
         ({"start": "warm"}, "start must be one of 'planted', 'random', 'pre-trained': got start='warm'"),
         ({"rho": float("nan")}, "rho (ρ) must be a finite number: got rho=nan"),
@@ -438,7 +438,7 @@ GRIDLOCK = Case(
         ({"third": gridlock.PRINTED, "activation": "tanh"}, "only where the paper prints it"),
     ),
     unheld=(
-        ({"expert": 3}, "GridlockLab has no knob 'expert'"),
+        ({"expert": 3}, "GridlockLab has no parameter 'expert'"),
         ({"activation": "swish"}, "activation (g) must be one of 'identity', 'relu', 'leaky-relu', 'sigmoid', 'tanh'"),
         ({"first_share": 2}, "first_share (p) must be one of 'none', 0.1, 0.3, 0.5: got first_share=2"),
         ({"noise": float("nan")}, "noise (σ) must be a finite number: got noise=nan"),
@@ -493,7 +493,7 @@ STUCK = Case(
     ),
     unheld=(
         ({"step": "Newton"}, "step must be one of 'EM', 'gradient EM': got step='Newton'"),
-        ({"experts": 3}, "StuckRateLab has no knob 'experts'"),
+        ({"experts": 3}, "StuckRateLab has no parameter 'experts'"),
     ),
     room={},
     codes=({}, {"step": stuck.GRADIENT, "regressors": "random", "seed": 2}),
@@ -540,10 +540,10 @@ LANDSCAPE = Case(
     refused_from={},
     refused=(
         ({"dimension": 4, "experts": 4, "penalty": 4.0}, "dimension (d) must be greater than experts (k)"),
-        ({"penalty": 0.0}, "lambda p must be greater than mu for every expert's share p, or L4 falls"),
+        ({"penalty": 0.0}, "lambda p must be greater than mu for every expert's share p, otherwise L4"),
     ),
     unheld=(
-        ({"expert": 3}, "LandscapeLab has no knob 'expert'"),
+        ({"expert": 3}, "LandscapeLab has no parameter 'expert'"),
         ({"gating": "free"}, "gating (w) must be one of"),
         ({"noise": float("nan")}, "noise (σ) must be a finite number: got noise=nan"),
         ({"experts": 2.5}, "experts (k) must be a whole number: got experts=2.5"),
@@ -599,7 +599,7 @@ PATCH_MAP = Case(
         ({"samples": 1}, "samples (N) must be at least 2: got N=1"),
     ),
     unheld=(
-        ({"expert": 3}, "PatchMapLab has no knob 'expert'"),
+        ({"expert": 3}, "PatchMapLab has no parameter 'expert'"),
         ({"gates": "hard"}, "gates must be one of 'learned', 'none', 'random', 'soft': got gates='hard'"),
         ({"noise": float("nan")}, "noise (σ) must be a finite number: got noise=nan"),
         ({"experts": 3}, "experts (k) must be one of 1, 2, 4, 8: got experts=3"),
@@ -658,7 +658,7 @@ DEEP = Case(
         ({"pruned": 7}, "pruned, the experts pruned of each layer, must be from 0 to 6: got pruned=7"),
     ),
     unheld=(
-        ({"expert": 3}, "DeepPruneLab has no knob 'expert'"),
+        ({"expert": 3}, "DeepPruneLab has no parameter 'expert'"),
         ({"mode": "quiet"}, "mode must be one of 'silent', 'rerouted': got mode='quiet'"),
         ({"learning_rate": float("nan")}, "learning_rate (η) must be a finite number: got learning_rate=nan"),
         ({"classes": 2.5}, "classes must be a whole number: got classes=2.5"),
@@ -714,7 +714,7 @@ BALANCE = Case(
         ({"imbalance": 0.5}, "imbalance (rho) must be at least 1: got rho=0.5"),
     ),
     unheld=(
-        ({"expert": 3}, "BalanceLab has no knob 'expert'"),
+        ({"expert": 3}, "BalanceLab has no parameter 'expert'"),
         ({"strength": 0.02}, "strength (λ) must be one of 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0: got strength=0.02"),
         ({"lead": float("nan")}, "lead (h₀) must be a finite number: got lead=nan"),
         ({"experts": 2.5}, "experts (M) must be a whole number: got experts=2.5"),
@@ -778,7 +778,7 @@ ROUTING_CHOICES = Case(
         ({"experts": 2, "experts_per_patch": 4}, "experts_per_patch (t) must be at most experts (k): got t=4, k=2"),
     ),
     unheld=(
-        ({"expert": 3}, "RoutingChoicesLab has no knob 'expert'"),
+        ({"expert": 3}, "RoutingChoicesLab has no parameter 'expert'"),
         ({"routing": "lottery"}, "routing must be one of 'expert-choice', 'token-choice', 'soft', 'hash'"),
         ({"experts": 3}, "experts (k) must be one of 2, 4, 8: got experts=3"),
         ({"noise": float("nan")}, "noise must be a finite number: got noise=nan"),
