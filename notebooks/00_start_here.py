@@ -115,6 +115,7 @@ lab
 # digit that decides reaches each expert.
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 lab.wait()  # until its run has ended
 last = lab.records[-1]
 ours, theirs = (100 * float(part["test_accuracy"].mean()) for part in (last.joint, last.cnn))

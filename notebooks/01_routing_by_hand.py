@@ -95,6 +95,7 @@ expert_gates = route(scores, "expert-choice", l=2)
 expert_gates.round(3)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 dropped = int(expert_gates.sum(axis=0).argmin())
 prediction.seen("abcd"[dropped], "No expert has it among its two highest scores.")
 
@@ -118,6 +119,7 @@ prediction_tie
 route(scores, "expert-choice", l=1)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 second, third = (route(scores, "expert-choice", l=1).loc["expert 2", ["patch 2", "patch 3"]] > 0).tolist()
 outcome = {(True, False): "a", (False, True): "b", (True, True): "c", (False, False): "d"}[second, third]
 prediction_tie.seen(outcome, "Of equal scores the one with the lowest index is kept.")
@@ -144,6 +146,7 @@ token_gates = route(scores, "token-choice", top=1)
 token_gates
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 idle = int(token_gates.sum(axis=1).argmin())
 prediction_idle.seen("abc"[idle], "For every patch another expert has a higher score.")
 

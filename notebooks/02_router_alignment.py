@@ -84,6 +84,7 @@ lab
 # in almost every sample. Right: accuracy rises while the routers turn.
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 lab.wait()  # until its run has ended
 cosines = lab.records[-1].joint["alignment"]  # (trial, expert, class)
 sixes = (cosines[..., 0] > cosines[..., 1]).sum(axis=1)
@@ -169,6 +170,7 @@ print("largest change of any alignment:", moved)
 print("accuracy of each trial:", *run["test_accuracy"].isel(step=-1).values.round(2))
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 prediction_single.seen("c" if moved == 0 else "a", "The only patch has all of the gate, so its S is the mean.")
 
 # %% [markdown]
@@ -279,6 +281,7 @@ table = {
 pd.DataFrame(table).rename_axis("trial").T.round(2)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 missed = last["coverage"].min(axis=1) < 0.1
 prediction_missed.seen(
     last["test_accuracy"][missed].mean(), "One class that is found is enough to tell the two apart."

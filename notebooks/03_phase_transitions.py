@@ -133,11 +133,13 @@ share = column["success"].mean(("samples", "trial")).to_pandas()
 share.rename_axis("l").to_frame("share of successes").T
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 change = share.loc[8] - share.loc[3]
 outcome = "a" if change < -0.1 else "b" if change > 0.1 else "c"
 prediction.seen(outcome, "Each patch beyond the third is clutter, and clutter costs samples.")
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 outcomes = {(False, False): "a", (False, True): "b", (True, False): "c", (True, True): "d"}
 outcome = outcomes[bool(share.loc[2] >= 0.9), bool(share.loc[1] >= 0.9)]
 prediction_below.seen(
@@ -206,6 +208,7 @@ for overlap in (-0.9, 0.0, 0.9):
 pd.DataFrame(rows).T.rename_axis("delta_d").round(2)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 opposite, equal = (np.mean([rows[overlap][name] for name in models]) for overlap in (-0.9, 0.9))
 outcome = "c" if abs(opposite - equal) < 0.02 else "a" if opposite < equal else "b"
 prediction_overlap.seen(outcome, "The same delta stands for an easy task and for a hard one.")
@@ -251,6 +254,7 @@ table["N needed"] = figures.samples_needed(digits)
 table
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 growth = float(table["N needed"].loc[8] / table["N needed"].loc[2])
 prediction_growth.seen(
     growth, f"The factor is {growth:.1f}. The theorem says what is enough, not what is needed."

@@ -163,11 +163,13 @@ rows = {
 pd.DataFrame(rows).T.round(3)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 letters = {(True, False): "a", (False, True): "b", (True, True): "c", (False, False): "d"}
 outcome = letters[tuple(bool(rows[kind]["accuracy"] >= 0.95) for kind in ("linear", "cubic"))]
 prediction_accuracy.seen(outcome, "Accuracy hardly tells the two mixtures apart.")
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 outcome = letters[tuple(bool(rows[kind]["entropy"] < 0.1) for kind in ("linear", "cubic"))]
 prediction_clusters.seen(
     outcome, "The entropy of the cubic mixture is near 0. Linear experts share the clusters."
@@ -249,6 +251,7 @@ tight = theory.theorem_4_1(theory.tight_classifier(signals), task)
 print(tight)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 prediction.seen(
     1 - tight["test error"], "In half of all cases one of four equally likely samples must be wrong."
 )
@@ -390,6 +393,7 @@ print(predicted)
 print(theory.lemma_5_2(runs["linear"]))
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 prediction_weights.seen(
     predicted["best"], "Far above guessing, but less than the lemma promises for many samples."
 )

@@ -151,6 +151,7 @@ plots.picture(compared)
 # fall to 50 %, which is guessing. Three of them fall sooner than random. **3:** Fine-tuning hardly moves the curves.
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 pruned = compared["test_accuracy"].sel(rho=0.8, method="nearest").mean("trial")
 mean = pruned.sel(fine_tuned=False).to_series()
 fails = [bool(mean[rule] < mean["random"]) for rule in ("router-magnitude", "importance-score")]
@@ -160,6 +161,7 @@ prediction.seen(
 )
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 before, after = (float(pruned.sel(criterion="router-magnitude", fine_tuned=tuned)) for tuned in (False, True))
 prediction_repair.seen(
     (after - before) / (1 - before), "The experts that are left never choose the token that decides."

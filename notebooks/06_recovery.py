@@ -255,10 +255,12 @@ plots.picture(stuck)
 # .7 to 1, which is what 6000 samples allow, and joint EM on the same samples ends near 5.
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 outcome = int(stuck["stuck"].sel(algorithm="joint-em", k=8).sum())
 prediction.seen(outcome, "With eight experts an estimate can be a mix of several true ones in many ways.")
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 outcome = int(stuck["stuck"].sel(algorithm="joint-em", k=3).sum())
 prediction_three.seen(outcome, "With three experts joint EM needs no help at this number of samples.")
 
@@ -315,6 +317,7 @@ for noise in (0.1, 0.5):
 pd.DataFrame(rows).T.rename_axis("noise")
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 lead = rows[0.5]["spectral+em"] - rows[0.5]["joint-em"]
 outcome = "c" if abs(lead) < 0.05 else "a" if lead > 0 else "b"
 prediction_noise.seen(outcome, "Noise hurts moments more than it hurts EM.")
@@ -563,6 +566,7 @@ for n in (2000, 10_000):
 pd.DataFrame(rows).T.rename_axis("n").round(3)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 lead = rows[2000]["solved"] - rows[2000]["printed"]
 outcome = "c" if abs(lead) < 0.01 else "a" if lead > 0 else "b"
 prediction_polynomial.seen(outcome, "The printed polynomial has a bias, but less noise.")
@@ -599,6 +603,7 @@ for n in (100, 1000, 10_000):
 pd.DataFrame(rows).T.astype(float).rename_axis("n").round(3)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 outcome = rows[100]["error of the mean ratio"] / rows[10_000]["error of the mean ratio"]
 prediction_ratio.seen(outcome, "The ratio has heavy tails, and its mean does not settle.")
 

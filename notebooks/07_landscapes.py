@@ -141,14 +141,17 @@ plots.picture(compared)
 # right angle to the true gate.
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 stuck = last["stuck"].sel(loss="l2").astype(bool).to_numpy()
 prediction.seen(int((~stuck).sum()), "The others stop where a wrong gate does nearly as well as the true one.")
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 outcome = int((~last["stuck"].sel(loss="L4").astype(bool)).sum())
 prediction_l4.seen(outcome, "All minima of this loss are true solutions.")
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 along = {
     "a": float(last["gate_to_regressors"][stuck].mean()),
     "b": float(last["gate_to_gate"][stuck].mean()),
@@ -281,6 +284,7 @@ for delta in (0.01, 0.1, 1.0, 2.0):
 pd.DataFrame(rows).T.rename_axis("delta").round(4)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 outcome = min(rows, key=lambda delta: rows[delta]["batches of 1024"])
 prediction_delta.seen(outcome, "A smaller pull takes too long, and a larger one makes A = 0 the minimum.")
 

@@ -171,12 +171,14 @@ table["its standard error"] = gain.std(axis=1) / 3**0.5
 table.round(3)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 means = table[columns].mean(axis=1)
 gap = means["no gates"] - means["learned gates"]
 outcome = "b" if abs(gap) < 0.03 else "a" if gap > 0 else "c"
 prediction_gates.seen(outcome, f"Accuracy changes by {gap:.2f}, which three trials cannot tell from 0.")
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 gap = means["random patches"] - means["learned gates"]
 outcome = "b" if abs(gap) < 0.03 else "a" if gap > 0 else "c"
 prediction_random.seen(outcome, f"Accuracy changes by {gap:.2f}: gates do choose well.")
@@ -201,6 +203,7 @@ print("kept in the object:", ends["learned gates"]["kept_in_object"].round(2), "
 # those of the object, and often strokes beside it.
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 share = 100 * float(ends["learned gates"]["kept_in_object"].mean())
 prediction.seen(share, f"It is {share:.0f} %: a cell beside the object knows much of it, too.")
 
@@ -238,6 +241,7 @@ leaky = figures.controls("leaky", ("single",), trials=2, seed=SEED, epochs=5)
 leaky[["test_accuracy", "parameters"]].to_dataframe().round(3)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 prediction_size.seen(float(leaky["parameters"].max()), "The network does not look at the digit at all.")
 
 # %% [markdown]

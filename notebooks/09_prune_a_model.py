@@ -180,9 +180,11 @@ pd.concat(
 )
 
 # %% jupyter={"source_hidden": true} tags=["compare", "varies"]
+# Compares your prediction with the result.
 prediction.seen(100 * answers[1], f"Here it is {100 * answers[1]:.0f}; the mean of 20 runs is 49.")
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 memory, work = (costs.loc[row, "rerouted"] / costs.loc[row, "whole"] < 0.75 for row in ("bytes", "operations"))
 outcome = "c" if memory and work else "a" if memory else "b"
 prediction_savings.seen(outcome, "A token meets as many experts as before, chosen from fewer.")
@@ -291,6 +293,7 @@ plt.show()
 # seed, so this picture alone is no result.
 
 # %% jupyter={"source_hidden": true} tags=["compare", "varies"]
+# Compares your prediction with the result.
 chosen, by_chance = (
     float(compared["a new rule"]["tuned"].sel(criterion=rule)) for rule in ("router-norm-change", "random")
 )

@@ -179,6 +179,7 @@ found.insert(0, "lead on centers", pd.Series(leads))
 found.rename_axis(["experts are", "step"]).round(2)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 prediction.seen(
     float(worth["linear"]), "The expert that receives all samples learns from all, and its lead grows."
 )
@@ -231,6 +232,7 @@ loss = balance.switch_loss(uneven, narrow.mean(2)).value.item()
 print("Switch loss", round(loss, 3), "at loads of .6 and .4")
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 outcome = "b" if abs(loss - 1) < 1e-3 else "a" if loss < 1 else "c"
 prediction_minimum.seen(outcome, "More samples can go with a smaller mean gate.")
 
@@ -248,6 +250,7 @@ accuracy = found["test_accuracy"].median("trial").to_pandas()
 accuracy.round(3)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 change = accuracy.loc["switch", 1.0] - accuracy.loc["switch", 0.1]
 outcome = "c" if abs(change) < 0.005 else "a" if change > 0 else "b"
 prediction_strength.seen(outcome, "At strength 1 the balancing loss outweighs the task.")
@@ -260,6 +263,7 @@ worth = np.exp(found["load_entropy"]).median("trial").to_pandas()
 worth.round(1)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 cures = {"switch": "a", "importance": "b", "z-loss": "c", "bias": "d"}
 outcome = cures[worth[0.1].drop("none").idxmin()]
 prediction_cure.seen(
@@ -351,6 +355,7 @@ for shared in (0, 1):
 pd.DataFrame(rows).T.round(3)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 gain = rows["1 shared"]["experts' worth"] - rows["0 shared"]["experts' worth"]
 outcome = "b" if abs(gain) < 0.5 else "a" if gain > 0 else "c"
 prediction_shared.seen(outcome, "Compare the two rows of the column experts' worth.")

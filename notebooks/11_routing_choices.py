@@ -192,6 +192,7 @@ lost = found["lost"].to_pandas()
 lost.round(2)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 prediction.seen(
     16 * lost.loc["token choice", 1.0], "A few experts are asked by most patches and have two places each."
 )
@@ -207,12 +208,14 @@ accuracy = found["test_accuracy"].to_pandas()
 accuracy.round(2)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 fewer = lost.loc["token choice", 1.0] - lost.loc["token choice by priority", 1.0]
 gain = accuracy.loc["token choice by priority", 1.0] - accuracy.loc["token choice", 1.0]
 outcome = "c" if gain < 0.05 else "a" if fewer > 0.05 else "b"
 prediction_priority.seen(outcome, "Other patches are lost now, and o is not among them.")
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 gain = accuracy.loc["expert choice", 1.0] - accuracy.loc["hash", 3.0]
 outcome = "c" if abs(gain) < 0.05 else "a" if gain > 0 else "b"
 prediction_hash.seen(outcome, "Expert choice loses patches that say nothing. The hash keeps them all.")
@@ -257,6 +260,7 @@ accuracy = asking["test_accuracy"].to_pandas()
 accuracy.round(2)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 gain = np.mean(accuracy[8] - accuracy[1])
 outcome = "c" if abs(gain) < 0.02 else "a" if gain > 0 else "b"
 prediction_asking.seen(outcome, f"The mean over the four gates changes by {gain:+.2f}.")
@@ -298,6 +302,7 @@ errors = rates["expert_error"].median("trial").squeeze("fitted", drop=True).to_p
 errors.round(3)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 ratio = (errors.loc["sigmoid"] / errors.loc["softmax"]).mean()
 outcome = "c" if 0.8 < ratio < 1.25 else "a" if ratio > 1 else "b"
 prediction_gates.seen(outcome, f"The error with sigmoid gates is {ratio:.1f} times as large.")

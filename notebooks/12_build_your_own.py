@@ -401,6 +401,7 @@ for each in (2, 4, 6):
 pd.DataFrame(rows).T.rename_axis(["pairs", "chooser"]).round(2)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 lead = rows[16, "experts"]["accuracy"] - rows[16, "patches"]["accuracy"]
 outcome = "c" if abs(lead) < 0.02 else "a" if lead > 0 else "b"
 prediction.seen(outcome, "Experts compare patches with each other, and that is what this task needs.")
@@ -423,6 +424,7 @@ print("largest change of any alignment:", float(moved))
 print("accuracy of each trial:", *run["test_accuracy"].isel(step=-1).values.round(2))
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 change = abs(run["alignment"]).isel(step=-1).mean() - abs(run["alignment"]).isel(step=0).mean()
 outcome = "c" if moved == 0 else "a" if change > 0 else "b"
 prediction_gates.seen(outcome, "The change is exactly 0, because equal gates do not depend on the scores.")

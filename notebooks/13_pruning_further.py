@@ -102,6 +102,7 @@ accuracy = found["test_accuracy"].mean("trial").squeeze().to_pandas()
 accuracy
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 three = accuracy.loc[list(rules[:3]), 0.9]
 outcome = dict(zip(rules, "abc", strict=False))[three.idxmin()] if three.min() < 0.97 else "d"
 prediction.seen(outcome, "It keeps some experts that only turned away from another task.")
@@ -186,6 +187,7 @@ tables = {bool(tuned): accuracy.sel(fine_tuned=tuned).to_pandas() for tuned in h
 pd.concat(tables, axis=1, names=["fine-tuned", "rho"])
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 pruned, repaired = (table.loc["router-norm-change", 0.3] for table in (tables[False], tables[True]))
 outcome = "a" if pruned > 0.97 else "b" if repaired > 0.97 else "c"
 prediction_loss.seen(outcome, "What the important experts say is only just loud enough for the whole layer.")
@@ -228,6 +230,7 @@ rows |= {f"rho = {rho:g}": noisy["test_accuracy"].sel(rho=rho).squeeze().values 
 pd.DataFrame(rows).T.rename_axis(columns="trial")
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
+# Compares your prediction with the result.
 worst = rows["unpruned"].argmin()
 gain = rows["rho = 0.5"][worst] - rows["unpruned"][worst]
 outcome = "a" if gain > 0.05 else "b" if gain > -0.05 else "c"

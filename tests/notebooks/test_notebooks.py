@@ -131,6 +131,7 @@ class TestEveryNotebook:
             if not compared[number]:
                 continue
             assert cell.metadata.jupyter == {"source_hidden": True}, cell.source
+            assert cell.source.startswith("# Compares"), "the first line of a hidden cell shows, before it has run"
             assert cell.outputs[0].data["text/plain"].startswith("You made no prediction; it was ")
             above = [other for other, tag in zip(code[:number], tags, strict=False) if "compare" not in tag]
             assert any(compared[number] == ASKED.findall(other.source) for other in above), "it is asked before"
