@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 from tests.browser.driver import NotebookPage
+from tests.helpers.effort import THOROUGH
 
 pytestmark = pytest.mark.browser
 
@@ -80,11 +81,11 @@ print("moved", turn)"""
 """A cell that operates the Lab all the time, until there is a file that tells it to end."""
 
 
-def test_two_hundred_moves_while_a_cell_moves_the_lab_too(opened: Callable[..., NotebookPage], tmp_path: Path) -> None:
+def test_many_moves_while_a_cell_moves_the_lab_too(opened: Callable[..., NotebookPage], tmp_path: Path) -> None:
     page = opened("TinyLab", "", epochs=30)
     random = np.random.default_rng(2)
     page.start_code(RIVAL.format(told=str(tmp_path / "end")))
-    for _ in range(200):
+    for _ in range(200 if THOROUGH else 60):
         label = ["g", "lr", "steps"][random.integers(3)]
         page.press(label, ["ArrowLeft", "ArrowRight", "PageUp", "PageDown"][random.integers(4)])
     assert page.busy(), "the cell has ended too early"
