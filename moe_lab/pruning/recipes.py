@@ -121,7 +121,7 @@ def check_device(run: Run) -> None:
     """Refuses a device or precision that is not there.
 
     Raises:
-      ValueError, RuntimeError: as `choose_device` and `choose_dtype` do.
+      ValueError, RuntimeError: as `devices.choose` and `choose_dtype` do.
     """
     placement(run)
 

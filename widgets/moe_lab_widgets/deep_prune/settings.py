@@ -8,6 +8,7 @@ from typing import Any
 
 from moe_lab.config import require
 from moe_lab.vision.deep import MEASURED, MODES, PAPER_CRITERIA, PRE_TRAINING, DigitRun, DigitTask
+from moe_lab_widgets.drawing.words import CRITERION_NAMES
 from moe_lab_widgets.engine.knobs import LabKnob, given, offer
 
 SILENT, REROUTED = MODES
@@ -21,16 +22,8 @@ LAYER = MEASURED
 """The block whose memory, operations and time are shown: one that is large enough to save time on any machine."""
 REPEATS = 3
 """Measurements of its time, of which the fastest counts: what else runs can only add to it."""
-NAMES = {
-    "router-norm-change": "norm change",
-    "random": "random",
-    "importance-score": "importance",
-    "router-magnitude": "router norm",
-    "neuron-magnitude": "neuron norm",
-    "neuron-magnitude-change": "neuron change",
-}
+NAMES = {name: short for name, short in CRITERION_NAMES.items() if name in PAPER_CRITERIA}
 """Short names of the criteria, for the ends of lines."""
-assert set(NAMES) == set(PAPER_CRITERIA)
 EXPERTS = DigitRun().model.num_experts
 MOST = EXPERTS - DigitRun().model.num_selected_experts
 """Experts of each layer that can go: two are selected for every token."""

@@ -67,7 +67,6 @@ class Controls:
 
     Args:
       picture: shows the picture with its caption.
-      file: the name under which files are saved at first.
       projector: whether everything is half as large again.
 
     Attributes:

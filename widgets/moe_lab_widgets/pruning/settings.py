@@ -9,6 +9,7 @@ from typing import Any
 from moe_lab.config import Config, require
 from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, Weights
 from moe_lab.pruning.criteria import CRITERIA, Criterion, Scores, Statistics, router_norm_change
+from moe_lab_widgets.drawing.words import CRITERION_NAMES
 from moe_lab_widgets.engine.knobs import LabKnob, fewer, given, longest, offer, on_gpu, placed
 
 TEST_SAMPLES = 200
@@ -51,17 +52,7 @@ def reversed_norm_change(before: Weights, after: Weights, statistics: Statistics
 
 REVERSED = "reversed-norm-change"
 OFFERED: dict[str, Criterion] = {**CRITERIA, REVERSED: reversed_norm_change}
-NAMES = {
-    "router-norm-change": "norm change",
-    "random": "random",
-    "importance-score": "importance",
-    "router-magnitude": "router norm",
-    "neuron-magnitude": "neuron norm",
-    "neuron-magnitude-change": "neuron change",
-    "router-difference-norm": "difference",
-    "token-count": "token count",
-    REVERSED: "reversed",
-}
+NAMES = {**CRITERION_NAMES, REVERSED: "reversed"}
 """Short names, for the ends of lines."""
 SCORES = {
     "router-norm-change": "change of the router's norm, Δ",
