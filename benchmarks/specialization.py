@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from moe_lab_widgets.specialization import settings as lab
 from torch import Tensor
 
 from benchmarks import plain_switch as plain
@@ -19,7 +20,6 @@ from moe_lab.specialization.experts import DispatchedExperts, Inputs
 from moe_lab.specialization.learners import SwitchLearner
 from moe_lab.training import final
 from moe_lab.trials import stream
-from moe_lab_widgets.specialization import settings as lab
 
 TASK, SAMPLES, SEED = ClusterTask.setting(1), 16_000, 0  # K=4 P=4 d=50; J=16 M=8 are the model's defaults
 TRIALS = 10

@@ -94,13 +94,13 @@ class Lab:
 
     Attributes:
       name: its class: "RouterAlignmentLab".
-      folder: its package, below `moe_lab_widgets`, whose module `lab` has the class.
+      module: below `moe_lab_widgets`, which has the class.
       paper: the key of the paper that it shows.
       notebook: the number of the notebook that introduces it.
     """
 
     name: str
-    folder: str
+    module: str
     paper: str
     notebook: str
 
@@ -334,16 +334,16 @@ WAYS: Mapping[str, tuple[str, ...]] = {
 """Ways through the course: numbers of notebooks, each after those that it needs."""
 
 LABS = (
-    Lab("RouterAlignmentLab", folder="router_alignment", paper="pmoe2023", notebook="02"),
-    Lab("PhaseTransitionLab", folder="phase_transition", paper="pmoe2023", notebook="03"),
-    Lab("SpecializationLab", folder="specialization", paper="chen2022", notebook="04"),
-    Lab("PruningLab", folder="pruning", paper="pruning2024", notebook="05"),
-    Lab("GridlockLab", folder="gridlock", paper="gridlock2019", notebook="06"),
-    Lab("StuckRateLab", folder="stuck_rate", paper="gridlock2019", notebook="06"),
-    Lab("LandscapeLab", folder="landscape", paper="gated2019", notebook="07"),
-    Lab("PatchMapLab", folder="patch_map", paper="pmoe2023", notebook="08"),
-    Lab("DeepPruneLab", folder="deep_prune", paper="pruning2024", notebook="08"),
-    Lab("BalanceLab", folder="balance", paper="chen2022", notebook="10"),
-    Lab("RoutingChoicesLab", folder="routing_choices", paper="pmoe2023", notebook="11"),
+    Lab("RouterAlignmentLab", module="router_alignment.lab", paper="pmoe2023", notebook="02"),
+    Lab("PhaseTransitionLab", module="phase_transition.lab", paper="pmoe2023", notebook="03"),
+    Lab("SpecializationLab", module="labs.specialization", paper="chen2022", notebook="04"),
+    Lab("PruningLab", module="pruning.lab", paper="pruning2024", notebook="05"),
+    Lab("GridlockLab", module="gridlock.lab", paper="gridlock2019", notebook="06"),
+    Lab("StuckRateLab", module="labs.stuck_rate", paper="gridlock2019", notebook="06"),
+    Lab("LandscapeLab", module="landscape.lab", paper="gated2019", notebook="07"),
+    Lab("PatchMapLab", module="patch_map.lab", paper="pmoe2023", notebook="08"),
+    Lab("DeepPruneLab", module="deep_prune.lab", paper="pruning2024", notebook="08"),
+    Lab("BalanceLab", module="balance.lab", paper="chen2022", notebook="10"),
+    Lab("RoutingChoicesLab", module="routing_choices.lab", paper="pmoe2023", notebook="11"),
 )
 """The Labs in the order of their notebooks."""

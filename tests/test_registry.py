@@ -51,7 +51,7 @@ def test_labs_are_the_folders_of_the_widgets():
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
 def test_a_lab_is_a_class_that_its_notebook_shows(lab):
-    made = getattr(importlib.import_module(f"moe_lab_widgets.{lab.folder}.lab"), lab.name)
+    made = getattr(importlib.import_module(f"moe_lab_widgets.{lab.module}"), lab.name)
     assert issubclass(made, moe_lab_widgets.Lab) and lab.paper in PAPERS
     (notebook,) = (each for each in NOTEBOOKS if each.number == lab.notebook)
     assert f"{lab.name}(" in (ROOT / "notebooks" / f"{notebook.stem}.py").read_text(encoding="utf-8")

@@ -17,6 +17,7 @@ from moe_lab_widgets import Lab
 from moe_lab_widgets.balance import settings as balance
 from moe_lab_widgets.deep_prune import settings as deep
 from moe_lab_widgets.gridlock import settings as gridlock
+from moe_lab_widgets.labs import stuck_rate as stuck
 from moe_lab_widgets.landscape import settings as landscape
 from moe_lab_widgets.patch_map import settings as patch_map
 from moe_lab_widgets.phase_transition import settings as phase
@@ -24,7 +25,6 @@ from moe_lab_widgets.pruning import settings as pruning
 from moe_lab_widgets.pruning.record import outcome, view_of
 from moe_lab_widgets.router_alignment.settings import DIGITS, SYNTHETIC
 from moe_lab_widgets.routing_choices import settings as choices
-from moe_lab_widgets.stuck_rate import settings as stuck
 from tests.helpers.effort import one_in
 
 Values = Mapping[str, Any]
@@ -243,22 +243,22 @@ PHASE = Case(
 
 
 def _specialization_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
-    study, reference = lab.record.activations
+    study, reference = lab.record.names
     assert reference == ("cubic" if study == "linear" else "linear")
-    yield from _last({"study": study, "reference": reference})(variables, lab)
+    yield from _last({study: study, reference: reference})(variables, lab)
 
 
 def _specialization_data(data: xr.Dataset, lab: Lab) -> None:
     assert list(data["model"].values) == ["cubic", "linear"]
     assert len(data["step"]) == len(lab.records) - 1, "the first record has no reference"
-    np.testing.assert_allclose(data["dispatch"].sel(model="linear").isel(step=-1), lab.record.reference["dispatch"])
-    assert data.attrs["call_linear"] == lab.record.reference.origin["call"]
-    assert data.attrs["call_cubic"] == lab.record.study.origin["call"]
+    np.testing.assert_allclose(data["dispatch"].sel(model="linear").isel(step=-1), lab.record.of("linear")["dispatch"])
+    assert data.attrs["call_linear"] == lab.record.of("linear").origin["call"]
+    assert data.attrs["call_cubic"] == lab.record.of("cubic").origin["call"]
 
 
 SPECIALIZATION_MOVES = {
     "experts": Move(3, "experts=3"), "clusters": Move(5, "clusters=5"), "noise": Move(2.25, "noise=2.25"),
-    "activation": Move("tanh", "activation='tanh'", ("study",)),
+    "activation": Move("tanh", "activation='tanh'", ("tanh",)),
     "router_learning_rate": Move(4.5, "router_learning_rate=4.5"), "router_noise": Move(0.4, "router_noise=0.4"),
     "samples": Move(600, "samples=600"), "load_balancing": Move(0.02, "load_balancing=0.02"),
     "gamma": Move(3.25, "feature_noise=(0.5, 3.25)"), "filters": Move(5, "filters=5"),
@@ -459,17 +459,17 @@ GRIDLOCK = Case(
 
 
 def _stuck_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
-    last = lab.records[-1].dataset()
+    last = lab.records[-1].of().dataset()
     yield from ((variables["result"][name].round(6), last[name].round(6)) for name in last.data_vars)
 
 
 def _stuck_data(data: xr.Dataset, lab: Lab) -> None:
-    np.testing.assert_array_equal(data["regressor_fit"], lab.records[-1].values["regressor_fit"])
+    np.testing.assert_array_equal(data["regressor_fit"], lab.records[-1].of().values["regressor_fit"])
     assert data.attrs["seed"] == 0 and data.attrs["call"].startswith("stuck_rate(")
 
 
 def _lose_starts(record: Any) -> None:
-    for value in record.values.values():
+    for value in record.of().values.values():
         value[1, 0, -1, [0, 2]] = np.nan  # of the spectral start's best cell
 
 

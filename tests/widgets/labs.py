@@ -71,6 +71,16 @@ def shown(lab: Any) -> Any:
     return lab
 
 
+def another_picture(lab: Any, scale: float = 1.0, **values: Any) -> Any:
+    """Returns another picture of a Lab, begun with the Lab's values and these."""
+    before, lab.scale = lab.scale, scale
+    picture = lab.make_picture(lab.values)
+    lab.scale = before
+    picture.set_view({knob.name: lab.values[knob.name] for knob in lab.knobs if knob.view_only})
+    picture.begin({**lab.values, **values})
+    return picture
+
+
 def pixels(lab: Lab) -> np.ndarray:
     """What the picture holds, (height, width, 3)."""
     with drawing_lock:

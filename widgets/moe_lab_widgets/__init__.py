@@ -9,15 +9,22 @@ from moe_lab.registry import LABS
 
 if TYPE_CHECKING:
     from moe_lab_widgets.by_hand.table import RoutingTable
+    from moe_lab_widgets.drawing.panel import Panel
     from moe_lab_widgets.drawing.picture import Picture, Strip
+    from moe_lab_widgets.engine.declared import lab, slider
     from moe_lab_widgets.engine.definition import Story
     from moe_lab_widgets.engine.knobs import LabKnob, given, offer
     from moe_lab_widgets.engine.lab import Lab
+    from moe_lab_widgets.engine.now import Now
     from moe_lab_widgets.playing import play
     from moe_lab_widgets.prediction import predict
 
 _HOMES = {
     "Lab": "engine.lab",
+    "lab": "engine.declared",
+    "slider": "engine.declared",
+    "Now": "engine.now",
+    "Panel": "drawing.panel",
     "Story": "engine.definition",
     "LabKnob": "engine.knobs",
     "offer": "engine.knobs",
@@ -27,10 +34,25 @@ _HOMES = {
     "RoutingTable": "by_hand.table",
     "predict": "prediction",
     "play": "playing",
-    **{lab.name: f"{lab.folder}.lab" for lab in LABS},
+    **{lab.name: lab.module for lab in LABS},
 }
 
-__all__ = ["Lab", "LabKnob", "Picture", "RoutingTable", "Story", "Strip", "given", "offer", "play", "predict"]
+__all__ = [
+    "Lab",
+    "LabKnob",
+    "Now",
+    "Panel",
+    "Picture",
+    "RoutingTable",
+    "Story",
+    "Strip",
+    "given",
+    "lab",
+    "offer",
+    "play",
+    "predict",
+    "slider",
+]
 
 
 def __getattr__(name: str) -> Any:

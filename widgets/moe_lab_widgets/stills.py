@@ -51,7 +51,7 @@ def _still(folder: Path, name: str, number: int) -> None:
     kind = getattr(moe_lab_widgets, name)
     story = kind.stories[number]
     words = re.sub(r"[^a-z0-9]+", "-", story.name.lower()).strip("-")
-    path = folder / f"{lab.notebook}_{lab.folder}_{number + 1}_{words[:40]}.png"
+    path = folder / f"{lab.notebook}_{lab.name}_{number + 1}_{words[:40]}.png"
     if not path.exists():
         running = kind(**story.values)
         try:

@@ -18,7 +18,6 @@ from moe_lab_widgets.patch_map import settings as patch_map
 from moe_lab_widgets.pruning import settings as pruning
 from moe_lab_widgets.router_alignment import settings as router
 from moe_lab_widgets.routing_choices import settings as choices
-from moe_lab_widgets.specialization import settings as specialization
 
 Every = Callable[[dict[str, Any]], int]
 
@@ -35,7 +34,6 @@ ROOMS: dict[str, tuple[Any, Every]] = {
     "pruning": (pruning, lambda values: pruning.record_every(pruning.run_of(values), values)),
     "router alignment": (router, _every(router)),
     "routing choices": (choices, _every(choices)),
-    "specialization": (specialization, specialization.record_every),
 }
 
 

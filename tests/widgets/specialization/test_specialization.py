@@ -7,18 +7,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab_widgets.specialization.settings import (
-    KNOBS,
-    SLOWEST_RECORD,
-    code,
-    lowest_accuracy,
-    record_every,
-    runs,
-)
+from moe_lab_widgets.engine.declared import SLOWEST_RECORD, Declared
+from moe_lab_widgets.labs.specialization import KNOBS, SpecializationLab, lowest_accuracy, runs
 from tests.widgets.cases import SPECIALIZATION
 from tests.widgets.labs import Make, done, fixtures
 
 make, _ = fixtures(SPECIALIZATION)
+BARE = SpecializationLab.__new__(SpecializationLab)
+
+
+def record_every(values: dict[str, Any]) -> int:
+    return next(iter(BARE.configs(values).values())).record_every
+
+
+def code(values: dict[str, Any]) -> str:
+    return Declared.code(BARE, values)
+
+
 DEFAULTS = {knob.name: knob.default for knob in KNOBS} | {"seed": 0}
 
 
@@ -31,7 +36,7 @@ def test_all_sliders_at_their_highest_give_a_record_that_is_soon_there() -> None
 
 def test_divergence_is_said_and_leaves_the_picture_finite(make: Make) -> None:
     lab = done(make(trials=3))
-    for part in (lab.record.study, lab.record.reference):
+    for part in lab.record.parts.values():
         part.diverged[[0, 2]] = True
         for value in part.values.values():
             value[[0, 2]] = np.nan
@@ -39,16 +44,17 @@ def test_divergence_is_said_and_leaves_the_picture_finite(make: Make) -> None:
     assert "The loss of the cubic experts became infinite in trials 1, 3: try smaller steps." in said
     assert "linear experts" in said
     lab.picture.show(lab.record)
-    assert np.isfinite(lab.picture.entropy.thick["study"].get_ydata()).all()
+    medians = [one for one in lab.picture.laid[1].content if str(one.get_label()).endswith(", median")]
+    assert len(medians) == 2 and all(np.isfinite(one.get_ydata()).all() for one in medians)
     assert "–" not in lab.caption(lab.record)
-    lab.record.study.values["test_accuracy"][:] = np.nan
-    lab.record.study.values["dispatch_entropy"][:] = np.nan
+    lab.record.of().values["test_accuracy"][:] = np.nan
+    lab.record.of().values["dispatch_entropy"][:] = np.nan
     lab.picture.show(lab.record)
     assert "median entropy – (cubic)" in lab.caption(lab.record)
 
 
 def test_both_models_train_on_the_same_samples() -> None:
-    study, reference = runs(DEFAULTS)
+    study, reference = runs(DEFAULTS).values()
     assert study.replace(model=reference.model) == reference
     assert study.model.replace(activation="linear") == reference.model
     for split in ("train", "test"):

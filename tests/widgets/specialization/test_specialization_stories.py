@@ -11,9 +11,9 @@ import pytest
 
 from moe_lab.specialization import Run, train_run
 from moe_lab.training import Snapshot, final
-from moe_lab_widgets.specialization.record import Frame, frames
-from moe_lab_widgets.specialization.settings import KNOBS, runs
-from moe_lab_widgets.specialization.stories import STORIES
+from moe_lab_widgets.engine.now import Now, moments
+from moe_lab_widgets.labs.specialization import KNOBS, collapsed, runs
+from moe_lab_widgets.labs.specialization_stories import STORIES
 from tests.helpers.effort import one_in
 
 DEFAULTS: dict[str, Any] = {knob.name: knob.default for knob in KNOBS}
@@ -35,7 +35,7 @@ SAID = {
 
 
 def _runs(name: str) -> tuple[Run, Run]:
-    return runs({**DEFAULTS, **next(story.values for story in STORIES if story.name == name)})
+    return tuple(runs({**DEFAULTS, **next(story.values for story in STORIES if story.name == name)}).values())
 
 
 @functools.cache
@@ -49,10 +49,10 @@ def _bare(name: str) -> list[Run]:
     return [run.replace(measure="last", record_every=10**6) for run in _runs(name)]
 
 
-def _frames(name: str) -> list[Frame]:
-    study, reference = _runs(name)
-    both = (study.model.activation, reference.model.activation)
-    return list(frames(train_run(study), lambda: train_run(reference), both, study.last_step))
+def _frames(name: str) -> list[Now]:
+    runs = _runs(name)
+    begun = {run.model.activation: functools.partial(train_run, run) for run in runs}
+    return list(moments(begun, {}, runs[0].last_step))
 
 
 def test_every_story_is_checked() -> None:
@@ -79,11 +79,11 @@ def test_the_medians_that_a_story_names_are_those_of_its_run(name: str) -> None:
 def test_trials_that_have_divided_the_clusters_lose_them_again_in_the_late_collapse() -> None:
     frames = _frames("Late collapse (σ_p = 2, γ up to 3, 800 steps)")
     at = {frame.step: frame for frame in frames}
-    assert np.median(at[150].study["test_accuracy"]) > 0.99 and np.median(at[150].study["dispatch_entropy"]) < 0.05
-    assert np.median(at[300].study["test_accuracy"]) > 0.99, "at step 300 it is still so"
-    assert frames[-1].collapsed("study").sum() >= 3
-    assert not frames[-1].collapsed("reference").any()
-    own = np.array([frame.study["test_accuracy"][0] for frame in frames if frame.step >= 300])
+    assert np.median(at[150].of()["test_accuracy"]) > 0.99 and np.median(at[150].of()["dispatch_entropy"]) < 0.05
+    assert np.median(at[300].of()["test_accuracy"]) > 0.99, "at step 300 it is still so"
+    assert collapsed(frames[-1], frames[-1].names[0]).sum() >= 3
+    assert not collapsed(frames[-1], frames[-1].names[1]).any()
+    own = np.array([frame.of()["test_accuracy"][0] for frame in frames if frame.step >= 300])
     assert max(before - after for before, after in pairwise(own)) > 0.1, "trial 1 falls all at once"
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from moe_lab_widgets.stuck_rate import settings as of
+from moe_lab_widgets.stuck_rate.record import most_experts, share_of, stuck_by_experts
 
 from moe_lab import theme
 from moe_lab.recovery.gridlock.grid_points import VERDICTS
 from moe_lab.recovery.gridlock.stuck_live import StuckRecord
 from moe_lab_widgets import StuckRateLab
-from moe_lab_widgets.stuck_rate import settings as of
-from moe_lab_widgets.stuck_rate.record import most_experts, share_of, stuck_by_experts
 from tests.widgets.cases import STUCK
 from tests.widgets.labs import Make, done, fixtures, move
 

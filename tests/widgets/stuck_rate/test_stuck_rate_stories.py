@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from moe_lab_widgets.stuck_rate import settings as of
 
 from moe_lab.recovery.gridlock.figures import stuck_rate, verdict
-from moe_lab_widgets.stuck_rate import settings as of
-from moe_lab_widgets.stuck_rate.stories import STORIES
+from moe_lab_widgets.labs.stuck_rate_stories import STORIES
 from tests.helpers.effort import THOROUGH
 
 KNOWN = {knob.name: knob.default for knob in of.KNOBS} | {"seed": 0}

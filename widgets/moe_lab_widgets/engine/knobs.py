@@ -66,10 +66,10 @@ def offer(config: type[Config], name: str, /, **changes: Any) -> LabKnob:
     return LabKnob(**{**attributes, **changes})
 
 
-def given(config: type[AnyConfig], values: Values) -> AnyConfig:
-    """Returns the Config made of those values that it declares."""
+def given(config: type[AnyConfig], values: Values, /, **more: Any) -> AnyConfig:
+    """Returns the Config made of those values that it declares, and of more."""
     declared = config.knobs()
-    return config(**{name: value for name, value in values.items() if name in declared})
+    return config(**{**{name: value for name, value in values.items() if name in declared}, **more})
 
 
 def placed(values: Values) -> dict[str, str]:

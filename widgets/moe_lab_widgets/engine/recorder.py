@@ -13,6 +13,8 @@ def size_of(record: Any) -> int:
     """Returns the approximate size in bytes of a record's arrays, nested or not."""
     if isinstance(record, np.ndarray):
         return record.nbytes
+    if hasattr(record, "own_size"):  # records that share their history
+        return size_of(record.own_size)
     if isinstance(record, Mapping):
         return 64 + sum(size_of(value) for value in record.values())
     if isinstance(record, (list, tuple)):

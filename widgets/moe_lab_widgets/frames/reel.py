@@ -63,6 +63,12 @@ class Reel:
     def frame(self, record: int) -> bytes:
         """Returns the body (see book.py) of what the picture shows now, as the frame of a record."""
         picture = self.picture
+        if getattr(picture, "anew", False):  # every frame has artists of its own
+            picture.figure.patch.draw(self._tape)  # the paper
+            parts = [self._tape.take(), *(self._furniture(laid) for laid in picture.laid)]
+            parts += [self._write_anew(place, artist) for place, (artist, _) in enumerate(picture.live_artists())]
+            body = b"".join(parts)
+            return self._tape.book.news() + struct.pack("<BII", 4, record, len(body)) + body
         still = picture.background()
         if still is not self._still:
             self._still = still
@@ -95,6 +101,32 @@ class Reel:
         try:
             artist.draw(self._tape)
             self._moved.learn(artist, self._tape.drawn)
+        except UnsupportedError as reason:
+            self.unsupported.add(f"{type(artist).__name__}: {reason}")
+            self._tape.take()
+            self._by_agg(artist)
+        return named + self._ended(words)
+
+    def _furniture(self, laid: Any) -> bytes:
+        """Returns the operations of a panel's furniture, written once for each change of it."""
+        known = self._written.get(id(laid))
+        if known is None or known[0] != laid.version:
+            self._tape.take()
+            self._tape.drawing(f"furniture {laid.number}")
+            laid.draw_furniture(self._tape)
+            known = self._written[id(laid)] = laid.version, laid, self._tape.take()
+        return known[2]
+
+    def _write_anew(self, place: int, artist: Any) -> bytes:
+        """Returns the operations of one artist of this frame; images are compared with those at its place before."""
+        self._tape.take()
+        self._tape.drawing(f"{type(artist).__name__} {place}")
+        words = self.picture.names.get(artist)
+        if words is not None:
+            self._tape.name(words)
+        named = self._tape.take()
+        try:
+            artist.draw(self._tape)
         except UnsupportedError as reason:
             self.unsupported.add(f"{type(artist).__name__}: {reason}")
             self._tape.take()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from moe_lab_widgets.engine.definition import Story
-from moe_lab_widgets.stuck_rate.settings import GRADIENT
+
+EM, GRADIENT = "EM", "gradient EM"
+"""What random starts move by."""
 
 STORIES = (
     Story(

@@ -1,0 +1,291 @@
+"""A panel in its place: its Axes, its furniture, and what it draws of one record."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
+
+from moe_lab import theme
+from moe_lab.errors import InputError
+from moe_lab_widgets.drawing.panel import Panel, Seen
+
+USUAL = (44.0, 14.0, 66.0, 40.0)
+"""Margins of a panel that has none of its own, before they are widened."""
+SLOW, OFTEN = 0.015, 3
+"""Seconds that a panel may take to draw a record; and how often in a row it takes longer before it says so."""
+CHEAPER = {
+    "Rectangle": "bars",
+    "Text": "write",
+    "Annotation": "write",
+    "AxesImage": "image",
+    "Legend": "ends",
+    "Table": "cells",
+}
+"""The helper of `moe_lab_widgets.drawing.on_axes` that draws, for a fraction of the time, what these artists show."""
+
+Box = tuple[float, float, float, float]
+
+
+class Laid:
+    """A panel in a figure.
+
+    Args:
+      figure: in which it draws.
+      number: of the panel, from 1.
+      span: pixels from the left at which it begins and ends.
+      height: of the picture without its caption, in pixels.
+      renderer: returns what measures text.
+
+    Attributes:
+      axes: of the panel; `furnish` may add more (twins, insets), which are in `family`.
+      content: the artists of the present record, pins among them.
+      version: grows each time that the furniture changes.
+      advice: what would make drawing faster, in words; empty while it is fast.
+    """
+
+    def __init__(
+        self,
+        figure: Figure,
+        panel: Panel,
+        number: int,
+        span: tuple[int, int],
+        height: float,
+        renderer: Callable[[], Any],
+    ) -> None:
+        self.figure, self.panel, self.number, self.span = figure, panel, number, span
+        self._height, self._renderer = height, renderer
+        self.margins: Box = panel.margins or USUAL
+        self.axes = [theme.axes(figure, *box) for box in self._boxes()]
+        self.family: list[Axes] = list(self.axes)
+        self.head: list[Artist] = []
+        self.content: list[Artist] = []
+        self.version, self.advice = 0, ""
+        self._seen: Seen | None = None
+        self.seconds = 0.0
+        """That `draw` took for the present record."""
+        self._slow = 0
+        self._hidden: list[Artist] = []
+        self._look: tuple[Any, ...] = ()
+        self._free: list[str] = []
+        self._fresh: set[tuple[int, str]] = set()
+        """Open limits that no data have set yet, by the number of the Axes and the axis."""
+
+    @property
+    def target(self) -> Any:
+        """What the panel's functions are given: its Axes, or the list of them."""
+        return self.axes if self.panel.rows > 1 else self.axes[0]
+
+    # ---- a run begins ----
+
+    def begin(self, values: Mapping[str, Any]) -> None:
+        """Furnishes the Axes, unless all that `furnish` has read is what it was."""
+        self.take_away(self.content)
+        if self._seen is not None and self._seen.same(values):
+            self._open_limits()
+            return
+        for artist in [*self.head, *(ax for ax in self.family if ax not in self.axes)]:
+            artist.remove()
+        self._seen = Seen(values)
+        for ax in self.axes:
+            ax.clear()
+            theme.plain(ax)
+        known = set(self.figure.axes)
+        self.panel.furnish(self.target, self._seen)
+        insets: list[Any] = [inset for ax in self.axes for inset in ax.child_axes]
+        self.family = [*self.axes, *(ax for ax in self.figure.axes if ax not in known), *insets]
+        self._write_head(self.panel.note_of(self._seen))
+        self._free = [("x" * ax.get_autoscalex_on()) + ("y" * ax.get_autoscaley_on()) for ax in self.axes]
+        self._open_limits()
+        self._fit()
+        self._look = self._looks()
+        self.version += 1
+
+    def _write_head(self, note: str) -> None:
+        before = set(map(id, self.figure.get_children()))
+        left = self.span[0] + (14 if self.number == 1 else 4)
+        theme.header(self.figure, left, self.number, self.panel.title)
+        place = theme.spot(self.figure, left + 12, 42)
+        self.figure.text(*place, note, color=theme.MUTED, size=theme.SMALL_SIZE, va="top", linespacing=1.2)
+        self.head = [one for one in self.figure.get_children() if id(one) not in before]
+
+    def _boxes(self) -> list[Box]:
+        """Returns left, top, width and height of the Axes."""
+        left, right, top, bottom = self.margins
+        rows, gap = self.panel.rows, self.panel.gap
+        high = (self._height - top - bottom - (rows - 1) * gap) / rows
+        wide = self.span[1] - self.span[0] - left - right
+        return [(self.span[0] + left, top + row * (high + gap), wide, high) for row in range(rows)]
+
+    def _fit(self) -> bool:
+        """Widens margins that ticks and labels need, where the panel has none of its own; returns whether it did."""
+        if self.panel.margins is not None:
+            return False
+        scale = self.figure.dpi / theme.BASE_DPI
+        self._show(False)
+        boxes: list[Any] = [ax.get_tightbbox(self._renderer()) for ax in self.axes]
+        self._show(True)
+        foot = self.figure.bbox.height / scale - self._height
+        over = (
+            self.span[0] + 6 - min(box.x0 for box in boxes) / scale,
+            max(box.x1 for box in boxes) / scale - self.span[1] + 6,
+            0.0,
+            foot + 8 - min(box.y0 for box in boxes) / scale,
+        )
+        if max(over) <= 0.5:
+            return False
+        left, right, top, bottom = (one + max(more, 0) for one, more in zip(self.margins, over, strict=True))
+        self.margins = left, right, top, bottom
+        wide, high = self.figure.get_size_inches() * theme.BASE_DPI
+        for ax, (x, y, width, height) in zip(self.axes, self._boxes(), strict=True):
+            ax.set_position((*theme.spot(self.figure, x, y + height), width / wide, height / high))
+        return True
+
+    # ---- a record is drawn ----
+
+    def update(self, now: Any) -> None:
+        """Draws a record; once more where that has changed the furniture so that it needs more room."""
+        begun = time.thread_time()
+        self._draw(now)
+        self.seconds = time.thread_time() - begun
+        if (look := self._looks()) != self._look:
+            self._look = look
+            self.version += 1
+            if self._fit():
+                self._draw(now)
+
+    def _draw(self, now: Any) -> None:
+        self.take_away(self.content)
+        for ax in self.family:
+            ax.set_prop_cycle(None)  # or colours would wander from frame to frame
+        self.content = self.added(lambda: self.panel.draw(self.target, now))
+        for place, (ax, free) in enumerate(zip(self.axes, self._free, strict=True)):
+            for axis in free:
+                self._grow(ax, place, axis)
+
+    def added(self, draw: Callable[[], None]) -> list[Artist]:
+        """Returns the artists that a function adds to the Axes, or to the figure.
+
+        Raises:
+          ValueError: it adds Axes, whose artists would be lost.
+        """
+        before, axes = set(map(id, self._artists())), set(map(id, self._all_axes()))
+        draw()
+        more = [ax for ax in self._all_axes() if id(ax) not in axes]
+        if more:
+            for ax in more:
+                ax.remove()
+            rule = "draw must not make Axes (twinx, inset_axes): make them in furnish, as ax.child_axes or a twin"
+            raise InputError(f"{rule}: got panel={self.panel.title!r}")
+        return [one for one in self._artists() if id(one) not in before]
+
+    def _artists(self) -> list[Artist]:
+        known: set[Any] = set(self.figure.axes)
+        return [
+            *(one for ax in self.family for one in ax.get_children()),
+            *(one for one in self.figure.get_children() if one not in known),
+        ]
+
+    def _all_axes(self) -> list[Any]:
+        return [*self.figure.axes, *(inset for ax in self.family for inset in ax.child_axes)]
+
+    def take_away(self, artists: Sequence[Artist]) -> None:
+        """Removes artists of the record, and does not draw them again."""
+        for artist in artists:
+            artist.remove()
+        gone = set(map(id, artists))
+        self.content = [one for one in self.content if id(one) not in gone]
+
+    def watch_time(self, seconds: float) -> None:
+        """Takes how long a record took to be drawn, and keeps an advice where that is too long again and again."""
+        self._slow = self._slow + 1 if seconds > SLOW else 0
+        if self._slow < OFTEN or self.advice:
+            return
+        kinds = Counter(type(one).__name__ for one in self.content)
+        named = sorted({CHEAPER[kind] for kind in kinds if kind in CHEAPER})
+        instead = f"; {' and '.join(named)} of moe_lab_widgets.drawing.on_axes would be faster" if named else ""
+        self.advice = f"drawing “{self.panel.title}” takes {1000 * seconds:.0f} ms a frame{instead}"
+
+    # ---- limits that are left open ----
+
+    def _open_limits(self) -> None:
+        """Has the next record set the limits that the furniture leaves open."""
+        for place, (ax, free) in enumerate(zip(self.axes, self._free, strict=True)):
+            ax.set_autoscale_on(False)
+            ax.dataLim.set_points(Bbox.null().get_points())
+            self._fresh |= {(place, axis) for axis in free}
+
+    def _grow(self, ax: Axes, place: int, axis: str) -> None:
+        """Widens open limits where data lie outside, by so much that it need not be done again soon."""
+        log = getattr(ax, f"get_{axis}scale")() == "log"
+        low, high = getattr(ax.dataLim, f"interval{axis}")
+        if log:
+            low = max(low, getattr(ax.dataLim, f"minpos{axis}"))
+        there: Callable[[Any], Any] = np.log10 if log else np.asarray
+        with np.errstate(invalid="ignore", divide="ignore"):
+            low, high = there([low, high])
+            before = there(np.sort(getattr(ax, f"get_{axis}lim")()))
+        if not np.isfinite([low, high]).all():
+            return
+        room, fresh = 0.4 * (high - low) or 0.5, (place, axis) in self._fresh
+        under, over = fresh or not before[0] <= low, fresh or not high <= before[1]
+        if not under and not over:
+            return
+        self._fresh.discard((place, axis))
+        margin = 0.1 * room if fresh else room
+        ends = np.array([low - margin if under else before[0], high + margin if over else before[1]])
+        getattr(ax, f"set_{axis}lim")(*(10.0**ends if log else ends), auto=False)
+
+    # ---- what is drawn when ----
+
+    def draw_furniture(self, renderer: Any) -> None:
+        """Draws what does not belong to a record."""
+        self._show(False)
+        drawn: set[Any] = set(self.figure.axes)
+        for artist in (*self.head, *(ax for ax in self.family if ax in drawn)):
+            artist.draw(renderer)
+        self._show(True)
+
+    def _show(self, shown: bool) -> None:
+        """Hides what belongs to the record, or shows it again."""
+        if shown:
+            for artist in self._hidden:
+                artist.set_visible(True)
+            return
+        self._hidden = [artist for artist in self.content if artist.get_visible()]
+        for artist in self._hidden:
+            artist.set_visible(False)
+
+    def touch(self) -> None:
+        """Has the furniture drawn again."""
+        self.version += 1
+
+    def _looks(self) -> tuple[Any, ...]:
+        """What the furniture depends on, as far as a function that draws may change it."""
+        return tuple(
+            (
+                tuple(ax.viewLim.intervalx),
+                tuple(ax.viewLim.intervaly),
+                ax.get_xscale(),
+                ax.get_yscale(),
+                ax.get_title(),
+                ax.xaxis.label.get_text(),
+                ax.yaxis.label.get_text(),
+                _ticks(ax.xaxis),
+                _ticks(ax.yaxis),
+            )
+            for ax in self.axes
+        )
+
+
+def _ticks(axis: Any) -> tuple[Any, ...]:
+    """The kinds of locator and formatter, and what they hold: `set_yscale` makes new ones that are the same."""
+    locator, formatter = axis.get_major_locator(), axis.get_major_formatter()
+    return type(locator), tuple(getattr(locator, "locs", ())), type(formatter), tuple(getattr(formatter, "seq", ()))

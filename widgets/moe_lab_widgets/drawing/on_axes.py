@@ -1,0 +1,283 @@
+"""What Labs draw often, as plain functions on Axes, each for a fraction of the time of matplotlib's own artists.
+
+Functions that furnish: `table`, `note`, `ramp_key`. Functions that draw a record: `cells`, `write`, `ends`, `bars`,
+`image`, `trials`; each makes artists for one frame. Places are in data; lengths and shifts are pixels at 100 dpi.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
+from numpy.typing import ArrayLike, NDArray
+
+from moe_lab import theme
+from moe_lab_widgets.drawing.picture import Strip
+from moe_lab_widgets.drawing.sheet import Sheet, integer
+from moe_lab_widgets.drawing.tables import FAINTEST, colours, key
+from moe_lab_widgets.drawing.trials import HALF, MOST_LINES, SHADES, SPREAD, bands, density
+
+Box = tuple[float, float, float, float]
+
+
+def box_of(ax: Axes) -> Box:
+    """Returns left, top, width and height of Axes in pixels from the top left of the figure."""
+    box, figure = ax.get_position(), ax.get_figure(root=True)
+    assert figure is not None
+    wide, high = figure.get_size_inches() * theme.BASE_DPI
+    return float(box.x0 * wide), float((1 - box.y1) * high), float(box.width * wide), float(box.height * high)
+
+
+def pixels(ax: Axes, x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
+    """Returns places (n, 2) of data in pixels from the top left of the figure."""
+    scale = ax.figure.dpi / theme.BASE_DPI
+    at = ax.transData.transform(np.column_stack(np.broadcast_arrays(np.atleast_1d(x), np.atleast_1d(y)))) / scale
+    return np.column_stack((at[:, 0], ax.figure.bbox.height / scale - at[:, 1]))
+
+
+# ---- furniture ----
+
+
+def table(ax: Axes, rows: Sequence[str], columns: Sequence[str], widest: float = 90, highest: float = 60) -> None:
+    """Furnishes Axes for `cells`, with names at the left and no other furniture.
+
+    Args:
+      rows, columns: names; a pointer over a cell shows both.
+      widest, highest: of a cell; a table of few cells does not fill the Axes.
+    """
+    _, _, width, height = box_of(ax)
+    ax.set(
+        xlim=(-0.5, max(len(columns), width / widest) - 0.5),
+        ylim=(max(len(rows), height / highest) - 0.5, -0.5),
+    )
+    ax.set_yticks(range(len(rows)), rows)
+    ax.set_xticks([])
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    name_cells(ax, [", ".join(filter(None, (row, column))) for row in rows for column in columns])
+
+
+def name_cells(ax: Axes, names: Sequence[str]) -> None:
+    """Names the cells of Axes for the pointer, row by row."""
+    ax.names_of_cells = list(names)  # type: ignore[attr-defined]
+
+
+def reads(ax: Axes, x: str = "", y: str = "") -> None:
+    """Says what a pointer calls the axes that have ticks and no label."""
+    for axis, words in (("x", x), ("y", y)):
+        if words:
+            setattr(ax, f"reads_{axis}", words)
+
+
+def note(ax: Axes, x: float, y: float, words: str, colour: str = theme.MUTED, *, under: bool = False) -> None:
+    """Furnishes Axes with small print, pixels right of and below their upper left (or `under`, lower left) corner."""
+    ax.annotate(
+        words,
+        (0, 0 if under else 1),
+        (x * 0.72, -y * 0.72),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        color=colour,
+        size=theme.SMALL_SIZE,
+        va="center",
+        annotation_clip=False,
+    )
+
+
+def ramp_key(ax: Axes, most: float, unit: str = "") -> None:
+    """Furnishes Axes with the key of the ramp from 0 to `most`, above their right end."""
+    left, top, width, _ = box_of(ax)
+    right = left + width
+    sheet = key(right - 150 - (14 if unit else 0), top - 23, 5, 17, 30, most)
+    if unit:
+        sheet.write(right, top - 14, unit, "right", colour=theme.MUTED)
+    ax.add_artist(sheet)
+
+
+# ---- a record ----
+
+
+def cells(
+    ax: Axes,
+    words: Iterable[str],
+    shades: NDArray[np.float64] | None = None,
+    *,
+    shape: tuple[int, int] | None = None,
+    size: float = theme.TEXT_SIZE,
+    colour: str = theme.INK,
+    bold: bool = False,
+    names: Sequence[str] = (),
+) -> Artist:
+    """Draws a table of cells with a word in each, on Axes furnished by `table`.
+
+    Args:
+      words: row by row; "" for none.
+      shades: (rows, columns) 0 to 1, NaN as 0; without them cells are transparent and words have one `colour`.
+      shape: (rows, columns) where there are no shades.
+      size: points; smaller in small cells.
+      names: of the cells, for the pointer; those of the table where there are none.
+    """
+    rows, columns = shades.shape if shades is not None else shape or (1, 1)
+    (left, top), (right, bottom) = pixels(ax, [-0.5, columns - 0.5], [-0.5, rows - 0.5])
+    wide, high = (right - left) / columns, (bottom - top) / rows
+    count = rows * columns
+    fills, inks = [0] * count, [integer(colour)] * count
+    if shades is not None:
+        levels = np.rint(255 * np.fmin(np.fmax(shades, FAINTEST), 1)).astype(int).ravel()
+        fills, inks = (part[levels].tolist() for part in colours())
+    sheet = Sheet()
+    sheet.add(
+        [
+            (left + c * wide, top + r * high, left + (c + 1) * wide, top + (r + 1) * high, 0, 0, -1, -1)
+            for r in range(rows)
+            for c in range(columns)
+        ],
+        fills,
+    )
+    size = size if min(wide, 1.6 * high) >= 34 else min(size, theme.SMALL_SIZE)
+    sheet.texts = [(word, size, bold, False) for word in words]
+    sheet.spots = [(0.0, 0.0, 0.5, cell) for cell in range(count)]
+    sheet.inks = inks
+    return _named(ax, sheet, names or getattr(ax, "names_of_cells", ()))
+
+
+def write(
+    ax: Axes,
+    x: ArrayLike,
+    y: ArrayLike,
+    words: Sequence[str],
+    colours: str | Sequence[str] | NDArray[Any] = theme.INK,
+    *,
+    ha: str = "center",
+    size: float = theme.TEXT_SIZE,
+    bold: bool | Sequence[bool] | NDArray[np.bool_] = False,
+    right: float = 0,
+    down: float = 0,
+) -> Artist:
+    """Writes words at places in data, moved by pixels; colours and `bold` are one for all, or one for each."""
+    sheet = Sheet(zorder=4)
+    shades = [colours] * len(words) if isinstance(colours, str) else colours
+    heavy = [bold] * len(words) if isinstance(bold, bool) else bold
+    for (at, high), word, colour, one in zip(pixels(ax, x, y), words, shades, heavy, strict=True):
+        sheet.write(at + right, high + down, word, ha, size=size, colour=str(colour), bold=bool(one))
+    return ax.add_artist(sheet)
+
+
+def ends(ax: Axes, labels: Sequence[tuple[float, str, str]], apart: float = 0.14) -> Artist:
+    """Names curves right of the Axes, at the heights at which they end, pushed apart.
+
+    Args:
+      labels: (y, words, colour) of each; words may have several lines.
+      apart: the least distance, in parts of the Axes' height.
+    """
+    scale = ax.yaxis.get_transform()
+    low, high = scale.transform(np.array(ax.get_ylim()))
+    heights = (scale.transform(np.array([at for at, _, _ in labels], dtype=float)) - low) / (high - low)
+    heights = np.where(np.isfinite(heights), np.clip(heights, 0, 1), np.nan)
+    known = heights[np.isfinite(heights)]
+    heights = np.where(np.isfinite(heights), heights, known[0] if len(known) else 0.5)
+    sheet = Sheet(zorder=4)
+    left, top, width, height = box_of(ax)
+    for place, (_, words, colour) in zip(theme.spread(heights.tolist(), apart, 0.1, 0.95), labels, strict=True):
+        sheet.lines(left + width + 8, top + (1 - place) * height, *words.split("\n"), colour=colour)
+    return ax.add_artist(sheet)
+
+
+def bars(
+    ax: Axes,
+    places: ArrayLike,
+    lengths: ArrayLike,
+    width: float,
+    colours: str | Sequence[str] = theme.INK,
+    *,
+    begin: ArrayLike = 0.0,
+    across: bool = False,
+    names: Sequence[str] = (),
+) -> Artist:
+    """Draws bars: upright ones at x = places, or `across`, lying ones at y = places; width in data.
+
+    Args:
+      lengths: of each bar, from `begin` on; NaN for none.
+      colours: one for all, or one for each.
+      names: of each bar, for the pointer.
+    """
+    at, long, start = (np.array(one, dtype=float) for one in np.broadcast_arrays(places, lengths, begin))
+    fills = [integer(one) for one in ([colours] * len(at) if isinstance(colours, str) else colours)]
+    shown = np.isfinite(long) & (long != 0)
+    sides, tips = (at - width / 2, at + width / 2), (start, np.where(shown, start + long, start))
+    first, last = (pixels(ax, *(pair[::-1] if across else pair)) for pair in zip(sides, tips, strict=True))
+    edges = np.concatenate([np.minimum(first, last), np.maximum(first, last), np.zeros((len(at), 4))], axis=1)
+    edges[~shown] = 0
+    sheet = Sheet(zorder=2.5)
+    sheet.add(list(map(tuple, edges.tolist())), np.where(shown, fills, 0).tolist())
+    return _named(ax, sheet, names)
+
+
+def image(
+    ax: Axes, x: float, y: float, shown: NDArray[np.uint8], zoom: int = 1, *, right: float = 0, down: float = 0
+) -> Artist:
+    """Puts pixels (height, width, 4) with their upper left corner at a place in data, moved by pixels."""
+    left, top = pixels(ax, x, y)[0]
+    strip = Strip(left + right, top + down, zoom)
+    strip.set_pixels(shown)
+    return ax.add_artist(strip)
+
+
+def trials(
+    ax: Axes, x: NDArray[Any], values: NDArray[np.float64], style: theme.Style, name: str, firm: int = 0
+) -> None:
+    """Draws a thin line for each of a few trials; of more, the bands that hold half and 90 %, and their density now.
+
+    Args:
+      x: (m,).
+      values: (m, trial).
+      style: of the lines.
+      name: of the curves, for the pointer.
+      firm: the trial whose line is drawn more firmly, and beside the bands.
+    """
+    count = values.shape[1]
+    many = count > MOST_LINES
+    shown = ([firm] if many else range(count)) if count > 1 else ()
+    if len(shown) and len(x) > 1:
+        lines = [np.column_stack((x, values[:, trial])) for trial in shown]
+        firmly = [trial == firm for trial in shown]
+        ax.add_collection(
+            LineCollection(
+                [line[np.isfinite(line).all(1)] for line in lines],
+                linestyles=style.line,
+                label=f"{name}, a trial",
+                linewidths=[1.3 if one else 0.7 for one in firmly],
+                colors=[(style.colour, 0.95 if one else 0.45) for one in firmly],
+                zorder=2,
+            ),
+            autolim=False,
+        )
+    if not many or not len(x):
+        return
+    faces = [(style.colour, shade) for shade in SHADES]
+    band = PolyCollection(bands(x, values), facecolors=faces, linewidths=0, zorder=1.7, label=f"{name}, {HALF}")
+    outline: dict[str, Any] = {"edgecolors": style.colour, "linestyles": style.line, "linewidths": 1.3, "zorder": 2.6}
+    shape = density(values[-1], (*ax.get_xlim(), *ax.get_ylim()))
+    spread = PolyCollection(shape, facecolors=[(style.colour, 0.3)], label=f"{name}, {SPREAD}", **outline)
+    for collection in (band, spread):
+        ax.add_collection(collection, autolim=False)
+
+
+def swarm(heights: NDArray[np.float64], apart: float) -> NDArray[np.float64]:
+    """Returns how many marks' widths each mark is moved sideways, so that none within `apart` overlap."""
+    turns = np.full(len(heights), np.nan)
+    for mark in np.argsort(heights, kind="stable"):
+        near = np.abs(heights - heights[mark]) < apart
+        taken = set(turns[near & np.isfinite(turns)])
+        turns[mark] = next(turn for step in range(1000) for turn in (step, -step) if turn not in taken)
+    return turns
+
+
+def _named(ax: Axes, sheet: Sheet, names: Sequence[str]) -> Artist:
+    if names:
+        sheet.parts = list(names)  # type: ignore[attr-defined]
+    return ax.add_artist(sheet)

@@ -1,0 +1,319 @@
+"""A Lab as a declaration: knobs, what runs, and panels that draw. The rest is derived.
+
+Of one's own::
+
+    MyLab = lab("What moves", train, knobs=(slider("rate", 0.1, 0.01, 1), ...), panels=(Panel("Loss", draw_loss),))
+
+`train` is any function that yields records (dicts, Snapshots, objects); it is called with the knobs that it names.
+
+Of the library::
+
+    SpecializationLab = lab("Specialization", runs=runs, knobs=..., panels=..., caption=..., stories=...)
+
+`runs(values)` returns Configs of runs, by name. From them come the checks, the runs side by side, how often they
+record, the copied code, the saved data, the status line and the sentences on divergence.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from moe_lab.config import RunConfig
+from moe_lab.errors import InputError
+from moe_lab.training import Snapshot
+from moe_lab_widgets.drawing.panel import Panel
+from moe_lab_widgets.drawing.panels import PanelPicture
+from moe_lab_widgets.engine.copying import code_of, own_code, started
+from moe_lab_widgets.engine.definition import Story
+from moe_lab_widgets.engine.knobs import LabKnob, fewer, longest, on_gpu
+from moe_lab_widgets.engine.lab import Lab
+from moe_lab_widgets.engine.now import ONLY, Now, dataset, moments
+
+if TYPE_CHECKING:
+    import xarray
+
+SETTINGS = ("speed", "frames", "most_records", "budget", "cpu_because")
+"""Attributes of a `Definition` that are no functions."""
+Values = Mapping[str, Any]
+Argument = Callable[[Sequence[LabKnob], Any, dict[str, Any]], tuple[Sequence[LabKnob], dict[str, Any]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declaration:
+    """What `lab` was given; see there."""
+
+    train: Callable[..., Iterable[Any]] | None = None
+    runs: Callable[[Values], Mapping[str, RunConfig]] | None = None
+    begin: Callable[[RunConfig, dict[str, Any]], Iterator[Any]] | None = None
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
+    panels: Sequence[Panel] = ()
+    steps: Callable[[Values], int] | None = None
+    records: int = 80
+    seconds: Callable[[Values], float] | None = None
+    slowest: float = 0.05
+    measures: Mapping[str, str] = field(default_factory=dict)
+    caption: Callable[[Now], str] | None = None
+    progress: Callable[[Now], str] | None = None
+    trouble: Callable[[Now], str] | None = None
+    diverged: str | Callable[[str, str], str] = ""
+    check: Callable[[Values], object] | None = None
+    check_view: Callable[[Values], object] | None = None
+    more: Callable[[Now], Iterator[Any] | None] | None = None
+    work: Callable[[Values], float] | None = None
+    code: Callable[[Values], str] | None = None
+    data: Callable[[Now], xarray.Dataset] | None = None
+
+
+class Declared(Lab):
+    """What `lab` makes.
+
+    Attributes:
+      own: the Lab's own arguments, None where they were not given; hooks find them among the values.
+    """
+
+    made: ClassVar[Declaration]
+
+    def __init__(self, /, *, playing: bool = True, projector: bool = False, **values: Any) -> None:
+        self.own: dict[str, Any] = {}
+        self._kept: dict[str, Any] = {}
+        for name, take in self.made.arguments.items():
+            self.own[name] = given = values.pop(name, None)
+            if given is not None:
+                self.knobs, values = take(self.knobs, given, values)
+        super().__init__(playing=playing, projector=projector, **values)
+
+    def _all(self, values: Values) -> dict[str, Any]:
+        """Returns the values that hooks are given."""
+        return {**self.own, **values}
+
+    def _seen(self, record: Now) -> Now:
+        """Returns a moment as the view-only knobs show it now."""
+        return record.seen_with(self._board.view_of(self.values)) if self._board.view_names else record
+
+    # ---- what runs ----
+
+    def check(self, values: Values) -> None:
+        if self.made.runs is not None:
+            self.made.runs(self._all(values))
+        if self.made.check is not None:
+            self.made.check(self._all(values))
+
+    def check_view(self, values: Values) -> None:
+        if self.made.check_view is not None:
+            self.made.check_view(self._all(values))
+
+    def configs(self, values: Values) -> dict[str, RunConfig]:
+        """Returns the Configs of the runs, which record as often as a Lab wants."""
+        assert self.made.runs is not None
+        runs = self.made.runs(self._all(values))
+        return {name: run.replace(record_every=self.record_every(values, run)) for name, run in runs.items()}
+
+    def record_every(self, values: Values, run: RunConfig) -> int:
+        """Returns the steps per record: `records` in all, but none that takes long. Depends on the values alone."""
+        few = round(self._steps(values, run) / fewer(self.made.records, values))
+        if self.made.seconds is None or on_gpu(values):
+            return max(1, few)
+        return max(1, min(few, int(longest(self.made.slowest, values) / self.made.seconds(self._all(values)))))
+
+    def start(self, values: dict[str, Any]) -> Iterator[Now]:
+        given = self._all(values)
+        if self.made.train is not None:
+            begin = partial(self._train, given)
+            return moments({ONLY: begin}, given, self._total(values), self._before())
+        start = self.made.begin or _begun
+        runs = {name: partial(start, run, self._kept) for name, run in self.configs(values).items()}
+        return moments(runs, given, self._total(values), self._before())
+
+    def _train(self, values: Values) -> Iterator[Any]:
+        assert self.made.train is not None
+        return iter(self.made.train(**self._arguments(values)))
+
+    def _arguments(self, values: Values) -> dict[str, Any]:
+        """Returns the values that the function of a Lab names."""
+        assert self.made.train is not None
+        named = inspect.signature(self.made.train).parameters
+        every = any(one.kind is one.VAR_KEYWORD for one in named.values())
+        given = {name: value for name, value in values.items() if every or name in named}
+        return {**given, "present": lambda: self._all(self.values)} if "present" in named else given
+
+    def more(self, record: Now) -> Iterator[Now] | None:
+        further = None if self.made.more is None else self.made.more(self._seen(record))
+        return None if further is None else self._continued(record, further)
+
+    @staticmethod
+    def _continued(record: Now, further: Iterator[Any]) -> Iterator[Now]:
+        name = record.names[0]
+        for one in further:
+            record = replace(record, shots={**record.shots, name: (*record.shots[name], one)})
+            yield record
+
+    def work(self, values: Values) -> float:
+        if self.made.work is not None:
+            return self.made.work(self._all(values))
+        if self.made.runs is None:
+            return 0.0
+        return max(run.numbers for run in self.made.runs(self._all(values)).values())
+
+    def _total(self, values: Values) -> int:
+        """Returns the steps of a whole run: those of its Configs, or the argument `steps` of a function; else 0."""
+        if self.made.steps is not None:
+            return self.made.steps(self._all(values))
+        if self.made.runs is not None:
+            return max(self._steps(values, run) for run in self.made.runs(self._all(values)).values())
+        assert self.made.train is not None
+        named = inspect.signature(self.made.train).parameters.get("steps")
+        default = 0 if named is None or named.default is named.empty else named.default
+        return int(values.get("steps", default))
+
+    def _steps(self, values: Values, run: RunConfig) -> int:
+        if self.made.steps is not None:
+            return self.made.steps(self._all(values))
+        return int(getattr(run, "last_step", 0) or values["steps"])
+
+    def _before(self) -> Now | None:
+        """Returns the last moment of the run before."""
+        records = self.records
+        return replace(records[-1], before=None) if records else None
+
+    # ---- what is shown and saved ----
+
+    def make_picture(self, values: dict[str, Any]) -> PanelPicture:
+        return PanelPicture(self.made.panels, scale=self.scale)
+
+    def parts(self, record: Now) -> dict[str, Snapshot]:
+        return {name: part for name, part in record.parts.items() if isinstance(part, Snapshot)}
+
+    def progress(self, record: Now) -> str:
+        if self.made.progress is not None:
+            return self.made.progress(self._seen(record))
+        return f"step {record.step}" + (f" of {record.total}" if record.total else "")
+
+    def caption(self, record: Now) -> str:
+        if self.made.caption is not None:
+            return self.made.caption(self._seen(record))
+        return f"{self.progress(record).capitalize()}."
+
+    def trouble(self, record: Now) -> str:
+        words = super().trouble(record)
+        if self.made.trouble is not None:
+            words = f"{words} {self.made.trouble(self._seen(record))}".strip()
+        return words
+
+    def diverged(self, name: str, trials: str) -> str:
+        words = self.made.diverged
+        if callable(words):
+            return words(name, trials)
+        return words.format(name=name, trials=trials) if words else super().diverged(name, trials)
+
+    def code(self, values: dict[str, Any]) -> str:
+        if self.made.code is not None:
+            return self.made.code(self._all(values))
+        if self.made.train is not None:
+            return own_code(self.made.train, {n: v for n, v in self._arguments(values).items() if n != "present"})
+        return code_of(self.configs(values), self.made.measures)
+
+    def data(self, records: Sequence[Now]) -> xarray.Dataset:
+        now = self._seen(records[-1])
+        if self.made.data is not None:
+            return self.made.data(now)
+        return dataset(now, self.code(dict(now.values)) if self.made.train is not None else "")
+
+
+def _begun(run: RunConfig, kept: dict[str, Any]) -> Iterator[Any]:
+    return started(run)
+
+
+def lab(
+    title: str,
+    train: Callable[..., Iterable[Any]] | None = None,
+    *,
+    knobs: Sequence[LabKnob],
+    panels: Sequence[Panel],
+    caption: Callable[[Now], str] | None = None,
+    stories: Sequence[Story] = (),
+    runs: Callable[[Values], Mapping[str, RunConfig]] | None = None,
+    seconds: Callable[[Values], float] | None = None,
+    measures: Mapping[str, str] | Sequence[str] = (),
+    arguments: Mapping[str, Argument] | None = None,
+    name: str = "",
+    about: str = "",
+    **more: Any,
+) -> type[Declared]:
+    """Makes a Lab: a class, of which `MyLab(rate=0.2)` is one on the page.
+
+    Args:
+      title: its heading.
+      train: a function that yields records, called with the knobs that it names; or
+      runs: a function of the values that returns Configs of runs, by name. The first is under study.
+      knobs: sliders and choices (`slider`, `offer`, `LabKnob`). Every Lab has a seed and a device, too.
+      panels: what is drawn.
+      caption: returns the sentence below the picture.
+      stories: presets.
+      seconds: about how long a step of all runs takes on one CPU thread.
+      measures: what copied code prints, each by the word before it; the first one is drawn.
+      arguments: what the Lab's constructor takes beside knobs: for each name a function of the knobs, of what was given
+        and of the initial values, which returns the knobs and the values. Hooks find what was given among their values.
+      name: of the class; made of the title where it is empty.
+      about: its docstring.
+      more: hooks in place of what is derived, and settings. Of the values: `check` and `check_view` raise a ValueError
+        where they do not fit, `steps`, `work` and `code` return the steps of a run, the numbers that a step touches and
+        the copied code. Of a moment (a `Now`): `progress`, `trouble`, `data` (a Dataset) and `more`, the records that a
+        run that has ended should add for a view-only knob. `begin(run, kept)` begins a run; `kept` is a dict that lasts
+        as long as the Lab. `diverged` is the sentence on trials whose loss became infinite, with {name} and {trials},
+        or a function of both. `records` and `slowest`: about how many records a run makes, and the seconds that one
+        may take. `speed`, `frames`, `most_records`, `budget` and `cpu_because` as in `Definition`.
+
+    Raises:
+      ValueError: not exactly one of train and runs is given, or there is no such hook.
+    """
+    if (train is None) == (runs is None):
+        got = "neither" if train is None else "both"
+        raise InputError(f"a Lab must have either a function that yields records (train) or Configs (runs): got {got}")
+    settings: dict[str, Any] = {
+        one: more.pop(one) for one in ("speed", "frames", "most_records", "budget", "cpu_because") if one in more
+    }
+    unknown = set(more) - set(Declaration.__dataclass_fields__)
+    if unknown:
+        raise InputError(f"a hook of a Lab must be one that `help(lab)` names: got {', '.join(sorted(unknown))}")
+    printed = dict(measures) if isinstance(measures, Mapping) else dict.fromkeys(measures, "")
+    made = Declaration(
+        train=train, runs=runs, panels=tuple(panels), caption=caption, seconds=seconds, measures=printed,
+        arguments=arguments or {}, **more,
+    )  # fmt: skip
+    caller = inspect.currentframe().f_back  # type: ignore[union-attr]
+    attributes: dict[str, Any] = {
+        "title": title,
+        "knobs": tuple(knobs),
+        "stories": tuple(stories),
+        "made": made,
+        "__module__": caller.f_globals.get("__name__", "__main__") if caller else "__main__",
+        "__doc__": about or title,
+        **settings,
+    }
+    return type(name or "".join(filter(str.isalnum, title.title())) + "Lab", (Declared,), attributes)
+
+
+def slider(
+    name: str, default: float, low: float, high: float, step: float | None = None, meaning: str = "", **more: Any
+) -> LabKnob:
+    """Returns a slider of a Lab of one's own.
+
+    Args:
+      name: of the argument that it sets.
+      default: where it begins; whole numbers make a slider of whole numbers.
+      low, high: its ends.
+      step: between two of its values; about a hundredth of its range where None.
+      meaning: what it is, in words; the name where it is empty.
+      more: other attributes of a `LabKnob`, such as `symbol`, `main` or `enabled_when`.
+    """
+    whole = all(isinstance(one, int) for one in (default, low, high))
+    if step is None:
+        step = 1 if whole else 10.0 ** round(math.log10((high - low) / 100))
+    return LabKnob(
+        name=name, meaning=meaning or name.replace("_", " "), default=default, low=low, slider=(low, high, step), **more
+    )

@@ -1,0 +1,182 @@
+"""What a Lab shows: every run's records so far, and the values of the knobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moe_lab.training import Snapshot, collect
+
+if TYPE_CHECKING:
+    import xarray
+
+ONLY = "run"
+"""What the run of a Lab is called that has one alone."""
+
+
+@dataclass(frozen=True)
+class Now:
+    """One moment of a Lab. It is complete: it holds its own history.
+
+    `now["loss"]` is the latest value of the first run; `now.curve("loss")` returns its steps and values so far.
+
+    Attributes:
+      shots: the records so far of every run that has begun, by its name; the first one is under study.
+      values: of the knobs, and of the Lab's own arguments.
+      names: of all runs.
+      total: steps of a whole run; 0 if it is not known.
+      before: the last moment of the run before, to compare with.
+    """
+
+    shots: Mapping[str, tuple[Any, ...]]
+    values: Mapping[str, Any]
+    names: tuple[str, ...]
+    total: int = 0
+    before: Now | None = None
+
+    def __getitem__(self, measure: str) -> Any:
+        return value_of(self.of(), measure)
+
+    def of(self, name: str | None = None) -> Any:
+        """Returns the latest record of a run, of the first where none is named; None before it has begun."""
+        shots = self.shots.get(self.names[0] if name is None else name, ())
+        return shots[-1] if shots else None
+
+    def curve(self, measure: str, name: str | None = None) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Returns the steps (m,) at which a run has recorded a measure, and the values (m, ...).
+
+        A run that has ended keeps its last value while others go on.
+        """
+        shots = [shot for shot in self.shots.get(self.names[0] if name is None else name, ()) if has(shot, measure)]
+        if not shots:
+            first = self.of()
+            shape = np.shape(value_of(first, measure)) if has(first, measure) else (self.trials,)
+            return np.zeros(0, dtype=np.int64), np.zeros((0, *shape))
+        steps = [step_of(shot, place) for place, shot in enumerate(shots)]
+        if steps[-1] < self.step and _ended(shots[-1]):
+            steps, shots = [*steps, self.step], [*shots, shots[-1]]
+        return np.array(steps), np.array([value_of(shot, measure) for shot in shots], dtype=float)
+
+    def last(self, measure: str, name: str | None = None) -> NDArray[np.float64]:
+        """Returns the latest values (trial,) of a measure, NaN before the run has recorded it."""
+        values = self.curve(measure, name)[1]
+        return values[-1] if len(values) else np.full(self.trials, np.nan)
+
+    def seen_with(self, view: Mapping[str, Any]) -> Now:
+        """Returns the same moment, seen with other values of view-only knobs."""
+        return replace(self, values={**self.values, **view})
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """The latest record of every run that has begun."""
+        return {name: shots[-1] for name, shots in self.shots.items() if shots}
+
+    @property
+    def trials(self) -> int:
+        return int(getattr(self.of(), "trials", 1))
+
+    @property
+    def step(self) -> int:
+        """Of the run that has come furthest."""
+        return max(step_of(shots[-1], len(shots) - 1) for shots in self.shots.values() if shots)
+
+    @property
+    def ended(self) -> bool:
+        """Whether no trial of any run is still training."""
+        if not all(hasattr(part, "finished") for part in self.parts.values()):
+            return bool(self.total and self.step >= self.total)
+        return len(self.parts) == len(self.names) and all(map(_ended, self.parts.values()))
+
+    @property
+    def own_size(self) -> list[Any]:
+        """What it holds beside the moment before it: its latest records (see `recorder.size_of`)."""
+        return list(self.parts.values())
+
+
+def _ended(record: Any) -> bool:
+    return bool(np.all(getattr(record, "finished", False)))
+
+
+def moments(
+    runs: Mapping[str, Callable[[], Iterator[Any]]], values: Mapping[str, Any], total: int, before: Now | None = None
+) -> Iterator[Now]:
+    """Yields runs side by side, record by record.
+
+    The first moment has the first run alone, so that the picture does not wait until the others have sampled their
+    data; a run that has ended adds nothing.
+    """
+    names, first = tuple(runs), next(iter(runs))
+    begun = {first: runs[first]()}
+    shots: dict[str, tuple[Any, ...]] = {first: (next(begun[first]),)}
+    yield Now(shots, values, names, total, before)
+    if len(runs) > 1:
+        begun |= {name: begin() for name, begin in runs.items() if name != first}
+        shots = {name: shots.get(name) or (next(run),) for name, run in begun.items()}
+        yield Now(shots, values, names, total, before)
+    while True:
+        fresh = {name: record for name, run in begun.items() if (record := next(run, None)) is not None}
+        if not fresh:
+            return
+        shots = {name: (*old, fresh[name]) if name in fresh else old for name, old in shots.items()}
+        yield Now(shots, values, names, total, before)
+
+
+# ---- what a run may yield: Snapshots, mappings, or any objects with attributes ----
+
+
+def has(record: Any, measure: str) -> bool:
+    """Whether a record has a measure."""
+    if isinstance(record, Snapshot):
+        return measure in record.values or measure == "step"
+    return measure in record if isinstance(record, Mapping) else hasattr(record, measure)
+
+
+def value_of(record: Any, measure: str) -> Any:
+    """Returns a measure of a record."""
+    if isinstance(record, Snapshot):
+        return record.step if measure == "step" else record[measure]
+    return record[measure] if isinstance(record, Mapping) else getattr(record, measure)
+
+
+def step_of(record: Any, place: int) -> int:
+    """Returns the step of a record: its own, or its place in the run."""
+    return int(value_of(record, "step")) if has(record, "step") else place
+
+
+# ---- saved data ----
+
+
+def dataset(moment: Now, code: str) -> xarray.Dataset:
+    """Returns what was recorded: all runs along a `model` axis with their calls, or what plain records hold.
+
+    Args:
+      code: makes the run; kept with plain records, which have no call of their own.
+    """
+    if all(isinstance(part, Snapshot) for part in moment.parts.values()):
+        sets = [collect(moment.shots[name]) for name in moment.parts]
+        return sets[0] if moment.names == (ONLY,) else model_axis(list(moment.parts), sets)
+    import xarray  # here: it takes half a second, for which the first picture need not wait
+
+    shots = moment.shots[moment.names[0]]
+    last = shots[-1]
+    measures = [name for name in (last if isinstance(last, Mapping) else vars(last)) if name != "step"]
+    variables = {}
+    for name in measures:
+        values = np.array([value_of(shot, name) for shot in shots])
+        variables[name] = (("step", *(f"{name}_{axis}" for axis in range(1, values.ndim))), values)
+    steps = [step_of(shot, place) for place, shot in enumerate(shots)]
+    return xarray.Dataset(variables, coords={"step": steps}, attrs={"call": code})
+
+
+def model_axis(names: Sequence[str], sets: Sequence[xarray.Dataset]) -> xarray.Dataset:
+    """Joins Datasets of several models along a `model` axis, with the call that makes each."""
+    import xarray
+
+    models = xarray.DataArray(list(names), dims="model", name="model")
+    joined = xarray.concat(sets, models, join="outer", combine_attrs="drop_conflicts")
+    calls = {f"call_{name}": data.attrs["call"] for name, data in zip(names, sets, strict=True) if "call" in data.attrs}
+    return joined.assign_attrs(calls)

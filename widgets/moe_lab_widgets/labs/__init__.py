@@ -1,0 +1,1 @@
+"""The Labs: one file each, its stories beside it."""

@@ -1,0 +1,311 @@
+"""SpecializationLab: nonlinear experts divide the clusters among them, live, beside linear experts that share them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import PercentFormatter
+from numpy.typing import NDArray
+
+from moe_lab import theme
+from moe_lab.specialization import ClusterTask, Run, SwitchMoE
+from moe_lab.specialization.activations import ACTIVATIONS
+from moe_lab_widgets.drawing.on_axes import cells, ends, note, ramp_key, reads, swarm, table, trials, write
+from moe_lab_widgets.drawing.panel import Panel, Seen
+from moe_lab_widgets.drawing.trials import MOST_LINES, few, spread_words
+from moe_lab_widgets.drawing.words import median, middle, percent
+from moe_lab_widgets.engine.declared import lab
+from moe_lab_widgets.engine.knobs import LabKnob, given, offer
+from moe_lab_widgets.engine.now import Now
+from moe_lab_widgets.labs.specialization_stories import STORIES
+
+FIRST_FILTERS = 8e-4
+"""sigma_0: first filters so small that one can watch the clusters being divided (from .01 it is done in 10 steps)."""
+IDLE, SHOWN = 0.01, 0
+"""Share of the samples below which an expert is called idle; the trial whose tables are drawn."""
+FALL, FOUND = 0.03, 0.95
+"""How far a collapsed trial lies below its best accuracy, and what that must have been."""
+LOW, APART, GOOD = 0.3, 0.2, 0.9
+"""An entropy this low, another higher by this, both accuracies this high: then accuracy hides it, says the caption."""
+STYLES = (theme.MODEL, theme.OTHER)
+"""Of the model under study, and of the one beside it."""
+
+# ---- knobs, and the two runs that their values describe ----
+
+
+def _routed(values: Mapping[str, Any]) -> bool:
+    return bool(values["experts"] > 1)
+
+
+KNOBS = (
+    offer(SwitchMoE, "experts", main=True),
+    offer(ClusterTask, "clusters", meaning="clusters", main=True),
+    offer(
+        ClusterTask, "noise", main=True, symbol="σ_p", meaning="random noise", enabled_when=lambda v: v["patches"] > 3
+    ),
+    offer(SwitchMoE, "activation", symbol="σ", main=True),
+    offer(
+        SwitchMoE, "router_learning_rate", symbol="η_r", meaning="rate of the router", enabled_when=_routed, main=True
+    ),
+    offer(SwitchMoE, "router_noise", meaning="noise of the router", enabled_when=_routed),
+    offer(Run, "samples", meaning="training samples", default=2000, slider=(200, 6000, 200), far=16_000),
+    offer(SwitchMoE, "load_balancing", symbol="λ", meaning="load balancing", enabled_when=_routed, main=True),
+    LabKnob(name="gamma", symbol="γ", meaning="most feature noise", default=2.0, low=0.5, slider=(0.5, 4.0, 0.25)),
+    offer(SwitchMoE, "filters", meaning="filters of each", default=8, slider=(1, 16, 1)),
+    offer(SwitchMoE, "learning_rate", symbol="η", meaning="rate of the experts"),
+    LabKnob(name="steps", symbol="S", meaning="training steps", default=400, low=1, slider=(50, 1000, 50)),
+    offer(ClusterTask, "patches", meaning="patches of a sample", slider=(3, 8, 1)),
+    offer(ClusterTask, "dimension", slider=(8, 100, 2)),
+    offer(Run, "trials", meaning="trials", default=6, slider=(1, 10, 1), far=1000),
+)
+
+
+def runs(values: Mapping[str, Any]) -> dict[str, Run]:
+    """Returns two runs, which differ in the activation alone: linear runs beside all others, cubic beside linear."""
+    task = given(ClusterTask, values, feature_noise=(0.5, values["gamma"]))
+    study = given(SwitchMoE, values, initial_scale=FIRST_FILTERS)
+    beside = study.replace(activation="cubic" if study.activation == "linear" else "linear")
+    return {one.activation: given(Run, values, model=one, task=task, test_samples=1000) for one in (study, beside)}
+
+
+def seconds(values: Mapping[str, Any]) -> float:
+    """Returns about how long one step of both models takes on one CPU thread."""
+    degree = ACTIVATIONS[values["activation"]].degree
+    rows = values["patches"] - (3 if degree is not None else 0)  # that need a matrix product of their own
+    return float(values["trials"] * values["samples"] * (4e-7 + 2.5e-8 * rows * values["filters"]))
+
+
+# ---- panel 1: who serves which cluster ----
+
+
+def _longest(values: Mapping[str, Any]) -> float:
+    """The length of all steps of an expert together, which no product can exceed by more than its start."""
+    return float(values["learning_rate"] * values["steps"])
+
+
+def furnish_tables(axes: list[Axes], values: Mapping[str, Any]) -> None:
+    experts = [f"expert {expert + 1}" for expert in range(values["experts"])]
+    heads = (
+        "share of a cluster sent to an expert (test samples)",
+        "largest |⟨filter, signal⟩| of an expert (at most η S)",
+    )
+    for ax, words, head in zip(axes, ("cluster {}", "signal v{}"), heads, strict=True):
+        names = [words.format(row + 1 if "cluster" in words else "₁₂₃₄₅₆₇₈₉"[row]) for row in range(values["clusters"])]
+        table(ax, names, experts)
+        note(ax, -58, -14, head)
+    ramp_key(axes[0], 100, "%")
+    ramp_key(axes[1], _longest(values))
+    of = f"trial {SHOWN + 1} of {values['trials']}" if values["trials"] > 1 else "the one trial"
+    words = f"expert (grey: idle, under 1 % of the samples)   {values['activation']} experts, {of}"
+    note(axes[1], -58, 35, words, under=True)
+
+
+def draw_tables(axes: list[Axes], now: Now) -> None:
+    sent = np.nan_to_num(now["dispatch"][SHOWN])  # (cluster, expert)
+    share = sent / np.maximum(sent.sum(1, keepdims=True), 1)
+    learned, most = np.nan_to_num(now["expert_feature"][SHOWN]).T, _longest(now.values)
+    cells(axes[0], (f"{100 * part:.0f}" if part >= 0.005 else "" for part in share.flat), share)
+    cells(
+        axes[1],
+        ((f"{x:.1f}" if x < 9.95 else f"{x:.0f}") if x >= 0.05 * most else "" for x in learned.flat),
+        learned / most,
+    )
+    works = carriers(now)
+    shades = np.where(works, theme.INK, theme.REFERENCE)
+    count = np.arange(len(works))
+    write(
+        axes[1], count, now.values["clusters"] - 0.5, [str(n + 1) for n in count], shades, size=11, bold=works, down=15
+    )
+
+
+def carriers(now: Now) -> NDArray[np.bool_]:
+    """Returns (expert,) which experts get more than a hundredth of the test samples in the trial on show."""
+    return np.asarray(np.nan_to_num(now["expert_load"][SHOWN]) >= IDLE)
+
+
+# ---- panel 2: dispatch entropy ----
+
+
+def furnish_entropy(ax: Axes, values: Mapping[str, Any]) -> None:
+    most, steps = float(np.log(values["clusters"])), values["steps"]
+    ax.set(xlim=(0, steps), ylim=(-0.09 * most, 1.06 * most), xlabel="training step")
+    ax.set_xticks([0, steps / 2, steps])
+    ax.set_yticks([*(whole := np.arange(0, most - 0.1, 0.5)), most], [*(f"{one:g}" for one in whole), "log K"])
+    ax.tick_params(axis="y", length=0)
+    reads(ax, y="entropy")
+    ax.axhline(most, color=theme.FAILURE, linewidth=1.2, zorder=1)
+    ax.axhline(0, color=theme.MUTED, linewidth=1.2, zorder=1)
+    style: dict[str, Any] = {"size": theme.SMALL_SIZE, "va": "center"}
+    ax.text(
+        0.02 * steps,
+        1.035 * most,
+        f"log {values['clusters']} = {most:.2f}: nobody specialises",
+        color=theme.FAILURE,
+        **style,
+    )
+    ax.text(0.02 * steps, -0.042 * most, "0: each has one cluster", color=theme.MUTED, **style)
+
+
+def draw_entropy(ax: Axes, now: Now) -> None:
+    labels = []
+    for name, style, width in reversed(list(zip(now.names, STYLES, (2.6, 2.0), strict=True))):
+        steps, values = now.curve("dispatch_entropy", name)
+        trials(ax, steps, values, style, f"{name} experts", SHOWN)
+        dashes: dict[str, Any] = {} if style is theme.MODEL else {"dashes": (3, 1.5)}
+        middles = median(values)
+        ax.plot(
+            steps, middles, color=style.colour, linewidth=width, zorder=3, label=f"{name} experts, median", **dashes
+        )
+        end = float(middles[-1]) if len(middles) else np.nan
+        labels.append((end, f"{name}\n{number(end)}", style.colour))
+    ends(ax, labels[::-1])
+
+
+def _thick(values: Mapping[str, Any]) -> str:
+    trials = values["trials"]
+    if trials > MOST_LINES:
+        return f"median, half, 90 % of {trials:,} trials; thin: trial {SHOWN + 1}"
+    return f"thick: median of {trials} trials; firm thin line: trial {SHOWN + 1}" if trials > 1 else "the one trial"
+
+
+# ---- panel 3: test accuracy ----
+
+
+def lowest_accuracy(values: Mapping[str, Any]) -> float:
+    """Returns where the accuracy axis begins: at 90 % where experts can specialise, else at 50 %."""
+    hopeless = values["experts"] < values["clusters"] or values["router_learning_rate"] < 2 or values["samples"] < 1000
+    return 0.5 if hopeless or values["noise"] > 2 or values["gamma"] > 2 else 0.9
+
+
+def furnish_accuracy(ax: Axes, values: Seen) -> None:
+    low = values.of(lowest_accuracy)
+    ax.set(xlim=(0, 1), ylim=(low, low + 1.03 * (1 - low)))
+    ax.set_xticks([])
+    ax.set_yticks(np.linspace(low, 1, 6))
+    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+    ax.hlines(np.linspace(low, 1, 6)[1:], 0, 1, color=theme.RULE, linewidth=0.6, zorder=0.5)
+    reads(ax, y="accuracy")
+    note(ax, -42, 60, "▼ below the axis", under=True)
+    note(ax, -42, 77, f"✖ fell {100 * FALL:.0f} points from its best", theme.FAILURE, under=True)
+
+
+def draw_accuracy(ax: Axes, now: Now) -> None:
+    low, high = ax.get_ylim()
+    edge: dict[str, Any] = {
+        "markeredgecolor": theme.PAPER,
+        "markeredgewidth": 0.7,
+        "linestyle": "none",
+        "clip_on": False,
+    }
+    for place, name, style in zip((0.25, 0.75), now.names, STYLES, strict=True):
+        last = now.last("test_accuracy", name)
+        marked = few(last)
+        shown, fallen = np.maximum(last[marked], low), collapsed(now, name)[marked]
+        wide = min(9, 62 / max(len(marked) - 1, 1)) / (ax.get_position().width * 1100)
+        x = place + wide * swarm(shown, 8 / (ax.get_position().height * 480) * (high - low))
+        below, label = last[marked] < low, f"{name} experts, a trial"
+        for which, marker, colour, size in (
+            (~fallen & ~below, style.marker, style.colour, 7.5),
+            (below & ~fallen, "v", style.colour, 8),
+            (fallen, "X", theme.FAILURE, 9),
+        ):
+            if which.any():
+                ax.plot(x[which], shown[which], marker, color=colour, markersize=size, zorder=4, label=label, **edge)
+        center = middle(last)
+        if center >= low:
+            ax.plot(
+                [place - 0.22, place + 0.22],
+                [center] * 2,
+                color=style.colour,
+                linewidth=3,
+                zorder=2,
+                clip_on=False,
+                label=f"{name} experts, median",
+            )
+        write(ax, place, low, [name], style.colour, bold=True, down=16)
+        write(ax, place, low, [percent(center, 1)], style.colour, bold=True, down=37)
+
+
+def collapsed(now: Now, name: str) -> NDArray[np.bool_]:
+    """Returns (trial,) whether the accuracy has fallen `FALL` below its best."""
+    accuracy = now.curve("test_accuracy", name)[1]
+    if not len(accuracy):
+        return np.zeros(now.trials, dtype=bool)
+    best = np.fmax.accumulate(accuracy, axis=0)[-1]
+    return np.asarray((best >= FOUND) & (best - accuracy[-1] >= FALL))
+
+
+def _marks(values: Mapping[str, Any]) -> str:
+    trials = values["trials"]
+    each = "a mark for each of" if trials <= MOST_LINES else f"a mark: a {MOST_LINES}th of"
+    return f"{each} {trials:,} trials,\nbar: their median" if trials > 1 else "the one trial"
+
+
+# ---- words ----
+
+
+def number(value: float) -> str:
+    """Returns an entropy in words, without a minus before a rounded zero."""
+    return f"{abs(value) if abs(value) < 0.005 else value:.2f}" if np.isfinite(value) else "–"
+
+
+def caption(now: Now) -> str:
+    clusters, experts = now["dispatch"].shape[1:]
+    if now.step == 0:
+        why = "there is one expert" if experts == 1 else "all scores of the router are 0"
+        most = f"log {clusters} = {np.log(clusters):.2f}"
+        return f"Step 0: {why}, so expert 1 gets every sample; entropy {most}: nobody specialises."
+    work = carriers(now)
+    who = (
+        f"expert {np.flatnonzero(work)[0] + 1} alone carries all {clusters} clusters"
+        if work.sum() == 1
+        else f"{work.sum()} of {experts} experts carry the {clusters} clusters"
+    )
+    failure = _failure(now, clusters, experts) if now.ended else ""
+    return f"Step {now.step} of {now.total}: {who}; {_against(now)}.{failure}{spread_words(now.trials)}"
+
+
+def _against(now: Now) -> str:
+    """Returns both models' entropies and accuracies."""
+    (study, beside) = now.names
+    entropies, accuracies = (
+        [middle(part[name]) for part in now.parts.values()] for name in ("dispatch_entropy", "test_accuracy")
+    )
+    text = f"median entropy {number(entropies[0])} ({study}) against {number(entropies[1])} ({beside})"
+    if min(accuracies) >= GOOD and min(entropies) <= LOW and max(entropies) - min(entropies) >= APART:
+        return f"{text} although both reach ≥ {np.floor(100 * min(accuracies)):.0f} %"
+    return f"{text}, accuracy {percent(accuracies[0], 1)} against {percent(accuracies[1], 1)}"
+
+
+def _failure(now: Now, clusters: int, experts: int) -> str:
+    """Returns what keeps the experts from specialising, where it is known."""
+    fallen = collapsed(now, now.names[0])
+    if fallen.any():
+        return f" In {fallen.sum()} of {now.trials} trials experts had divided the clusters and lost them again."
+    if 1 < experts < clusters:
+        floor = np.log(clusters / experts)
+        return f" {experts} experts for {clusters} clusters: not under log({clusters}/{experts}) = {floor:.2f}."
+    return " The router has not moved at all." if experts > 1 and not np.nan_to_num(now["router_center"]).any() else ""
+
+
+SpecializationLab = lab(
+    "Specialisation",
+    name="SpecializationLab",
+    knobs=KNOBS,
+    runs=runs,
+    seconds=seconds,
+    measures={"test_accuracy": "", "dispatch_entropy": "entropy"},
+    panels=(
+        Panel(
+            "Who serves which cluster", draw_tables, furnish_tables, width=545, margins=(84, 13, 64, 59), rows=2, gap=33
+        ),
+        Panel("Dispatch entropy", draw_entropy, furnish_entropy, _thick, width=335, margins=(49, 94, 84, 60)),
+        Panel("Test accuracy", draw_accuracy, furnish_accuracy, _marks, width=220, margins=(58, 12, 84, 94)),
+    ),
+    caption=caption,
+    stories=STORIES,
+    diverged="The loss of the {name} experts became infinite in {trials}: try smaller steps.",
+)

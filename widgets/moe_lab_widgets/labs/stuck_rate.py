@@ -1,0 +1,262 @@
+"""StuckRateLab: how often EM gets stuck, over experts and samples, as two maps that fill while they are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import PercentFormatter
+
+from moe_lab import theme
+from moe_lab.recovery import MixtureTask
+from moe_lab.recovery.gridlock.run import JointEM, Run
+from moe_lab.recovery.gridlock.stuck import plan_of
+from moe_lab.recovery.gridlock.stuck_live import StuckRecord, stuck_records
+from moe_lab_widgets.drawing.maps import share_key, share_map, shares
+from moe_lab_widgets.drawing.on_axes import bars
+from moe_lab_widgets.drawing.panel import Panel
+from moe_lab_widgets.drawing.rate_map import ENOUGH
+from moe_lab_widgets.engine.declared import lab
+from moe_lab_widgets.engine.knobs import LabKnob, offer, placed
+from moe_lab_widgets.engine.now import Now
+from moe_lab_widgets.labs.stuck_rate_stories import EM, GRADIENT, STORIES
+
+EXPERTS, SAMPLES = (2, 3, 4, 5, 6), (250, 500, 1000, 2000)
+"""The values of k, of which those above d are left out, and of n."""
+AFTER_SPECTRAL = 40
+"""Iterations of EM of everything after the spectral start, which has converged by then."""
+METHODS, SPECTRAL = {EM: "joint-em", GRADIENT: "joint-em-gradient"}, "spectral+em"
+"""What moves everything from random starts, and the other start, as `stuck_rate` names them."""
+
+KNOBS = (
+    offer(MixtureTask, "dimension", meaning="numbers in an input", default=8, slider=(4, 12, 1), far=32, main=True),
+    offer(MixtureTask, "noise", symbol="σ", meaning="noise on y", main=True),
+    offer(MixtureTask, "regressors", symbol="a", meaning="regressors", default="orthonormal", main=True),
+    LabKnob(name="step", main=True, meaning="random starts move by", default=EM, choices=(EM, GRADIENT)),
+    LabKnob(name="iterations", symbol="I", meaning="joint EM's iterations", default=100, low=20, slider=(20, 200, 20)),
+    LabKnob(name="trials", symbol="T", meaning="starts a cell", default=10, low=1, slider=(5, 20, 5), far=1000),
+)
+
+# ---- the map that the values describe ----
+
+
+def given_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of `stuck_rate`."""
+    return {
+        "k": experts_of(values),
+        "d": values["dimension"],
+        "samples": SAMPLES,
+        "trials": values["trials"],
+        "seed": values["seed"],
+        "methods": (METHODS[values["step"]], SPECTRAL),
+        "joint_iterations": values["iterations"],
+        "spectral_iterations": AFTER_SPECTRAL,
+        "noise": values["noise"],
+        "regressors": values["regressors"],
+        **placed(values),
+    }
+
+
+def experts_of(values: Mapping[str, Any]) -> tuple[int, ...]:
+    return tuple(k for k in EXPERTS if k <= values["dimension"])
+
+
+def check(values: Mapping[str, Any]) -> None:
+    plan = plan_of(**given_of(values))
+    plan.figure.attrs_of(plan.axes, plan.arguments)
+
+
+def work(values: Mapping[str, Any]) -> float:
+    """Returns the numbers that an iteration of the largest cell touches."""
+    task = MixtureTask(experts=max(experts_of(values)), dimension=values["dimension"])
+    return Run(model=JointEM(), task=task, samples=max(SAMPLES), trials=values["trials"]).numbers
+
+
+def code(values: Mapping[str, Any]) -> str:
+    lines = [
+        "from moe_lab.recovery.gridlock.figures import stuck_rate, verdict",
+        "from moe_lab.recovery.gridlock.plots import picture",
+        "",
+        "result = stuck_rate(",
+    ]
+    lines += [f"    {name}={value!r}," for name, value in given_of(values).items()]
+    return "\n".join(
+        [
+            *lines,
+            ")",
+            'print((verdict(result) == "stuck").mean("trial").to_series().unstack("samples"))',
+            "picture(result)",
+        ]
+    )
+
+
+# ---- panels ----
+
+
+def furnish_map(ax: Axes, values: Mapping[str, Any]) -> None:
+    experts = experts_of(values)
+    names = [str(k) for k in experts], [f"{n:,}" for n in SAMPLES]
+    share_map(ax, *names, [f"k = {k}, n = {n}" for k in experts for n in SAMPLES], "n,  samples", "k,  experts")
+
+
+def furnish_second(ax: Axes, values: Mapping[str, Any]) -> None:
+    furnish_map(ax, values)
+    share_key(ax)
+
+
+def drawn(method: int) -> Any:
+    """Returns the function that draws the map of one method."""
+
+    def draw(ax: Axes, now: Now) -> None:
+        record, before = now.of(), now.before.of() if now.before else None
+        running = {}
+        if record.running is not None and record.running[0] == record.methods[method]:
+            running[record.experts.index(record.running[1]), record.samples.index(record.running[2])] = "…"
+        pale = before.share("found")[method] if before is not None and before.experts == record.experts else None
+        border = "from here on at least 90 % find all regressors"
+        shares(ax, record.share("found")[method], record.done[method].astype(float), running, border, pale)
+
+    return draw
+
+
+def furnish_stuck(ax: Axes, values: Mapping[str, Any]) -> None:
+    experts = experts_of(values)
+    ax.set(xlim=(0, 1), ylim=(-0.5, len(experts) - 0.5), xlabel="share of the starts")
+    ax.set_xticks([0, 0.5, 1])
+    ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+    ax.set_yticks(range(len(experts)), [str(k) for k in experts])
+    ax.tick_params(axis="y", length=0)
+
+
+def draw_stuck(ax: Axes, now: Now) -> None:
+    rows, both = np.arange(len(now["experts"])), stuck_by_experts(now.of())
+    styles = ((0.17, theme.FAILURE, "random"), (-0.17, theme.INK, "spectral"))
+    for stuck, (away, colour, start) in zip(both, styles, strict=True):
+        names = [f"k = {k}, stuck from the {start} start" for k in now["experts"]]
+        bars(ax, rows + away, stuck, 0.27, colour, across=True, names=names)
+
+
+def pin_stuck(ax: Axes, now: Now) -> None:
+    rows = np.arange(len(now["experts"]))
+    for stuck, away in zip(stuck_by_experts(now.of()), (0.17, -0.17), strict=True):
+        ax.plot(
+            stuck,
+            rows + away,
+            "s",
+            color=theme.REFERENCE,
+            markersize=5,
+            clip_on=False,
+            zorder=4,
+            label="pinned: stuck",
+        )
+    ax.annotate(
+        "grey squares: pinned",
+        (0, 1),
+        (0, 6),
+        textcoords="offset points",
+        xycoords="axes fraction",
+        color=theme.MUTED,
+        size=theme.SMALL_SIZE,
+    )
+
+
+def _counted(what: str) -> Any:
+    return lambda values: (
+        f"{what.format(values['step'])} of everything: % of {values['trials']} starts that find all regressors"
+    )
+
+
+# ---- words ----
+
+
+def stuck_by_experts(record: StuckRecord) -> np.ndarray:
+    """Returns (method, k) the share of the starts that are stuck, all computed n together; NaN where none is."""
+    stuck, count = np.nan_to_num(record.share("stuck")).sum(2), record.done.sum(2)
+    return np.where(count > 0, stuck / np.maximum(count, 1), np.nan)
+
+
+def progress(now: Now) -> str:
+    return f"{now['done'].sum()} of {now['done'].size} cells"
+
+
+def trouble(now: Now) -> str:
+    record = now.of()
+    lost = round(float(sum((record.share("diverged")[record.done] * record.trials).tolist())))
+    count = "They count" if lost > 1 else "It counts"
+    return (
+        (
+            f"{lost} start{'s' * (lost > 1)} ended without a result: T2 lacks directions, or numbers became infinite. "
+            f"{count} as not found."
+        )
+        if lost
+        else ""
+    )
+
+
+def caption(now: Now) -> str:
+    record = now.of()
+    if not record.done.any():
+        return f"Nothing has run yet: {record.done.size} cells, {record.trials} starts each."
+    share, count = np.nan_to_num(record.share("stuck")).sum((1, 2)), record.done.sum((1, 2))
+    stuck = _against(
+        f"{100 * part / number:.0f} %" if number else "none yet" for part, number in zip(share, count, strict=True)
+    )
+    if not record.done.all():
+        where = ""
+        if record.running is not None:
+            method, k, n = record.running
+            where = f", now {'the spectral start' if method == SPECTRAL else 'random starts'} at k = {k}, n = {n}"
+        return f"{record.done.sum()} of {record.done.size} cells done{where}. Stuck so far: {stuck}."
+    enough = np.cumprod(np.nan_to_num(record.share("found")[:, :, -1]) >= ENOUGH - 1e-9, axis=1).sum(1)
+    most = _against(f"up to k = {record.experts[many - 1]}" if many else "at no k" for many in enough)
+    return f"With n = {record.samples[-1]}, 90 % find all regressors {most}. Stuck on the whole map: {stuck}."
+
+
+def _against(both: Iterable[str]) -> str:
+    """Returns what holds of random starts, and of the spectral start."""
+    random, spectral = both
+    return f"{random} from random starts, {spectral} from the spectral start"
+
+
+def train(**values: Any) -> Iterator[StuckRecord]:
+    return stuck_records(**given_of(values))
+
+
+StuckRateLab = lab(
+    "Stuck starts",
+    train,
+    name="StuckRateLab",
+    knobs=KNOBS,
+    stories=STORIES,
+    caption=caption,
+    panels=(
+        Panel("From random starts", drawn(0), furnish_map, _counted("{}"), width=440, margins=(66, 44, 84, 68)),
+        Panel(
+            "From the spectral start",
+            drawn(1),
+            furnish_second,
+            _counted("then EM"),
+            width=456,
+            margins=(48, 78, 84, 68),
+        ),
+        Panel(
+            "Stuck, all n",
+            draw_stuck,
+            furnish_stuck,
+            "upper bar: random start\nlower bar: spectral start",
+            width=204,
+            margins=(40, 24, 84, 68),
+            pin=pin_stuck,
+        ),
+    ),
+    check=check,
+    work=work,
+    code=code,
+    data=lambda now: now.of().dataset(),
+    progress=progress,
+    trouble=trouble,
+    budget=90.0,
+    speed="as fast as it trains",
+)

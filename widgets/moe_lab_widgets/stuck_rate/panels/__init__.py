@@ -1,1 +1,0 @@
-"""The panels of the stuck-rate Lab's picture."""
