@@ -37,8 +37,6 @@ from moe_lab_widgets.engine.now import ONLY, Now, dataset, moments
 if TYPE_CHECKING:
     import xarray
 
-SETTINGS = ("speed", "frames", "most_records", "budget", "cpu_because")
-"""Attributes of a `Definition` that are no functions."""
 Values = Mapping[str, Any]
 Argument = Callable[[Sequence[LabKnob], Any, dict[str, Any]], tuple[Sequence[LabKnob], dict[str, Any]]]
 
