@@ -91,7 +91,10 @@ def test_both_reach_is_said_only_of_what_both_reach(make: Make) -> None:
     study, reference = lab.record.of("cubic").values, lab.record.of("linear").values
     study["test_accuracy"][:], reference["test_accuracy"][:] = (0.999, 0.99, 1.0), (0.979, 0.93, 0.99)
     study["dispatch_entropy"][:], reference["dispatch_entropy"][:] = (0.0, 0.01, 0.4), (1.0, 1.2, 1.1)
-    assert "entropy: 0.01 with cubic experts, 1.10 with linear experts, although both are right in at least 97 %." in lab.caption(lab.record)
+    assert (
+        "entropy: 0.01 with cubic experts, 1.10 with linear experts, although both are right in at least 97 %."
+        in lab.caption(lab.record)
+    )
     reference["test_accuracy"][:] = 0.8
     assert "1.10 with linear experts. Accuracy: 99.9 %, 80.0 %." in lab.caption(lab.record)
     reference["test_accuracy"][:], study["dispatch_entropy"][:] = 0.97, 0.8
