@@ -514,7 +514,7 @@ exercises.check_sgd_step(sgd_step)
 
 
 # %%
-def train_mine(kept, rate, experts, epochs=40, seed=0):
+def train_mine(kept, rate, experts, steps=40, seed=0):
     random = torch.Generator().manual_seed(seed)
     routers = (torch.randn(experts, d, generator=random) / 1000).requires_grad_()
     hidden = (torch.randn(experts, h, d, generator=random) / 6).requires_grad_()
@@ -525,13 +525,13 @@ def train_mine(kept, rate, experts, epochs=40, seed=0):
         gates = my.softmax_gates(gates, my.chosen(gates, kept, -1), -1)
         return my.mixture(gates, my.expert_outputs(patches, hidden, outputs), kept)
 
-    for epoch in range(epochs + 1):
+    for epoch in range(steps + 1):
         directions = torch.nn.functional.cosine_similarity(routers.detach()[:, None], signals[None], dim=2)
         right = (layer(test_patches) * test_y > 0).float().mean().item()
         yield {"step": epoch, "right": right, "directions": directions.numpy()}
         for batch in torch.randperm(200, generator=random).split(20):
             loss = my.logistic_loss(layer(patches[batch]), y[batch])
-            for weight, slope in zip((routers, hidden), torch.autograd.grad(loss, (routers, hidden))):
+            for weight, slope in zip((routers, hidden), torch.autograd.grad(loss, (routers, hidden)), strict=True):
                 weight.data -= rate * slope
 
 
