@@ -531,7 +531,9 @@ def train_mine(kept, rate, experts, steps=40, seed=0):
         yield {"step": epoch, "right": right, "directions": directions.numpy()}
         for batch in torch.randperm(200, generator=random).split(20):
             loss = my.logistic_loss(layer(patches[batch]), y[batch])
-            for weight, slope in zip((routers, hidden), torch.autograd.grad(loss, (routers, hidden)), strict=True):
+            for weight, slope in zip(
+                (routers, hidden), torch.autograd.grad(loss, (routers, hidden)), strict=True
+            ):
                 weight.data -= rate * slope
 
 
