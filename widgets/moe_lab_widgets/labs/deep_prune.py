@@ -311,13 +311,13 @@ def caption(now: Now) -> str:
     if record.shot is None:
         return "The model is pre-trained on digits once; it is then fine-tuned on upside-down ones."
     if record.stage == "pre-training":
-        right = f"The model learns ten digits and is right in {percent(record.accuracy)}."
+        right = f"The model learns ten digits and is right in {percent(record.accuracy)} of them."
         return f"{right} This happens only the first time: the model is kept on this computer."
     if record.table is None:
         grown = int((record.changes > 0).sum())
         return (
             f"The pre-trained model ({record.run.before.steps} steps) learns upside-down digits and is right in "
-            f"{percent(record.accuracy)}. {grown} of {record.changes.size} routers have grown."
+            f"{percent(record.accuracy)} of them. {grown} of {record.changes.size} routers have grown."
         )
     return _pruned(now, record)
 
@@ -368,7 +368,7 @@ DeepPruneLab = lab(
             draw_accuracy,
             furnish_accuracy,
             width=350,
-            margins=(64, 100, 84, 52),
+            margins=(64, 122, 84, 52),
             rows=(50, 196),
             gap=66,
             pin=pin_accuracy,
