@@ -106,7 +106,7 @@ def test_starting_values_and_unknown_names() -> None:
         TinyLab(gapp=1)
     with pytest.raises(ValueError, match=r"an offered knob must be one of Blobs's .* got 'noise'"):
         offer(Blobs, "noise")
-    assert offer(Blobs, "gap", default=3.0, meaning="apart").label == "g, apart"
+    assert offer(Blobs, "gap", default=3.0, meaning="apart").label == "g · apart"
 
 
 def test_a_lab_must_say_what_it_runs() -> None:
