@@ -89,7 +89,7 @@ def test_sliders_come_from_the_declared_knobs(lab: TinyLab) -> None:
     slider = lab.controls.knobs["samples"]
     assert isinstance(slider, ipywidgets.IntSlider)
     assert (slider.min, slider.max, slider.step, slider.value) == (10, 200, 10, 80)
-    assert slider.description == "N, training samples"
+    assert slider.description == "N · training samples"
     gap = lab.controls.knobs["gap"]
     assert isinstance(gap, ipywidgets.FloatSlider) and gap.value == 2.0  # the Lab's own default, not the Config's
     assert isinstance(lab.controls.knobs["trouble"], ipywidgets.Dropdown)
