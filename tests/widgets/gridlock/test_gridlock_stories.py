@@ -18,7 +18,7 @@ from moe_lab.training import Snapshot
 from moe_lab_widgets.gridlock import settings as of
 from moe_lab_widgets.gridlock.lab import from_the_truth
 from moe_lab_widgets.gridlock.record import METHODS, Frame, frames
-from moe_lab_widgets.gridlock.stories import STORIES
+from moe_lab_widgets.labs.gridlock_stories import STORIES
 from tests.helpers.effort import one_in
 
 EASY = "Easy: k = 3, EM needs no help"
