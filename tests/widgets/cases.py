@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,10 +16,9 @@ import moe_lab_widgets
 from moe_lab.registry import LABS
 from moe_lab_widgets import Lab
 from moe_lab_widgets.balance import settings as balance
-from moe_lab_widgets.gridlock import settings as gridlock
 from moe_lab_widgets.labs import deep_prune as deep
+from moe_lab_widgets.labs import gridlock, landscape
 from moe_lab_widgets.labs import stuck_rate as stuck
-from moe_lab_widgets.landscape import settings as landscape
 from moe_lab_widgets.patch_map import settings as patch_map
 from moe_lab_widgets.phase_transition import settings as phase
 from moe_lab_widgets.pruning import settings as pruning
@@ -508,10 +508,11 @@ STUCK = Case(
 
 
 def _landscape_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
-    for method, name in (("L4", "l4"), ("l2", "l2")):
-        steps, errors = lab.record.errors(method)
-        yield variables[name]["step"].values, steps
-        yield variables[name]["regressor_error"].values, errors
+    for method, run in variables["runs"].items():
+        steps, errors = lab.record.curve("regressor_error", method)
+        yield run["step"].values, steps
+        yield run["regressor_error"].values, errors
+    yield from _last({"L4": "L4", "l2": "l2"})(variables, lab)
 
 
 def _landscape_data(data: xr.Dataset, lab: Lab) -> None:
@@ -533,7 +534,7 @@ LANDSCAPE_MOVES = {
 LANDSCAPE = Case(
     name="LandscapeLab",
     small={"dimension": 5, "batch": 64, "steps": 100, "trials": 2},
-    shorter=((landscape, "RECORDS", 20),),
+    shorter=((landscape.LandscapeLab, "made", dataclasses.replace(landscape.LandscapeLab.made, records=20)),),
     moved_from={},
     moves=LANDSCAPE_MOVES,
     views={"shown": 2},

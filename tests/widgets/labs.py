@@ -11,6 +11,7 @@ import pytest
 
 from moe_lab_widgets import Lab
 from moe_lab_widgets.drawing.picture import drawing_lock
+from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.engine import knobs
 from tests.widgets.cases import Case
 
@@ -109,3 +110,13 @@ def move(lab: Lab, name: str, value: Any) -> None:
     """Moves a widget as a user does."""
     widget = lab.controls.seed if name == "seed" else lab.controls.knobs[name]
     widget.value = value
+
+
+def drawn_as(lab: Any, panel: int, label: str) -> list[Any]:
+    """Returns what a panel (counted from 0) draws of the present record under a label."""
+    return [one for one in lab.picture.laid[panel].content if str(one.get_label()) == label]
+
+
+def words_of(lab: Any, panel: int) -> list[str]:
+    """Returns the words that a panel (counted from 0) writes of the present record."""
+    return [word for one in lab.picture.laid[panel].content if isinstance(one, Sheet) for word in one.words]

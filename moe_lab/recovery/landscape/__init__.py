@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from moe_lab.recovery.landscape.run import L2Loss, L4Loss, LogLoss, LossRun
-from moe_lab.recovery.landscape.training import descend
+from moe_lab.recovery.landscape.training import descend, descend_run
 
-__all__ = ["L2Loss", "L4Loss", "LogLoss", "LossRun", "descend"]
+__all__ = ["L2Loss", "L4Loss", "LogLoss", "LossRun", "descend", "descend_run"]

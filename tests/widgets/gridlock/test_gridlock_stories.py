@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from moe_lab_widgets.gridlock import settings as of
+from moe_lab_widgets.gridlock.lab import from_the_truth
+from moe_lab_widgets.gridlock.record import METHODS, Frame, frames
 
 from moe_lab.recovery import MixtureTask, transforms
 from moe_lab.recovery.gridlock import Run, train_run
@@ -15,10 +18,7 @@ from moe_lab.recovery.gridlock.training import recover
 from moe_lab.recovery.measures import regressor_fit
 from moe_lab.recovery.printed import as_printed
 from moe_lab.training import Snapshot
-from moe_lab_widgets.gridlock import settings as of
-from moe_lab_widgets.gridlock.lab import from_the_truth
-from moe_lab_widgets.gridlock.record import METHODS, Frame, frames
-from moe_lab_widgets.gridlock.stories import STORIES
+from moe_lab_widgets.labs.gridlock_stories import STORIES
 from tests.helpers.effort import one_in
 
 EASY = "Easy: k = 3, EM needs no help"

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 
-from moe_lab_widgets.landscape.settings import KNOBS, SLOWEST_PIECE, record_every, seconds_of_step
+from moe_lab.training import Snapshot
+from moe_lab_widgets.labs.landscape import KNOBS, LandscapeLab, caption, runs, seconds, verdicts
 from tests.widgets.cases import LANDSCAPE
-from tests.widgets.labs import Make, done, fixtures, move, shown
+from tests.widgets.labs import Make, done, drawn_as, fixtures, move, shown
 
 make, _ = fixtures(LANDSCAPE)
 DEFAULTS = {knob.name: knob.default for knob in KNOBS} | {"seed": 0}
 
 
-def test_a_record_takes_little_even_where_a_step_is_dear() -> None:
+def stars(lab: Any, method: str) -> int:
+    """How many true solutions are marked."""
+    return sum(len(mark.get_xdata()) for mark in drawn_as(lab, 0, f"{method}: a true solution"))
+
+
+def test_a_record_takes_little_even_where_a_step_is_dear(make: Make) -> None:
+    lab = make(playing=False)
     highest = {**DEFAULTS, **{knob.name: knob.slider[1] for knob in KNOBS if knob.slider}}
-    assert record_every(highest) <= 3
-    assert record_every(DEFAULTS) * seconds_of_step(DEFAULTS) <= SLOWEST_PIECE
+    assert all(run.record_every <= 3 for run in lab.configs(highest).values())
+    usual = lab.configs(DEFAULTS)["L4"].record_every
+    assert usual > 1 and usual * seconds(DEFAULTS) <= LandscapeLab.made.slowest
 
 
 def test_a_delta_for_which_nothing_is_least_is_said_and_no_solution_is_marked(make: Make) -> None:
     lab = done(make(ridge=4.0, steps=20))
     assert "δ must be less than 4 λ p" in lab.controls.message.value
     assert "got δ=4, λ=1 (in 2 of 2 trials). Lower δ or raise λ." in lab.controls.message.value
-    assert len(lab.picture.maps.true["L4"].get_xdata()) == 0 and len(lab.picture.maps.true["l2"].get_xdata()) == 2
+    assert (stars(lab, "L₄"), stars(lab, "ℓ₂")) == (0, 2)
     move(lab, "ridge", 1.0)
     done(lab)
-    assert lab.controls.message.value == "" and len(lab.picture.maps.true["L4"].get_xdata()) == 4
+    assert lab.controls.message.value == "" and stars(lab, "L₄") == 4
 
 
 def test_more_experts_with_the_other_defaults_are_shown_and_four_are_told_what_is_wrong(make: Make) -> None:
@@ -37,29 +48,34 @@ def test_more_experts_with_the_other_defaults_are_shown_and_four_are_told_what_i
         lab.step()
         shown(lab)
         assert ("Lower δ or raise λ" in lab.controls.message.value) == warned
-        assert len(lab.picture.maps.true["L4"].get_xdata()) == (0 if warned else 2)
-        assert len(lab.picture.maps.path["l2"].get_xdata()) == 1 and lab.error is None
+        assert stars(lab, "L₄") == (0 if warned else 2)
+        (path,) = drawn_as(lab, 0, "ℓ₂: the path so far")
+        assert len(path.get_xdata()) == 1 and lab.error is None
     lab.set(penalty=2.0)
     assert shown(lab).controls.message.value == ""
 
 
 def test_infinite_numbers_are_said_and_leave_the_picture_finite(make: Make) -> None:
     lab = done(make(trials=3))
-    record = lab.record
-    for part in record.first[3:]:
-        part.diverged[[0, 2]] = True
-        for value in part.values.values():
-            value[[0, 2]] = np.nan
-    assert "L₄ became infinite in trials 1, 3: try a smaller learning rate." in lab.trouble(record)
-    lab.picture.show(record)
-    assert len(lab.picture.maps.path["L4"].get_xdata()) == 3
-    assert np.isfinite(lab.picture.errors.thick["L4"].get_ydata()).all()
-    assert not record.verdicts("L4")[0][[0, 2]].any() and "nan" not in lab.caption(record)
+
+    def broken(shot: Snapshot) -> Snapshot:
+        where = np.array([True, False, True])
+        values = {name: np.where(where.reshape(-1, *[1] * (v.ndim - 1)), np.nan, v) for name, v in shot.values.items()}
+        return dataclasses.replace(shot, values=values, diverged=where)
+
+    shots = lab.record.shots["L4"]
+    now = dataclasses.replace(lab.record, shots={**lab.record.shots, "L4": (*shots[:3], *map(broken, shots[3:]))})
+    assert "L₄ became infinite in trials 1, 3: try a smaller learning rate." in lab.trouble(now)
+    lab.picture.show(now)
+    assert len(drawn_as(lab, 0, "L₄: the path so far")[0].get_xdata()) == 3
+    assert np.isfinite(drawn_as(lab, 1, "L₄, median")[0].get_ydata()).all()
+    stuck, falling = verdicts(now, "L4")
+    assert stuck is not None and falling is not None and not (stuck | falling)[[0, 2]].any()
+    assert "nan" not in caption(now)
 
 
 def test_both_losses_start_alike_and_see_the_same_batches(make: Make) -> None:
-    lab = done(make())
-    l4, l2 = lab.record.runs
-    assert l4.replace(model=l2.model) == l2
-    first = lab.records[1]
-    np.testing.assert_array_equal(first.shots("L4")[0]["rows"], first.shots("l2")[0]["rows"])
+    l4, l2 = runs({**DEFAULTS, "batch": 96}).values()
+    assert l4.replace(model=l2.model) == l2 and l2.batch == 96
+    first = done(make()).records[1]
+    np.testing.assert_array_equal(first.of("L4")["rows"], first.of("l2")["rows"])

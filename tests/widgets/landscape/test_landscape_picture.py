@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
 
+from moe_lab import theme
 from moe_lab.recovery.landscape.planes import flat, plane
 from moe_lab.recovery.landscape.stuck import stuck_at
 from moe_lab_widgets import LandscapeLab
-from moe_lab_widgets.landscape.panels.errors import height_of
-from moe_lab_widgets.landscape.panels.maps import _marker, shades
-from moe_lab_widgets.landscape.record import METHODS
+from moe_lab_widgets.drawing.words import median
+from moe_lab_widgets.labs.landscape import NAMES, caption, pointer, runs, shades, verdicts
 from tests.widgets.cases import LANDSCAPE
-from tests.widgets.labs import Make, done, fixtures, shown
+from tests.widgets.labs import Make, done, drawn_as, fixtures, shown, words_of
 
 make, ended = fixtures(LANDSCAPE)
 
@@ -32,7 +33,7 @@ def test_a_map_is_darker_where_the_loss_is_larger_and_its_second_direction_goes_
 
 def test_a_head_outside_the_map_points_there() -> None:
     places = [(0.5, -1), (1.2, 0), (-1.5, 1.2), (0, 1.1), (0.3, -2)]
-    assert [_marker(np.array(place)) for place in places] == ["o", ">", "<", "^", "v"]
+    assert [pointer(np.array([place])) for place in places] == ["o", ">", "<", "^", "v"]
 
 
 # ---- what is drawn ----
@@ -41,50 +42,67 @@ def test_a_head_outside_the_map_points_there() -> None:
 @pytest.mark.parametrize("values", [{}, {"experts": 3, "penalty": 2.0}])
 def test_paths_are_those_of_the_shown_trial(make: Make, values: dict[str, Any]) -> None:
     lab = done(make(**values, shown=2))
-    record, maps = lab.record, lab.picture.maps
-    for method in METHODS:
-        shots = record.shots(method)
-        chosen = plane(record.runs[METHODS.index(method)], 1)
-        points = flat(method, *(np.stack([shot[name][1] for shot in shots]) for name in ("rows", "gates")))
+    for name, run in runs(lab.values).items():
+        shots, words = lab.record.shots[name], NAMES[name]
+        chosen = plane(run, 1)
+        points = flat(name, *(np.stack([shot[part][1] for shot in shots]) for part in ("rows", "gates")))
         apart = (points - chosen.origin) @ np.stack((chosen.first, chosen.second), axis=1) / chosen.half
-        np.testing.assert_allclose(np.transpose(maps.path[method].get_data()), np.clip(apart, -1, 1))
-        np.testing.assert_allclose(maps.head[method].get_xdata(), np.clip(apart[-1:, 0], -1, 1))
-        assert f"error {shots[-1]['regressor_error'][1]:.2g};" in " ".join(maps.state[method].words)
+        (path,), (head,) = (drawn_as(lab, 0, f"{words}: {what}") for what in ("the path so far", HEAD))
+        np.testing.assert_allclose(np.transpose(path.get_data()), np.clip(apart, -1, 1))
+        np.testing.assert_allclose(head.get_xdata(), np.clip(apart[-1:, 0], -1, 1))
+        said = " ".join(words_of(lab, 0))
+        assert f"error {shots[-1]['regressor_error'][1]:.2g};" in said and f"{words}, " in said
+        assert "trial 2 of 2" in said
+
+
+HEAD = "now; a triangle points outside"
 
 
 def test_the_curves_are_the_records_and_verdicts_wait_for_the_end(make: Make) -> None:
     lab = done(make(trials=3))
-    record, panel = lab.record, lab.picture.errors
-    for method in METHODS:
-        errors = np.array([shot["regressor_error"] for shot in record.shots(method)])
-        x, y = panel.thick[method].get_data()
-        np.testing.assert_allclose(x, np.linspace(0, 1, len(errors)))
-        np.testing.assert_allclose(y, height_of(np.median(errors, axis=1)))
-        assert len(panel.trials[method].thin.get_segments()) == 3
-        for mine, theirs in zip(record.verdicts(method), stuck_at(errors), strict=True):
+    now, middle = lab.record, lab.records[len(lab.records) // 2]
+    for name, words in NAMES.items():
+        errors = np.array([shot["regressor_error"] for shot in now.shots[name]])
+        x, y = drawn_as(lab, 1, f"{words}, median")[0].get_data()
+        np.testing.assert_allclose(x, [shot.step for shot in now.shots[name]])
+        np.testing.assert_allclose(y, np.median(errors, axis=1))
+        assert len(drawn_as(lab, 1, f"{words}, a trial")[0].get_segments()) == 3
+        for mine, theirs in zip(verdicts(now, name), stuck_at(errors), strict=True):
             np.testing.assert_array_equal(mine, theirs)
-        middle = lab.records[len(lab.records) // 2]
-        assert not middle.finished(method) and not any(one.any() for one in middle.verdicts(method))
-        assert panel._row(middle, method)[1:] == ["–", "–"]
-    for shot in record.second:
-        shot["regressor_error"][:] = (0.5, 0.5 * 0.98**shot.step + 0.06, 0.001)
-    lab.picture.show(record)
-    assert panel.counts.words[3:] == ["1", "1", "1"]
-    assert len(panel.stuck["l2"].get_ydata()) == 1 and len(panel.falling["l2"].get_ydata()) == 1
-    assert "stuck: " in lab.caption(record) and "1 still falling" in lab.caption(record)
+        assert verdicts(middle, name) == (None, None)
+    lab.picture.show(middle)
+    assert words_of(lab, 1)[-6:].count("–") == 4, "stuck and falling, of both"
+    shots = tuple(
+        dataclasses.replace(shot, values={**shot.values, "regressor_error": np.array(errors)})
+        for shot in now.shots["l2"]
+        for errors in [(0.5, 0.5 * 0.98**shot.step + 0.06, 0.001)]
+    )
+    now = dataclasses.replace(now, shots={**now.shots, "l2": shots})
+    lab.picture.show(now)
+    assert words_of(lab, 1)[-3:] == ["1", "1", "1"]
+    (stuck,), (falling,) = (drawn_as(lab, 1, f"ℓ₂, {what}") for what in ("stuck", "still falling"))
+    assert (len(stuck.get_ydata()), len(falling.get_ydata())) == (1, 1)
+    assert (stuck.get_color(), falling.get_markerfacecolor()) == (theme.FAILURE, theme.PAPER)
+    assert "ℓ₂ in 1; " in caption(now) and "and 1 are still falling." in caption(now)
 
 
-def test_the_error_s_axis() -> None:
-    np.testing.assert_allclose(height_of(np.array([1e-9, 1e-5, 1e-4, 1, 2])), [0, 0, 0.2, 1, 1])
+def test_errors_beyond_the_axis_are_drawn_at_its_edge(make: Make) -> None:
+    lab = done(make())
+    for shot in lab.record.shots["L4"]:
+        shot["regressor_error"][:] = 1e-9
+    lab.picture.show(lab.record)
+    assert set(drawn_as(lab, 1, "L₄, median")[0].get_ydata()) == {1e-5}
 
 
 def test_pinned_medians_keep_their_numbers_over_runs(make: Make) -> None:
     lab = done(make())
+    kept = [median(lab.record.curve("regressor_error", name)[1]) for name in NAMES]
     lab.pin()
-    assert len(lab.picture.errors.shown_pins) == 3
-    kept = lab.picture.errors.pins[0].values.copy()
     done(lab, noise=0.5)
-    np.testing.assert_array_equal(lab.picture.errors.pins[0].values, kept)
+    pinned = drawn_as(lab, 1, "pinned")
+    assert len(pinned) == 2 and not drawn_as(lab, 0, "pinned"), "paths are not kept: another run has another plane"
+    for line in pinned:
+        assert any(np.allclose(line.get_ydata(), np.clip(one, 1e-5, 1)) for one in kept)
 
 
 def test_captions_tell_start_way_and_end(ended: LandscapeLab) -> None:
@@ -92,7 +110,7 @@ def test_captions_tell_start_way_and_end(ended: LandscapeLab) -> None:
     records = lab.records
     assert lab.caption(records[0]).startswith("Start: both losses begin at the same random regressors")
     assert lab.caption(records[5]).startswith(f"Step {records[5].step} of 100: L₄ has found the regressors in ")
-    assert "stuck" not in lab.caption(records[5]) and "; stuck: " in lab.caption(records[-1])
+    assert "stuck" not in lab.caption(records[5]) and ". L₄ is stuck in " in lab.caption(records[-1])
     lab.scrub(0)
     shown(lab)
-    assert " ".join(lab.picture.maps.state["l2"].words) == "waits for its samples"
+    assert "waits for its samples" in words_of(lab, 0)

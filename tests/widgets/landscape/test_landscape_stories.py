@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,10 @@ import pytest
 from moe_lab.recovery.landscape.run import LossRun
 from moe_lab.recovery.landscape.training import descend_run
 from moe_lab.training import Snapshot
-from moe_lab_widgets.landscape import settings as of
-from moe_lab_widgets.landscape.record import METHODS, frames
-from moe_lab_widgets.landscape.stories import STORIES
+from moe_lab_widgets import LandscapeLab
+from moe_lab_widgets.engine.now import moments
+from moe_lab_widgets.labs import landscape as of
+from moe_lab_widgets.labs.landscape_stories import STORIES
 from tests.helpers.effort import one_in
 
 DEFAULTS = {knob.name: knob.default for knob in of.KNOBS} | {"seed": 0}
@@ -46,14 +47,17 @@ def _snapshots(run: LossRun) -> list[Snapshot]:
 def test_the_numbers_that_a_story_names_are_those_of_its_run(name: str) -> None:
     story = next(story for story in STORIES if story.name == name)
     *counts, first, second = SAID[name]
-    l4, l2 = of.runs({**DEFAULTS, **story.values})
-    both = iter(_snapshots(l4)), lambda: iter(_snapshots(l2))
-    *_, last = frames(*both, (l4, l2))
+    values = {**DEFAULTS, **story.values}
+    lab = LandscapeLab(playing=False)
+    begun = {method: partial(lambda run: iter(_snapshots(run)), run) for method, run in lab.configs(values).items()}
+    lab.close()
+    *_, last = moments(begun, values, values["steps"])
     assert last.trials == 5
-    for method, count, said in zip(METHODS, counts, (first, second), strict=True):
-        verdicts = last.found(method), *last.verdicts(method)
-        assert tuple(int(which.sum()) for which in verdicts) == count, method
+    for method, count, said in zip(last.names, counts, (first, second), strict=True):
+        stuck, falling = of.verdicts(last, method)
+        assert stuck is not None and falling is not None
+        assert tuple(int(which.sum()) for which in (of.found(last, method), stuck, falling)) == count, method
         if said is not None:
             assert said in story.what_to_see
-            error = float(np.median(last.errors(method)[1][-1]))
+            error = float(np.median(last.last("regressor_error", method)))
             assert error == pytest.approx(float(said), rel=0.06, abs=0.005 if error > 0.05 else 5e-6)

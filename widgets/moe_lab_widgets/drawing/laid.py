@@ -119,12 +119,13 @@ class Laid:
     def _boxes(self) -> list[Box]:
         """Returns left, top, width and height of the Axes."""
         left, right, top, bottom = self.margins
-        heights, gap = self.panel.heights, self.panel.gap
+        heights, columns, gap = self.panel.heights, self.panel.columns, self.panel.gap
         free = self._height - top - bottom - (len(heights) - 1) * gap
-        wide, boxes = self.span[1] - self.span[0] - left - right, list[Box]()
+        wide = (self.span[1] - self.span[0] - left - right - (columns - 1) * gap) / columns
+        boxes: list[Box] = []
         for part in heights:
             high = free * part / sum(heights)
-            boxes.append((self.span[0] + left, top, wide, high))
+            boxes += [(self.span[0] + left + column * (wide + gap), top, wide, high) for column in range(columns)]
             top += high + gap
         return boxes
 

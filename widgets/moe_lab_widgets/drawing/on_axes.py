@@ -1,18 +1,19 @@
 """What Labs draw often, as plain functions on Axes, each for a fraction of the time of matplotlib's own artists.
 
 Functions that furnish: `table`, `note`, `ramp_key`. Functions that draw a record: `cells`, `write`, `ends`, `bars`,
-`image`, `trials`; each makes artists for one frame. Places are in data; lengths and shifts are pixels at 100 dpi.
+`image`, `painted`, `trials`, `line`; each makes artists for one frame. Places are in data; lengths and shifts are pixels at 100 dpi.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
 
 from moe_lab import theme
@@ -111,6 +112,8 @@ def cells(
     colour: str = theme.INK,
     bold: bool = False,
     names: Sequence[str] = (),
+    at: tuple[float, float] = (0, 0),
+    framed: Iterable[int] = (),
 ) -> Artist:
     """Draws a table of cells with a word in each, on Axes furnished by `table`.
 
@@ -120,9 +123,12 @@ def cells(
       shape: (rows, columns) where there are no shades.
       size: points; smaller in small cells.
       names: of the cells, for the pointer; those of the table where there are none.
+      at: column and row of the first cell.
+      framed: numbers of cells with an outline.
     """
     rows, columns = shades.shape if shades is not None else shape or (1, 1)
-    (left, top), (right, bottom) = pixels(ax, [-0.5, columns - 0.5], [-0.5, rows - 0.5])
+    across, down = at
+    (left, top), (right, bottom) = pixels(ax, [across - 0.5, across + columns - 0.5], [down - 0.5, down + rows - 0.5])
     wide, high = (right - left) / columns, (bottom - top) / rows
     count = rows * columns
     fills, inks = [0] * count, [integer(colour)] * count
@@ -142,6 +148,8 @@ def cells(
     sheet.texts = [(word, size, bold, False) for word in words]
     sheet.spots = [(0.0, 0.0, 0.5, cell) for cell in range(count)]
     sheet.inks = inks
+    for cell in framed:
+        sheet.frame(*sheet.edges[cell][:4], theme.INK, gap=1)
     return _named(ax, sheet, names or getattr(ax, "names_of_cells", ()))
 
 
@@ -155,15 +163,17 @@ def write(
     ha: str = "center",
     size: float = theme.TEXT_SIZE,
     bold: bool | Sequence[bool] | NDArray[np.bool_] = False,
-    right: float = 0,
-    down: float = 0,
+    right: ArrayLike = 0,
+    down: ArrayLike = 0,
 ) -> Artist:
-    """Writes words at places in data, moved by pixels; colours and `bold` are one for all, or one for each."""
+    """Writes words at places in data, moved by pixels; colours, moves and `bold` are one for all, or one for each."""
     sheet = Sheet(zorder=4)
     shades = [colours] * len(words) if isinstance(colours, str) else colours
     heavy = [bold] * len(words) if isinstance(bold, bool) else bold
-    for (at, high), word, colour, one in zip(pixels(ax, x, y), words, shades, heavy, strict=True):
-        sheet.write(at + right, high + down, word, ha, size=size, colour=str(colour), bold=bool(one))
+    x, y, right, down = np.broadcast_arrays(x, y, right, down)
+    places = pixels(ax, x, y) + np.column_stack((right.ravel(), down.ravel()))
+    for (at, high), word, colour, one in zip(places, words, shades, heavy, strict=True):
+        sheet.write(at, high, word, ha, size=size, colour=str(colour), bold=bool(one))
     return _add(ax, sheet)
 
 
@@ -280,10 +290,19 @@ def trials(
     faces = [(style.colour, shade) for shade in SHADES]
     band = PolyCollection(bands(x, values), facecolors=faces, linewidths=0, zorder=1.7, label=f"{name}, {HALF}")
     outline: dict[str, Any] = {"edgecolors": style.colour, "linestyles": style.line, "linewidths": 1.3, "zorder": 2.6}
-    shape = density(values[-1], (*ax.get_xlim(), *ax.get_ylim()))
+    shape = _density(ax, values[-1])
     spread = PolyCollection(shape, facecolors=[(style.colour, 0.3)], label=f"{name}, {SPREAD}", **outline)
     for collection in (band, spread):
         ax.add_collection(collection, autolim=False)
+
+
+def _density(ax: Axes, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Returns the outline of how values lie (see `density`), on whatever scales the axes have."""
+    across, up = ax.xaxis.get_transform(), ax.yaxis.get_transform()
+    limits = *across.transform(np.array(ax.get_xlim())), *up.transform(np.array(ax.get_ylim()))
+    shapes = density(up.transform(values), limits)
+    back = across.inverted(), up.inverted()
+    return [np.column_stack([scale.transform(shape[:, axis]) for axis, scale in enumerate(back)]) for shape in shapes]
 
 
 def swarm(heights: NDArray[np.float64], apart: float) -> NDArray[np.float64]:
@@ -307,3 +326,25 @@ def _add(ax: Axes, artist: Artist) -> Artist:
     figure = ax.get_figure(root=True)
     assert figure is not None
     return figure.add_artist(artist)
+
+
+def painted(ax: Axes, paint: Callable[..., NDArray[np.uint8]], *arguments: Any, label: str) -> Artist:
+    """Fills Axes with an image, below all else.
+
+    Args:
+      paint: returns pixels (height, width, 4), given `arguments`, the width and height in device pixels, and the scale.
+        Every frame asks for them, so it should remember them (`functools.lru_cache`).
+      label: what a pointer over the image shows.
+    """
+    left, top, width, height = box_of(ax)
+    sheet = Sheet(zorder=1)
+    sheet.image(left, top, left + width, top + height, paint, *arguments)
+    sheet.set_label(label)
+    return ax.add_artist(sheet)
+
+
+def line(ax: Axes, x: ArrayLike, y: ArrayLike, **style: Any) -> Line2D:
+    """Draws a line or marks as `ax.plot` does, in a third of the time: without units, cycles, or a part in limits."""
+    made = Line2D(np.atleast_1d(x), np.atleast_1d(y), **style)
+    ax.add_artist(made)
+    return made

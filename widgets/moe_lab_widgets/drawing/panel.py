@@ -32,12 +32,13 @@ class Panel:
 
     Attributes:
       title: its head.
-      draw: is given the Axes (a list of them, where there are several rows) and the present record (a `Now`).
+      draw: is given the Axes (a list of them, where there are several) and the present record (a `Now`).
       furnish: is given the Axes and the values of the knobs.
       note: a line or two below the title, or a function of the values that returns it.
       width: its share of the picture's width.
       margins: pixels around the Axes: left, right, top, bottom; None for as much as ticks and labels need.
       rows: how many Axes on top of one another, or their heights in proportion: (1, 4).
+      columns: Axes side by side, in each row.
       gap: pixels between them.
       pin: draws a pinned record, given the Axes and the record; without it a pin keeps labelled lines, dotted.
     """
@@ -49,6 +50,7 @@ class Panel:
     width: float = 1.0
     margins: tuple[float, float, float, float] | None = None
     rows: int | tuple[float, ...] = 1
+    columns: int = 1
     gap: float = 34
     pin: Callable[[Any, Any], None] | None = None
 

@@ -21,12 +21,28 @@ def started(run: RunConfig) -> Iterator[Snapshot]:
 
 def home(run: RunConfig) -> tuple[str, str]:
     """Returns the first package above a Config that exports the function that performs it, and the function."""
-    parts = type(run).__module__.split(".")[:-1]
+    return package_of(type(run).__module__, f"{run.function}_run"), run.function
+
+
+def package_of(module: str, name: str) -> str:
+    """Returns the first package above a module that exports a name."""
+    parts = module.split(".")[:-1]
     while len(parts) > 1:
-        if hasattr(importlib.import_module(".".join(parts)), f"{run.function}_run"):
-            return ".".join(parts), run.function
+        if hasattr(importlib.import_module(".".join(parts)), name):
+            return ".".join(parts)
         parts.pop()
-    raise TypeError(f"no package exports {run.function}_run for {type(run).__name__}")
+    raise TypeError(f"no package above {module} exports {name}")
+
+
+def imports_of(runs: Mapping[str, RunConfig]) -> list[str]:
+    """Returns the lines that import the models and tasks of runs, and the function that performs them."""
+    made = {type(part) for run in runs.values() for part in (run.model, run.task)}
+    wanted: dict[str, list[str]] = {}
+    for name, module in sorted((kind.__name__, kind.__module__) for kind in made):
+        wanted.setdefault(package_of(module, name), []).append(name)
+    module, function = home(next(iter(runs.values())))
+    wanted.setdefault(module, []).append(function)
+    return [f"from {package} import {', '.join(names)}" for package, names in sorted(wanted.items())]
 
 
 def code_of(runs: Mapping[str, RunConfig], measures: Mapping[str, str]) -> str:
@@ -37,11 +53,10 @@ def code_of(runs: Mapping[str, RunConfig], measures: Mapping[str, str]) -> str:
       measures: what is printed of each run, by the word before it; the first one is drawn.
     """
     first: Any = next(iter(runs.values()))
-    module, function = home(first)
-    made = sorted({type(part).__name__ for run in runs.values() for part in (run.model, run.task)})
+    _, function = home(first)
     width = max(map(len, runs))
     lines = [
-        f"from {module} import {', '.join([*made, function])}",
+        *imports_of(runs),
         "from moe_lab.plots import curves",
         "from moe_lab.training import collect",
         "",

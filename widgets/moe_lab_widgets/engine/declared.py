@@ -108,10 +108,15 @@ class Declared(Lab):
             self.made.check_view(self._all(values))
 
     def configs(self, values: Values) -> dict[str, RunConfig]:
-        """Returns the Configs of the runs, which record as often as a Lab wants."""
+        """Returns the Configs of the runs, which record as often as a Lab wants, or as they say themselves."""
         assert self.made.runs is not None
         runs = self.made.runs(self._all(values))
-        return {name: run.replace(record_every=self.record_every(values, run)) for name, run in runs.items()}
+        return {
+            name: run
+            if "record_every" in run.model_fields_set
+            else run.replace(record_every=self.record_every(values, run))
+            for name, run in runs.items()
+        }
 
     def record_every(self, values: Values, run: RunConfig) -> int:
         """Returns the steps per record: `records` in all, but none that takes long. Depends on the values alone."""
@@ -254,7 +259,8 @@ def lab(
       train: a function that yields records, called with the knobs that it names. If it names `present`, that is a
         function that returns the present values, for a run that heeds view-only knobs; `kept` is a dict that lasts as
         long as the Lab. Records of one's own may hold a Snapshot as `shot`, of which divergence is told; or
-      runs: a function of the values that returns Configs of runs, by name. The first is under study.
+      runs: a function of the values that returns Configs of runs, by name. The first is under study. How often they
+        record is derived, unless they are given `record_every`.
       knobs: sliders and choices (`slider`, `offer`, `LabKnob`). Every Lab has a seed and a device, too.
       panels: what is drawn.
       caption: returns the sentence below the picture.

@@ -107,7 +107,7 @@ def moments(
     """Yields runs side by side, record by record.
 
     The first moment has the first run alone, so that the picture does not wait until the others have sampled their
-    data; a run that has ended adds nothing.
+    data; a run that has ended adds nothing. A run may yield a list of records, which one moment adds together.
     """
     names, first = tuple(runs), next(iter(runs))
     begun = {first: runs[first]()}
@@ -121,8 +121,12 @@ def moments(
         fresh = {name: record for name, run in begun.items() if (record := next(run, None)) is not None}
         if not fresh:
             return
-        shots = {name: (*old, fresh[name]) if name in fresh else old for name, old in shots.items()}
+        shots = {name: _with(old, fresh[name]) if name in fresh else old for name, old in shots.items()}
         yield Now(shots, values, names, total, before)
+
+
+def _with(shots: tuple[Any, ...], fresh: Any) -> tuple[Any, ...]:
+    return (*shots, *fresh) if isinstance(fresh, list) else (*shots, fresh)
 
 
 # ---- what a run may yield: Snapshots, mappings, or any objects with attributes ----

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from moe_lab_widgets.engine.definition import Story
-from moe_lab_widgets.gridlock.settings import PRINTED
+
+PRINTED = "P3(y) as printed"
+"""P3 with the coefficients that the paper prints (`moe_lab.recovery.printed`) instead of those that solve its equations."""
 
 STORIES = (
     Story(

@@ -1,1 +1,0 @@
-"""The gridlock Lab (gridlock2019): the spectral method beside joint EM."""

@@ -1,0 +1,395 @@
+"""GridlockLab: a mixture's regressors from a tensor, then its gates, live, beside EM on both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from numpy.typing import NDArray
+
+from moe_lab import theme
+from moe_lab.config import require
+from moe_lab.recovery import MixtureTask
+from moe_lab.recovery.activations import ACTIVATIONS
+from moe_lab.recovery.gridlock import JointEM, Run, Spectral
+from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, WINDOW
+from moe_lab.recovery.printed import printed
+from moe_lab_widgets.drawing.error_curves import FOUND_COLOUR, Errors, draw_errors, furnish_errors, lines_in_words
+from moe_lab_widgets.drawing.on_axes import box_of, cells, ends, name_cells, note, reads, write
+from moe_lab_widgets.drawing.panel import Panel, Seen
+from moe_lab_widgets.drawing.tables import key
+from moe_lab_widgets.drawing.trials import spread_words
+from moe_lab_widgets.drawing.words import middle, two_digits
+from moe_lab_widgets.engine.declared import lab
+from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, fewer, given, longest, offer, on_gpu
+from moe_lab_widgets.engine.now import Now
+from moe_lab_widgets.labs import gridlock_record as at
+from moe_lab_widgets.labs.gridlock_record import JOINT, SPECTRAL
+from moe_lab_widgets.labs.gridlock_stories import PRINTED, STORIES
+
+# ---- a live run takes 4 to 5 seconds of one CPU core, and one record .06 ----
+
+LIVE: Mapping[str, Any] = {"experts": 8, "dimension": 16, "samples": 6000, "trials": 3, "iterations": 160}
+"""Defaults at which joint EM gets stuck (at k = 6 and less it rarely does), with as few trials as a median needs."""
+JOINT_RECORDS, SLOWEST_PIECE = 80, 0.045
+"""Approximate records of joint EM, and the seconds that one may take, so that a slider is answered soon."""
+NO_MIXTURE, P3 = "none", "P3(y)"
+HAVE_PRINTED = tuple(g for g in ACTIVATIONS if printed(g, 0.1))
+"""Activations whose P3 the paper prints."""
+NAMES = {SPECTRAL: "spectral + EM", JOINT: "joint EM"}
+STYLES = {"spectral + EM": theme.MODEL, "joint EM": theme.OTHER}
+ENDS = {"spectral + EM": "spectral\n+ EM ", "joint EM": "joint EM\n"}
+"""What stands before the numbers at the ends of the curves."""
+SUBSCRIPTS = "₁₂₃₄₅₆₇₈₉"
+LEAST_WORDS = 34
+"""Pixels of a cell from which its number is written into it."""
+EDGES = (0, 0.4, 0.67, 1)
+"""Where the three stages of the spectral method begin, as parts of the axis, however long each is."""
+
+# ---- knobs, and the two runs that their values describe ----
+
+# Short words, so that three sliders stand side by side, and ranges in which a run stays live.
+KNOBS = (
+    offer(MixtureTask, "experts", main=True, meaning="experts", default=LIVE["experts"], slider=(2, 8, 1),
+          effect="With more experts EM from random starts gets stuck more often."),
+    offer(MixtureTask, "dimension", main=True, meaning="numbers per input", default=LIVE["dimension"],
+          slider=(4, 20, 1), far=64,
+          effect="More to learn from as many samples: the moments become noisier."),
+    offer(Run, "samples", main=True, meaning="training samples", default=LIVE["samples"], slider=(500, 8000, 500),
+          far=50_000,
+          effect="More samples make the moments more exact, and all errors smaller."),
+    offer(MixtureTask, "noise", main=True, symbol="σ", meaning="noise on y",
+          effect="More noise blurs the answers, and all errors grow."),
+    offer(MixtureTask, "activation", main=True, meaning="experts' activation",
+          effect="The smaller its third moment, the more samples the spectral start needs."),
+    offer(MixtureTask, "regressors", main=True, symbol="a", meaning="regressors", default="orthonormal",
+          effect="Orthonormal regressors suit the spectral start; at random angles its noise is stretched."),
+    LabKnob(name="first_share", symbol="p", meaning="share of Gaussian 1", default=NO_MIXTURE, low=0, high=1,
+            choices=(NO_MIXTURE, 0.1, 0.3, 0.5), words={NO_MIXTURE: "one Gaussian"},
+            effect="Inputs come from two Gaussians in place of one."),
+    offer(MixtureTask, "gating", symbol="w", meaning="gates", words={"orthogonal": "orthogonal to regressors"},
+          effect="The theory asks for gates at right angles to all regressors; random ones are not."),
+    LabKnob(name="third", symbol="T₃", meaning="third moment of", default=P3, choices=(P3, PRINTED, "y"),
+            effect="P3(y) tells the experts from the gate; in y itself both are mixed."),
+    offer(JointEM, "iterations", symbol="I", meaning="iterations of joint EM", default=LIVE["iterations"],
+          slider=(20, 300, 20),
+          effect="Gives joint EM more time to come to rest."),
+    offer(Run, "trials", symbol="T", meaning="trials", default=LIVE["trials"], slider=(1, 4, 1), far=1000,
+          effect=MORE_TRIALS),
+    LabKnob(name="shown", meaning="trial on show", default=1, low=1, slider=(1, 4, 1), at_most="trials",
+            view_only=True, effect=ANOTHER_TRIAL,
+            applies="only with more than one trial"),
+)  # fmt: skip
+
+
+def runs(values: Mapping[str, Any]) -> dict[str, Run]:
+    """Returns the runs of both methods on the same samples, checked.
+
+    Raises:
+      ConfigError: a value or a combination breaks a rule.
+    """
+    third, share = values["third"], values["first_share"]
+    rule = f"T3 is the moment of P3(y) as printed only where the paper prints it: g must be {' or '.join(HAVE_PRINTED)}"
+    require(third != PRINTED or values["activation"] in HAVE_PRINTED, rule, g=values["activation"])
+    task = given(MixtureTask, {**values, "first_share": None if share == NO_MIXTURE else share})
+    spectral = Spectral(
+        third=P3 if third == PRINTED else third,
+        printed=third == PRINTED,
+        power_iterations=at.POWER_ITERATIONS,
+        gate_iterations=at.GATE_ITERATIONS,
+        joint_iterations=at.EVERYTHING_ITERATIONS,
+    )
+    joint = JointEM(iterations=values["iterations"])
+    return {
+        SPECTRAL: given(Run, values, model=spectral, task=task, record_every=1),
+        JOINT: given(Run, values, model=joint, task=task, record_every=joint_every(values)),
+    }
+
+
+def joint_every(values: Mapping[str, Any]) -> int:
+    """Returns the iterations of joint EM per record. Depends on the values alone."""
+    few = round(values["iterations"] / fewer(JOINT_RECORDS, values))
+    few = few if on_gpu(values) else min(few, int(longest(SLOWEST_PIECE, values) / seconds(values)))
+    return max(every for every in range(1, max(few, 1) + 1) if WINDOW % every == 0)  # "stuck" compares over WINDOW
+
+
+def seconds(values: Mapping[str, Any]) -> float:
+    """Returns about how long one EM iteration of all trials takes on one CPU thread (measured, within a third)."""
+    k, d, rows = values["experts"], values["dimension"], values["trials"] * values["samples"]
+    return float(rows * (k * (k + 1) / 2 * d * (d + 1) / 2 * 1.7e-10 + k * 3e-8))
+
+
+def shown(now: Now) -> int:
+    """Returns the trial on show, counted from 0."""
+    return int(min(now.values["shown"], now.trials)) - 1
+
+
+# ---- panel 1: the estimates of each method against the truth ----
+
+
+def furnish_found(axes: list[Axes], values: Mapping[str, Any]) -> None:
+    k = values["experts"]
+    true = [f"true regressor a{number}" for number in SUBSCRIPTS[:k]]
+    for ax in axes:
+        _, _, width, height = box_of(ax)
+        cell = min(184 / k, 220 / (k + 1.4))
+        ax.set(xlim=(-0.5, width / cell - 0.5), ylim=(height / cell - 0.5, -0.5), xticks=[], yticks=[])
+        ax.spines[:].set_visible(False)
+        name_cells(ax, [f"estimate {row + 1}, {column}" for row in range(k) for column in true])
+        note(ax, 0, -10, f"true regressors a₁{', ' if k == 2 else ' … '}a{SUBSCRIPTS[k - 1]}")
+        last = "" if k == 2 else f" … w{SUBSCRIPTS[k - 2]}"
+        style: dict[str, Any] = {"ha": "left", "size": theme.SMALL_SIZE}
+        write(ax, -0.5, k + 0.9, [f"gates w₁{last} and the true ones"], theme.MUTED, down=10, **style)
+    left, top, _, height = box_of(axes[0])
+    axes[0].set_ylabel("estimates", color=theme.MUTED, size=theme.SMALL_SIZE)
+    axes[0].yaxis.set_label_coords(-14 / width, 1 - k * cell / height / 2)
+    axes[0].add_artist(key(left, top + height + 16, 6, 18, 34, 1.0))
+    note(axes[0], 212, 25, "|cos|; dark diagonal: recovered", under=True)
+    note(axes[0], 0, 51, f"estimates are matched to the true ones; ✓ from |cos| = {FOUND:g} on, ✗ below", under=True)
+
+
+def draw_found(axes: list[Axes], now: Now) -> None:
+    trial = shown(now)
+    for ax, name in zip(axes, now.names, strict=True):
+        which = f", trial {trial + 1} of {now.trials}" if now.trials > 1 else ""
+        words = [NAMES[name] + which, progress_of(now, name, trial)]
+        write(ax, -0.5, -0.5, words, STYLES[NAMES[name]].colour, ha="left", bold=True, down=[-48, -29])
+        draw_cosines(ax, now, name, trial)
+
+
+def draw_cosines(ax: Axes, now: Now, name: str, trial: int) -> None:
+    """Draws the |cos| of estimates (rows, matched) and true regressors (columns), and below a row of gates.
+
+    At the end of a row stands its own |cos|, with a tick from `FOUND` on; at the end of the gates' row the worst.
+    """
+    cosines, gates = at.cosines(now, name, trial), at.gate_cosines(now, name, trial)
+    k = len(cosines)
+    cell = box_of(ax)[2] / (ax.get_xlim()[1] - ax.get_xlim()[0])
+    matched = range(0, k * k, k + 1)  # outlined, so that a match can be seen where it is pale
+    cells(ax, _words(cosines, cell), cosines, framed=matched, size=theme.SMALL_SIZE)
+    names = [f"gate w{number} and the true one" for number in SUBSCRIPTS[: k - 1]]
+    cells(ax, _words(gates, cell), gates[None], names=names, at=(0, k + 0.4), size=theme.SMALL_SIZE)
+    own = np.append(np.diagonal(cosines), gates.min())
+    sought = np.append(cosines.any(1), gates.any())  # estimates not sought yet are 0
+    good = np.append(at.found(now, name)[trial], gates.min() >= FOUND)
+    signs = [("✓" if right else "✗") if known else "" for right, known in zip(good, sought, strict=True)]
+    rows, colours = np.append(np.arange(k), k + 0.4), np.where(good, FOUND_COLOUR, theme.FAILURE)
+    write(ax, k - 0.5, rows, signs, colours, bold=True, size=14, right=11)
+    numbers = [number(cosine) if known else "–" for cosine, known in zip(own, sought, strict=True)]
+    write(ax, k - 0.5, rows, numbers, theme.MUTED, size=theme.SMALL_SIZE, right=35)
+
+
+def progress_of(now: Now, name: str, trial: int) -> str:
+    """Returns how far a method is, in a few words."""
+    if now.of(name) is None:
+        return "waits for its samples"
+    count, k = int(at.found(now, name)[trial].sum()), now.values["experts"]
+    if name == SPECTRAL and at.seeking(now):
+        return f"power iteration {now.of(name).step} of {at.power(now.values)}: {count} of {k}"
+    return f"EM iteration {at.iteration(now, name)}: {count} of {k} found"
+
+
+def number(cosine: float) -> str:
+    """Returns two digits, never rounded up across `FOUND`."""
+    rounded = round(float(cosine), 2)
+    return f"{rounded - 0.01 if cosine < FOUND <= rounded else rounded:.2f}"
+
+
+def _words(cosines: NDArray[np.float64], cell: float) -> list[str]:
+    return [number(cosine) if cell >= LEAST_WORDS else "" for cosine in cosines.flat]
+
+
+# ---- panel 2: the error over EM's iterations ----
+
+
+def furnish_error(ax: Axes, values: Seen) -> None:
+    limits, longest = values.of(error_limits), values.of(longest_em)
+    ax.set(xscale="log", xlim=(1, 1 + longest), ylim=limits)
+    furnish_errors(ax, {tick: f"{tick:g}" for tick in ticks(*limits)}, STYLES, left=62, wide=62)
+    whole = [0, *(10**power for power in range(6) if 10**power <= longest)]
+    ax.set_xticks([1 + iteration for iteration in whole], [str(iteration) for iteration in whole])
+    ax.minorticks_off()
+    reads(ax, x="1 + iteration", y="error")
+    ax.text(0.5, -0.11, "EM iteration", transform=ax.transAxes, ha="center", va="center", size=theme.TEXT_SIZE)
+
+
+def draw_error(ax: Axes, now: Now) -> None:
+    methods = []
+    for name in now.names:
+        steps, errors = at.em_errors(now, name)
+        methods.append(Errors(NAMES[name], 1 + steps, errors, at.whole(now, name), *at.verdicts(now, name)))
+    last = draw_errors(ax, methods, STYLES, firm=shown(now))
+    labels = [(error, ENDS[name] + two_digits(error), STYLES[name].colour) for name, error in last.items()]
+    best = middle(now.last("best"))
+    if np.isfinite(best):
+        x, height = ax.get_xlim(), float(np.clip(best, *ax.get_ylim()))
+        style: dict[str, Any] = {"colors": FOUND_COLOUR, "linewidths": 1.2, "linestyles": ":", "zorder": 1.5}
+        floor = LineCollection([[(one, height) for one in x]], label="EM from the true parameters, median", **style)
+        ax.add_collection(floor, autolim=False)
+        labels.append((best, f"EM from\ntruth {two_digits(best)}", FOUND_COLOUR))
+    ends(ax, labels, apart=0.15)
+
+
+def longest_em(values: Mapping[str, Any]) -> int:
+    """Returns the iterations of EM of the method that has more."""
+    return int(max(values["iterations"], at.GATE_ITERATIONS + at.EVERYTHING_ITERATIONS))
+
+
+def error_limits(values: Mapping[str, Any]) -> tuple[float, float]:
+    """Returns the limits of the error's axis: below what these samples allow, and above a random start.
+
+    Random unit regressors and gates are sqrt(2 k) and sqrt(2 (k - 1)) from the true ones; what maximum likelihood
+    leaves is mostly the gates', about 2 sqrt(k (k - 1) d / n) for linear experts and more for others.
+    """
+    k, d, n = values["experts"], values["dimension"], values["samples"]
+    rest = 2 * np.sqrt(k * (k - 1) * d / n)
+    low = 10 ** (np.floor(2 * np.log10(rest / 2)) / 2)
+    return float(low), float(1.5 * (np.sqrt(2 * k) + np.sqrt(2 * (k - 1))))
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Returns the numbers 1, 2 and 5 times a power of ten between limits."""
+    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    return [digit * 10.0**power for power in powers for digit in (1, 2, 5) if low <= digit * 10.0**power <= high]
+
+
+def error_note(values: Mapping[str, Any]) -> str:
+    return (
+        "distance from the true parameters\n"
+        f"{lines_in_words(values['trials'])}\n"
+        f"✗ stuck: under {100 * GAIN:.0f} % better in {WINDOW} iterations"
+    )
+
+
+# ---- panel 3: how the spectral method finds its start ----
+
+
+def furnish_stages(ax: Axes, values: Mapping[str, Any]) -> None:
+    ax.set(xlim=(0, 1), ylim=(0, 1.03), xticks=[])
+    ax.set_yticks([0, 0.5, 1, FOUND], ["0", "0.5", "1", f"{FOUND:g}"])
+    ax.get_yticklabels()[-1].set_color(theme.FAILURE)
+    reads(ax, y="|cos|")
+    ax.axvspan(EDGES[1], 1, color=theme.BACKGROUND, alpha=0.5, zorder=0, linewidth=0)
+    ax.vlines(EDGES[1:3], 0, 1.03, color=theme.REFERENCE, linewidth=0.8, zorder=1)
+    ax.axhline(FOUND, color=theme.FAILURE, linewidth=1, zorder=1)
+    note(ax, -30, -18, "— regressors", theme.INK)
+    note(ax, 86, -18, "- - gates", FOUND_COLOUR)
+    style: dict[str, Any] = {"size": theme.SMALL_SIZE}
+    write(ax, _centers(), 0, ["power", "gates", "all"], down=12, **style)
+    lengths = [f"{at.POWER_ITERATIONS} each", f"{at.GATE_ITERATIONS} of EM", f"{at.EVERYTHING_ITERATIONS} of EM"]
+    write(ax, _centers(), 0, lengths, theme.MUTED, down=29, **style)
+    note(ax, -30, 52, "✓ found at the end of each stage", FOUND_COLOUR, under=True)
+    write(ax, 0, 0, ["a", "w"], [theme.INK, FOUND_COLOUR], bold=True, right=-10, down=[69, 86])
+
+
+def draw_stages(ax: Axes, now: Now) -> None:
+    trial, power = shown(now), at.power(now.values)
+    em = [shot for shot in now.shots[SPECTRAL] if shot.step >= power]
+    x = np.interp([shot.step for shot in em], (0, *at.stage_ends(now.values)), EDGES)
+    lines = [
+        np.column_stack((EDGES[1] / at.POWER_ITERATIONS * np.arange(1, len(curve) + 1), curve))
+        for curve in at.components(now, trial)
+    ]
+    best = np.nan_to_num([shot["cosines"][trial].max(0) for shot in em]).T
+    gates = np.nan_to_num([shot["gate_cosines"][trial] for shot in em]).T
+    lines += [np.column_stack((x, curve)) for curve in best]
+    for curves, colour, dashes, words in (
+        (lines, (theme.INK, 0.8), "-", "a regressor"),
+        ([np.column_stack((x, curve)) for curve in gates], FOUND_COLOUR, "--", "a gate"),
+    ):
+        style: dict[str, Any] = {"colors": [colour], "linewidths": 1.4, "linestyles": dashes, "zorder": 3}
+        ax.add_collection(LineCollection(curves, label=words, **style), autolim=False)
+    counts, colours = at.found_by_stage(now, trial), np.repeat([theme.INK, FOUND_COLOUR], 3)
+    words = [word for row in counts for word in row]
+    down = np.repeat([69, 86], 3)
+    write(ax, np.tile(_centers(), 2), 0, words, colours, bold=True, size=theme.SMALL_SIZE, down=down)
+
+
+def _centers() -> NDArray[np.float64]:
+    return np.convolve(EDGES, (0.5, 0.5), "valid")
+
+
+# ---- words ----
+
+
+def caption(now: Now) -> str:
+    trial, k = shown(now), now.values["experts"]
+    if now.of(JOINT) is None:
+        return (
+            f"Start: T₃ is whitened to {k} × {k} × {k} numbers, and nothing is found yet; "
+            "joint EM begins with random regressors and gates."
+        )
+    joint = now.of(JOINT).step
+    ours, theirs = (int(at.found(now, name)[trial].sum()) for name in now.names)
+    where = f"in trial {trial + 1}, " if now.trials > 1 else ""
+    if at.seeking(now):
+        return (
+            f"Power iteration {now.of(SPECTRAL).step} of {at.power(now.values)}: {where}{ours} of {k} regressors are "
+            f"found (|cos| ≥ {FOUND:g}); joint EM has found {theirs} in {joint} iterations."
+        )
+    errors = [two_digits(middle(at.em_errors(now, name)[1][-1])) for name in now.names]
+    text = (
+        f"Iteration {joint} of {now.total}: {where}spectral + EM has found {ours} of {k} regressors and joint EM "
+        f"{theirs}. Median errors: {errors[0]} and {errors[1]}."
+    )
+    return text + _fate(now) + spread_words(now.trials)
+
+
+def _fate(now: Now) -> str:
+    """Returns how many trials are stuck, and how many still fall."""
+    (stuck, falling), (stuck_too, falling_too) = (
+        [int(which.sum()) for which in at.verdicts(now, name)] for name in now.names
+    )
+    of = f"{stuck or 'none'} of {now.trials} trials" if now.trials > 1 else f"{stuck or 'none'}"
+    rest = f"; {falling} and {falling_too} are still falling" if falling + falling_too else ""
+    return f" Spectral + EM is stuck in {of}, joint EM in {stuck_too or 'none'}{rest}."
+
+
+def progress(now: Now) -> str:
+    joint = now.of(JOINT)
+    return f"joint EM iteration {0 if joint is None else joint.step} of {now.total}"
+
+
+def diverged(name: str, trials: str) -> str:
+    method = "The EM after the power iterations" if name == SPECTRAL else "Joint EM"
+    return f"{method} ran into infinite numbers in {trials}."
+
+
+GridlockLab = lab(
+    "Gridlock",
+    name="GridlockLab",
+    about="The spectral method of gridlock2019 and joint EM on the same samples, iteration by iteration.",
+    knobs=KNOBS,
+    runs=runs,
+    begin=at.begin,
+    steps=lambda values: values["iterations"],
+    measures={"error": "error", "regressor_fit": "regressor fit"},
+    panels=(
+        Panel(
+            "What is found",
+            draw_found,
+            furnish_found,
+            "how well each estimate points along each true regressor: |cos|",
+            width=540,
+            margins=(46, 5, 122, 76),
+            columns=2,
+            gap=19,
+        ),
+        Panel("Error over EM's iterations", draw_error, furnish_error, error_note, 305, (49, 105, 100, 102)),
+        Panel(
+            "How the start is found",
+            draw_stages,
+            furnish_stages,
+            "|cos| with the true one",
+            width=255,
+            margins=(47, 12, 84, 102),
+        ),
+    ),
+    caption=caption,
+    stories=STORIES,
+    progress=progress,
+    diverged=diverged,
+)

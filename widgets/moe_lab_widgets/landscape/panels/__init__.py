@@ -1,1 +1,0 @@
-"""The panels of the landscape Lab's picture."""
