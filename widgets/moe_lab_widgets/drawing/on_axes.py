@@ -1,7 +1,8 @@
 """What Labs draw often, as plain functions on Axes, each for a fraction of the time of matplotlib's own artists.
 
-Functions that furnish: `table`, `note`, `ramp_key`. Functions that draw a record: `cells`, `write`, `ends`, `bars`,
-`image`, `trials`; each makes artists for one frame. Places are in data; lengths and shifts are pixels at 100 dpi.
+Functions that furnish: `table`, `note`, `heads`, `ramp_key`. Functions that draw a record: `cells`, `write`, `ends`,
+`bars`, `image`, `trials`; each makes artists for one frame. Places are in data; lengths and shifts are pixels at 100
+dpi.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.transforms import ScaledTranslation
 from numpy.typing import ArrayLike, NDArray
 
 from moe_lab import theme
@@ -98,6 +100,17 @@ def ramp_key(ax: Axes, most: float, unit: str = "") -> None:
     ax.add_artist(sheet)
 
 
+def heads(ax: Axes, x: ArrayLike, y: ArrayLike, size: float, *, right: float = 0, down: float = 0) -> None:
+    """Furnishes Axes with the marks and numbers of experts 1, 2, ... at places in data, moved by pixels."""
+    moved = ScaledTranslation(right / theme.BASE_DPI, -down / theme.BASE_DPI, ax.figure.dpi_scale_trans)
+    for number, place in enumerate(zip(*np.broadcast_arrays(x, y), strict=True)):
+        shape, digit = theme.expert_head(ax, number, size)
+        shape.set(markeredgewidth=0)
+        digit.set(markersize=0.6 * size)
+        for mark in (shape, digit):
+            mark.set(data=[[one] for one in place], transform=ax.transData + moved, clip_on=False)
+
+
 # ---- a record ----
 
 
@@ -167,12 +180,15 @@ def write(
     return ax.add_artist(sheet)
 
 
-def ends(ax: Axes, labels: Sequence[tuple[float, str, str]], apart: float = 0.14) -> Artist:
+def ends(
+    ax: Axes, labels: Sequence[tuple[float, str, str]], apart: float = 0.14, size: float = theme.TEXT_SIZE
+) -> Artist:
     """Names curves right of the Axes, at the heights at which they end, pushed apart.
 
     Args:
       labels: (y, words, colour) of each; words may have several lines.
       apart: the least distance, in parts of the Axes' height.
+      size: points.
     """
     scale = ax.yaxis.get_transform()
     low, high = scale.transform(np.array(ax.get_ylim()))
@@ -183,7 +199,7 @@ def ends(ax: Axes, labels: Sequence[tuple[float, str, str]], apart: float = 0.14
     sheet = Sheet(zorder=4)
     left, top, width, height = box_of(ax)
     for place, (_, words, colour) in zip(theme.spread(heights.tolist(), apart, 0.1, 0.95), labels, strict=True):
-        sheet.lines(left + width + 8, top + (1 - place) * height, *words.split("\n"), colour=colour)
+        sheet.lines(left + width + 8, top + (1 - place) * height, *words.split("\n"), size=size, colour=colour)
     return ax.add_artist(sheet)
 
 
@@ -196,6 +212,7 @@ def bars(
     *,
     begin: ArrayLike = 0.0,
     across: bool = False,
+    hollow: bool = False,
     names: Sequence[str] = (),
 ) -> Artist:
     """Draws bars: upright ones at x = places, or `across`, lying ones at y = places; width in data.
@@ -203,10 +220,12 @@ def bars(
     Args:
       lengths: of each bar, from `begin` on; NaN for none.
       colours: one for all, or one for each.
+      hollow: whether they are outlines.
       names: of each bar, for the pointer.
     """
     at, long, start = (np.array(one, dtype=float) for one in np.broadcast_arrays(places, lengths, begin))
-    fills = [integer(one) for one in ([colours] * len(at) if isinstance(colours, str) else colours)]
+    shades = [colours] * len(at) if isinstance(colours, str) else list(colours)
+    fills = [integer(theme.PAPER if hollow else one) for one in shades]
     shown = np.isfinite(long) & (long != 0)
     sides, tips = (at - width / 2, at + width / 2), (start, np.where(shown, start + long, start))
     first, last = (pixels(ax, *(pair[::-1] if across else pair)) for pair in zip(sides, tips, strict=True))
@@ -214,6 +233,9 @@ def bars(
     edges[~shown] = 0
     sheet = Sheet(zorder=2.5)
     sheet.add(list(map(tuple, edges.tolist())), np.where(shown, fills, 0).tolist())
+    for bar in np.flatnonzero(shown) if hollow else ():
+        sheet.frame(*edges[bar, :4].tolist(), shades[bar])
+        names = [*names, *[names[bar]] * 4] if names else names
     return _named(ax, sheet, names)
 
 

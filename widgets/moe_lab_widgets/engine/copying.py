@@ -23,19 +23,21 @@ def home(run: RunConfig) -> tuple[str, str]:
     """Returns the first package above a Config that exports the function that performs it, and the function."""
     parts = type(run).__module__.split(".")[:-1]
     while len(parts) > 1:
-        if hasattr(importlib.import_module(".".join(parts)), f"{run.function}_run"):
+        if hasattr(importlib.import_module(".".join(parts)), run.function):
             return ".".join(parts), run.function
         parts.pop()
-    raise TypeError(f"no package exports {run.function}_run for {type(run).__name__}")
+    raise TypeError(f"no package exports {run.function} for {type(run).__name__}")
 
 
 def code_of(runs: Mapping[str, RunConfig], measures: Mapping[str, str]) -> str:
     """Returns Python that runs as it is pasted and computes the numbers of the Lab.
 
     Args:
-      runs: on one task, with the same settings; each name becomes a variable.
-      measures: what is printed of each run, by the word before it; the first one is drawn.
+      runs: on one task, with the same settings; each name becomes a variable, or a key where it cannot be one.
+      measures: what is printed of each run, by the word before it; the first one of variables is drawn.
     """
+    if not all(map(str.isidentifier, runs)):
+        return _code_of_table(runs, measures)
     first: Any = next(iter(runs.values()))
     module, function = home(first)
     made = sorted({type(part).__name__ for run in runs.values() for part in (run.model, run.task)})
@@ -55,6 +57,28 @@ def code_of(runs: Mapping[str, RunConfig], measures: Mapping[str, str]) -> str:
         said = ", ".join(f'{f"{word!r}, " if word else ""}{name}["{one}"].values' for one, word in measures.items())
         lines.append(f'print("{name:{width}}", {said})')
     return "\n".join([*lines, f'curves(runs, "{next(iter(measures))}")'])
+
+
+def _code_of_table(runs: Mapping[str, RunConfig], measures: Mapping[str, str]) -> str:
+    """Returns code that keeps the last Snapshot of every run by its name."""
+    first: Any = next(iter(runs.values()))
+    module, function = home(first)
+    made = sorted({type(part).__name__ for run in runs.values() for part in (run.model, run.task)})
+    said = ", ".join(f'{f"{word!r}, " if word else ""}snapshot["{one}"]' for one, word in measures.items())
+    lines = [
+        f"from {module} import {', '.join([*made, function])}",
+        "from moe_lab.training import final",
+        "",
+        f"task = {first.task.code()}",
+        f"settings = dict({arguments(settings_of(first))})",
+        "models = {",
+        *(f"    {name!r}: {run.model.code()}," for name, run in runs.items()),
+        "}",
+        f"last = {{name: final({function}(model, task, **settings)) for name, model in models.items()}}",
+        "for name, snapshot in last.items():",
+        f'    print(f"{{name:{max(map(len, runs))}}}", {said})',
+    ]
+    return "\n".join(lines)
 
 
 def settings_of(run: RunConfig) -> dict[str, Any]:
