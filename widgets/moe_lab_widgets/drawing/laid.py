@@ -81,7 +81,7 @@ class Laid:
     @property
     def target(self) -> Any:
         """What the panel's functions are given: its Axes, or the list of them."""
-        return self.axes if self.panel.rows > 1 else self.axes[0]
+        return self.axes if len(self.axes) > 1 else self.axes[0]
 
     # ---- a run begins ----
 
@@ -97,8 +97,9 @@ class Laid:
         for ax in self.axes:
             ax.clear()
             theme.plain(ax)
-        known = set(self.figure.axes)
+        known, others = set(self.figure.axes), set(map(id, self.figure.get_children()))
         self.panel.furnish(self.target, self._seen)
+        self.head = [one for one in self.figure.get_children() if id(one) not in others and not isinstance(one, Axes)]
         insets: list[Any] = [inset for ax in self.axes for inset in ax.child_axes]
         self.family = [*self.axes, *(ax for ax in self.figure.axes if ax not in known), *insets]
         self._write_head(self.panel.note_of(self._seen))
@@ -114,15 +115,19 @@ class Laid:
         theme.header(self.figure, left, self.number, self.panel.title)
         place = theme.spot(self.figure, left + 12, 42)
         self.figure.text(*place, note, color=theme.MUTED, size=theme.SMALL_SIZE, va="top", linespacing=1.2)
-        self.head = [one for one in self.figure.get_children() if id(one) not in before]
+        self.head += [one for one in self.figure.get_children() if id(one) not in before]
 
     def _boxes(self) -> list[Box]:
         """Returns left, top, width and height of the Axes."""
         left, right, top, bottom = self.margins
-        rows, gap = self.panel.rows, self.panel.gap
-        high = (self._height - top - bottom - (rows - 1) * gap) / rows
-        wide = self.span[1] - self.span[0] - left - right
-        return [(self.span[0] + left, top + row * (high + gap), wide, high) for row in range(rows)]
+        heights, gap = self.panel.heights, self.panel.gap
+        free = self._height - top - bottom - (len(heights) - 1) * gap
+        wide, boxes = self.span[1] - self.span[0] - left - right, list[Box]()
+        for part in heights:
+            high = free * part / sum(heights)
+            boxes.append((self.span[0] + left, top, wide, high))
+            top += high + gap
+        return boxes
 
     def _fit(self) -> bool:
         """Widens margins that ticks and labels need, where the panel has none of its own; returns whether it did."""

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from moe_lab import theme
 from moe_lab_widgets.drawing.picture import Strip
-from moe_lab_widgets.drawing.sheet import Sheet, integer
+from moe_lab_widgets.drawing.sheet import Painter, Sheet, integer
 from moe_lab_widgets.drawing.tables import FAINTEST, colours, key
 from moe_lab_widgets.drawing.trials import HALF, MOST_LINES, SHADES, SPREAD, bands, density
 
@@ -188,7 +188,7 @@ def ends(
     Args:
       labels: (y, words, colour) of each; words may have several lines.
       apart: the least distance, in parts of the Axes' height.
-      size: points.
+      size: of the words, in points.
     """
     scale = ax.yaxis.get_transform()
     low, high = scale.transform(np.array(ax.get_ylim()))
@@ -208,7 +208,7 @@ def bars(
     places: ArrayLike,
     lengths: ArrayLike,
     width: float,
-    colours: str | Sequence[str] = theme.INK,
+    colours: str | Sequence[str] | NDArray[Any] = theme.INK,
     *,
     begin: ArrayLike = 0.0,
     across: bool = False,
@@ -224,7 +224,7 @@ def bars(
       names: of each bar, for the pointer.
     """
     at, long, start = (np.array(one, dtype=float) for one in np.broadcast_arrays(places, lengths, begin))
-    shades = [colours] * len(at) if isinstance(colours, str) else list(colours)
+    shades = [colours] * len(at) if isinstance(colours, str) else list(map(str, colours))
     fills = [integer(theme.PAPER if hollow else one) for one in shades]
     shown = np.isfinite(long) & (long != 0)
     sides, tips = (at - width / 2, at + width / 2), (start, np.where(shown, start + long, start))
@@ -247,6 +247,22 @@ def image(
     strip = Strip(left + right, top + down, zoom)
     strip.set_pixels(shown)
     return ax.add_artist(strip)
+
+
+def paint(
+    ax: Axes, x: ArrayLike, y: ArrayLike, size: tuple[float, float], painter: Painter, given: Sequence[Any]
+) -> Artist:
+    """Puts painted images with the middle of their upper edges at places in data.
+
+    Args:
+      size: width and height of each, in pixels.
+      painter: returns the pixels (height, width, 4) of an image, called with one of `given` and with width, height and
+        the scale of the picture.
+    """
+    sheet = Sheet(zorder=2.9)
+    for (middle, top), one in zip(pixels(ax, x, y), given, strict=True):
+        sheet.image(middle - size[0] / 2, top, middle + size[0] / 2, top + size[1], painter, one)
+    return _named(ax, sheet, getattr(ax, "names_of_cells", ()))
 
 
 def trials(

@@ -61,14 +61,15 @@ class Sheet(Artist):
     @contextmanager
     def anew(self) -> Iterator[Sheet]:
         """Within, the sheet is empty and filled again; what comes out as it was is not drawn again."""
-        before = self._content()
+        before = self.content()
         self._clear()
         yield self
-        if self._content() != before:
+        if self.content() != before:
             self._composed = None
             self.stale = True
 
-    def _content(self) -> tuple[list[Any], ...]:
+    def content(self) -> tuple[list[Any], ...]:
+        """Returns what is on it: two sheets of equal content are drawn alike."""
         return self.edges, self.fills, self.texts, self.spots, self.inks, self.images
 
     @property
@@ -191,7 +192,7 @@ class Sheet(Artist):
     # ---- drawing ----
 
     def set_clip_path(self, path: Any, transform: Any = None) -> None:
-        """Does nothing: a sheet is not cut at Axes, and preparing for that would be a third of what it costs."""
+        """Does nothing: a sheet is not cut at Axes, and preparing for that takes longer than drawing it."""
 
     def draw(self, renderer: Any) -> None:
         if not self.get_visible():

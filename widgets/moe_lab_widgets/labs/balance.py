@@ -207,9 +207,8 @@ def draw_outcome(axes: list[Axes], now: Now) -> None:
         steps, values = now.curve("test_accuracy", name)
         trials(curves, steps, values, style, NAMES[name])
         middles = median(values)
-        curves.plot(
-            steps, middles, color=style.colour, linewidth=width, zorder=3, label=f"{NAMES[name]}, median", **dashes
-        )
+        label = f"{NAMES[name]}, median"
+        curves.plot(steps, middles, color=style.colour, linewidth=width, zorder=3, label=label, **dashes)
         end = float(middles[-1]) if len(middles) else np.nan
         labels.append((end, f"{NAMES[name]}\n{percent(end, 1)}", style.colour))
     ends(curves, labels, apart=0.3)
@@ -278,6 +277,21 @@ def caption(now: Now) -> str:
     )
 
 
+PANELS = (
+    Panel(
+        "Load of each expert", draw_load, furnish_load, _shown,
+        width=330, margins=(56, 48, 86, 42), rows=2, gap=56,
+    ),
+    Panel(
+        "Who gets which cluster", draw_tables, furnish_tables, "percent of a cluster's assignments that an expert gets",
+        width=376, margins=(78, 8, 86, 48), rows=2, gap=62,
+    ),
+    Panel(
+        "What comes out", draw_outcome, furnish_outcome, _thin,
+        width=394, margins=(100, 112, 86, 42), rows=(136, 130), gap=54,
+    ),
+)  # fmt: skip
+
 BalanceLab = lab(
     "Balance and collapse",
     name="BalanceLab",
@@ -288,38 +302,7 @@ BalanceLab = lab(
     seconds=seconds,
     slowest=0.08,
     measures={"test_accuracy": "", "load_entropy": "entropy of the load"},
-    panels=(
-        Panel(
-            "Load of each expert",
-            draw_load,
-            furnish_load,
-            _shown,
-            width=330,
-            margins=(56, 48, 86, 42),
-            rows=2,
-            gap=56,
-        ),
-        Panel(
-            "Who gets which cluster",
-            draw_tables,
-            furnish_tables,
-            "percent of a cluster's assignments that an expert gets",
-            width=376,
-            margins=(78, 8, 86, 48),
-            rows=2,
-            gap=62,
-        ),
-        Panel(
-            "What comes out",
-            draw_outcome,
-            furnish_outcome,
-            _thin,
-            width=394,
-            margins=(100, 112, 86, 54),
-            rows=2,
-            gap=56,
-        ),
-    ),  # fmt: skip
+    panels=PANELS,
     caption=caption,
     stories=STORIES,
     diverged=diverged,

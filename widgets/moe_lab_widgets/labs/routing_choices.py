@@ -326,6 +326,22 @@ def caption(now: Now) -> str:
     return f"Step {now.step} of {now.total}: {found}. The accuracy is {accuracy}{f' ({beside})' if beside else ''}."
 
 
+PANELS = (
+    Panel(
+        "Where the patches go", draw_places, furnish_places, _note,
+        width=490, margins=(56, 14, 104, 28), rows=2, gap=32,
+    ),
+    Panel(
+        "Load of the experts", draw_load, furnish_load,
+        f"patches of a sample, trial {SHOWN + 1}\nhollow: turned away; dashed: C",
+        width=232, margins=(46, 20, 96, 76),
+    ),
+    Panel(
+        "What comes out", draw_outcome, furnish_outcome, _median,
+        width=378, margins=(100, 118, 90, 24), rows=(160, 125), gap=49,
+    ),
+)  # fmt: skip
+
 RoutingChoicesLab = lab(
     "Routing choices",
     name="RoutingChoicesLab",
@@ -336,36 +352,7 @@ RoutingChoicesLab = lab(
     steps=steps,
     records=60,
     measures={"test_accuracy": "", "signal_kept": "o kept", "lost": "lost"},
-    panels=(
-        Panel(
-            "Where the patches go",
-            draw_places,
-            furnish_places,
-            _note,
-            width=490,
-            margins=(56, 14, 104, 28),
-            rows=2,
-            gap=32,
-        ),
-        Panel(
-            "Load of the experts",
-            draw_load,
-            furnish_load,
-            f"patches of a sample, trial {SHOWN + 1}\nhollow: turned away; dashed: C",
-            width=232,
-            margins=(46, 20, 96, 76),
-        ),
-        Panel(
-            "What comes out",
-            draw_outcome,
-            furnish_outcome,
-            _median,
-            width=378,
-            margins=(100, 118, 90, 24),
-            rows=2,
-            gap=46,
-        ),
-    ),  # fmt: skip
+    panels=PANELS,
     caption=caption,
     stories=STORIES,
     diverged="The loss of {name} became infinite in {trials}: try a smaller step size.",
