@@ -15,16 +15,15 @@ import xarray as xr
 import moe_lab_widgets
 from moe_lab.registry import LABS
 from moe_lab_widgets import Lab
-from moe_lab_widgets.balance import settings as balance
+from moe_lab_widgets.labs import balance, gridlock, landscape
 from moe_lab_widgets.labs import deep_prune as deep
-from moe_lab_widgets.labs import gridlock, landscape
+from moe_lab_widgets.labs import routing_choices as choices
 from moe_lab_widgets.labs import stuck_rate as stuck
 from moe_lab_widgets.patch_map import settings as patch_map
 from moe_lab_widgets.phase_transition import settings as phase
 from moe_lab_widgets.pruning import settings as pruning
 from moe_lab_widgets.pruning.record import outcome, view_of
 from moe_lab_widgets.router_alignment.settings import DIGITS, SYNTHETIC
-from moe_lab_widgets.routing_choices import settings as choices
 from tests.helpers.effort import one_in
 
 Values = Mapping[str, Any]
@@ -743,7 +742,7 @@ def _last_of(found: Mapping[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
 
 def _choices_data(data: xr.Dataset, lab: Lab) -> None:
     assert list(data["model"].values) == list(choices.MODELS)
-    last = lab.record.study
+    last = lab.record.of(choices.STUDY)
     np.testing.assert_allclose(data["lost"].sel(model=choices.STUDY).dropna("step").isel(step=-1), last["lost"])
     assert data.attrs["call_hash"] == lab.record.parts["hash"].origin["call"]
 

@@ -10,8 +10,8 @@ import pytest
 
 from moe_lab.specialization import train_run
 from moe_lab.training import Snapshot, final
-from moe_lab_widgets.balance.settings import KNOBS, runs
-from moe_lab_widgets.balance.stories import STORIES
+from moe_lab_widgets.labs.balance import KNOBS, runs
+from moe_lab_widgets.labs.balance_stories import STORIES
 from tests.helpers.effort import one_in
 
 DEFAULTS: dict[str, Any] = {knob.name: knob.default for knob in KNOBS}

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 
 from moe_lab_widgets import RouterAlignmentLab
-from moe_lab_widgets.balance import settings as balance
 from moe_lab_widgets.engine.controls import FASTEST
-from moe_lab_widgets.engine.knobs import FEW_RECORDS, PATIENT, RARELY
+from moe_lab_widgets.engine.knobs import FEW_RECORDS, RARELY
 from moe_lab_widgets.patch_map import settings as patch_map
 from moe_lab_widgets.pruning import settings as pruning
 from moe_lab_widgets.router_alignment import settings as router
-from moe_lab_widgets.routing_choices import settings as choices
 
 Every = Callable[[dict[str, Any]], int]
 
@@ -25,11 +23,9 @@ def _every(room: Any) -> Every:
 
 
 ROOMS: dict[str, tuple[Any, Every]] = {
-    "balance": (balance, balance.record_every),
     "patch map": (patch_map, _every(patch_map)),
     "pruning": (pruning, lambda values: pruning.record_every(pruning.run_of(values), values)),
     "router alignment": (router, _every(router)),
-    "routing choices": (choices, _every(choices)),
 }
 
 
@@ -40,9 +36,6 @@ def test_a_record_holds_more_steps_at_the_fastest_speed(name: str) -> None:
     usual, rare = every(values), every({**values, RARELY: True})
     assert rare >= 2 * usual
     assert every({**values, RARELY: False}) == usual
-    if name == "balance":  # where a long record would keep Pause waiting
-        slowest = getattr(room, "SLOWEST_RECORD", 0) or room.SLOWEST_PIECE
-        assert rare * room.seconds_of_step(values) <= PATIENT * slowest
 
 
 @pytest.fixture(name="lab")

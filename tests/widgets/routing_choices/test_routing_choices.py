@@ -10,14 +10,15 @@ import pytest
 
 from moe_lab import theme
 from moe_lab.patch_routing import train_batch
+from moe_lab.patch_routing.training import samples_of
 from moe_lab.training import Snapshot, final
 from moe_lab_widgets.drawing.sheet import integer
 from moe_lab_widgets.drawing.words import middle
-from moe_lab_widgets.routing_choices import settings as of
-from moe_lab_widgets.routing_choices.stories import STORIES
+from moe_lab_widgets.labs import routing_choices as of
+from moe_lab_widgets.labs.routing_choices_stories import STORIES
 from tests.helpers.effort import THOROUGH
 from tests.widgets.cases import ROUTING_CHOICES
-from tests.widgets.labs import Make, done, fixtures
+from tests.widgets.labs import Make, done, fixtures, making
 
 make, ended = fixtures(ROUTING_CHOICES)
 DEFAULTS = {knob.name: knob.default for knob in of.KNOBS} | {"seed": 0}
@@ -55,17 +56,29 @@ def test_a_story_says_what_is_measured(story: Any) -> None:
 
 def test_full_boxes_are_what_experts_keep_and_black_ones_what_is_lost(make: Make) -> None:
     lab = done(make())
-    kept = lab.record.study["example_kept"][0].astype(bool)  # (class, expert, patch)
-    places = lab.picture.places
-    fills = np.array(places.boxes.fills).reshape(2, kept.shape[1] + 1, kept.shape[2])
+    record, content = lab.record, lab.picture.laid[0].content
+    kept, asked = (record[f"example_{name}"][0].astype(bool) for name in ("kept", "asked"))  # (class, expert, patch)
+    boxes = [one for one in content if hasattr(one, "parts") and one.parts[-1].endswith("lost")]
+    fills = np.array([one.fills for one in boxes]).reshape(2, kept.shape[1] + 1, kept.shape[2])
     for expert in range(kept.shape[1]):
         np.testing.assert_array_equal(fills[:, expert] == integer(theme.expert(expert).colour), kept[:, expert])
     np.testing.assert_array_equal(fills[:, -1] == integer(theme.INK), ~kept.any(1))
-    asked = lab.record.study["example_asked"][0].astype(bool)
-    assert len(places.refused.get_xdata()) == int((asked & ~kept).sum()) > 0
+    refused = [one for one in content if one.get_label() == "a patch without a place at this expert"]
+    assert sum(len(one.get_xdata()) for one in refused) == int((asked & ~kept).sum()) > 0
 
 
 def test_the_first_record_does_not_wait_for_the_rows_of_comparison(make: Make) -> None:
     lab = done(make())
-    assert [len(record.shots) for record in lab.records[:6]] == [1, 2, 3, 4, 5, 5]
+    assert [len(record.parts) for record in lab.records[:3]] == [1, 5, 5]
     assert lab.record.ended and list(lab.record.parts) == list(of.MODELS)
+
+
+def test_all_routings_train_on_the_same_samples_which_other_sliders_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+    sampled = []
+    monkeypatch.setattr(of, "samples_of", lambda runs: sampled.append(runs[0].samples) or samples_of(runs))
+    with making(ROUTING_CHOICES) as make:
+        lab = done(make())
+        done(lab, routing="soft")
+        assert sampled == [40]
+        done(lab, samples=60)
+        assert sampled == [40, 60]

@@ -97,8 +97,9 @@ class Laid:
         for ax in self.axes:
             ax.clear()
             theme.plain(ax)
-        known = set(self.figure.axes)
+        known, others = set(self.figure.axes), set(map(id, self.figure.get_children()))
         self.panel.furnish(self.target, self._seen)
+        self.head = [one for one in self.figure.get_children() if id(one) not in others and not isinstance(one, Axes)]
         insets: list[Any] = [inset for ax in self.axes for inset in ax.child_axes]
         self.family = [*self.axes, *(ax for ax in self.figure.axes if ax not in known), *insets]
         self._write_head(self.panel.note_of(self._seen))
@@ -114,7 +115,7 @@ class Laid:
         theme.header(self.figure, left, self.number, self.panel.title)
         place = theme.spot(self.figure, left + 12, 42)
         self.figure.text(*place, note, color=theme.MUTED, size=theme.SMALL_SIZE, va="top", linespacing=1.2)
-        self.head = [one for one in self.figure.get_children() if id(one) not in before]
+        self.head += [one for one in self.figure.get_children() if id(one) not in before]
 
     def _boxes(self) -> list[Box]:
         """Returns left, top, width and height of the Axes."""

@@ -1,7 +1,8 @@
 """What Labs draw often, as plain functions on Axes, each for a fraction of the time of matplotlib's own artists.
 
-Functions that furnish: `table`, `note`, `ramp_key`. Functions that draw a record: `cells`, `write`, `ends`, `bars`,
-`image`, `painted`, `trials`, `line`; each makes artists for one frame. Places are in data; lengths and shifts are pixels at 100 dpi.
+Functions that furnish: `table`, `note`, `heads`, `ramp_key`. Functions that draw a record: `cells`, `write`, `ends`,
+`bars`, `image`, `paint`, `painted`, `trials`, `line`; each makes artists for one frame. Places are in data; lengths and
+shifts are pixels at 100 dpi.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.lines import Line2D
+from matplotlib.transforms import ScaledTranslation
 from numpy.typing import ArrayLike, NDArray
 
 from moe_lab import theme
@@ -99,6 +101,17 @@ def ramp_key(ax: Axes, most: float, unit: str = "") -> None:
     ax.add_artist(sheet)
 
 
+def heads(ax: Axes, x: ArrayLike, y: ArrayLike, size: float, *, right: float = 0, down: float = 0) -> None:
+    """Furnishes Axes with the marks and numbers of experts 1, 2, ... at places in data, moved by pixels."""
+    moved = ScaledTranslation(right / theme.BASE_DPI, -down / theme.BASE_DPI, ax.figure.dpi_scale_trans)
+    for number, place in enumerate(zip(*np.broadcast_arrays(x, y), strict=True)):
+        shape, digit = theme.expert_head(ax, number, size)
+        shape.set(markeredgewidth=0)
+        digit.set(markersize=0.6 * size)
+        for mark in (shape, digit):
+            mark.set(data=[[one] for one in place], transform=ax.transData + moved, clip_on=False)
+
+
 # ---- a record ----
 
 
@@ -174,7 +187,7 @@ def write(
     places = pixels(ax, x, y) + np.column_stack((right.ravel(), down.ravel()))
     for (at, high), word, colour, one in zip(places, words, shades, heavy, strict=True):
         sheet.write(at, high, word, ha, size=size, colour=str(colour), bold=bool(one))
-    return _add(ax, sheet)
+    return ax.add_artist(sheet)
 
 
 def ends(
@@ -197,7 +210,7 @@ def ends(
     left, top, width, height = box_of(ax)
     for place, (_, words, colour) in zip(theme.spread(heights.tolist(), apart, 0.1, 0.95), labels, strict=True):
         sheet.lines(left + width + 8, top + (1 - place) * height, *words.split("\n"), size=size, colour=colour)
-    return _add(ax, sheet)
+    return ax.add_artist(sheet)
 
 
 def bars(
@@ -209,6 +222,7 @@ def bars(
     *,
     begin: ArrayLike = 0.0,
     across: bool = False,
+    hollow: bool = False,
     names: Sequence[str] = (),
 ) -> Artist:
     """Draws bars: upright ones at x = places, or `across`, lying ones at y = places; width in data.
@@ -216,10 +230,12 @@ def bars(
     Args:
       lengths: of each bar, from `begin` on; NaN for none.
       colours: one for all, or one for each.
+      hollow: whether they are outlines.
       names: of each bar, for the pointer.
     """
     at, long, start = (np.array(one, dtype=float) for one in np.broadcast_arrays(places, lengths, begin))
-    fills = [integer(str(one)) for one in ([colours] * len(at) if isinstance(colours, str) else colours)]
+    shades = [colours] * len(at) if isinstance(colours, str) else list(map(str, colours))
+    fills = [integer(theme.PAPER if hollow else one) for one in shades]
     shown = np.isfinite(long) & (long != 0)
     sides, tips = (at - width / 2, at + width / 2), (start, np.where(shown, start + long, start))
     first, last = (pixels(ax, *(pair[::-1] if across else pair)) for pair in zip(sides, tips, strict=True))
@@ -227,6 +243,9 @@ def bars(
     edges[~shown] = 0
     sheet = Sheet(zorder=2.5)
     sheet.add(list(map(tuple, edges.tolist())), np.where(shown, fills, 0).tolist())
+    for bar in np.flatnonzero(shown) if hollow else ():
+        sheet.frame(*edges[bar, :4].tolist(), shades[bar])
+        names = [*names, *[names[bar]] * 4] if names else names
     return _named(ax, sheet, names)
 
 
@@ -237,7 +256,7 @@ def image(
     left, top = pixels(ax, x, y)[0]
     strip = Strip(left + right, top + down, zoom)
     strip.set_pixels(shown)
-    return _add(ax, strip)
+    return ax.add_artist(strip)
 
 
 def paint(
@@ -318,14 +337,7 @@ def swarm(heights: NDArray[np.float64], apart: float) -> NDArray[np.float64]:
 def _named(ax: Axes, sheet: Sheet, names: Sequence[str]) -> Artist:
     if names:
         sheet.parts = list(names)  # type: ignore[attr-defined]
-    return _add(ax, sheet)
-
-
-def _add(ax: Axes, artist: Artist) -> Artist:
-    """Adds an artist to the figure of Axes, where it needs no clip path: that takes longer than to draw it."""
-    figure = ax.get_figure(root=True)
-    assert figure is not None
-    return figure.add_artist(artist)
+    return ax.add_artist(sheet)
 
 
 def painted(ax: Axes, paint: Callable[..., NDArray[np.uint8]], *arguments: Any, label: str) -> Artist:

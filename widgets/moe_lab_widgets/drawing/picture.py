@@ -80,6 +80,9 @@ class Strip(Artist):
         self.pixels = pixels
         self.stale = True
 
+    def set_clip_path(self, path: Any, transform: Any = None) -> None:
+        """Does nothing: pixels are not cut at Axes, and preparing for that takes longer than drawing them."""
+
     def draw(self, renderer: Any) -> None:
         if self.pixels is None or not self.get_visible():
             return

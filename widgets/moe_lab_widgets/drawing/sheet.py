@@ -191,6 +191,9 @@ class Sheet(Artist):
 
     # ---- drawing ----
 
+    def set_clip_path(self, path: Any, transform: Any = None) -> None:
+        """Does nothing: a sheet is not cut at Axes, and preparing for that takes longer than drawing it."""
+
     def draw(self, renderer: Any) -> None:
         if not self.get_visible():
             return

@@ -14,14 +14,14 @@ from moe_lab_widgets.engine.knobs import arguments
 
 def started(run: RunConfig) -> Iterator[Snapshot]:
     """Begins a run, by the function of its room."""
-    module, function = home(run)
-    begun: Iterator[Snapshot] = getattr(importlib.import_module(module), f"{function}_run")(run)
+    name = f"{run.function}_run"
+    begun: Iterator[Snapshot] = getattr(importlib.import_module(package_of(type(run).__module__, name)), name)(run)
     return begun
 
 
 def home(run: RunConfig) -> tuple[str, str]:
     """Returns the first package above a Config that exports the function that performs it, and the function."""
-    return package_of(type(run).__module__, f"{run.function}_run"), run.function
+    return package_of(type(run).__module__, run.function), run.function
 
 
 def package_of(module: str, name: str) -> str:
@@ -49,9 +49,11 @@ def code_of(runs: Mapping[str, RunConfig], measures: Mapping[str, str]) -> str:
     """Returns Python that runs as it is pasted and computes the numbers of the Lab.
 
     Args:
-      runs: on one task, with the same settings; each name becomes a variable.
-      measures: what is printed of each run, by the word before it; the first one is drawn.
+      runs: on one task, with the same settings; each name becomes a variable, or a key where it cannot be one.
+      measures: what is printed of each run, by the word before it; the first one of variables is drawn.
     """
+    if not all(map(str.isidentifier, runs)):
+        return _code_of_table(runs, measures)
     first: Any = next(iter(runs.values()))
     _, function = home(first)
     width = max(map(len, runs))
@@ -70,6 +72,27 @@ def code_of(runs: Mapping[str, RunConfig], measures: Mapping[str, str]) -> str:
         said = ", ".join(f'{f"{word!r}, " if word else ""}{name}["{one}"].values' for one, word in measures.items())
         lines.append(f'print("{name:{width}}", {said})')
     return "\n".join([*lines, f'curves(runs, "{next(iter(measures))}")'])
+
+
+def _code_of_table(runs: Mapping[str, RunConfig], measures: Mapping[str, str]) -> str:
+    """Returns code that keeps the last Snapshot of every run by its name."""
+    first: Any = next(iter(runs.values()))
+    _, function = home(first)
+    said = ", ".join(f'{f"{word!r}, " if word else ""}snapshot["{one}"]' for one, word in measures.items())
+    lines = [
+        *imports_of(runs),
+        "from moe_lab.training import final",
+        "",
+        f"task = {first.task.code()}",
+        f"settings = dict({arguments(settings_of(first))})",
+        "models = {",
+        *(f"    {name!r}: {run.model.code()}," for name, run in runs.items()),
+        "}",
+        f"last = {{name: final({function}(model, task, **settings)) for name, model in models.items()}}",
+        "for name, snapshot in last.items():",
+        f'    print(f"{{name:{max(map(len, runs))}}}", {said})',
+    ]
+    return "\n".join(lines)
 
 
 def settings_of(run: RunConfig) -> dict[str, Any]:

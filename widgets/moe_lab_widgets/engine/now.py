@@ -63,8 +63,9 @@ class Now:
 
     def last(self, measure: str, name: str | None = None) -> NDArray[np.float64]:
         """Returns the latest values (trial,) of a measure, NaN before the run has recorded it."""
-        values = self.curve(measure, name)[1]
-        return values[-1] if len(values) else np.full(self.trials, np.nan)
+        shots = self.shots.get(self.names[0] if name is None else name, ())
+        shot = next((shot for shot in reversed(shots) if has(shot, measure)), None)
+        return np.full(self.trials, np.nan) if shot is None else np.asarray(value_of(shot, measure), dtype=float)
 
     def seen_with(self, view: Mapping[str, Any]) -> Now:
         """Returns the same moment, seen with other values of view-only knobs."""

@@ -1,1 +1,0 @@
-"""The balance Lab: routers collapse, and four ways to balance the load act side by side."""
