@@ -13,9 +13,9 @@ from moe_lab_widgets.balance import settings as balance
 from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.knobs import FEW_RECORDS, PATIENT, RARELY
 from moe_lab_widgets.gridlock import settings as gridlock
+from moe_lab_widgets.labs import pruning, pruning_record
 from moe_lab_widgets.landscape import settings as landscape
 from moe_lab_widgets.patch_map import settings as patch_map
-from moe_lab_widgets.pruning import settings as pruning
 from moe_lab_widgets.router_alignment import settings as router
 from moe_lab_widgets.routing_choices import settings as choices
 
@@ -31,7 +31,7 @@ ROOMS: dict[str, tuple[Any, Every]] = {
     "gridlock": (gridlock, gridlock.record_every),
     "landscape": (landscape, landscape.record_every),
     "patch map": (patch_map, _every(patch_map)),
-    "pruning": (pruning, lambda values: pruning.record_every(pruning.run_of(values), values)),
+    "pruning": (pruning, pruning_record.record_every),
     "router alignment": (router, _every(router)),
     "routing choices": (choices, _every(choices)),
 }
