@@ -19,7 +19,8 @@ from moe_lab.pruning.figures import CRITERIA
 from moe_lab.pruning.layer import Layer, inference_seconds
 from moe_lab.pruning.learner import Learner, group_size, start_weights
 from moe_lab.training import final
-from moe_lab_widgets.pruning import settings as lab
+from moe_lab_widgets.labs.pruning_knobs import KNOBS
+from moe_lab_widgets.labs.pruning_record import record_every, run_of
 
 TRIALS, SEED = 8, 0
 CPU = torch.device("cpu")
@@ -132,8 +133,8 @@ class Dense:
 
 def live(calls: int, rounds: int) -> Iterator[Result]:
     """Measures the Lab's default run: train, fine-tune after pruning, and evaluate when rho moves."""
-    shown = lab.run_of({**{knob.name: knob.default for knob in lab.KNOBS}, "seed": SEED})
-    shown = shown.replace(record_every=lab.record_every(shown))
+    values = {**{knob.name: knob.default for knob in KNOBS}, "seed": SEED}
+    shown = run_of(values).replace(record_every=record_every(values))
     held: list[FineTuned] = []
     rivals = {
         "train": lambda: held.append(fine_tune(EXPERT_CHOICE)),

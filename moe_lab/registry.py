@@ -337,7 +337,7 @@ LABS = (
     Lab("RouterAlignmentLab", module="router_alignment.lab", paper="pmoe2023", notebook="02"),
     Lab("PhaseTransitionLab", module="phase_transition.lab", paper="pmoe2023", notebook="03"),
     Lab("SpecializationLab", module="labs.specialization", paper="chen2022", notebook="04"),
-    Lab("PruningLab", module="pruning.lab", paper="pruning2024", notebook="05"),
+    Lab("PruningLab", module="labs.pruning", paper="pruning2024", notebook="05"),
     Lab("GridlockLab", module="labs.gridlock", paper="gridlock2019", notebook="06"),
     Lab("StuckRateLab", module="labs.stuck_rate", paper="gridlock2019", notebook="06"),
     Lab("LandscapeLab", module="labs.landscape", paper="gated2019", notebook="07"),

@@ -17,12 +17,11 @@ from moe_lab.registry import LABS
 from moe_lab_widgets import Lab
 from moe_lab_widgets.labs import balance, gridlock, landscape
 from moe_lab_widgets.labs import deep_prune as deep
+from moe_lab_widgets.labs import pruning_record as pruning
 from moe_lab_widgets.labs import routing_choices as choices
 from moe_lab_widgets.labs import stuck_rate as stuck
 from moe_lab_widgets.patch_map import settings as patch_map
 from moe_lab_widgets.phase_transition import settings as phase
-from moe_lab_widgets.pruning import settings as pruning
-from moe_lab_widgets.pruning.record import outcome, view_of
 from moe_lab_widgets.router_alignment.settings import DIGITS, SYNTHETIC
 from tests.helpers.effort import one_in
 
@@ -311,23 +310,23 @@ SPECIALIZATION = Case(
 
 
 def _pruning_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
-    view = view_of(lab.values)
-    found = outcome(lab.record, view)
+    record, choice = lab.record.of(), pruning.choice_of(lab.values)
+    found = pruning.outcome(record, choice)
     assert found is not None and (found.steps > 0) == lab.values["fine_tune"]
     yield variables["accuracy"].numpy(), found.tuned
-    yield variables["kept"][0].numpy(), lab.record.kept(view, 0)
+    yield variables["kept"][0].numpy(), record.kept(choice, 0)
 
 
 def _pruning_data(data: xr.Dataset, lab: Lab) -> None:
     assert {*data["criterion"].values, "token-count"} == set(pruning.OFFERED), "all but the one that ranks none"
     np.testing.assert_allclose(data["rho"], [0, 0.25, 0.5, 0.75])
     np.testing.assert_array_equal(data["step"], sorted({record.step for record in lab.records}))
-    own = data.sel(criterion="random")
-    np.testing.assert_allclose(own["pruned_accuracy"], lab.record.pruned.plain["random"])
-    np.testing.assert_array_equal(own["kept"].astype(bool), lab.record.pruned.kept["random"].numpy())
+    own, pruned = data.sel(criterion="random"), lab.record.of().pruned
+    np.testing.assert_allclose(own["pruned_accuracy"], pruned.plain["random"])
+    np.testing.assert_array_equal(own["kept"].astype(bool), pruned.kept["random"].numpy())
     assert data.attrs["tuning_steps"] == 20 and np.isfinite(data["tuned_accuracy"]).all()
     assert data.attrs["code"] == lab.code(lab.values)
-    np.testing.assert_allclose(data["norm_change"].isel(step=-1), lab.record.shot["norm_change"])
+    np.testing.assert_allclose(data["norm_change"].isel(step=-1), lab.record["norm_change"])
 
 
 PRUNING_MOVES = {

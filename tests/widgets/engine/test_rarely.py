@@ -11,8 +11,8 @@ import pytest
 from moe_lab_widgets import RouterAlignmentLab
 from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.knobs import FEW_RECORDS, RARELY
+from moe_lab_widgets.labs import pruning, pruning_record
 from moe_lab_widgets.patch_map import settings as patch_map
-from moe_lab_widgets.pruning import settings as pruning
 from moe_lab_widgets.router_alignment import settings as router
 
 Every = Callable[[dict[str, Any]], int]
@@ -24,7 +24,7 @@ def _every(room: Any) -> Every:
 
 ROOMS: dict[str, tuple[Any, Every]] = {
     "patch map": (patch_map, _every(patch_map)),
-    "pruning": (pruning, lambda values: pruning.record_every(pruning.run_of(values), values)),
+    "pruning": (pruning, pruning_record.record_every),
     "router alignment": (router, _every(router)),
 }
 

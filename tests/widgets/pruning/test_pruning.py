@@ -8,60 +8,61 @@ import threading
 import numpy as np
 
 from moe_lab_widgets import PruningLab
-from moe_lab_widgets.pruning import settings as of
-from moe_lab_widgets.pruning.record import outcome, view_of
-from moe_lab_widgets.pruning.settings import code, recipe, record_every, run_of
+from moe_lab_widgets.labs.pruning import left_of
+from moe_lab_widgets.labs.pruning_record import CHUNK, OFFERED, choice_of, code, outcome, recipe, record_every
 from tests.widgets.cases import PRUNING
 from tests.widgets.labs import Make, done, fixtures, move, pixels
+from tests.widgets.pruning.test_pruning_picture import line
 
 make, _ = fixtures(PRUNING)
 DEFAULTS, SMALL = PRUNING.defaults, PRUNING.small
 
 
 def test_records_are_never_dear() -> None:
-    assert record_every(run_of(DEFAULTS)) == 2
-    dear = run_of({**DEFAULTS, "patterns": 300, "tokens": 10, "top": 10, "trials": 10})
+    assert record_every(DEFAULTS) == 2
+    dear = {**DEFAULTS, "patterns": 300, "tokens": 10, "top": 10, "trials": 10}
     assert record_every(dear) == 1
-    assert record_every(run_of({**DEFAULTS, **recipe("random", "expert-choice"), "start": "random"})) == 5
+    assert record_every({**DEFAULTS, **recipe("random", "expert-choice"), "start": "random"}) == 5
 
 
 def test_a_look_draws_no_axes_again(make: Make) -> None:
     lab = done(make())
-    base = lab.picture._base
+    background = lab.picture.background()
     for looks in ({"rho": 0.4}, {"criterion": "random"}, {"fine_tune": True}, {"shown": 2}):
         done(lab, **looks)
-    assert lab.picture._base is base, "the figure with its axes costs 80 ms"
+    assert lab.picture.background() is background, "the figure with its axes costs 80 ms"
 
 
 def test_fine_tuning_is_there_before_it_is_asked_for_where_one_serves_all(make: Make) -> None:
     lab = done(make())
-    ranked = len(of.OFFERED) - 1  # token counts rank none where experts choose
-    assert len(lab.record.results) == ranked * SMALL["tuning_steps"] // of.CHUNK
+    ranked = len(OFFERED) - 1  # token counts rank none where experts choose
+    assert len(lab.record.of().results) == ranked * SMALL["tuning_steps"] // CHUNK
     move(lab, "tuning_steps", 40)
     done(lab)
-    assert len(lab.record.results) == ranked * 4 and lab.records[-1].step == SMALL["steps"]
+    assert len(lab.record.of().results) == ranked * 4 and lab.records[-1].step == SMALL["steps"]
 
 
 def test_coupled_layers_are_tuned_on_the_worker_and_only_those_that_are_looked_at(make: Make) -> None:
     lab = done(make(loss="hinge"))
-    assert len(lab.record.results) == 0
+    assert len(lab.record.of().results) == 0
     threads = set()
-    work = lab._live_run._tuning._tune
-    lab._live_run._tuning._tune = lambda *piece: (threads.add(threading.current_thread()), work(*piece))
+    tuning = lab.record.of().live.tuning
+    work = tuning._tune
+    tuning._tune = lambda *piece: (threads.add(threading.current_thread()), work(*piece))
     move(lab, "fine_tune", True)
     done(lab)
     assert threading.main_thread() not in threads and len(threads) == 1
-    half, pieces = SMALL["experts"] // 2, SMALL["tuning_steps"] // of.CHUNK
-    assert len(lab.record.results) == half * pieces
-    assert {name for name, _, _ in lab.record.results} == {"router-norm-change"}
+    half, pieces = SMALL["experts"] // 2, SMALL["tuning_steps"] // CHUNK
+    assert len(lab.record.of().results) == half * pieces
+    assert {name for name, _, _ in lab.record.of().results} == {"router-norm-change"}
     move(lab, "criterion", "random")
     done(lab)
-    assert len(lab.record.results) == 2 * half * pieces
+    assert len(lab.record.of().results) == 2 * half * pieces
     move(lab, "criterion", "router-norm-change")
-    assert len(done(lab).record.results) == 2 * half * pieces, "what is known is not computed again"
-    found = outcome(lab.record, view_of(lab.values))
+    assert len(done(lab).record.of().results) == 2 * half * pieces, "what is known is not computed again"
+    found = outcome(lab.record.of(), choice_of(lab.values))
     assert found is not None and found.steps == 20
-    tuned = lab.record.pruned.tuned
+    tuned = lab.record.of().pruned.tuned
     again = tuned.accuracy(tuned.kept("router-norm-change", 0.8), 20)
     np.testing.assert_allclose(found.tuned, again.numpy(), atol=1e-6)
 
@@ -70,7 +71,7 @@ def test_an_undefined_criterion_is_explained_and_no_slider_dies(make: Make) -> N
     lab = done(make(top=1))
     assert "The change of the routers is undefined where no router has moved" in lab.controls.message.value
     assert "so norm change cannot order the experts" in lab.caption(lab.record)
-    assert all(np.isnan(share) for share in lab.picture.blocks.shares)
+    assert np.isnan(left_of(lab._seen(lab.record))[0]).all()
     for rho in (0.5, 0.0):
         before = pixels(lab)
         move(lab, "rho", rho)
@@ -78,7 +79,7 @@ def test_an_undefined_criterion_is_explained_and_no_slider_dies(make: Make) -> N
         assert not np.array_equal(pixels(lab), before)
     move(lab, "criterion", "neuron-magnitude-change")
     done(lab)
-    assert lab.controls.message.value == "" and not np.isnan(lab.picture.blocks.shares[0])
+    assert lab.controls.message.value == "" and np.isfinite(left_of(lab._seen(lab.record))[0]).all()
     move(lab, "criterion", "token-count")
     assert "experts receive equally many tokens, so token count cannot order" in done(lab).caption(lab.record)
     assert "let tokens choose" in lab.controls.message.value
@@ -92,21 +93,21 @@ def test_an_undefined_criterion_is_explained_and_no_slider_dies(make: Make) -> N
 
 def test_divergence_is_said_and_leaves_a_picture(make: Make) -> None:
     lab = done(make(trials=3))
-    lab.record.shot.diverged[[0, 2]] = True
-    for value in lab.record.shot.values.values():
+    lab.record.of().diverged[[0, 2]] = True
+    for value in lab.record.of().values.values():
         value[[0, 2]] = np.nan
     assert "The loss became infinite in trials 1, 3" in lab.trouble(lab.record)
-    for name, values in lab.record.pruned.plain.items():
+    for name, values in lab.record.of().pruned.plain.items():
         values[:, [0, 2]] = np.nan
-        lab.record.pruned.scores[name][[0, 2]] = np.nan
+        lab.record.of().pruned.scores[name][[0, 2]] = np.nan
     lab.picture.show(lab.record)
-    assert np.isfinite(lab.picture.curves.chosen.get_ydata()).all() and lab.picture.bars.scored is None
-    assert "accuracy –" not in lab.caption(lab.record)
-    for values in lab.record.pruned.plain.values():
+    assert np.isfinite(line(lab, "norm change").get_ydata()).all()
+    assert "accuracy is –" not in lab.caption(lab.record)
+    for values in lab.record.of().pruned.plain.values():
         values[:] = np.nan
     lab.picture.show(lab.record)
-    assert "accuracy – (random: –, worst –)" in lab.caption(lab.record)
-    assert np.isnan(lab.picture.blocks.shares[0])
+    assert "accuracy is – (at random –, worst trial –)" in lab.caption(lab.record)
+    assert np.isnan(left_of(lab._seen(lab.record))[0][0])
 
 
 def test_code_is_short_where_values_are_the_defaults() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from moe_lab.pruning import FineTuned, fine_tune
 from moe_lab_widgets.engine.definition import Story
-from moe_lab_widgets.pruning.record import Frame, Outcome, outcome, view_of
-from moe_lab_widgets.pruning.settings import run_of
-from moe_lab_widgets.pruning.stories import STORIES
+from moe_lab_widgets.labs.pruning import threshold
+from moe_lab_widgets.labs.pruning_record import Outcome, Record, choice_of, outcome, run_of
+from moe_lab_widgets.labs.pruning_stories import STORIES
 from tests.helpers.effort import one_in
 from tests.widgets.cases import PRUNING
 from tests.widgets.pruning.test_pruning_record import frames
@@ -35,14 +35,14 @@ SAID: dict[str, tuple[str | None, str | None, str | None]] = {
     "Pre-trained branches": (None, "100 %", None),
     "One token an expert (l = 1)": (None, None, None),
 }
-_RUNS: dict[str, tuple[Frame, Outcome | None]] = {}
+_RUNS: dict[str, tuple[Record, Outcome | None]] = {}
 
 
-def _told(name: str, **changes: Any) -> tuple[Frame, Outcome | None]:
+def _told(name: str, **changes: Any) -> tuple[Record, Outcome | None]:
     """The last record of a story, and what comes out of it."""
     if changes or name not in _RUNS:
         records, values = frames(**{**BY_NAME[name].values, **changes})
-        found = records[-1], outcome(records[-1], view_of(values))
+        found = records[-1], outcome(records[-1], choice_of(values))
         if changes:
             return found
         _RUNS[name] = found
@@ -70,9 +70,9 @@ def test_the_medians_that_a_story_names_are_those_of_its_run(name: str) -> None:
 
 def test_the_quiet_experts_are_the_sixteen_whose_routers_stay() -> None:
     record, found = _told("The quiet experts")
-    assert found is not None and record.shot is not None
-    change = record.shot["norm_change"]
-    assert ((change > record.threshold).sum(1) == 4).all() and round(record.threshold, 2) == 2.41
+    assert found is not None
+    change = record["norm_change"]
+    assert ((change > threshold(DEFAULTS)).sum(1) == 4).all() and round(threshold(DEFAULTS), 2) == 2.41
     assert np.sort(change[0])[-4:] == pytest.approx([3.8] * 4, abs=0.1)
     assert np.abs(np.sort(change, axis=1)[:, :16]).max() < 0.1
     assert found.memory == pytest.approx(0.2) == found.operations
@@ -84,8 +84,7 @@ def test_magnitude_is_right_where_the_others_routers_are_short() -> None:
     assert record.pruned is not None
     assert (record.pruned.plain["router-magnitude"] > 0.99).all(), "at every rho"
     long = _told("Magnitude misleads")[0]
-    assert long.shot is not None
-    norms, kept = long.shot["router_norm"], long.kept(view_of({**DEFAULTS, "criterion": "router-magnitude"}), 0)
+    norms, kept = long["router_norm"], long.kept(choice_of({**DEFAULTS, "criterion": "router-magnitude"}), 0)
     assert kept is not None and norms[0][kept].min() > 10
 
 
@@ -100,19 +99,19 @@ def test_fine_tuning_rescues_on_another_seed_too() -> None:
 def test_one_too_many_takes_the_last_carriers_and_fine_tuning_cannot_bring_them_back() -> None:
     record, _ = _told("Pruned one too many")
     values = {**DEFAULTS, **BY_NAME["Pruned one too many"].values}
-    view, pruned = view_of(values), record.pruned
+    choice, pruned = choice_of(values), record.pruned
     assert pruned is not None
     trial = pruned.plain["neuron-magnitude"][:, 1]
     assert trial[3] > 0.99 and trial[4] == pytest.approx(0.48, abs=0.05)
-    assert [side for side, _ in record.lost(view, 1)] == [0, 1]
-    assert record.lost(view_of({**values, "rho": 0.3}), 1) == []
-    assert pruned.after(view, record.results)["neuron-magnitude"][1][4, 1] < 0.6
+    assert [side for side, _ in record.lost(choice, 1)] == [0, 1]
+    assert record.lost(choice_of({**values, "rho": 0.3}), 1) == []
+    assert pruned.after(choice, record.results)["neuron-magnitude"][1][4, 1] < 0.6
 
 
 def test_tokens_choose_one_expert_of_each_class_and_routers_stay() -> None:
     record, found = _told("Tokens choose")
-    assert found is not None and record.shot is not None
-    largest = np.sort(record.shot["norm_change"], axis=1)
+    assert found is not None
+    largest = np.sort(record["norm_change"], axis=1)
     assert np.median(largest[:, -2:]) == pytest.approx(4, abs=0.5) and largest[:, -3].max() < 1
     said = re.findall(r"(\d+) %", BY_NAME["Tokens choose"].what_to_see)
     assert [found.memory, found.operations] == pytest.approx([int(one) / 100 for one in said], abs=0.02)
@@ -128,10 +127,10 @@ def test_pruning_heals_a_trial_that_others_had_drowned() -> None:
 
 def test_the_random_start_leaves_a_class_without_a_carrier() -> None:
     record, found = _told("A random start, and the assumption fails")
-    assert found is not None and record.shot is not None and record.pruned is not None
+    assert found is not None and record.pruned is not None
     without = [trial for trial in range(8) if not record.carriers(trial)[:10].any()]
     assert without == [0, 7]
-    grown = (record.shot["norm_change"] > record.threshold).sum(1)
+    grown = (record["norm_change"] > threshold(DEFAULTS)).sum(1)
     assert grown.min() == 1 and grown.max() == 6
     assert found.whole[7] == pytest.approx(0.56, abs=0.05)
     assert record.pruned.plain["router-norm-change"][:7, 0].min() > 0.95
@@ -149,7 +148,7 @@ def test_pretrained_specialists_routers_grow_and_are_the_longest() -> None:
 
 def test_with_one_token_the_neurons_still_tell() -> None:
     record, found = _told("One token an expert (l = 1)")
-    assert found is None and record.pruned is not None and record.shot is not None
-    assert not record.shot["norm_change"].any()
+    assert found is None and record.pruned is not None
+    assert not record["norm_change"].any()
     assert "router-norm-change" in record.pruned.undefined
     assert np.median(record.pruned.plain["neuron-magnitude-change"][8]) > 0.99

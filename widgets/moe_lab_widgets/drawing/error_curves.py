@@ -1,4 +1,4 @@
-"""Errors of several methods on a logarithmic axis, on Axes: trials, medians, marks of stuck trials, a table of counts."""
+"""Errors of several methods on a logarithmic axis: trials, medians, marks of stuck trials, a table of counts."""
 
 from __future__ import annotations
 

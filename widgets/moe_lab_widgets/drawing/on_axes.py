@@ -217,7 +217,7 @@ def bars(
     ax: Axes,
     places: ArrayLike,
     lengths: ArrayLike,
-    width: float,
+    width: ArrayLike,
     colours: str | Sequence[str] | NDArray[Any] = theme.INK,
     *,
     begin: ArrayLike = 0.0,
@@ -225,19 +225,21 @@ def bars(
     hollow: bool = False,
     names: Sequence[str] = (),
 ) -> Artist:
-    """Draws bars: upright ones at x = places, or `across`, lying ones at y = places; width in data.
+    """Draws bars: upright ones at x = places, or `across`, lying ones at y = places.
 
     Args:
       lengths: of each bar, from `begin` on; NaN for none.
+      width: in data, one for all, or one for each.
       colours: one for all, or one for each.
       hollow: whether they are outlines.
       names: of each bar, for the pointer.
     """
-    at, long, start = (np.array(one, dtype=float) for one in np.broadcast_arrays(places, lengths, begin))
+    given = np.broadcast_arrays(places, lengths, begin, width)
+    at, long, start, wide = (np.array(one, dtype=float) for one in given)
     shades = [colours] * len(at) if isinstance(colours, str) else list(map(str, colours))
     fills = [integer(theme.PAPER if hollow else one) for one in shades]
     shown = np.isfinite(long) & (long != 0)
-    sides, tips = (at - width / 2, at + width / 2), (start, np.where(shown, start + long, start))
+    sides, tips = (at - wide / 2, at + wide / 2), (start, np.where(shown, start + long, start))
     first, last = (pixels(ax, *(pair[::-1] if across else pair)) for pair in zip(sides, tips, strict=True))
     edges = np.concatenate([np.minimum(first, last), np.maximum(first, last), np.zeros((len(at), 4))], axis=1)
     edges[~shown] = 0

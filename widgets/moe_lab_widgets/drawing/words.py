@@ -40,3 +40,16 @@ def percent(share: float, digits: int = 0) -> str:
 def two_digits(value: float) -> str:
     """Returns a number with two significant digits."""
     return f"{value:.2g}" if np.isfinite(value) else "–"
+
+
+def short(share: float) -> str:
+    """Returns a share in whole percents, but never a rounded 100 % or 0 %."""
+    if not np.isfinite(share):
+        return "–"
+    percents = 100 * share
+    return f"{percents:.0f} %" if percents in (0, 100) or 0.5 <= percents < 99.5 else f"{percents:.1f} %"
+
+
+def worst(values: NDArray[np.float64]) -> str:
+    """Returns the lowest of some shares in words, over the trials that have not diverged."""
+    return short(float(np.nanmin(values))) if np.isfinite(values).any() else "–"

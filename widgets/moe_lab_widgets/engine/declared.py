@@ -227,6 +227,7 @@ class Declared(Lab):
 
     def data(self, records: Sequence[Now]) -> xarray.Dataset:
         now = self._seen(records[-1])
+        now = replace(now, values={**now.values, "device": self.values["device"]})  # as asked for, not as found
         if self.made.data is not None:
             return self.made.data(now)
         return dataset(now, self.code(dict(now.values)) if self.made.train is not None else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moe_lab_widgets.engine.definition import Story
-from moe_lab_widgets.pruning.settings import BRANCHES, RANDOM, TOKENS_CHOOSE, recipe
+from moe_lab_widgets.labs.pruning_record import BRANCHES, RANDOM, TOKENS_CHOOSE, recipe
 
 STORIES = (
     Story(
