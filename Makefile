@@ -4,11 +4,11 @@
 # make badges [REPO=owner/name] [REF=v1.2.3]  sets the repository and the release in badges, links and set-up cells
 # make animation  the moving picture of README.md
 # make site [RESULTS=results.json]  the course as pages in site/, with recorded Labs (minutes, once) and what was measured
-# Each target creates the environment (.venv) first if it is missing. It takes the first of Python 3.11, 3.12 and 3.13
+# Each target creates the environment (.venv) first if it is missing. It takes the first of Python 3.11 to 3.14
 # that is installed; make PYTHON=/path/to/python takes another.
 
-SUITABLE = import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
-PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3 python; do \
+SUITABLE = import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3 python; do \
 	"$$name" -c '$(SUITABLE)' 2> /dev/null && echo "$$name" && break; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -30,7 +30,7 @@ help:
 	@sed -n '/^#/!q; s/^# //p' Makefile
 
 $(BIN)/python:
-	@"$(PYTHON)" -c '$(SUITABLE)' || { echo "moe_lab needs Python 3.11, 3.12 or 3.13: make PYTHON=/path/to/python3.12"; exit 1; }
+	@"$(PYTHON)" -c '$(SUITABLE)' || { echo "moe_lab needs Python 3.11, 3.12, 3.13 or 3.14: make PYTHON=/path/to/python3.12"; exit 1; }
 	"$(PYTHON)" -m venv $(VENV)
 	$@ -m pip install --quiet --upgrade pip  # an old one takes twice as long for the rest
 

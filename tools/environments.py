@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PYTHONS = ("3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 """What the workflow tests, besides the oldest versions on the first of them."""
 QUICK = ("tests", "-m", "not browser and not slow", "--ignore=tests/browser")
 """Without what takes minutes or drives a browser: those depend on versions that the pins have."""
