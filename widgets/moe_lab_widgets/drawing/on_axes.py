@@ -19,9 +19,8 @@ from matplotlib.transforms import ScaledTranslation
 from numpy.typing import ArrayLike, NDArray
 
 from moe_lab import theme
-from moe_lab_widgets.drawing.picture import Strip
-from moe_lab_widgets.drawing.sheet import Painter, Sheet, integer
-from moe_lab_widgets.drawing.tables import FAINTEST, colours, key
+from moe_lab_widgets.drawing.sheet import Painter, Sheet, Strip, integer
+from moe_lab_widgets.drawing.tables import fills, key
 from moe_lab_widgets.drawing.trials import HALF, MOST_LINES, SHADES, SPREAD, bands, density
 
 Box = tuple[float, float, float, float]
@@ -144,10 +143,7 @@ def cells(
     (left, top), (right, bottom) = pixels(ax, [across - 0.5, across + columns - 0.5], [down - 0.5, down + rows - 0.5])
     wide, high = (right - left) / columns, (bottom - top) / rows
     count = rows * columns
-    fills, inks = [0] * count, [integer(colour)] * count
-    if shades is not None:
-        levels = np.rint(255 * np.fmin(np.fmax(shades, FAINTEST), 1)).astype(int).ravel()
-        fills, inks = (part[levels].tolist() for part in colours())
+    faces, inks = ([0] * count, [integer(colour)] * count) if shades is None else fills(shades)
     sheet = Sheet()
     sheet.add(
         [
@@ -155,7 +151,7 @@ def cells(
             for r in range(rows)
             for c in range(columns)
         ],
-        fills,
+        faces,
     )
     size = size if min(wide, 1.6 * high) >= 34 else min(size, theme.SMALL_SIZE)
     sheet.texts = [(word, size, bold, False) for word in words]

@@ -1,49 +1,38 @@
-"""A matplotlib figure as a live picture: each frame redraws only what changes, over a fixed background.
+"""A picture as panels side by side (see panel.py): furniture once for each run, all else anew for each record.
 
-A Lab's picture in five steps::
-
-    class MyPicture(Picture):
-        def __init__(self, values, scale=1.0):
-            super().__init__(scale=scale)                   # 1100 x 480 px; the lowest 32 are the caption's
-            theme.header(self.figure, 14, 1, "What moves", "a note")
-            self.axes = theme.axes(self.figure, 60, 100, 280, 290)   # pixels from the top left
-            (line,) = self.axes.plot([], [], color=theme.INK)
-            self.line = self.live(line)                         # 1. register every artist that changes
-        def begin(self, values):                                # 2. a run starts: limits may change here, nowhere else
-            self.limits(self.axes, x=(0, values["epochs"]), y=(0, 1))   # redraws the background only when they differ
-        def update(self, record):                               # 3. put a record into the artists; never draw here
-            self.line.set_data(record.steps, record.losses)     # records are complete: they hold their own history
-        def pin(self, records):                                 # 4. keep the present curves, as fixed artists
-            ...; self.invalidate()
-        def unpin(self):                                        # 5. and remove them again
-            ...; self.invalidate()
-
-`show(record)` updates the artists, `pixels()` is the frame, and `png(caption)` the whole picture with its caption, for
-files and saved notebooks. How frames reach a page is not the picture's concern (see frames/). A `Sheet` (sheet.py)
-shows boxes, tables and words that change, at a twentieth of the cost of patches and Texts; `put` (lines.py)
-moves a line only where it changes; `Strip` shows uint8 RGBA pixels. Artists may be made in begin() too (other experts,
-other rows): `remove(artist)` removes one; then `invalidate()`.
+`show(record)` draws a record, `pixels()` is the frame, and `png(caption)` the whole picture with its caption, for files
+and saved notebooks. How frames reach a page is not the picture's concern (see frames/).
 """
 
 from __future__ import annotations
 
 import struct
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from functools import partial
+from itertools import pairwise
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.lines import Line2D
+from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
 from moe_lab import theme
+from moe_lab_widgets.drawing.laid import Laid
+from moe_lab_widgets.drawing.panel import Panel
+from moe_lab_widgets.drawing.sheet import Sheet
 
-AnyArtist = TypeVar("AnyArtist", bound=Artist)
 Name = Mapping[str, Any]
+PINNED: dict[str, Any] = {"linewidth": 1.6, "linestyle": ":", "zorder": 2.5, "label": "pinned"}
+PIN_NOTE = (14, 24)
+"""Where the note on pinned lines ends: pixels from the right of its panel, and from the top."""
 
 drawing_lock = threading.RLock()
 """Held while artists are touched: Labs draw on their own threads, and figures share matplotlib's font caches."""
@@ -61,61 +50,41 @@ def encode(pixels: NDArray[np.uint8], level: int = 1) -> bytes:
     )
 
 
-class Strip(Artist):
-    """Pixels at a fixed place, each `zoom` screen pixels wide, handed to the renderer as they are.
-
-    Args:
-      left, top: pixels from the top left of the figure at 100 dpi.
-      zoom: screen pixels per pixel at 100 dpi; at a projector's 150 dpi it is rounded down to a whole number.
-    """
-
-    def __init__(self, left: float, top: float, zoom: int = 1, zorder: float = 3) -> None:
-        super().__init__()
-        self.left, self.top, self.zoom = left, top, zoom
-        self.set_zorder(zorder)
-        self.pixels: NDArray[np.uint8] | None = None
-
-    def set_pixels(self, pixels: NDArray[np.uint8] | None) -> None:
-        """(height, width, 4) uint8 RGBA, or None for nothing."""
-        self.pixels = pixels
-        self.stale = True
-
-    def set_clip_path(self, path: Any, transform: Any = None) -> None:
-        """Does nothing: pixels are not cut at Axes, and preparing for that takes longer than drawing them."""
-
-    def draw(self, renderer: Any) -> None:
-        if self.pixels is None or not self.get_visible():
-            return
-        scale = renderer.dpi / theme.BASE_DPI
-        zoom = max(int(self.zoom * scale), 1)
-        shown = self.pixels.repeat(zoom, axis=0).repeat(zoom, axis=1) if zoom > 1 else self.pixels
-        bottom = renderer.height - round(self.top * scale) - shown.shape[0]
-        context = renderer.new_gc()
-        renderer.draw_image(context, round(self.left * scale), bottom, np.ascontiguousarray(shown[::-1]))
-        context.restore()
-
-
 class Picture:
-    """See the module's text for how to make one.
+    """Shows panels side by side, each of a width in proportion to its `Panel.width`.
 
     Args:
-      width, height: pixels at 100 dpi; the caption takes the lowest `CAPTION_HEIGHT`.
+      panels: from left to right.
       scale: 1 on a screen, 1.5 for a projector.
+      width, height: pixels at 100 dpi; the caption takes the lowest `CAPTION_HEIGHT`.
+
+    Attributes:
+      laid: the panels in their places.
+      spans: left and right of each panel at 100 dpi: a narrow page stacks them.
+      names: what a pointer over an artist of the record shows: `{"name": words}`, with `x` and `y` (see `_along`) where
+        places are read along axes; for boxes their words as `parts`, in the order in which they are drawn.
     """
 
     CAPTION_HEIGHT = 32
-    spans: Sequence[tuple[int, int]] = ()
-    """Left and right of each panel at 100 dpi, from left to right: a narrow page stacks them."""
 
-    def __init__(self, width: int = 1100, height: int = 480, scale: float = 1.0) -> None:
+    def __init__(self, panels: Sequence[Panel], scale: float = 1.0, width: int = 1100, height: int = 480) -> None:
         self.width, self.height = width, height - self.CAPTION_HEIGHT
         self.figure = theme.figure(width, height, scale)
         self.canvas = FigureCanvasAgg(self.figure)
-        self.names: WeakKeyDictionary[Artist, Name | Callable[[], Name]] = WeakKeyDictionary()
-        """What a pointer over a live artist shows (see `name`)."""
-        self._live: list[Artist] = []
-        self._versions: WeakKeyDictionary[Artist, int] = WeakKeyDictionary()
+        edges = np.cumsum([0, *(panel.width for panel in panels)], dtype=float)
+        edges = np.rint(edges / max(edges[-1], 1) * width).astype(int)
+        self.spans: list[tuple[int, int]] = list(pairwise(edges.tolist()))
+        self.laid = [
+            Laid(self.figure, panel, number, span, self.height, lambda: self.canvas.get_renderer())
+            for number, (panel, span) in enumerate(zip(panels, self.spans, strict=True), 1)
+        ]
+        self.names: WeakKeyDictionary[Artist, Name] = WeakKeyDictionary()
+        self._known_names: dict[Any, tuple[int, Name]] = {}
         self._background: NDArray[np.uint8] | None = None
+        self._drawn_versions: list[int] = []
+        self._view: dict[str, Any] = {}
+        self._pins: list[tuple[Laid, Callable[[], None]]] = []
+        self._pinned: list[tuple[Laid, list[Artist]]] = []
 
     @property
     def scale(self) -> float:
@@ -127,93 +96,72 @@ class Picture:
         """Device pixels of the caption."""
         return round(self.CAPTION_HEIGHT * self.scale)
 
-    # ---- what a Lab's picture writes ----
-
-    def begin(self, values: dict[str, Any]) -> None:
-        """Prepares the picture for a run with these values. Limits change here and nowhere else."""
+    # ---- what the Lab calls ----
 
     def set_view(self, values: dict[str, Any]) -> None:
-        """Keeps the values of the view-only knobs for the next update. Called from any thread: draw nothing here."""
+        """Keeps the values of the view-only knobs for the next update. Called from any thread: draws nothing."""
+        self._view = dict(values)
+
+    def begin(self, values: dict[str, Any]) -> None:
+        """Furnishes the panels for a run with these values."""
+        for laid in self.laid:
+            laid.begin(values)
+
+    def show(self, record: Any) -> None:
+        """Draws a record (a `Now`)."""
+        with drawing_lock:
+            self.update(record)
 
     def update(self, record: Any) -> None:
-        """Puts a record into the live artists."""
-        raise NotImplementedError(f"{type(self).__name__} must write update(record)")
+        """Draws a record. Called with `drawing_lock` held."""
+        now = record.seen_with(self._view) if self._view else record
+        for laid in self.laid:
+            laid.update(now)
+        self._draw_pins()
+
+    @property
+    def advice(self) -> str:
+        """What would make drawing faster, in words; empty while it is fast."""
+        return "; ".join(laid.advice for laid in self.laid if laid.advice)
+
+    # ---- pins ----
 
     def pin(self, records: Sequence[Any]) -> None:
-        """Keeps the curves of these records, to compare with later ones. Called with `drawing_lock` held."""
+        """Keeps the latest of these records, to compare with later ones. Called with `drawing_lock` held."""
+        self._pins = []
+        self.update(records[-1])
+        now = records[-1].seen_with(self._view) if self._view else records[-1]
+        for laid in self.laid:
+            if laid.panel.pin is not None:
+                self._pins.append((laid, partial(laid.panel.pin, laid.target, now)))
+            elif kept := [_copied(one) for one in laid.content if _kept_by_a_pin(one)]:
+                self._pins.append((laid, partial(_draw_dotted, laid, kept, noted=not self._pins)))
+        self._draw_pins()
 
     def unpin(self) -> None:
-        """Removes the kept curves. Called with `drawing_lock` held."""
+        """Removes what is kept. Called with `drawing_lock` held."""
+        self._pins = []
+        for laid, artists in self._pinned:
+            laid.take_away([one for one in artists if one in laid.content])
+        self._pinned = []
 
-    # ---- what it uses ----
+    def _draw_pins(self) -> None:
+        self._pinned = []
+        for laid, draw in self._pins:
+            artists = laid.added(draw)
+            laid.content += artists
+            self._pinned.append((laid, artists))
 
-    def live(self, artist: AnyArtist) -> AnyArtist:
-        """Registers an artist that changes from frame to frame. An artist without a figure is added to this one."""
-        if artist.get_figure() is None:
-            self.figure.add_artist(artist)
-        artist.set_animated(True)
-        self._live.append(artist)
-        self._live.sort(key=lambda live: live.get_zorder())
-        return artist
-
-    def name(self, artist: AnyArtist, name: Name | Callable[[], Name]) -> AnyArtist:
-        """Says what a pointer over a live artist shows, or gives a function that is asked once for each background.
-
-        `{"name": words}`; for points and lines with `x` and `y`, each what `along` returns; for tables with the words
-        of `rows` and `columns`; for boxes with their words as `parts`, in the order in which they are drawn.
-        """
-        self.names[artist] = name
-        return artist
-
-    def along(
-        self,
-        words: str,
-        axes: Axes,
-        axis: str,
-        limits: tuple[float, float] | None = None,
-        *,
-        log: bool = False,
-        percent: bool = False,
-    ) -> list[Any]:
-        """Returns how a place along an axis is read, for `name`: values at its ends (default: its limits)."""
-        box = axes.get_window_extent()
-        high = self.figure.bbox.height
-        ends = (box.x0, box.x1) if axis == "x" else (high - box.y0, high - box.y1)
-        low, most = limits or getattr(axes, f"get_{axis}lim")()
-        return [words, float(low), float(most), *(round(float(end), 1) for end in ends), int(log), int(percent)]
-
-    def remove(self, artist: Artist) -> None:
-        """Removes an artist, live or not, from the picture."""
-        if artist in self._live:
-            self._live.remove(artist)
-        artist.remove()
-
-    def limits(self, axes: Axes, x: tuple[float, float] | None = None, y: tuple[float, float] | None = None) -> None:
-        """Sets limits; the background is drawn again only when they differ."""
-        if x is not None and tuple(axes.get_xlim()) != tuple(map(float, x)):
-            axes.set_xlim(*x)
-            self.invalidate()
-        if y is not None and tuple(axes.get_ylim()) != tuple(map(float, y)):
-            axes.set_ylim(*y)
-            self.invalidate()
-
-    def invalidate(self) -> None:
-        """Marks the background as changed: the next frame draws it again (60-110 ms)."""
-        self._background = None
-
-    # ---- what the Lab and the frames call ----
+    # ---- what the frames ask ----
 
     def set_scale(self, scale: float) -> None:
         """Draws everything larger or smaller from the next `update` on. A recording of frames must be begun anew."""
         with drawing_lock:
             self.figure.set_dpi(theme.BASE_DPI * scale)
             self.canvas = FigureCanvasAgg(self.figure)
-            self.invalidate()
-
-    def show(self, record: Any) -> None:
-        """Updates the artists."""
-        with drawing_lock:
-            self.update(record)
+            self._background = None
+            for laid in self.laid:
+                laid.touch()
 
     def pixels(self) -> NDArray[np.uint8]:
         """Returns what is shown, (height, width, 4) without the caption; valid until the next call."""
@@ -231,35 +179,109 @@ class Picture:
                 artist.remove()
             return encode(drawn, level=9)
 
-    def background(self) -> NDArray[np.uint8]:
-        """Returns the fixed part (height, width, 4); another array only when something of it has changed."""
-        if self._background is None:
-            self.canvas.draw()
-            self._background = np.array(self.canvas.buffer_rgba())
-        return self._background
-
-    def live_artists(self) -> Iterator[tuple[Artist, int]]:
-        """Yields the visible live artists from back to front, each with a number that grows when it changes."""
-        for artist in self._live:
-            if artist.stale:
-                artist.stale = False
-                self._versions[artist] = self._versions.get(artist, 0) + 1
-            if artist.get_visible():
-                yield artist, self._versions.get(artist, 0)
-
     def _drawn(self) -> NDArray[np.uint8]:
-        background = self.background()
+        furniture = self._furniture()
         pixels = np.asarray(self.canvas.buffer_rgba())
-        pixels[:] = background
+        pixels[:] = furniture
         renderer = self.canvas.get_renderer()
-        for artist, _ in self.live_artists():
+        for artist in self.content():
             artist.draw(renderer)
         return pixels
 
+    def _furniture(self) -> NDArray[np.uint8]:
+        """Returns the furniture of all panels (height, width, 4); only that which has changed is drawn again."""
+        versions, made = [laid.version for laid in self.laid], self._background
+        if made is not None and versions == self._drawn_versions:
+            return made
+        renderer = self.canvas.get_renderer()
+        drawn = np.asarray(self.canvas.buffer_rgba())
+        known = self._drawn_versions if made is not None else [-1] * len(versions)
+        made = np.full_like(drawn, theme.rgba(theme.PAPER)) if made is None else made.copy()
+        for laid, before in zip(self.laid, known, strict=True):
+            if laid.version == before:
+                continue
+            drawn[:] = theme.rgba(theme.PAPER)
+            laid.draw_furniture(renderer)
+            left, right = (round(edge * self.scale) for edge in laid.span)
+            made[:, left:right] = drawn[:, left:right]  # what is wider than its panel is cut off
+        self._background, self._drawn_versions = made, versions
+        return made
+
+    def content(self) -> Iterator[Artist]:
+        """Yields the visible artists of the record, panel by panel, from back to front."""
+        for laid in self.laid:
+            begun = time.thread_time()
+            for artist in sorted(laid.content, key=lambda one: one.get_zorder()):
+                if artist.get_visible():
+                    self._name(laid, artist)
+                    yield artist
+            laid.watch_time(laid.seconds + time.thread_time() - begun)  # what the caller took to draw them
+
+    def _name(self, laid: Laid, artist: Artist) -> None:
+        """Names an artist after its label, and says how places along the axes are read."""
+        parts, ax = getattr(artist, "parts", None), artist.axes
+        if parts is None and (ax is None or not _labelled(artist)):
+            return
+        key = (id(ax), tuple(parts) if parts else artist.get_label())
+        version, name = self._known_names.get(key, (-1, {}))
+        if version != laid.version:  # other limits are read otherwise
+            name = {"parts": parts} if parts else {"name": artist.get_label(), **self._read(ax)}
+            self._known_names[key] = laid.version, name
+        self.names[artist] = name
+
+    def _read(self, ax: Any) -> Name:
+        """How places along the axes that have ticks are read."""
+        read = {}
+        for axis in "xy":
+            one = getattr(ax, f"{axis}axis")
+            if len(one.get_ticklocs()):
+                words = one.label.get_text() or getattr(ax, f"reads_{axis}", axis)
+                percent = isinstance(one.get_major_formatter(), PercentFormatter)
+                log = getattr(ax, f"get_{axis}scale")() == "log"
+                read[axis] = self._along(words, ax, axis, log=log, percent=percent)
+        return read
+
+    def _along(self, words: str, ax: Axes, axis: str, *, log: bool, percent: bool) -> list[Any]:
+        """Returns how a place along an axis is read: values at its ends, and where these are."""
+        box = ax.get_window_extent()
+        high = self.figure.bbox.height
+        ends = (box.x0, box.x1) if axis == "x" else (high - box.y0, high - box.y1)
+        low, most = getattr(ax, f"get_{axis}lim")()
+        return [words, float(low), float(most), *(round(float(end), 1) for end in ends), int(log), int(percent)]
+
     def close(self) -> None:
-        """Frees the pixels."""
+        """Frees the pixels and the artists."""
         with drawing_lock:
-            self._live.clear()
+            self.laid, self._pins, self._pinned, self._background = [], [], [], None
             self.names.clear()
-            self._background = None
+            self._known_names.clear()
             self.figure.clear()
+
+
+def _labelled(artist: Artist) -> bool:
+    return not str(artist.get_label() or "_").startswith("_")
+
+
+def _kept_by_a_pin(artist: Artist) -> bool:
+    """Whether an artist is a labelled line with points."""
+    return (
+        isinstance(artist, Line2D)
+        and _labelled(artist)
+        and artist.get_linestyle() != "None"
+        and np.size(artist.get_xdata(orig=True)) > 0
+    )
+
+
+def _copied(line: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """Returns the Axes of a line, its points, and its looks: the line itself goes with its frame."""
+    return line.axes, line.get_data(orig=True), {"color": line.get_color(), "clip_on": line.get_clip_on()}
+
+
+def _draw_dotted(laid: Laid, lines: Sequence[tuple[Any, Any, dict[str, Any]]], *, noted: bool) -> None:
+    """Draws pinned lines, and says so in the first panel that has some."""
+    for ax, points, looks in lines:
+        ax.plot(*points, **{**PINNED, **looks})
+    if noted:
+        words = Sheet()
+        words.write(laid.span[1] - PIN_NOTE[0], PIN_NOTE[1], "dotted: pinned", "right", colour=theme.MUTED)
+        laid.axes[0].add_artist(words)

@@ -32,6 +32,39 @@ def integer(colour: str) -> int:
     return 0 if colour == "none" else int(theme.rgba(colour).view("<u4")[0])
 
 
+class Strip(Artist):
+    """Pixels at a fixed place, each `zoom` screen pixels wide, handed to the renderer as they are.
+
+    Args:
+      left, top: pixels from the top left of the figure at 100 dpi.
+      zoom: screen pixels per pixel at 100 dpi; at a projector's 150 dpi it is rounded down to a whole number.
+    """
+
+    def __init__(self, left: float, top: float, zoom: int = 1, zorder: float = 3) -> None:
+        super().__init__()
+        self.left, self.top, self.zoom = left, top, zoom
+        self.set_zorder(zorder)
+        self.pixels: NDArray[np.uint8] | None = None
+
+    def set_pixels(self, pixels: NDArray[np.uint8] | None) -> None:
+        """(height, width, 4) uint8 RGBA, or None for nothing."""
+        self.pixels = pixels
+
+    def set_clip_path(self, path: Any, transform: Any = None) -> None:
+        """Does nothing: pixels are not cut at Axes, and preparing for that takes longer than drawing them."""
+
+    def draw(self, renderer: Any) -> None:
+        if self.pixels is None or not self.get_visible():
+            return
+        scale = renderer.dpi / theme.BASE_DPI
+        zoom = max(int(self.zoom * scale), 1)
+        shown = self.pixels.repeat(zoom, axis=0).repeat(zoom, axis=1) if zoom > 1 else self.pixels
+        bottom = renderer.height - round(self.top * scale) - shown.shape[0]
+        context = renderer.new_gc()
+        renderer.draw_image(context, round(self.left * scale), bottom, np.ascontiguousarray(shown[::-1]))
+        context.restore()
+
+
 class Sheet(Artist):
     """See the module's text. Images lie below boxes, and boxes below words.
 

@@ -1,8 +1,7 @@
-"""Tables of shaded cells with a number in each, on a Sheet."""
+"""The shades of tables: colours of cells and of the words in them, and the key that explains them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -13,60 +12,6 @@ from moe_lab_widgets.drawing.sheet import Sheet, integer
 
 FAINTEST = 0.04
 """The shade of an empty cell, so that it can be seen."""
-LINE = 17
-"""Pixels of a row of words without shades."""
-
-
-class Table:
-    """The places of a table's cells.
-
-    Args:
-      left, top: of the table, in pixels at 100 dpi.
-      rows, columns: how many.
-      high, wide: one cell with the hairline that separates it from the next.
-    """
-
-    def __init__(self, left: float, top: float, rows: int, columns: int, high: float, wide: float) -> None:
-        self.left, self.top, self.rows, self.columns, self.high, self.wide = left, top, rows, columns, high, wide
-        self.edges = [
-            (left + column * wide, top + row * high, left + (column + 1) * wide, top + (row + 1) * high, 0, 0, -1, -1)
-            for row in range(rows)
-            for column in range(columns)
-        ]
-        self._spots: list[tuple[float, float, float, int]] = []
-
-    def names(self, rows: Sequence[str], columns: Sequence[str]) -> list[str]:
-        """Returns what a pointer over the cells shows, for `Picture.name`, from the words of rows and columns."""
-        return [", ".join(filter(None, (row, column))) for row in rows for column in columns]
-
-    def fill(
-        self,
-        sheet: Sheet,
-        words: Iterable[str],
-        shades: NDArray[np.float64] | None = None,
-        *,
-        size: float = theme.SMALL_SIZE,
-        colour: str = theme.INK,
-        bold: bool = False,
-    ) -> None:
-        """Puts the cells on a sheet, row by row.
-
-        Args:
-          words: of every cell; "" for none.
-          shades: (rows, columns) from 0 to 1, outside of which they are cut, NaN is as 0; without them cells are
-            transparent and words have one `colour`.
-          size: points.
-        """
-        fills, inks = None, [integer(colour)] * len(self.edges)
-        if shades is not None:
-            levels = np.rint(255 * np.fmin(np.fmax(shades, FAINTEST), 1)).astype(int).ravel()
-            fills, inks = (table[levels].tolist() for table in colours())
-        first = sheet.add(self.edges, fills)
-        if not self._spots or self._spots[0][3] != first:
-            self._spots = [(0.0, 0.0, 0.5, first + cell) for cell in range(len(self.edges))]
-        sheet.texts += [(word, size, bold, False) for word in words]
-        sheet.spots += self._spots
-        sheet.inks += inks
 
 
 @lru_cache(maxsize=1)
@@ -77,9 +22,20 @@ def colours() -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     return np.ascontiguousarray(theme.ramp(shades)).view("<u4")[:, 0], inks
 
 
+def fills(shades: NDArray[np.float64]) -> tuple[list[int], list[int]]:
+    """Returns the colours of cells of some shades, from 0 to 1, NaN as 0, and of the words in them, row by row."""
+    levels = np.rint(255 * np.fmin(np.fmax(shades, FAINTEST), 1)).astype(int).ravel()
+    cells, inks = colours()
+    return cells[levels].tolist(), inks[levels].tolist()
+
+
 def key(left: float, top: float, steps: int, high: float, wide: float, most: float) -> Sheet:
     """Returns the key of a table: a row of cells in even steps from 0 to `most`, each with its value."""
     sheet, shades = Sheet(), np.linspace(0, 1, steps)
-    with sheet.anew():
-        Table(left, top, 1, steps, high, wide).fill(sheet, [f"{number:.3g}" for number in most * shades], shades)
+    boxes = [(left + step * wide, top, left + (step + 1) * wide, top + high, 0, 0, -1, -1) for step in range(steps)]
+    colours, inks = fills(shades)
+    sheet.add(boxes, colours)
+    sheet.texts = [(f"{number:.3g}", theme.SMALL_SIZE, False, False) for number in most * shades]
+    sheet.spots = [(0.0, 0.0, 0.5, step) for step in range(steps)]
+    sheet.inks = inks
     return sheet

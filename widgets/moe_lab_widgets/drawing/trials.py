@@ -9,12 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PolyCollection
 from numpy.typing import NDArray
-
-from moe_lab_widgets.drawing.lines import put_segments
-from moe_lab_widgets.drawing.scene import Scene
 
 MOST_LINES = 12
 """Trials from which on bands are drawn, so that a frame does not grow with the trials."""
@@ -28,49 +23,6 @@ SPREAD = "how many trials are here now"
 STEPS, WIDE = 40, 0.15
 """Of the density: its steps along the axis, and its largest width in parts of the axes."""
 _KERNEL = np.array([1.0, 4.0, 6.0, 4.0, 1.0]) / 16
-
-
-class Trials:
-    """The trials behind the median of one model.
-
-    Args:
-      thin: the lines of few trials, with their style; added to the axes.
-      colour: of the bands and of the density.
-
-    Attributes:
-      thin, bands, spread: live artists; the last one is the density of many trials' latest values.
-    """
-
-    def __init__(self, scene: Scene, axes: Axes, thin: LineCollection, colour: Any) -> None:
-        faces = [(colour, shade) for shade in SHADES]
-        self.bands = PolyCollection([], facecolors=faces, linewidths=0, zorder=thin.get_zorder() - 0.3)
-        outline: dict[str, Any] = {"edgecolors": colour, "linestyles": thin.get_linestyle(), "linewidths": 1.3}
-        self.spread = PolyCollection([], facecolors=[(colour, 0.3)], zorder=thin.get_zorder() + 0.6, **outline)
-        self.thin, self._axes = thin, axes
-        for collection in (self.bands, thin, self.spread):
-            axes.add_collection(collection, autolim=False)
-            scene.live(collection)
-
-    def show(self, x: NDArray[Any], values: NDArray[np.float64], firm: int | None = None) -> None:
-        """Draws values (m, trial) at places x (m,); the line of one trial is its median, and is not drawn.
-
-        Args:
-          firm: the number of a trial whose line is drawn beside the bands.
-        """
-        trials = values.shape[1]
-        many = trials > MOST_LINES
-        one_by_one = ([] if firm is None else [firm]) if many else range(trials if trials > 1 else 0)
-        lines = [np.stack((x, values[:, trial]), axis=1) for trial in one_by_one]
-        put_segments(self.thin, [line[np.isfinite(line).all(1)] for line in lines])
-        _put_shapes(self.bands, bands(x, values) if many else [])
-        limits = (*self._axes.get_xlim(), *self._axes.get_ylim())
-        _put_shapes(self.spread, density(values[-1], limits) if many and len(values) else [])
-
-
-def _put_shapes(collection: PolyCollection, shapes: list[NDArray[np.float64]]) -> None:
-    before = [np.asarray(path.vertices)[:-1] for path in collection.get_paths()]  # the last one closes the path
-    if [shape.tobytes() for shape in shapes] != [shape.tobytes() for shape in before]:
-        collection.set_verts(shapes)
 
 
 def bands(x: NDArray[Any], values: NDArray[np.float64]) -> list[NDArray[np.float64]]:

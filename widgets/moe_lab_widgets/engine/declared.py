@@ -27,7 +27,7 @@ from moe_lab.config import RunConfig
 from moe_lab.errors import InputError
 from moe_lab.training import Snapshot
 from moe_lab_widgets.drawing.panel import Panel
-from moe_lab_widgets.drawing.panels import PanelPicture
+from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.engine.copying import code_of, own_code, started
 from moe_lab_widgets.engine.definition import Story
 from moe_lab_widgets.engine.knobs import LabKnob, fewer, longest, on_gpu
@@ -188,8 +188,8 @@ class Declared(Lab):
 
     # ---- what is shown and saved ----
 
-    def make_picture(self, values: dict[str, Any]) -> PanelPicture:
-        return PanelPicture(self.made.panels, scale=self.scale)
+    def make_picture(self, values: dict[str, Any]) -> Picture:
+        return Picture(self.made.panels, scale=self.scale)
 
     def parts(self, record: Now) -> dict[str, Snapshot]:
         shots = {name: getattr(part, "shot", part) for name, part in record.parts.items()}

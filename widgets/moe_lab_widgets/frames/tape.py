@@ -25,7 +25,6 @@ from matplotlib.transforms import Affine2D
 from numpy.typing import NDArray
 
 from moe_lab_widgets.frames.book import NOTHING, Book, path_bytes
-from moe_lab_widgets.frames.moved import MOST, Drawn
 
 CAPS, JOINS = {"butt": 0, "round": 1, "projecting": 2}, {"miter": 0, "round": 1, "bevel": 2}
 TILE = 32
@@ -64,12 +63,6 @@ class Tape(RendererBase):
     def drawing(self, artist: Any) -> None:
         """Says whose operations follow: of the images of one artist only the tiles that change are looked at."""
         self._artist, self._images = artist, 0
-        self.drawn: list[Drawn] = []
-
-    def forget_artists(self) -> None:
-        """Lets go of the artists whose images were drawn; strings are kept."""
-        self._tiled = {slot: kept for slot, kept in self._tiled.items() if isinstance(slot[0], str)}
-        self._named.clear()
 
     def take(self) -> bytes:
         """Returns the operations since the last call."""
@@ -103,7 +96,6 @@ class Tape(RendererBase):
         simplify = path.should_simplify and not filled
         snap, around = gc.get_snap(), self._flip @ transform.get_matrix()
         vertices, codes = _cleaned(path, around, bounds, simplify=simplify, stroke_width=width, snap=snap)
-        self.drawn.append(Drawn(style, None, around))
         if len(vertices):
             body = path_bytes(vertices, codes, self.book.bits)
             self._operations += struct.pack("<BH", 10, style) + body
@@ -120,7 +112,6 @@ class Tape(RendererBase):
         else:
             where, _ = _cleaned(path, matrix, None, curves=False, snap=False)
         shape = self._marker(marker_path, marker_trans.get_matrix(), width, gc.get_snap())
-        self.drawn.append(Drawn(style, shape, matrix))
         self.marks(style, shape, where)
 
     def draw_image(self, gc: Any, x: float, y: float, im: Any, transform: Any = None) -> None:
@@ -149,18 +140,6 @@ class Tape(RendererBase):
         if len(where):
             places = np.floor(where * (1 << self.book.bits)).astype("<i2")
             self._operations += struct.pack("<BHHH", 11, style, shape, len(places)) + places.tobytes()
-
-    def polyline(self, style: int, places: NDArray[np.float64]) -> bool:
-        """Draws a line through places (n, 2); False where matplotlib must clean, simplify or snap it."""
-        if not len(places):
-            return True
-        steps = places[1:] - places[:-1]
-        bounded = np.abs(places).max() < 32767 >> self.book.bits  # NaN is not less either
-        if len(places) >= MOST or not bounded or not (steps[:, 0] * steps[:, 1]).any():
-            return False
-        body = np.rint(places * (1 << self.book.bits)).astype("<i2").tobytes()
-        self._operations += struct.pack("<BHHBB", 10, style, len(places), 0, self.book.bits) + body
-        return True
 
     def image(self, x: float, y: float, pixels: Pixels, side: int = TILE) -> None:
         """Puts pixels (height, width, 4) from the top left; tiles that the page has are not sent again."""
