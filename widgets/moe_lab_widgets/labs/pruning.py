@@ -387,6 +387,7 @@ PruningLab = lab(
     check=check,
     check_view=check_view,
     more=more,
+    compares=False,  # a record holds the trained layer
     work=lambda values: of.run_of(values).numbers,
     progress=progress,
     trouble=trouble,
