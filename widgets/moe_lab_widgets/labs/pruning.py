@@ -360,8 +360,8 @@ def _axis(values: Mapping[str, Any]) -> str:
 
 
 def _trials(values: Mapping[str, Any]) -> str:
-    several = f"median of {values['trials']} trials, bars: their range" if values["trials"] > 1 else "the one trial"
-    return f"{several}; pale: the other criteria"
+    several = f"median of {values['trials']} trials; bars: their range" if values["trials"] > 1 else "the one trial"
+    return f"{several}; pale: others"
 
 
 PruningLab = lab(
