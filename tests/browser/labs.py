@@ -165,10 +165,10 @@ LABS = (
         name="PruningLab",
         small={"trials": 2, "steps": 40, "experts": 8, "patterns": 100, "tokens": 40, "tuning_steps": 20},
         long={"trials": 2, "experts": 12, "important": 1},
-        ended=("pruned by norm change",),
+        ended=("are pruned by norm change",),
         story=("Pruned one too many", "In trial 2 neuron norm removed experts"),
         moved="k ·",
-        rescue=("Magnitude misleads", "10 of 20 experts pruned by router norm"),
+        rescue=("Router norm misleads", "10 of 20 experts are pruned by router norm"),
         holds=(
             Hold([("important", "End")], "important", 3, "must leave at least one other in each half"),
             Hold(

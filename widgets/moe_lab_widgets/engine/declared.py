@@ -52,6 +52,7 @@ class Declaration:
     initial: Callable[[], Values] = dict
     panels: Sequence[Panel] = ()
     steps: Callable[[Values], int] | None = None
+    compares: bool = True
     records: int = 80
     seconds: Callable[[Values], float] | None = None
     slowest: float = 0.05
@@ -183,7 +184,7 @@ class Declared(Lab):
 
     def _before(self) -> Now | None:
         """Returns the last moment of the run before."""
-        records = self.records
+        records = self.records if self.made.compares else []
         return replace(records[-1], before=None) if records else None
 
     # ---- what is shown and saved ----
@@ -278,7 +279,8 @@ def lab(
         run that has ended should add for a view-only knob. `initial()` returns values of
         knobs that depend on where the Lab is made. `begin(run, kept)` begins a run; `kept` is a dict that lasts
         as long as the Lab. `diverged` is the sentence on trials whose loss became infinite, with {name} and {trials},
-        or a function of both. `records` and `slowest`: about how many records a run makes, and the seconds that one
+        or a function of both. `compares=False`: a moment does not hold the last one of the run before, which may be
+        large. `records` and `slowest`: about how many records a run makes, and the seconds that one
         may take. `speed`, `frames`, `most_records`, `budget` and `cpu_because` as in `Definition`.
 
     Raises:
