@@ -81,7 +81,7 @@ class Laid:
     @property
     def target(self) -> Any:
         """What the panel's functions are given: its Axes, or the list of them."""
-        return self.axes if self.panel.rows > 1 else self.axes[0]
+        return self.axes if len(self.axes) > 1 else self.axes[0]
 
     # ---- a run begins ----
 
@@ -119,10 +119,14 @@ class Laid:
     def _boxes(self) -> list[Box]:
         """Returns left, top, width and height of the Axes."""
         left, right, top, bottom = self.margins
-        rows, gap = self.panel.rows, self.panel.gap
-        high = (self._height - top - bottom - (rows - 1) * gap) / rows
-        wide = self.span[1] - self.span[0] - left - right
-        return [(self.span[0] + left, top + row * (high + gap), wide, high) for row in range(rows)]
+        heights, gap = self.panel.heights, self.panel.gap
+        free = self._height - top - bottom - (len(heights) - 1) * gap
+        wide, boxes = self.span[1] - self.span[0] - left - right, list[Box]()
+        for part in heights:
+            high = free * part / sum(heights)
+            boxes.append((self.span[0] + left, top, wide, high))
+            top += high + gap
+        return boxes
 
     def _fit(self) -> bool:
         """Widens margins that ticks and labels need, where the panel has none of its own; returns whether it did."""

@@ -23,38 +23,58 @@ def home(run: RunConfig) -> tuple[str, str]:
     """Returns the first package above a Config that exports the function that performs it, and the function."""
     parts = type(run).__module__.split(".")[:-1]
     while len(parts) > 1:
-        if hasattr(importlib.import_module(".".join(parts)), f"{run.function}_run"):
+        if hasattr(importlib.import_module(".".join(parts)), run.function):
             return ".".join(parts), run.function
         parts.pop()
-    raise TypeError(f"no package exports {run.function}_run for {type(run).__name__}")
+    raise TypeError(f"no package exports {run.function} for {type(run).__name__}")
 
 
-def code_of(runs: Mapping[str, RunConfig], measures: Mapping[str, str]) -> str:
+Measures = Mapping[str, str] | Callable[[RunConfig], Mapping[str, str]]
+
+
+def code_of(runs: Mapping[str, RunConfig], measures: Measures, own: Mapping[str, Any] | None = None) -> str:
     """Returns Python that runs as it is pasted and computes the numbers of the Lab.
 
     Args:
       runs: on one task, with the same settings; each name becomes a variable.
-      measures: what is printed of each run, by the word before it; the first one is drawn.
+      measures: what is printed of each run, by the word before it, or a function that returns it for a run; the first
+        one is drawn.
+      own: what the Lab's constructor was given. A model made of it is named in the code, for only the user can write it.
     """
     first: Any = next(iter(runs.values()))
+    of = measures if callable(measures) else lambda run: measures
     module, function = home(first)
-    made = sorted({type(part).__name__ for run in runs.values() for part in (run.model, run.task)})
+    own = {name: one for name, one in (own or {}).items() if any(type(run.model) is type(one) for run in runs.values())}
+    parts = [part for run in runs.values() for part in (run.model, run.task)]
+    made = sorted({type(part).__name__ for part in parts} - {type(one).__name__ for one in own.values()})
     width = max(map(len, runs))
+    models = {name: _written(run.model, own) for name, run in runs.items()}
     lines = [
+        *(f"# {name} is what you gave to the Lab" for name in own),
         f"from {module} import {', '.join([*made, function])}",
         "from moe_lab.plots import curves",
         "from moe_lab.training import collect",
         "",
         f"task = {first.task.code()}",
         f"settings = dict({arguments(settings_of(first))})",
-        *(f"{name} = collect({function}({run.model.code()}, task, **settings))" for name, run in runs.items()),
+        *(f"{name} = collect({function}({model}, task, **settings))" for name, model in models.items()),
         f"runs = dict({', '.join(f'{name}={name}' for name in runs)})",
         f"{', '.join(runs)}{',' * (len(runs) == 1)} = (run.isel(step=-1) for run in runs.values())",
     ]
-    for name in runs:
-        said = ", ".join(f'{f"{word!r}, " if word else ""}{name}["{one}"].values' for one, word in measures.items())
+    for name, run in runs.items():
+        said = ", ".join(f'{f"{word!r}, " if word else ""}{name}["{one}"].values' for one, word in of(run).items())
         lines.append(f'print("{name:{width}}", {said})')
-    return "\n".join([*lines, f'curves(runs, "{next(iter(measures))}")'])
+    return "\n".join([*lines, f'curves(runs, "{next(iter(of(first)))}")'])
+
+
+def _written(model: Any, own: Mapping[str, Any]) -> str:
+    """Returns the code of a model: its call, or the name of what the Lab was given, with what the sliders change."""
+    for name, given in own.items():
+        if type(given) is type(model):
+            fields = {field: (getattr(given, field), getattr(model, field)) for field in type(model).model_fields}
+            changed = {field: now for field, (before, now) in fields.items() if now is not before and now != before}
+            return f"{name}.replace({arguments(changed)})" if changed else name
+    return str(model.code())
 
 
 def settings_of(run: RunConfig) -> dict[str, Any]:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from moe_lab_widgets.engine.definition import Story
-from moe_lab_widgets.router_alignment.settings import OWN_DEFAULTS, SYNTHETIC
+from moe_lab_widgets.engine.mnist import MNIST
+
+DIGITS, SYNTHETIC = "digits", "synthetic"
+OWN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    DIGITS: {"patches_per_expert": 4, "samples": 100, "steps": 100, "noise": 0.0},
+    SYNTHETIC: {"patches_per_expert": 6, "samples": 200, "steps": 200, "noise": 0.3},
+    MNIST: {"patches_per_expert": 6, "samples": 300, "steps": 300, "noise": 0.0},
+}
+"""Defaults that depend on the source of the patches."""
 
 
 def _synthetic(**values: Any) -> dict[str, Any]:

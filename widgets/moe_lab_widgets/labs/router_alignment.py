@@ -1,0 +1,446 @@
+"""RouterAlignmentLab: routers learn which patches matter, live, beside a CNN that must look at all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import PercentFormatter
+from numpy.typing import NDArray
+
+from moe_lab import theme
+from moe_lab.config import Config, RunConfig, require
+from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, Samples, train_batch
+from moe_lab.patch_routing.data import Split
+from moe_lab.patch_routing.grid_points import make_task
+from moe_lab.patch_routing.stepwise import StepwiseMoE
+from moe_lab.training import Snapshot
+from moe_lab.trials import placement
+from moe_lab_widgets.drawing.on_axes import bars, box_of, ends, heads, image, note, reads, signs, trials
+from moe_lab_widgets.drawing.panel import Panel, Seen
+from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words
+from moe_lab_widgets.drawing.words import median, middle, percent
+from moe_lab_widgets.engine.declared import lab
+from moe_lab_widgets.engine.knobs import LabKnob, given, offer
+from moe_lab_widgets.engine.mnist import HOW, MNIST, files_of, with_mnist
+from moe_lab_widgets.engine.now import Now
+from moe_lab_widgets.labs.router_alignment_stories import DIGITS, OWN_DEFAULTS, STORIES, SYNTHETIC
+from moe_lab_widgets.labs.router_alignment_tiles import arrange, tiles_of
+
+SHOWN = 0
+"""The trial whose routers and patches are drawn, counted from 0."""
+POINTS_AT = 0.7
+"""The least cosine (45 degrees) at which the caption says that a router looks for a pattern."""
+COVERED = 0.6
+"""Coverage of a class below which the caption reports a failure."""
+SMALLEST_BAR = 0.015
+"""So that a coverage of 0 can be seen."""
+NAMES = {"joint": "mixture", "cnn": "CNN"}
+STYLES = {"joint": theme.MODEL, "cnn": theme.OTHER}
+Values = Mapping[str, Any]
+Mixture = JointMoE | StepwiseMoE
+"""What can stand in the mixture's place: routers of k experts, each of which receives l patches."""
+
+# ---- knobs ----
+
+
+def _own(config: type[Config], name: str, **changes: Any) -> LabKnob:
+    """A knob whose default depends on the source of the patches."""
+    return offer(
+        config,
+        name,
+        default=OWN_DEFAULTS[DIGITS][name],
+        follows=lambda values: OWN_DEFAULTS[values["source"]][name],
+        **changes,
+    )
+
+
+def _synthetic(values: Values) -> bool:
+    return bool(values["source"] == SYNTHETIC)
+
+
+# Short words, so that three sliders stand side by side.
+KNOBS = (
+    LabKnob(name="source", main=True, meaning="patches are", default=DIGITS, choices=(DIGITS, SYNTHETIC), reason=HOW),
+    _own(JointMoE, "patches_per_expert", meaning="patches each keeps", main=True),
+    offer(JointMoE, "experts", default=4, main=True),
+    offer(PatternTask, "patches", meaning="patches of a sample", main=True),
+    _own(Run, "samples", main=True),
+    _own(PatternTask, "noise", meaning="in each patch", main=True),
+    offer(JointMoE, "neurons", meaning="neurons in total"),
+    offer(Run, "trials", meaning="trials", default=8, far=1000),
+    LabKnob(
+        name="steps",
+        symbol="S",
+        meaning="SGD steps at most",
+        default=OWN_DEFAULTS[DIGITS]["steps"],
+        follows=lambda values: OWN_DEFAULTS[values["source"]]["steps"],
+        low=1,
+        slider=(20, 1000, 20),
+    ),
+    offer(PatternTask, "distractors", meaning="distractors", enabled_when=_synthetic),
+    offer(PatternTask, "gap", meaning="lean of distractors", enabled_when=_synthetic),
+    offer(PatternTask, "delta_d", symbol="δ_d", meaning="overlap of o₁, o₂", enabled_when=_synthetic, main=True),
+    offer(PatternTask, "delta_r", symbol="δ_r", meaning="overlap of others", enabled_when=_synthetic),
+)
+
+
+def own_mixture(
+    knobs: Sequence[LabKnob], mixture: Any, values: dict[str, Any]
+) -> tuple[Sequence[LabKnob], dict[str, Any]]:
+    """Takes the Lab's argument `mixture`, which changes neither knobs nor values."""
+    rule = "mixture must be a StepwiseMoE, or a JointMoE with a router of your own"
+    require(isinstance(mixture, Mixture), rule, mixture=mixture)
+    return knobs, values
+
+
+# ---- the two runs that the values describe ----
+
+
+def task_of(values: Values) -> PatternTask | DigitTask:
+    if values["source"] == MNIST:
+        return make_task("mnist", patches=values["patches"], **files_of(values))
+    if values["source"] == DIGITS:
+        return given(DigitTask, {**values, "source": "digits"})
+    return given(PatternTask, values)
+
+
+def runs(values: Values) -> dict[str, Run]:
+    """Returns the run of the mixture, or of one's own of its size, and that of a CNN with as many neurons."""
+    mixture: Mixture = given(JointMoE, values)
+    if (own := values.get("mixture")) is not None:
+        sizes = ("experts", "patches_per_expert", "neurons")
+        mixture = own.replace(**{name: getattr(mixture, name) for name in sizes})
+    passes, _ = _passes(values)
+    settings = {"task": task_of(values), "epochs": passes, "test_samples": 200}
+    models = {"joint": mixture, "cnn": given(CNN, values)}
+    return {name: given(Run, values, model=model, **settings) for name, model in models.items()}
+
+
+def steps(values: Values) -> int:
+    """Returns the most steps that a run can take: whole passes over the data, at least as many as the slider says."""
+    passes, steps_of_one = _passes(values)
+    return passes * steps_of_one
+
+
+def _passes(values: Values) -> tuple[int, int]:
+    """Returns the passes over the data, and the steps of one."""
+    steps_of_one = -(-max(values["samples"], 1) // CNN().batch_size)
+    return max(1, -(-values["steps"] // steps_of_one)), steps_of_one
+
+
+def begin(run: RunConfig, kept: dict[str, Any]) -> Iterator[Snapshot]:
+    """Begins a run on the samples that the Lab has kept, where they are those of this run.
+
+    Both models train on the same; l, k and m do not change them, and N does not change the test samples.
+    """
+    assert isinstance(run, Run)
+    return train_batch([run], (_samples(run, "train", run.samples, kept), _samples(run, "test", run.test_samples, kept)))
+
+
+def _samples(run: Run, split: Split, count: int, kept: dict[str, Any]) -> Samples:
+    key = (run.task, run.trials, run.seed, count, run.device)
+    if split not in kept or kept[split][0] != key:
+        where: dict[str, Any] = {"split": split, "device": placement(run)[0]}
+        kept[split] = key, run.task.sample(count, trials=run.trial_numbers, seed=run.seed, **where)
+    samples: Samples = kept[split][1]
+    return samples
+
+
+# ---- panel 1: where routers point ----
+
+
+def overlap(values: Values) -> float:
+    """Returns the cosine of o1 and o2 in the trial on show."""
+    first, second = task_of(values).signals((SHOWN,), values["seed"])[0]
+    return round(float(first @ second), 4)
+
+
+def digits_of(values: Values) -> tuple[int, ...]:
+    """Returns the digits that decide the class; none where patches are synthetic."""
+    task = task_of(values)
+    return tuple(task.digits) if isinstance(task, DigitTask) else ()
+
+
+def patterns(values: Values) -> list[str]:
+    """Returns what decides the class, for labels."""
+    return [f"digit {digit}" for digit in digits_of(values)] or [f"pattern {name}" for name in theme.CLASS_NAMES]
+
+
+def furnish_plane(ax: Axes, values: Seen) -> None:
+    """Draws the ellipse of unit vectors, tinted by the nearer o: only there can the cosines be."""
+    ax.set(xlim=(-1.12, 1.2), ylim=(-1.17, 1.27), xticks=(-1, 0, 1), yticks=(-1, 0, 1))
+    for draw in (ax.axhline, ax.axvline):
+        draw(0, color=theme.RULE, linewidth=0.8, zorder=1.5)
+    cosine = values.of(overlap)
+    angle = float(np.arccos(np.clip(cosine, -1, 1)))
+    turn = np.linspace(angle / 2 - np.pi, angle / 2, 60)
+    for phi, tint in zip((turn, turn + np.pi), theme.CLASSES_TINT, strict=True):
+        ax.fill(np.cos(phi), np.cos(phi - angle), color=tint, linewidth=0, zorder=1)
+    phi = np.linspace(0, 2 * np.pi, 160)
+    ax.plot(np.cos(phi), np.cos(phi - angle), color=theme.REFERENCE, linewidth=1, zorder=2)
+    apart = 0.15 if cosine > 0.5 else 0  # near twins: their names part, so that heads hide neither
+    places = (("left", "center", 1.09, cosine - apart), ("center", "bottom", cosine - 1.4 * apart, 1.09))
+    for side, (ha, va, x, y) in enumerate(places):
+        style: dict[str, Any] = {"color": theme.CLASSES[side], "zorder": 2.5}
+        ax.plot(
+            *((1, cosine), (cosine, 1))[side], "*", markersize=15, markeredgecolor="white", clip_on=False, **style
+        )
+        ax.text(x, y, theme.CLASS_NAMES[side], size=theme.TITLE_SIZE, weight="bold", ha=ha, va=va, **style)
+    words = [f"cos(w, {name})" for name in theme.CLASS_NAMES]
+    axes = [f"{word}   → looks for {name}" for word, name in zip(words, values.of(patterns), strict=True)]
+    ax.set_xlabel(axes[0], color=theme.CLASSES[0], labelpad=6)
+    ax.set_ylabel(axes[1], color=theme.CLASSES[1], labelpad=0)
+    reads(ax, *words)
+    note(ax, 0, 60, _others(values["trials"]), under=True)
+
+
+def _others(trials: int) -> str:
+    """Returns whose routers are drawn."""
+    if trials == 1:
+        return "one trial"
+    many = f"{MOST_LINES} of " * (trials - 1 > MOST_LINES)
+    return f"trial {SHOWN + 1}; grey dots: {many}{trials - 1:,} other trial{'s' * (trials > 2)}"
+
+
+def draw_plane(ax: Axes, now: Now) -> None:
+    rest = np.delete(now["alignment"], SHOWN, axis=0)[:MOST_LINES].reshape(-1, 2)
+    dots: dict[str, Any] = {"color": theme.REFERENCE, "markersize": 2.8, "alpha": 0.75, "markeredgewidth": 0}
+    ax.plot(*rest.T, "o", label="a router of another trial", zorder=3, **dots)
+    way = np.array([shot["alignment"][SHOWN] for shot in now.shots["joint"]])  # (record, expert, class)
+    way = way[np.isfinite(way).all((1, 2))]
+    if not len(way):
+        return
+    experts, few = way.shape[1], way.shape[1] <= 4
+    if not few:
+        way = way[-25:]
+    style: dict[str, Any] = {"markersize": 4.5, "marker": "o", "markevery": [-1], "solid_joinstyle": "round"}
+    for s in range(experts):
+        label = f"the way of expert {s + 1}'s router"
+        width = 2.4 if few else 1.6
+        ax.plot(*way[:, s].T, color=theme.expert(s).colour, linewidth=width, label=label, zorder=4, **style)
+    places = theme.push_apart(way[-1], 0.2 if few else 0.17, rounds=20)
+    heads(ax, *places.T, 14 if few else 12, edge=1.2, label="the router of expert {}")
+
+
+# ---- panel 2: what each expert receives ----
+
+
+def furnish_patches(axes: list[Axes], values: Seen) -> None:
+    """Makes room in pixels: data are pixels from the upper left corner."""
+    for side, (ax, name) in enumerate(zip(axes, values.of(patterns), strict=True)):
+        _, _, wide, high = box_of(ax)
+        ax.set(xlim=(0, wide), ylim=(high, 0), xticks=(), yticks=())
+        ax.spines[:].set_visible(False)
+        title = f"class {theme.CLASS_SIGNS[side]}:  one patch is {theme.CLASS_NAMES[side]} ({name})"
+        style: dict[str, Any] = {"color": theme.CLASSES[side], "size": theme.TEXT_SIZE, "weight": "bold"}
+        ax.text(-22, -14, title, va="center", **style)
+        layout = arrange(values["patches"], values["experts"], wide, high)
+        heads(ax, -16, [layout.middle(s) for s in range(layout.experts)], 14 if layout.band > 24 else 11)
+
+
+def _framed(values: Values) -> str:
+    kept = values["patches_per_expert"]
+    return f"framed: the l = {kept} patch{'' if kept == 1 else 'es'} that each expert scores highest"
+
+
+def draw_patches(axes: list[Axes], now: Now) -> None:
+    """Draws, for an example of each class, which patches each expert keeps, and whether o is among them."""
+    chosen = np.nan_to_num(now["example_kept"][SHOWN]).astype(bool)  # (class, expert, patch)
+    task, experts = task_of(now.values), [f"expert {s + 1}" for s in range(chosen.shape[1])]
+    for side, (ax, kept) in enumerate(zip(axes, chosen, strict=True)):
+        _, _, wide, high = box_of(ax)
+        layout = arrange(*kept.shape[::-1], wide, high)
+        name, colour = theme.CLASS_NAMES[side], theme.CLASSES[side]
+        tiles = tiles_of(
+            task, now.of(), SHOWN, side, arrange(*kept.shape[::-1], wide, high, ax.figure.dpi / theme.BASE_DPI)
+        )
+        columns = [f"patch {patch + 1}{f', {name}' * (patch == tiles.signal)}" for patch in range(layout.patches)]
+        sign = f"class {theme.CLASS_SIGNS[side]}"
+        columns = columns if layout.lines == 1 else ["its patches"]
+        image(ax, 0, 0, tiles.pixels(kept), zoom=0, name=sign, rows=experts, columns=columns)
+        heights = np.array([layout.middle(s) for s in range(layout.experts)])
+        received, right = kept[:, tiles.signal], wide + 16
+        signs(ax, right, heights[received], "✔", 15, colour, f"{name} reaches this expert")
+        signs(ax, right, heights[~received], "✗", 9, theme.REFERENCE, f"{name} does not reach this expert", alpha=0.8)
+        across = layout.corner(0, tiles.signal)[0] + layout.cell / 2 + 7
+        signs(ax, across, layout.height + 12, f"▲ {name}", 27, colour, f"{name}, the patch that decides the class")
+
+
+# ---- panel 3: what comes out ----
+
+
+def furnish_outcome(axes: list[Axes], values: Seen) -> None:
+    accuracy, coverage = axes
+    last, experts = values.of(steps), values["experts"]
+    accuracy.set(xlim=(0, last), ylim=(0.4, 1.01), yticks=(0.5, 0.75, 1), xticks=(0, last))
+    accuracy.set_xlabel("SGD step", labelpad=-9)
+    reads(accuracy, y="accuracy")
+    accuracy.axhline(0.5, color=theme.RULE, linewidth=0.8)
+    accuracy.text(0.98 * last, 0.492, "guessing", color=theme.MUTED, size=theme.SMALL_SIZE, ha="right", va="top")
+    coverage.set(xlim=(-0.5, experts - 0.5), ylim=(0, 1.04), yticks=(0, 0.5, 1), xticks=())
+    for height in (0.5, 1):
+        coverage.axhline(height, color=theme.RULE, linewidth=0.6, zorder=0.5)
+    for ax in axes:
+        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+    words = f"coverage, trial {SHOWN + 1}: how often each expert\nreceives the deciding patch"
+    note(coverage, -28, -22, words)
+    heads(coverage, range(experts), 0, 13 if experts <= 5 else 9.5, down=14)
+
+
+def _thick(values: Values) -> str:
+    count = values["trials"]
+    if count > MOST_LINES:
+        return f"test accuracy: median, half and 90 % of\n{count:,} trials; thin: trial {SHOWN + 1}"
+    lines = f"thick: median of {count} trials;\nfirm thin line: trial {SHOWN + 1}"
+    return f"test accuracy; {lines}" if count > 1 else "test accuracy of the one trial"
+
+
+def draw_outcome(axes: list[Axes], now: Now) -> None:
+    accuracy, coverage = axes
+    last = {}
+    for model, width, dashes in (("cnn", 2, {"dashes": (3, 1.5)}), ("joint", 2.6, {})):
+        at, values = now.curve("test_accuracy", model)
+        style, name = STYLES[model], NAMES[model]
+        trials(accuracy, at, values, style, name, SHOWN)
+        middles = median(values)
+        label: dict[str, Any] = {"label": f"{name}, median", **dashes}
+        accuracy.plot(at, middles, color=style.colour, linewidth=width, zorder=3, **label)
+        last[model] = float(middles[-1]) if len(middles) else np.nan
+    labels = [(last[model], f"{name}\n{percent(last[model])}", STYLES[model].colour) for model, name in NAMES.items()]
+    ends(accuracy, labels, 0.24)
+    _draw_coverage(coverage, np.nan_to_num(now["expert_coverage"][SHOWN]))
+
+
+def _draw_coverage(ax: Axes, cover: NDArray[np.float64]) -> None:
+    """Draws (expert, class) how often an expert receives o, and strongly where it is the best one."""
+    best = cover.max(axis=0)
+    colours = np.where(cover >= best - 1e-9, theme.CLASSES, theme.CLASSES_PALE)
+    places = np.arange(len(cover))[:, None] + (-0.18, 0.18)
+    names = [f"expert {s + 1}: coverage of {name}" for s in range(len(cover)) for name in theme.CLASS_NAMES]
+    bars(ax, places.ravel(), np.maximum(cover, SMALLEST_BAR).ravel(), 0.34, colours.ravel().tolist(), names=names)
+    both = zip(best.tolist(), theme.CLASS_NAMES, theme.CLASSES, strict=True)
+    ends(ax, [(high, f"{name} {percent(high)}", colour) for high, name, colour in both], 0.21, theme.SMALL_SIZE)
+
+
+# ---- words ----
+
+
+def caption(now: Now) -> str:
+    digits = digits_of(now.values)
+    names = [f"the {digit}" for digit in digits] or list(theme.CLASS_NAMES)
+    cover = now["coverage"][SHOWN]
+    reached = f"some expert receives {names[0]} in {percent(cover[0])} of its samples, {names[1]} in {percent(cover[1])}"
+    if now.step == 0:
+        return f"Step 0: the routers are random; {reached}."
+    mixture, cnn = (middle(now.last("test_accuracy", name)) for name in now.names)
+    right = f"the mixture is right in {percent(mixture)}, the CNN in {percent(cnn)}."
+    both = ""
+    if now.ended and now.trials > 1:
+        count = int((now["coverage"].min(axis=1) >= COVERED).sum())
+        both = f"oth {'digits' if digits else 'patterns'} are found in {count} of {now.trials} trials"
+    found = f"B{both}" if both else _begun(reached)
+    late = now.ended or now.step >= now.total / 2
+    if late and np.nanmin(cover, initial=1) < COVERED:
+        side = int(np.nanargmin(cover))
+        found = f"{_begun(names[side])} reaches an expert in only {percent(cover[side])}"
+        found += f"; b{both}" if both else ""
+        right = f"one is enough for a high accuracy: {right}" if mixture > 0.75 else right
+    return f"Step {now.step} of {now.total}: {_directions(now, names)}. {found}. {_begun(right)}{spread_words(now.trials)}"
+
+
+def _begun(sentence: str) -> str:
+    """Returns a sentence with a capital letter; o₁ and o₂ keep theirs."""
+    return sentence if sentence.startswith(theme.CLASS_NAMES) else sentence[0].upper() + sentence[1:]
+
+
+def _directions(now: Now, names: Sequence[str]) -> str:
+    """Returns which routers look for which pattern, in words."""
+    if moved(now) == 0:
+        return "the routers have not moved at all"
+    cosines = now["alignment"][SHOWN]  # (expert, class)
+    nearest = np.where(np.isfinite(cosines).all(1), cosines.argmax(1), -1)
+    parts: list[str] = []
+    for side, name in enumerate(names):
+        found = [str(s + 1) for s in np.flatnonzero((nearest == side) & (cosines.max(1) >= POINTS_AT))]
+        if found:
+            verb = "" if parts else " looks" if len(found) == 1 else " look"
+            parts.append(f"{_routers(found)}{verb} for {name}")
+    if len(parts) == 1:
+        missing = next(name for name in names if not parts[0].endswith(f" {name}"))
+        return f"{parts[0]}, none for {missing}"
+    return ", ".join(parts) or f"no router looks for {names[0]} or {names[1]}"
+
+
+def _routers(numbers: Sequence[str]) -> str:
+    *most, last = numbers
+    return f"routers {', '.join(most)} and {last}" if most else f"router {last}"
+
+
+def moved(now: Now) -> float:
+    """Returns the largest change of any router's cosines since the start."""
+    change = now["alignment"] - now.shots["joint"][0]["alignment"]
+    return float(np.nanmax(np.abs(change), initial=0.0))
+
+
+RouterAlignmentLab = lab(
+    "Router alignment",
+    name="RouterAlignmentLab",
+    about="""A jointly trained mixture and a CNN on the same samples, step by step.
+
+    On digits, n, l, k, m, N and noise apply; on synthetic patches the whole data model of the paper does. Values left
+    out take the defaults of the chosen source.
+
+    Args:
+      mnist: a folder of MNIST's IDX files, or "download" (fetched once and checked): offers 28x28 images, too, and
+        begins with them.
+      mixture: a model of your own in the mixture's place, of the size that the sliders say: a `StepwiseMoE`, or a
+        JointMoE whose subclass has a router of its own.
+
+    Raises:
+      ValueError: mixture is no such model.
+    """,
+    knobs=KNOBS,
+    arguments={"mnist": with_mnist, "mixture": own_mixture},
+    runs=runs,
+    begin=begin,
+    steps=steps,
+    records=100,
+    measures=lambda run: {"test_accuracy": "", **({} if isinstance(run.model, CNN) else {"coverage": "coverage"})},
+    panels=(
+        Panel(
+            "Where routers point",
+            draw_plane,
+            furnish_plane,
+            "cosine between each router w and\nthe two patches that decide the class",
+            width=312,
+            margins=(58, 10, 96, 95),
+            pin=lambda ax, now: None,  # two runs' ways would hide each other
+        ),
+        Panel(
+            "What each expert receives",
+            draw_patches,
+            furnish_patches,
+            _framed,
+            width=484,
+            margins=(34, 34, 90, 21),  # so that 16 digits of 8 x 8 pixels are drawn three times as large
+            rows=2,
+            gap=41,
+        ),
+        Panel(
+            "What comes out",
+            draw_outcome,
+            furnish_outcome,
+            _thick,
+            width=304,
+            margins=(42, 77, 80, 34),
+            rows=(176, 84),
+            gap=76,
+        ),
+    ),
+    caption=caption,
+    stories=STORIES,
+    diverged=lambda name, trials: f"The {NAMES[name]}'s loss became infinite in {trials}: no further steps there.",
+)
