@@ -56,6 +56,13 @@ def fixtures(case: Case) -> tuple[Any, Any]:
     return make, ended
 
 
+def bare(kind: Any) -> Any:
+    """Returns a declared Lab without widgets and runs, to ask what it derives from values."""
+    lab = kind.__new__(kind)
+    lab.own = {}
+    return lab
+
+
 def done(lab: Any, **values: Any) -> Any:
     """Sets values, if any, and waits for the end of the run."""
     if values:

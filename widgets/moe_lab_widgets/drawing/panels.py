@@ -21,8 +21,8 @@ from moe_lab_widgets.drawing.picture import Name, Picture
 from moe_lab_widgets.drawing.sheet import Sheet
 
 PINNED: dict[str, Any] = {"linewidth": 1.6, "linestyle": ":", "zorder": 2.5, "label": "pinned"}
-PIN_NOTE = (17, 436)
-"""Where the note on pinned lines stands: pixels from the left of its panel, and from the top."""
+PIN_NOTE = (14, 24)
+"""Where the note on pinned lines ends: pixels from the right of its panel, and from the top."""
 
 
 class PanelPicture(Picture):
@@ -132,14 +132,16 @@ class PanelPicture(Picture):
 
     def _name(self, laid: Laid, artist: Artist) -> None:
         """Names an artist after its label, and says how places along the axes are read."""
-        parts, ax = getattr(artist, "parts", None), artist.axes
-        if parts is None and (ax is None or not _labelled(artist)):
+        parts, table, ax = getattr(artist, "parts", None), getattr(artist, "table", None), artist.axes
+        if parts is None and table is None and (ax is None or not _labelled(artist)):
             return
-        table = getattr(artist, "table", {})
-        key = (id(ax), tuple(parts) if parts else (artist.get_label(), *map(tuple, table.values())))
+        key = table or (id(ax), tuple(parts) if parts else artist.get_label())
         version, name = self._known_names.get(key, (-1, {}))
         if version != laid.version:  # other limits are read otherwise
-            name = {"parts": parts} if parts else {"name": artist.get_label(), **table, **self._read(ax)}
+            if table:
+                name = dict(zip(("name", "rows", "columns"), table, strict=True))
+            else:
+                name = {"parts": parts} if parts else {"name": artist.get_label(), **self._read(ax)}
             self._known_names[key] = laid.version, name
         self.names[artist] = name
 
@@ -186,5 +188,5 @@ def _draw_dotted(laid: Laid, lines: Sequence[tuple[Any, Any, dict[str, Any]]], *
         ax.plot(*points, **{**PINNED, **looks})
     if noted:
         words = Sheet()
-        words.write(laid.span[0] + PIN_NOTE[0], PIN_NOTE[1], "dotted: pinned", colour=theme.MUTED)
+        words.write(laid.span[1] - PIN_NOTE[0], PIN_NOTE[1], "dotted: pinned", "right", colour=theme.MUTED)
         laid.axes[0].add_artist(words)

@@ -218,7 +218,7 @@ class Lab(Definition):
           site: where the course's pages are; the repository's own pages when None.
         """
         values = {name: value for name, value in self.values.items() if name != "device"}
-        return link_of(type(self).__name__, values, self._board.needed(values), site)
+        return link_of(type(self), values, self._board.needed(values), site)
 
     @checked
     def recording(self, most: int = MOST_FRAMES) -> Recording:

@@ -18,7 +18,7 @@ from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.stepwise import StepwiseMoE
 from moe_lab.training import Snapshot
 from moe_lab.trials import placement
-from moe_lab_widgets.drawing.on_axes import bars, box_of, ends, heads, image, note, reads, signs, trials
+from moe_lab_widgets.drawing.on_axes import bars, ends, heads, line, note, reads, trials
 from moe_lab_widgets.drawing.panel import Panel, Seen
 from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words
 from moe_lab_widgets.drawing.words import median, middle, percent
@@ -27,7 +27,7 @@ from moe_lab_widgets.engine.knobs import LabKnob, given, offer
 from moe_lab_widgets.engine.mnist import HOW, MNIST, files_of, with_mnist
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs.router_alignment_stories import DIGITS, OWN_DEFAULTS, STORIES, SYNTHETIC
-from moe_lab_widgets.labs.router_alignment_tiles import arrange, tiles_of
+from moe_lab_widgets.labs.router_alignment_tiles import draw_tiles, furnish_tiles
 
 SHOWN = 0
 """The trial whose routers and patches are drawn, counted from 0."""
@@ -137,7 +137,9 @@ def begin(run: RunConfig, kept: dict[str, Any]) -> Iterator[Snapshot]:
     Both models train on the same; l, k and m do not change them, and N does not change the test samples.
     """
     assert isinstance(run, Run)
-    return train_batch([run], (_samples(run, "train", run.samples, kept), _samples(run, "test", run.test_samples, kept)))
+    return train_batch(
+        [run], (_samples(run, "train", run.samples, kept), _samples(run, "test", run.test_samples, kept))
+    )
 
 
 def _samples(run: Run, split: Split, count: int, kept: dict[str, Any]) -> Samples:
@@ -185,9 +187,7 @@ def furnish_plane(ax: Axes, values: Seen) -> None:
     places = (("left", "center", 1.09, cosine - apart), ("center", "bottom", cosine - 1.4 * apart, 1.09))
     for side, (ha, va, x, y) in enumerate(places):
         style: dict[str, Any] = {"color": theme.CLASSES[side], "zorder": 2.5}
-        ax.plot(
-            *((1, cosine), (cosine, 1))[side], "*", markersize=15, markeredgecolor="white", clip_on=False, **style
-        )
+        ax.plot(*((1, cosine), (cosine, 1))[side], "*", markersize=15, markeredgecolor="white", clip_on=False, **style)
         ax.text(x, y, theme.CLASS_NAMES[side], size=theme.TITLE_SIZE, weight="bold", ha=ha, va=va, **style)
     words = [f"cos(w, {name})" for name in theme.CLASS_NAMES]
     axes = [f"{word}   → looks for {name}" for word, name in zip(words, values.of(patterns), strict=True)]
@@ -207,20 +207,24 @@ def _others(trials: int) -> str:
 
 def draw_plane(ax: Axes, now: Now) -> None:
     rest = np.delete(now["alignment"], SHOWN, axis=0)[:MOST_LINES].reshape(-1, 2)
-    dots: dict[str, Any] = {"color": theme.REFERENCE, "markersize": 2.8, "alpha": 0.75, "markeredgewidth": 0}
-    ax.plot(*rest.T, "o", label="a router of another trial", zorder=3, **dots)
+    dots: dict[str, Any] = {"marker": "o", "markersize": 2.8, "alpha": 0.75, "markeredgewidth": 0, "zorder": 3}
+    line(ax, *rest.T, linestyle="none", color=theme.REFERENCE, label="a router of another trial", **dots)
     way = np.array([shot["alignment"][SHOWN] for shot in now.shots["joint"]])  # (record, expert, class)
     way = way[np.isfinite(way).all((1, 2))]
     if not len(way):
         return
     experts, few = way.shape[1], way.shape[1] <= 4
-    if not few:
-        way = way[-25:]
-    style: dict[str, Any] = {"markersize": 4.5, "marker": "o", "markevery": [-1], "solid_joinstyle": "round"}
+    way = way if few else way[-25:]
+    style: dict[str, Any] = {"marker": "o", "markersize": 4.5, "markevery": [-1], "linewidth": 2.4 if few else 1.6}
     for s in range(experts):
-        label = f"the way of expert {s + 1}'s router"
-        width = 2.4 if few else 1.6
-        ax.plot(*way[:, s].T, color=theme.expert(s).colour, linewidth=width, label=label, zorder=4, **style)
+        line(
+            ax,
+            *way[:, s].T,
+            color=theme.expert(s).colour,
+            label=f"the way of expert {s + 1}'s router",
+            zorder=4,
+            **style,
+        )
     places = theme.push_apart(way[-1], 0.2 if few else 0.17, rounds=20)
     heads(ax, *places.T, 14 if few else 12, edge=1.2, label="the router of expert {}")
 
@@ -229,44 +233,19 @@ def draw_plane(ax: Axes, now: Now) -> None:
 
 
 def furnish_patches(axes: list[Axes], values: Seen) -> None:
-    """Makes room in pixels: data are pixels from the upper left corner."""
     for side, (ax, name) in enumerate(zip(axes, values.of(patterns), strict=True)):
-        _, _, wide, high = box_of(ax)
-        ax.set(xlim=(0, wide), ylim=(high, 0), xticks=(), yticks=())
-        ax.spines[:].set_visible(False)
-        title = f"class {theme.CLASS_SIGNS[side]}:  one patch is {theme.CLASS_NAMES[side]} ({name})"
-        style: dict[str, Any] = {"color": theme.CLASSES[side], "size": theme.TEXT_SIZE, "weight": "bold"}
-        ax.text(-22, -14, title, va="center", **style)
-        layout = arrange(values["patches"], values["experts"], wide, high)
-        heads(ax, -16, [layout.middle(s) for s in range(layout.experts)], 14 if layout.band > 24 else 11)
+        furnish_tiles(ax, side, name, values["patches"], values["experts"])
+
+
+def draw_patches(axes: list[Axes], now: Now) -> None:
+    task = task_of(now.values)
+    for side, ax in enumerate(axes):
+        draw_tiles(ax, task, now.of(), SHOWN, side)
 
 
 def _framed(values: Values) -> str:
     kept = values["patches_per_expert"]
     return f"framed: the l = {kept} patch{'' if kept == 1 else 'es'} that each expert scores highest"
-
-
-def draw_patches(axes: list[Axes], now: Now) -> None:
-    """Draws, for an example of each class, which patches each expert keeps, and whether o is among them."""
-    chosen = np.nan_to_num(now["example_kept"][SHOWN]).astype(bool)  # (class, expert, patch)
-    task, experts = task_of(now.values), [f"expert {s + 1}" for s in range(chosen.shape[1])]
-    for side, (ax, kept) in enumerate(zip(axes, chosen, strict=True)):
-        _, _, wide, high = box_of(ax)
-        layout = arrange(*kept.shape[::-1], wide, high)
-        name, colour = theme.CLASS_NAMES[side], theme.CLASSES[side]
-        tiles = tiles_of(
-            task, now.of(), SHOWN, side, arrange(*kept.shape[::-1], wide, high, ax.figure.dpi / theme.BASE_DPI)
-        )
-        columns = [f"patch {patch + 1}{f', {name}' * (patch == tiles.signal)}" for patch in range(layout.patches)]
-        sign = f"class {theme.CLASS_SIGNS[side]}"
-        columns = columns if layout.lines == 1 else ["its patches"]
-        image(ax, 0, 0, tiles.pixels(kept), zoom=0, name=sign, rows=experts, columns=columns)
-        heights = np.array([layout.middle(s) for s in range(layout.experts)])
-        received, right = kept[:, tiles.signal], wide + 16
-        signs(ax, right, heights[received], "✔", 15, colour, f"{name} reaches this expert")
-        signs(ax, right, heights[~received], "✗", 9, theme.REFERENCE, f"{name} does not reach this expert", alpha=0.8)
-        across = layout.corner(0, tiles.signal)[0] + layout.cell / 2 + 7
-        signs(ax, across, layout.height + 12, f"▲ {name}", 27, colour, f"{name}, the patch that decides the class")
 
 
 # ---- panel 3: what comes out ----
@@ -286,28 +265,27 @@ def furnish_outcome(axes: list[Axes], values: Seen) -> None:
     for ax in axes:
         ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
     words = f"coverage, trial {SHOWN + 1}: how often each expert\nreceives the deciding patch"
-    note(coverage, -28, -22, words)
+    note(coverage, -32, -22, words)
     heads(coverage, range(experts), 0, 13 if experts <= 5 else 9.5, down=14)
 
 
 def _thick(values: Values) -> str:
     count = values["trials"]
     if count > MOST_LINES:
-        return f"test accuracy: median, half and 90 % of\n{count:,} trials; thin: trial {SHOWN + 1}"
-    lines = f"thick: median of {count} trials;\nfirm thin line: trial {SHOWN + 1}"
-    return f"test accuracy; {lines}" if count > 1 else "test accuracy of the one trial"
+        return f"accuracy: median, half, 90 % of {count:,} trials"
+    return f"test accuracy; thick: median of {count} trials" if count > 1 else "test accuracy of the one trial"
 
 
 def draw_outcome(axes: list[Axes], now: Now) -> None:
     accuracy, coverage = axes
     last = {}
-    for model, width, dashes in (("cnn", 2, {"dashes": (3, 1.5)}), ("joint", 2.6, {})):
+    looks: tuple[tuple[str, float, dict[str, Any]], ...] = (("cnn", 2, {"dashes": (3, 1.5)}), ("joint", 2.6, {}))
+    for model, width, dashes in looks:
         at, values = now.curve("test_accuracy", model)
         style, name = STYLES[model], NAMES[model]
-        trials(accuracy, at, values, style, name, SHOWN)
+        trials(accuracy, at, values, style, name, None)
         middles = median(values)
-        label: dict[str, Any] = {"label": f"{name}, median", **dashes}
-        accuracy.plot(at, middles, color=style.colour, linewidth=width, zorder=3, **label)
+        line(accuracy, at, middles, color=style.colour, linewidth=width, zorder=3, label=f"{name}, median", **dashes)
         last[model] = float(middles[-1]) if len(middles) else np.nan
     labels = [(last[model], f"{name}\n{percent(last[model])}", STYLES[model].colour) for model, name in NAMES.items()]
     ends(accuracy, labels, 0.24)
@@ -332,7 +310,9 @@ def caption(now: Now) -> str:
     digits = digits_of(now.values)
     names = [f"the {digit}" for digit in digits] or list(theme.CLASS_NAMES)
     cover = now["coverage"][SHOWN]
-    reached = f"some expert receives {names[0]} in {percent(cover[0])} of its samples, {names[1]} in {percent(cover[1])}"
+    reached = (
+        f"some expert receives {names[0]} in {percent(cover[0])} of its samples, {names[1]} in {percent(cover[1])}"
+    )
     if now.step == 0:
         return f"Step 0: the routers are random; {reached}."
     mixture, cnn = (middle(now.last("test_accuracy", name)) for name in now.names)
@@ -348,7 +328,9 @@ def caption(now: Now) -> str:
         found = f"{_begun(names[side])} reaches an expert in only {percent(cover[side])}"
         found += f"; b{both}" if both else ""
         right = f"one is enough for a high accuracy: {right}" if mixture > 0.75 else right
-    return f"Step {now.step} of {now.total}: {_directions(now, names)}. {found}. {_begun(right)}{spread_words(now.trials)}"
+    return (
+        f"Step {now.step} of {now.total}: {_directions(now, names)}. {found}. {_begun(right)}{spread_words(now.trials)}"
+    )
 
 
 def _begun(sentence: str) -> str:
@@ -435,8 +417,8 @@ RouterAlignmentLab = lab(
             furnish_outcome,
             _thick,
             width=304,
-            margins=(42, 77, 80, 34),
-            rows=(176, 84),
+            margins=(48, 79, 72, 34),
+            rows=(182, 84),
             gap=76,
         ),
     ),

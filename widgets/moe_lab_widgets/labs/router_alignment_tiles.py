@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from moe_lab import theme
@@ -15,6 +16,7 @@ from moe_lab.datasets import digits
 from moe_lab.patch_routing import DigitTask, PatternTask
 from moe_lab.patch_routing.data import ROLES
 from moe_lab.training import Snapshot
+from moe_lab_widgets.drawing.on_axes import box_of, heads, image, signs
 
 _FADED = 0.8  # how far a patch that an expert does not keep goes towards paper
 _LARGEST = 34  # screen pixels of a tile at 100 dpi
@@ -105,6 +107,44 @@ def enlarge(images: NDArray[np.float64], size: int) -> NDArray[np.float64]:
         return share / share.sum(1, keepdims=True)
 
     return weights(h) @ images @ weights(w).T
+
+
+def furnish_tiles(ax: Axes, side: int, name: str, patches: int, experts: int) -> None:
+    """Furnishes Axes for the tiles of a class; their data are pixels from the upper left corner."""
+    _, _, wide, high = box_of(ax)
+    ax.set(xlim=(0, wide), ylim=(high, 0), xticks=(), yticks=())
+    ax.spines[:].set_visible(False)
+    title = f"class {theme.CLASS_SIGNS[side]}:  one patch is {theme.CLASS_NAMES[side]} ({name})"
+    ax.text(-22, -14, title, color=theme.CLASSES[side], size=theme.TEXT_SIZE, weight="bold", va="center")
+    layout = arrange(patches, experts, wide, high)
+    heads(ax, -16, [layout.middle(s) for s in range(experts)], 14 if layout.band > 24 else 11)
+
+
+def draw_tiles(ax: Axes, task: PatternTask | DigitTask, shot: Snapshot, trial: int, side: int) -> None:
+    """Draws, for the example of a class, which patches each expert keeps, and whether o is among them."""
+    kept = np.nan_to_num(shot["example_kept"][trial, side]).astype(bool)  # (expert, patch)
+    (experts, patches), (_, _, wide, high) = kept.shape, box_of(ax)
+    layout = arrange(patches, experts, wide, high)
+    of_screen = arrange(patches, experts, wide, high, ax.figure.dpi / theme.BASE_DPI)
+    tiles = tiles_of(task, shot, trial, side, of_screen)
+    name, colour = theme.CLASS_NAMES[side], theme.CLASSES[side]
+    columns = [f"patch {patch + 1}{f', {name}' * (patch == tiles.signal)}" for patch in range(patches)]
+    image(
+        ax,
+        0,
+        0,
+        tiles.pixels(kept),
+        zoom=0,
+        name=f"class {theme.CLASS_SIGNS[side]}",
+        rows=[f"expert {s + 1}" for s in range(experts)],
+        columns=columns if layout.lines == 1 else ["its patches"],
+    )
+    heights, received = np.array([layout.middle(s) for s in range(experts)]), kept[:, tiles.signal]
+    signs(ax, wide + 16, heights[received], "✔", 15, colour, f"{name} reaches this expert")
+    missed = f"{name} does not reach this expert"
+    signs(ax, wide + 16, heights[~received], "✗", 9, theme.REFERENCE, missed, alpha=0.8)
+    below = layout.corner(0, tiles.signal)[0] + layout.cell / 2 + 7, layout.height + 12
+    signs(ax, *below, f"▲ {name}", 27, colour, f"{name}, the patch that decides the class")
 
 
 def tiles_of(task: PatternTask | DigitTask, shot: Snapshot, trial: int, side: int, layout: Layout) -> Tiles:

@@ -257,27 +257,29 @@ def caption(now: Now) -> str:
     if now.step == 0:
         why = "there is one expert" if experts == 1 else "all scores of the router are 0"
         most = f"log {clusters} = {np.log(clusters):.2f}"
-        return f"Step 0: {why}, so expert 1 gets every sample; entropy {most}: nobody specialises."
+        return f"Expert 1 gets every sample, because {why}. The entropy is {most}: nobody specialises."
     work = carriers(now)
     who = (
-        f"expert {np.flatnonzero(work)[0] + 1} alone carries all {clusters} clusters"
+        f"Expert {np.flatnonzero(work)[0] + 1} alone carries all {clusters} clusters."
         if work.sum() == 1
-        else f"{work.sum()} of {experts} experts carry the {clusters} clusters"
+        else f"{work.sum()} of {experts} experts carry the {clusters} clusters."
     )
     failure = _failure(now, clusters, experts) if now.ended else ""
-    return f"Step {now.step} of {now.total}: {who}; {_against(now)}.{failure}{spread_words(now.trials)}"
+    return f"{who} {_compared(now)}{failure}{spread_words(now.trials)}"
 
 
-def _against(now: Now) -> str:
-    """Returns both models' entropies and accuracies."""
-    (study, beside) = now.names
-    entropies, accuracies = (
-        [middle(part[name]) for part in now.parts.values()] for name in ("dispatch_entropy", "test_accuracy")
-    )
-    text = f"median entropy {number(entropies[0])} ({study}) against {number(entropies[1])} ({beside})"
+def _compared(now: Now) -> str:
+    """Returns a sentence on both models' median entropies and accuracies."""
+    medians = {
+        name: [middle(now.last(measure, name)) for measure in ("dispatch_entropy", "test_accuracy")]
+        for name in now.parts
+    }
+    entropies, accuracies = (list(values) for values in zip(*medians.values(), strict=True))
+    parts = (f"{number(entropy)} with {name} experts" for name, (entropy, _) in medians.items())
+    text = f"Median entropy: {', '.join(parts)}"
     if min(accuracies) >= GOOD and min(entropies) <= LOW and max(entropies) - min(entropies) >= APART:
-        return f"{text} although both reach ≥ {np.floor(100 * min(accuracies)):.0f} %"
-    return f"{text}, accuracy {percent(accuracies[0], 1)} against {percent(accuracies[1], 1)}"
+        return f"{text}, although both are right in at least {np.floor(100 * min(accuracies)):.0f} %."
+    return f"{text}. Accuracy: {', '.join(percent(share, 1) for share in accuracies)}."
 
 
 def _failure(now: Now, clusters: int, experts: int) -> str:
@@ -286,8 +288,8 @@ def _failure(now: Now, clusters: int, experts: int) -> str:
     if fallen.any():
         return f" In {fallen.sum()} of {now.trials} trials experts had divided the clusters and lost them again."
     if 1 < experts < clusters:
-        floor = np.log(clusters / experts)
-        return f" {experts} experts for {clusters} clusters: not under log({clusters}/{experts}) = {floor:.2f}."
+        least = f"log({clusters}/{experts}) = {np.log(clusters / experts):.2f}"
+        return f" With {experts} experts for {clusters} clusters the entropy cannot fall below {least}."
     return " The router has not moved at all." if experts > 1 and not np.nan_to_num(now["router_center"]).any() else ""
 
 
