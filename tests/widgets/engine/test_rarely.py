@@ -16,7 +16,6 @@ from moe_lab_widgets.gridlock import settings as gridlock
 from moe_lab_widgets.landscape import settings as landscape
 from moe_lab_widgets.patch_map import settings as patch_map
 from moe_lab_widgets.pruning import settings as pruning
-from moe_lab_widgets.router_alignment import settings as router
 from moe_lab_widgets.routing_choices import settings as choices
 
 Every = Callable[[dict[str, Any]], int]
@@ -32,7 +31,6 @@ ROOMS: dict[str, tuple[Any, Every]] = {
     "landscape": (landscape, landscape.record_every),
     "patch map": (patch_map, _every(patch_map)),
     "pruning": (pruning, lambda values: pruning.record_every(pruning.run_of(values), values)),
-    "router alignment": (router, _every(router)),
     "routing choices": (choices, _every(choices)),
 }
 
@@ -73,7 +71,7 @@ def test_the_fastest_speed_measures_rarely_and_ends_with_the_same_numbers(lab: R
         for measure in ("test_accuracy", *(("coverage",) if name == "joint" else ())):
             np.testing.assert_array_equal(rare.parts[name][measure], part[measure])
     assert "record_every=5" in lab.code(told), "copied code makes the records of this run"
-    assert f"record_every={60 // router.RECORDS or 1}" in lab.code(lab.values)
+    assert f"record_every={60 // RouterAlignmentLab.made.records or 1}" in lab.code(lab.values)
 
 
 def test_without_a_page_every_record_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,8 @@
 """What Labs draw often, as plain functions on Axes, each for a fraction of the time of matplotlib's own artists.
 
 Functions that furnish: `table`, `note`, `heads`, `ramp_key`. Functions that draw a record: `cells`, `write`, `ends`,
-`bars`, `image`, `signs`, `heads`, `line`, `trials`; each makes artists for one frame. Places are in data; lengths and shifts are
-pixels at 100 dpi.
+`bars`, `image`, `paint`, `signs`, `heads`, `line`, `trials`; each makes artists for one frame. Places are in data;
+lengths and shifts are pixels at 100 dpi.
 """
 
 from __future__ import annotations
@@ -121,15 +121,13 @@ def heads(
       label: what a pointer shows, with {} for the number.
     """
     moved = ax.transData + ScaledTranslation(right / theme.BASE_DPI, -down / theme.BASE_DPI, ax.figure.dpi_scale_trans)
+    common: dict[str, Any] = {"linestyle": "none", "transform": moved, "clip_on": False}
     for number, (across, up) in enumerate(zip(*map(np.atleast_1d, np.broadcast_arrays(x, y)), strict=True)):
-        style = theme.expert(number)
-        common: dict[str, Any] = {
-            "linestyle": "none", "transform": moved, "clip_on": False, "label": label.format(number + 1) or "_",
-        }  # fmt: skip
-        mark: dict[str, Any] = {"marker": style.marker, "markersize": size, "color": style.colour, "zorder": 6}
-        digit: dict[str, Any] = {"marker": glyph(str(number + 1)), "markersize": 0.55 * size, "color": style.on}
-        ax.add_artist(Line2D([across], [up], **mark, **common, markeredgecolor="white", markeredgewidth=edge))
-        ax.add_artist(Line2D([across], [up], **digit, **common, markeredgewidth=0, zorder=7))
+        style, common["label"] = theme.expert(number), label.format(number + 1)
+        looks: dict[str, Any] = {"color": style.colour, "markeredgecolor": "white", "markeredgewidth": edge}
+        line(ax, across, up, marker=style.marker, markersize=size, zorder=6, **looks, **common)
+        looks = {"color": style.on, "markeredgewidth": 0}
+        line(ax, across, up, marker=glyph(str(number + 1)), markersize=0.55 * size, zorder=7, **looks, **common)
 
 
 # ---- a record ----
@@ -337,23 +335,37 @@ def trials(
         ax.add_collection(collection, autolim=False)
 
 
-def signs(ax: Axes, x: ArrayLike, y: ArrayLike, words: str, size: float, colour: str, label: str, **style: Any) -> None:
-    """Puts the same sign or words at places in data, centred, for a tenth of the cost of Texts.
+def signs(
+    ax: Axes,
+    x: ArrayLike,
+    y: ArrayLike,
+    words: Sequence[str],
+    sizes: Sequence[float],
+    colours: Sequence[str],
+    names: Sequence[str],
+) -> Artist:
+    """Puts signs or short words at places in data, centred.
 
     Args:
-      size: points of the longer side.
-      label: what a pointer shows.
-      style: of the marks, as `plot` takes it.
+      sizes: of the letters, in points.
+      names: what a pointer shows.
     """
-    common: dict[str, Any] = {"linestyle": "none", "markeredgewidth": 0, "clip_on": False, "zorder": 4, "label": label}
-    across, up = map(np.atleast_1d, np.broadcast_arrays(x, y))
-    ax.add_artist(Line2D(across, up, marker=glyph(words), markersize=size, color=colour, **common, **style))
+    sheet = Sheet(zorder=4)
+    for (at, high), word, size, colour in zip(pixels(ax, x, y), words, sizes, colours, strict=True):
+        half = 0.4 * max(len(word), 2) * size
+        box = sheet.add([(at - half, high - size, at + half, high + size, 0, 0, 0, 0)])
+        sheet.label(box, word, size=size, colour=colour, bold=True)
+    return _named(ax, sheet, names)
 
 
 def line(ax: Axes, x: ArrayLike, y: ArrayLike, **style: Any) -> Line2D:
     """Draws a line or marks as `ax.plot` does, in a third of the time: without units, cycles, or a part in limits."""
-    made = Line2D(np.atleast_1d(x), np.atleast_1d(y), **style)
-    ax.add_artist(made)
+    made = Line2D(np.atleast_1d(x), np.atleast_1d(y), **{"transform": ax.transData, **style})
+    if made.get_clip_on():
+        ax.add_artist(made)
+    else:
+        made.axes = ax
+        _add(ax, made)
     return made
 
 

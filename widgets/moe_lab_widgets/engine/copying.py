@@ -39,7 +39,7 @@ def code_of(runs: Mapping[str, RunConfig], measures: Measures, own: Mapping[str,
       runs: on one task, with the same settings; each name becomes a variable.
       measures: what is printed of each run, by the word before it, or a function that returns it for a run; the first
         one is drawn.
-      own: what the Lab's constructor was given. A model made of it is named in the code, for only the user can write it.
+      own: what the Lab's constructor was given. A model made of it is named in the code: only its user can write it.
     """
     first: Any = next(iter(runs.values()))
     of = measures if callable(measures) else lambda run: measures

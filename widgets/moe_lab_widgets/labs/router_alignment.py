@@ -207,8 +207,8 @@ def _others(trials: int) -> str:
 
 def draw_plane(ax: Axes, now: Now) -> None:
     rest = np.delete(now["alignment"], SHOWN, axis=0)[:MOST_LINES].reshape(-1, 2)
-    dots: dict[str, Any] = {"marker": "o", "markersize": 2.8, "alpha": 0.75, "markeredgewidth": 0, "zorder": 3}
-    line(ax, *rest.T, linestyle="none", color=theme.REFERENCE, label="a router of another trial", **dots)
+    dots: dict[str, Any] = {"marker": "o", "markersize": 2.8, "alpha": 0.75, "markeredgewidth": 0, "clip_on": False}
+    line(ax, *rest.T, linestyle="none", color=theme.REFERENCE, label="a router of another trial", zorder=3, **dots)
     way = np.array([shot["alignment"][SHOWN] for shot in now.shots["joint"]])  # (record, expert, class)
     way = way[np.isfinite(way).all((1, 2))]
     if not len(way):

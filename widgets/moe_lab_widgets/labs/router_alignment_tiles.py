@@ -127,7 +127,7 @@ def draw_tiles(ax: Axes, task: PatternTask | DigitTask, shot: Snapshot, trial: i
     layout = arrange(patches, experts, wide, high)
     of_screen = arrange(patches, experts, wide, high, ax.figure.dpi / theme.BASE_DPI)
     tiles = tiles_of(task, shot, trial, side, of_screen)
-    name, colour = theme.CLASS_NAMES[side], theme.CLASSES[side]
+    name = theme.CLASS_NAMES[side]
     columns = [f"patch {patch + 1}{f', {name}' * (patch == tiles.signal)}" for patch in range(patches)]
     image(
         ax,
@@ -139,12 +139,22 @@ def draw_tiles(ax: Axes, task: PatternTask | DigitTask, shot: Snapshot, trial: i
         rows=[f"expert {s + 1}" for s in range(experts)],
         columns=columns if layout.lines == 1 else ["its patches"],
     )
-    heights, received = np.array([layout.middle(s) for s in range(experts)]), kept[:, tiles.signal]
-    signs(ax, wide + 16, heights[received], "✔", 15, colour, f"{name} reaches this expert")
-    missed = f"{name} does not reach this expert"
-    signs(ax, wide + 16, heights[~received], "✗", 9, theme.REFERENCE, missed, alpha=0.8)
-    below = layout.corner(0, tiles.signal)[0] + layout.cell / 2 + 7, layout.height + 12
-    signs(ax, *below, f"▲ {name}", 27, colour, f"{name}, the patch that decides the class")
+    _draw_signs(ax, layout, side, tiles.signal, kept[:, tiles.signal])
+
+
+def _draw_signs(ax: Axes, layout: Layout, side: int, signal: int, received: NDArray[np.bool_]) -> None:
+    """Says which experts receive o, and below the tiles which patch it is."""
+    name, colour, wide = theme.CLASS_NAMES[side], theme.CLASSES[side], box_of(ax)[2]
+    reaches = [f"{name} {'reaches' if one else 'does not reach'} this expert" for one in received]
+    signs(
+        ax,
+        [*[wide + 16] * layout.experts, layout.corner(0, signal)[0] + layout.cell / 2 + 7],
+        [*map(layout.middle, range(layout.experts)), layout.height + 12],
+        [*np.where(received, "✔", "✗"), f"▲ {name}"],
+        [*np.where(received, 18, 12), theme.TEXT_SIZE],
+        [*np.where(received, colour, theme.REFERENCE), colour],
+        [*reaches, f"{name}, the patch that decides the class"],
+    )
 
 
 def tiles_of(task: PatternTask | DigitTask, shot: Snapshot, trial: int, side: int, layout: Layout) -> Tiles:
