@@ -120,7 +120,7 @@ def _furnish_plane(ax: Axes) -> None:
     turn = np.linspace(0, 2 * np.pi, 160)
     circle: dict[str, Any] = {"facecolor": "white", "edgecolor": theme.REFERENCE, "linewidth": 1, "zorder": 1}
     ax.fill(np.cos(turn), np.sin(turn), clip_on=False, **circle)
-    for ends in (((-1.3, 1.3), (0, 0)), ((0, 0), (-1.05, 1.3))):
+    for ends in (((-1.3, 1.3), (0, 0)), ((0, 0), (-1, 1.3))):
         ax.plot(*ends, color=theme.RULE, linewidth=0.8, zorder=1.5, clip_on=False)
     for side, (x, y, ha) in enumerate(((1.1, -0.2, "left"), (-0.1, 1.2, "right"))):
         star: dict[str, Any] = {"color": theme.CLASSES[side], "zorder": 2.5}

@@ -116,7 +116,7 @@ LABS = (
         ended=("Step 40 of 40", "CNN"),
         story=("One patch gives a router no gradient (l = 1)", "have not moved at all"),
         moved="l, patches",
-        rescue=("Routers find the digits", "CNN 87 %"),
+        rescue=("Routers find the digits", "the CNN in 87 %"),
         holds=(
             Hold([("k,", "ArrowLeft")], "k,", 2, "must be divisible by experts (k), so that all experts have the same"),
             Hold([("k,", "End"), ("k,", "ArrowLeft")], "k,", 5, "got m=40, k=7"),
