@@ -18,7 +18,7 @@ from moe_lab_widgets.balance import settings as balance
 from moe_lab_widgets.gridlock import settings as gridlock
 from moe_lab_widgets.labs import deep_prune as deep
 from moe_lab_widgets.labs import stuck_rate as stuck
-from moe_lab_widgets.labs.router_alignment_stories import DIGITS, SYNTHETIC
+from moe_lab_widgets.labs.router_alignment_runs import DIGITS, SYNTHETIC
 from moe_lab_widgets.landscape import settings as landscape
 from moe_lab_widgets.patch_map import settings as patch_map
 from moe_lab_widgets.phase_transition import settings as phase

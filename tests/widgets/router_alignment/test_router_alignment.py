@@ -12,8 +12,8 @@ from moe_lab.patch_routing.stepwise import StepwiseMoE
 from moe_lab_widgets import RouterAlignmentLab
 from moe_lab_widgets.drawing.panels import PINNED
 from moe_lab_widgets.drawing.words import median, percent
-from moe_lab_widgets.labs.router_alignment import SMALLEST_BAR, moved, overlap, steps
-from moe_lab_widgets.labs.router_alignment_stories import SYNTHETIC
+from moe_lab_widgets.labs.router_alignment import SMALLEST_BAR, moved
+from moe_lab_widgets.labs.router_alignment_runs import SYNTHETIC, overlap, steps
 from tests.widgets.cases import ROUTER
 from tests.widgets.labs import Make, done, fixtures, move
 
@@ -84,15 +84,15 @@ def test_ticks_and_crosses_say_who_receives_o(make: Make) -> None:
 def test_captions_tell_start_run_end_and_failure(make: Make) -> None:
     lab = done(make(steps=100, samples=100, trials=8))
     captions = [lab.caption(record) for record in lab.records]
-    assert captions[0].startswith("Step 0: the routers are random; some expert receives the 6 in ")
+    assert captions[0].startswith("The routers are random. Some expert receives the 6 in ")
     assert captions[-1] == (
-        "Step 100 of 100: router 3 looks for the 6, routers 1, 2 and 4 for the 7. Both digits are found in 7 of 8 "
-        "trials. The mixture is right in 96 %, the CNN in 87 %."
+        "Router 3 looks for the 6, routers 1, 2 and 4 for the 7. Both digits are found in 7 of 8 trials. The mixture "
+        "is right in 96 %, the CNN in 87 %."
     )
     lab.set(patches_per_expert=1)
     done(lab)
     assert moved(lab.record) == 0, "with l = 1 the gate is the softmax of one value"
-    assert ": the routers have not moved at all. The " in lab.caption(lab.record)
+    assert "The routers have not moved at all. The " in lab.caption(lab.record)
     assert "reaches an expert in only" in lab.caption(lab.record)
     assert "aria-live" in lab.screen.caption.value and "not moved" in lab.screen.caption.value
 

@@ -1,8 +1,11 @@
-"""RouterAlignmentLab: routers learn which patches matter, live, beside a CNN that must look at all of them."""
+"""RouterAlignmentLab: routers learn which patches matter, live, beside a CNN that must look at all of them.
+
+Its knobs and runs are in router_alignment_runs.py, and the drawing of patches in router_alignment_tiles.py.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,22 +14,26 @@ from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
 from moe_lab import theme
-from moe_lab.config import Config, RunConfig, require
-from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, Samples, train_batch
-from moe_lab.patch_routing.data import Split
-from moe_lab.patch_routing.grid_points import make_task
-from moe_lab.patch_routing.stepwise import StepwiseMoE
-from moe_lab.training import Snapshot
-from moe_lab.trials import placement
+from moe_lab.patch_routing import CNN
 from moe_lab_widgets.drawing.on_axes import bars, ends, heads, line, note, reads, trials
 from moe_lab_widgets.drawing.panel import Panel, Seen
 from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words
 from moe_lab_widgets.drawing.words import median, middle, percent
 from moe_lab_widgets.engine.declared import lab
-from moe_lab_widgets.engine.knobs import LabKnob, given, offer
-from moe_lab_widgets.engine.mnist import HOW, MNIST, files_of, with_mnist
+from moe_lab_widgets.engine.mnist import with_mnist
 from moe_lab_widgets.engine.now import Now
-from moe_lab_widgets.labs.router_alignment_stories import DIGITS, OWN_DEFAULTS, STORIES, SYNTHETIC
+from moe_lab_widgets.labs.router_alignment_runs import (
+    KNOBS,
+    begin,
+    digits_of,
+    overlap,
+    own_mixture,
+    patterns,
+    runs,
+    steps,
+    task_of,
+)
+from moe_lab_widgets.labs.router_alignment_stories import STORIES
 from moe_lab_widgets.labs.router_alignment_tiles import draw_tiles, furnish_tiles
 
 SHOWN = 0
@@ -40,135 +47,8 @@ SMALLEST_BAR = 0.015
 NAMES = {"joint": "mixture", "cnn": "CNN"}
 STYLES = {"joint": theme.MODEL, "cnn": theme.OTHER}
 Values = Mapping[str, Any]
-Mixture = JointMoE | StepwiseMoE
-"""What can stand in the mixture's place: routers of k experts, each of which receives l patches."""
-
-# ---- knobs ----
-
-
-def _own(config: type[Config], name: str, **changes: Any) -> LabKnob:
-    """A knob whose default depends on the source of the patches."""
-    return offer(
-        config,
-        name,
-        default=OWN_DEFAULTS[DIGITS][name],
-        follows=lambda values: OWN_DEFAULTS[values["source"]][name],
-        **changes,
-    )
-
-
-def _synthetic(values: Values) -> bool:
-    return bool(values["source"] == SYNTHETIC)
-
-
-# Short words, so that three sliders stand side by side.
-KNOBS = (
-    LabKnob(name="source", main=True, meaning="patches are", default=DIGITS, choices=(DIGITS, SYNTHETIC), reason=HOW),
-    _own(JointMoE, "patches_per_expert", meaning="patches each keeps", main=True),
-    offer(JointMoE, "experts", default=4, main=True),
-    offer(PatternTask, "patches", meaning="patches of a sample", main=True),
-    _own(Run, "samples", main=True),
-    _own(PatternTask, "noise", meaning="in each patch", main=True),
-    offer(JointMoE, "neurons", meaning="neurons in total"),
-    offer(Run, "trials", meaning="trials", default=8, far=1000),
-    LabKnob(
-        name="steps",
-        symbol="S",
-        meaning="SGD steps at most",
-        default=OWN_DEFAULTS[DIGITS]["steps"],
-        follows=lambda values: OWN_DEFAULTS[values["source"]]["steps"],
-        low=1,
-        slider=(20, 1000, 20),
-    ),
-    offer(PatternTask, "distractors", meaning="distractors", enabled_when=_synthetic),
-    offer(PatternTask, "gap", meaning="lean of distractors", enabled_when=_synthetic),
-    offer(PatternTask, "delta_d", symbol="δ_d", meaning="overlap of o₁, o₂", enabled_when=_synthetic, main=True),
-    offer(PatternTask, "delta_r", symbol="δ_r", meaning="overlap of others", enabled_when=_synthetic),
-)
-
-
-def own_mixture(
-    knobs: Sequence[LabKnob], mixture: Any, values: dict[str, Any]
-) -> tuple[Sequence[LabKnob], dict[str, Any]]:
-    """Takes the Lab's argument `mixture`, which changes neither knobs nor values."""
-    rule = "mixture must be a StepwiseMoE, or a JointMoE with a router of your own"
-    require(isinstance(mixture, Mixture), rule, mixture=mixture)
-    return knobs, values
-
-
-# ---- the two runs that the values describe ----
-
-
-def task_of(values: Values) -> PatternTask | DigitTask:
-    if values["source"] == MNIST:
-        return make_task("mnist", patches=values["patches"], **files_of(values))
-    if values["source"] == DIGITS:
-        return given(DigitTask, {**values, "source": "digits"})
-    return given(PatternTask, values)
-
-
-def runs(values: Values) -> dict[str, Run]:
-    """Returns the run of the mixture, or of one's own of its size, and that of a CNN with as many neurons."""
-    mixture: Mixture = given(JointMoE, values)
-    if (own := values.get("mixture")) is not None:
-        sizes = ("experts", "patches_per_expert", "neurons")
-        mixture = own.replace(**{name: getattr(mixture, name) for name in sizes})
-    passes, _ = _passes(values)
-    settings = {"task": task_of(values), "epochs": passes, "test_samples": 200}
-    models = {"joint": mixture, "cnn": given(CNN, values)}
-    return {name: given(Run, values, model=model, **settings) for name, model in models.items()}
-
-
-def steps(values: Values) -> int:
-    """Returns the most steps that a run can take: whole passes over the data, at least as many as the slider says."""
-    passes, steps_of_one = _passes(values)
-    return passes * steps_of_one
-
-
-def _passes(values: Values) -> tuple[int, int]:
-    """Returns the passes over the data, and the steps of one."""
-    steps_of_one = -(-max(values["samples"], 1) // CNN().batch_size)
-    return max(1, -(-values["steps"] // steps_of_one)), steps_of_one
-
-
-def begin(run: RunConfig, kept: dict[str, Any]) -> Iterator[Snapshot]:
-    """Begins a run on the samples that the Lab has kept, where they are those of this run.
-
-    Both models train on the same; l, k and m do not change them, and N does not change the test samples.
-    """
-    assert isinstance(run, Run)
-    return train_batch(
-        [run], (_samples(run, "train", run.samples, kept), _samples(run, "test", run.test_samples, kept))
-    )
-
-
-def _samples(run: Run, split: Split, count: int, kept: dict[str, Any]) -> Samples:
-    key = (run.task, run.trials, run.seed, count, run.device)
-    if split not in kept or kept[split][0] != key:
-        where: dict[str, Any] = {"split": split, "device": placement(run)[0]}
-        kept[split] = key, run.task.sample(count, trials=run.trial_numbers, seed=run.seed, **where)
-    samples: Samples = kept[split][1]
-    return samples
-
 
 # ---- panel 1: where routers point ----
-
-
-def overlap(values: Values) -> float:
-    """Returns the cosine of o1 and o2 in the trial on show."""
-    first, second = task_of(values).signals((SHOWN,), values["seed"])[0]
-    return round(float(first @ second), 4)
-
-
-def digits_of(values: Values) -> tuple[int, ...]:
-    """Returns the digits that decide the class; none where patches are synthetic."""
-    task = task_of(values)
-    return tuple(task.digits) if isinstance(task, DigitTask) else ()
-
-
-def patterns(values: Values) -> list[str]:
-    """Returns what decides the class, for labels."""
-    return [f"digit {digit}" for digit in digits_of(values)] or [f"pattern {name}" for name in theme.CLASS_NAMES]
 
 
 def furnish_plane(ax: Axes, values: Seen) -> None:
@@ -217,14 +97,8 @@ def draw_plane(ax: Axes, now: Now) -> None:
     way = way if few else way[-25:]
     style: dict[str, Any] = {"marker": "o", "markersize": 4.5, "markevery": [-1], "linewidth": 2.4 if few else 1.6}
     for s in range(experts):
-        line(
-            ax,
-            *way[:, s].T,
-            color=theme.expert(s).colour,
-            label=f"the way of expert {s + 1}'s router",
-            zorder=4,
-            **style,
-        )
+        style |= {"color": theme.expert(s).colour, "label": f"the way of expert {s + 1}'s router"}
+        line(ax, *way[:, s].T, zorder=4, **style)
     places = theme.push_apart(way[-1], 0.2 if few else 0.17, rounds=20)
     heads(ax, *places.T, 14 if few else 12, edge=1.2, label="the router of expert {}")
 
@@ -307,34 +181,41 @@ def _draw_coverage(ax: Axes, cover: NDArray[np.float64]) -> None:
 
 
 def caption(now: Now) -> str:
-    digits = digits_of(now.values)
-    names = [f"the {digit}" for digit in digits] or list(theme.CLASS_NAMES)
+    names = [f"the {digit}" for digit in digits_of(now.values)] or list(theme.CLASS_NAMES)
     cover = now["coverage"][SHOWN]
-    reached = (
-        f"some expert receives {names[0]} in {percent(cover[0])} of its samples, {names[1]} in {percent(cover[1])}"
-    )
     if now.step == 0:
-        return f"Step 0: the routers are random; {reached}."
-    mixture, cnn = (middle(now.last("test_accuracy", name)) for name in now.names)
-    right = f"the mixture is right in {percent(mixture)}, the CNN in {percent(cnn)}."
-    both = ""
-    if now.ended and now.trials > 1:
-        count = int((now["coverage"].min(axis=1) >= COVERED).sum())
-        both = f"oth {'digits' if digits else 'patterns'} are found in {count} of {now.trials} trials"
-    found = f"B{both}" if both else _begun(reached)
-    late = now.ended or now.step >= now.total / 2
-    if late and np.nanmin(cover, initial=1) < COVERED:
+        return f"The routers are random. {_received(names, cover)}."
+    late, low = now.ended or now.step >= now.total / 2, bool(np.nanmin(cover, initial=1) < COVERED)
+    both, found = _both(now), _received(names, cover)
+    if late and low:
         side = int(np.nanargmin(cover))
-        found = f"{_begun(names[side])} reaches an expert in only {percent(cover[side])}"
-        found += f"; b{both}" if both else ""
-        right = f"one is enough for a high accuracy: {right}" if mixture > 0.75 else right
-    return (
-        f"Step {now.step} of {now.total}: {_directions(now, names)}. {found}. {_begun(right)}{spread_words(now.trials)}"
-    )
+        found = f"{_begun(names[side])} reaches an expert in only {percent(cover[side])}" + (
+            f"; {both}" if both else ""
+        )
+    elif both:
+        found = _begun(both)
+    mixture, cnn = (middle(now.last("test_accuracy", name)) for name in now.names)
+    enough = "One is enough for a high accuracy: the" if late and low and mixture > 0.75 else "The"
+    right = f"{enough} mixture is right in {percent(mixture)}, the CNN in {percent(cnn)}."
+    return f"{_begun(_directions(now, names))}. {found}. {right}{spread_words(now.trials)}"
+
+
+def _received(names: Sequence[str], cover: NDArray[np.float64]) -> str:
+    """Returns how often the best expert of each class receives what decides it."""
+    return f"Some expert receives {names[0]} in {percent(cover[0])} of its samples, {names[1]} in {percent(cover[1])}"
+
+
+def _both(now: Now) -> str:
+    """Returns in how many trials experts receive both, at the end of several; else nothing."""
+    if not now.ended or now.trials == 1:
+        return ""
+    count = int((now["coverage"].min(axis=1) >= COVERED).sum())
+    what = "digits" if digits_of(now.values) else "patterns"
+    return f"both {what} are found in {count} of {now.trials:,} trials"
 
 
 def _begun(sentence: str) -> str:
-    """Returns a sentence with a capital letter; o₁ and o₂ keep theirs."""
+    """Returns a sentence with a capital letter; o₁ and o₂ stay as they are."""
     return sentence if sentence.startswith(theme.CLASS_NAMES) else sentence[0].upper() + sentence[1:]
 
 

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from moe_lab_widgets.engine.definition import Story
-from moe_lab_widgets.engine.mnist import MNIST
-
-DIGITS, SYNTHETIC = "digits", "synthetic"
-OWN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    DIGITS: {"patches_per_expert": 4, "samples": 100, "steps": 100, "noise": 0.0},
-    SYNTHETIC: {"patches_per_expert": 6, "samples": 200, "steps": 200, "noise": 0.3},
-    MNIST: {"patches_per_expert": 6, "samples": 300, "steps": 300, "noise": 0.0},
-}
-"""Defaults that depend on the source of the patches."""
+from moe_lab_widgets.labs.router_alignment_runs import OWN_DEFAULTS, SYNTHETIC
 
 
 def _synthetic(**values: Any) -> dict[str, Any]:
