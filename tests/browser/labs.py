@@ -113,10 +113,10 @@ LABS = (
         name="RouterAlignmentLab",
         small={"trials": 2, "steps": 40},
         long={"trials": 2, "source": "synthetic"},
-        ended=("Step 40 of 40", "CNN"),
+        ended=("of 2 trials", "CNN"),
         story=("One patch gives a router no gradient (l = 1)", "have not moved at all"),
         moved="l · patches",
-        rescue=("Routers find the digits", "CNN 87 %"),
+        rescue=("Routers find the digits", "the CNN in 87 %"),
         holds=(
             Hold([("k ·", "ArrowLeft")], "k ·", 2, "must be divisible by experts (k), so that all experts have the"),
             Hold([("k ·", "End"), ("k ·", "ArrowLeft")], "k ·", 5, "got m=40, k=7"),

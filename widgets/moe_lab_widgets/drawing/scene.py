@@ -6,20 +6,16 @@ A moved slider then draws the few fixed artists of one panel (10 ms), not the wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
-from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
-from matplotlib.path import Path
 from matplotlib.text import Text
-from matplotlib.textpath import TextPath
-from matplotlib.transforms import Affine2D
 from numpy.typing import NDArray
 
 from moe_lab import theme
+from moe_lab_widgets.drawing.ink import glyph
 from moe_lab_widgets.drawing.picture import Picture
 
 
@@ -124,12 +120,3 @@ class Panel:
         common: dict[str, Any] = {"linestyle": "none", "transform": self.scene.figure.transFigure, "markeredgewidth": 0}
         marks = Line2D([], [], marker=glyph(words), markersize=size, color=colour, zorder=4, **common, **style)
         return self.scene.live(marks)
-
-
-@lru_cache(maxsize=32)
-def glyph(words: str) -> Path:
-    """Returns words as a centred marker, which costs a tenth of a Text."""
-    path = TextPath((0, 0), words, size=1, prop=FontProperties(family="DejaVu Sans", weight="bold"))
-    box = path.get_extents()
-    scale = Affine2D().translate(-(box.x0 + box.x1) / 2, -(box.y0 + box.y1) / 2).scale(1 / max(box.width, box.height))
-    return scale.transform_path(path)
