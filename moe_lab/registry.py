@@ -334,7 +334,7 @@ WAYS: Mapping[str, tuple[str, ...]] = {
 """Ways through the course: numbers of notebooks, each after those that it needs."""
 
 LABS = (
-    Lab("RouterAlignmentLab", module="router_alignment.lab", paper="pmoe2023", notebook="02"),
+    Lab("RouterAlignmentLab", module="labs.router_alignment", paper="pmoe2023", notebook="02"),
     Lab("PhaseTransitionLab", module="phase_transition.lab", paper="pmoe2023", notebook="03"),
     Lab("SpecializationLab", module="labs.specialization", paper="chen2022", notebook="04"),
     Lab("PruningLab", module="labs.pruning", paper="pruning2024", notebook="05"),

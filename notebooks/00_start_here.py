@@ -89,8 +89,8 @@ mixture_diagram(seed=SEED)
 # others mean nothing. Two networks of the same size learn the task from only 100 samples:
 #
 # - the **CNN** looks at all 16 digits;
-# - the **mixture** has 4 experts, and each may look at only 4 digits of its own choice. The Lab calls it *pMoE*, as its
-#   paper does: a mixture of experts that routes patches.
+# - the **mixture** has 4 experts, and each may look at only 4 digits of its own choice. Its paper calls it *pMoE*: a
+#   mixture of experts that routes patches.
 #
 # Pick an answer before you run the Lab.
 

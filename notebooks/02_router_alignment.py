@@ -202,7 +202,8 @@ prediction_single.seen("c" if moved == 0 else "a", "The only patch has all of th
 # expert. Its horizontal axis is the direction of $o_1$ and its vertical axis that of $o_2$. The numbered mark with a trail is the
 # router. An arrow is the pull of all patches of one kind; it points where they pull the router, and the black one is their
 # sum. In each step the longest arrow of all four experts is as long as the radius, and arrows of less than 3 % of it are
-# left out. So arrows compare experts within a step; the curves below compare steps, on a scale in powers of ten.
+# left out. The words below a circle say how much the radius stands for, or why the expert has no arrow. So arrows compare
+# experts within a step; the curves below compare steps, on a scale in powers of ten.
 
 # %%
 pulls = router_pulls(JointMoE(experts=4), PatternTask(), samples=200, steps=100, seed=SEED)

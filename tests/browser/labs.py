@@ -113,10 +113,10 @@ LABS = (
         name="RouterAlignmentLab",
         small={"trials": 2, "steps": 40},
         long={"trials": 2, "source": "synthetic"},
-        ended=("Step 40 of 40", "CNN"),
+        ended=("of 2 trials", "CNN"),
         story=("One patch gives a router no gradient (l = 1)", "have not moved at all"),
         moved="l · patches",
-        rescue=("Routers find the digits", "CNN 87 %"),
+        rescue=("Routers find the digits", "the CNN in 87 %"),
         holds=(
             Hold([("k ·", "ArrowLeft")], "k ·", 2, "must be divisible by experts (k), so that all experts have the"),
             Hold([("k ·", "End"), ("k ·", "ArrowLeft")], "k ·", 5, "got m=40, k=7"),
@@ -165,10 +165,10 @@ LABS = (
         name="PruningLab",
         small={"trials": 2, "steps": 40, "experts": 8, "patterns": 100, "tokens": 40, "tuning_steps": 20},
         long={"trials": 2, "experts": 12, "important": 1},
-        ended=("pruned by norm change",),
+        ended=("are pruned by norm change",),
         story=("Pruned one too many", "In trial 2 neuron norm removed experts"),
         moved="k ·",
-        rescue=("Magnitude misleads", "10 of 20 experts pruned by router norm"),
+        rescue=("Router norm misleads", "10 of 20 experts are pruned by router norm"),
         holds=(
             Hold([("important", "End")], "important", 3, "must leave at least one other in each half"),
             Hold(

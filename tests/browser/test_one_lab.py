@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from moe_lab_widgets.pruning.settings import NAMES
+from moe_lab_widgets.labs.pruning_knobs import NAMES
 from tests.browser.driver import NotebookPage
 from tests.browser.labs import LABS
 from tests.helpers.effort import one_in
@@ -68,7 +68,7 @@ def test_a_choice_starts_another_run(opened: Opened, name: str, description: str
 
 
 def test_pruning_changes_the_picture_and_trains_nothing(opened: Opened) -> None:
-    count = "print('trained', len(lab.records), id(lab.record.pruned))"
+    count = "print('trained', len(lab.records), id(lab.record.of().pruned))"
     page = opened("PruningLab", count, **SMALL["PruningLab"])
     page.wait_for_end()
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
+from moe_lab_widgets.drawing.scene import Scene
 from numpy.typing import NDArray
 from PIL import Image
 
 from moe_lab import theme
-from moe_lab_widgets.drawing.scene import Scene
 from moe_lab_widgets.drawing.trials import Trials
 from moe_lab_widgets.frames.module import module_source
 from moe_lab_widgets.frames.reel import Reel, Stream

@@ -20,9 +20,9 @@ from moe_lab_widgets.labs import deep_prune as deep
 from moe_lab_widgets.labs import pruning_record as pruning
 from moe_lab_widgets.labs import routing_choices as choices
 from moe_lab_widgets.labs import stuck_rate as stuck
+from moe_lab_widgets.labs.router_alignment_runs import DIGITS, SYNTHETIC
 from moe_lab_widgets.patch_map import settings as patch_map
 from moe_lab_widgets.phase_transition import settings as phase
-from moe_lab_widgets.router_alignment.settings import DIGITS, SYNTHETIC
 from tests.helpers.effort import one_in
 
 Values = Mapping[str, Any]
@@ -120,8 +120,8 @@ def _last(names: Mapping[str, str]) -> Callable[[dict[str, Any], Lab], Iterator[
 def _router_data(data: xr.Dataset, lab: Lab) -> None:
     assert list(data["model"].values) == ["joint", "cnn"]
     kept = data["test_accuracy"].sel(model="cnn").dropna("step").isel(step=-1)
-    np.testing.assert_allclose(kept, lab.record.cnn["test_accuracy"])
-    assert data.attrs["call_joint"] == lab.record.joint.origin["call"]
+    np.testing.assert_allclose(kept, lab.record.of("cnn")["test_accuracy"])
+    assert data.attrs["call_joint"] == lab.record.of().origin["call"]
 
 
 ROUTER_MOVES = {
@@ -173,9 +173,9 @@ ROUTER = Case(
     ),
     room={},
     codes=({}, {"source": SYNTHETIC, "gap": 0.6, "experts": 2, "seed": 4}),
-    compared=_last({"joint": "pmoe", "cnn": "cnn"}),
+    compared=_last({"joint": "joint", "cnn": "cnn"}),
     check_data=_router_data,
-    diverges=("The pMoE's loss became infinite in trials 1, 3", "The CNN's loss became infinite in trials 1, 3"),
+    diverges=("The mixture's loss became infinite in trials 1, 3", "The CNN's loss became infinite in trials 1, 3"),
     drag=("noise", (0.1, 0.5, 0.9)),
 )
 

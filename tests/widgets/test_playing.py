@@ -24,7 +24,7 @@ def test_it_has_a_frame_and_a_sentence_for_each_step(played: Played) -> None:
     recording = played.recording
     assert recording.captions == tuple(pull_plots.caption(data, step) for step in (0, 2, 4, 6))
     assert len(set(recording.bodies)) == 4 and repr(played) == recording.captions[-1]
-    assert recording.stage["rate"] == FRAMES_PER_SECOND and len(recording.stage["spans"]) == 4
+    assert recording.stage["rate"] == FRAMES_PER_SECOND and len(recording.stage["spans"]) == 2
     assert dict(recording.values) == {
         "k, experts": "2", "l, patches each expert keeps": "6", "N, training samples": "40", "trial": "0", "seed": "5",
     }  # fmt: skip

@@ -15,7 +15,9 @@ from typing import Any
 import xarray as xr
 
 from moe_lab.files import write_whole
-from moe_lab.patch_routing.pull_plots import SPANS, PullsDrawing, caption
+from moe_lab.patch_routing.pull_plots import GAP, HEIGHTS, MARGINS, Pulls, caption, draw, furnish, prepared, title
+from moe_lab.patch_routing.pull_plots import NOTE as NOTE_ON_SCALE
+from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.frames.document import document, part
 from moe_lab_widgets.frames.module import recorded_source
@@ -32,19 +34,16 @@ from moe_lab_widgets import play
 """
 
 
-class _Pulls(Picture):
-    """The picture of `pull_plots`, for frames; its records are steps of the Dataset."""
-
-    spans = SPANS
-
-    def __init__(self, data: xr.Dataset, scale: float) -> None:
-        super().__init__(scale=scale)
-        self.drawing = PullsDrawing(self.figure, data)
-        for artist in self.drawing.artists:
-            self.live(artist)
-
-    def update(self, record: int) -> None:
-        self.drawing.show(record)
+def _panel(pulls: Pulls, column: int) -> Panel:
+    return Panel(
+        title(pulls.experts[column]),
+        lambda axes, step: draw(axes, pulls, column, step),
+        lambda axes, values: furnish(axes, pulls, column),
+        "" if column else NOTE_ON_SCALE,
+        margins=MARGINS,
+        rows=HEIGHTS,
+        gap=GAP,
+    )
 
 
 @dataclass(frozen=True)
@@ -78,9 +77,11 @@ def play(pulls: xr.Dataset, scale: float = 1.0) -> Played:
     Raises:
       ValueError: pulls is something else, or has more experts.
     """
-    picture = _Pulls(pulls, scale)
+    drawn = prepared(pulls)
+    picture = Picture([_panel(drawn, column) for column in range(len(drawn.experts))], scale=scale)
+    picture.begin({})
     try:
-        shown = film(picture, pulls["step"].values.tolist(), lambda step: caption(pulls, step), None)
+        shown = film(picture, drawn.steps, lambda step: caption(pulls, step), None)
     finally:
         picture.close()
     shown = replace(shown, stage={**shown.stage, "rate": FRAMES_PER_SECOND, "smallest": SMALLEST})

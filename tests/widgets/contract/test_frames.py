@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.lines import Line2D
+from moe_lab_widgets.drawing.panels import PanelPicture
 
 from moe_lab import theme
 from moe_lab.training import Snapshot
-from moe_lab_widgets.drawing.panels import PanelPicture
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.frames.reel import Reel, Stream

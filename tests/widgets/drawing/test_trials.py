@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-
 from moe_lab_widgets.drawing.scene import Scene
+
 from moe_lab_widgets.drawing.trials import MOST_LINES, WIDE, Trials, bands, density, few, spread_words
 
 

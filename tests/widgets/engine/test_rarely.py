@@ -13,7 +13,6 @@ from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.knobs import FEW_RECORDS, RARELY
 from moe_lab_widgets.labs import pruning, pruning_record
 from moe_lab_widgets.patch_map import settings as patch_map
-from moe_lab_widgets.router_alignment import settings as router
 
 Every = Callable[[dict[str, Any]], int]
 
@@ -25,7 +24,6 @@ def _every(room: Any) -> Every:
 ROOMS: dict[str, tuple[Any, Every]] = {
     "patch map": (patch_map, _every(patch_map)),
     "pruning": (pruning, pruning_record.record_every),
-    "router alignment": (router, _every(router)),
 }
 
 
@@ -62,7 +60,7 @@ def test_the_fastest_speed_measures_rarely_and_ends_with_the_same_numbers(lab: R
         for measure in ("test_accuracy", *(("coverage",) if name == "joint" else ())):
             np.testing.assert_array_equal(rare.parts[name][measure], part[measure])
     assert "record_every=5" in lab.code(told), "copied code makes the records of this run"
-    assert f"record_every={60 // router.RECORDS or 1}" in lab.code(lab.values)
+    assert f"record_every={60 // RouterAlignmentLab.made.records or 1}" in lab.code(lab.values)
 
 
 def test_without_a_page_every_record_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

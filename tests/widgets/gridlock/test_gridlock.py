@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from moe_lab_widgets.gridlock.settings import (
     KNOBS,
     PRINTED,
@@ -18,6 +17,7 @@ from moe_lab_widgets.gridlock.settings import (
     runs,
     seconds_of_step,
 )
+
 from tests.widgets.cases import GRIDLOCK
 from tests.widgets.labs import Make, done, fixtures, move, shown
 

@@ -7,6 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from moe_lab_widgets.gridlock import settings as of
+from moe_lab_widgets.gridlock.panels.errors import ticks
+from moe_lab_widgets.gridlock.panels.regressors import progress_of
+from moe_lab_widgets.gridlock.record import METHODS, Frame, frames
 
 from moe_lab import theme
 from moe_lab.recovery import MixtureTask
@@ -15,10 +19,6 @@ from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, WINDOW
 from moe_lab.training import Snapshot
 from moe_lab_widgets import GridlockLab
 from moe_lab_widgets.drawing.words import median, two_digits
-from moe_lab_widgets.gridlock import settings as of
-from moe_lab_widgets.gridlock.panels.errors import ticks
-from moe_lab_widgets.gridlock.panels.regressors import progress_of
-from moe_lab_widgets.gridlock.record import METHODS, Frame, frames
 from tests.widgets.cases import AFTER, GRIDLOCK, POWER
 from tests.widgets.labs import Make, colours, done, fixtures, pixels, shown
 

@@ -23,9 +23,9 @@ BY_NAME: dict[str, Story] = {story.name: story for story in STORIES}
 # it does not name them.
 SAID: dict[str, tuple[str | None, str | None, str | None]] = {
     "The quiet experts": (None, "100 %", None),
-    "Magnitude misleads": (None, "50 %", None),
-    "Token counts mislead": (None, "53 %", None),
-    "Large but quiet: when magnitude is right": (None, "100 %", None),
+    "Router norm misleads": (None, "50 %", None),
+    "Importance misleads": (None, "53 %", None),
+    "Large but quiet: when router norm is right": (None, "100 %", None),
     "Fine-tuning rescues": ("66 %", "69 %", "100 %"),
     "Fine-tuning rescues under the true hinge": ("100 %", "58 %", "100 %"),
     "Pruned one too many": (None, None, None),
@@ -80,10 +80,10 @@ def test_the_quiet_experts_are_the_sixteen_whose_routers_stay() -> None:
 
 
 def test_magnitude_is_right_where_the_others_routers_are_short() -> None:
-    record, _ = _told("Large but quiet: when magnitude is right")
+    record, _ = _told("Large but quiet: when router norm is right")
     assert record.pruned is not None
     assert (record.pruned.plain["router-magnitude"] > 0.99).all(), "at every rho"
-    long = _told("Magnitude misleads")[0]
+    long = _told("Router norm misleads")[0]
     norms, kept = long["router_norm"], long.kept(choice_of({**DEFAULTS, "criterion": "router-magnitude"}), 0)
     assert kept is not None and norms[0][kept].min() > 10
 

@@ -6,20 +6,30 @@ from typing import Any
 
 import numpy as np
 import pytest
+from moe_lab_widgets.drawing.panels import PINNED
 
 from moe_lab.patch_routing import CNN
 from moe_lab.patch_routing.stepwise import StepwiseMoE
 from moe_lab_widgets import RouterAlignmentLab
 from moe_lab_widgets.drawing.words import median, percent
-from moe_lab_widgets.router_alignment.panels.outcome import SMALLEST_BAR
-from moe_lab_widgets.router_alignment.settings import (
-    SYNTHETIC,
-    total_steps,
-)
+from moe_lab_widgets.labs.router_alignment import SMALLEST_BAR, moved
+from moe_lab_widgets.labs.router_alignment_runs import SYNTHETIC, overlap, steps
 from tests.widgets.cases import ROUTER
 from tests.widgets.labs import Make, done, fixtures, move
 
 make, _ = fixtures(ROUTER)
+
+
+def labelled(lab: Any, panel: int, label: str) -> Any:
+    """Returns the one artist of a panel's record that has a label."""
+    (found,) = (one for one in lab.picture.laid[panel - 1].content if one.get_label() == label)
+    return found
+
+
+def named(lab: Any, panel: int) -> dict[str, Any]:
+    """Returns the boxes of a panel, left, top, right and bottom in pixels, by their names."""
+    sheets = [one for one in lab.picture.laid[panel - 1].content if hasattr(one, "parts")]
+    return {name: edges[:4] for one in sheets for name, edges in zip(one.parts, one.edges, strict=True)}
 
 
 @pytest.mark.parametrize("experts", [1, 3, 8])
@@ -28,10 +38,10 @@ def test_few_and_many_experts_and_every_l(make: Make, experts: int) -> None:
     for kept in (1, *range(2 + experts % 2, 8, 2), 8):
         move(lab, "patches_per_expert", kept)
         done(lab)
-        assert (lab.record.joint["example_kept"][0].sum(-1) == kept).all()
-        assert np.isfinite(lab.record.joint["expert_coverage"]).all()
+        assert (lab.record["example_kept"][0].sum(-1) == kept).all()
+        assert np.isfinite(lab.record["expert_coverage"]).all()
         if kept == 8:  # every expert receives everything
-            assert (lab.record.joint["coverage"] == 1).all()
+            assert (lab.record["coverage"] == 1).all()
 
 
 @pytest.mark.parametrize(
@@ -39,72 +49,96 @@ def test_few_and_many_experts_and_every_l(make: Make, experts: int) -> None:
 )
 def test_every_router_lies_inside_the_ellipse_that_is_drawn(make: Make, values: dict[str, Any]) -> None:
     lab = done(make(**values))
-    overlap = lab.picture.overlap
-    x, y = np.array([record.joint["alignment"][0] for record in lab.records])[..., :2].reshape(-1, 2).T
-    assert (x**2 + y**2 - 2 * overlap * x * y <= 1 - overlap**2 + 1e-5).all()
+    cosine = overlap(lab.values)
+    x, y = np.array([record["alignment"][0] for record in lab.records])[..., :2].reshape(-1, 2).T
+    assert (x**2 + y**2 - 2 * cosine * x * y <= 1 - cosine**2 + 1e-4).all()
 
 
-def test_the_trails_marks_and_curves_are_the_records(make: Make) -> None:
+def test_the_ways_and_curves_and_bars_are_the_records(make: Make) -> None:
     lab = done(make())
-    picture, record = lab.picture, lab.record
-    for expert, trail in enumerate(picture.plane.trails):
-        paths = np.array([one.joint["alignment"][0, expert] for one in lab.records])
-        np.testing.assert_allclose(np.array(trail.get_data()).T, paths)
-    steps, middle = picture.outcome.thick["joint"].get_data()
-    assert steps[-1] == pytest.approx(record.step / record.total)
-    assert middle[-1] == pytest.approx(np.median(record.joint["test_accuracy"]))
-    bars = np.array(picture.outcome.bars.edges)
-    heights = ((bars[:, 3] - bars[:, 1]) * 1.04 / picture.outcome.BARS[3]).reshape(-1, 2)
-    np.testing.assert_allclose(heights, np.maximum(record.joint["expert_coverage"][0], SMALLEST_BAR))
+    record = lab.record
+    for expert in range(4):
+        way = labelled(lab, 1, f"the way of expert {expert + 1}'s router")
+        paths = np.array([shot["alignment"][0, expert] for shot in record.shots["joint"]])
+        np.testing.assert_allclose(np.array(way.get_data()).T, paths)
+    at, middle = labelled(lab, 3, "mixture, median").get_data()
+    assert at[-1] == record.step
+    assert middle[-1] == pytest.approx(np.median(record["test_accuracy"]))
+    axes, found = lab.picture.laid[2].axes[1], named(lab, 3)
+    whole = axes.get_position().height * 480 / 1.04
+    for expert, side in np.ndindex(4, 2):
+        _, top, _, bottom = found[f"expert {expert + 1}: coverage of {'o₁o₂'[2 * side : 2 * side + 2]}"]
+        share = max(record["expert_coverage"][0, expert, side], SMALLEST_BAR)
+        assert (bottom - top) / whole == pytest.approx(share)
 
 
 def test_ticks_and_crosses_say_who_receives_o(make: Make) -> None:
     lab = done(make(experts=8))
-    picture, joint = lab.picture, lab.record.joint
-    for side in range(2):
-        place = int(np.flatnonzero(joint["example_roles"][0, side] == 0)[0])
-        received = joint["example_kept"][0, side, :, place].astype(bool)
-        assert len(picture.patches.ticks[side].get_xdata()) == received.sum()
-        assert len(picture.patches.crosses[side].get_xdata()) == (~received).sum()
+    for side, sheet in enumerate(one for one in lab.picture.laid[1].content if hasattr(one, "parts")):
+        place = int(np.flatnonzero(lab.record["example_roles"][0, side] == 0)[0])
+        received = lab.record["example_kept"][0, side, :, place].astype(bool)
+        assert sheet.words[:-1] == ["✔" if one else "✗" for one in received]
+        assert ["not" in name for name in sheet.parts[:-1]] == (~received).tolist()
 
 
 def test_captions_tell_start_run_end_and_failure(make: Make) -> None:
     lab = done(make(steps=100, samples=100, trials=8))
     captions = [lab.caption(record) for record in lab.records]
-    assert captions[0].startswith("Step 0: routers are random; o₁ reaches some expert in ")
-    assert "point" in captions[-1] and "accuracy" in captions[-1] and "CNN" in captions[-1]
+    assert captions[0].startswith("The routers are random. Some expert receives the 6 in ")
+    assert captions[-1] == (
+        "Router 3 looks for the 6, routers 1, 2 and 4 for the 7. Both digits are found in 7 of 8 trials. The mixture "
+        "is right in 96 %, the CNN in 87 %."
+    )
     lab.set(patches_per_expert=1)
     done(lab)
-    assert lab.record.moved == 0, "with l = 1 the gate is the softmax of one value"
-    assert "the routers have not moved at all" in lab.caption(lab.record)
+    assert moved(lab.record) == 0, "with l = 1 the gate is the softmax of one value"
+    assert "The routers have not moved at all. The " in lab.caption(lab.record)
     assert "reaches an expert in only" in lab.caption(lab.record)
     assert "aria-live" in lab.screen.caption.value and "not moved" in lab.screen.caption.value
 
 
+def test_captions_call_synthetic_patterns_by_their_symbols(make: Make) -> None:
+    words = done(make(source=SYNTHETIC, steps=100, samples=100)).screen.caption.value
+    assert "look" in words and "o₁" in words and "digit" not in words and "the 6" not in words
+
+
 def test_a_model_that_has_ended_stays_while_the_other_goes_on(make: Make) -> None:
     lab = done(make(source=SYNTHETIC, steps=400, samples=100))
-    records = lab.records
-    ends = [next(i for i, r in enumerate(records) if getattr(r, name).finished.all()) for name in ("joint", "cnn")]
+    records = lab.records[1:]  # the first one has the mixture alone
+    ends = [next(i for i, r in enumerate(records) if r.of(name).finished.all()) for name in ("joint", "cnn")]
     assert ends[0] < ends[1] == len(records) - 1
-    assert all(r.joint is records[ends[0]].joint for r in records[ends[0] :])
+    assert all(r.of() is records[ends[0]].of() for r in records[ends[0] :])
     assert records[-1].ended and not records[-2].ended
 
 
-def test_pinned_curves_stay_over_runs(make: Make) -> None:
+def test_both_models_train_on_samples_that_last_over_runs(make: Make) -> None:
     lab = done(make())
+    kept = dict(lab._kept)
+    done(lab, experts=2)
+    assert set(kept) == {"train", "test"} and all(lab._kept[split] is kept[split] for split in kept)
+    done(lab, samples=60)
+    assert lab._kept["test"] is kept["test"] and lab._kept["train"] is not kept["train"]
+
+
+def test_pinned_medians_stay_over_runs(make: Make) -> None:
+    lab = done(make())
+    before = {name: labelled(lab, 3, f"{name}, median").get_ydata() for name in ("mixture", "CNN")}
     lab.pin()
     done(lab, noise=1.0)
-    assert len(lab.picture.outcome.shown_pins) == 3
+    pinned = [one for laid in lab.picture.laid for one in laid.content if one.get_label() == PINNED["label"]]
+    assert len(pinned) == 2
+    for line in pinned:
+        assert any(np.array_equal(line.get_ydata(), values) for values in before.values())
 
 
 def test_divergence_is_said_and_leaves_the_picture_finite(make: Make) -> None:
     lab = done(make())
     record = lab.record
-    record.joint.diverged[1] = True
-    record.joint.values["test_accuracy"][1] = np.nan
-    assert "The pMoE's loss became infinite in trial 2" in lab.trouble(record)
+    record.of().diverged[1] = True
+    record.of().values["test_accuracy"][1] = np.nan
+    assert "The mixture's loss became infinite in trial 2" in lab.trouble(record)
     lab.picture.show(record)
-    assert np.isfinite(lab.picture.outcome.thick["joint"].get_ydata()).all()
+    assert np.isfinite(labelled(lab, 3, "mixture, median").get_ydata()).all()
 
 
 def test_medians_and_percents_of_nothing_are_not_numbers() -> None:
@@ -112,10 +146,10 @@ def test_medians_and_percents_of_nothing_are_not_numbers() -> None:
     assert percent(float("nan")) == "–" and percent(0.996) == "100 %"
 
 
-def test_total_steps_are_whole_passes() -> None:
-    assert total_steps({"samples": 100, "steps": 100}) == 100
-    assert total_steps({"samples": 140, "steps": 100}) == 105
-    assert total_steps({"samples": 1000, "steps": 20}) == 50
+def test_steps_are_whole_passes() -> None:
+    assert steps({"samples": 100, "steps": 100}) == 100
+    assert steps({"samples": 140, "steps": 100}) == 105
+    assert steps({"samples": 1000, "steps": 20}) == 50
 
 
 def test_a_thousand_trials_are_the_most() -> None:
@@ -130,10 +164,15 @@ def test_a_thousand_trials_are_the_most() -> None:
 
 def test_a_mixture_of_ones_own_takes_the_place_of_the_built_in_one(make: Make) -> None:
     values = {"source": SYNTHETIC, "patches_per_expert": 6}
-    built_in, own = done(make(**values)), done(make(**values, mixture=StepwiseMoE(experts=2)))
+    mixture = StepwiseMoE(experts=2)
+    built_in, own = done(make(**values)), done(make(**values, mixture=mixture))
     for name in ("alignment", "test_accuracy", "example_kept"):
-        np.testing.assert_allclose(own.record.joint[name], built_in.record.joint[name], atol=1e-4, err_msg=name)
-    assert "train(StepwiseMoE(" in own.record.joint.origin["call"] and "experts=4" in own.record.joint.origin["call"]
-    assert "layer.replace(experts=4, patches_per_expert=6, neurons=40)" in own.code(own.values)
+        np.testing.assert_allclose(own.record[name], built_in.record[name], atol=1e-4, err_msg=name)
+    call = own.record.of().origin["call"]
+    assert "train(StepwiseMoE(" in call and "experts=4" in call
+    code, names = own.code(own.values), {"mixture": mixture}
+    assert "collect(train(mixture.replace(experts=4), task, **settings))" in code and "import StepwiseMoE" not in code
+    exec(code, names)
+    np.testing.assert_array_equal(names["joint"]["alignment"], own.record["alignment"])  # type: ignore[index]
     with pytest.raises(ValueError, match="mixture must be a StepwiseMoE, or a JointMoE with a router of your own: got"):
         RouterAlignmentLab(mixture=CNN())

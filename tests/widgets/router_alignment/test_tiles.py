@@ -6,16 +6,18 @@ import numpy as np
 import pytest
 
 from moe_lab import theme
-from moe_lab_widgets.router_alignment.panels.patches import Patches
-from moe_lab_widgets.router_alignment.panels.tiles import Tiles, arrange, digit_faces, enlarge, pattern_faces
+from moe_lab_widgets.labs.router_alignment_tiles import Tiles, arrange, digit_faces, enlarge, pattern_faces
+
+WIDTH, HEIGHT = 416, 148
+"""Of the room for a class in the Lab's picture."""
 
 
 @pytest.mark.parametrize("scale", [1.0, 1.5])
 @pytest.mark.parametrize("experts", range(1, 9))
 def test_tiles_fit_and_never_overlap(experts: int, scale: float) -> None:
     for patches in (2, 4, 7, 16, 17, 24, 32, 48, 64):
-        layout = arrange(patches, experts, Patches.WIDTH, Patches.HEIGHT, scale)
-        assert layout.width <= Patches.WIDTH * scale and layout.height <= Patches.HEIGHT * scale
+        layout = arrange(patches, experts, WIDTH, HEIGHT, scale)
+        assert layout.width <= WIDTH * scale and layout.height <= HEIGHT * scale
         assert layout.cell >= (5 if patches > 32 else 10) * scale
         taken = np.zeros((layout.height, layout.width), dtype=int)
         for expert in range(experts):

@@ -8,6 +8,9 @@ from functools import lru_cache
 import numpy as np
 from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
+from matplotlib.path import Path
+from matplotlib.textpath import TextPath
+from matplotlib.transforms import Affine2D
 from numpy.typing import NDArray
 
 Ink = NDArray[np.uint8]
@@ -48,3 +51,12 @@ def _font(size: float, dpi: float, bold: bool) -> FT2Font:
     font = FT2Font(file)
     font.set_size(size, dpi)
     return font
+
+
+@lru_cache(maxsize=64)
+def glyph(words: str) -> Path:
+    """Returns words as a centred marker, which costs a tenth of a Text."""
+    path = TextPath((0, 0), words, size=1, prop=FontProperties(family="DejaVu Sans", weight="bold"))
+    box = path.get_extents()
+    scale = Affine2D().translate(-(box.x0 + box.x1) / 2, -(box.y0 + box.y1) / 2).scale(1 / max(box.width, box.height))
+    return scale.transform_path(path)

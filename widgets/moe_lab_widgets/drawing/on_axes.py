@@ -1,8 +1,8 @@
 """What Labs draw often, as plain functions on Axes, each for a fraction of the time of matplotlib's own artists.
 
 Functions that furnish: `table`, `note`, `heads`, `ramp_key`. Functions that draw a record: `cells`, `write`, `ends`,
-`bars`, `image`, `paint`, `painted`, `trials`, `line`; each makes artists for one frame. Places are in data; lengths and
-shifts are pixels at 100 dpi.
+`bars`, `image`, `paint`, `painted`, `signs`, `heads`, `line`; each makes artists for one frame. Places are in
+data; lengths and shifts are pixels at 100 dpi.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import ArrayLike, NDArray
 
 from moe_lab import theme
+from moe_lab_widgets.drawing.ink import glyph
 from moe_lab_widgets.drawing.sheet import Painter, Sheet, Strip, integer
 from moe_lab_widgets.drawing.tables import fills, key
-from moe_lab_widgets.drawing.trials import HALF, MOST_LINES, SHADES, SPREAD, bands, density
 
 Box = tuple[float, float, float, float]
 
@@ -69,7 +68,7 @@ def name_cells(ax: Axes, names: Sequence[str]) -> None:
 
 
 def reads(ax: Axes, x: str = "", y: str = "") -> None:
-    """Says what a pointer calls the axes that have ticks and no label."""
+    """Says what a pointer calls the axes that have ticks, where that is not their label."""
     for axis, words in (("x", x), ("y", y)):
         if words:
             setattr(ax, f"reads_{axis}", words)
@@ -100,15 +99,32 @@ def ramp_key(ax: Axes, most: float, unit: str = "") -> None:
     ax.add_artist(sheet)
 
 
-def heads(ax: Axes, x: ArrayLike, y: ArrayLike, size: float, *, right: float = 0, down: float = 0) -> None:
-    """Furnishes Axes with the marks and numbers of experts 1, 2, ... at places in data, moved by pixels."""
-    moved = ScaledTranslation(right / theme.BASE_DPI, -down / theme.BASE_DPI, ax.figure.dpi_scale_trans)
-    for number, place in enumerate(zip(*np.broadcast_arrays(x, y), strict=True)):
-        shape, digit = theme.expert_head(ax, number, size)
-        shape.set(markeredgewidth=0)
-        digit.set(markersize=0.6 * size)
-        for mark in (shape, digit):
-            mark.set(data=[[one] for one in place], transform=ax.transData + moved, clip_on=False)
+def heads(
+    ax: Axes,
+    x: ArrayLike,
+    y: ArrayLike,
+    size: float,
+    *,
+    right: float = 0,
+    down: float = 0,
+    edge: float = 0,
+    label: str = "",
+) -> None:
+    """Puts the marks and numbers of experts 1, 2, ... at places in data, moved by pixels.
+
+    Args:
+      size: of the marks, in points.
+      edge: points of a white edge around them.
+      label: what a pointer shows, with {} for the number.
+    """
+    moved = ax.transData + ScaledTranslation(right / theme.BASE_DPI, -down / theme.BASE_DPI, ax.figure.dpi_scale_trans)
+    common: dict[str, Any] = {"linestyle": "none", "transform": moved, "clip_on": False}
+    for number, (across, up) in enumerate(zip(*map(np.atleast_1d, np.broadcast_arrays(x, y)), strict=True)):
+        style, common["label"] = theme.expert(number), label.format(number + 1)
+        looks: dict[str, Any] = {"color": style.colour, "markeredgecolor": "white", "markeredgewidth": edge}
+        line(ax, across, up, marker=style.marker, markersize=size, zorder=6, **looks, **common)
+        looks = {"color": style.on, "markeredgewidth": 0}
+        line(ax, across, up, marker=glyph(str(number + 1)), markersize=0.55 * size, zorder=7, **looks, **common)
 
 
 # ---- a record ----
@@ -248,12 +264,29 @@ def bars(
 
 
 def image(
-    ax: Axes, x: float, y: float, shown: NDArray[np.uint8], zoom: int = 1, *, right: float = 0, down: float = 0
+    ax: Axes,
+    x: float,
+    y: float,
+    shown: NDArray[np.uint8],
+    zoom: int = 1,
+    *,
+    right: float = 0,
+    down: float = 0,
+    name: str = "",
+    rows: Sequence[str] = (),
+    columns: Sequence[str] = (),
 ) -> Artist:
-    """Puts pixels (height, width, 4) with their upper left corner at a place in data, moved by pixels."""
+    """Puts pixels (height, width, 4) with their upper left corner at a place in data, moved by pixels.
+
+    Args:
+      zoom: pixels at 100 dpi of each; 0 where they are the screen's own pixels already.
+      name: what a pointer shows, followed by the names of the row and the column of the pixels that it is in.
+    """
     left, top = pixels(ax, x, y)[0]
     strip = Strip(left + right, top + down, zoom)
     strip.set_pixels(shown)
+    if name:
+        strip.table = name, tuple(rows), tuple(columns)  # type: ignore[attr-defined]
     return ax.add_artist(strip)
 
 
@@ -273,63 +306,39 @@ def paint(
     return _named(ax, sheet, getattr(ax, "names_of_cells", ()))
 
 
-def trials(
-    ax: Axes, x: NDArray[Any], values: NDArray[np.float64], style: theme.Style, name: str, firm: int = 0
-) -> None:
-    """Draws a thin line for each of a few trials; of more, the bands that hold half and 90 %, and their density now.
+def signs(
+    ax: Axes,
+    x: ArrayLike,
+    y: ArrayLike,
+    words: Sequence[str],
+    sizes: Sequence[float],
+    colours: Sequence[str],
+    names: Sequence[str],
+) -> Artist:
+    """Puts signs or short words at places in data, centred.
 
     Args:
-      x: (m,).
-      values: (m, trial).
-      style: of the lines.
-      name: of the curves, for the pointer.
-      firm: the trial whose line is drawn more firmly, and beside the bands.
+      sizes: of the letters, in points.
+      names: what a pointer shows.
     """
-    count = values.shape[1]
-    many = count > MOST_LINES
-    shown = ([firm] if many else range(count)) if count > 1 else ()
-    if len(shown) and len(x) > 1:
-        lines = [np.column_stack((x, values[:, trial])) for trial in shown]
-        firmly = [trial == firm for trial in shown]
-        ax.add_collection(
-            LineCollection(
-                [line[np.isfinite(line).all(1)] for line in lines],
-                linestyles=style.line,
-                label=f"{name}, a trial",
-                linewidths=[1.3 if one else 0.7 for one in firmly],
-                colors=[(style.colour, 0.95 if one else 0.45) for one in firmly],
-                zorder=2,
-            ),
-            autolim=False,
-        )
-    if not many or not len(x):
-        return
-    faces = [(style.colour, shade) for shade in SHADES]
-    band = PolyCollection(bands(x, values), facecolors=faces, linewidths=0, zorder=1.7, label=f"{name}, {HALF}")
-    outline: dict[str, Any] = {"edgecolors": style.colour, "linestyles": style.line, "linewidths": 1.3, "zorder": 2.6}
-    shape = _density(ax, values[-1])
-    spread = PolyCollection(shape, facecolors=[(style.colour, 0.3)], label=f"{name}, {SPREAD}", **outline)
-    for collection in (band, spread):
-        ax.add_collection(collection, autolim=False)
+    sheet = Sheet(zorder=4)
+    for (at, high), word, size, colour in zip(pixels(ax, x, y), words, sizes, colours, strict=True):
+        half = 0.4 * max(len(word), 2) * size
+        box = sheet.add([(at - half, high - size, at + half, high + size, 0, 0, 0, 0)])
+        sheet.label(box, word, size=size, colour=colour, bold=True)
+    return _named(ax, sheet, names)
 
 
-def _density(ax: Axes, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """Returns the outline of how values lie (see `density`), on whatever scales the axes have."""
-    across, up = ax.xaxis.get_transform(), ax.yaxis.get_transform()
-    limits = *across.transform(np.array(ax.get_xlim())), *up.transform(np.array(ax.get_ylim()))
-    shapes = density(up.transform(values), limits)
-    back = across.inverted(), up.inverted()
-    return [np.column_stack([scale.transform(shape[:, axis]) for axis, scale in enumerate(back)]) for shape in shapes]
-
-
-def swarm(heights: NDArray[np.float64], apart: float) -> NDArray[np.float64]:
-    """Returns how many marks' widths each mark is moved sideways, so that none within `apart` overlap."""
-    turns = np.full(len(heights), np.nan)
-    for mark in np.argsort(heights, kind="stable"):
-        near = np.abs(heights - heights[mark]) < apart
-        taken = set(turns[near & np.isfinite(turns)])
-        turns[mark] = next(turn for step in range(1000) for turn in (step, -step) if turn not in taken)
-    return turns
+def line(ax: Axes, x: ArrayLike, y: ArrayLike, **style: Any) -> Line2D:
+    """Draws a line or marks as `ax.plot` does, in a third of the time: without units, cycles, or a part in limits."""
+    made = Line2D(np.atleast_1d(x), np.atleast_1d(y), **{"transform": ax.transData, **style})
+    if made.get_clip_on():
+        return ax.add_artist(made)  # type: ignore[return-value]
+    figure = ax.get_figure(root=True)  # where it needs no clip path: that takes longer than to draw it
+    assert figure is not None
+    made.axes = ax
+    figure.add_artist(made)
+    return made
 
 
 def _named(ax: Axes, sheet: Sheet, names: Sequence[str]) -> Artist:
@@ -351,10 +360,3 @@ def painted(ax: Axes, paint: Callable[..., NDArray[np.uint8]], *arguments: Any, 
     sheet.image(left, top, left + width, top + height, paint, *arguments)
     sheet.set_label(label)
     return ax.add_artist(sheet)
-
-
-def line(ax: Axes, x: ArrayLike, y: ArrayLike, **style: Any) -> Line2D:
-    """Draws a line or marks as `ax.plot` does, in a third of the time: without units, cycles, or a part in limits."""
-    made = Line2D(np.atleast_1d(x), np.atleast_1d(y), **style)
-    ax.add_artist(made)
-    return made

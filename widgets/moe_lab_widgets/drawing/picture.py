@@ -219,13 +219,16 @@ class Picture:
 
     def _name(self, laid: Laid, artist: Artist) -> None:
         """Names an artist after its label, and says how places along the axes are read."""
-        parts, ax = getattr(artist, "parts", None), artist.axes
-        if parts is None and (ax is None or not _labelled(artist)):
+        parts, table, ax = getattr(artist, "parts", None), getattr(artist, "table", None), artist.axes
+        if parts is None and table is None and (ax is None or not _labelled(artist)):
             return
-        key = (id(ax), tuple(parts) if parts else artist.get_label())
+        key = table or (id(ax), tuple(parts) if parts else artist.get_label())
         version, name = self._known_names.get(key, (-1, {}))
         if version != laid.version:  # other limits are read otherwise
-            name = {"parts": parts} if parts else {"name": artist.get_label(), **self._read(ax)}
+            if table:
+                name = dict(zip(("name", "rows", "columns"), table, strict=True))
+            else:
+                name = {"parts": parts} if parts else {"name": artist.get_label(), **self._read(ax)}
             self._known_names[key] = laid.version, name
         self.names[artist] = name
 
@@ -235,7 +238,7 @@ class Picture:
         for axis in "xy":
             one = getattr(ax, f"{axis}axis")
             if len(one.get_ticklocs()):
-                words = one.label.get_text() or getattr(ax, f"reads_{axis}", axis)
+                words = getattr(ax, f"reads_{axis}", "") or one.label.get_text() or axis
                 percent = isinstance(one.get_major_formatter(), PercentFormatter)
                 log = getattr(ax, f"get_{axis}scale")() == "log"
                 read[axis] = self._along(words, ax, axis, log=log, percent=percent)

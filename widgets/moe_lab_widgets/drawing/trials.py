@@ -9,7 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
 from numpy.typing import NDArray
+
+from moe_lab import theme
 
 MOST_LINES = 12
 """Trials from which on bands are drawn, so that a frame does not grow with the trials."""
@@ -76,3 +80,62 @@ def few(values: NDArray[np.float64], most: int = MOST_LINES) -> NDArray[np.int64
         return np.arange(count)
     ranks = ((np.arange(most) + 0.5) / most * count).astype(np.int64)
     return np.asarray(np.argsort(values, kind="stable")[ranks])
+
+
+def trials(
+    ax: Axes, x: NDArray[Any], values: NDArray[np.float64], style: theme.Style, name: str, firm: int | None = 0
+) -> None:
+    """Draws a thin line for each of a few trials; of more, the bands that hold half and 90 %, and their density now.
+
+    Args:
+      x: (m,).
+      values: (m, trial).
+      style: of the lines.
+      name: of the curves, for the pointer.
+      firm: the trial whose line is drawn more firmly, and beside the bands; None for none.
+    """
+    count = values.shape[1]
+    many = count > MOST_LINES
+    shown = range(count) if not many else () if firm is None else (firm,)
+    if count > 1 and len(shown) and len(x) > 1:
+        lines = [np.column_stack((x, values[:, trial])) for trial in shown]
+        firmly = [trial == firm for trial in shown]
+        ax.add_collection(
+            LineCollection(
+                [line[np.isfinite(line).all(1)] for line in lines],
+                linestyles=style.line,
+                label=f"{name}, a trial",
+                linewidths=[1.3 if one else 0.7 for one in firmly],
+                colors=[(style.colour, 0.95 if one else 0.45) for one in firmly],
+                zorder=2,
+            ),
+            autolim=False,
+        )
+    if not many or not len(x):
+        return
+    faces = [(style.colour, shade) for shade in SHADES]
+    band = PolyCollection(bands(x, values), facecolors=faces, linewidths=0, zorder=1.7, label=f"{name}, {HALF}")
+    outline: dict[str, Any] = {"edgecolors": style.colour, "linestyles": style.line, "linewidths": 1.3, "zorder": 2.6}
+    shape = _density(ax, values[-1])
+    spread = PolyCollection(shape, facecolors=[(style.colour, 0.3)], label=f"{name}, {SPREAD}", **outline)
+    for collection in (band, spread):
+        ax.add_collection(collection, autolim=False)
+
+
+def _density(ax: Axes, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Returns the outline of how values lie (see `density`), on whatever scales the axes have."""
+    across, up = ax.xaxis.get_transform(), ax.yaxis.get_transform()
+    limits = *across.transform(np.array(ax.get_xlim())), *up.transform(np.array(ax.get_ylim()))
+    shapes = density(up.transform(values), limits)
+    back = across.inverted(), up.inverted()
+    return [np.column_stack([scale.transform(shape[:, axis]) for axis, scale in enumerate(back)]) for shape in shapes]
+
+
+def swarm(heights: NDArray[np.float64], apart: float) -> NDArray[np.float64]:
+    """Returns how many marks' widths each mark is moved sideways, so that none within `apart` overlap."""
+    turns = np.full(len(heights), np.nan)
+    for mark in np.argsort(heights, kind="stable"):
+        near = np.abs(heights - heights[mark]) < apart
+        taken = set(turns[near & np.isfinite(turns)])
+        turns[mark] = next(turn for step in range(1000) for turn in (step, -step) if turn not in taken)
+    return turns

@@ -11,17 +11,14 @@ from moe_lab.devices import AUTO
 from moe_lab.training import Snapshot
 from moe_lab_widgets.engine.knobs import arguments
 
+Measures = Mapping[str, str] | Callable[[RunConfig], Mapping[str, str]]
+
 
 def started(run: RunConfig) -> Iterator[Snapshot]:
     """Begins a run, by the function of its room."""
     name = f"{run.function}_run"
     begun: Iterator[Snapshot] = getattr(importlib.import_module(package_of(type(run).__module__, name)), name)(run)
     return begun
-
-
-def home(run: RunConfig) -> tuple[str, str]:
-    """Returns the first package above a Config that exports the function that performs it, and the function."""
-    return package_of(type(run).__module__, run.function), run.function
 
 
 def package_of(module: str, name: str) -> str:
@@ -34,65 +31,78 @@ def package_of(module: str, name: str) -> str:
     raise TypeError(f"no package above {module} exports {name}")
 
 
-def imports_of(runs: Mapping[str, RunConfig]) -> list[str]:
-    """Returns the lines that import the models and tasks of runs, and the function that performs them."""
-    made = {type(part) for run in runs.values() for part in (run.model, run.task)}
-    wanted: dict[str, list[str]] = {}
-    for name, module in sorted((kind.__name__, kind.__module__) for kind in made):
-        wanted.setdefault(package_of(module, name), []).append(name)
-    module, function = home(next(iter(runs.values())))
-    wanted.setdefault(module, []).append(function)
-    return [f"from {package} import {', '.join(names)}" for package, names in sorted(wanted.items())]
-
-
-def code_of(runs: Mapping[str, RunConfig], measures: Mapping[str, str]) -> str:
+def code_of(runs: Mapping[str, RunConfig], measures: Measures, own: Mapping[str, Any] | None = None) -> str:
     """Returns Python that runs as it is pasted and computes the numbers of the Lab.
 
     Args:
       runs: on one task, with the same settings; each name becomes a variable, or a key where it cannot be one.
-      measures: what is printed of each run, by the word before it; the first one of variables is drawn.
+      measures: what is printed of each run, by the word before it, or a function that returns it for a run; the first
+        one of variables is drawn.
+      own: what the Lab's constructor was given. A model made of it is named in the code: only its user can write it.
     """
-    if not all(map(str.isidentifier, runs)):
-        return _code_of_table(runs, measures)
     first: Any = next(iter(runs.values()))
-    _, function = home(first)
-    width = max(map(len, runs))
-    lines = [
-        *imports_of(runs),
-        "from moe_lab.plots import curves",
-        "from moe_lab.training import collect",
-        "",
-        f"task = {first.task.code()}",
-        f"settings = dict({arguments(settings_of(first))})",
-        *(f"{name} = collect({function}({run.model.code()}, task, **settings))" for name, run in runs.items()),
-        f"runs = dict({', '.join(f'{name}={name}' for name in runs)})",
-        f"{', '.join(runs)}{',' * (len(runs) == 1)} = (run.isel(step=-1) for run in runs.values())",
+    said = measures if callable(measures) else lambda run: measures
+    own = {name: one for name, one in (own or {}).items() if any(type(run.model) is type(one) for run in runs.values())}
+    models = {name: _written(run.model, own) for name, run in runs.items()}
+    head = [*(f"# {name} is what you gave to the Lab" for name in own), *_imports(runs, own)]
+    settings = [f"task = {first.task.code()}", f"settings = dict({arguments(settings_of(first))})"]
+    if all(map(str.isidentifier, runs)):
+        return "\n".join([*head, *_variables(first.function, models, settings, {n: said(runs[n]) for n in runs})])
+    return "\n".join([*head, *_table(first.function, models, settings, said(first))])
+
+
+def _imports(runs: Mapping[str, RunConfig], own: Mapping[str, Any]) -> list[str]:
+    """Returns the lines that import models, tasks and the function that performs the runs."""
+    made = {type(part) for run in runs.values() for part in (run.model, run.task)} - set(map(type, own.values()))
+    wanted: dict[str, list[str]] = {}
+    for name, module in sorted((kind.__name__, kind.__module__) for kind in made):
+        wanted.setdefault(package_of(module, name), []).append(name)
+    first = next(iter(runs.values()))
+    wanted.setdefault(package_of(type(first).__module__, first.function), []).append(first.function)
+    return [f"from {package} import {', '.join(names)}" for package, names in sorted(wanted.items())]
+
+
+def _variables(
+    function: str, models: Mapping[str, str], settings: list[str], measures: Mapping[str, Mapping[str, str]]
+) -> list[str]:
+    """Returns lines that keep every run in a variable, print what they end with, and draw them."""
+    width = max(map(len, models))
+    lines = ["from moe_lab.plots import curves", "from moe_lab.training import collect", "", *settings]
+    lines += [f"{name} = collect({function}({model}, task, **settings))" for name, model in models.items()]
+    lines += [
+        f"runs = dict({', '.join(f'{name}={name}' for name in models)})",
+        f"{', '.join(models)}{',' * (len(models) == 1)} = (run.isel(step=-1) for run in runs.values())",
     ]
-    for name in runs:
-        said = ", ".join(f'{f"{word!r}, " if word else ""}{name}["{one}"].values' for one, word in measures.items())
+    for name, own in measures.items():
+        said = ", ".join(f'{f"{word!r}, " if word else ""}{name}["{one}"].values' for one, word in own.items())
         lines.append(f'print("{name:{width}}", {said})')
-    return "\n".join([*lines, f'curves(runs, "{next(iter(measures))}")'])
+    return [*lines, f'curves(runs, "{next(iter(next(iter(measures.values()))))}")']
 
 
-def _code_of_table(runs: Mapping[str, RunConfig], measures: Mapping[str, str]) -> str:
-    """Returns code that keeps the last Snapshot of every run by its name."""
-    first: Any = next(iter(runs.values()))
-    _, function = home(first)
+def _table(function: str, models: Mapping[str, str], settings: list[str], measures: Mapping[str, str]) -> list[str]:
+    """Returns lines that keep the last Snapshot of every run by its name, and print them."""
     said = ", ".join(f'{f"{word!r}, " if word else ""}snapshot["{one}"]' for one, word in measures.items())
-    lines = [
-        *imports_of(runs),
+    return [
         "from moe_lab.training import final",
         "",
-        f"task = {first.task.code()}",
-        f"settings = dict({arguments(settings_of(first))})",
+        *settings,
         "models = {",
-        *(f"    {name!r}: {run.model.code()}," for name, run in runs.items()),
+        *(f"    {name!r}: {model}," for name, model in models.items()),
         "}",
         f"last = {{name: final({function}(model, task, **settings)) for name, model in models.items()}}",
         "for name, snapshot in last.items():",
-        f'    print(f"{{name:{max(map(len, runs))}}}", {said})',
+        f'    print(f"{{name:{max(map(len, models))}}}", {said})',
     ]
-    return "\n".join(lines)
+
+
+def _written(model: Any, own: Mapping[str, Any]) -> str:
+    """Returns the code of a model: its call, or the name of what the Lab was given, with what the sliders change."""
+    for name, given in own.items():
+        if type(given) is type(model):
+            fields = {field: (getattr(given, field), getattr(model, field)) for field in type(model).model_fields}
+            changed = {field: now for field, (before, now) in fields.items() if now is not before and now != before}
+            return f"{name}.replace({arguments(changed)})" if changed else name
+    return str(model.code())
 
 
 def settings_of(run: RunConfig) -> dict[str, Any]:

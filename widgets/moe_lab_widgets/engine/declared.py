@@ -52,10 +52,11 @@ class Declaration:
     initial: Callable[[], Values] = dict
     panels: Sequence[Panel] = ()
     steps: Callable[[Values], int] | None = None
+    compares: bool = True
     records: int = 80
     seconds: Callable[[Values], float] | None = None
     slowest: float = 0.05
-    measures: Mapping[str, str] = field(default_factory=dict)
+    measures: Mapping[str, str] | Callable[[RunConfig], Mapping[str, str]] = field(default_factory=dict)
     caption: Callable[[Now], str] | None = None
     progress: Callable[[Now], str] | None = None
     trouble: Callable[[Now], str] | None = None
@@ -183,7 +184,7 @@ class Declared(Lab):
 
     def _before(self) -> Now | None:
         """Returns the last moment of the run before."""
-        records = self.records
+        records = self.records if self.made.compares else []
         return replace(records[-1], before=None) if records else None
 
     # ---- what is shown and saved ----
@@ -223,7 +224,7 @@ class Declared(Lab):
         if self.made.train is not None:
             given = self._arguments(values)
             return own_code(self.made.train, {name: given[name] for name in given if name in values})
-        return code_of(self.configs(values), self.made.measures)
+        return code_of(self.configs(values), self.made.measures, self.own)
 
     def data(self, records: Sequence[Now]) -> xarray.Dataset:
         now = self._seen(records[-1])
@@ -247,7 +248,7 @@ def lab(
     stories: Sequence[Story] = (),
     runs: Callable[[Values], Mapping[str, RunConfig]] | None = None,
     seconds: Callable[[Values], float] | None = None,
-    measures: Mapping[str, str] | Sequence[str] = (),
+    measures: Mapping[str, str] | Sequence[str] | Callable[[RunConfig], Mapping[str, str]] = (),
     arguments: Mapping[str, Argument] | None = None,
     name: str = "",
     about: str = "",
@@ -267,7 +268,8 @@ def lab(
       caption: returns the sentence below the picture.
       stories: presets.
       seconds: about how long a step of all runs takes on one CPU thread.
-      measures: what copied code prints, each by the word before it; the first one is drawn.
+      measures: what copied code prints of a run, each by the word before it, or a function that returns it for a run;
+        the first one is drawn.
       arguments: what the Lab's constructor takes beside knobs: for each name a function of the knobs, of what was given
         and of the initial values, which returns the knobs and the values. Hooks find what was given among their values.
       name: of the class; made of the title where it is empty.
@@ -278,7 +280,8 @@ def lab(
         run that has ended should add for a view-only knob. `initial()` returns values of
         knobs that depend on where the Lab is made. `begin(run, kept)` begins a run; `kept` is a dict that lasts
         as long as the Lab. `diverged` is the sentence on trials whose loss became infinite, with {name} and {trials},
-        or a function of both. `records` and `slowest`: about how many records a run makes, and the seconds that one
+        or a function of both. `compares=False`: a moment does not hold the last one of the run before, which may be
+        large. `records` and `slowest`: about how many records a run makes, and the seconds that one
         may take. `speed`, `frames`, `most_records`, `budget` and `cpu_because` as in `Definition`.
 
     Raises:
@@ -293,7 +296,7 @@ def lab(
     unknown = set(more) - set(Declaration.__dataclass_fields__)
     if unknown:
         raise InputError(f"a hook of a Lab must be one that `help(lab)` names: got {', '.join(sorted(unknown))}")
-    printed = dict(measures) if isinstance(measures, Mapping) else dict.fromkeys(measures, "")
+    printed = measures if isinstance(measures, Mapping) or callable(measures) else dict.fromkeys(measures, "")
     made = Declaration(
         train=train, runs=runs, panels=tuple(panels), caption=caption, seconds=seconds, measures=printed,
         arguments=arguments or {}, **more,

@@ -15,9 +15,9 @@ from moe_lab import theme
 from moe_lab.specialization import ClusterTask, Run, TopKMoE
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.topk import BALANCINGS
-from moe_lab_widgets.drawing.on_axes import box_of, cells, ends, note, reads, table, trials, write
+from moe_lab_widgets.drawing.on_axes import box_of, cells, ends, note, reads, table, write
 from moe_lab_widgets.drawing.panel import Panel
-from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words
+from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials
 from moe_lab_widgets.drawing.words import median, middle, percent
 from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, given, offer

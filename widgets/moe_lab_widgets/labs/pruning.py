@@ -99,6 +99,7 @@ def draw_routers(ax: Axes, now: Now) -> None:
     gone = [expert for _, some in record.lost(choice, trial) for expert in some]
     write(ax, x[gone], LOST, ["✖"] * len(gone), theme.FAILURE)
     which = f"trial {trial + 1} of {record.trials}" if record.trials > 1 else "the one trial"
+    which += "" if kept is None else "; thin: pruned"
     write(ax, x[-1] + 0.5, 1, [which], theme.MUTED, ha="right", size=theme.SMALL_SIZE, down=-62)
     _describe_scores(ax, record, choice)
 
@@ -165,7 +166,7 @@ def draw_accuracy(ax: Axes, now: Now) -> None:
         if name in middles and name not in labels:
             ax.plot(shares, middles[name], color=theme.INK, clip_on=False, label=NAMES[name], **looks)
             labels[name] = float(middles[name][-1]), f"{mark} {NAMES[name]}", theme.INK
-    ends(ax, list(labels.values()), apart=0.06)
+    ends(ax, list(labels.values())[::-1], apart=0.06)  # of equal ones the chosen one is named above
     if choice.criterion in tuned:
         before, words = median(record.pruned.plain[choice.criterion]), f"{NAMES[choice.criterion]}, without fine-tuning"
         ax.plot(shares, before, "o:", color=theme.INK, linewidth=1.6, markersize=4, zorder=4, label=words)
@@ -202,7 +203,7 @@ def _tuning(record: Record, choice: Choice, steps: int) -> str:
 
 
 def _say(ax: Axes, words: str) -> None:
-    write(ax, -0.02, HIGH, [words], theme.MUTED, ha="left", size=theme.SMALL_SIZE, right=-36, down=-29)
+    write(ax, -0.02, HIGH, [words], theme.MUTED, ha="left", size=theme.SMALL_SIZE, right=-36, down=-27)
 
 
 def pin_accuracy(ax: Axes, now: Now) -> None:
@@ -292,7 +293,7 @@ def caption(now: Now) -> str:
     if found is None:
         reason = undefined(choice.criterion)
         return f"Step {now.step} of {now.total}: {reason}, so {name} cannot order the experts."
-    return f"{_pruning(record, found, name)}{_failure(record, choice, trial, name)}"
+    return _pruning(record, found, name) + (_failure(record, choice, trial, name) or _costs(found))
 
 
 def _training(now: Now, record: Record, trial: int) -> str:
@@ -323,21 +324,22 @@ def _pruning(record: Record, found: Outcome, name: str) -> str:
     whole = middle(found.whole)
     if whole < 0.985 or middle(found.plain) > whole + 0.005:
         text += f" Before pruning it was {short(whole)} (worst trial {worst(found.whole)})."
-    if found.left == experts:
-        return text
+    return text
+
+
+def _costs(found: Outcome) -> str:
+    if found.memory == 1:
+        return ""
     memory, work = short(found.memory), short(found.operations)
-    return (
-        f"{text} Memory and FLOPs fall to {memory}."
-        if memory == work
-        else (f"{text} Memory falls to {memory}, FLOPs to {work}.")
-    )
+    return f" Memory and FLOPs fall to {memory}." if memory == work else f" Memory falls to {memory}, FLOPs to {work}."
 
 
 def _failure(record: Record, choice: Choice, trial: int, name: str) -> str:
     """Returns why pruning failed in the trial on show, where it is known."""
     text, half, gone = "", record.run.model.experts // 2, []
     for side, experts in record.lost(choice, trial):
-        numbers = " and ".join(str(expert + 1) for expert in experts)
+        *others, last = (str(expert + 1) for expert in experts)
+        numbers = f"{', '.join(others)} and {last}" if others else last
         who = f"expert {numbers}, which alone carries" if len(experts) == 1 else f"experts {numbers}, which carry"
         gone.append(f"{who} {theme.CLASS_NAMES[side]}")
     if gone:
@@ -358,7 +360,8 @@ def _axis(values: Mapping[str, Any]) -> str:
 
 
 def _trials(values: Mapping[str, Any]) -> str:
-    return f"median of {values['trials']} trials, bars: their range" if values["trials"] > 1 else "the one trial"
+    several = f"median of {values['trials']} trials; bars: their range" if values["trials"] > 1 else "the one trial"
+    return f"{several}; pale: others"
 
 
 PruningLab = lab(
@@ -384,6 +387,7 @@ PruningLab = lab(
     check=check,
     check_view=check_view,
     more=more,
+    compares=False,  # a record holds the trained layer
     work=lambda values: of.run_of(values).numbers,
     progress=progress,
     trouble=trouble,

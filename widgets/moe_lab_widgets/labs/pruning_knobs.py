@@ -9,9 +9,21 @@ from moe_lab.config import Config, require
 from moe_lab.pruning import PlantedStart, Run, TokenMoE, TokenTask
 from moe_lab_widgets.drawing.words import CRITERION_NAMES
 from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, offer
-from moe_lab_widgets.labs import pruning_record as of
+from moe_lab_widgets.labs.pruning_record import (
+    BRANCHES,
+    CHUNK,
+    EXPERTS_CHOOSE,
+    OFFERED,
+    PLANTED,
+    RANDOM,
+    RECIPES,
+    REVERSED,
+    TOKENS_CHOOSE,
+    recipe,
+    run_of,
+)
 
-NAMES = {**CRITERION_NAMES, of.REVERSED: "reversed Δ"}
+NAMES = {**CRITERION_NAMES, REVERSED: "reversed Δ"}
 """The one name of each criterion, in the menu, in the picture and in sentences."""
 MEANINGS = {
     "router-norm-change": "Δ, the growth of the router's norm",
@@ -22,7 +34,7 @@ MEANINGS = {
     "neuron-magnitude-change": "mean growth of the neurons' norms",
     "router-difference-norm": "the distance that the router moved",
     "token-count": "share of tokens received",
-    of.REVERSED: "−Δ, so that the routers that grew go",
+    REVERSED: "−Δ, so that the routers that grew go",
 }
 """What each criterion measures."""
 
@@ -34,27 +46,27 @@ def _from_recipe(config: type[Config], name: str, **changes: Any) -> LabKnob:
     return offer(
         config,
         name,
-        default=of.RECIPES[of.PLANTED][name],
-        follows=lambda values: of.recipe(values["start"], values["routing"])[name],
+        default=RECIPES[PLANTED][name],
+        follows=lambda values: recipe(values["start"], values["routing"])[name],
         **changes,
     )
 
 
 def _planted(values: Mapping[str, Any]) -> bool:
-    return bool(values["start"] == of.PLANTED)
+    return bool(values["start"] == PLANTED)
 
 
 KNOBS = (
     LabKnob(name="rho", main=True, symbol="ρ", meaning="share of experts pruned", default=0.8, low=0, high=1,
             slider=(0.0, 0.95, 0.05), view_only=True,
             effect="More experts go. That costs nothing until one goes that matters. Nothing is trained anew."),
-    LabKnob(name="criterion", main=True, meaning="prune by", default="router-norm-change", choices=tuple(of.OFFERED),
+    LabKnob(name="criterion", main=True, meaning="prune by", default="router-norm-change", choices=tuple(OFFERED),
             words=NAMES, view_only=True,
             effect="The experts with the smallest score go. Nothing is trained anew."),
     LabKnob(name="fine_tune", main=True, meaning="fine-tune what is left", default=False, view_only=True,
             effect="Trains the experts that stay for T' further steps."),
     offer(TokenMoE, "routing", main=True, meaning="who chooses",
-          words={of.EXPERTS_CHOOSE: "experts choose tokens", of.TOKENS_CHOOSE: "tokens choose experts"},
+          words={EXPERTS_CHOOSE: "experts choose tokens", TOKENS_CHOOSE: "tokens choose experts"},
           effect="Each expert keeps its l best tokens, or each token visits its l best experts."),
     _from_recipe(TokenMoE, "top", main=True, meaning="how many each of them picks", slider=(1, 12, 1),
                  effect="More tokens for each expert, or more experts for each token. With one, no router learns."),
@@ -64,11 +76,11 @@ KNOBS = (
           effect="The one token that decides hides among more others."),
     offer(TokenMoE, "experts", main=True, meaning="experts", slider=(4, 24, 2),
           effect="More experts that can go; as few as before are important."),
-    LabKnob(name="tuning_steps", symbol="T'", meaning="fine-tuning steps", default=60, low=0,
-            slider=(10, 200, of.CHUNK), view_only=True,
+    LabKnob(name="tuning_steps", symbol="T'", meaning="fine-tuning steps", default=60, low=0, slider=(10, 200, CHUNK),
+            view_only=True,
             effect="Gives the experts that are left more time to recover."),
-    LabKnob(name="start", meaning="checkpoint", default=of.PLANTED, choices=(of.PLANTED, of.RANDOM, of.BRANCHES),
-            words={of.PLANTED: "planted", of.RANDOM: "random weights", of.BRANCHES: "pre-trained branches"},
+    LabKnob(name="start", meaning="checkpoint", default=PLANTED, choices=(PLANTED, RANDOM, BRANCHES),
+            words={PLANTED: "planted", RANDOM: "random weights", BRANCHES: "pre-trained branches"},
             effect="Training begins with it. In the planted one we know which experts matter."),
     _from_recipe(TokenMoE, "router_learning_rate", symbol="η_r", meaning="routers' learning rate",
                  slider=(0.005, 0.1, 0.005),
@@ -96,7 +108,7 @@ def check(values: Mapping[str, Any]) -> None:
     Raises:
       ValueError: a value or a combination breaks a rule.
     """
-    of.run_of(values)
+    run_of(values)
     check_view(values)
 
 
@@ -108,6 +120,6 @@ def check_view(values: Mapping[str, Any]) -> None:
     """
     rule = "rho, the share of experts pruned, must be at least 0 and less than 1"
     require(0 <= values["rho"] < 1, rule, rho=values["rho"])
-    rule = f"tuning_steps (T') must be a positive multiple of {of.CHUNK}"
-    require(values["tuning_steps"] > 0 and values["tuning_steps"] % of.CHUNK == 0, rule, T=values["tuning_steps"])
+    rule = f"tuning_steps (T') must be a positive multiple of {CHUNK}"
+    require(values["tuning_steps"] > 0 and values["tuning_steps"] % CHUNK == 0, rule, T=values["tuning_steps"])
     require(values["shown"] >= 1, "shown, the trial on show, must be at least 1", shown=values["shown"])

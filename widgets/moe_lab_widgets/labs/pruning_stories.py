@@ -14,22 +14,22 @@ STORIES = (
         "sixteen would leave 54 %.",
     ),
     Story(
-        "Magnitude misleads",
+        "Router norm misleads",
         {"criterion": "router-magnitude", "rho": 0.5, "seed": 0},
         "Now the longest routers stay. They were long before training and learned nothing here (compare the two "
         "rows of bars): 50 % right, no better than guessing. This checkpoint is chosen so that large says nothing.",
     ),
     Story(
-        "Token counts mislead",
+        "Importance misleads",
         {"criterion": "importance-score", "rho": 0.2, "seed": 0},
-        "The importance score counts tokens won. One token decides the class, so an expert that carries it wins "
+        "Importance counts tokens won. One token decides the class, so an expert that carries it wins "
         "few: with a fifth of the experts gone, 53 % are right.",
     ),
     Story(
-        "Large but quiet: when magnitude is right",
+        "Large but quiet: when router norm is right",
         {"criterion": "router-magnitude", "others_norm": 2.0, "rho": 0.8, "seed": 0},
         "The same with short routers elsewhere (norm 2 instead of 12): the routers that grew are now the longest "
-        "too, and magnitude keeps 100 % at every ρ. The contrast before was a choice.",
+        "too, and router norm keeps 100 % at every ρ. The contrast before was a choice.",
     ),
     Story(
         "Fine-tuning rescues",
@@ -73,12 +73,12 @@ STORIES = (
         "Pre-trained branches",
         {"start": BRANCHES, **recipe(BRANCHES, "expert-choice"), "rho": 0.7, "seed": 0},
         "Four branches of experts were pre-trained on a task each; one task is trained on. Its specialists' routers"
-        " grow, and 100 % stay at every ρ. By magnitude too: here the specialists' routers are the longest.",
+        " grow, and 100 % stay at every ρ. By router norm too: here the specialists' routers are the longest.",
     ),
     Story(
         "One token an expert (l = 1)",
         {"top": 1, "seed": 0},
         "The softmax over one token is 1, so that routers have no slope and cannot move: Δ = 0 for all, and the "
-        "criterion is undefined. The change of the neurons still is a criterion: 100 %.",
+        "criterion is undefined. Neuron change still is a criterion: 100 %.",
     ),
 )

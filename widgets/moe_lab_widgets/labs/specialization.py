@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from moe_lab import theme
 from moe_lab.specialization import ClusterTask, Run, SwitchMoE
 from moe_lab.specialization.activations import ACTIVATIONS
-from moe_lab_widgets.drawing.on_axes import cells, ends, note, ramp_key, reads, swarm, table, trials, write
+from moe_lab_widgets.drawing.on_axes import cells, ends, note, ramp_key, reads, table, write
 from moe_lab_widgets.drawing.panel import Panel, Seen
-from moe_lab_widgets.drawing.trials import MOST_LINES, few, spread_words
+from moe_lab_widgets.drawing.trials import MOST_LINES, few, spread_words, swarm, trials
 from moe_lab_widgets.drawing.words import median, middle, percent
 from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, given, offer

@@ -116,7 +116,7 @@ def pinned_name(before: dict[str, Any], now: dict[str, Any]) -> str:
     different = [name for name in before if before[name] != now.get(name)]
     if len(different) != 1:
         return "pinned"
-    symbols = {knob.name: knob.symbol for knob in KNOBS}
+    symbols = {knob.name: knob.symbol or knob.name for knob in KNOBS}
     value = before[different[0]]
     if isinstance(value, str):
         return value

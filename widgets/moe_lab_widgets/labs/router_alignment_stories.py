@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from moe_lab_widgets.engine.definition import Story
-from moe_lab_widgets.router_alignment.settings import OWN_DEFAULTS, SYNTHETIC
+from moe_lab_widgets.labs.router_alignment_runs import OWN_DEFAULTS, SYNTHETIC
 
 
 def _synthetic(**values: Any) -> dict[str, Any]:
@@ -16,8 +16,8 @@ STORIES = (
     Story(
         "Routers find the digits",
         {"seed": 0},
-        "Within 20 steps routers leave the middle and turn to the 6 or to the 7; after 100, the pMoE is right in 96 % "
-        "and the CNN, which must look at all 16 digits, in 87 %.",
+        "Within 20 steps routers leave the middle and turn to the 6 or to the 7; after 100, the mixture is right in 96 "
+        "% and the CNN, which must look at all 16 digits, in 87 %.",
     ),
     Story(
         "The paper's synthetic patches",
@@ -57,7 +57,7 @@ STORIES = (
     Story(
         "A needle in a haystack (n = 64)",
         _synthetic(patches=64),
-        "One patch in 64 matters. The CNN stays at 63 %, the pMoE reaches 100 %, though in trial 1 no expert ever "
+        "One patch in 64 matters. The CNN stays at 63 %, the mixture reaches 100 %, though in trial 1 no expert ever "
         "receives o₁: knowing when o₂ is absent is enough.",
     ),
     Story(
@@ -69,7 +69,7 @@ STORIES = (
     Story(
         "The CNN catches up with more samples",
         _synthetic(samples=1000, steps=1000),
-        "Five times the samples: the pMoE is done after 200 steps; the CNN gets to 96 %, where 200 samples gave 88 %. "
-        "Routing saves samples, it does not do the impossible.",
+        "Five times the samples: the mixture is done after 200 steps; the CNN gets to 96 %, where 200 samples gave 88 "
+        "%. Routing saves samples, it does not do the impossible.",
     ),
 )

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from moe_lab import theme
+from moe_lab.datasets import digits
+from moe_lab.patch_routing import DigitTask, PatternTask
 from moe_lab.patch_routing.data import ROLES
+from moe_lab.training import Snapshot
+from moe_lab_widgets.drawing.on_axes import box_of, heads, image, signs
 
 _FADED = 0.8  # how far a patch that an expert does not keep goes towards paper
 _LARGEST = 34  # screen pixels of a tile at 100 dpi
@@ -61,22 +68,25 @@ class Layout:
 def arrange(patches: int, experts: int, width: float, height: float, scale: float = 1.0) -> Layout:
     """The largest tiles that fit: n patches for each of k experts in width x height pixels at 100 dpi.
 
-    A second line for each expert is taken only where it makes tiles clearly larger.
+    A second line for each expert is taken only where it makes tiles clearly larger, at any scale alike.
     """
-    width, height = width * scale, height * scale
-    best: Layout | None = None
-    for lines in range(1, 5):
-        across = math.ceil(patches / lines)
-        band = min(height / experts, (lines * _LARGEST + 6) * scale)
-        gap = 1 if width / across < 12 else 2
-        line = int((band - 2 * scale) // lines)
-        cell = int(min(width / across - gap, line - 1, (_LARGEST - 2) * scale))
-        pitch = min(width / across, 1.6 * cell + 4 * scale)
-        layout = Layout(patches, experts, lines, across, pitch, line, band, max(cell, 3))
-        if best is None or layout.cell > 1.25 * best.cell:
-            best = layout
-    assert best is not None
-    return best
+    best = _arranged(1, patches, experts, width, height)
+    for lines in range(2, 5):
+        other = _arranged(lines, patches, experts, width, height)
+        if other.cell > 1.25 * best.cell:
+            best = other
+    return _arranged(best.lines, patches, experts, width * scale, height * scale, scale)
+
+
+def _arranged(lines: int, patches: int, experts: int, width: float, height: float, scale: float = 1.0) -> Layout:
+    """Lays out tiles in some lines for each expert; width and height are device pixels."""
+    across = math.ceil(patches / lines)
+    band = min(height / experts, (lines * _LARGEST + 6) * scale)
+    gap = 1 if width / across < 12 else 2
+    line = int((band - 2 * scale) // lines)
+    cell = int(min(width / across - gap, line - 1, (_LARGEST - 2) * scale))
+    pitch = min(width / across, 1.6 * cell + 4 * scale)
+    return Layout(patches, experts, lines, across, pitch, line, band, max(cell, 3))
 
 
 def enlarge(images: NDArray[np.float64], size: int) -> NDArray[np.float64]:
@@ -99,8 +109,73 @@ def enlarge(images: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     return weights(h) @ images @ weights(w).T
 
 
+def furnish_tiles(ax: Axes, side: int, name: str, patches: int, experts: int) -> None:
+    """Furnishes Axes for the tiles of a class; their data are pixels from the upper left corner."""
+    _, _, wide, high = box_of(ax)
+    ax.set(xlim=(0, wide), ylim=(high, 0), xticks=(), yticks=())
+    ax.spines[:].set_visible(False)
+    title = f"class {theme.CLASS_SIGNS[side]}:  one patch is {theme.CLASS_NAMES[side]} ({name})"
+    ax.text(-22, -14, title, color=theme.CLASSES[side], size=theme.TEXT_SIZE, weight="bold", va="center")
+    layout = arrange(patches, experts, wide, high)
+    heads(ax, -16, [layout.middle(s) for s in range(experts)], 14 if layout.band > 24 else 11)
+
+
+def draw_tiles(ax: Axes, task: PatternTask | DigitTask, shot: Snapshot, trial: int, side: int) -> None:
+    """Draws, for the example of a class, which patches each expert keeps, and whether o is among them."""
+    kept = np.nan_to_num(shot["example_kept"][trial, side]).astype(bool)  # (expert, patch)
+    (experts, patches), (_, _, wide, high) = kept.shape, box_of(ax)
+    layout = arrange(patches, experts, wide, high)
+    of_screen = arrange(patches, experts, wide, high, ax.figure.dpi / theme.BASE_DPI)
+    tiles = tiles_of(task, shot, trial, side, of_screen)
+    name = theme.CLASS_NAMES[side]
+    columns = [f"patch {patch + 1}{f', {name}' * (patch == tiles.signal)}" for patch in range(patches)]
+    image(
+        ax,
+        0,
+        0,
+        tiles.pixels(kept),
+        zoom=0,
+        name=f"class {theme.CLASS_SIGNS[side]}",
+        rows=[f"expert {s + 1}" for s in range(experts)],
+        columns=columns if layout.lines == 1 else ["its patches"],
+    )
+    _draw_signs(ax, layout, side, tiles.signal, kept[:, tiles.signal])
+
+
+def _draw_signs(ax: Axes, layout: Layout, side: int, signal: int, received: NDArray[np.bool_]) -> None:
+    """Says which experts receive o, and below the tiles which patch it is."""
+    name, colour, wide = theme.CLASS_NAMES[side], theme.CLASSES[side], box_of(ax)[2]
+    reaches = [f"{name} {'reaches' if one else 'does not reach'} this expert" for one in received]
+    signs(
+        ax,
+        [*[wide + 16] * layout.experts, layout.corner(0, signal)[0] + layout.cell / 2 + 7],
+        [*map(layout.middle, range(layout.experts)), layout.height + 12],
+        [*np.where(received, "✔", "✗"), f"▲ {name}"],
+        [*np.where(received, 18, 12), theme.TEXT_SIZE],
+        [*np.where(received, colour, theme.REFERENCE), colour],
+        [*reaches, f"{name}, the patch that decides the class"],
+    )
+
+
+def tiles_of(task: PatternTask | DigitTask, shot: Snapshot, trial: int, side: int, layout: Layout) -> Tiles:
+    """Returns the tiles of the example of a class in a trial. They are made once: a run keeps its examples."""
+    patches, roles, sides = (shot[f"example_{name}"][trial, side] for name in ("patches", "roles", "sides"))
+    looks = b"" if isinstance(task, PatternTask) else patches.astype(float).tobytes()  # patterns show what they are
+    return _tiles(task, side, layout, tuple(roles.tolist()), tuple(sides.tolist()), looks)
+
+
+@lru_cache(maxsize=16)
+def _tiles(task: Any, side: int, layout: Layout, roles: tuple[int, ...], sides: tuple[int, ...], looks: bytes) -> Tiles:
+    if isinstance(task, PatternTask):
+        faces = pattern_faces(np.array(roles), np.array(sides), layout.cell, task.noise)
+    else:
+        images = np.frombuffer(looks).reshape(len(roles), -1)
+        faces = digit_faces(images, layout.cell, *_taken_away(task, images))
+    return Tiles(layout, faces, roles.index(0), side)
+
+
 class Tiles:
-    """The patches of one class's example, ready to be laid out for any choice of the experts.
+    """The patches of one class's example, ready to be shown for any choice of the experts.
 
     Args:
       layout: where they go.
@@ -121,6 +196,7 @@ class Tiles:
         self.left[signal] = own
         self._corners = np.array([[layout.corner(s, j) for j in range(layout.patches)] for s in range(layout.experts)])
         self._ground = self._column(strong)
+        self._shown: tuple[bytes, NDArray[np.uint8]] = b"", self._ground
 
     def _column(self, colour: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Paper with the tinted column of o."""
@@ -136,13 +212,14 @@ class Tiles:
         return ground
 
     def pixels(self, kept: NDArray[np.bool_]) -> NDArray[np.uint8]:
-        """(height, width, 4) uint8 for a choice (experts, n)."""
-        image, cell = self._ground.copy(), self.layout.cell
-        for s, row in enumerate(kept):
-            for j, keeps in enumerate(row):
+        """(height, width, 4) uint8 for a choice (experts, n); the latest one is remembered."""
+        if self._shown[0] != kept.tobytes():
+            image, cell = self._ground.copy(), self.layout.cell
+            for (s, j), keeps in np.ndenumerate(kept):
                 left, top = self._corners[s, j]
                 image[top : top + cell, left : left + cell] = self.kept[s, j] if keeps else self.left[j]
-        return image
+            self._shown = kept.tobytes(), image
+        return self._shown[1]
 
 
 def _framed(faces: NDArray[np.uint8], colour: str) -> NDArray[np.uint8]:
@@ -183,3 +260,19 @@ def _grain(count: int, cell: int) -> NDArray[np.float64]:
     side = max(2, round(cell / 12))
     grain = np.random.default_rng(0).standard_normal((count, math.ceil(cell / side), math.ceil(cell / side))).round()
     return grain.repeat(side, axis=1).repeat(side, axis=2)[:, :cell, :cell]
+
+
+def _taken_away(task: DigitTask, images: NDArray[np.float64]) -> tuple[NDArray[np.float64], Any]:
+    """Returns what preparation has taken from images (n, pixels): the mean, and the norm of what was left."""
+    if task.source == "digits":
+        return _mean_digit()
+    return np.zeros(images.shape[1]), 1 / images.max(axis=1, keepdims=True)  # the darkest pixel of MNIST's is black
+
+
+@lru_cache(maxsize=1)
+def _mean_digit() -> tuple[NDArray[np.float64], float]:
+    """Returns the mean of the 8x8 digits, which preparation subtracts, and the mean norm of the rest."""
+    images = digits.load().images
+    images = images.reshape(len(images), -1)
+    mean = images.mean(axis=0)
+    return mean, float(np.linalg.norm(images - mean, axis=1).mean())

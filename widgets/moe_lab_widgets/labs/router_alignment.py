@@ -1,0 +1,309 @@
+"""RouterAlignmentLab: routers learn which patches matter, live, beside a CNN that must look at all of them.
+
+Its knobs and runs are in router_alignment_runs.py, and the drawing of patches in router_alignment_tiles.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import PercentFormatter
+from numpy.typing import NDArray
+
+from moe_lab import theme
+from moe_lab.patch_routing import CNN
+from moe_lab_widgets.drawing.on_axes import bars, ends, heads, line, note, reads
+from moe_lab_widgets.drawing.panel import Panel, Seen
+from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials
+from moe_lab_widgets.drawing.words import median, middle, percent
+from moe_lab_widgets.engine.declared import lab
+from moe_lab_widgets.engine.mnist import with_mnist
+from moe_lab_widgets.engine.now import Now
+from moe_lab_widgets.labs.router_alignment_runs import (
+    KNOBS,
+    begin,
+    digits_of,
+    overlap,
+    own_mixture,
+    patterns,
+    runs,
+    steps,
+    task_of,
+)
+from moe_lab_widgets.labs.router_alignment_stories import STORIES
+from moe_lab_widgets.labs.router_alignment_tiles import draw_tiles, furnish_tiles
+
+SHOWN = 0
+"""The trial whose routers and patches are drawn, counted from 0."""
+POINTS_AT = 0.7
+"""The least cosine (45 degrees) at which the caption says that a router looks for a pattern."""
+COVERED = 0.6
+"""Coverage of a class below which the caption reports a failure."""
+SMALLEST_BAR = 0.015
+"""So that a coverage of 0 can be seen."""
+NAMES = {"joint": "mixture", "cnn": "CNN"}
+STYLES = {"joint": theme.MODEL, "cnn": theme.OTHER}
+Values = Mapping[str, Any]
+
+# ---- panel 1: where routers point ----
+
+
+def furnish_plane(ax: Axes, values: Seen) -> None:
+    """Draws the ellipse of unit vectors, tinted by the nearer o: only there can the cosines be."""
+    ax.set(xlim=(-1.12, 1.2), ylim=(-1.17, 1.27), xticks=(-1, 0, 1), yticks=(-1, 0, 1))
+    for draw in (ax.axhline, ax.axvline):
+        draw(0, color=theme.RULE, linewidth=0.8, zorder=1.5)
+    cosine = values.of(overlap)
+    angle = float(np.arccos(np.clip(cosine, -1, 1)))
+    turn = np.linspace(angle / 2 - np.pi, angle / 2, 60)
+    for phi, tint in zip((turn, turn + np.pi), theme.CLASSES_TINT, strict=True):
+        ax.fill(np.cos(phi), np.cos(phi - angle), color=tint, linewidth=0, zorder=1)
+    phi = np.linspace(0, 2 * np.pi, 160)
+    ax.plot(np.cos(phi), np.cos(phi - angle), color=theme.REFERENCE, linewidth=1, zorder=2)
+    apart = 0.15 if cosine > 0.5 else 0  # near twins: their names part, so that heads hide neither
+    places = (("left", "center", 1.09, cosine - apart), ("center", "bottom", cosine - 1.4 * apart, 1.09))
+    for side, (ha, va, x, y) in enumerate(places):
+        style: dict[str, Any] = {"color": theme.CLASSES[side], "zorder": 2.5}
+        ax.plot(*((1, cosine), (cosine, 1))[side], "*", markersize=15, markeredgecolor="white", clip_on=False, **style)
+        ax.text(x, y, theme.CLASS_NAMES[side], size=theme.TITLE_SIZE, weight="bold", ha=ha, va=va, **style)
+    words = [f"cos(w, {name})" for name in theme.CLASS_NAMES]
+    axes = [f"{word}   → looks for {name}" for word, name in zip(words, values.of(patterns), strict=True)]
+    ax.set_xlabel(axes[0], color=theme.CLASSES[0], labelpad=6)
+    ax.set_ylabel(axes[1], color=theme.CLASSES[1], labelpad=0)
+    reads(ax, *words)
+    note(ax, 0, 60, _others(values["trials"]), under=True)
+
+
+def _others(trials: int) -> str:
+    """Returns whose routers are drawn."""
+    if trials == 1:
+        return "one trial"
+    many = f"{MOST_LINES} of " * (trials - 1 > MOST_LINES)
+    return f"trial {SHOWN + 1}; grey dots: {many}{trials - 1:,} other trial{'s' * (trials > 2)}"
+
+
+def draw_plane(ax: Axes, now: Now) -> None:
+    rest = np.delete(now["alignment"], SHOWN, axis=0)[:MOST_LINES].reshape(-1, 2)
+    dots: dict[str, Any] = {"marker": "o", "markersize": 2.8, "alpha": 0.75, "markeredgewidth": 0, "clip_on": False}
+    line(ax, *rest.T, linestyle="none", color=theme.REFERENCE, label="a router of another trial", zorder=3, **dots)
+    way = np.array([shot["alignment"][SHOWN] for shot in now.shots["joint"]])  # (record, expert, class)
+    way = way[np.isfinite(way).all((1, 2))]
+    if not len(way):
+        return
+    experts, few = way.shape[1], way.shape[1] <= 4
+    way = way if few else way[-25:]
+    style: dict[str, Any] = {"marker": "o", "markersize": 4.5, "markevery": [-1], "linewidth": 2.4 if few else 1.6}
+    for s in range(experts):
+        style |= {"color": theme.expert(s).colour, "label": f"the way of expert {s + 1}'s router"}
+        line(ax, *way[:, s].T, zorder=4, **style)
+    places = theme.push_apart(way[-1], 0.2 if few else 0.17, rounds=20)
+    heads(ax, places[:, 0], places[:, 1], 14 if few else 12, edge=1.2, label="the router of expert {}")
+
+
+# ---- panel 2: what each expert receives ----
+
+
+def furnish_patches(axes: list[Axes], values: Seen) -> None:
+    for side, (ax, name) in enumerate(zip(axes, values.of(patterns), strict=True)):
+        furnish_tiles(ax, side, name, values["patches"], values["experts"])
+
+
+def draw_patches(axes: list[Axes], now: Now) -> None:
+    task = task_of(now.values)
+    for side, ax in enumerate(axes):
+        draw_tiles(ax, task, now.of(), SHOWN, side)
+
+
+def _framed(values: Values) -> str:
+    kept = values["patches_per_expert"]
+    return f"framed: the l = {kept} patch{'' if kept == 1 else 'es'} that each expert scores highest"
+
+
+# ---- panel 3: what comes out ----
+
+
+def furnish_outcome(axes: list[Axes], values: Seen) -> None:
+    accuracy, coverage = axes
+    last, experts = values.of(steps), values["experts"]
+    accuracy.set(xlim=(0, last), ylim=(0.4, 1.01), yticks=(0.5, 0.75, 1), xticks=(0, last))
+    accuracy.set_xlabel("SGD step", labelpad=-9)
+    reads(accuracy, y="accuracy")
+    accuracy.axhline(0.5, color=theme.RULE, linewidth=0.8)
+    accuracy.text(0.98 * last, 0.492, "guessing", color=theme.MUTED, size=theme.SMALL_SIZE, ha="right", va="top")
+    coverage.set(xlim=(-0.5, experts - 0.5), ylim=(0, 1.04), yticks=(0, 0.5, 1), xticks=())
+    for height in (0.5, 1):
+        coverage.axhline(height, color=theme.RULE, linewidth=0.6, zorder=0.5)
+    for ax in axes:
+        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+    words = f"coverage, trial {SHOWN + 1}: how often each expert\nreceives the deciding patch"
+    note(coverage, -32, -22, words)
+    heads(coverage, range(experts), 0, 13 if experts <= 5 else 9.5, down=14)
+
+
+def _thick(values: Values) -> str:
+    count = values["trials"]
+    if count > MOST_LINES:
+        return f"accuracy: median, half, 90 % of {count:,} trials"
+    return f"test accuracy; thick: median of {count} trials" if count > 1 else "test accuracy of the one trial"
+
+
+def draw_outcome(axes: list[Axes], now: Now) -> None:
+    accuracy, coverage = axes
+    last = {}
+    looks: tuple[tuple[str, float, dict[str, Any]], ...] = (("cnn", 2, {"dashes": (3, 1.5)}), ("joint", 2.6, {}))
+    for model, width, dashes in looks:
+        at, values = now.curve("test_accuracy", model)
+        style, name = STYLES[model], NAMES[model]
+        trials(accuracy, at, values, style, name, None)
+        middles = median(values)
+        line(accuracy, at, middles, color=style.colour, linewidth=width, zorder=3, label=f"{name}, median", **dashes)
+        last[model] = float(middles[-1]) if len(middles) else np.nan
+    labels = [(last[model], f"{name}\n{percent(last[model])}", STYLES[model].colour) for model, name in NAMES.items()]
+    ends(accuracy, labels, 0.24)
+    _draw_coverage(coverage, np.nan_to_num(now["expert_coverage"][SHOWN]))
+
+
+def _draw_coverage(ax: Axes, cover: NDArray[np.float64]) -> None:
+    """Draws (expert, class) how often an expert receives o, and strongly where it is the best one."""
+    best = cover.max(axis=0)
+    colours = np.where(cover >= best - 1e-9, theme.CLASSES, theme.CLASSES_PALE)
+    places = np.arange(len(cover))[:, None] + (-0.18, 0.18)
+    names = [f"expert {s + 1}: coverage of {name}" for s in range(len(cover)) for name in theme.CLASS_NAMES]
+    bars(ax, places.ravel(), np.maximum(cover, SMALLEST_BAR).ravel(), 0.34, colours.ravel().tolist(), names=names)
+    both = zip(best.tolist(), theme.CLASS_NAMES, theme.CLASSES, strict=True)
+    ends(ax, [(high, f"{name} {percent(high)}", colour) for high, name, colour in both], 0.21, theme.SMALL_SIZE)
+
+
+# ---- words ----
+
+
+def caption(now: Now) -> str:
+    names = [f"the {digit}" for digit in digits_of(now.values)] or list(theme.CLASS_NAMES)
+    cover = now["coverage"][SHOWN]
+    if now.step == 0:
+        return f"The routers are random. {_received(names, cover)}."
+    late, low = now.ended or now.step >= now.total / 2, bool(np.nanmin(cover, initial=1) < COVERED)
+    both, found = _both(now), _received(names, cover)
+    if late and low:
+        side = int(np.nanargmin(cover))
+        found = f"{_begun(names[side])} reaches an expert in only {percent(cover[side])}" + (
+            f"; {both}" if both else ""
+        )
+    elif both:
+        found = _begun(both)
+    mixture, cnn = (middle(now.last("test_accuracy", name)) for name in now.names)
+    enough = "One is enough for a high accuracy: the" if late and low and mixture > 0.75 else "The"
+    right = f"{enough} mixture is right in {percent(mixture)}, the CNN in {percent(cnn)}."
+    return f"{_begun(_directions(now, names))}. {found}. {right}{spread_words(now.trials)}"
+
+
+def _received(names: Sequence[str], cover: NDArray[np.float64]) -> str:
+    """Returns how often the best expert of each class receives what decides it."""
+    return f"Some expert receives {names[0]} in {percent(cover[0])} of its samples, {names[1]} in {percent(cover[1])}"
+
+
+def _both(now: Now) -> str:
+    """Returns in how many trials experts receive both, at the end of several; else nothing."""
+    if not now.ended or now.trials == 1:
+        return ""
+    count = int((now["coverage"].min(axis=1) >= COVERED).sum())
+    what = "digits" if digits_of(now.values) else "patterns"
+    return f"both {what} are found in {count} of {now.trials:,} trials"
+
+
+def _begun(sentence: str) -> str:
+    """Returns a sentence with a capital letter; o₁ and o₂ stay as they are."""
+    return sentence if sentence.startswith(theme.CLASS_NAMES) else sentence[0].upper() + sentence[1:]
+
+
+def _directions(now: Now, names: Sequence[str]) -> str:
+    """Returns which routers look for which pattern, in words."""
+    if moved(now) == 0:
+        return "the routers have not moved at all"
+    cosines = now["alignment"][SHOWN]  # (expert, class)
+    nearest = np.where(np.isfinite(cosines).all(1), cosines.argmax(1), -1)
+    parts: list[str] = []
+    for side, name in enumerate(names):
+        found = [str(s + 1) for s in np.flatnonzero((nearest == side) & (cosines.max(1) >= POINTS_AT))]
+        if found:
+            verb = "" if parts else " looks" if len(found) == 1 else " look"
+            parts.append(f"{_routers(found)}{verb} for {name}")
+    if len(parts) == 1:
+        missing = next(name for name in names if not parts[0].endswith(f" {name}"))
+        return f"{parts[0]}, none for {missing}"
+    return ", ".join(parts) or f"no router looks for {names[0]} or {names[1]}"
+
+
+def _routers(numbers: Sequence[str]) -> str:
+    *most, last = numbers
+    return f"routers {', '.join(most)} and {last}" if most else f"router {last}"
+
+
+def moved(now: Now) -> float:
+    """Returns the largest change of any router's cosines since the start."""
+    change = now["alignment"] - now.shots["joint"][0]["alignment"]
+    return float(np.nanmax(np.abs(change), initial=0.0))
+
+
+RouterAlignmentLab = lab(
+    "Router alignment",
+    name="RouterAlignmentLab",
+    about="""A jointly trained mixture and a CNN on the same samples, step by step.
+
+    On digits, n, l, k, m, N and noise apply; on synthetic patches the whole data model of the paper does. Values left
+    out take the defaults of the chosen source.
+
+    Args:
+      mnist: a folder of MNIST's IDX files, or "download" (fetched once and checked): offers 28x28 images, too, and
+        begins with them.
+      mixture: a model of your own in the mixture's place, of the size that the sliders say: a `StepwiseMoE`, or a
+        JointMoE whose subclass has a router of its own.
+
+    Raises:
+      ValueError: mixture is no such model.
+    """,
+    knobs=KNOBS,
+    arguments={"mnist": with_mnist, "mixture": own_mixture},
+    runs=runs,
+    begin=begin,
+    steps=steps,
+    records=100,
+    measures=lambda run: {"test_accuracy": "", **({} if isinstance(run.model, CNN) else {"coverage": "coverage"})},
+    panels=(
+        Panel(
+            "Where routers point",
+            draw_plane,
+            furnish_plane,
+            "cosine between each router w and\nthe two patches that decide the class",
+            width=312,
+            margins=(58, 10, 96, 95),
+            pin=lambda ax, now: None,  # two runs' ways would hide each other
+        ),
+        Panel(
+            "What each expert receives",
+            draw_patches,
+            furnish_patches,
+            _framed,
+            width=484,
+            margins=(34, 34, 90, 21),  # so that 16 digits of 8 x 8 pixels are drawn three times as large
+            rows=2,
+            gap=41,
+        ),
+        Panel(
+            "What comes out",
+            draw_outcome,
+            furnish_outcome,
+            _thick,
+            width=304,
+            margins=(48, 79, 72, 34),
+            rows=(182, 84),
+            gap=76,
+        ),
+    ),
+    caption=caption,
+    stories=STORIES,
+    diverged=lambda name, trials: f"The {NAMES[name]}'s loss became infinite in {trials}: no further steps there.",
+)
