@@ -22,7 +22,7 @@ from moe_lab_widgets.frames.module import recorded_source
 from moe_lab_widgets.frames.recording import Recording, described, film
 
 TITLE = "What pulls each router"
-NOTE = "Press replay, or drag the time slider; its arrow keys move by one step."
+NOTE = "Press Play, or drag the time slider; its arrow keys move by one step."
 FRAMES_PER_SECOND = 8
 SMALLEST = 0.72
 """The scale below which panels are stacked: JupyterLab with its file browser leaves .8 of their width of 1366."""
@@ -80,7 +80,10 @@ def play(pulls: xr.Dataset, scale: float = 1.0) -> Played:
     """
     picture = _Pulls(pulls, scale)
     try:
-        shown = film(picture, pulls["step"].values.tolist(), lambda step: caption(pulls, step), None)
+        steps = pulls["step"].values.tolist()
+        shown = film(
+            picture, steps, lambda step: caption(pulls, step), lambda step: f"step {step} of {steps[-1]}", None
+        )
     finally:
         picture.close()
     shown = replace(shown, stage={**shown.stage, "rate": FRAMES_PER_SECOND, "smallest": SMALLEST})
