@@ -133,9 +133,10 @@ prediction.seen(outcome, f"The mixture is right in {ours:.0f} % of the new sampl
 # | --- | --- |
 # | the sliders | change the experiment; training starts again at once; the number beside a slider can be typed |
 # | <kbd>More settings</kbd> | shows the sliders that are moved less often |
-# | <kbd>Play</kbd> or <kbd>Pause</kbd>, <kbd>Step</kbd>, <kbd>Reset</kbd> | train on or hold; train a little and stop; start again |
+# | <kbd>Play</kbd> or <kbd>Pause</kbd> | train on or hold; when the run has ended, show it again |
+# | <kbd>Step</kbd>, <kbd>Reset</kbd> | train for one step and stop; train again from the start |
+# | the slider beside them | moves through the run by hand; <kbd>Play</kbd> then goes on from there |
 # | <kbd>speed</kbd> | slow enough to follow, or as fast as it trains |
-# | <kbd>▶ replay</kbd> and the slider beside it | play the recorded run again, or move through it by hand |
 # | <kbd>Pin</kbd> | keeps the present curves in the picture, to compare with the next run |
 # | <kbd>story</kbd> | a prepared setting, with a sentence on what to see |
 # | <kbd>seed</kbd> | other random numbers, the same experiment |
@@ -144,7 +145,7 @@ prediction.seen(outcome, f"The mixture is right in {ours:.0f} % of the new sampl
 #
 # Try these three, half a minute each:
 #
-# 1. Drag the slider beside <kbd>▶ replay</kbd> to the start and back to the end. When do the routers find their digit?
+# 1. Drag the slider below the picture to the start and back to the end. When do the routers find their digit?
 # 2. Press <kbd>Pin</kbd>, then move $l$ from 4 to 2. What changes in the right panel?
 # 3. Choose another <kbd>seed</kbd>. Do the same experts find the 6? (They need not: all experts start alike.)
 #

@@ -140,7 +140,7 @@ lab
 #
 # Try the following:
 #
-# 1. Move the <kbd>time</kbd> slider below the picture back to the start. Experts learn signals first, and the router
+# 1. Move the time slider below the picture back to the start. Experts learn signals first, and the router
 #    sorts the clusters afterwards.
 # 2. Set <kbd>M · experts</kbd> to 4, so that each expert must find a cluster of its own, and count the trials that
 #    succeed. Then set it to 2.

@@ -124,7 +124,7 @@ lab
 #
 # Try the following:
 #
-# 1. Move the <kbd>time</kbd> slider through the power iterations, and count how many a regressor takes.
+# 1. Move the time slider through the power iterations, and count how many a regressor takes.
 # 2. Set <kbd>k · experts</kbd> to 6, then to 4. See where joint EM catches up.
 # 3. Set <kbd>T₃ · third moment of</kbd> (under <kbd>More settings</kbd>) to *y*. The power iterations now work on the
 #    moment that mixes experts and router. See what they find, and whether EM can repair it.

@@ -137,8 +137,11 @@ def address(server: Server) -> str:
 
 @pytest.fixture(scope="module")
 def notebook(server: Server, browser: Any, address: str) -> Iterator[NotebookPage]:
-    """A page on the server for the tests of a module; its kernels are shut down afterwards."""
-    context = browser.new_context(viewport={"width": 1600, "height": 1100})
+    """A page on the server for the tests of a module; its kernels are shut down afterwards.
+
+    Beside the files a cell is as wide as a picture at scale 1, 1100 pixels.
+    """
+    context = browser.new_context(viewport={"width": 1532, "height": 1100})
     page = context.new_page()
     yield NotebookPage(page, address, server.token, server.folder)
     shut_down_kernels(server)

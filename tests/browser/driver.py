@@ -274,7 +274,7 @@ class NotebookPage:
 
     def frames_kept(self) -> int:
         """How many frames of the run are in the page."""
-        return int(self.page.locator(".moe-lab-time output").first.inner_text().split(" of ")[1])
+        return int(self.page.locator(".moe-lab-time input").first.get_attribute("max") or 0) + 1
 
     def text(self, role: str) -> str:
         """The text of a region: "status", "alert", or "caption" (the sentence below the picture)."""
@@ -297,7 +297,7 @@ class NotebookPage:
 
     def said(self) -> str:
         """What to see, or why a slider went elsewhere."""
-        return " ".join(self.page.locator(".moe-lab-said p[aria-live='polite']").all_inner_texts())
+        return " ".join(self.page.locator(".moe-lab-stage > .widget-html p[aria-live='polite']").all_inner_texts())
 
     def code(self) -> str:
         """What "copy as code" holds."""
@@ -341,7 +341,15 @@ class NotebookPage:
 
     def wait_for_end(self) -> None:
         """Waits until the run has ended."""
-        self.until(lambda: "ended" in self.text("status"), "the run did not end", 120)
+        self.until(lambda: self.state() == "finished", "the run did not end", 120)
+
+    def state(self) -> str:
+        """What the status line says of the run: training, paused, finished, or that it waits."""
+        return self.text("status").split(" · ")[0].split(";")[0]
+
+    def counter(self) -> str:
+        """How far the run was at the moment on show."""
+        return self.page.locator(".moe-lab-time output").first.inner_text()
 
     def clipped(self) -> list[str]:
         """Descriptions that are too long for their place."""

@@ -29,7 +29,7 @@ Opened = Callable[..., NotebookPage]
 @pytest.fixture(scope="module")
 def colab(server: Server, browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookPage]:
     """A page on a server whose kernels take themselves for Colab's."""
-    context = browser.new_context(viewport={"width": 1600, "height": 1100})
+    context = browser.new_context(viewport={"width": 1532, "height": 1100})
     if PYTHON:
         base = tmp_path_factory.mktemp("colab")
         with serving(base, "notebook", "NotebookApp", "NotebookApp", python=PYTHON) as classic:
@@ -78,7 +78,7 @@ def _show(colab: NotebookPage, lab: str, **values: Any) -> None:
 
 def _fields(page: NotebookPage) -> tuple[str, str, bool]:
     """The caption, the state in the status line, and whether the play button says Pause."""
-    return page.text("caption"), page.text("status").rsplit("·", 1)[-1].strip(), page.button("Pause").count() > 0
+    return page.text("caption"), page.state(), page.button("Pause").count() > 0
 
 
 def test_messages_wait_for_the_cell_and_no_thread_draws(opened: Opened) -> None:
@@ -101,17 +101,17 @@ def test_a_run_goes_on_by_itself_and_stops_when_told(opened: Opened) -> None:
     page.page.wait_for_timeout(3000)
     assert _fields(page)[1:] == ("training", True)
     page.button("Pause").click()
-    page.until(lambda: _fields(page)[1:] == ("held", False), "Pause does nothing")
+    page.until(lambda: _fields(page)[1:] == ("paused", False), "Pause does nothing")
     step = page.step()
     assert step < 200
     page.page.wait_for_timeout(1500)
-    assert page.step() == step and _fields(page)[1:] == ("held", False)
+    assert page.step() == step and _fields(page)[1:] == ("paused", False)
     page.button("Step").click()
     page.until(lambda: page.step() == step + 1, "Step does nothing")
     page.button("Play").click()
     page.until(lambda: _fields(page)[1:] == ("training", True), "Play does nothing")
     page.until(lambda: page.step() == 200, "the last picture does not come")
-    page.until(lambda: _fields(page)[1:] == ("ended", False), "the run does not end")
+    page.until(lambda: _fields(page)[1:] == ("finished", False), "the run does not end")
     page.check()
 
 
@@ -138,7 +138,7 @@ def test_the_phase_map_fills_without_a_press_and_is_never_blank(opened: Opened) 
     assert full > 0.05
     page.press("n ·", "ArrowRight")
     wanted, least, end = f"patches={page.readout('n ·'):.0f}", full, time.monotonic() + 90
-    while wanted not in page.code() or "ended" not in page.text("status"):
+    while wanted not in page.code() or page.state() != "finished":
         assert time.monotonic() < end, "the map of the moved slider is never full"
         least = min(least, _coloured(page))
         page.page.wait_for_timeout(20)
@@ -148,7 +148,7 @@ def test_the_phase_map_fills_without_a_press_and_is_never_blank(opened: Opened) 
 
 
 def test_a_page_that_cannot_load_the_module_is_fed_as_well(colab: NotebookPage) -> None:
-    """PNGs then, acknowledged by plain widgets."""
+    """The latest PNG and its caption then, acknowledged by plain widgets."""
     if PYTHON:
         pytest.skip("the page of ipywidgets 7 shows no box with a widget that it cannot load; Colab's page does")
     page = colab.page
@@ -158,13 +158,13 @@ def test_a_page_that_cannot_load_the_module_is_fed_as_well(colab: NotebookPage) 
     image = page.locator("img.widget-image, img.jupyter-widget-image").first
     image.wait_for()
     first = image.get_attribute("src")
-    colab.until(lambda: "training" in colab.text("status"), "the run does not begin")
+    colab.until(lambda: colab.state() == "training", "the run does not begin")
     colab.until(lambda: image.get_attribute("src") != first, "the picture does not change")
     colab.wait_for_end()
     page.wait_for_timeout(1500)  # the output is replaced once, by one that holds the picture too
-    assert colab.text("status").startswith("step 150")
+    assert colab.text("status").startswith("finished; showing step 150")
     colab.press("g", "ArrowRight", 2)
-    colab.until(lambda: "training" in colab.text("status"), "the slider starts no run")
+    colab.until(lambda: colab.state() == "training", "the slider starts no run")
     colab.wait_for_end()
     assert page.locator(".moe-lab-screen canvas").count() == 0
     page.unroute("**/anywidget/**")

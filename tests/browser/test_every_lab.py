@@ -58,7 +58,7 @@ def test_it_is_shown_whole_held_and_wound_back(opened: Opened, of: LabOnPage) ->
     page.button("Reset").click()
     page.wait_for_change(last)
     page.button("Pause").click()
-    page.until(lambda: "held" in page.text("status") or "ended" in page.text("status"), "pause does nothing")
+    page.until(lambda: page.state() in ("paused", "finished"), "pause does nothing")
     page.check()
 
 

@@ -92,7 +92,7 @@ def test_many_moves_while_a_cell_moves_the_lab_too(opened: Callable[..., Noteboo
     (tmp_path / "end").touch()
     page.wait_idle()
     assert page.printed("moved"), "the cell has not come to its end"
-    page.until(lambda: "ended" in page.text("status"), "the Lab does not train any more")
+    page.until(lambda: page.state() == "finished", "the Lab does not train any more")
     for name, label in (("gap", "g"), ("learning_rate", "lr"), ("epochs", "steps"), ("samples", "N")):
         held = page.ask(f"float(lab.values[{name!r}]), float(lab.controls.knobs[{name!r}].value)")
         assert held == str((page.readout(label),) * 2), f"page and kernel differ in {name}"
@@ -158,7 +158,7 @@ def test_a_page_moves_no_slider_that_code_has_put_between_its_steps(opened: Call
 def test_buttons_story_time_and_pin(opened: Callable[..., NotebookPage]) -> None:
     page = opened("TinyLab", epochs=200, delay=20.0)
     page.button("Pause").click()
-    page.until(lambda: "held" in page.text("status"), "pause does nothing")
+    page.until(lambda: page.state() == "paused", "pause does nothing")
     step = page.step()
     page.button("Step").click()
     page.until(lambda: page.step() == step + 1, "step does nothing")
@@ -178,7 +178,34 @@ def test_buttons_story_time_and_pin(opened: Callable[..., NotebookPage]) -> None
     page.until(lambda: page.value("g") == 0, "the story does not move the slider")
     assert page.page.get_by_text("The accuracy stays near 50 %.").count() == 1
     page.button("Reset").click()
-    page.until(lambda: page.step() == 0 or "training" in page.text("status"), "reset does nothing")
+    page.until(lambda: page.step() == 0 or page.state() == "training", "reset does nothing")
+    page.check()
+
+
+def test_one_button_plays_holds_and_replays(opened: Callable[..., NotebookPage]) -> None:
+    page = opened("TinyLab", epochs=150, delay=20.0)
+    page.button("Pause").click()
+    page.until(lambda: page.state() == "paused" and page.button("Play").is_visible(), "pause does nothing")
+    assert page.counter() == f"step {page.step()}", "the counter is that of the picture"
+    page.press("time", "Home")
+    page.until(lambda: page.text("status").startswith("paused; showing step 0 ·"), "the kernel does not follow")
+    held = page.ask("len(lab.records)")
+    page.button("Play").click()  # from an earlier record: what is there again, and no training
+    page.until(lambda: page.state() == "paused" and page.step() == int(held) - 1, "it does not come to the newest")
+    page.until(lambda: page.button("Play").is_visible() and "showing" not in page.text("status"), "it does not rest")
+    assert page.ask("len(lab.records)") == held
+    page.button("Play").click()  # at the newest record: the training goes on
+    page.wait_for_end()
+    before = page.run()
+    page.button("Play").click()
+    page.until(lambda: 0 <= page.step() < 100 and page.button("Pause").is_visible(), "the run is not shown again")
+    page.button("Pause").click()
+    page.until(lambda: "finished; showing step" in page.text("status"), "the replay does not stop")
+    step = page.step()
+    assert step < 150 and page.counter() == f"step {step}" and page.button("Play").is_visible()
+    assert page.run() == before and page.ask("len(lab.records)") == "151", "nothing is trained again"
+    page.button("Reset").click()
+    page.until(lambda: page.state() == "training" and page.button("Pause").is_visible(), "reset does not train")
     page.check()
 
 
@@ -251,7 +278,7 @@ def test_a_lab_trains_once_it_is_on_screen(opened: Callable[..., NotebookPage]) 
         page.page.wait_for_timeout(300)
         assert page.ask(state) == "(1, True, False)"
     assert "waiting until it is on screen" in page.ask("lower.controls.status.value")
-    page.page.locator(".moe-lab-screen").last.scroll_into_view_if_needed()
+    page.page.locator(".moe-lab-screen canvas").last.scroll_into_view_if_needed()
     page.until(lambda: page.ask("lower.finished") == "True", "the Lab did not notice that it is on screen")
     assert page.ask("[record.step for record in lower.records] == list(range(21))") == "True"
     assert page.ask("lower.close()") == "None"

@@ -109,8 +109,8 @@ MAP = (slice(84, 380), slice(66, 534))
 
 
 def _trainings(page: NotebookPage) -> tuple[int, int]:
-    """(ended, all) as the status line says."""
-    words = page.text("status").split(" trainings")[0].split(" of ")
+    """(ended, all) as the counter says."""
+    words = page.counter().split(" trainings")[0].split(" of ")
     return (int(words[0]), int(words[1])) if len(words) == 2 else (0, 0)
 
 
@@ -123,7 +123,7 @@ def _coloured(page: NotebookPage) -> float:
 def test_the_phase_map_fills_and_goes_back_in_time(opened: Opened) -> None:
     page = opened("PhaseTransitionLab", **SMALL["PhaseTransitionLab"])
     page.until(lambda: 0 < _trainings(page)[0] < _trainings(page)[1] or page.text("alert"), "nothing has run")
-    page.until(lambda: _trainings(page)[0] == _trainings(page)[1] > 0 or "ended" in page.text("status"), "never full")
+    page.until(lambda: _trainings(page)[0] == _trainings(page)[1] > 0 or page.state() == "finished", "never full")
     page.wait_for_end()
     full, before = _coloured(page), page.pixels()
     assert full > 0.1
@@ -132,6 +132,6 @@ def test_the_phase_map_fills_and_goes_back_in_time(opened: Opened) -> None:
     page.until(lambda: _coloured(page) < 0.8 * full, "an earlier map should be emptier")
     page.press("distractors", "End")
     page.press("distractors", "Home")
-    page.until(lambda: abs(_coloured(page) - full) < 0.02 and "ended" in page.text("status"), "the map does not fill")
+    page.until(lambda: abs(_coloured(page) - full) < 0.02 and page.state() == "finished", "the map does not fill")
     assert page.text("alert") == ""
     page.check()

@@ -216,7 +216,7 @@ def test_pulls_play_and_step_in_a_page_that_is_too_narrow_for_a_lab(show: Callab
     page.get_by_role("slider").press("Home")
     page.get_by_role("slider").press("ArrowRight")
     assert caption(page) == played.recording.captions[1] and (painted(page) != end).any()
-    page.get_by_role("button", name="replay").click()
+    page.locator(".moe-lab-play").click()
     page.wait_for_function("document.querySelector('.moe-lab-screen').dataset.record == 5")
     np.testing.assert_array_equal(painted(page), end)
     page.set_viewport_size({"width": 390, "height": 844})
@@ -235,7 +235,7 @@ class TestExported:
         assert place(page) == 0 and caption(page) == captions[0] and (painted(page) != end).any()
         page.get_by_role("slider").press("ArrowRight")
         assert place(page) == 1
-        page.get_by_role("button", name="replay").click()
+        page.locator(".moe-lab-play").click()
         page.wait_for_function(f"document.querySelector('.moe-lab-screen').dataset.record == {len(captions) - 1}")
         np.testing.assert_array_equal(painted(page), end)
         page.get_by_text("Code of this run").click()
@@ -311,7 +311,7 @@ class TestExported:
             if page.locator("canvas").count():
                 for key in ("Home", "PageUp", "End"):
                     page.get_by_role("slider").press(key)
-                page.get_by_role("button", name="replay").click()
+                page.locator(".moe-lab-play").click()
             else:
                 assert page.locator("img").is_visible(), "the still picture has gone"
             words = page.locator(".moe-lab-status").inner_text()
@@ -413,7 +413,7 @@ class TestSite:
         page.locator("canvas").first.wait_for()
         page.wait_for_function(
             """() => {
-              const [shown, last] = document.querySelector(".moe-lab-time output").textContent.split(" of ");
-              return shown && shown === last && document.querySelector(".moe-lab-status").textContent === "";
+              const time = document.querySelector(".moe-lab-time input");
+              return time.value === time.max && document.querySelector(".moe-lab-status").textContent === "";
             }"""
         )

@@ -24,7 +24,7 @@ from moe_lab_widgets.frames.module import recorded_source
 from moe_lab_widgets.frames.recording import Recording, described, film
 
 TITLE = "What pulls each router"
-NOTE = "Press replay, or drag the time slider; its arrow keys move by one step."
+NOTE = "Press Play, or drag the time slider; its arrow keys move by one step."
 FRAMES_PER_SECOND = 8
 SMALLEST = 0.72
 """The scale below which panels are stacked: JupyterLab with its file browser leaves .8 of their width of 1366."""
@@ -81,7 +81,9 @@ def play(pulls: xr.Dataset, scale: float = 1.0) -> Played:
     picture = Picture([_panel(drawn, column) for column in range(len(drawn.experts))], scale=scale)
     picture.begin({})
     try:
-        shown = film(picture, drawn.steps, lambda step: caption(pulls, step), None)
+        last = drawn.steps[-1]
+        told = lambda step: f"step {step} of {last}"  # noqa: E731
+        shown = film(picture, drawn.steps, lambda step: caption(pulls, step), told, None)
     finally:
         picture.close()
     shown = replace(shown, stage={**shown.stage, "rate": FRAMES_PER_SECOND, "smallest": SMALLEST})

@@ -12,8 +12,8 @@ from IPython.display import display
 from moe_lab.arguments import checked
 from moe_lab.exercises.prediction import Comparison, Prediction
 from moe_lab_widgets.engine.callbacks import heard_at_once
-from moe_lab_widgets.engine.controls import close_all
-from moe_lab_widgets.engine.output import headless
+from moe_lab_widgets.engine.controls import close_all, no_null
+from moe_lab_widgets.engine.threads import headless
 
 
 class PredictionBox(Prediction):
@@ -58,6 +58,7 @@ class PredictionBox(Prediction):
 
         radios.observe(keep, "value")
         made = w.VBox([w.HTML(f"<b>Your prediction.</b> {html.escape(self.question)}"), radios, said])
+        no_null(made)
         heard_at_once(made)
         return made
 

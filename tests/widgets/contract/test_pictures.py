@@ -28,9 +28,9 @@ def test_the_texts_of_a_finished_run(ended: Any) -> None:
     status = html.unescape(lab.controls.status.value)
     assert lab.caption(lab.record) in caption(lab) and "aria-live" in caption(lab)
     assert lab.record is lab.records[-1]
-    assert lab.progress(lab.record) in status and re.search(r" · \d+\.\d s of training on the CPU · ended", status)
+    assert lab.progress(lab.record) in status and re.search(r"finished; .* · \d+\.\d s of training on the CPU", status)
     assert lab.controls.message.value == "" and lab.trouble(lab.record) == ""
-    assert lab.screen.time.value == 1 and lab.controls.play.description == "Play"
+    assert lab.controls.play.description == "Play"
     assert len(np.unique(pixels(lab).astype(int) @ [65536, 256, 1])) > 50, "the picture is empty"
 
 

@@ -17,7 +17,7 @@ from tests.widgets.labs import FAST, Make, done, pixels, shown
 @one_case_in(3, 2)
 def test_step_play_and_reset(make: Make, ended: Any) -> None:
     lab = shown(make(playing=False))
-    assert len(lab.records) == 1 and not lab.playing and "held" in lab.controls.status.value
+    assert len(lab.records) == 1 and not lab.playing and "paused" in lab.controls.status.value
     assert lab.controls.play.description == "Play"
     lab.controls.step.click()
     assert len(shown(lab).records) == 2 and lab.record is lab.records[1]

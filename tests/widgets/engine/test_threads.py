@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -116,6 +118,30 @@ def test_two_hundred_moves_of_a_page_beside_a_cell_that_moves_the_lab() -> None:
         assert [record.step for record in made.records] == list(range(made.values["epochs"] + 1))
     finally:
         made.close()
+
+
+SCRIPT = """import time
+import torch
+from tests.widgets.engine.tiny import TinyLab
+
+class Slow(TinyLab):
+    def start(self, values):
+        for snapshot in super().start(values):
+            yield snapshot
+            weights, end = torch.randn(200, 200, requires_grad=True), time.monotonic() + 2.5
+            while time.monotonic() < end:
+                (weights @ weights).sum().backward()
+
+lab = Slow()
+while not lab.records:
+    time.sleep(0.01)
+"""
+"""It ends while a step of a second and more is under way, whose thread torch would abort the process in."""
+
+
+def test_a_script_that_ends_while_a_lab_trains_says_nothing() -> None:
+    ended = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
 def test_a_wait_is_not_ended_by_a_page_that_says_that_the_lab_is_away() -> None:

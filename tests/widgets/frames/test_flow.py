@@ -37,7 +37,7 @@ def test_no_number_is_sent_twice() -> None:
     screen, sent = Screen(Blank()), []
     screen._sent.observe(lambda change: sent.append(change["new"]), "value")
     for number, ticks in enumerate((3, 0, 1, 2, 0)):
-        screen.show(None, number, "", 5)
+        screen.show(None, number, "", "", 5)
         for _ in range(ticks):
             screen.tick()
     assert sent == list(range(1, 12))

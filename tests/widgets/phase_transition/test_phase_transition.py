@@ -46,7 +46,7 @@ def check(lab: PhaseTransitionLab) -> None:
     assert [line.get_ydata()[0] for line in dashes] == ([] if setting.l_star is None else [setting.l_star - 1.5])
     assert lab.caption(last) in lab.screen.caption.value.replace("&lt;", "<").replace("&#x27;", "'")
     assert f"{last.done.size} of {last.done.size} trainings" in lab.controls.status.value
-    assert "ended" in lab.controls.status.value and lab.controls.message.value == ""
+    assert "finished" in lab.controls.status.value and lab.controls.message.value == ""
     assert of.task_of(values).code() in lab.code(values) and f"seed={values['seed']}" in lab.code(values)
     assert len(np.unique(pixels(lab).astype(int) @ [65536, 256, 1])) > 50, "the picture is empty"
 

@@ -13,8 +13,10 @@ from moe_lab.routing_plots import gate_table
 from moe_lab_widgets.by_hand.fates import Fate, as_html, badge, fates, in_words
 from moe_lab_widgets.drawing.picture import encode
 from moe_lab_widgets.engine.callbacks import alone, heard_at_once
-from moe_lab_widgets.engine.controls import STYLE, box, close_all
-from moe_lab_widgets.engine.output import NotebookOutput, headless
+from moe_lab_widgets.engine.controls import STYLE, box, close_all, no_null
+from moe_lab_widgets.engine.knobs import explain
+from moe_lab_widgets.engine.output import NotebookOutput
+from moe_lab_widgets.engine.threads import headless
 from moe_lab_widgets.frames.screen import TEXT
 
 MOST_EXPERTS, MOST_PATCHES, HIGHEST = 4, 6, 9
@@ -43,6 +45,7 @@ class RoutingTable:
         require(bool(whole and (table <= HIGHEST).all()), rule, powers=table.tolist())
         self._start = table
         self._make_widgets(experts, patches)
+        no_null(self.box)
         heard_at_once(self.box)
         self._update()
         self.output = NotebookOutput(
@@ -105,15 +108,21 @@ class RoutingTable:
             for s, row in enumerate(self._start, 1)
         ]
         self.kept = w.BoundedIntText(2, min=1, max=patches, description="l, patches per expert", layout=wide)
+        explain(self.kept, "How many patches each expert keeps where experts choose, those of its highest scores")
         self.picked = w.BoundedIntText(1, min=1, max=experts, description="experts per patch", layout=wide)
+        explain(self.picked, "How many experts each patch goes to where patches choose, those of its highest scores")
         self.noise = w.BoundedFloatText(0.0, min=0.0, max=3.0, step=0.25, description="noise of switch", layout=wide)
+        explain(self.noise, "How strongly chance moves the scores before switch picks one expert for each patch")
         self.seed = w.BoundedIntText(0, min=0, max=10**6, description="seed of the noise", layout=wide)
+        explain(self.seed, "Where chance begins: another seed is another noise")
         settings = [self.kept, self.picked, self.noise, self.seed]
         for one in settings:
             one.add_class("moe-lab-knob")
         for one in (*settings, *(cell for row in self.entries for cell in row)):
             one.observe(lambda _: self._update(), "value")
-        back = w.Button(description="↺ the first table", layout={"width": "auto"})
+        back = w.Button(
+            description="↺ the first table", tooltip="Put the scores back that it began with", layout={"width": "auto"}
+        )
         back.on_click(lambda _: self.reset())
         heads = [w.HTML(), *(w.HTML(f"patch {j}") for j in range(1, patches + 1))]
         rows = [part for s, row in enumerate(self.entries) for part in (w.HTML(badge(s)), *row)]
@@ -149,4 +158,5 @@ def _cell(number: int, name: str) -> w.BoundedIntText:
         number, min=1, max=HIGHEST, description=name, continuous_update=True, layout={"width": "auto"}
     )
     cell.add_class("moe-lab-cell")
+    explain(cell, f"exp(score) of {name}: a whole number from 1 to {HIGHEST}")
     return cell

@@ -15,12 +15,13 @@ import ipywidgets as w
 from moe_lab import theme
 from moe_lab.config import Knob
 from moe_lab_widgets.engine.callbacks import alone
-from moe_lab_widgets.engine.knobs import LabKnob, readout_format, stretched
+from moe_lab_widgets.engine.knobs import TOOLTIPS, LabKnob, explain, readout_format, stretched
 
 STYLE = Path(__file__).with_name("lab.css").read_text(encoding="utf-8")
 OWN = "(my own settings)"
 FASTEST = "as fast as it trains"
 SPEEDS = {"slow": 4.0, "easy to follow": 15.0, FASTEST: 0.0}
+HOLD, GO_ON = "Hold what moves, at this step", "Go on training; after the end, show the run again"
 _SENTENCE = f"color: {theme.INK}; background: {theme.PAPER}; border-left: 6px solid {theme.FAILURE};"
 """Colours of text that stands on the paper of the picture, in a dark theme too."""
 
@@ -40,6 +41,16 @@ def slider(knob: Knob, value: Any) -> w.DOMWidget:
     if knob.whole:
         return w.IntSlider(value=value, min=int(low), max=int(high), step=int(step), **common)
     return w.FloatSlider(value=value, min=low, max=high, step=step, readout_format=readout_format(step), **common)
+
+
+def no_null(widget: w.Widget) -> None:
+    """Empties the tooltip of a widget that has none, and of all such in it: pages would write "null" for None."""
+    if hasattr(widget, "description") and all(
+        getattr(widget, name) is None for name in TOOLTIPS if widget.has_trait(name)
+    ):
+        explain(widget, "")
+    for child in getattr(widget, "children", ()):
+        no_null(child)
 
 
 def box(children: Sequence[w.DOMWidget], css_class: str, kind: type[w.Box] = w.Box) -> w.Box:
@@ -83,6 +94,8 @@ class Controls:
         picture: w.DOMWidget,
         projector: bool = False,
     ) -> None:
+        self._tips: dict[str, str] = {}
+        self._tell_tips: Callable[[dict[str, str]], None] = lambda tips: None
         self._make_knobs(knobs, values)
         self._make_buttons()
         self._make_texts()
@@ -91,19 +104,23 @@ class Controls:
             options=[OWN, *(story.name for story in stories)], value=OWN, description="story", layout={"width": "auto"}
         )
         self.story.add_class("moe-lab-grows")
+        self._tip(self.story, "Settings that show something, and what to see there")
         heading = w.HTML(f"<h3>{html.escape(title)}</h3>")
         for widget, needed in ((self.story, stories), (self.more, self._rest.children)):
             widget.layout.display = "" if needed else "none"
         self.box = box(
             [
                 w.HTML(f"<style>{STYLE}</style>", layout={"display": "none"}),
-                box([heading, self.play, self.step, self.reset, self.story, self.pin, self.more], "moe-lab-bar"),
-                self._main,
+                box(
+                    [box([heading, self.story, self.seed, self.pin, self.more], "moe-lab-bar"), self._main],
+                    "moe-lab-head",
+                ),
                 self._rest,
-                box([self.see, self.message], "moe-lab-said"),
-                picture,
-                box([self.status, self.speed], "moe-lab-bar"),
-                box([self.code_shown, self.file, self.save_picture, self.save_data, self.save_page], "moe-lab-bar"),
+                box([self._moves, picture, self.speed, self.message, self.see], "moe-lab-stage"),
+                box(
+                    [self.status, self.code_shown, self.file, self.save_picture, self.save_data, self.save_page],
+                    "moe-lab-bar",
+                ),
                 self.code,
             ],
             "moe-lab",
@@ -111,6 +128,7 @@ class Controls:
         )
         if projector:
             self.box.add_class("moe-lab-projector")
+        no_null(self.box)
         self.code_shown.observe(self._show_code, "value")
         self.more.observe(self._show_more, "value")
 
@@ -118,40 +136,40 @@ class Controls:
         """Makes the widgets of the knobs and of the seed: the main ones, and the rest, hidden until asked for."""
         self.knobs = {knob.name: slider(knob, values[knob.name]) for knob in knobs}
         self.seed = w.BoundedIntText(
-            value=values["seed"],
-            min=0,
-            max=10**9,
-            description="seed",
-            layout={"width": "auto", "height": "auto"},
+            value=values["seed"], min=0, max=10**9, description="seed", layout={"width": "auto"}
         )
-        for widget in (*self.knobs.values(), self.seed):
-            widget.add_class("moe-lab-knob")
+        self.seed.add_class("moe-lab-seed")
+        self._tip(
+            self.seed, "The random numbers: another seed is another draw of data and weights, the same experiment"
+        )
         for knob in knobs:
-            if knob.reason:
-                widget = self.knobs[knob.name]
-                widget.set_trait("tooltip" if widget.has_trait("tooltip") else "description_tooltip", knob.reason)
+            widget = self.knobs[knob.name]
+            widget.add_class("moe-lab-knob")
+            widget.observe(self._tip_changed, [name for name in TOOLTIPS if widget.has_trait(name)])
         every = [self.knobs[knob.name] for knob in knobs if knob.name != "device"]
         main = [self.knobs[knob.name] for knob in knobs if knob.main] or every
         rest = [widget for widget in self.knobs.values() if widget not in main]
-        self._main = box([*main, self.seed], "moe-lab-knobs")
+        self._main = box(main, "moe-lab-knobs")
         self._rest = box(rest, "moe-lab-knobs")
+        self._rest.add_class("moe-lab-more")
         self._rest.layout.display = "none"
 
     def _make_buttons(self) -> None:
         """Makes the widgets that steer the run."""
-        hold = "Hold the training, or continue it"
-        keep = "Keep these curves to compare"
-        further = "Show the settings that are less often moved"
-        self.play = w.Button(description="Pause", icon="pause", tooltip=hold)
-        self.step = w.Button(description="Step", icon="step-forward", tooltip="Take one record")
-        self.reset = w.Button(description="Reset", icon="undo", tooltip="Start again at step 0")
-        self.pin = w.ToggleButton(description="Pin", icon="thumb-tack", tooltip=keep)
-        self.more = w.ToggleButton(description="More settings", icon="sliders", tooltip=further)
+        self.play = w.Button(description="Pause", icon="pause")
+        self.step = w.Button(description="Step", icon="step-forward", tooltip="Train for one step and stop")
+        self.reset = w.Button(description="Reset", icon="undo", tooltip="Train again from step 0")
+        self._moves = box([self.play, self.step, self.reset], "moe-lab-bar")
+        self.pin = w.ToggleButton(
+            description="Pin", icon="thumb-tack", tooltip="Keep these curves, dotted, to compare with the next run"
+        )
+        self.more = w.ToggleButton(
+            description="More settings", icon="sliders", tooltip="Show the settings that are less often moved"
+        )
         self.speed = w.Dropdown(
             options=list(SPEEDS), value="easy to follow", description="speed", layout={"width": "auto"}
         )
-        rarely = f'A run that starts at "{FASTEST}" also measures less often'
-        self.speed.set_trait("tooltip" if self.speed.has_trait("tooltip") else "description_tooltip", rarely)
+        self._tip(self.speed, f'How fast it trains. A run that starts at "{FASTEST}" also measures less often')
 
     def _make_texts(self) -> None:
         """Makes the texts around the picture."""
@@ -162,11 +180,15 @@ class Controls:
 
     def _make_files(self, file: str) -> None:
         """Makes the widgets that show the code and write files."""
-        kinds = "Writes FILE.nc, or FILE.json if the name ends so"
-        self.code_shown = w.ToggleButton(description="Copy as code", icon="code")
+        kinds = "Writes FILE.nc, or FILE.json if the name ends so: everything that the run recorded"
+        self.code_shown = w.ToggleButton(
+            description="Copy as code", icon="code", tooltip="Show the Python call that makes this run without a Lab"
+        )
         self.code = w.HTML(layout={"display": "none"})
         self.file = w.Text(value=file, description="file", layout={"width": "auto"})
-        self.save_picture = w.Button(description="Save picture", icon="image", tooltip="Writes FILE.png")
+        self._tip(self.file, "FILE: the name of what the buttons beside it write, in the notebook's folder")
+        pixels = "Writes FILE.png: the picture on show with its caption"
+        self.save_picture = w.Button(description="Save picture", icon="image", tooltip=pixels)
         self.save_data = w.Button(description="Save data", icon="save", tooltip=kinds)
         plays = "Writes FILE.html: the run as a page that plays without a kernel"
         self.save_page = w.Button(description="Save page", icon="film", tooltip=plays)
@@ -176,6 +198,19 @@ class Controls:
 
     def _show_more(self, change: Any) -> None:
         self._rest.layout.display = "" if change["new"] else "none"
+
+    def _tip(self, widget: w.Widget, words: str) -> None:
+        explain(widget, words)
+        self._tip_changed({"owner": widget, "new": words})
+
+    def _tip_changed(self, change: Any) -> None:
+        self._tips[change["owner"].description] = change["new"]
+        self._tell_tips(dict(self._tips))
+
+    def tell_tips(self, tell: Callable[[dict[str, str]], None]) -> None:
+        """Passes on the tooltips by description, now and when they change: ipywidgets 8 shows none over a drop-down."""
+        self._tell_tips = tell
+        tell(dict(self._tips))
 
     def listen(self, **callbacks: Callable[..., None]) -> None:
         """Connects callbacks by name: knob(name), play, step, reset, pin, speed, story, picture, data, page."""
@@ -193,8 +228,9 @@ class Controls:
 
     @alone
     def show_playing(self, playing: bool) -> None:
-        """Labels the play button with what it does next: hold the run or continue it."""
+        """Labels the play button with what it does next."""
         self.play.description, self.play.icon = ("Pause", "pause") if playing else ("Play", "play")
+        self.play.tooltip = HOLD if playing else GO_ON
 
     @alone
     def warn(self, sentence: str) -> None:
@@ -233,11 +269,12 @@ class Controls:
             "const old=()=>say(document.execCommand('copy')?'copied':'press Ctrl+C to copy');"
             "if(navigator.clipboard){navigator.clipboard.writeText(t.value).then(()=>say('copied'),old)}else{old()}"
         )
+        style = "width: 100%; box-sizing: border-box; font: var(--moe-lab-size) monospace"
         self.code.value = (
             "<div style='padding:4px 14px'><textarea readonly aria-label='The call that makes this run' "
-            f"rows='{min(rows, 14)}' style='width:100%;box-sizing:border-box;font:var(--moe-lab-size) monospace' "
+            f"title='The run without a Lab' rows='{min(rows, 14)}' style='{style}' "
             f"onfocus='this.select()'>{html.escape(code)}</textarea><br>"
-            f'<button type="button" class="jupyter-button" onclick="{html.escape(copy)}">Copy</button>'
+            f'<button type="button" class="jupyter-button" title="Copy it" onclick="{html.escape(copy)}">Copy</button>'
             "<span role='status' style='margin-left:8px'></span></div>"
         )
 

@@ -166,9 +166,15 @@ def arguments(values: Values) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in values.items())
 
 
+TOOLTIPS = ("tooltip", "description_tooltip")
+"""How ipywidgets 8 and 7.7 call what a pointer is told; a button of 7.7 has both."""
+
+
 def explain(widget: Any, tip: str) -> None:
-    """Sets the tooltip of a setting, which ipywidgets 7 calls `description_tooltip`."""
-    widget.set_trait("tooltip" if widget.has_trait("tooltip") else "description_tooltip", tip)
+    """Sets what a pointer over a widget is told."""
+    for name in TOOLTIPS:
+        if widget.has_trait(name):
+            widget.set_trait(name, tip)
 
 
 class KnobBoard:

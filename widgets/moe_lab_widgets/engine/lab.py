@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import threading
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -29,10 +28,11 @@ from moe_lab_widgets.engine.device import offered
 from moe_lab_widgets.engine.files import dataset_bytes, with_suffix, write_whole
 from moe_lab_widgets.engine.knobs import KnobBoard
 from moe_lab_widgets.engine.linking import Link, link_of
-from moe_lab_widgets.engine.output import NotebookOutput, headless
+from moe_lab_widgets.engine.output import NotebookOutput
 from moe_lab_widgets.engine.presenter import Presenter
 from moe_lab_widgets.engine.recording import page_of, recording_of
 from moe_lab_widgets.engine.runner import Runner
+from moe_lab_widgets.engine.threads import available, headless
 from moe_lab_widgets.frames.recording import MOST_FRAMES, Recording
 from moe_lab_widgets.frames.screen import Screen
 
@@ -57,11 +57,11 @@ class Lab(Definition):
         self._board = KnobBoard(type(self).__name__, knobs, values, self._own_moves, self.check)
         self.check_view(self.values)
         self.headless = headless()
-        threaded = not self.headless and "google.colab" not in sys.modules
         self._closed = self._used = False
         self.picture = self.make_picture(self.values)
         self.screen = Screen(self.picture, self.title)
         self.controls = Controls(self.title, knobs, self.values, self.stories, self.screen.box, projector=projector)
+        self.controls.tell_tips(self.screen.tell_tips)
         heard_at_once(self.controls.box)
         self._board.attach({**self.controls.knobs, "seed": self.controls.seed})
         self.output = NotebookOutput(
@@ -78,12 +78,11 @@ class Lab(Definition):
             controls=self.controls,
             board=self._board,
             output=self.output,
-            own_moves=self._own_moves,
             keep_latest=self.headless,
         )
         self._runner = Runner(
             self._presenter,
-            threaded=threaded,
+            threaded=available(),
             budget=max(self.budget, float(os.environ.get("MOE_LAB_BUDGET", "0"))),
             headless=self.headless,
             most_records=self.most_records,
@@ -161,7 +160,7 @@ class Lab(Definition):
     def step(self) -> None:
         """Takes one record from the run and holds it."""
         self._wake()
-        self.controls.show_playing(False)
+        self.screen.choose(None)
         self._runner.step()
 
     @alone
@@ -175,11 +174,9 @@ class Lab(Definition):
     def scrub(self, index: int | None) -> None:
         """Shows the index-th record; None, or the last one, follows the run again."""
         self._wake()
-        last = len(self.records) - 1
-        if index is not None:
-            self._presenter.show_time(min(index, last), last)
-        self.screen.choose(None if index is None or index >= last else self._runner.records.number(index))
-        self._runner.scrub(None if index is None or index >= last else index)
+        earlier = index if index is not None and index < len(self.records) - 1 else None
+        self.screen.choose(None if earlier is None else self._runner.records.number(earlier))
+        self._runner.scrub(earlier)
 
     def pin(self) -> None:
         """Keeps the present curves in the picture, to compare with later ones."""
@@ -253,7 +250,8 @@ class Lab(Definition):
             self._presenter.record = None
 
     def _ipython_display_(self) -> None:
-        self._presenter.first_shown.wait(3)
+        if self._runner.threaded:
+            self._presenter.first_shown.wait(3)
         self.output.show()
 
     # ---- callbacks: they may come on any thread, one at a time, and must return immediately ----
@@ -271,7 +269,7 @@ class Lab(Definition):
 
         callbacks: dict[str, Callable[..., None]] = {
             "knob": self._knob_moved,
-            "play": touched(lambda: self.pause() if self.playing and not self.finished else self.play()),
+            "play": touched(self._play_pressed),
             "step": touched(self.step),
             "reset": self.reset,
             "pin": touched(self._pin),
@@ -282,8 +280,6 @@ class Lab(Definition):
             "page": lambda: self._save("page", self.export),
         }
         self.controls.listen(**{name: safe(callback) for name, callback in callbacks.items()})
-        scrubbed = safe(self._scrubbed)
-        self.screen.time.observe(lambda change: scrubbed(change["new"]), "value")
         self.screen.listen(safe(self._page_said))
 
     def _touch(self) -> None:
@@ -330,12 +326,16 @@ class Lab(Definition):
         if rule:
             self.controls.explain(rule)
 
-    def _scrubbed(self, place: float) -> None:
-        last = len(self._runner.records) - 1
-        index = None if round(place * last) >= last else round(place * last)
-        if index != self._runner.scrubbed_to:
-            self._touch()
-            self._runner.scrub(index)
+    def _play_pressed(self) -> None:
+        """Plays what is there again in the page at the end or at an earlier record; else holds the run or continues."""
+        again = self.finished or self._runner.scrubbed_to is not None
+        if self.screen.replaying or (self.screen.live and again):
+            self.screen.replay(not self.screen.replaying)
+            self._presenter.show_playing(self._runner)
+        elif self.playing and not self.finished:
+            self.pause()
+        else:
+            self.play()
 
     def _story_chosen(self, name: str) -> None:
         story = next((story for story in self.stories if story.name == name), None)
@@ -383,8 +383,8 @@ class Lab(Definition):
         self._runner.refresh_view()
 
     def _set_playing(self, playing: bool) -> None:
-        self.controls.show_playing(playing)
         self._runner.play(playing)
+        self._presenter.show_playing(self._runner)
 
     @alone
     def _pin(self, pinned: bool) -> None:

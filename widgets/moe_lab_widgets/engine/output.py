@@ -10,18 +10,14 @@ from __future__ import annotations
 
 import base64
 import os
-import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
 
+from moe_lab_widgets.engine.threads import on_colab
+
 _shown: weakref.WeakValueDictionary[tuple[str, str], NotebookOutput] = weakref.WeakValueDictionary()
 """The output of the Lab that each notebook cell shows, by cell and kind of Lab."""
-
-
-def headless() -> bool:
-    """Whether the environment asks for runs inside the cell, which leave a picture alone (MOE_LAB_HEADLESS)."""
-    return os.environ.get("MOE_LAB_HEADLESS", "") not in ("", "0")
 
 
 def in_vs_code() -> bool:
@@ -60,7 +56,7 @@ class NotebookOutput:
         self._picture, self._close = picture, close
         self._handle: Any = None
         self._execution: int | None = None
-        self.together = "google.colab" in sys.modules or in_vs_code()
+        self.together = on_colab() or in_vs_code()
         """Whether widgets and picture share one output."""
 
     def show(self) -> None:

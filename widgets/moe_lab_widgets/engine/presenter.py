@@ -9,7 +9,7 @@ from typing import Any
 
 from moe_lab.devices import CPU, choose, word
 from moe_lab_widgets.drawing.picture import drawing_lock
-from moe_lab_widgets.engine.callbacks import OwnMoves, alone, message
+from moe_lab_widgets.engine.callbacks import alone, message
 from moe_lab_widgets.engine.controls import FASTEST, Controls
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.host import Run
@@ -45,12 +45,11 @@ class Presenter:
         controls: Controls,
         board: KnobBoard,
         output: NotebookOutput,
-        own_moves: OwnMoves,
         keep_latest: bool,
     ) -> None:
         self._lab, self._screen, self._controls, self._board = lab, screen, controls, board
         self._picture = screen.picture
-        self._output, self._own_moves, self._keep_latest = output, own_moves, keep_latest
+        self._output, self._keep_latest = output, keep_latest
         self.record: Any = None
         self.values: dict[str, Any] = {}
         self.device = CPU
@@ -80,7 +79,7 @@ class Presenter:
             self._screen.begin()
             self.values = self._named({**told, **view})
         self._show_code()
-        self._controls.show_playing(runner.playing)
+        self.show_playing(runner)
         self.unsaved = ""
         self._controls.warn("")
         return run
@@ -111,8 +110,6 @@ class Presenter:
         if due or not runner.playing or runner.finished or scrubbed:
             self._described_at = now
             self._describe(runner)
-            if not scrubbed:  # the user may hold the time slider
-                self.show_time(index, last)
         self.first_shown.set()
 
     def fill(self, runner: Run) -> bool:
@@ -134,17 +131,16 @@ class Presenter:
 
     def _send(self, runner: Run, index: int) -> None:
         record, records = runner.records[index], runner.records
-        self._screen.show(record, records.number(index), self._lab.caption(record), len(records))
+        words = self._lab.caption(record), self._lab.progress(record)
+        self._screen.show(record, records.number(index), *words, len(records))
 
     def ended(self, runner: Run) -> None:
         """Reports the end of the run, and leaves the picture in the notebook."""
-        self._controls.show_playing(False)
+        self.show_playing(runner)
         if runner.scrubbed_to is None and len(runner.records):
             self.record = runner.records[-1]  # a page that does not keep up may not have been sent it yet
         if self.record is not None:
             self._describe(runner)
-            if runner.scrubbed_to is None:
-                self.show_time(len(runner.records) - 1, len(runner.records) - 1)
         if self._keep_latest or (self._output.together and not self.touched):
             self._output.refresh()
 
@@ -162,10 +158,10 @@ class Presenter:
 
     # ---- called by the Lab ----
 
-    def show_time(self, index: int, last: int) -> None:
-        """Moves the time slider."""
-        with self._own_moves():
-            self._screen.show_time(index, last)
+    def show_playing(self, runner: Run) -> None:
+        """Labels the play button with what it does next: what is on show moves, or it rests."""
+        follows = runner.playing and not runner.finished and runner.scrubbed_to is None
+        self._controls.show_playing(follows or self._screen.replaying)
 
     def png(self) -> bytes:
         """Returns the picture of the record on show with its caption drawn in."""
@@ -214,14 +210,10 @@ class Presenter:
         self._screen.say(self.caption)
         if runner.error is None:
             self._controls.warn(self.unsaved or self._lab.trouble(self.record))
-        state = "ended" if runner.finished else "training" if runner.playing else "held"
+        state = "finished" if runner.finished else "training" if runner.playing else "paused"
         if runner.resting and not runner.finished:
             state = "waiting until it is on screen"
-        if runner.scrubbed_to is not None:
-            state += ", an earlier record on show"
-        parts = [
-            self._lab.progress(self.record),
-            f"{runner.seconds:.1f} s of training on the {word(self.device)}",
-            state,
-        ]
-        self._controls.tell(" · ".join(part for part in parts if part))
+        if runner.scrubbed_to is not None or not self._screen.live:  # a page shows it beside its time slider
+            state += f"; showing {self._lab.progress(self.record)}"
+        self._controls.tell(f"{state} · {runner.seconds:.1f} s of training on the {word(self.device)}")
+        self.show_playing(runner)

@@ -38,7 +38,7 @@ def recording_of(
     """
     if not records:
         raise InputError("there is nothing to save yet: the run has recorded nothing")
-    recorded = film(picture, records, lab.caption, shown, most)
+    recorded = film(picture, records, lab.caption, lab.progress, shown, most)
     return described(recorded, lab.title, words_of(lab.knobs, values), lab.code(dict(values)))
 
 

@@ -25,8 +25,9 @@ _alive: weakref.WeakSet[Runner] = weakref.WeakSet()
 
 @atexit.register
 def _stop_all() -> None:
+    """Waits for every thread: one that comes back from torch after Python's end aborts the process with a message."""
     for runner in list(_alive):
-        runner.close(patience=1.0)
+        runner.close(patience=None)
 
 
 class Runner:
@@ -148,16 +149,18 @@ class Runner:
         if not self.threaded:
             self._work_here(float("inf") if timeout is None else timeout)
         with self._wake:
-            done = self._wake.wait_for(lambda: self._closing or not self._pending(), timeout)
+            longest = timeout if self.threaded else 0.0  # nobody else works on it
+            done = self._wake.wait_for(lambda: self._closing or not self._pending(), longest)
         if self.error is not None:
             raise self.error
         return done
 
-    def close(self, patience: float = 10.0) -> None:
+    def close(self, patience: float | None = 10.0) -> None:
         """Stops the run and the thread, and frees everything.
 
         Args:
-          patience: seconds to wait for a run that takes long to its next record; later it ends by itself.
+          patience: seconds to wait for a run that takes long to its next step, after which it ends by itself; None
+            waits until it has ended.
         """
         with self._wake:
             self._closing = True

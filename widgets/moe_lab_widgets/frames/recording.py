@@ -30,6 +30,7 @@ class Recording:
       stage: what the page needs to know of the picture (see page/player.js).
       bodies: a frame each (see book.py); read in their order.
       captions: a sentence for each frame.
+      progress: how far the run was at each frame, in words.
       values: label and value of each knob, as the Lab shows them.
       code: the call that makes the run.
       still: the last frame with its caption, as PNG.
@@ -39,6 +40,7 @@ class Recording:
     stage: dict[str, Any]
     bodies: tuple[bytes, ...]
     captions: tuple[str, ...]
+    progress: tuple[str, ...]
     values: tuple[tuple[str, str], ...]
     code: str
     still: bytes
@@ -46,7 +48,7 @@ class Recording:
     def plain(self) -> dict[str, Any]:
         """Returns what page/recorded.js reads, as plain data; the frames are compressed, and base64."""
         frames = base64.b64encode(gzip.compress(b"".join(self.bodies), 9, mtime=0)).decode()
-        named = {name: getattr(self, name) for name in ("title", "stage", "captions", "values", "code")}
+        named = {name: getattr(self, name) for name in ("title", "stage", "captions", "progress", "values", "code")}
         return {**named, "frames": frames}
 
 
@@ -75,14 +77,19 @@ def cut_apart(pixels: NDArray[np.uint8], spans: Sequence[tuple[int, int]], scale
 
 
 def film(
-    picture: Picture, records: Sequence[Any], caption: Callable[[Any], str], shown: Any, most: int = MOST_FRAMES
+    picture: Picture,
+    records: Sequence[Any],
+    caption: Callable[[Any], str],
+    progress: Callable[[Any], str],
+    shown: Any,
+    most: int = MOST_FRAMES,
 ) -> Recording:
     """Draws records one after the other; title, values and code are left empty.
 
     Args:
       picture: begun with the values of the run.
       records: of the run, at least one.
-      caption: describes a record.
+      caption, progress: describe a record, and say how far the run is there.
       shown: the record that the picture holds, which it holds again afterwards; None for none.
       most: bounds the frames, at least 2.
     """
@@ -100,7 +107,8 @@ def film(
         if shown is not None:
             picture.update(shown)
         on = stage(picture, cut_apart(picture.pixels(), picture.spans, picture.scale))
-    return Recording(title="", stage=on, bodies=tuple(bodies), captions=captions, values=(), code="", still=still)
+    told = {"captions": captions, "progress": tuple(progress(record) for record in kept)}
+    return Recording(title="", stage=on, bodies=tuple(bodies), **told, values=(), code="", still=still)
 
 
 def described(recording: Recording, title: str, values: Sequence[tuple[str, str]], code: str) -> Recording:

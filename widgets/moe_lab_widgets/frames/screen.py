@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-import sys
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +17,7 @@ from IPython import get_ipython
 from moe_lab import theme
 from moe_lab_widgets.drawing.picture import Picture, drawing_lock, encode
 from moe_lab_widgets.engine.callbacks import heard_at_once
+from moe_lab_widgets.engine.threads import on_colab
 from moe_lab_widgets.frames.flow import Flow
 from moe_lab_widgets.frames.module import module_source
 from moe_lab_widgets.frames.reel import Reel, Stream, stage
@@ -29,7 +30,7 @@ class View(anywidget.AnyWidget):
     """The page's side (see page/screen.js).
 
     Messages to the page: "frame" with a piece of the stream, "tick" (to be answered at once), "choose" (a record to
-    show), "download" with a file.
+    show), "replay" (plays what it has, or stops), "download" with a file.
     From the page: "hello" (it knows nothing), "ack", "hidden", "visible", "chosen" (a record), "want" (the frames that
     it lacks), "away" (no view of it is on screen, and none has been), "here" (one is), "failed".
     """
@@ -37,13 +38,14 @@ class View(anywidget.AnyWidget):
     _esm = module_source()
     stage = traitlets.Dict().tag(sync=True)
     title = traitlets.Unicode().tag(sync=True)
+    tips = traitlets.Dict().tag(sync=True)
 
 
 class Screen:
     """Shows a Picture with its caption and a time slider, in every page that is open.
 
-    Until a page says that it can replay frames, PNGs are shown; their flow is controlled by a number that the page
-    copies back.
+    Until a page says that it can replay frames, the latest PNG is shown with its caption. A number that the page copies
+    back acknowledges it: where there is no thread, a run goes on at such an answer alone.
 
     Args:
       picture: what is shown.
@@ -53,22 +55,21 @@ class Screen:
       box: the widget.
       scale: of the picture in files; in a page of more than one device pixel for each of its own it is larger.
       live: whether a page replays frames.
+      replaying: whether it was told to play the run again, and has not said that it stopped.
       shown: the record that the picture holds.
       run, view: numbers that grow with each run, and each time that earlier frames of it no longer hold.
-      time: the time slider beside PNGs, from 0 (the start) to 1 (now).
     """
 
     def __init__(self, picture: Picture, title: str = "") -> None:
         self.picture, self.title = picture, title
         self.scale = self._wanted_scale = picture.scale
-        self.live = False
+        self.live = self.replaying = False
         self.run = self.view = 0
         self._listener: Callable[..., None] | None = None
         self._early: list[dict[str, Any]] = []
         """What pages said before anybody listened."""
         self._taking = threading.RLock()
         self._flow = Flow(frames=8, size=40_000)
-        self._still_flow = Flow(frames=2, size=10**9)
         self._reel: Reel | None = None
         self._stream, self._fresh = Stream(), True
         self._has: set[int] = set()
@@ -93,30 +94,27 @@ class Screen:
         frame.add_class("moe-lab-picture")
         self.caption = w.HTML()
         self.caption.add_class("moe-lab-caption")
-        self.time = w.FloatSlider(
-            value=1.0, min=0.0, max=1.0, step=1.0, description="time", readout=False, layout={"width": "auto"}
-        )
-        self.time.add_class("moe-lab-time")
         self._sent, self._seen = (w.IntText(0, layout={"display": "none"}) for _ in range(2))
         self._link = w.jslink((self._sent, "value"), (self._seen, "value"))
         self._seen.observe(self._echoed, "value")
-        self.still = w.VBox([frame, self.caption, self.time])
+        self.still = w.VBox([frame, self.caption])
+        self.still.add_class("moe-lab-still")
         # A box with a child that cannot be shown is not shown at all by ipywidgets 7: the page's side joins once it has
         # said hello. On Colab it says nothing before it is shown.
         children = [self.still, self._sent, self._seen]
-        self.box = w.VBox([self.page, *children] if "google.colab" in sys.modules else children)
+        self.box = w.VBox([self.page, *children] if on_colab() else children)
+        self.box.add_class("moe-lab-shown")
 
     # ---- what is shown ----
 
     def ready(self) -> bool:
         """Whether the page keeps up, so that another frame may be drawn."""
-        if not self._in_kernel:  # no page will ever answer
-            return True
-        return (self._flow if self.live else self._still_flow).ready()
+        return not self._in_kernel or self._flow.ready()  # outside of one no page will ever answer
 
     def begin(self) -> None:
         """A run begins: the page forgets the frames of the last one."""
         self.run += 1
+        self.replaying = False
         self._has.clear()
 
     def change_view(self) -> None:
@@ -128,30 +126,41 @@ class Screen:
     def choose(self, number: int | None) -> None:
         """Shows an earlier frame in the page; None follows the run."""
         if self.live:
+            self.replaying = False
             self.page.send({"kind": "choose", "record": number})
+
+    def replay(self, on: bool) -> None:
+        """Plays the run again in the page, from the record on show or else from the start; or stops that."""
+        self.replaying = on
+        self.page.send({"kind": "replay", "on": on})
 
     def lacks(self, record: int) -> bool:
         """Whether a page has no frame of a record; one that begins anew has none."""
         return self._fresh or record not in self._has
 
-    def show(self, record: Any, number: int, caption: str, records: int) -> None:
+    def tell_tips(self, tips: dict[str, str]) -> None:
+        """Has pages show what a pointer over a control is told, by the control's label."""
+        self.page.tips = tips
+
+    def show(self, record: Any, number: int, caption: str, progress: str, records: int) -> None:
         """Draws a record and sends the frame.
 
         Args:
           number: of the record in its run.
+          progress: how far the run is, in words.
           records: how many there are.
         """
         if self.live:
-            self._send(record, number, caption, records)
+            self._send(record, number, caption, progress, records)
             return
         with drawing_lock:
             self.picture.update(record)
             self.shown = record
             png = encode(self.picture.pixels())
         self.image.value = png
-        self._sent.value = self._still_flow.send(len(png))
+        self._sent.value = self._flow.send(len(png))
 
-    def _send(self, record: Any, number: int, caption: str, records: int) -> None:
+    def _send(self, record: Any, number: int, caption: str, progress: str, records: int) -> None:
         view = self.view  # it may change while the record is drawn
         with drawing_lock:
             self.picture.update(record)
@@ -165,7 +174,7 @@ class Screen:
                 self._has.add(number)
         piece = self._stream.pack(body)
         note: dict[str, Any] = {"kind": "frame", "size": len(body), "run": self.run, "view": view}
-        note |= {"frame": self._flow.send(len(piece)), "records": records}
+        note |= {"frame": self._flow.send(len(piece)), "records": records, "progress": progress}
         if first:
             note["first"] = True
         if caption != self._caption:
@@ -213,7 +222,7 @@ class Screen:
         if self.live:
             self.page.send({"kind": "tick", "frame": self._flow.sent})
         else:
-            self._sent.value = self._still_flow.tick()
+            self._sent.value = self._flow.tick()
 
     def download(self, name: str, content: bytes) -> None:
         """Lets the page offer a file to its user."""
@@ -224,17 +233,6 @@ class Screen:
         """Writes the caption below the PNG, which screen readers read aloud; a page takes it from its frames."""
         if not self.live:
             self.caption.value = f"<p aria-live='polite' style='{TEXT}'>{html.escape(caption)}</p>"
-
-    def show_time(self, index: int, last: int) -> None:
-        """Moves the time slider to a record; one press of an arrow key is one record.
-
-        It always runs from 0 (the start) to 1 (now): a page whose slider changes its range clips values, sends them
-        back as user input, and jumps to the old end on the End key.
-        """
-        if not self.live:
-            last = max(last, 1)
-            self.time.value = index / last
-            self.time.step = 1 / last
 
     # ---- what pages say; it may come on any thread ----
 
@@ -272,8 +270,8 @@ class Screen:
             self._tell("ready")
         elif kind == "hello":
             self._pages[message["page"]] = bool(message["hidden"])
-            finer = min(max(round(2 * float(message["ratio"])) / 2, 1), 2)
-            self._wanted_scale = self.scale * finer
+            finer = math.ceil(2 * float(message["ratio"]) - 0.25) / 2
+            self._wanted_scale = min(max(finer, self.scale), 2 * self.scale)
             self._greet(bool(message["inflates"]))
         elif kind in ("hidden", "visible"):
             self._pages[message["page"]] = kind == "hidden"
@@ -282,6 +280,7 @@ class Screen:
             self._tell("ready")
         elif kind == "chosen":
             if message["run"] == self.run:
+                self.replaying = False
                 self._tell("chosen", message["record"])
         elif kind == "away":
             if not self._met:  # another page may show it
@@ -299,7 +298,7 @@ class Screen:
         """Takes a page that knows nothing."""
         if able and self.page not in self.box.children:
             self.box.children = [self.page, *self.box.children]
-        self.live, self._fresh = able, True
+        self.live, self._fresh, self.replaying = able, True, False
         self._flow.hidden = able and all(self._pages.values())
         self._flow.heard()
         self.page.layout.display = None if able else "none"
@@ -307,7 +306,7 @@ class Screen:
         self._tell("redraw")
 
     def _echoed(self, change: Any) -> None:
-        self._still_flow.heard(change["new"])
+        self._flow.heard(change["new"])
         self._tell("ready")
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.knobs import LabKnob, given, offer
 from moe_lab_widgets.engine.now import Now
-from moe_lab_widgets.engine.output import headless
+from moe_lab_widgets.engine.threads import headless
 from moe_lab_widgets.labs.deep_prune_experts import EXPERTS, draw_experts, furnish_experts
 from moe_lab_widgets.labs.deep_prune_record import Frame, Plan, dataset, frames, measure, pre_training
 from moe_lab_widgets.labs.deep_prune_stories import SILENT, STORIES

@@ -1,22 +1,27 @@
-// Shows a Film: canvas, caption, time slider, playing again, and what a pointer is over. Needs no kernel.
+// Shows a Film: canvas, time slider, playing, caption, full screen, and what a pointer is over. Needs no kernel.
 
 const STYLE = `
-.moe-lab-screen { --paper: #FBFAF7; --ink: #1B1B25; --muted: #595D68; position: relative; color: var(--ink); max-width: 100%; }
+.moe-lab-screen { --paper: #FBFAF7; --ink: #1B1B25; --muted: #595D68; color: var(--ink); max-width: 100%; }
+.moe-lab-screen .moe-lab-view { position: relative; background: var(--paper); }
 .moe-lab-screen canvas { display: block; width: 100%; background: var(--paper); }
-.moe-lab-screen .moe-lab-row { overflow-x: auto; background: var(--paper); }
+.moe-lab-screen .moe-lab-row { overflow-x: auto; margin: 0 auto; max-width: max(600px, calc(var(--moe-lab-room, 9999px) * var(--moe-lab-shape))); }
 .moe-lab-screen .moe-lab-row canvas { max-width: none; }
 .moe-lab-screen .moe-lab-caption { margin: 0; padding: 2px 14px; height: calc(2.6 * var(--moe-lab-words, 15px) + 5px); overflow-y: auto; font: var(--moe-lab-words, 15px)/1.3 sans-serif; background: var(--paper); box-sizing: border-box; }
 .moe-lab-screen .moe-lab-time { display: flex; gap: 8px; align-items: center; height: calc(var(--moe-lab-line, 26px) + 4px); font: var(--moe-lab-size, 13px) sans-serif; color: var(--jp-ui-font-color1, var(--ink)); }
 .moe-lab-screen .moe-lab-time input { flex: 1 1 120px; min-width: 120px; margin: 0; accent-color: #0B5F5A; }
-.moe-lab-screen .moe-lab-time button { min-width: 6.5em; height: var(--moe-lab-line, 26px); font: inherit; color: inherit; border: 1px solid #8a8f99; border-radius: 3px; background: transparent; cursor: pointer; }
-.moe-lab-screen .moe-lab-time output { min-width: 6em; text-align: right; }
+.moe-lab-screen .moe-lab-time button { min-width: var(--moe-lab-line, 26px); height: var(--moe-lab-line, 26px); padding: 0 6px; font: inherit; color: inherit; border: 1px solid #8a8f99; border-radius: 3px; background: transparent; cursor: pointer; }
+.moe-lab-screen .moe-lab-time button.moe-lab-play { min-width: 6em; }
+.moe-lab-screen .moe-lab-time [hidden] { display: none; }
+.moe-lab-screen .moe-lab-time output { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .moe-lab-screen .moe-lab-tip { position: absolute; z-index: 5; pointer-events: none; padding: 2px 8px; font: 13px/1.4 sans-serif; background: var(--ink); color: white; border-radius: 3px; white-space: pre; }
 .moe-lab-screen :focus-visible { outline: 2px solid #0072B2; outline-offset: 1px; }
+.moe-lab-screen:fullscreen { --moe-lab-words: 20px; --moe-lab-size: 17px; --moe-lab-line: 34px; --moe-lab-room: calc(100vh - 120px); padding: 8px; overflow: auto; box-sizing: border-box; background: var(--paper); }
 `;
 const REACH = 10; // pixels from a point or a line at which a pointer is over it
 const NARROW = 600; // CSS pixels below which panels are stacked; JupyterLab leaves 620 of a window of 800
 const SMALLEST = 0.84; // of a stacked picture: its smallest words, 13 px high, are 11 px high
 const LARGEST_STACKED = 1.25;
+const PLAY = "▶ Play", PAUSE = "⏸ Pause";
 
 function make(kind, attributes = {}, ...children) {
   const element = document.createElement(kind);
@@ -29,38 +34,51 @@ export class Player {
   // stage: { width, height: CSS pixels of the picture, scale: picture's pixels for each, spans: [[left, right], ...] of panels,
   // smallest: the scale below which panels are stacked rather than shrunk; without it they are stacked on narrow pages,
   // rate: frames per second; without it a run plays for about 6 seconds }
-  constructor(root, film, stage) {
+  // steered: whether a button elsewhere calls `play` and `stop`, so that there is none here
+  constructor(root, film, stage, steered = false) {
     this.film = film;
     this.stage = stage;
     this.place = -1; // of the frame on show, in film.order
     this.following = true;
     this.chosen = () => {};
     this.touched = () => {};
+    this.laid = () => {};
     this.failed = null; // told of a frame that cannot be painted; without it repaint throws
     this.canvas = make("canvas", { role: "img", "aria-label": "" });
     this.rows = [{ canvas: this.canvas, view: null, named: [] }];
     this.caption = make("p", { class: "moe-lab-caption", "aria-live": "polite" });
-    this.button = make("button", { type: "button" }, "▶ replay");
-    this.slider = make("input", { type: "range", min: 0, max: 0, value: 0, step: 1, "aria-label": "time: the run's records, from the start to now" });
-    this.count = make("output", {});
+    this.button = make("button", { type: "button", class: "moe-lab-play", title: "Play the run from here; at its end, from the start" }, PLAY);
+    this.button.hidden = steered;
+    this.slider = make("input", { type: "range", min: 0, max: 0, value: 0, step: 1, "aria-label": "time: the run's records, from the start to now", title: "An earlier moment of the run: drag, or press the arrow keys" });
+    this.count = make("output", { title: "How far the run was at the moment on show" });
+    this.large = make("button", { type: "button", title: "Full screen; Esc leaves it", "aria-label": "Full screen" });
+    this.large.innerHTML = '<svg viewBox="0 0 14 14" width="14" height="14" aria-hidden="true"><path d="M1 5V1h4M9 1h4v4M13 9v4H9M5 13H1V9" fill="none" stroke="currentColor" stroke-width="2"/></svg>'; // few fonts have a sign
+    this.large.hidden = !document.fullscreenEnabled;
     this.tip = make("div", { class: "moe-lab-tip", hidden: "" });
-    this.bar = make("div", { class: "moe-lab-time" }, this.button, this.slider, this.count);
+    this.bar = make("div", { class: "moe-lab-time" }, this.button, this.slider, this.count, this.large);
+    this.view = make("div", { class: "moe-lab-view" }, make("div", { class: "moe-lab-row" }, this.canvas), this.tip);
     root.classList.add("moe-lab-screen");
-    root.append(make("style", {}, STYLE), make("div", { class: "moe-lab-row" }, this.canvas), this.caption, this.bar, this.tip);
+    root.append(make("style", {}, STYLE), this.view, this.bar, this.caption);
     this.root = root;
     this.slider.addEventListener("pointerdown", () => this.touched());
     this.slider.addEventListener("focus", () => this.touched());
     this.slider.addEventListener("input", () => { this.stop(); this.choose(+this.slider.value); });
     this.slider.addEventListener("keydown", (event) => this.key(event));
     this.button.addEventListener("click", () => (this.timer ? this.stop() : this.play()));
+    this.large.addEventListener("click", () => {
+      if (document.fullscreenElement) document.exitFullscreen(); else (root.closest(".moe-lab") ?? root).requestFullscreen();
+    });
     this.watch(this.rows[0]);
     this.resized = new ResizeObserver(() => this.lay());
-    this.resized.observe(root);
+    this.resized.observe(this.view);
     this.lay();
   }
   lay() {
     // Chooses the rows of panels, each a canvas, and their sizes.
-    const { width, height, scale, spans, smallest } = this.stage, css = this.root.clientWidth || width;
+    const { width, height, scale, spans, smallest } = this.stage;
+    this.root.style.setProperty("--moe-lab-shape", width / height);
+    const css = this.canvas.parentElement.clientWidth || width;
+    this.magnified = css / width;
     const least = smallest ?? (css < NARROW ? SMALLEST : 0), ratio = window.devicePixelRatio || 1;
     const rows = width * least <= css || spans.length < 2 ? [[0, width]] : stacked(spans, css / least);
     const fitting = rows.map(([left, right]) => css / (right - left)).filter((one) => one >= least);
@@ -76,11 +94,12 @@ export class Player {
     });
     this.root.classList.toggle("moe-lab-stacked", rows.length > 1);
     this.repaint();
+    this.laid();
   }
   add() {
     // Another row; one that is wider than the page scrolls sideways.
     const row = { canvas: make("canvas", { "aria-hidden": "true" }), view: null, named: [] };
-    this.caption.before(make("div", { class: "moe-lab-row" }, row.canvas));
+    this.tip.before(make("div", { class: "moe-lab-row" }, row.canvas));
     this.watch(row);
     this.rows.push(row);
     return row;
@@ -129,8 +148,11 @@ export class Player {
     this.tell();
   }
   tell() {
-    const words = this.film.last < 0 ? "" : `${this.place + 1} of ${this.film.last + 1}`;
-    if (this.count.textContent !== words) this.count.textContent = words;
+    const words = this.film.at(this.place)?.progress ?? "";
+    if (this.count.textContent === words) return;
+    this.count.textContent = words;
+    this.count.style.minWidth = `${Math.max(parseInt(this.count.style.minWidth) || 0, words.length)}ch`; // the slider keeps its length
+    this.slider.setAttribute("aria-valuetext", words);
   }
   choose(place, told = true) {
     // Shows a frame; the last one follows the run.
@@ -153,9 +175,9 @@ export class Player {
   }
   play() {
     this.touched();
-    if (this.film.last < 1) return;
+    if (this.film.last < 1) { this.chosen(null); return; }
     if (this.place >= this.film.last) this.choose(0, false);
-    this.button.textContent = "⏸ stop";
+    this.button.textContent = PAUSE;
     const rate = this.stage.rate ?? Math.min(Math.max(this.film.last / 6, 15), 60); // frames per second
     let begun = null;
     const from = this.place;
@@ -172,12 +194,12 @@ export class Player {
     if (!this.timer) return;
     cancelAnimationFrame(this.timer);
     this.timer = null;
-    this.button.textContent = "▶ replay";
+    this.button.textContent = PLAY;
     this.chosen(this.following ? null : this.film.order[this.place]);
   }
   point(event, row) {
     // Says what is under the pointer.
-    const box = row.canvas.getBoundingClientRect(), around = this.root.getBoundingClientRect(), ratio = row.canvas.width / box.width;
+    const box = row.canvas.getBoundingClientRect(), around = this.view.getBoundingClientRect(), ratio = row.canvas.width / box.width;
     const words = under(row.named, (event.clientX - box.left) * ratio, (event.clientY - box.top) * ratio, REACH * ratio);
     this.tip.hidden = !words;
     if (!words) return;

@@ -33,7 +33,7 @@ export async function developed(run) {
   const film = new Film();
   film.feed(new Uint8Array(await new Response(stream).arrayBuffer()));
   if (!film.order.length || film.order.length !== run.captions.length) throw new RangeError(`${film.order.length} frames for ${run.captions.length} captions`);
-  film.order.forEach((record, place) => { film.at(place).caption = run.captions[place]; });
+  film.order.forEach((record, place) => Object.assign(film.at(place), { caption: run.captions[place], progress: run.progress[place] }));
   return film;
 }
 

@@ -130,7 +130,7 @@ export class Film {
     this.frames = new Map();
     this.order = []; // the records that have frames, ascending
   }
-  feed(body, caption = "") {
+  feed(body, caption = "", progress = "") {
     // Reads one body; returns the record whose frame it held, or -1. Throws what a broken body makes it throw.
     const reader = new Reader(body);
     let record = -1;
@@ -146,7 +146,7 @@ export class Film {
       else if (kind === 9) this.book.stamp(reader);
       else if (kind === 4) {
         record = reader.u32();
-        this.keep(record, { body: reader.take(reader.u32()).slice(), book: this.book, caption });
+        this.keep(record, { body: reader.take(reader.u32()).slice(), book: this.book, caption, progress });
       } else throw new RangeError(`no such chunk: ${kind}`);
     }
     return record;

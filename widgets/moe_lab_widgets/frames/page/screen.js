@@ -6,6 +6,7 @@ const ANSWER_AT = 4; // frames
 const ANSWER_AT_SIZE = 8000; // bytes: the kernel may be waiting
 const MENDED_AFTER = 100; // good frames
 const AWAY_AFTER = 400; // ms without a view on screen
+const RESIZED_AFTER = 400; // ms without another size
 
 function offer(name, content) {
   // Lets the user keep a file.
@@ -19,7 +20,7 @@ function offer(name, content) {
 export default () => {
   // One of these for each model, however many views it has.
   const film = new Film(), players = new Set();
-  let inflater = null, run = -1, view = -1, heard = 0, shown = 0, expected = -1, owed = 0, size = 0, timer = null, painting = false, broken = 0, good = 0, caption = "", records = 0;
+  let inflater = null, run = -1, view = -1, heard = 0, shown = 0, expected = -1, owed = 0, size = 0, timer = null, painting = false, broken = 0, good = 0, caption = "", records = 0, told = 0;
   const page = Math.random().toString(36).slice(2); // tells this page from others that show the same
   let send = () => {}, greeted = 0;
   // Until a view has been on screen, the kernel is told that none is, so that "Run All" does not play to nobody. A
@@ -36,11 +37,13 @@ export default () => {
     else away = setTimeout(() => { if (!met && !among(null)) send({ kind: "away", page }); }, AWAY_AFTER);
   };
 
+  // Pixels of the page for each of the picture at scale 1: of so many the kernel draws the words.
+  const wanted = () => (window.devicePixelRatio || 1) * Math.max(1, ...[...players].map(({ magnified }) => magnified));
   const hello = () => {
     inflater = null;
     expected = -1;
     greeted = performance.now();
-    const ratio = window.devicePixelRatio || 1;
+    const ratio = told = wanted();
     send({ kind: "hello", page, ratio, inflates: "DecompressionStream" in window, hidden: document.hidden });
     look();
   };
@@ -78,7 +81,7 @@ export default () => {
     }
     if (note.caption !== undefined) caption = note.caption;
     records = note.records;
-    try { film.feed(body, caption); } catch (error) { failed(error); return; }
+    try { film.feed(body, caption, note.progress); } catch (error) { failed(error); return; }
     heard = note.frame;
     if (!painting) { painting = true; requestAnimationFrame(paintAll); }
   };
@@ -91,6 +94,7 @@ export default () => {
       model.on("msg:custom", (note, buffers) => {
         if (note.kind === "tick") { heard = note.frame; answer(); return; }
         if (note.kind === "choose") { for (const player of players) player.choose(note.record === null ? film.last : film.order.indexOf(note.record), false); return; }
+        if (note.kind === "replay") { for (const player of players) if (note.on) player.play(); else player.stop(); return; }
         if (note.kind === "download") { offer(note.name, buffers[0]); return; }
         if (note.kind !== "frame") return;
         if (note.first) { inflater = new Inflater(received, failed); expected = note.frame; }
@@ -131,7 +135,7 @@ export default () => {
       const root = document.createElement("div");
       root.dataset.lmSuppressShortcuts = "true"; // JupyterLab leaves keys typed here alone
       el.append(root);
-      const player = new Player(root, film, model.get("stage"));
+      const player = new Player(root, film, model.get("stage"), true);
       players.add(player);
       let wait = null;
       player.chosen = (record) => {
@@ -139,10 +143,16 @@ export default () => {
         wait = setTimeout(() => send({ kind: "chosen", run, record }), 120); // so that files and `lab.record` agree; nothing waits for it
       };
       player.touched = () => { if (film.order.length < records) send({ kind: "want" }); };
+      let grown = null;
+      player.laid = () => {
+        clearTimeout(grown);
+        grown = setTimeout(() => { if (Math.abs(wanted() / told - 1) > 0.1) hello(); }, RESIZED_AFTER);
+      };
+      player.laid();
       model.on("change:stage", () => { player.stage = model.get("stage"); player.lay(); });
       player.update();
       player.repaint();
-      const leave = tend(el, model.get("title"));
+      const leave = tend(el, model);
       const eyes = met ? null : new IntersectionObserver((entries) => {
         const { isIntersecting, target } = entries.at(-1);
         places.set(el, isIntersecting || (target.getClientRects().length ? false : null));
@@ -157,7 +167,7 @@ export default () => {
       };
       places.set(el, null);
       if (eyes) find();
-      return () => { leave(); cancelAnimationFrame(finding); eyes?.disconnect(); places.delete(el); player.close(); players.delete(player); };
+      return () => { leave(); clearTimeout(grown); cancelAnimationFrame(finding); eyes?.disconnect(); places.delete(el); player.close(); players.delete(player); };
     },
   };
 };
