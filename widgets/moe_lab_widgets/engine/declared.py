@@ -29,7 +29,7 @@ from moe_lab.training import Snapshot
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.engine.copying import code_of, own_code, started
-from moe_lab_widgets.engine.definition import Story
+from moe_lab_widgets.engine.definition import Story, trials_in_words
 from moe_lab_widgets.engine.knobs import LabKnob, fewer, longest, on_gpu
 from moe_lab_widgets.engine.lab import Lab
 from moe_lab_widgets.engine.now import ONLY, Now, dataset, moments
@@ -60,7 +60,7 @@ class Declaration:
     caption: Callable[[Now], str] | None = None
     progress: Callable[[Now], str] | None = None
     trouble: Callable[[Now], str] | None = None
-    diverged: str | Callable[[str, str], str] = ""
+    diverged: str | Callable[[str, str], str] = "The loss became infinite in {trials}: try a smaller learning rate."
     check: Callable[[Values], object] | None = None
     check_view: Callable[[Values], object] | None = None
     more: Callable[[Now], Iterator[Any] | None] | None = None
@@ -207,16 +207,15 @@ class Declared(Lab):
         return f"{self.progress(record).capitalize()}."
 
     def trouble(self, record: Now) -> str:
-        words = super().trouble(record)
+        lost = {name: part.diverged for name, part in self.parts(record).items() if part.diverged.any()}
+        sentences = [self._diverged(name, trials_in_words(which)) for name, which in lost.items()]
         if self.made.trouble is not None:
-            words = f"{words} {self.made.trouble(self._seen(record))}".strip()
-        return words
+            sentences.append(self.made.trouble(self._seen(record)))
+        return " ".join(filter(None, sentences))
 
-    def diverged(self, name: str, trials: str) -> str:
+    def _diverged(self, name: str, trials: str) -> str:
         words = self.made.diverged
-        if callable(words):
-            return words(name, trials)
-        return words.format(name=name, trials=trials) if words else super().diverged(name, trials)
+        return words(name, trials) if callable(words) else words.format(name=name, trials=trials)
 
     def code(self, values: dict[str, Any]) -> str:
         if self.made.code is not None:
