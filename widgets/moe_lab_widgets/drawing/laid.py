@@ -93,20 +93,21 @@ class Laid:
             return
         for artist in [*self.head, *(ax for ax in self.family if ax not in self.axes)]:
             artist.remove()
-        self._seen = Seen(values)
+        self._seen, seen = None, Seen(values)  # what raises halfway is furnished anew the next time
         for ax in self.axes:
             ax.clear()
             theme.plain(ax)
         known, others = set(self.figure.axes), set(map(id, self.figure.get_children()))
-        self.panel.furnish(self.target, self._seen)
+        self.panel.furnish(self.target, seen)
         self.head = [one for one in self.figure.get_children() if id(one) not in others and not isinstance(one, Axes)]
         insets: list[Any] = [inset for ax in self.axes for inset in ax.child_axes]
         self.family = [*self.axes, *(ax for ax in self.figure.axes if ax not in known), *insets]
-        self._write_head(self.panel.note_of(self._seen))
+        self._write_head(self.panel.note_of(seen))
         self._free = [("x" * ax.get_autoscalex_on()) + ("y" * ax.get_autoscaley_on()) for ax in self.axes]
         self._open_limits()
         self._fit()
         self._look = self._looks()
+        self._seen = seen
         self.version += 1
 
     def _write_head(self, note: str) -> None:

@@ -160,7 +160,7 @@ def _draw_signs(ax: Axes, layout: Layout, side: int, signal: int, received: NDAr
 def tiles_of(task: PatternTask | DigitTask, shot: Snapshot, trial: int, side: int, layout: Layout) -> Tiles:
     """Returns the tiles of the example of a class in a trial. They are made once: a run keeps its examples."""
     patches, roles, sides = (shot[f"example_{name}"][trial, side] for name in ("patches", "roles", "sides"))
-    looks = b"" if isinstance(task, PatternTask) else patches.astype(float).tobytes()  # patterns show what they are
+    looks = b"" if isinstance(task, PatternTask) else np.nan_to_num(patches).astype(float).tobytes()
     return _tiles(task, side, layout, tuple(roles.tolist()), tuple(sides.tolist()), looks)
 
 
