@@ -63,6 +63,12 @@ def bare(kind: Any) -> Any:
     return lab
 
 
+def tooltip(widget: Any) -> str:
+    """Returns what a mouse over a setting says, in ipywidgets 8 and 7."""
+    words: str = widget.tooltip if widget.has_trait("tooltip") else widget.description_tooltip
+    return words
+
+
 def done(lab: Any, **values: Any) -> Any:
     """Sets values, if any, and waits for the end of the run."""
     if values:

@@ -55,6 +55,7 @@ class Lab(Definition):
         self._own_moves = OwnMoves()
         knobs = offered(self)
         self._board = KnobBoard(type(self).__name__, knobs, values, self._own_moves, self.check)
+        self.check_view(self.values)
         self.headless = headless()
         threaded = not self.headless and "google.colab" not in sys.modules
         self._closed = self._used = False

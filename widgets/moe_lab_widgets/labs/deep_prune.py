@@ -42,39 +42,25 @@ MOST = EXPERTS - DigitRun().model.num_selected_experts
 # ---- knobs, and the trainings that their values describe ----
 
 KNOBS = (
-    LabKnob(
-        name="pruned",
-        main=True,
-        meaning="experts pruned a layer",
-        default=4,
-        low=0,
-        high=MOST,
-        slider=(0, MOST, 1),
-        view_only=True,
-    ),
-    LabKnob(
-        name="criterion",
-        main=True,
-        meaning="prune by",
-        default="router-norm-change",
-        choices=PAPER_CRITERIA,
-        view_only=True,
-    ),
-    LabKnob(name="mode", main=True, meaning="way to prune", default=SILENT, choices=MODES, view_only=True),
-    offer(DigitTask, "classes", main=True),
-    offer(
-        DigitRun, "steps", main=True, meaning="fine-tuning steps", default=FINE_TUNING["steps"], slider=(50, 500, 50)
-    ),
-    offer(DigitRun, "learning_rate"),
-    offer(DigitRun, "batch", default=FINE_TUNING["batch"]),
-    LabKnob(
-        name="pre_training_steps",
-        meaning="pre-training steps",
-        default=PRE_TRAINING.steps,
-        low=1,
-        slider=(100, PRE_TRAINING.steps, 100),
-    ),
-)
+    LabKnob(name="pruned", main=True, meaning="experts pruned per layer", default=4, low=0, high=MOST,
+            slider=(0, MOST, 1), view_only=True,
+            effect="Memory falls with every expert, and sooner or later accuracy. Nothing is trained anew."),
+    LabKnob(name="criterion", main=True, meaning="prune by", default="router-norm-change", choices=PAPER_CRITERIA,
+            words=NAMES, view_only=True,
+            effect="The experts with the smallest score go. Nothing is trained anew."),
+    LabKnob(name="mode", main=True, meaning="way to prune", default=SILENT, choices=MODES, view_only=True,
+            effect="Silent: a token gets nothing from a pruned expert; rerouted: it goes to one that stayed."),
+    offer(DigitTask, "classes", main=True, effect="A harder task, in which the criteria differ more."),
+    offer(DigitRun, "steps", main=True, meaning="fine-tuning steps", default=FINE_TUNING["steps"],
+          slider=(50, 500, 50),
+          effect="Routers move further before experts are pruned."),
+    offer(DigitRun, "learning_rate", effect="Faster and less steady steps."),
+    offer(DigitRun, "batch", meaning="images per step", default=FINE_TUNING["batch"],
+          effect="Steadier gradients, and slower steps."),
+    LabKnob(name="pre_training_steps", meaning="pre-training steps", default=PRE_TRAINING.steps, low=1,
+            slider=(100, PRE_TRAINING.steps, 100),
+            effect="Fine-tuning begins with a better model."),
+)  # fmt: skip
 
 
 def plan_of(values: Mapping[str, Any]) -> Plan:
@@ -311,13 +297,13 @@ def caption(now: Now) -> str:
     if record.shot is None:
         return "The model is pre-trained on digits once; it is then fine-tuned on upside-down ones."
     if record.stage == "pre-training":
-        right = f"The model learns ten digits and is right in {percent(record.accuracy)}."
+        right = f"The model learns ten digits and is right in {percent(record.accuracy)} of them."
         return f"{right} This happens only the first time: the model is kept on this computer."
     if record.table is None:
         grown = int((record.changes > 0).sum())
         return (
             f"The pre-trained model ({record.run.before.steps} steps) learns upside-down digits and is right in "
-            f"{percent(record.accuracy)}. {grown} of {record.changes.size} routers have grown."
+            f"{percent(record.accuracy)} of them. {grown} of {record.changes.size} routers have grown."
         )
     return _pruned(now, record)
 
@@ -368,7 +354,7 @@ DeepPruneLab = lab(
             draw_accuracy,
             furnish_accuracy,
             width=350,
-            margins=(64, 100, 84, 52),
+            margins=(64, 122, 84, 52),
             rows=(50, 196),
             gap=66,
             pin=pin_accuracy,

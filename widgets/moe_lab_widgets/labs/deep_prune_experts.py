@@ -80,8 +80,8 @@ def _draw_numbers(ax: Axes, stays: NDArray[np.bool_], *, filled: bool) -> None:
     """Draws experts' numbers in boxes, which are filled where an expert stays and hollow where it is pruned."""
     colours = np.where(stays, theme.INK, theme.REFERENCE)
     bars(ax, range(EXPERTS), [17] * EXPERTS, 0.34, colours, begin=CHIP - 8.5, names=ax.names_of_cells)  # type: ignore[attr-defined]
-    hollow = np.where(stays & filled, 0.0, 15.0)
-    bars(ax, range(EXPERTS), hollow, 0.31, theme.PAPER, begin=CHIP - 7.5, names=ax.names_of_cells)  # type: ignore[attr-defined]
+    hollow = np.where(stays & filled, 0.0, 14.0)
+    bars(ax, range(EXPERTS), hollow, 0.31, theme.PAPER, begin=CHIP - 7, names=ax.names_of_cells)  # type: ignore[attr-defined]
     inks = np.where(stays, theme.PAPER if filled else theme.INK, theme.REFERENCE)
     numbers = [str(number + 1) for number in range(EXPERTS)]
     write(ax, range(EXPERTS), CHIP, numbers, inks, size=theme.SMALL_SIZE, bold=filled & stays)

@@ -18,7 +18,7 @@ from moe_lab_widgets.drawing.panel import Panel, Seen
 from moe_lab_widgets.drawing.trials import MOST_LINES, few, spread_words
 from moe_lab_widgets.drawing.words import median, middle, percent
 from moe_lab_widgets.engine.declared import lab
-from moe_lab_widgets.engine.knobs import LabKnob, given, offer
+from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, given, offer
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs.specialization_stories import STORIES
 
@@ -41,26 +41,41 @@ def _routed(values: Mapping[str, Any]) -> bool:
 
 
 KNOBS = (
-    offer(SwitchMoE, "experts", main=True),
-    offer(ClusterTask, "clusters", meaning="clusters", main=True),
-    offer(
-        ClusterTask, "noise", main=True, symbol="σ_p", meaning="random noise", enabled_when=lambda v: v["patches"] > 3
-    ),
-    offer(SwitchMoE, "activation", symbol="σ", main=True),
-    offer(
-        SwitchMoE, "router_learning_rate", symbol="η_r", meaning="rate of the router", enabled_when=_routed, main=True
-    ),
-    offer(SwitchMoE, "router_noise", meaning="noise of the router", enabled_when=_routed),
-    offer(Run, "samples", meaning="training samples", default=2000, slider=(200, 6000, 200), far=16_000),
-    offer(SwitchMoE, "load_balancing", symbol="λ", meaning="load balancing", enabled_when=_routed, main=True),
-    LabKnob(name="gamma", symbol="γ", meaning="most feature noise", default=2.0, low=0.5, slider=(0.5, 4.0, 0.25)),
-    offer(SwitchMoE, "filters", meaning="filters of each", default=8, slider=(1, 16, 1)),
-    offer(SwitchMoE, "learning_rate", symbol="η", meaning="rate of the experts"),
-    LabKnob(name="steps", symbol="S", meaning="training steps", default=400, low=1, slider=(50, 1000, 50)),
-    offer(ClusterTask, "patches", meaning="patches of a sample", slider=(3, 8, 1)),
-    offer(ClusterTask, "dimension", slider=(8, 100, 2)),
-    offer(Run, "trials", meaning="trials", default=6, slider=(1, 10, 1), far=1000),
-)
+    offer(SwitchMoE, "experts", main=True,
+          effect="Spare experts are an insurance: with few of them a cluster may find none of its own."),
+    offer(ClusterTask, "clusters", main=True, meaning="clusters",
+          effect="More kinds of samples, each with a signal of its own, for the experts to divide."),
+    offer(Run, "samples", main=True, meaning="training samples", default=2000, slider=(200, 6000, 200), far=16_000,
+          effect="More samples teach the signals rather than the noise, and make steps slower."),
+    offer(ClusterTask, "noise", main=True, symbol="σ_p", meaning="length of noise patches",
+          enabled_when=lambda v: v["patches"] > 3,
+          effect="Longer noise hides the signals, until experts learn the noise by heart.",
+          applies="only where samples have noise patches (P of at least 4)"),
+    offer(SwitchMoE, "activation", main=True, symbol="σ", meaning="experts' activation",
+          effect="Cubic experts divide the clusters among themselves; linear ones share them all."),
+    offer(SwitchMoE, "router_learning_rate", main=True, symbol="η_r", meaning="router's learning rate",
+          enabled_when=_routed,
+          effect="A faster router follows the experts sooner. At 0 it never learns.",
+          applies="only with more than one expert"),
+    offer(SwitchMoE, "router_noise", main=True, meaning="noise on the router's scores", enabled_when=_routed,
+          effect="More noise gives every expert samples at first.", applies="only with more than one expert"),
+    offer(SwitchMoE, "load_balancing", main=True, symbol="λ", meaning="weight of load balancing", enabled_when=_routed,
+          effect="A larger weight makes the router send all experts about equally many samples.",
+          applies="only with more than one expert"),
+    LabKnob(name="gamma", symbol="γ", meaning="largest feature noise", default=2.0, low=0.5, slider=(0.5, 4.0, 0.25),
+            effect="Signals of other clusters, which mislead in a sample, may be this strong."),
+    offer(SwitchMoE, "filters", meaning="filters per expert", default=8, slider=(1, 16, 1),
+          effect="Each expert can represent more, and each step takes longer."),
+    offer(SwitchMoE, "learning_rate", symbol="η", meaning="length of experts' steps",
+          effect="Longer steps learn sooner, but an expert that is right still takes them."),
+    LabKnob(name="steps", symbol="S", meaning="training steps", default=400, low=1, slider=(50, 1000, 50),
+            effect="A longer run. Steps keep their length, so that late ones may spoil what was found."),
+    offer(ClusterTask, "patches", meaning="patches per sample", slider=(3, 8, 1),
+          effect="Three patches carry signals; all further ones are noise."),
+    offer(ClusterTask, "dimension", meaning="numbers per patch", slider=(8, 100, 2),
+          effect="Signals have more room apart from each other, and noise more directions."),
+    offer(Run, "trials", meaning="trials", default=6, slider=(1, 10, 1), far=1000, effect=MORE_TRIALS),
+)  # fmt: skip
 
 
 def runs(values: Mapping[str, Any]) -> dict[str, Run]:

@@ -8,7 +8,18 @@ from typing import Any
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.landscape.planes import lengths
 from moe_lab.recovery.landscape.run import PAPER_TASK, L2Loss, L4Loss, LossRun
-from moe_lab_widgets.engine.knobs import LabKnob, arguments, fewer, given, longest, offer, on_gpu, placed
+from moe_lab_widgets.engine.knobs import (
+    ANOTHER_TRIAL,
+    MORE_TRIALS,
+    LabKnob,
+    arguments,
+    fewer,
+    given,
+    longest,
+    offer,
+    on_gpu,
+    placed,
+)
 
 # ---- a live run takes 4 to 5 seconds of one CPU core, and one record .05 ----
 
@@ -19,30 +30,35 @@ SLOWEST_PIECE = 0.045
 
 # Short words, so that three sliders stand side by side, and ranges in which a run stays live.
 KNOBS = (
-    offer(L4Loss, "mu", symbol="μ", meaning="4th-moment reward", slider=(0.0, 0.2, 0.01), main=True),
-    offer(L4Loss, "penalty", symbol="λ", meaning="2nd-moment penalty", slider=(0.0, 8.0, 0.5), main=True),
-    offer(L4Loss, "ridge", symbol="δ", meaning="pull towards 0", slider=(0.0, 4.0, 0.05), main=True),
-    offer(L4Loss, "rate", symbol="η", meaning="learning rate, L₄", slider=(0.001, 0.1, 0.001), main=True),
-    offer(L2Loss, "rate", name="l2_rate", symbol="η₂", meaning="learning rate, ℓ₂"),
-    offer(LossRun, "batch", symbol="B", meaning="samples in a batch", slider=(64, 2048, 64)),
-    offer(L4Loss, "steps", symbol="S", meaning="steps", slider=(100, 3000, 100)),
-    offer(MixtureTask, "experts", meaning="experts", slider=(2, 4, 1), main=True),
-    offer(MixtureTask, "dimension", meaning="numbers in an input", slider=(4, 20, 1)),
-    offer(
-        MixtureTask,
-        "noise",
-        symbol="σ",
-        meaning="noise on y",
-        default=PAPER_TASK.noise,
-        slider=(0.05, 1.0, 0.05),
-        main=True,
-    ),
-    offer(MixtureTask, "gating", symbol="w", meaning="gates", default=PAPER_TASK.gating),
-    offer(LossRun, "trials", symbol="T", meaning="trials", default=5, slider=(1, 8, 1), far=1000),
-    LabKnob(
-        name="shown", meaning="trial on show", default=1, low=1, slider=(1, 8, 1), at_most="trials", view_only=True
-    ),
-)
+    offer(L4Loss, "mu", main=True, symbol="μ", meaning="reward of 4th moments", slider=(0.0, 0.2, 0.01),
+          effect="Draws each row more strongly to a single regressor; λ must stay well above it."),
+    offer(L4Loss, "penalty", main=True, symbol="λ", meaning="penalty of 2nd moments", slider=(0.0, 8.0, 0.5),
+          effect="Holds each row more strongly to a second moment of 1."),
+    offer(L4Loss, "ridge", main=True, symbol="δ", meaning="pull towards 0", slider=(0.0, 4.0, 0.05),
+          effect="Clears sooner what has nothing to do with a regressor. Too large, it makes all rows vanish."),
+    offer(L4Loss, "rate", main=True, symbol="η", meaning="learning rate of L₄", slider=(0.001, 0.1, 0.001),
+          effect="Faster and less steady steps on L₄."),
+    offer(MixtureTask, "experts", main=True, meaning="experts", slider=(2, 4, 1),
+          effect="More regressors to find, each in fewer samples: λ may have to grow."),
+    offer(MixtureTask, "noise", main=True, symbol="σ", meaning="noise on y", default=PAPER_TASK.noise,
+          slider=(0.05, 1.0, 0.05),
+          effect="More noise blurs the answers, and fourth powers most."),
+    offer(L2Loss, "rate", name="l2_rate", symbol="η₂", meaning="learning rate of ℓ₂",
+          effect="Faster and less steady steps on the squared error ℓ₂."),
+    offer(LossRun, "batch", symbol="B", meaning="samples per batch", slider=(64, 2048, 64),
+          effect="Steadier gradients, and slower steps."),
+    offer(L4Loss, "steps", symbol="S", meaning="training steps", slider=(100, 3000, 100),
+          effect="Gives both losses more time to come to rest."),
+    offer(MixtureTask, "dimension", meaning="numbers per input", slider=(4, 20, 1),
+          effect="More directions in which a start can be wrong."),
+    offer(MixtureTask, "gating", symbol="w", meaning="gates", default=PAPER_TASK.gating,
+          words={"orthogonal": "orthogonal to regressors"},
+          effect="The theory asks for gates at right angles to all regressors; random ones are not."),
+    offer(LossRun, "trials", symbol="T", meaning="trials", default=5, slider=(1, 8, 1), far=1000, effect=MORE_TRIALS),
+    LabKnob(name="shown", meaning="trial on show", default=1, low=1, slider=(1, 8, 1), at_most="trials",
+            view_only=True, effect=ANOTHER_TRIAL,
+            applies="only with more than one trial"),
+)  # fmt: skip
 
 
 def task_of(values: Mapping[str, Any]) -> MixtureTask:
