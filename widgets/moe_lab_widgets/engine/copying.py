@@ -64,7 +64,7 @@ def _code_of_table(runs: Mapping[str, RunConfig], measures: Mapping[str, str]) -
     first: Any = next(iter(runs.values()))
     module, function = home(first)
     made = sorted({type(part).__name__ for run in runs.values() for part in (run.model, run.task)})
-    said = ", ".join(f'{f"{word!r}, " if word else ""}snapshot["{one}"]' for one, word in measures.items())
+    said = ", ".join(f'"{word}", snapshot["{one}"]' if word else f'snapshot["{one}"]' for one, word in measures.items())
     lines = [
         f"from {module} import {', '.join([*made, function])}",
         "from moe_lab.training import final",
