@@ -15,49 +15,59 @@ import moe_lab_widgets
 from moe_lab.config import require
 from moe_lab.errors import InputError
 from moe_lab_widgets import Lab, LabKnob, Story, offer
-from tests.widgets.engine.tiny import Blobs, TinyLab
+from moe_lab_widgets.engine.declared import Declared
+from tests.widgets.engine.tiny import PARTS, Blobs, TinyLab, tiny
 from tests.widgets.labs import tooltip
 
 LABS = [getattr(moe_lab_widgets, name) for name in dir(moe_lab_widgets) if name.endswith("Lab") and name != "Lab"]
 STEPS = {"easy": 20, "hard": 40}
 
 
-class RuledLab(TinyLab):
-    knobs = (
-        LabKnob(name="kind", meaning="kind", default="easy", choices=("easy", "hard")),
-        offer(Blobs, "samples"),
-        offer(
-            Blobs,
-            "gap",
-            default=2.0,
-            enabled_when=lambda values: values["kind"] == "easy",
-            effect="More of it is easier.",
-            applies="only to the easy kind",
-        ),
-        offer(Blobs, "learning_rate"),
-        offer(Blobs, "epochs", default=20, follows=lambda values: STEPS[values["kind"]]),
-        LabKnob(name="shown", meaning="on show", default=1, slider=(1, 4, 1), at_most="most", view_only=True),
-        LabKnob(name="most", meaning="most", default=4, slider=(1, 4, 1)),
-        *TinyLab.knobs[-2:],
-    )
-    stories = (Story("Hard", {"kind": "hard"}, "Other knobs take their defaults."),)
+KNOBS = (
+    LabKnob(name="kind", meaning="kind", default="easy", choices=("easy", "hard")),
+    offer(Blobs, "samples"),
+    offer(
+        Blobs,
+        "gap",
+        default=2.0,
+        enabled_when=lambda values: values["kind"] == "easy",
+        effect="More of it is easier.",
+        applies="only to the easy kind",
+    ),
+    offer(Blobs, "learning_rate"),
+    offer(Blobs, "epochs", default=20, follows=lambda values: STEPS[values["kind"]]),
+    LabKnob(name="shown", meaning="on show", default=1, slider=(1, 4, 1), at_most="most", view_only=True),
+    LabKnob(name="most", meaning="most", default=4, slider=(1, 4, 1)),
+    *PARTS["knobs"][-2:],
+)
 
-    def check(self, values: Mapping[str, Any]) -> None:
-        require(values["samples"] % values["epochs"] == 0, "epochs must divide samples", epochs=values["epochs"])
-        require(values["gap"] <= 3, "gap must be at most 3", gap=values["gap"])
 
-    def check_view(self, values: Mapping[str, Any]) -> None:
-        require(values["shown"] >= 1, "shown must be at least 1", shown=values["shown"])
+def check(values: Mapping[str, Any]) -> None:
+    require(values["samples"] % values["epochs"] == 0, "epochs must divide samples", epochs=values["epochs"])
+    require(values["gap"] <= 3, "gap must be at most 3", gap=values["gap"])
+
+
+def check_view(values: Mapping[str, Any]) -> None:
+    require(values["shown"] >= 1, "shown must be at least 1", shown=values["shown"])
+
+
+RuledLab = tiny(
+    name="RuledLab",
+    knobs=KNOBS,
+    stories=(Story("Hard", {"kind": "hard"}, "Other knobs take their defaults."),),
+    check=check,
+    check_view=check_view,
+)
 
 
 @pytest.fixture
-def lab() -> Iterator[RuledLab]:
+def lab() -> Iterator[Declared]:
     made = RuledLab(playing=False)
     yield made
     made.close()
 
 
-def test_a_knob_without_effect_is_greyed_out(lab: RuledLab) -> None:
+def test_a_knob_without_effect_is_greyed_out(lab: Declared) -> None:
     assert not lab.controls.knobs["gap"].disabled
     lab.controls.knobs["kind"].value = "hard"
     assert lab.controls.knobs["gap"].disabled
@@ -79,7 +89,7 @@ def test_values_that_do_not_fit_are_refused_before_anything_is_made() -> None:
             RuledLab(playing=False, **values)
 
 
-def test_a_knob_at_its_default_follows_the_user_and_another_stays(lab: RuledLab) -> None:
+def test_a_knob_at_its_default_follows_the_user_and_another_stays(lab: Declared) -> None:
     lab.controls.knobs["kind"].value = "hard"
     assert lab.values["epochs"] == lab.controls.knobs["epochs"].value == 40
     lab.controls.knobs["epochs"].value = 10
@@ -96,7 +106,7 @@ def test_initial_values_left_out_follow_those_that_are_given() -> None:
         made.close()
 
 
-def test_a_knob_is_held_back_by_another(lab: RuledLab) -> None:
+def test_a_knob_is_held_back_by_another(lab: Declared) -> None:
     lab.controls.knobs["shown"].value = 3
     lab.controls.knobs["most"].value = 2
     assert lab.values["shown"] == lab.controls.knobs["shown"].value == 2
@@ -106,7 +116,7 @@ def test_a_knob_is_held_back_by_another(lab: RuledLab) -> None:
     assert lab.values["shown"] == 1 and lab.controls.knobs["shown"].disabled
 
 
-def test_a_slider_goes_to_the_nearest_value_that_fits_and_says_why(lab: RuledLab) -> None:
+def test_a_slider_goes_to_the_nearest_value_that_fits_and_says_why(lab: Declared) -> None:
     """Divisors of 80 samples on the slider of epochs (10, 20, ... 200) are 10, 20, 40 and 80."""
     epochs = lab.controls.knobs["epochs"]
 
@@ -130,7 +140,7 @@ def test_a_slider_goes_to_the_nearest_value_that_fits_and_says_why(lab: RuledLab
     assert gap.value == lab.values["gap"] == 3.0 and lab.wait(30) and lab.error is None
 
 
-def test_what_code_sets_is_refused_and_a_slider_leads_out(lab: RuledLab) -> None:
+def test_what_code_sets_is_refused_and_a_slider_leads_out(lab: Declared) -> None:
     lab.set(epochs=30)
     assert lab.values["epochs"] == 30, "set does what it says"
     lab.controls.knobs["gap"].value = 1.0

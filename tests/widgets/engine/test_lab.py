@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
 import itertools
 import json
@@ -24,15 +25,17 @@ from moe_lab.errors import UserError
 from moe_lab.interrupts import stop_if_unwanted
 from moe_lab_widgets import Lab, given, offer
 from moe_lab_widgets.engine import runner
+from moe_lab_widgets.engine.declared import Declared
+from moe_lab_widgets.engine.now import ONLY
 from tests.helpers.living import living_widgets
 from tests.helpers.strange import LONG, Strange
-from tests.widgets.engine.tiny import Blobs, TinyLab, train
+from tests.widgets.engine.tiny import Blobs, TinyLab, run, shown, tiny, train
 
 FAST = "as fast as it trains"
 
 
 @pytest.fixture
-def lab() -> Iterator[TinyLab]:
+def lab() -> Iterator[Declared]:
     """A Lab at full speed whose first run has ended."""
     made = TinyLab()
     made.controls.speed.value = FAST
@@ -52,19 +55,19 @@ def _until(holds: Any, seconds: float = 10) -> None:
         time.sleep(0.005)
 
 
-def _restart(lab: TinyLab, **values: Any) -> None:
+def _restart(lab: Declared, **values: Any) -> None:
     """Sets values and waits for the first frame of their run."""
     before = lab.record
     lab.set(**values)
     _until(lambda: lab.record is not before)
 
 
-def _expected(lab: TinyLab) -> dict[str, np.ndarray]:
+def _expected(lab: Declared) -> dict[str, np.ndarray]:
     """The last values of the same run, trained here without a Lab."""
     return dict(list(train(given(Blobs, lab.values), seed=lab.values["seed"]))[-1].values)
 
 
-def _check_state(lab: TinyLab) -> None:
+def _check_state(lab: Declared) -> None:
     """After a finished run: records, picture and texts belong to the values that the sliders show."""
     assert lab.finished and lab.error is None
     values = lab.values
@@ -72,10 +75,10 @@ def _check_state(lab: TinyLab) -> None:
         expected = values[name]
         assert widget.value == (expected if isinstance(expected, str) else pytest.approx(expected))
     assert [record.step for record in lab.records] == list(range(values["epochs"] + 1))
-    assert lab.record is lab.records[-1] is lab.picture.last
+    assert lab.record is lab.records[-1] is shown(lab)[-1]
     for name, expected in _expected(lab).items():
         np.testing.assert_array_equal(lab.record[name], expected)
-    assert lab.picture.panels[0].get_xlim() == (0, values["epochs"])
+    assert lab.picture.laid[0].axes[0].get_xlim() == (0, values["epochs"])
     assert lab.caption(lab.record) in lab.screen.caption.value
     assert "finished" in lab.controls.status.value and f"step {values['epochs']}" in lab.controls.status.value
     assert lab.controls.message.value == ""
@@ -84,7 +87,7 @@ def _check_state(lab: TinyLab) -> None:
 # ---- declaration ----
 
 
-def test_sliders_come_from_the_declared_knobs(lab: TinyLab) -> None:
+def test_sliders_come_from_the_declared_knobs(lab: Declared) -> None:
     slider = lab.controls.knobs["samples"]
     assert isinstance(slider, ipywidgets.IntSlider)
     assert (slider.min, slider.max, slider.step, slider.value) == (10, 200, 10, 80)
@@ -119,14 +122,14 @@ def test_a_lab_must_say_what_it_runs() -> None:
 # ---- knobs ----
 
 
-def test_a_value_that_comes_back_rounded_does_not_restart(lab: TinyLab) -> None:
+def test_a_value_that_comes_back_rounded_does_not_restart(lab: Declared) -> None:
     records = lab.records
     lab.controls.knobs["gap"].value = 2.0000000000000004
     lab.wait(30)
     assert lab.records[0] is records[0]
 
 
-def test_a_drag_while_training_ends_on_its_last_value(lab: TinyLab) -> None:
+def test_a_drag_while_training_ends_on_its_last_value(lab: Declared) -> None:
     _restart(lab, delay=5.0, epochs=200)
     _until(lambda: len(lab.records) > 3)
     starts = []
@@ -142,7 +145,7 @@ def test_a_drag_while_training_ends_on_its_last_value(lab: TinyLab) -> None:
     _check_state(lab)
 
 
-def test_knobs_set_from_many_threads(lab: TinyLab) -> None:
+def test_knobs_set_from_many_threads(lab: Declared) -> None:
     def move(offset: int) -> None:
         for i in range(20):
             lab.controls.knobs["gap"].value = round(0.1 * ((i * 7 + offset) % 40), 1)
@@ -157,7 +160,7 @@ def test_knobs_set_from_many_threads(lab: TinyLab) -> None:
     _check_state(lab)
 
 
-def test_set_moves_several_knobs_and_starts_one_run(lab: TinyLab) -> None:
+def test_set_moves_several_knobs_and_starts_one_run(lab: Declared) -> None:
     lab.set(gap=1.0, samples=40, seed=2)
     lab.wait(30)
     assert (lab.values["gap"], lab.values["samples"], lab.values["seed"]) == (1.0, 40, 2)
@@ -176,7 +179,7 @@ def _refused(call: Callable[..., Any], *given: Any, **named: Any) -> str:
     return sentence
 
 
-def test_wrong_arguments_are_refused_in_short_sentences(lab: TinyLab) -> None:
+def test_wrong_arguments_are_refused_in_short_sentences(lab: Declared) -> None:
     for call, value in itertools.product((lab.scrub, lab.wait, lab.recording, lab.link), ("x", [], Strange(), b"1")):
         if (call, value) != (lab.link, "x"):
             assert " must be " in _refused(call, value)
@@ -197,14 +200,15 @@ def test_wrong_arguments_are_refused_in_short_sentences(lab: TinyLab) -> None:
 # ---- errors ----
 
 
-def test_many_diverged_trials_are_counted_and_few_are_named(lab: TinyLab) -> None:
+def test_many_diverged_trials_are_counted_and_few_are_named(lab: Declared) -> None:
     for lost, words in (([1, 3], "in trials 2, 4:"), ([5], "in trial 6:"), (list(range(13)), "in 13 of 40 trials:")):
         diverged = np.zeros(40, dtype=bool)
         diverged[lost] = True
-        assert words in lab.trouble(dataclasses.replace(lab.record, diverged=diverged))
+        shot = dataclasses.replace(lab.record.of(), diverged=diverged)
+        assert words in lab.trouble(dataclasses.replace(lab.record, shots={ONLY: (shot,)}))
 
 
-def test_a_crash_in_the_middle_is_said_and_forgotten_after_the_next_move(lab: TinyLab) -> None:
+def test_a_crash_in_the_middle_is_said_and_forgotten_after_the_next_move(lab: Declared) -> None:
     lab.set(trouble="error")
     with pytest.raises(OSError, match="the disk is on fire"):
         lab.wait(30)
@@ -215,7 +219,7 @@ def test_a_crash_in_the_middle_is_said_and_forgotten_after_the_next_move(lab: Ti
     _check_state(lab)
 
 
-def test_an_error_while_drawing_or_captioning_is_said(lab: TinyLab) -> None:
+def test_an_error_while_drawing_or_captioning_is_said(lab: Declared) -> None:
     lab.caption = lambda record: 1 / 0  # type: ignore[method-assign, assignment, return-value]
     lab.reset()
     with pytest.raises(ZeroDivisionError):
@@ -227,7 +231,7 @@ def test_an_error_while_drawing_or_captioning_is_said(lab: TinyLab) -> None:
     _check_state(lab)
 
 
-def test_texts_are_escaped(lab: TinyLab) -> None:
+def test_texts_are_escaped(lab: Declared) -> None:
     lab.controls.warn("a < b & <script>")
     assert "a &lt; b &amp; &lt;script&gt;" in lab.controls.message.value
 
@@ -235,7 +239,7 @@ def test_texts_are_escaped(lab: TinyLab) -> None:
 # ---- play, step, reset ----
 
 
-def test_pause_step_play(lab: TinyLab) -> None:
+def test_pause_step_play(lab: Declared) -> None:
     _restart(lab, delay=5.0)
     _until(lambda: len(lab.records) > 2)
     lab.controls.play.click()
@@ -247,7 +251,7 @@ def test_pause_step_play(lab: TinyLab) -> None:
     assert len(lab.records) == held
     lab.controls.step.click()
     lab.wait(30)
-    assert len(lab.records) == held + 1 and lab.picture.last is lab.records[-1]
+    assert len(lab.records) == held + 1 and shown(lab)[-1] is lab.records[-1]
     for _ in range(3):
         lab.controls.step.click()
     lab.wait(30)
@@ -257,7 +261,7 @@ def test_pause_step_play(lab: TinyLab) -> None:
     _check_state(lab)
 
 
-def test_reset_and_play_after_the_end_start_again(lab: TinyLab) -> None:
+def test_reset_and_play_after_the_end_start_again(lab: Declared) -> None:
     first = lab.records[0]
     lab.controls.reset.click()
     lab.wait(30)
@@ -273,7 +277,7 @@ def test_reset_and_play_after_the_end_start_again(lab: TinyLab) -> None:
 # ---- time ----
 
 
-def test_scrub_back_and_forth(lab: TinyLab) -> None:
+def test_scrub_back_and_forth(lab: Declared) -> None:
     live = lab.screen.image.value
     lab.scrub(7)
     lab.wait(30)
@@ -289,7 +293,7 @@ def test_scrub_back_and_forth(lab: TinyLab) -> None:
     assert lab.screen.image.value == earlier
 
 
-def test_scrubbing_does_not_disturb_the_run(lab: TinyLab) -> None:
+def test_scrubbing_does_not_disturb_the_run(lab: Declared) -> None:
     _restart(lab, delay=5.0, epochs=100)
     _until(lambda: len(lab.records) > 10)
     lab.scrub(4)
@@ -303,10 +307,7 @@ def test_scrubbing_does_not_disturb_the_run(lab: TinyLab) -> None:
 
 
 def test_a_long_run_keeps_a_bounded_even_record() -> None:
-    class Short(TinyLab):
-        most_records = 8
-
-    made = Short(epochs=100)
+    made = tiny(most_records=8)(epochs=100)
     try:
         made.controls.speed.value = FAST
         made.wait(30)
@@ -325,13 +326,13 @@ def test_a_long_run_keeps_a_bounded_even_record() -> None:
 # ---- files ----
 
 
-def test_the_code_is_shown_on_request(lab: TinyLab) -> None:
+def test_the_code_is_shown_on_request(lab: Declared) -> None:
     assert lab.controls.code.layout.display == "none" and "gap=2.0" in lab.controls.code.value
     lab.controls.code_shown.value = True
     assert lab.controls.code.layout.display == ""
 
 
-def test_save_picture_and_data(lab: TinyLab, tmp_path: Path) -> None:
+def test_save_picture_and_data(lab: Declared, tmp_path: Path) -> None:
     lab.controls.file.value = str(tmp_path / "mine")
     lab.controls.save_picture.click()
     lab.controls.save_data.click()
@@ -346,14 +347,14 @@ def test_save_picture_and_data(lab: TinyLab, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["save_picture", "save_data", "export"])
-def test_a_file_that_cannot_be_named_is_refused_in_a_short_sentence(lab: TinyLab, tmp_path: Path, name: str) -> None:
+def test_a_file_that_cannot_be_named_is_refused_in_a_short_sentence(lab: Declared, tmp_path: Path, name: str) -> None:
     places = (LONG, f"{LONG}/mine", f"nowhere\n/{LONG}", "a\0b", "a\0b/mine", f"{tmp_path}/{LONG}", "", "..")
     for path in (5, None, [], Strange(), *places, Path(LONG)):
         _refused(getattr(lab, name), path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unwritable_folder_is_reported_and_the_run_goes_on(lab: TinyLab, tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_reported_and_the_run_goes_on(lab: Declared, tmp_path: Path) -> None:
     lab.controls.file.value = str(tmp_path / "nowhere" / "mine")
     for button in (lab.controls.save_picture, lab.controls.save_data):
         button.click()
@@ -392,14 +393,14 @@ def test_close_leaves_no_thread_no_widget_and_no_memory() -> None:
 def test_the_worker_uses_one_torch_thread_and_leaves_ours_alone() -> None:
     seen: list[int] = []
 
-    class Asking(TinyLab):
-        def start(self, values: dict[str, Any]) -> Any:
-            seen.append(torch.get_num_threads())
-            return super().start(values)
+    @functools.wraps(run)
+    def asking(**values: Any) -> Iterator[Any]:
+        seen.append(torch.get_num_threads())
+        return run(**values)
 
     torch.set_num_threads(2)
     try:
-        made = Asking(epochs=10)
+        made = tiny(asking)(epochs=10)
         made.wait(30)
         made.close()
         assert seen == [1] and torch.get_num_threads() == 2
@@ -469,36 +470,36 @@ def test_colab_trains_in_the_callback(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_moved_slider_does_not_wait_for_the_record_at_hand() -> None:
     """A record of 40 steps, 50 ms each, is left at the next step."""
 
-    class SlowLab(TinyLab):
-        def start(self, values: dict[str, Any]) -> Iterator[Any]:
-            for number, snapshot in enumerate(super().start(values)):
-                yield snapshot
-                for _ in range(40 if number == 0 else 0):
-                    stop_if_unwanted()
-                    time.sleep(0.05)
+    @functools.wraps(run)
+    def slowly(**values: Any) -> Iterator[Any]:
+        for number, snapshot in enumerate(run(**values)):
+            yield snapshot
+            for _ in range(40 if number == 0 else 0):
+                stop_if_unwanted()
+                time.sleep(0.05)
 
-    slow = SlowLab()
+    slow = tiny(slowly)()
     try:
         _until(lambda: len(slow.records) == 1)
         time.sleep(0.1)
         begun = time.monotonic()
         _restart(slow, gap=1.0)
         assert time.monotonic() - begun < 1
-        assert slow.error is None and slow.record.origin["config"] == given(Blobs, slow.values).code()
+        assert slow.error is None and slow.record.of().origin["config"] == given(Blobs, slow.values).code()
     finally:
         slow.close()
 
 
-def test_a_frame_that_takes_long_is_drawn_rarely(lab: TinyLab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frame_that_takes_long_is_drawn_rarely(lab: Declared, monkeypatch: pytest.MonkeyPatch) -> None:
     cost = itertools.count(step=10**6)  # seconds of every frame, which may take a quarter of the time
     monkeypatch.setattr(runner, "time", SimpleNamespace(**{**vars(time), "thread_time": lambda: next(cost)}))
-    before = lab.picture.draws
+    before = len(shown(lab))
     lab.set(epochs=200, samples=140)
     assert lab.wait(30) and lab.finished
-    assert lab.picture.draws == before + 2 and lab.picture.last is lab.records[-1], "the first and the last"
+    assert len(shown(lab)) == before + 2 and shown(lab)[-1] is lab.records[-1], "the first and the last"
 
 
-def test_a_speed_is_a_pace(lab: TinyLab) -> None:
+def test_a_speed_is_a_pace(lab: Declared) -> None:
     for speed, pace in (("slow", 4.0), (FAST, 0.0), ("easy to follow", 15.0)):
         lab.controls.speed.value = speed
         assert lab._runner.pace == pace
@@ -508,7 +509,7 @@ def test_a_speed_is_a_pace(lab: TinyLab) -> None:
 
 
 @pytest.fixture
-def unseen() -> Iterator[TinyLab]:
+def unseen() -> Iterator[Declared]:
     """A Lab of which a page has said that it is not on screen."""
     made = TinyLab(delay=5.0)
     made.screen._heard(None, {"kind": "away"}, [])
@@ -517,7 +518,7 @@ def unseen() -> Iterator[TinyLab]:
     made.close()
 
 
-def test_it_holds_at_its_first_record_until_it_is_on_screen(unseen: TinyLab) -> None:
+def test_it_holds_at_its_first_record_until_it_is_on_screen(unseen: Declared) -> None:
     time.sleep(0.2)
     assert len(unseen.records) == 1 and unseen.playing and not unseen.finished
     assert "waiting until it is on screen" in unseen.controls.status.value
@@ -540,14 +541,14 @@ def test_it_holds_at_its_first_record_until_it_is_on_screen(unseen: TinyLab) -> 
     ],
     ids=["wait", "set", "reset", "play", "slider"],
 )
-def test_whoever_uses_it_need_not_see_it(unseen: TinyLab, use: Any) -> None:
+def test_whoever_uses_it_need_not_see_it(unseen: Declared, use: Any) -> None:
     use(unseen)
     _until(lambda: len(unseen.records) > 3)
     unseen.screen._heard(None, {"kind": "away"}, [])
     assert not unseen._runner.resting
 
 
-def test_what_has_ended_or_is_paused_or_headless_is_left_alone(lab: TinyLab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_ended_or_is_paused_or_headless_is_left_alone(lab: Declared, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = TinyLab()
     ended.controls.speed.value = FAST
     _until(lambda: ended.finished)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,70 +10,65 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 
 from moe_lab.training import Snapshot
-from moe_lab_widgets import LabKnob, Story
-from tests.widgets.engine.tiny import TinyLab, TinyPicture
+from moe_lab_widgets import LabKnob, Panel, Story
+from moe_lab_widgets.engine.declared import Declared
+from moe_lab_widgets.engine.now import ONLY, Now
+from tests.widgets.engine.tiny import PARTS, draw_accuracy, furnish_accuracy, run, shown, tiny
 
 ZOOM = LabKnob(name="zoom", symbol="z", meaning="how near", default=1, slider=(1, 9, 1), view_only=True)
 EXTRA = LabKnob(name="extra", meaning="records to add at the end", default=0, slider=(0, 9, 1), view_only=True)
 
 
-class ViewingPicture(TinyPicture):
-    def __init__(self, values: dict[str, Any], scale: float = 1.0) -> None:
-        super().__init__(values, scale)
-        self.seen: list[dict[str, Any]] = []
-        self.zoom, self.drawn = 0, [0]
-
-    def set_view(self, values: dict[str, Any]) -> None:
-        self.seen.append(values)
-        self.zoom = values["zoom"]
-
-    def update(self, record: Snapshot) -> None:
-        super().update(record)
-        self.drawn.append(self.zoom)
-        self.lines[0][0].set_linewidth(self.zoom)
+def draw_near(ax: Axes, now: Now) -> None:
+    draw_accuracy(ax, now)
+    ax.axhline(0.5, linewidth=now.values["zoom"])
 
 
-class ViewingLab(TinyLab):
-    knobs = (*TinyLab.knobs, ZOOM, EXTRA)
-    stories = (Story("Near", {"zoom": 9}, "Only the view changes."), Story("Apart", {"gap": 4.0}, "It trains again."))
+def viewing(begun: list[str]) -> type[Declared]:
+    """Returns a Lab with view-only knobs, which notes the runs and the further records that it begins."""
 
-    def __init__(self, **values: Any) -> None:
-        self.begun: list[str] = []
-        self.given = 0
-        super().__init__(**values)
+    @functools.wraps(run)
+    def train(**values: Any) -> Iterator[Snapshot]:
+        begun.append(threading.current_thread().name)
+        return run(**values)
 
-    def start(self, values: dict[str, Any]) -> Iterator[Snapshot]:
-        self.begun.append(threading.current_thread().name)
-        self.given = 0
-        return super().start(values)
+    def more(now: Now) -> Iterator[Snapshot] | None:
+        missing = now.values["epochs"] + 1 + now.values["extra"] - len(now.shots[ONLY])
+        return added(now.of(), missing) if missing > 0 else None
 
-    def more(self, record: Snapshot) -> Iterator[Snapshot] | None:
-        return self._added(record) if self.given < self.values["extra"] else None
-
-    def _added(self, record: Snapshot) -> Iterator[Snapshot]:
-        while self.given < self.values["extra"]:
-            self.given += 1
-            self.begun.append("more")
+    def added(record: Snapshot, count: int) -> Iterator[Snapshot]:
+        for _ in range(count):
+            begun.append("more")
             yield record
 
-    def make_picture(self, values: dict[str, Any]) -> ViewingPicture:
-        return ViewingPicture(values, scale=self.scale)
+    return tiny(
+        train,
+        name="ViewingLab",
+        knobs=(*PARTS["knobs"], ZOOM, EXTRA),
+        stories=(
+            Story("Near", {"zoom": 9}, "Only the view changes."),
+            Story("Apart", {"gap": 4.0}, "It trains again."),
+        ),
+        panels=(Panel("Accuracy", draw_near, furnish_accuracy),),
+        more=more,
+        code=lambda values: f"train()  # zoom={values['zoom']}",
+    )
 
-    def code(self, values: dict[str, Any]) -> str:
-        return f"{super().code(values)}  # zoom={values['zoom']}"
 
-
-Make = Callable[..., ViewingLab]
+Make = Callable[..., Any]
 
 
 @pytest.fixture
 def make() -> Iterator[Make]:
-    made: list[ViewingLab] = []
+    made: list[Declared] = []
 
-    def make(**values: Any) -> ViewingLab:
-        lab = ViewingLab(**{"epochs": 10, **values})
+    def make(**values: Any) -> Declared:
+        begun: list[str] = []
+        lab: Any = viewing(begun)(**{"epochs": 10, **values})
+        lab.begun = begun
         lab.controls.speed.value = "as fast as it trains"
         made.append(lab)
         return lab
@@ -82,12 +78,17 @@ def make() -> Iterator[Make]:
         lab.close()
 
 
-def _done(lab: ViewingLab) -> ViewingLab:
+def _zoom(lab: Any) -> int:
+    """What the picture shows is drawn with."""
+    return shown(lab)[-1].values["zoom"]
+
+
+def _done(lab: Any) -> Any:
     assert lab.wait(60)
     return lab
 
 
-def _moved(lab: ViewingLab, name: str, value: Any) -> ViewingLab:
+def _moved(lab: Any, name: str, value: Any) -> Any:
     lab.controls.knobs[name].value = value
     return _done(lab)
 
@@ -98,10 +99,10 @@ def test_a_view_draws_the_record_at_hand_and_trains_nothing(make: Make) -> None:
     _moved(lab, "zoom", 5)
     assert lab.begun == begun and lab.finished
     assert all(one is other for one, other in zip(lab.records, records, strict=True))
-    assert lab.picture.drawn[-1] == 5 and lab.screen.image.value != before
+    assert _zoom(lab) == 5 and lab.screen.image.value != before
     assert lab.values["zoom"] == 5
     assert "# zoom=5" in lab.controls.code.value
-    assert lab.picture.seen[-1] == {"zoom": 5, "extra": 0}, "the picture hears of views only"
+    assert shown(lab)[-1].shots is lab.record.shots, "the record stays as it is; its values are those of the view"
 
 
 def test_a_scrubbed_picture_stays_where_it_is(make: Make) -> None:
@@ -109,7 +110,7 @@ def test_a_scrubbed_picture_stays_where_it_is(make: Make) -> None:
     lab.scrub(3)
     _done(lab)
     _moved(lab, "zoom", 4)
-    assert lab.record is lab.records[3] and lab.picture.drawn[-1] == 4
+    assert lab.record is lab.records[3] and _zoom(lab) == 4
 
 
 def test_every_other_knob_starts_the_run_again_with_the_view_that_is_on(make: Make) -> None:
@@ -117,11 +118,11 @@ def test_every_other_knob_starts_the_run_again_with_the_view_that_is_on(make: Ma
     _moved(lab, "zoom", 3)
     begun = len(lab.begun)
     _moved(lab, "gap", 3.0)
-    assert len(lab.begun) == begun + 1 and lab.picture.zoom == 3
+    assert len(lab.begun) == begun + 1 and _zoom(lab) == 3
     lab.set(zoom=2, gap=1.0)
-    assert len(_done(lab).begun) == begun + 2 and lab.picture.zoom == 2
+    assert len(_done(lab).begun) == begun + 2 and _zoom(lab) == 2
     lab.set(zoom=7, gap=1.0)  # gap is there already
-    assert len(_done(lab).begun) == begun + 2 and lab.picture.zoom == 7
+    assert len(_done(lab).begun) == begun + 2 and _zoom(lab) == 7
     lab.set(gap=1.0)
     assert len(_done(lab).begun) == begun + 3, "asked for by name, it runs again, as ever"
 
@@ -130,9 +131,9 @@ def test_a_story_that_changes_views_alone_trains_nothing(make: Make) -> None:
     lab = _done(make(epochs=40))
     begun = len(lab.begun)
     lab.controls.story.value = "Near"
-    assert len(_done(lab).begun) == begun and lab.picture.zoom == 9
+    assert len(_done(lab).begun) == begun and _zoom(lab) == 9
     lab.controls.story.value = "Apart"
-    assert len(_done(lab).begun) == begun + 1 and lab.picture.zoom == 1
+    assert len(_done(lab).begun) == begun + 1 and _zoom(lab) == 1
 
 
 def test_an_ended_run_goes_on_where_a_view_asks_for_more(make: Make) -> None:
@@ -153,7 +154,7 @@ def test_a_view_while_it_trains_does_not_disturb_the_run(make: Make) -> None:
     lab.controls.knobs["zoom"].value = 6
     _done(lab)
     assert len(lab.begun) == 1 or lab.begun[0] == lab.begun[-1]
-    assert lab.records[-1].step == 30 and lab.picture.drawn[-1] == 6
+    assert lab.records[-1].step == 30 and _zoom(lab) == 6
     steps = [record.step for record in lab.records]
     np.testing.assert_array_equal(steps, np.arange(31))
 
@@ -163,7 +164,7 @@ def test_a_view_at_a_held_run_is_drawn(make: Make) -> None:
     _done(lab)
     assert len(lab.records) == 1
     _moved(lab, "zoom", 8)
-    assert lab.picture.drawn[-1] == 8 and len(lab.records) == 1
+    assert _zoom(lab) == 8 and len(lab.records) == 1
 
 
 def test_a_view_at_a_run_that_failed_tries_it_again(make: Make) -> None:
@@ -184,15 +185,16 @@ def test_a_file_that_cannot_be_written_is_no_reason_to_train_again(make: Make) -
     begun = len(lab.begun)
     lab.controls.knobs["zoom"].value = 2
     assert lab.wait(20)
-    assert len(lab.begun) == begun and lab.picture.drawn[-1] == 2
+    assert len(lab.begun) == begun and _zoom(lab) == 2
 
 
 def test_headless_a_view_is_drawn_inside_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOE_LAB_HEADLESS", "1")
-    lab = ViewingLab(epochs=5)
+    noted: list[str] = []
+    lab = viewing(noted)(epochs=5)
     try:
-        begun = len(lab.begun)
+        begun = len(noted)
         lab.set(zoom=4, extra=2)
-        assert lab.begun[begun:] == ["more", "more"] and lab.picture.drawn[-1] == 4
+        assert noted[begun:] == ["more", "more"] and _zoom(lab) == 4
     finally:
         lab.close()

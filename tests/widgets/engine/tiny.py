@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from moe_lab import theme
 from moe_lab.config import Config, knob, require
 from moe_lab.training import Measure, Snapshot
-from moe_lab_widgets import Lab, LabKnob, Picture, Story, given, offer
+from moe_lab_widgets import LabKnob, Panel, Story, lab, offer
+from moe_lab_widgets.engine.declared import Declared
+from moe_lab_widgets.engine.now import Now
 
 MEASURES = {"accuracy": Measure((), "", "training accuracy"), "loss": Measure((), "", "mean logistic loss")}
 
@@ -50,49 +55,63 @@ def train(blobs: Blobs, *, seed: int = 0, trials: int = 6, seconds: float = 0.0)
             time.sleep(seconds)
 
 
-class TinyPicture(Picture):
-    def __init__(self, values: dict[str, Any], scale: float = 1.0) -> None:
-        super().__init__(scale=scale)
-        self.panels = []
-        for number, (name, left) in enumerate((("accuracy", 60), ("loss", 430), ("median loss", 800))):
-            theme.header(self.figure, left - 46, number + 1, name, "six trials")
-            self.panels.append(theme.axes(self.figure, left, 100, 260, 290))
-        self.lines = [
-            [self.live(axes.plot([], [], color=theme.INK, linewidth=width)[0]) for width in (0.8,) * 6]
-            for axes in self.panels
-        ]
-        self.pinned: list[Any] = []
-        self.last: Snapshot | None = None
-        self.draws = 0
-
-    def begin(self, values: dict[str, Any]) -> None:
-        for axes, high in zip(self.panels, (1.05, 1, 1), strict=True):
-            self.limits(axes, x=(0, values["epochs"]), y=(0, high))
-
-    def update(self, record: Snapshot) -> None:
-        self.draws += 1
-        self.last = record
-        for lines, name in zip(self.lines, ("accuracy", "loss", "loss"), strict=True):
-            for line, value in zip(lines, record[name], strict=True):
-                line.set_data([0, record.step], [0, value])
-
-    def pin(self, records: Sequence[Snapshot]) -> None:
-        self.unpin()
-        steps = [one.step for one in records]
-        values = [one["loss"].mean() for one in records]
-        self.pinned = self.panels[1].plot(steps, values, color=theme.REFERENCE, linestyle="--")
-        self.invalidate()
-
-    def unpin(self) -> None:
-        for line in self.pinned:
-            line.remove()
-        self.pinned = []
-        self.invalidate()
+def run(
+    samples: int, gap: float, learning_rate: float, epochs: int, delay: float, trouble: str, seed: int = 0
+) -> Iterator[Snapshot]:
+    """The run of a TinyLab: each step takes `delay` ms longer, and in the middle there may be trouble."""
+    blobs = Blobs(samples=samples, gap=gap, learning_rate=learning_rate, epochs=epochs)
+    return _troubled(train(blobs, seed=seed, seconds=delay / 1000), trouble)
 
 
-class TinyLab(Lab):
-    title = "Tiny lab"
-    knobs = (
+def _troubled(snapshots: Iterator[Snapshot], trouble: str) -> Iterator[Snapshot]:
+    for snapshot in snapshots:
+        if trouble == "error" and snapshot.step == 5:
+            raise OSError("the disk is on fire")
+        if trouble == "divergence" and snapshot.step >= 5:
+            snapshot.diverged[[1, 3]] = True
+        yield snapshot
+
+
+drawn: WeakKeyDictionary[Figure, list[Now]] = WeakKeyDictionary()
+"""All moments that the first panel of a picture has drawn, by its figure."""
+
+
+def shown(lab: Any) -> list[Now]:
+    """The moments that a Lab's picture has drawn, the present one last."""
+    return drawn[lab.picture.figure]
+
+
+def furnish_accuracy(ax: Axes, values: Mapping[str, Any]) -> None:
+    ax.set(xlim=(0, values["epochs"]), ylim=(0, 1.05), xlabel="step")
+
+
+def draw_accuracy(ax: Axes, now: Now) -> None:
+    drawn.setdefault(ax.get_figure(root=True), []).append(now)
+    steps, values = now.curve("accuracy")
+    for trial in values.T:
+        ax.plot(steps, trial, color=theme.INK, linewidth=0.8, label="accuracy of a trial")
+
+
+def furnish_loss(ax: Axes, values: Mapping[str, Any]) -> None:
+    ax.set(xlim=(0, values["epochs"]), ylim=(0, 1), xlabel="step")
+
+
+def draw_loss(ax: Axes, now: Now) -> None:
+    steps, values = now.curve("loss")
+    ax.plot(steps, values.mean(1), color=theme.INK, label="mean loss")
+
+
+def caption(now: Now) -> str:
+    return f"Step {now.step}: accuracy {100 * now['accuracy'].mean():.0f} %, loss {now['loss'].mean():.2f}."
+
+
+PANELS = (
+    Panel("Accuracy", draw_accuracy, furnish_accuracy, "six trials"),
+    Panel("Loss", draw_loss, furnish_loss, "mean of six trials"),
+)
+PARTS: Mapping[str, Any] = {
+    "name": "TinyLab",
+    "knobs": (
         offer(Blobs, "samples"),
         offer(Blobs, "gap", default=2.0),
         offer(Blobs, "learning_rate"),
@@ -101,30 +120,20 @@ class TinyLab(Lab):
         LabKnob(
             name="trouble", meaning="what goes wrong", default="nothing", choices=("nothing", "error", "divergence")
         ),
-    )
-    stories = (
+    ),
+    "panels": PANELS,
+    "steps": lambda values: int(values["epochs"]),
+    "caption": caption,
+    "stories": (
         Story("Far apart", {"gap": 4.0}, "The accuracy reaches 100 %."),
         Story("On top of each other", {"gap": 0.0, "epochs": 60}, "The accuracy stays near 50 %."),
-    )
+    ),
+}
 
-    def start(self, values: dict[str, Any]) -> Iterator[Snapshot]:
-        return self._run(given(Blobs, values), values)
 
-    def _run(self, blobs: Blobs, values: dict[str, Any]) -> Iterator[Snapshot]:
-        for snapshot in train(blobs, seed=values["seed"], seconds=values["delay"] / 1000):
-            if values["trouble"] == "error" and snapshot.step == 5:
-                raise OSError("the disk is on fire")
-            if values["trouble"] == "divergence" and snapshot.step >= 5:
-                snapshot.diverged[[1, 3]] = True
-            yield snapshot
+def tiny(train: Callable[..., Iterable[Any]] = run, **changes: Any) -> type[Declared]:
+    """Returns a tiny Lab with some parts changed; `train` may be a function that `wraps` the run."""
+    return lab("Tiny lab", train, **{**PARTS, **changes})
 
-    def make_picture(self, values: dict[str, Any]) -> TinyPicture:
-        return TinyPicture(values, scale=self.scale)
 
-    def caption(self, record: Snapshot) -> str:
-        return (
-            f"Step {record.step}: accuracy {100 * record['accuracy'].mean():.0f} %, loss {record['loss'].mean():.2f}."
-        )
-
-    def code(self, values: dict[str, Any]) -> str:
-        return f"train({given(Blobs, values).code()}, seed={values['seed']})"
+TinyLab = tiny()

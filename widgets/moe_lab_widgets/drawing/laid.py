@@ -11,7 +11,6 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.transforms import Bbox
 
 from moe_lab import theme
 from moe_lab.errors import InputError
@@ -19,7 +18,7 @@ from moe_lab_widgets.drawing.panel import Panel, Seen
 
 USUAL = (44.0, 14.0, 66.0, 40.0)
 """Margins of a panel that has none of its own, before they are widened."""
-SLOW, OFTEN = 0.015, 3
+SLOW, OFTEN = 0.015, 10
 """Seconds that a panel may take to draw a record; and how often in a row it takes longer before it says so."""
 CHEAPER = {
     "Rectangle": "bars",
@@ -75,6 +74,10 @@ class Laid:
         self._hidden: list[Artist] = []
         self._look: tuple[Any, ...] = ()
         self._free: list[str] = []
+        self._data: list[Any] = []
+        """Where the data lie that `furnish` has drawn, in each of the family."""
+        self._containers: list[int] = []
+        """How many groups of artists (bars, error bars) `furnish` has made in each of the family."""
         self._fresh: set[tuple[int, str]] = set()
         """Open limits that no data have set yet, by the number of the Axes and the axis."""
 
@@ -91,19 +94,23 @@ class Laid:
         if self._seen is not None and self._seen.same(values):
             self._open_limits()
             return
+        self._seen = None  # or a `furnish` that fails would not be asked again
         for artist in [*self.head, *(ax for ax in self.family if ax not in self.axes)]:
             artist.remove()
-        self._seen, seen = None, Seen(values)  # what raises halfway is furnished anew the next time
+        self.head, self.family = [], list(self.axes)
         for ax in self.axes:
             ax.clear()
             theme.plain(ax)
-        known, others = set(self.figure.axes), set(map(id, self.figure.get_children()))
+        seen, known = Seen(values), set(map(id, self.figure.get_children()))
         self.panel.furnish(self.target, seen)
-        self.head = [one for one in self.figure.get_children() if id(one) not in others and not isinstance(one, Axes)]
-        insets: list[Any] = [inset for ax in self.axes for inset in ax.child_axes]
-        self.family = [*self.axes, *(ax for ax in self.figure.axes if ax not in known), *insets]
+        made: list[Any] = [one for one in self.figure.get_children() if id(one) not in known]
+        insets = [inset for ax in self.axes for inset in ax.child_axes]
+        self.family += [*(one for one in made if isinstance(one, Axes)), *insets]
+        self.head = [one for one in made if not isinstance(one, Axes)]
         self._write_head(self.panel.note_of(seen))
-        self._free = [("x" * ax.get_autoscalex_on()) + ("y" * ax.get_autoscaley_on()) for ax in self.axes]
+        self._free = [("x" * ax.get_autoscalex_on()) + ("y" * ax.get_autoscaley_on()) for ax in self.family]
+        self._data = [ax.dataLim.frozen() for ax in self.family]
+        self._containers = [len(ax.containers) for ax in self.family]
         self._open_limits()
         self._fit()
         self._look = self._looks()
@@ -170,28 +177,47 @@ class Laid:
 
     def _draw(self, now: Any) -> None:
         self.take_away(self.content)
-        for ax in self.family:
+        for ax, count in zip(self.family, self._containers, strict=True):
             ax.set_prop_cycle(None)  # or colours would wander from frame to frame
+            del ax.containers[count:]  # or legends would name what is gone
         self.content = self.added(lambda: self.panel.draw(self.target, now))
-        for place, (ax, free) in enumerate(zip(self.axes, self._free, strict=True)):
+        for place, (ax, free) in enumerate(zip(self.family, self._free, strict=True)):
             for axis in free:
                 self._grow(ax, place, axis)
 
     def added(self, draw: Callable[[], None]) -> list[Artist]:
-        """Returns the artists that a function adds to the Axes, or to the figure.
+        """Returns the artists that a function adds to the Axes, or to the figure; none stay where it fails.
 
         Raises:
-          ValueError: it adds Axes, whose artists would be lost.
+          ValueError: it adds Axes, whose artists would be lost, or clears those that there are.
         """
         before, axes = set(map(id, self._artists())), set(map(id, self._all_axes()))
-        draw()
-        more = [ax for ax in self._all_axes() if id(ax) not in axes]
-        if more:
-            for ax in more:
-                ax.remove()
-            rule = "draw must not make Axes (twinx, inset_axes): make them in furnish, as ax.child_axes or a twin"
-            raise InputError(f"{rule}: got panel={self.panel.title!r}")
+        patches, places = [ax.patch for ax in self.axes], [ax.get_position(original=True) for ax in self.axes]
+        try:
+            draw()
+            if any(ax.patch is not patch for ax, patch in zip(self.axes, patches, strict=True)):
+                self._seen = None  # the furniture is gone: the next run must not take it for granted
+                rule = "draw must not clear its Axes, which hold what furnish has drawn"
+                raise InputError(f"{rule}: got panel={self.panel.title!r}")
+            if len(self._all_axes()) > len(axes):
+                rule = "draw must not make Axes (twinx, inset_axes, colorbar): make them in furnish"
+                raise InputError(f"{rule}: got panel={self.panel.title!r}")
+        except BaseException:
+            self._take_back(before, axes)
+            for ax, place in zip(self.axes, places, strict=True):
+                ax.set_position(place)  # of which a colour bar would have taken a part
+            raise
         return [one for one in self._artists() if id(one) not in before]
+
+    def _take_back(self, before: set[int], axes: set[int]) -> None:
+        """Removes all artists and Axes but those that were there before."""
+        for ax in self._all_axes():
+            if id(ax) not in axes:
+                ax.remove()
+        if self._seen is not None:  # else they were cleared
+            for artist in self._artists():
+                if id(artist) not in before:
+                    artist.remove()
 
     def _artists(self) -> list[Artist]:
         known: set[Any] = set(self.figure.axes)
@@ -224,17 +250,22 @@ class Laid:
 
     def _open_limits(self) -> None:
         """Has the next record set the limits that the furniture leaves open."""
-        for place, (ax, free) in enumerate(zip(self.axes, self._free, strict=True)):
+        for place, (ax, free, data) in enumerate(zip(self.family, self._free, self._data, strict=True)):
             ax.set_autoscale_on(False)
-            ax.dataLim.set_points(Bbox.null().get_points())
+            ax.dataLim = data.frozen()
             self._fresh |= {(place, axis) for axis in free}
 
     def _grow(self, ax: Axes, place: int, axis: str) -> None:
         """Widens open limits where data lie outside, by so much that it need not be done again soon."""
+        sharing = getattr(ax, f"get_shared_{axis}_axes")().get_siblings(ax)
+        together = [one for one in self.family if one in sharing]
+        if together[0] is not ax:
+            return  # they have been widened together
         log = getattr(ax, f"get_{axis}scale")() == "log"
-        low, high = getattr(ax.dataLim, f"interval{axis}")
+        lows, highs = zip(*(getattr(one.dataLim, f"interval{axis}") for one in together), strict=True)
+        low, high = min(lows), max(highs)
         if log:
-            low = max(low, getattr(ax.dataLim, f"minpos{axis}"))
+            low = max(low, min(getattr(one.dataLim, f"minpos{axis}") for one in together))
         there: Callable[[Any], Any] = np.log10 if log else np.asarray
         with np.errstate(invalid="ignore", divide="ignore"):
             low, high = there([low, high])
@@ -256,7 +287,8 @@ class Laid:
         """Draws what does not belong to a record."""
         self._show(False)
         drawn: set[Any] = set(self.figure.axes)
-        for artist in (*self.head, *(ax for ax in self.family if ax in drawn)):
+        parts = [*self.head, *(ax for ax in self.family if ax in drawn)]
+        for artist in sorted(parts, key=lambda one: one.get_zorder()):
             artist.draw(renderer)
         self._show(True)
 
@@ -287,8 +319,10 @@ class Laid:
                 ax.yaxis.label.get_text(),
                 _ticks(ax.xaxis),
                 _ticks(ax.yaxis),
+                ax.get_aspect(),
+                ax.axison,
             )
-            for ax in self.axes
+            for ax in self.family
         )
 
 

@@ -134,7 +134,7 @@ class Picture:
         for laid in self.laid:
             if laid.panel.pin is not None:
                 self._pins.append((laid, partial(laid.panel.pin, laid.target, now)))
-            elif kept := [_copied(one) for one in laid.content if _kept_by_a_pin(one)]:
+            elif kept := [_copied(laid, one) for one in laid.content if _kept_by_a_pin(laid, one)]:
                 self._pins.append((laid, partial(_draw_dotted, laid, kept, noted=not self._pins)))
         self._draw_pins()
 
@@ -265,25 +265,28 @@ def _labelled(artist: Artist) -> bool:
     return not str(artist.get_label() or "_").startswith("_")
 
 
-def _kept_by_a_pin(artist: Artist) -> bool:
-    """Whether an artist is a labelled line with points."""
+def _kept_by_a_pin(laid: Laid, artist: Artist) -> bool:
+    """Whether an artist is a labelled line with points, in Axes of the panel."""
     return (
         isinstance(artist, Line2D)
+        and artist.axes in laid.family
         and _labelled(artist)
         and artist.get_linestyle() != "None"
         and np.size(artist.get_xdata(orig=True)) > 0
     )
 
 
-def _copied(line: Any) -> tuple[Any, Any, dict[str, Any]]:
-    """Returns the Axes of a line, its points, and its looks: the line itself goes with its frame."""
-    return line.axes, line.get_data(orig=True), {"color": line.get_color(), "clip_on": line.get_clip_on()}
+def _copied(laid: Laid, line: Any) -> tuple[int, Any, dict[str, Any]]:
+    """Returns in which Axes a line is, its points, and its looks: the line itself goes with its frame."""
+    looks = {"color": line.get_color(), "clip_on": line.get_clip_on()}
+    return laid.family.index(line.axes), line.get_data(orig=True), looks
 
 
-def _draw_dotted(laid: Laid, lines: Sequence[tuple[Any, Any, dict[str, Any]]], *, noted: bool) -> None:
-    """Draws pinned lines, and says so in the first panel that has some."""
-    for ax, points, looks in lines:
-        ax.plot(*points, **{**PINNED, **looks})
+def _draw_dotted(laid: Laid, lines: Sequence[tuple[int, Any, dict[str, Any]]], *, noted: bool) -> None:
+    """Draws pinned lines, and says so in the first panel that has some; another run may have fewer Axes."""
+    for place, points, looks in lines:
+        if place < len(laid.family):
+            laid.family[place].plot(*points, **{**PINNED, **looks})
     if noted:
         words = Sheet()
         words.write(laid.span[1] - PIN_NOTE[0], PIN_NOTE[1], "dotted: pinned", "right", colour=theme.MUTED)

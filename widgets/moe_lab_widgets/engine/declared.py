@@ -129,8 +129,8 @@ class Declared(Lab):
     def start(self, values: dict[str, Any]) -> Iterator[Now]:
         given = self._all(values)
         if self.made.train is not None:
-            begin = partial(self._train, given)
-            return moments({ONLY: begin}, given, self._total(values), self._before())
+            begun = self._train(given)  # what it refuses at once leaves the run before on show
+            return moments({ONLY: lambda: begun}, given, self._total(values), self._before())
         start = self.made.begin or _begun
         runs = {name: partial(start, run, self._kept) for name, run in self.configs(values).items()}
         return moments(runs, given, self._total(values), self._before())

@@ -42,7 +42,7 @@ STRENGTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 # ---- knobs, and the five runs that their values describe ----
 
-# Short words, so that three sliders stand side by side, and ranges in which a run stays live.
+# Ranges in which a run stays live.
 KNOBS = (
     LabKnob(name="balancing", main=True, meaning="compared with no balancing", default="importance",
             choices=BALANCINGS[1:], words=NAMES, view_only=True,

@@ -63,7 +63,6 @@ def _asking(values: Mapping[str, Any]) -> bool:
     return values["routing"] in ("token-choice", "hash")
 
 
-# Short words, so that three sliders stand side by side.
 KNOBS = (
     offer(RoutedMoE, "routing", main=True, meaning="who chooses", words=ROUTING_WORDS,
           effect="Experts take patches, patches ask experts, all patches are mixed, or a hash decides."),
