@@ -335,13 +335,13 @@ WAYS: Mapping[str, tuple[str, ...]] = {
 
 LABS = (
     Lab("RouterAlignmentLab", module="router_alignment.lab", paper="pmoe2023", notebook="02"),
-    Lab("PhaseTransitionLab", module="phase_transition.lab", paper="pmoe2023", notebook="03"),
+    Lab("PhaseTransitionLab", module="labs.phase_transition", paper="pmoe2023", notebook="03"),
     Lab("SpecializationLab", module="labs.specialization", paper="chen2022", notebook="04"),
     Lab("PruningLab", module="pruning.lab", paper="pruning2024", notebook="05"),
     Lab("GridlockLab", module="gridlock.lab", paper="gridlock2019", notebook="06"),
     Lab("StuckRateLab", module="labs.stuck_rate", paper="gridlock2019", notebook="06"),
     Lab("LandscapeLab", module="landscape.lab", paper="gated2019", notebook="07"),
-    Lab("PatchMapLab", module="patch_map.lab", paper="pmoe2023", notebook="08"),
+    Lab("PatchMapLab", module="labs.patch_map", paper="pmoe2023", notebook="08"),
     Lab("DeepPruneLab", module="deep_prune.lab", paper="pruning2024", notebook="08"),
     Lab("BalanceLab", module="balance.lab", paper="chen2022", notebook="10"),
     Lab("RoutingChoicesLab", module="routing_choices.lab", paper="pmoe2023", notebook="11"),

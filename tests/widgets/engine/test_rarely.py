@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab_widgets import RouterAlignmentLab
+from moe_lab_widgets import PatchMapLab, RouterAlignmentLab
 from moe_lab_widgets.balance import settings as balance
 from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.knobs import FEW_RECORDS, PATIENT, RARELY
 from moe_lab_widgets.gridlock import settings as gridlock
+from moe_lab_widgets.labs import patch_map
 from moe_lab_widgets.landscape import settings as landscape
-from moe_lab_widgets.patch_map import settings as patch_map
 from moe_lab_widgets.pruning import settings as pruning
 from moe_lab_widgets.router_alignment import settings as router
 from moe_lab_widgets.routing_choices import settings as choices
@@ -26,11 +26,17 @@ def _every(room: Any) -> Every:
     return lambda values: int(room.settings(values)["record_every"])
 
 
+def _derived(kind: Any) -> Every:
+    bare = kind.__new__(kind)
+    bare.own = {}
+    return lambda values: int(next(iter(bare.configs(values).values())).record_every)
+
+
 ROOMS: dict[str, tuple[Any, Every]] = {
     "balance": (balance, balance.record_every),
     "gridlock": (gridlock, gridlock.record_every),
     "landscape": (landscape, landscape.record_every),
-    "patch map": (patch_map, _every(patch_map)),
+    "patch map": (patch_map, _derived(PatchMapLab)),
     "pruning": (pruning, lambda values: pruning.record_every(pruning.run_of(values), values)),
     "router alignment": (router, _every(router)),
     "routing choices": (choices, _every(choices)),

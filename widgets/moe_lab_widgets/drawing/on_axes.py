@@ -1,7 +1,8 @@
 """What Labs draw often, as plain functions on Axes, each for a fraction of the time of matplotlib's own artists.
 
 Functions that furnish: `table`, `note`, `ramp_key`. Functions that draw a record: `cells`, `write`, `ends`, `bars`,
-`image`, `trials`; each makes artists for one frame. Places are in data; lengths and shifts are pixels at 100 dpi.
+`image`, `trials`, `spans`; each makes artists for one frame. Places are in data; lengths and shifts are pixels at 100
+dpi.
 """
 
 from __future__ import annotations
@@ -265,6 +266,13 @@ def trials(
     spread = PolyCollection(shape, facecolors=[(style.colour, 0.3)], label=f"{name}, {SPREAD}", **outline)
     for collection in (band, spread):
         ax.add_collection(collection, autolim=False)
+
+
+def spans(ax: Axes, rows: ArrayLike, begin: ArrayLike, end: ArrayLike, **style: Any) -> Artist:
+    """Draws lying lines at heights `rows`, as `ax.hlines` does in three times the time; style of a LineCollection."""
+    at, low, high = np.broadcast_arrays(np.atleast_1d(rows), begin, end)
+    lines = LineCollection(np.stack((np.column_stack((low, at)), np.column_stack((high, at))), axis=1), **style)
+    return ax.add_collection(lines, autolim=False)
 
 
 def swarm(heights: NDArray[np.float64], apart: float) -> NDArray[np.float64]:

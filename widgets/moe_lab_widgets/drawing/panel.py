@@ -39,7 +39,8 @@ class Panel:
       margins: pixels around the Axes: left, right, top, bottom; None for as much as ticks and labels need.
       rows: Axes on top of one another.
       gap: pixels between them.
-      pin: draws a pinned record, given the Axes and the record; without it a pin keeps labelled lines, dotted.
+      pin: draws a pinned record, given the Axes, that record and the present one; without it a pin keeps labelled
+        lines, dotted.
     """
 
     title: str
@@ -50,7 +51,7 @@ class Panel:
     margins: tuple[float, float, float, float] | None = None
     rows: int = 1
     gap: float = 34
-    pin: Callable[[Any, Any], None] | None = None
+    pin: Callable[[Any, Any, Any], None] | None = None
 
     def note_of(self, values: Seen) -> str:
         """Returns the note for some values."""

@@ -47,7 +47,7 @@ class PanelPicture(Picture):
         self._drawn_versions = [-1] * len(self.laid)
         self._known_names: dict[Any, tuple[int, Name]] = {}
         self._view: dict[str, Any] = {}
-        self._pins: list[tuple[Laid, Callable[[], None]]] = []
+        self._pins: list[tuple[Laid, Callable[[Any], None]]] = []
         self._pinned: list[tuple[Laid, list[Artist]]] = []
 
     # ---- what the Lab calls ----
@@ -63,7 +63,7 @@ class PanelPicture(Picture):
         now = record.seen_with(self._view) if self._view else record
         for laid in self.laid:
             laid.update(now)
-        self._draw_pins()
+        self._draw_pins(now)
 
     @property
     def advice(self) -> str:
@@ -81,7 +81,7 @@ class PanelPicture(Picture):
                 self._pins.append((laid, partial(laid.panel.pin, laid.target, now)))
             elif kept := [_copied(one) for one in laid.content if _kept_by_a_pin(one)]:
                 self._pins.append((laid, partial(_draw_dotted, laid, kept, noted=not self._pins)))
-        self._draw_pins()
+        self._draw_pins(now)
 
     def unpin(self) -> None:
         self._pins = []
@@ -89,10 +89,10 @@ class PanelPicture(Picture):
             laid.take_away([one for one in artists if one in laid.content])
         self._pinned = []
 
-    def _draw_pins(self) -> None:
+    def _draw_pins(self, now: Any) -> None:
         self._pinned = []
         for laid, draw in self._pins:
-            artists = laid.added(draw)
+            artists = laid.added(partial(draw, now))
             laid.content += artists
             self._pinned.append((laid, artists))
 
@@ -148,7 +148,7 @@ class PanelPicture(Picture):
         for axis in "xy":
             one = getattr(ax, f"{axis}axis")
             if len(one.get_ticklocs()):
-                words = one.label.get_text() or getattr(ax, f"reads_{axis}", axis)
+                words = getattr(ax, f"reads_{axis}", "") or one.label.get_text() or axis
                 percent = isinstance(one.get_major_formatter(), PercentFormatter)
                 log = getattr(ax, f"get_{axis}scale")() == "log"
                 read[axis] = self.along(words, ax, axis, log=log, percent=percent)
@@ -179,7 +179,7 @@ def _copied(line: Any) -> tuple[Any, Any, dict[str, Any]]:
     return line.axes, line.get_data(orig=True), {"color": line.get_color(), "clip_on": line.get_clip_on()}
 
 
-def _draw_dotted(laid: Laid, lines: Sequence[tuple[Any, Any, dict[str, Any]]], *, noted: bool) -> None:
+def _draw_dotted(laid: Laid, lines: Sequence[tuple[Any, Any, dict[str, Any]]], _: Any, *, noted: bool) -> None:
     """Draws pinned lines, and says so in the first panel that has some."""
     for ax, points, looks in lines:
         ax.plot(*points, **{**PINNED, **looks})

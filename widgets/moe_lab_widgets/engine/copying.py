@@ -29,16 +29,24 @@ def home(run: RunConfig) -> tuple[str, str]:
     raise TypeError(f"no package exports {run.function}_run for {type(run).__name__}")
 
 
-def code_of(runs: Mapping[str, RunConfig], measures: Mapping[str, str]) -> str:
+Measures = Mapping[str, str] | Callable[[RunConfig], Mapping[str, str]]
+
+
+def code_of(runs: Mapping[str, RunConfig], measures: Measures) -> str:
     """Returns Python that runs as it is pasted and computes the numbers of the Lab.
 
     Args:
-      runs: on one task, with the same settings; each name becomes a variable.
-      measures: what is printed of each run, by the word before it; the first one is drawn.
+      runs: on one task; each name becomes a variable.
+      measures: what is printed of each run, by the word before it, or a function that returns it for a run; the first
+        one is drawn.
     """
+    runs = {name.replace(" ", "_"): run for name, run in runs.items()}
     first: Any = next(iter(runs.values()))
+    of = measures if callable(measures) else lambda run: measures
     module, function = home(first)
     made = sorted({type(part).__name__ for run in runs.values() for part in (run.model, run.task)})
+    each = [settings_of(run).items() for run in runs.values()]
+    shared = dict(item for item in each[0] if all(item in items for items in each))
     width = max(map(len, runs))
     lines = [
         f"from {module} import {', '.join([*made, function])}",
@@ -46,15 +54,24 @@ def code_of(runs: Mapping[str, RunConfig], measures: Mapping[str, str]) -> str:
         "from moe_lab.training import collect",
         "",
         f"task = {first.task.code()}",
-        f"settings = dict({arguments(settings_of(first))})",
-        *(f"{name} = collect({function}({run.model.code()}, task, **settings))" for name, run in runs.items()),
+        f"settings = dict({arguments(shared)})",
+        *(
+            f"{name} = collect({function}({', '.join((run.model.code(), 'task', '**settings', *_more(run, shared)))}))"
+            for name, run in runs.items()
+        ),
         f"runs = dict({', '.join(f'{name}={name}' for name in runs)})",
         f"{', '.join(runs)}{',' * (len(runs) == 1)} = (run.isel(step=-1) for run in runs.values())",
     ]
-    for name in runs:
-        said = ", ".join(f'{f"{word!r}, " if word else ""}{name}["{one}"].values' for one, word in measures.items())
+    for name, run in runs.items():
+        said = ", ".join(f'{f"{word!r}, " if word else ""}{name}["{one}"].values' for one, word in of(run).items())
         lines.append(f'print("{name:{width}}", {said})')
-    return "\n".join([*lines, f'curves(runs, "{next(iter(measures))}")'])
+    return "\n".join([*lines, f'curves(runs, "{next(iter(of(first)))}")'])
+
+
+def _more(run: RunConfig, shared: Mapping[str, Any]) -> list[str]:
+    """Returns the settings of a run that it does not share with others, as arguments."""
+    more = {name: value for name, value in settings_of(run).items() if name not in shared}
+    return [arguments(more)] if more else []
 
 
 def settings_of(run: RunConfig) -> dict[str, Any]:

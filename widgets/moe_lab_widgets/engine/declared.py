@@ -56,7 +56,7 @@ class Declaration:
     records: int = 80
     seconds: Callable[[Values], float] | None = None
     slowest: float = 0.05
-    measures: Mapping[str, str] = field(default_factory=dict)
+    measures: Mapping[str, str] | Callable[[RunConfig], Mapping[str, str]] = field(default_factory=dict)
     caption: Callable[[Now], str] | None = None
     progress: Callable[[Now], str] | None = None
     trouble: Callable[[Now], str] | None = None
@@ -176,9 +176,13 @@ class Declared(Lab):
         return int(getattr(run, "last_step", 0) or values["steps"])
 
     def _before(self) -> Now | None:
-        """Returns the last moment of the run before."""
+        """Returns the end of the run before; where that was cut short, with the end of the last whole run before it."""
         records = self.records
-        return replace(records[-1], before=None) if records else None
+        if not records:
+            return None
+        last: Now = records[-1]
+        whole = None if last.ended or last.before is None else last.before.before or last.before
+        return replace(last, shots={name: shots[-1:] for name, shots in last.shots.items()}, before=whole)
 
     # ---- what is shown and saved ----
 
@@ -238,7 +242,7 @@ def lab(
     stories: Sequence[Story] = (),
     runs: Callable[[Values], Mapping[str, RunConfig]] | None = None,
     seconds: Callable[[Values], float] | None = None,
-    measures: Mapping[str, str] | Sequence[str] = (),
+    measures: Mapping[str, str] | Sequence[str] | Callable[[RunConfig], Mapping[str, str]] = (),
     arguments: Mapping[str, Argument] | None = None,
     name: str = "",
     about: str = "",
@@ -255,7 +259,8 @@ def lab(
       caption: returns the sentence below the picture.
       stories: presets.
       seconds: about how long a step of all runs takes on one CPU thread.
-      measures: what copied code prints, each by the word before it; the first one is drawn.
+      measures: what copied code prints of a run, each by the word before it, or a function that returns it for a run;
+        the first one is drawn.
       arguments: what the Lab's constructor takes beside knobs: for each name a function of the knobs, of what was given
         and of the initial values, which returns the knobs and the values. Hooks find what was given among their values.
       name: of the class; made of the title where it is empty.
@@ -280,7 +285,7 @@ def lab(
     unknown = set(more) - set(Declaration.__dataclass_fields__)
     if unknown:
         raise InputError(f"a hook of a Lab must be one that `help(lab)` names: got {', '.join(sorted(unknown))}")
-    printed = dict(measures) if isinstance(measures, Mapping) else dict.fromkeys(measures, "")
+    printed = measures if isinstance(measures, Mapping) or callable(measures) else dict.fromkeys(measures, "")
     made = Declaration(
         train=train, runs=runs, panels=tuple(panels), caption=caption, seconds=seconds, measures=printed,
         arguments=arguments or {}, **more,
