@@ -335,13 +335,13 @@ WAYS: Mapping[str, tuple[str, ...]] = {
 
 LABS = (
     Lab("RouterAlignmentLab", module="labs.router_alignment", paper="pmoe2023", notebook="02"),
-    Lab("PhaseTransitionLab", module="phase_transition.lab", paper="pmoe2023", notebook="03"),
+    Lab("PhaseTransitionLab", module="labs.phase_transition", paper="pmoe2023", notebook="03"),
     Lab("SpecializationLab", module="labs.specialization", paper="chen2022", notebook="04"),
     Lab("PruningLab", module="labs.pruning", paper="pruning2024", notebook="05"),
     Lab("GridlockLab", module="labs.gridlock", paper="gridlock2019", notebook="06"),
     Lab("StuckRateLab", module="labs.stuck_rate", paper="gridlock2019", notebook="06"),
     Lab("LandscapeLab", module="labs.landscape", paper="gated2019", notebook="07"),
-    Lab("PatchMapLab", module="patch_map.lab", paper="pmoe2023", notebook="08"),
+    Lab("PatchMapLab", module="labs.patch_map", paper="pmoe2023", notebook="08"),
     Lab("DeepPruneLab", module="labs.deep_prune", paper="pruning2024", notebook="08"),
     Lab("BalanceLab", module="labs.balance", paper="chen2022", notebook="10"),
     Lab("RoutingChoicesLab", module="labs.routing_choices", paper="pmoe2023", notebook="11"),

@@ -69,6 +69,11 @@ class PhaseRecord:
         return np.asarray(self.done.all(-1))
 
     @property
+    def finished(self) -> bool:
+        """Whether all trainings have ended."""
+        return bool(self.done.all())
+
+    @property
     def share(self) -> Float[np.ndarray, "l N"]:
         """Share of the ended trainings that reached 95 % test accuracy; NaN where none has ended.
 

@@ -15,14 +15,13 @@ import xarray as xr
 import moe_lab_widgets
 from moe_lab.registry import LABS
 from moe_lab_widgets import Lab
-from moe_lab_widgets.labs import balance, gridlock, landscape
+from moe_lab_widgets.labs import balance, gridlock, landscape, patch_map
 from moe_lab_widgets.labs import deep_prune as deep
+from moe_lab_widgets.labs import phase_transition as phase
 from moe_lab_widgets.labs import pruning_record as pruning
 from moe_lab_widgets.labs import routing_choices as choices
 from moe_lab_widgets.labs import stuck_rate as stuck
 from moe_lab_widgets.labs.router_alignment_runs import DIGITS, SYNTHETIC
-from moe_lab_widgets.patch_map import settings as patch_map
-from moe_lab_widgets.phase_transition import settings as phase
 from tests.helpers.effort import one_in
 
 Values = Mapping[str, Any]
@@ -183,17 +182,18 @@ ROUTER = Case(
 
 
 def _phase_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
-    last = lab.records[-1].dataset()
+    last = lab.records[-1].of().dataset()
     yield from ((variables["result"][name], last[name]) for name in ("success", "test_accuracy", "coverage"))
 
 
 def _phase_data(data: xr.Dataset, lab: Lab) -> None:
-    np.testing.assert_array_equal(data["test_accuracy"], lab.records[-1].test_accuracy)
+    np.testing.assert_array_equal(data["test_accuracy"], lab.records[-1]["test_accuracy"])
     assert data.attrs["l_star"] == 3 and data.attrs["seed"] == 0 and "PatternTask" in data.attrs["config"]
 
 
 def _lose_trainings(record: Any) -> None:
-    accuracy = record.test_accuracy[np.unravel_index(record.share.argmax(), record.share.shape)]
+    share = record["share"]
+    accuracy = record["test_accuracy"][np.unravel_index(share.argmax(), share.shape)]
     accuracy[accuracy.argsort()[-2:]] = np.nan
 
 
@@ -562,14 +562,9 @@ LANDSCAPE = Case(
 def _patch_map_data(data: xr.Dataset, lab: Lab) -> None:
     assert list(data["model"].values) == list(patch_map.MODELS)
     last = data.isel(step=-1)
-    np.testing.assert_allclose(last["kept_in_object"].sel(model="pMoE"), lab.record.study["kept_in_object"])
-    np.testing.assert_allclose(last["test_accuracy"].sel(model="conv"), lab.record.latest("conv", "test_accuracy"))
+    np.testing.assert_allclose(last["kept_in_object"].sel(model="pMoE"), lab.record["kept_in_object"])
+    np.testing.assert_allclose(last["test_accuracy"].sel(model="conv"), lab.record.last("test_accuracy", "conv"))
     assert data.attrs["call_conv"] == lab.record.parts["conv"].origin["call"]
-
-
-def _patch_map_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
-    for model, part in lab.record.parts.items():
-        yield from ((variables["last"][model][measure], part[measure]) for measure in part.values)
 
 
 PATCH_MAP_MOVES = {
@@ -606,9 +601,12 @@ PATCH_MAP = Case(
     ),
     room={},
     codes=({}, {"gates": "soft", "experts": 2, "seed": 4}, {"gates": "random", "patches_per_expert": 3}),
-    compared=_patch_map_numbers,
+    compared=_last({"pMoE": "pMoE", "no gate": "no_gate", "conv": "conv"}),
     check_data=_patch_map_data,
-    diverges=("The loss of pMoE became infinite in trials 1, 3", "The loss of conv became infinite in trials 1, 3"),
+    diverges=(
+        "The loss of the mixture became infinite in trials 1, 3",
+        "The loss of the CNN became infinite in trials 1, 3",
+    ),
     drag=("noise", (0.2, 0.3, 0.5)),
 )
 

@@ -48,6 +48,11 @@ class StuckRecord:
     def trials(self) -> int:
         return int(self.values["stuck"].shape[3])
 
+    @property
+    def finished(self) -> bool:
+        """Whether all cells have been computed."""
+        return bool(self.done.all())
+
     def share(self, verdict: str) -> Float[np.ndarray, "method k n"]:
         """The share of each cell's starts that are "found", "stuck", "still moving" or "diverged"; NaN if not run."""
         words = verdict_words(self.values["regressor_fit"], self.values["stuck"])

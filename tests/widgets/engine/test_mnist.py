@@ -16,7 +16,7 @@ from moe_lab_widgets import PhaseTransitionLab, RouterAlignmentLab
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.device import offered
 from moe_lab_widgets.engine.mnist import with_mnist
-from moe_lab_widgets.phase_transition import settings as phase
+from moe_lab_widgets.labs import phase_transition as phase
 
 FAST = "as fast as it trains"
 
@@ -58,7 +58,7 @@ def test_routers_align_on_mnist_and_its_images_are_shown(folder: Path) -> None:
 def test_the_map_at_the_papers_size_fills(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = PhaseTransitionLab(mnist=folder, playing=False)
     try:
-        assert lab.wait(60) and not lab.record.done.any() and lab.record.done.size == 1600
+        assert lab.wait(60) and not lab.record["done"].any() and lab.record["done"].size == 1600
         assert phase.grid_of(lab.values) == (phase.KEPT, phase.SAMPLES["mnist", "separate"])
         assert phase.task_of(lab.values).dimension == 784
         for training in ("separate", "joint"):
@@ -68,10 +68,10 @@ def test_the_map_at_the_papers_size_fills(folder: Path, monkeypatch: pytest.Monk
         lab.controls.speed.value = FAST
         lab.set(trials=2)
         lab.play()
-        assert lab.wait(60) and lab.finished and lab.record.done.all()
+        assert lab.wait(60) and lab.finished and lab.record["done"].all()
         names: dict[str, Any] = {}
         exec(lab.code(lab.values), names)
-        np.testing.assert_array_equal(names["result"]["test_accuracy"], lab.record.test_accuracy)
+        np.testing.assert_array_equal(names["result"]["test_accuracy"], lab.record["test_accuracy"])
     finally:
         lab.close()
 

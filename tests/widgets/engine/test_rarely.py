@@ -7,18 +7,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from moe_lab_widgets.patch_map import settings as patch_map
 
 from moe_lab_widgets import RouterAlignmentLab
 from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.knobs import FEW_RECORDS, RARELY
 from moe_lab_widgets.labs import pruning, pruning_record
-from moe_lab_widgets.patch_map import settings as patch_map
 
 Every = Callable[[dict[str, Any]], int]
 
 
 def _every(room: Any) -> Every:
     return lambda values: int(room.settings(values)["record_every"])
+
+
+def _derived(kind: Any) -> Every:
+    bare = kind.__new__(kind)
+    bare.own = {}
+    return lambda values: int(next(iter(bare.configs(values).values())).record_every)
 
 
 ROOMS: dict[str, tuple[Any, Every]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,21 +11,33 @@ import pytest
 from moe_lab import theme
 from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets import PhaseTransitionLab
+from moe_lab_widgets.drawing.maps import pale, steps
+from moe_lab_widgets.drawing.on_axes import box_of
 from moe_lab_widgets.drawing.share_map import GHOST, ShareMap
-from moe_lab_widgets.phase_transition import settings as of
-from moe_lab_widgets.phase_transition.panels.needed import pinned_name
-from moe_lab_widgets.phase_transition.panels.success import MAP
-from moe_lab_widgets.phase_transition.picture import PhasePicture
-from moe_lab_widgets.phase_transition.record import coverage_at, samples_needed
+from moe_lab_widgets.drawing.sheet import Sheet
+from moe_lab_widgets.engine.now import ONLY, Now
+from moe_lab_widgets.labs import phase_transition as of
+from moe_lab_widgets.labs.phase_transition import caption, pinned_name
+from moe_lab_widgets.labs.phase_transition_record import coverage_at, samples_needed
 from tests.widgets.cases import PHASE
 from tests.widgets.labs import Make, done, fixtures, move, pixels
 
 make, ended = fixtures(PHASE)
 
 
+def labelled(lab: PhaseTransitionLab, panel: int, label: str) -> list[Any]:
+    """What a panel draws whose label begins so."""
+    return [one for one in lab.picture.laid[panel].content if str(one.get_label()).startswith(label)]
+
+
+def cells_of(lab: PhaseTransitionLab) -> ShareMap:
+    (cells,) = (one for one in lab.picture.laid[0].content if isinstance(one, ShareMap))
+    return cells
+
+
 def check(lab: PhaseTransitionLab) -> None:
     """After a finished run: records, picture, texts and code belong to the values that the widgets show."""
-    values, last = lab.values, lab.records[-1]
+    values, last = lab.values, lab.records[-1].of()
     for name, widget in lab.controls.knobs.items():
         expected = values[name]
         assert widget.value == (pytest.approx(expected) if isinstance(expected, float) else expected), name
@@ -32,19 +45,15 @@ def check(lab: PhaseTransitionLab) -> None:
     assert (last.patches_per_expert, last.samples) == (kept, samples)
     assert last.done.shape == (len(kept), len(samples), values["trials"]) and last.done.all()
     assert np.isfinite(last.test_accuracy).all() and np.isfinite(last.coverage).all()
-    picture: PhasePicture = lab.picture
-    assert lab.record is last is picture.record
-    setting = of.setting_of(values)
-    assert picture.setting == setting
-    for axes in (picture.success.axes, picture.needed.axes, picture.coverage.axes):
-        assert [label.get_text() for label in axes.get_yticklabels()] == [str(one) for one in kept]
-    np.testing.assert_array_equal(picture.success.map.points.share, last.share)
-    assert picture.success.map.points.running == {} and (picture.success.map.points.filled == 1).all()
-    dashes = [
-        line for line in picture.success.axes.lines if line.get_linestyle() == "--" and len(line.get_xdata()) == 2
-    ]
-    assert [line.get_ydata()[0] for line in dashes] == ([] if setting.l_star is None else [setting.l_star - 1.5])
-    assert lab.caption(last) in lab.screen.caption.value.replace("&lt;", "<").replace("&#x27;", "'")
+    assert lab.record is lab.records[-1]
+    for laid in lab.picture.laid:
+        assert [label.get_text() for label in laid.axes[0].get_yticklabels()] == [str(one) for one in kept]
+    cells = cells_of(lab)
+    np.testing.assert_array_equal(cells.share, last.share)
+    assert cells.running == {} and (cells.filled == 1).all()
+    star, lines = last.origin.get("l_star"), labelled(lab, 0, "l* =")
+    assert [line.get_segments()[0][0][1] for line in lines] == ([] if star is None else [star - 1.5])
+    assert lab.caption(lab.record) in lab.screen.caption.value.replace("&lt;", "<").replace("&#x27;", "'")
     assert f"{last.done.size} of {last.done.size} trainings" in lab.controls.status.value
     assert "finished" in lab.controls.status.value and lab.controls.message.value == ""
     assert of.task_of(values).code() in lab.code(values) and f"seed={values['seed']}" in lab.code(values)
@@ -61,7 +70,7 @@ def test_k_matters_for_joint_training_only(make: Make) -> None:
     move(lab, "experts", 2)
     done(lab)
     check(lab)
-    assert (before.coverage != lab.records[-1].coverage).any()
+    assert (before["coverage"] != lab.records[-1]["coverage"]).any()
     assert "joint training (k = 2)" in _words(lab)
     move(lab, "training", of.SEPARATE)
     done(lab)
@@ -70,7 +79,10 @@ def test_k_matters_for_joint_training_only(make: Make) -> None:
 
 
 def _words(lab: PhaseTransitionLab) -> str:
-    return " | ".join(text.get_text() for text in lab.picture.figure.findobj(lambda one: hasattr(one, "get_text")))
+    """All words in the picture."""
+    texts = [text.get_text() for text in lab.picture.figure.findobj(lambda one: hasattr(one, "get_text"))]
+    drawn = [one for laid in lab.picture.laid for one in laid.content if isinstance(one, Sheet)]
+    return " | ".join([*texts, *(words for sheet in drawn for words in sheet.words)])
 
 
 def test_digits_have_no_l_star_and_grey_out_what_they_lack(make: Make) -> None:
@@ -84,10 +96,10 @@ def test_digits_have_no_l_star_and_grey_out_what_they_lack(make: Make) -> None:
 
 def test_rows_above_n_are_left_out(make: Make) -> None:
     lab = done(make(patches=4))
-    assert lab.records[-1].patches_per_expert == (1, 2, 3, 4)
+    assert lab.records[-1]["patches_per_expert"] == (1, 2, 3, 4)
     move(lab, "patches", 32)
     done(lab)
-    assert lab.records[-1].patches_per_expert == of.KEPT
+    assert lab.records[-1]["patches_per_expert"] == of.KEPT
     check(lab)
 
 
@@ -100,9 +112,9 @@ def test_scrubbing_shows_the_map_as_it_was(ended: PhaseTransitionLab) -> None:
     lab.scrub(middle)
     lab.wait(10)
     record = lab.records[middle]
-    assert lab.record is record is lab.picture.record and not record.done.all()
-    np.testing.assert_array_equal(lab.picture.success.map.points.share, record.share)
-    assert len(lab.picture.success.map.points.running) == len(record.running) > 0
+    assert lab.record is record and not record.ended
+    np.testing.assert_array_equal(cells_of(lab).share, record["share"])
+    assert len(cells_of(lab).running) == len(record["running"]) > 0
     assert lab.caption(record) in lab.screen.caption.value
     lab.scrub(None)
     lab.wait(10)
@@ -112,7 +124,7 @@ def test_scrubbing_shows_the_map_as_it_was(ended: PhaseTransitionLab) -> None:
 def test_a_pinned_curve_stays_while_sliders_move(make: Make) -> None:
     lab = done(make(distractors=0))
     before = pixels(lab)
-    needed, _ = samples_needed(lab.records[-1])
+    needed, _ = samples_needed(lab.records[-1].of())
     lab.pin()
     lab.wait(10)
     assert (pixels(lab) != before).any() and "grey: pinned" in _words(lab)
@@ -120,7 +132,7 @@ def test_a_pinned_curve_stays_while_sliders_move(make: Make) -> None:
     done(lab)
     check(lab)
     assert "grey: noise = 0.3" in _words(lab)
-    pinned = [line for line in lab.picture.needed.axes.lines if line.get_color() == theme.REFERENCE]
+    pinned = labelled(lab, 1, "pinned: samples needed")
     assert pinned, "the earlier curve is still there"
     np.testing.assert_array_equal(pinned[0].get_xdata()[np.isfinite(needed)], needed[np.isfinite(needed)])
     move(lab, "noise", 0.3)
@@ -179,27 +191,57 @@ def test_coverage_is_read_where_all_l_have_run() -> None:
     assert coverage_at(record([[hole, hole, hole], [1.0, 1.0, 1.0]]))[0] is None
 
 
-def test_the_90_percent_line_never_lies_on_a_row_boundary(ended: PhaseTransitionLab) -> None:
-    picture = ended.picture
-    for shares in (
+@pytest.mark.parametrize(
+    "share",
+    [
         [[0, 1, 1], [0, 0, 0], [1, 1, 1]],
         [[1, 1, 1], [0, 0, 1], [0, 1, 1]],
         [[0, 0, 0], [0, 0, 1], [1, 1, 1]],
-    ):
-        shown = record(shares)
-        picture.success.map.update_steps(shown.share)
-        x, y = (np.asarray(part, dtype=float) for part in picture.success.map.steps[-1].get_data())
-        level = np.flatnonzero((np.diff(y) == 0) & (np.diff(x) != 0))
-        assert len(level) > 0
-        assert (np.abs(y[level] - np.floor(y[level]) - 0.5) > 0.05).all(), "it would hide the l* line"
+    ],
+)
+def test_the_90_percent_line_never_lies_on_a_row_boundary(share: Any) -> None:
+    x, y = (np.array(part) for part in steps(np.array(share, dtype=float), 468, 296))
+    level = np.flatnonzero((np.diff(y) == 0) & (np.diff(x) != 0))
+    assert len(level) > 0
+    assert (np.abs(y[level] - np.floor(y[level]) - 0.5) > 0.05).all(), "it would hide the l* line"
+
+
+# ---- captions ----
+
+
+def said(one: PhaseRecord, **origin: Any) -> str:
+    return caption(Now({ONLY: (replace(one, origin=origin),)}, {}, (ONLY,)))
+
+
+def test_what_captions_say_by_hand() -> None:
+    hole = np.nan
+    full = record([[0.0, 0.9, 1.0], [0.0, 0.0, 0.8], [1.0, 1.0, 1.0], [0.2, 1.0, 1.0]])
+    assert said(full, l_star=3) == (
+        "40 samples are enough at l = 3 (l* = 3); l = 4 needs 100. Below l* = 3 coverage is at most 50 %, but one "
+        "right expert is enough for l = 1 (N = 100)."
+    )
+    assert (
+        said(full) == "40 samples are enough at l = 3; l = 4 needs 100. Coverage is 25 % at l = 1 and 100 % at l = 4."
+    )
+    never = said(record([[0.0] * 3] * 2), l_star=1)
+    assert never == "No l succeeds in 90 % of its trainings with up to 200 samples (l* = 1)."
+    part = record([[1.0, hole], [1.0, hole]], (40, 100))
+    assert (
+        said(part, l_star=1) == "A first look: 5 trainings in each cell. So far 40 samples are enough at l = 1 and 2."
+    )
+    cells = record([[1.0, 1.0], [0.0, 0.0]], (40, 100), [[10, 10], [10, 6]])
+    assert said(replace(cells, running=((2, 100),)), l_star=1) == (
+        "3 of 4 cells are done, now l = 2 with N = 100. So far 40 samples are enough at l = 1."
+    )
+    assert said(record([[hole] * 2], (40, 60))) == "Nothing has run yet. The map has 2 cells of 10 trainings each."
 
 
 # ---- cells ----
 
 
 def test_cells_are_hatched_coloured_framed() -> None:
-    cells = ShareMap(0, 0, 120, 80)
-    cells.set_points(np.array([[np.nan, 1.0], [0.5, 0.0]]), np.array([[0, 1], [0.25, 1]]), {(1, 1): "3/20"})
+    share, filled = np.array([[np.nan, 1.0], [0.5, 0.0]]), np.array([[0, 1], [0.25, 1]])
+    cells = ShareMap((0, 0, 120, 80), share, filled, {(1, 1): "3/20"})
     for scale in (1.0, 1.5):
         shown, *_ = cells.composed(scale, 300, 200)
         assert shown.shape == (round(80 * scale), round(120 * scale), 4)
@@ -212,33 +254,58 @@ def test_cells_are_hatched_coloured_framed() -> None:
         assert (high[:, right] == theme.rgba(theme.INK)).all(-1).mean() > 0.1
 
 
-def test_the_map_before_stays_pale_under_the_next_one_until_that_is_complete() -> None:
-    cells, nothing = ShareMap(0, 0, 120, 80), np.full((1, 2), np.nan)
-    cells.set_points(np.array([[0.2, 1.0]]), np.ones((1, 2)), {})
-    for known in (0.0, 0.5):  # twice: what a short run has not reached is that of the run before it
-        cells.keep(True)
-        cells.set_points(nothing, np.zeros((1, 2)), {})
-        pale = theme.faded(theme.ramp(1.0), GHOST)
-        assert (cells.composed(1.0, 300, 200)[0][:, 60:] == pale).all(-1).mean() > 0.9
-        cells.set_points(np.array([[known, np.nan]]), np.array([[1.0, 0.0]]), {})
-        shown = cells.composed(1.0, 300, 200)[0]
-        assert (shown[:, 60:] == pale).all(-1).mean() > 0.9
-        assert not (shown[:, :60] == theme.faded(theme.ramp(0.2), GHOST)).all(-1).any()
-    cells.keep(False)
-    cells.set_points(nothing, np.zeros((1, 2)), {})
-    assert not (cells.composed(1.0, 300, 200)[0] == pale).all(-1).any(), "another grid"
+def test_the_map_before_is_pale_until_this_one_is_complete() -> None:
+    share, filled = np.array([[0.5, np.nan]]), np.array([[1.0, 0.0]])
+    cells = ShareMap((0, 0, 120, 80), share, filled, {}, np.array([[0.2, 1.0]]))
+    shown = cells.composed(1.0, 300, 200)[0]
+    assert (shown[:, 60:] == theme.faded(theme.ramp(1.0), GHOST)).all(-1).mean() > 0.9
+    assert not (shown[:, :60] == theme.faded(theme.ramp(0.2), GHOST)).all(-1).any()
+
+
+def test_what_a_short_run_has_not_reached_is_that_of_the_run_before_it() -> None:
+    def moment(shares: list[float], before: Now | None, rows: int = 1) -> Now:
+        return Now({ONLY: (record([shares] * rows, (40, 100)),)}, {}, (ONLY,), before=before)
+
+    def before(now: Now) -> Any:
+        return pale(now, lambda one: one.share, lambda one: one.patches_per_expert)
+
+    hole = np.nan
+    whole = moment([0.2, 1.0], None)
+    short = moment([0.5, hole], whole)
+    np.testing.assert_array_equal(before(moment([hole, hole], short)), [[0.5, 1.0]])
+    assert before(whole) is None
+    assert before(moment([hole, hole], short, rows=2)) is None, "another grid"
+    other = moment([0.5, hole], moment([0.0, 1.0], None, rows=2))
+    np.testing.assert_array_equal(before(moment([hole, hole], other)), [[0.5, hole]])
+
+
+def test_a_lab_keeps_the_last_whole_map_under_runs_that_were_cut_short(make: Make) -> None:
+    lab = done(make())
+    whole = lab.record["share"]
+    lab.pause()
+    for noise in (0.4, 0.5):
+        move(lab, "noise", noise)
+        lab.wait(10)
+        assert not lab.record.ended
+    np.testing.assert_array_equal(cells_of(lab).before, whole)
+    assert lab.record.before.before.before is None, "the runs between are forgotten"
+    assert len(lab.record.before.shots[ONLY]) == 1
+    lab.play()
+    done(lab)
+    check(lab)
 
 
 def test_the_90_percent_line_is_dashed_until_nothing_can_move_it(ended: PhaseTransitionLab) -> None:
-    picture, line = ended.picture, ended.picture.success.map.steps[-1]
-    for record_, style in ((ended.records[len(ended.records) // 2], "--"), (ended.records[-1], "-")):
-        picture.update(record_)
-        assert line.get_linestyle() == style
+    dashes = []
+    for place in (len(ended.records) // 2, -1):
+        ended.picture.update(ended.records[place])
+        (line,) = labelled(ended, 0, "from here on")
+        dashes.append(line.get_linestyle())
+    assert dashes == ["--", "-"]
 
 
-def test_numbers_fit_their_cells_in_small_print() -> None:
-    cells = ShareMap(*MAP)
-    cells.set_points(np.ones((8, 8)), np.zeros((8, 8)), {})
+def test_numbers_fit_their_cells_in_small_print(ended: PhaseTransitionLab) -> None:
+    cells = ShareMap(box_of(ended.picture.laid[0].axes[0]), np.ones((8, 8)), np.zeros((8, 8)), {})
     inks, places = cells.words_at(1.0)
     assert all(9 <= len(ink) <= 12 for ink in inks) and set(cells.words) == {"100"}
     painted = cells.boxes_at(1.0)[-64:]

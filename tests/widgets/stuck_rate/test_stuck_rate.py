@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
-from moe_lab_widgets.stuck_rate import settings as of
-from moe_lab_widgets.stuck_rate.record import most_experts, share_of, stuck_by_experts
+from matplotlib.lines import Line2D
 
-from moe_lab import theme
 from moe_lab.recovery.gridlock.grid_points import VERDICTS
 from moe_lab.recovery.gridlock.stuck_live import StuckRecord
 from moe_lab_widgets import StuckRateLab
+from moe_lab_widgets.drawing.on_axes import box_of
+from moe_lab_widgets.drawing.share_map import ShareMap
+from moe_lab_widgets.drawing.sheet import Sheet
+from moe_lab_widgets.engine.now import ONLY, Now
+from moe_lab_widgets.labs import stuck_rate as of
+from moe_lab_widgets.labs.stuck_rate import caption, most_experts, stuck_by_experts
 from tests.widgets.cases import STUCK
 from tests.widgets.labs import Make, done, fixtures, move
 
@@ -20,41 +23,50 @@ make, ended = fixtures(STUCK)
 KNOWN = {knob.name: knob.default for knob in of.KNOBS} | {"seed": 0}
 
 
+def content(lab: StuckRateLab, panel: int, kind: type) -> list[Any]:
+    """What a panel draws of the record."""
+    return [one for one in lab.picture.laid[panel].content if isinstance(one, kind)]
+
+
 def test_the_picture_shows_the_record(make: Make) -> None:
     lab: StuckRateLab = done(make())
-    last, picture = lab.record, lab.picture
-    assert last.done.all() and picture.record is last
-    for number, one in enumerate(picture.maps):
-        np.testing.assert_array_equal(one.points.share, last.share("found")[number])
-        assert one.points.running == {}
-    for bars, shares in zip(picture.stuck.bars, stuck_by_experts(last), strict=True):
-        assert [path.vertices[1, 0] for path in bars.get_paths()] == shares.tolist()
+    last: StuckRecord = lab.record.of()
+    assert last.done.all() and lab.record.ended
+    for number in range(2):
+        (cells,) = content(lab, number, ShareMap)
+        np.testing.assert_array_equal(cells.share, last.share("found")[number])
+        assert cells.running == {}
+    for bars, shares in zip(content(lab, 2, Sheet), stuck_by_experts(last), strict=True):
+        left, right = (np.array([edge[side] for edge in bars.edges]) for side in (0, 2))
+        np.testing.assert_allclose((right - left) / box_of(lab.picture.laid[2].axes[0])[2], shares, atol=1e-9)
     place, middle = next(
-        (place, record) for place, record in enumerate(lab.records) if record.running and record.done.any()
+        (place, record) for place, record in enumerate(lab.records) if record["running"] and record["done"].any()
     )
     lab.scrub(place)
     lab.wait(10)
-    method, k, n = middle.running
-    shown = lab.picture.maps[middle.methods.index(method)].points.running
-    assert shown == {(middle.experts.index(k), middle.samples.index(n)): "…"}
+    method, k, n = middle["running"]
+    (cells,) = content(lab, middle["methods"].index(method), ShareMap)
+    assert cells.running == {(middle["experts"].index(k), middle["samples"].index(n)): "…"}
     assert f"k = {k}, n = {n}" in lab.caption(middle)
 
 
 def test_a_pinned_map_s_stuck_shares_stay_as_grey_marks(make: Make) -> None:
     lab: StuckRateLab = done(make())
-    before = stuck_by_experts(lab.record)
+    before = stuck_by_experts(lab.record.of())
     lab.pin()
     move(lab, "noise", 0.4)
     done(lab)
-    marks = [line.get_xdata().tolist() for line in lab.picture.stuck.axes.lines if line.get_color() == theme.REFERENCE]
-    assert marks == before.tolist()
+    assert [line.get_xdata().tolist() for line in content(lab, 2, Line2D)] == before.tolist()
+    done(lab, dimension=2)
+    assert [line.get_xdata().tolist() for line in content(lab, 2, Line2D)] == before[:, :1].tolist(), "k = 2 alone"
     lab.unpin()
-    assert not lab.picture.stuck.axes.lines
+    lab.wait(10)
+    assert not content(lab, 2, Line2D)
 
 
 def test_rows_above_d_are_left_out() -> None:
-    assert of.grid_of({**KNOWN, "dimension": 4})[0] == (2, 3, 4)
-    assert of.grid_of({**KNOWN, "dimension": 12})[0] == of.EXPERTS
+    assert of.experts_of({**KNOWN, "dimension": 4}) == (2, 3, 4)
+    assert of.experts_of({**KNOWN, "dimension": 12}) == of.EXPERTS
 
 
 def _record(found: Any, stuck: Any) -> StuckRecord:
@@ -67,13 +79,22 @@ def _record(found: Any, stuck: Any) -> StuckRecord:
     return StuckRecord(("joint-em", of.SPECTRAL), (2, 3), (100, 200), np.isfinite(found), values)
 
 
+def said(record: StuckRecord) -> str:
+    return caption(Now({ONLY: (record,)}, KNOWN, (ONLY,)))
+
+
 def test_what_the_words_say_by_hand() -> None:
     hole = np.nan
-    record = _record([[[5, 9], [0, 8]], [[10, 10], [9, 9]]], [[[5, 1], [10, 1]], [[0, 0], [1, 0]]])
+    record = _record([[[5, 9], [0, 8]], [[10, 10], [9, 9]]], [[[5, 1], [10, 2]], [[0, 0], [1, 1]]])
     assert most_experts(record) == [2, 3]
-    np.testing.assert_allclose(stuck_by_experts(record), [[0.3, 0.55], [0.0, 0.05]])
-    assert share_of(record, "stuck") == pytest.approx([17 / 40, 1 / 40])
-    assert share_of(record, "still moving") == pytest.approx([1 / 40, 1 / 40])
+    np.testing.assert_allclose(stuck_by_experts(record), [[0.3, 0.6], [0.0, 0.1]])
+    assert said(record) == (
+        "With n = 200 at least 90 % of the starts find all regressors up to k = 2 from random starts, and up to k = 3 "
+        "from the spectral start. On the whole map 45 % of the random starts and 5 % of the spectral starts are stuck."
+    )
     half = _record([[[5, hole], [hole, hole]], [[hole] * 2] * 2], [[[5, hole], [hole, hole]], [[hole] * 2] * 2])
     np.testing.assert_allclose(stuck_by_experts(half), [[0.5, hole], [hole, hole]])
-    assert most_experts(half) == [None, None] and share_of(half, "stuck")[0] == 0.5
+    assert most_experts(half) == [None, None]
+    assert said(half) == "1 of 8 cells are done. So far 50 % of the random starts are stuck."
+    nothing = _record([[[hole] * 2] * 2] * 2, [[[hole] * 2] * 2] * 2)
+    assert said(nothing) == "Nothing has run yet. The maps have 8 cells of 10 starts each."

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from moe_lab_widgets.stuck_rate import settings as of
 
 from moe_lab.recovery.gridlock.figures import stuck_rate, verdict
+from moe_lab_widgets.labs import stuck_rate as of
 from moe_lab_widgets.labs.stuck_rate_stories import STORIES
 from tests.helpers.effort import THOROUGH
 
@@ -33,7 +33,7 @@ def test_stories_name_what_is_computed(story: Any) -> None:
     One start in ten may end elsewhere: rounding, which differs with the place of arrays in memory, decides where a
     start near a border goes.
     """
-    arguments = of.arguments_of({**KNOWN, **story.values})
+    arguments = of.given_of({**KNOWN, **story.values})
     for k, n, *shares in NUMBERS[story.name]:
         assert any(f"{share} %" in story.what_to_see for share in shares) or shares[0] in (0, 100)
         if k >= DEAR and not THOROUGH:

@@ -1,8 +1,11 @@
-"""Maps of how often runs succeed over two parameters, with the line from which on most do, on Axes."""
+"""Maps of how often runs succeed over two parameters, with the line from which on most do, on Axes.
+
+`share_map` and `share_key` furnish Axes, `shares` draws a record, `pale` returns what it needs of the map before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,20 +16,38 @@ from numpy.typing import NDArray
 
 from moe_lab import theme
 from moe_lab_widgets.drawing.on_axes import box_of, name_cells
-from moe_lab_widgets.drawing.rate_map import ENOUGH, INSET, UNSURE, enough_from
 from moe_lab_widgets.drawing.share_map import ShareMap
+
+ENOUGH = 0.9
+"""The share of runs that must succeed, which the line shows."""
+UNSURE = (0, (2.2, 1.1))
+"""The line's dashes, in its widths, until all runs of the map have ended."""
+INSET = 6.5
+"""Pixels by which the line runs inside its rows, so that it never lies on their boundaries."""
+Shares = NDArray[np.float64]
+"""(rows, columns) 0 to 1, NaN where nothing has run."""
+
+
+# ---- furniture ----
 
 
 def share_map(
     ax: Axes, rows: Sequence[str], columns: Sequence[str], cells: Sequence[str], across: str, up: str
 ) -> None:
     """Furnishes Axes for `shares`; `cells` names the grid points, row by row."""
-    ax.set(xlim=(-0.5, len(columns) - 0.5), ylim=(-0.5, len(rows) - 0.5), xlabel=across, ylabel=up)
-    ax.set_yticks(range(len(rows)), rows)
+    ax.set(xlim=(-0.5, len(columns) - 0.5), xlabel=across, ylabel=up)
+    number_rows(ax, rows)
     ax.set_xticks(range(len(columns)), columns)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     name_cells(ax, cells)
+
+
+def number_rows(ax: Axes, rows: Sequence[str]) -> None:
+    """Furnishes Axes with the rows of a map that stands to their left."""
+    ax.set_ylim(-0.5, len(rows) - 0.5)
+    ax.set_yticks(range(len(rows)), rows)
+    ax.tick_params(axis="y", length=0)
 
 
 def share_key(ax: Axes, away: float = 16) -> None:
@@ -34,38 +55,92 @@ def share_key(ax: Axes, away: float = 16) -> None:
     width = box_of(ax)[2]
     bar = ax.inset_axes(((width + away) / width, 0, 12 / width, 1))
     ax.figure.colorbar(ScalarMappable(Normalize(0, 1), theme.RAMP), cax=bar)
-    bar.set_yticks([0, 0.5, 1], ["0", "50 %", "100 %"])
+    bar.set_yticks([0, 0.5, 1], ["0 %", "50 %", "100 %"])
     bar.tick_params(colors=theme.MUTED, labelsize=theme.SMALL_SIZE, length=0)
     bar.spines[:].set_visible(False)
     bar.axhline(ENOUGH, color=theme.FAILURE, linewidth=2.6)
     bar.text(1.45, ENOUGH, "90 %", color=theme.FAILURE, size=theme.SMALL_SIZE, weight="bold", va="center")
 
 
+# ---- a record ----
+
+
 def shares(
     ax: Axes,
-    share: NDArray[np.float64],
+    share: Shares,
     filled: NDArray[np.float64],
     running: Mapping[tuple[int, int], str],
     border: str,
-    before: NDArray[np.float64] | None = None,
+    before: Shares | None = None,
 ) -> None:
-    """Draws the shares (rows, columns), NaN where not run, and the line, dashed while it may still move."""
-    points = ShareMap(*box_of(ax))
-    points.before = before if before is not None and before.shape == share.shape else None
-    points.set_points(share, filled, dict(running))
-    points.parts = ax.names_of_cells  # type: ignore[attr-defined]
-    ax.add_artist(points)
-    x, y = steps(share, *box_of(ax)[2:])
+    """Draws the shares of a map, and the line from which on at least 90 % succeed.
+
+    Args:
+      share: what is drawn.
+      filled: (rows, columns) the share of the runs that have ended; the line is dashed while some have not.
+      running: (row, column) -> what is written into a grid point that is running.
+      border: the name of the line.
+      before: the map before, drawn in pale colours where this one is not complete.
+    """
+    place = box_of(ax)
+    cells = ShareMap(place, share, filled, running, before)
+    cells.parts = ax.names_of_cells  # type: ignore[attr-defined]
+    ax.add_artist(cells)
+    x, y = steps(share, *place[2:])
     style: dict[str, Any] = {"solid_joinstyle": "miter", "clip_on": False}
     ax.plot(x, y, color="white", linewidth=5, zorder=4, **style)
-    sure = bool((filled >= 1).all())
-    ax.plot(x, y, "-", color=theme.FAILURE, linewidth=2.6, zorder=4.1, label=border, **style)[0].set_linestyle(
-        "-" if sure else UNSURE
-    )
+    (line,) = ax.plot(x, y, color=theme.FAILURE, linewidth=2.6, zorder=4.1, label=border, **style)
+    if (filled < 1).any():
+        line.set_linestyle(UNSURE)
 
 
-def steps(share: NDArray[np.float64], wide: float, high: float) -> tuple[list[float], list[float]]:
-    """Returns the line from which on at least 90 % succeed, a little inside the grid points that it encloses."""
+def pale(now: Any, share_of: Callable[[Any], Shares], grid_of: Callable[[Any], object]) -> Shares | None:
+    """Returns the shares of the map before, as far as it came, and for the rest those of the one before it.
+
+    Args:
+      now: the present moment.
+      share_of: returns the shares of a record.
+      grid_of: returns what two records must have in common for their maps to be compared.
+
+    Returns:
+      The shares; None where there is no map before, or one with another grid.
+    """
+    shown, before = None, now.before
+    while before is not None and grid_of(before.of()) == grid_of(now.of()):
+        share = share_of(before.of())
+        shown = share if shown is None else np.where(np.isfinite(shown), shown, share)
+        before = before.before
+    return shown
+
+
+# ---- arithmetic ----
+
+
+def enough_from(share: Shares) -> NDArray[np.float64]:
+    """Returns the column from which on at least 90 % succeed, for every row.
+
+    Returns:
+      (rows,) its number; the number of columns where the last is not enough, NaN where too little has run.
+    """
+    found = np.full(len(share), np.nan)
+    for row, own in enumerate(share):
+        run = np.flatnonzero(np.isfinite(own))
+        if not len(run):
+            continue
+        failing = run[own[run] < ENOUGH - 1e-9]
+        first = 0 if not len(failing) else int(failing[-1]) + 1
+        if first == len(own) or np.isfinite(own[first]):
+            found[row] = first
+    return found
+
+
+def steps(share: Shares, wide: float, high: float) -> tuple[list[float], list[float]]:
+    """Returns the line from which on at least 90 % succeed, a little inside the grid points that it encloses.
+
+    Args:
+      share: of the map.
+      wide, high: of the map, in pixels.
+    """
     rows, columns = share.shape
     across, down = 0.5 * INSET * columns / wide, INSET * rows / high
     xs: list[float] = []

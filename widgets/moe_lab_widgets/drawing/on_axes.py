@@ -1,7 +1,7 @@
 """What Labs draw often, as plain functions on Axes, each for a fraction of the time of matplotlib's own artists.
 
 Functions that furnish: `table`, `note`, `heads`, `ramp_key`. Functions that draw a record: `cells`, `write`, `ends`,
-`bars`, `image`, `paint`, `painted`, `signs`, `heads`, `line`; each makes artists for one frame. Places are in
+`bars`, `image`, `paint`, `painted`, `signs`, `heads`, `line`, `spans`; each makes artists for one frame. Places are in
 data; lengths and shifts are pixels at 100 dpi.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import ArrayLike, NDArray
@@ -339,6 +340,23 @@ def line(ax: Axes, x: ArrayLike, y: ArrayLike, **style: Any) -> Line2D:
     made.axes = ax
     figure.add_artist(made)
     return made
+
+
+def spans(ax: Axes, rows: ArrayLike, begin: ArrayLike, end: ArrayLike, **style: Any) -> Artist:
+    """Draws lying lines at heights `rows`, as `ax.hlines` does in three times the time; style of a LineCollection."""
+    at, low, high = np.broadcast_arrays(np.atleast_1d(rows), begin, end)
+    lines = LineCollection(np.stack((np.column_stack((low, at)), np.column_stack((high, at))), axis=1), **style)
+    return ax.add_collection(lines, autolim=False)
+
+
+def swarm(heights: NDArray[np.float64], apart: float) -> NDArray[np.float64]:
+    """Returns how many marks' widths each mark is moved sideways, so that none within `apart` overlap."""
+    turns = np.full(len(heights), np.nan)
+    for mark in np.argsort(heights, kind="stable"):
+        near = np.abs(heights - heights[mark]) < apart
+        taken = set(turns[near & np.isfinite(turns)])
+        turns[mark] = next(turn for step in range(1000) for turn in (step, -step) if turn not in taken)
+    return turns
 
 
 def _named(ax: Axes, sheet: Sheet, names: Sequence[str]) -> Artist:

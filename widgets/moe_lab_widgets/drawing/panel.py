@@ -40,7 +40,8 @@ class Panel:
       rows: how many Axes on top of one another, or their heights in proportion: (1, 4).
       columns: Axes side by side, in each row.
       gap: pixels between them.
-      pin: draws a pinned record, given the Axes and the record; without it a pin keeps labelled lines, dotted.
+      pin: draws a pinned record, given the Axes, that record and the present one; without it a pin keeps labelled
+        lines, dotted.
     """
 
     title: str
@@ -52,7 +53,7 @@ class Panel:
     rows: int | tuple[float, ...] = 1
     columns: int = 1
     gap: float = 34
-    pin: Callable[[Any, Any], None] | None = None
+    pin: Callable[[Any, Any, Any], None] | None = None
 
     @property
     def heights(self) -> tuple[float, ...]:

@@ -83,7 +83,7 @@ class Picture:
         self._background: NDArray[np.uint8] | None = None
         self._drawn_versions: list[int] = []
         self._view: dict[str, Any] = {}
-        self._pins: list[tuple[Laid, Callable[[], None]]] = []
+        self._pins: list[tuple[Laid, Callable[[Any], None]]] = []
         self._pinned: list[tuple[Laid, list[Artist]]] = []
 
     @property
@@ -117,7 +117,7 @@ class Picture:
         now = record.seen_with(self._view) if self._view else record
         for laid in self.laid:
             laid.update(now)
-        self._draw_pins()
+        self._draw_pins(now)
 
     @property
     def advice(self) -> str:
@@ -136,7 +136,7 @@ class Picture:
                 self._pins.append((laid, partial(laid.panel.pin, laid.target, now)))
             elif kept := [_copied(laid, one) for one in laid.content if _kept_by_a_pin(laid, one)]:
                 self._pins.append((laid, partial(_draw_dotted, laid, kept, noted=not self._pins)))
-        self._draw_pins()
+        self._draw_pins(now)
 
     def unpin(self) -> None:
         """Removes what is kept. Called with `drawing_lock` held."""
@@ -145,10 +145,10 @@ class Picture:
             laid.take_away([one for one in artists if one in laid.content])
         self._pinned = []
 
-    def _draw_pins(self) -> None:
+    def _draw_pins(self, now: Any) -> None:
         self._pinned = []
         for laid, draw in self._pins:
-            artists = laid.added(draw)
+            artists = laid.added(partial(draw, now))
             laid.content += artists
             self._pinned.append((laid, artists))
 
@@ -282,7 +282,7 @@ def _copied(laid: Laid, line: Any) -> tuple[int, Any, dict[str, Any]]:
     return laid.family.index(line.axes), line.get_data(orig=True), looks
 
 
-def _draw_dotted(laid: Laid, lines: Sequence[tuple[int, Any, dict[str, Any]]], *, noted: bool) -> None:
+def _draw_dotted(laid: Laid, lines: Sequence[tuple[int, Any, dict[str, Any]]], _: Any, *, noted: bool) -> None:
     """Draws pinned lines, and says so in the first panel that has some; another run may have fewer Axes."""
     for place, points, looks in lines:
         if place < len(laid.family):

@@ -6,6 +6,7 @@ map before is known, its pale colours stand in place of the hatching.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -25,60 +26,46 @@ Box = tuple[float, float, float, float]
 
 
 class ShareMap(Sheet):
-    """A map of grid points at a fixed place, row 0 at the bottom.
+    """A map of grid points, row 0 at the bottom.
 
     Args:
-      left, top, width, height: pixels from the top left of the figure at 100 dpi.
+      place: left, top, width and height in pixels from the top left of the figure at 100 dpi.
+      share: (rows, columns) 0 to 1, NaN where not run.
+      filled: (rows, columns) the share of the trainings that have ended.
+      running: (row, column) -> its running count.
+      before: (rows, columns) the shares of the map before.
     """
 
-    def __init__(self, left: float, top: float, width: float, height: float) -> None:
-        super().__init__(zorder=2)
-        self.place = (left, top, width, height)
-        self.share: NDArray[np.float64] = np.full((1, 1), np.nan)
-        self.filled: NDArray[np.float64] = np.zeros((1, 1))
-        self.running: dict[tuple[int, int], str] = {}
-        self.before: NDArray[np.float64] | None = None
-
-    def keep(self, same: bool) -> None:
-        """Keeps the shares as the map before, if the next map has the same grid points; forgets them if not."""
-        known = self.share
-        if same and self.before is not None and self.before.shape == known.shape:
-            known = np.where(np.isfinite(known), known, self.before)
-        self.before = known if same else None
-
-    def set_points(
-        self, share: NDArray[np.float64], filled: NDArray[np.float64], running: dict[tuple[int, int], str]
+    def __init__(
+        self,
+        place: Box,
+        share: NDArray[np.float64],
+        filled: NDArray[np.float64],
+        running: Mapping[tuple[int, int], str],
+        before: NDArray[np.float64] | None = None,
     ) -> None:
-        """Sets what is drawn.
+        super().__init__(zorder=2)
+        self.place, self.share, self.filled, self.running, self.before = place, share, filled, running, before
+        left, top, width, height = place
+        places = grid(place, *share.shape)
+        self.image(left, top, left + width, top + height, hatched)
+        self.add([(*place, 0, 0, 0, 0) for place in places])
+        if before is not None:
+            self._ghost(places, before)
+        self._rules(*share.shape)
+        colours = np.ascontiguousarray(theme.ramp(share)).view("<u4").ravel().tolist()
+        values, parts = share.ravel().tolist(), filled.ravel().tolist()
+        counts = {row * share.shape[1] + column: words for (row, column), words in running.items()}
+        for cell, (corner, value) in enumerate(zip(places, values, strict=True)):
+            if cell in counts:
+                self._frame(cell, corner, counts[cell])
+            elif np.isfinite(value):
+                self._point(cell, corner, value, parts[cell], colours[cell])
 
-        Args:
-          share: (rows, columns) 0 to 1, NaN where not run.
-          filled: (rows, columns) the share of the trainings that have ended.
-          running: (row, column) -> its running count.
-        """
-        self.share, self.filled, self.running = share, filled, running
-        left, top, width, height = self.place
-        places = grid(self.place, *share.shape)
-        with self.anew():
-            self.image(left, top, left + width, top + height, hatched)
-            self.add([(*place, 0, 0, 0, 0) for place in places])
-            self._ghost(places, share.shape, filled)
-            self._rules(*share.shape)
-            colours = np.ascontiguousarray(theme.ramp(share)).view("<u4").ravel().tolist()
-            values, parts = share.ravel().tolist(), filled.ravel().tolist()
-            counts = {row * share.shape[1] + column: words for (row, column), words in running.items()}
-            for cell, (place, value) in enumerate(zip(places, values, strict=True)):
-                if cell in counts:
-                    self._frame(cell, place, counts[cell])
-                elif np.isfinite(value):
-                    self._point(cell, place, value, parts[cell], colours[cell])
-
-    def _ghost(self, places: list[Box], shape: tuple[int, ...], filled: NDArray[np.float64]) -> None:
+    def _ghost(self, places: list[Box], before: NDArray[np.float64]) -> None:
         """Adds the map before, where this one is not complete."""
-        if self.before is None or self.before.shape != shape:
-            return
-        seen = np.flatnonzero((filled < 1) & np.isfinite(self.before)).tolist()
-        pale = np.ascontiguousarray(theme.faded(theme.ramp(self.before), GHOST)).view("<u4").ravel()
+        seen = np.flatnonzero((self.filled < 1) & np.isfinite(before)).tolist()
+        pale = np.ascontiguousarray(theme.faded(theme.ramp(before), GHOST)).view("<u4").ravel()
         self.add([(*places[cell], 0, 0, 0, 0) for cell in seen], pale[seen].tolist())
 
     def _rules(self, rows: int, columns: int) -> None:

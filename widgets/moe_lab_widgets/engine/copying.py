@@ -35,7 +35,7 @@ def code_of(runs: Mapping[str, RunConfig], measures: Measures, own: Mapping[str,
     """Returns Python that runs as it is pasted and computes the numbers of the Lab.
 
     Args:
-      runs: on one task, with the same settings; each name becomes a variable, or a key where it cannot be one.
+      runs: on one task; each name becomes a variable, or a key where it cannot be one.
       measures: what is printed of each run, by the word before it, or a function that returns it for a run; the first
         one of variables is drawn.
       own: what the Lab's constructor was given. A model made of it is named in the code: only its user can write it.
@@ -45,9 +45,18 @@ def code_of(runs: Mapping[str, RunConfig], measures: Measures, own: Mapping[str,
     own = {name: one for name, one in (own or {}).items() if any(type(run.model) is type(one) for run in runs.values())}
     models = {name: _written(run.model, own) for name, run in runs.items()}
     head = [*(f"# {name} is what you gave to the Lab" for name in own), *_imports(runs, own)]
-    settings = [f"task = {first.task.code()}", f"settings = dict({arguments(settings_of(first))})"]
-    if all(map(str.isidentifier, runs)):
-        return "\n".join([*head, *_variables(first.function, models, settings, {n: said(runs[n]) for n in runs})])
+    each = {name: settings_of(run) for name, run in runs.items()}
+    shared = dict(item for item in settings_of(first).items() if all(item in own.items() for own in each.values()))
+    settings = [f"task = {first.task.code()}", f"settings = dict({arguments(shared)})"]
+    variables = {name: name.replace(" ", "_") for name in runs}
+    if all(map(str.isidentifier, variables.values())):
+        more = {name: {key: one for key, one in own.items() if key not in shared} for name, own in each.items()}
+        calls = {
+            variables[name]: ", ".join(filter(None, (model, "task", "**settings", arguments(more[name]))))
+            for name, model in models.items()
+        }
+        measured = {variables[name]: said(run) for name, run in runs.items()}
+        return "\n".join([*head, *_variables(first.function, calls, settings, measured)])
     return "\n".join([*head, *_table(first.function, models, settings, said(first))])
 
 
@@ -63,15 +72,15 @@ def _imports(runs: Mapping[str, RunConfig], own: Mapping[str, Any]) -> list[str]
 
 
 def _variables(
-    function: str, models: Mapping[str, str], settings: list[str], measures: Mapping[str, Mapping[str, str]]
+    function: str, calls: Mapping[str, str], settings: list[str], measures: Mapping[str, Mapping[str, str]]
 ) -> list[str]:
     """Returns lines that keep every run in a variable, print what they end with, and draw them."""
-    width = max(map(len, models))
+    width = max(map(len, calls))
     lines = ["from moe_lab.plots import curves", "from moe_lab.training import collect", "", *settings]
-    lines += [f"{name} = collect({function}({model}, task, **settings))" for name, model in models.items()]
+    lines += [f"{name} = collect({function}({call}))" for name, call in calls.items()]
     lines += [
-        f"runs = dict({', '.join(f'{name}={name}' for name in models)})",
-        f"{', '.join(models)}{',' * (len(models) == 1)} = (run.isel(step=-1) for run in runs.values())",
+        f"runs = dict({', '.join(f'{name}={name}' for name in calls)})",
+        f"{', '.join(calls)}{',' * (len(calls) == 1)} = (run.isel(step=-1) for run in runs.values())",
     ]
     for name, own in measures.items():
         said = ", ".join(f'{f"{word!r}, " if word else ""}{name}["{one}"].values' for one, word in own.items())

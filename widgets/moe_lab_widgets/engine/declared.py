@@ -183,9 +183,13 @@ class Declared(Lab):
         return int(getattr(run, "last_step", 0) or values["steps"])
 
     def _before(self) -> Now | None:
-        """Returns the last moment of the run before."""
+        """Returns the end of the run before; where that was cut short, with the end of the last whole run before it."""
         records = self.records if self.made.compares else []
-        return replace(records[-1], before=None) if records else None
+        if not records:
+            return None
+        last: Now = records[-1]
+        whole = None if last.ended or last.before is None else last.before.before or last.before
+        return replace(last, shots={name: shots[-1:] for name, shots in last.shots.items()}, before=whole)
 
     # ---- what is shown and saved ----
 

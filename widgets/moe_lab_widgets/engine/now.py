@@ -29,7 +29,8 @@ class Now:
       values: of the knobs, and of the Lab's own arguments.
       names: of all runs.
       total: steps of a whole run; 0 if it is not known.
-      before: the last moment of the run before, to compare with.
+      before: the last moment of the run before, with its latest records alone, to compare with; where that run was
+        cut short, its own `before` is that of the last whole run.
     """
 
     shots: Mapping[str, tuple[Any, ...]]

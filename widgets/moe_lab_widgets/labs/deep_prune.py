@@ -228,10 +228,10 @@ def _above(ax: Axes, words: str, down: float = -20) -> None:
     )
 
 
-def pin_accuracy(axes: list[Axes], now: Now) -> None:
-    curves = now.of().curves(now.values["mode"])
+def pin_accuracy(axes: list[Axes], pinned: Now, now: Now) -> None:
+    curves = pinned.of().curves(pinned.values["mode"])
     if curves:
-        values = np.maximum(curves[now.values["criterion"]], axes[1].get_ylim()[0])
+        values = np.maximum(curves[pinned.values["criterion"]], axes[1].get_ylim()[0])
         axes[1].plot(
             values, "o-", color=theme.INK, linewidth=1.1, markersize=3, zorder=1.5, clip_on=False, label="pinned"
         )

@@ -300,7 +300,7 @@ LandscapeLab = lab(
             margins=(36, 28, 98, 60),
             columns=2,
             gap=40,
-            pin=lambda axes, now: None,
+            pin=lambda axes, pinned, now: None,
         ),
         Panel("Error through time", draw_error, furnish_error, error_note, width=416, margins=(60, 90, 100, 102)),
     ),

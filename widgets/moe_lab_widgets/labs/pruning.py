@@ -206,9 +206,9 @@ def _say(ax: Axes, words: str) -> None:
     write(ax, -0.02, HIGH, [words], theme.MUTED, ha="left", size=theme.SMALL_SIZE, right=-36, down=-27)
 
 
-def pin_accuracy(ax: Axes, now: Now) -> None:
+def pin_accuracy(ax: Axes, pinned: Now, now: Now) -> None:
     """Draws the chosen curve of a pinned record, thin."""
-    record, choice, _ = looked_at(now)
+    record, choice, _ = looked_at(pinned)
     values = curves_of(record, choice)[1].get(choice.criterion)
     if values is not None:
         style: dict[str, Any] = {"color": theme.INK, "linewidth": 1.1, "markersize": 3, "zorder": 2.6}

@@ -280,7 +280,7 @@ RouterAlignmentLab = lab(
             "cosine between each router w and\nthe two patches that decide the class",
             width=312,
             margins=(58, 10, 96, 95),
-            pin=lambda ax, now: None,  # two runs' ways would hide each other
+            pin=lambda ax, pinned, now: None,  # two runs' ways would hide each other
         ),
         Panel(
             "What each expert receives",

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
+from numpy.typing import NDArray
 
 from moe_lab import theme
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.gridlock.run import JointEM, Run
 from moe_lab.recovery.gridlock.stuck import plan_of
 from moe_lab.recovery.gridlock.stuck_live import StuckRecord, stuck_records
-from moe_lab_widgets.drawing.maps import share_key, share_map, shares
-from moe_lab_widgets.drawing.on_axes import bars
+from moe_lab_widgets.drawing.maps import ENOUGH, number_rows, pale, share_key, share_map, shares
+from moe_lab_widgets.drawing.on_axes import bars, write
 from moe_lab_widgets.drawing.panel import Panel
-from moe_lab_widgets.drawing.rate_map import ENOUGH
+from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.knobs import LabKnob, offer, placed
 from moe_lab_widgets.engine.now import Now
@@ -29,6 +30,8 @@ AFTER_SPECTRAL = 40
 """Iterations of EM of everything after the spectral start, which has converged by then."""
 METHODS, SPECTRAL = {EM: "joint-em", GRADIENT: "joint-em-gradient"}, "spectral+em"
 """What moves everything from random starts, and the other start, as `stuck_rate` names them."""
+STARTS, AWAY = ("random", "spectral"), (0.17, -0.17)
+"""The two starts in words, and how far their bars lie above the middle of a row."""
 
 KNOBS = (
     offer(MixtureTask, "dimension", main=True, meaning="numbers per input", default=8, slider=(4, 12, 1), far=32,
@@ -81,106 +84,85 @@ def work(values: Mapping[str, Any]) -> float:
 
 
 def code(values: Mapping[str, Any]) -> str:
-    lines = [
+    lines = (
         "from moe_lab.recovery.gridlock.figures import stuck_rate, verdict",
         "from moe_lab.recovery.gridlock.plots import picture",
         "",
         "result = stuck_rate(",
-    ]
-    lines += [f"    {name}={value!r}," for name, value in given_of(values).items()]
-    return "\n".join(
-        [
-            *lines,
-            ")",
-            'print((verdict(result) == "stuck").mean("trial").to_series().unstack("samples"))',
-            "picture(result)",
-        ]
+        *(f"    {name}={value!r}," for name, value in given_of(values).items()),
+        ")",
+        'print((verdict(result) == "stuck").mean("trial").to_series().unstack("samples"))',
+        "picture(result)",
     )
+    return "\n".join(lines)
 
 
-# ---- panels ----
+# ---- panels 1 and 2: a map for each start ----
 
 
 def furnish_map(ax: Axes, values: Mapping[str, Any]) -> None:
     experts = experts_of(values)
-    names = [str(k) for k in experts], [f"{n:,}" for n in SAMPLES]
-    share_map(ax, *names, [f"k = {k}, n = {n}" for k in experts for n in SAMPLES], "n,  samples", "k,  experts")
+    cells = [f"k = {k}, n = {n}" for k in experts for n in SAMPLES]
+    share_map(ax, [str(k) for k in experts], [f"{n:,}" for n in SAMPLES], cells, "n · samples", "k · experts")
 
 
-def furnish_second(ax: Axes, values: Mapping[str, Any]) -> None:
+def furnish_second_map(ax: Axes, values: Mapping[str, Any]) -> None:
     furnish_map(ax, values)
     share_key(ax)
 
 
-def drawn(method: int) -> Any:
+def drawn(method: int) -> Callable[[Axes, Now], None]:
     """Returns the function that draws the map of one method."""
 
     def draw(ax: Axes, now: Now) -> None:
-        record, before = now.of(), now.before.of() if now.before else None
+        record: StuckRecord = now.of()
         running = {}
         if record.running is not None and record.running[0] == record.methods[method]:
             running[record.experts.index(record.running[1]), record.samples.index(record.running[2])] = "…"
-        pale = before.share("found")[method] if before is not None and before.experts == record.experts else None
+        before = pale(now, lambda one: one.share("found")[method], lambda one: (one.experts, one.samples))
         border = "from here on at least 90 % find all regressors"
-        shares(ax, record.share("found")[method], record.done[method].astype(float), running, border, pale)
+        shares(ax, record.share("found")[method], record.done[method].astype(float), running, border, before)
 
     return draw
 
 
+def _counted(words: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda values: words.format(moved=f"{values['step']} of everything", trials=values["trials"])
+
+
+# ---- panel 3: how many are stuck ----
+
+
 def furnish_stuck(ax: Axes, values: Mapping[str, Any]) -> None:
-    experts = experts_of(values)
-    ax.set(xlim=(0, 1), ylim=(-0.5, len(experts) - 0.5), xlabel="share of the starts")
+    ax.set(xlim=(0, 1), xlabel="share of starts, all n")
     ax.set_xticks([0, 0.5, 1])
     ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
-    ax.set_yticks(range(len(experts)), [str(k) for k in experts])
-    ax.tick_params(axis="y", length=0)
+    number_rows(ax, [str(k) for k in experts_of(values)])
 
 
 def draw_stuck(ax: Axes, now: Now) -> None:
     rows, both = np.arange(len(now["experts"])), stuck_by_experts(now.of())
-    styles = ((0.17, theme.FAILURE, "random"), (-0.17, theme.INK, "spectral"))
-    for stuck, (away, colour, start) in zip(both, styles, strict=True):
+    for stuck, away, colour, start in zip(both, AWAY, (theme.FAILURE, theme.INK), STARTS, strict=True):
         names = [f"k = {k}, stuck from the {start} start" for k in now["experts"]]
         bars(ax, rows + away, stuck, 0.27, colour, across=True, names=names)
 
 
-def pin_stuck(ax: Axes, now: Now) -> None:
-    rows = np.arange(len(now["experts"]))
-    for stuck, away in zip(stuck_by_experts(now.of()), (0.17, -0.17), strict=True):
-        ax.plot(
-            stuck,
-            rows + away,
-            "s",
-            color=theme.REFERENCE,
-            markersize=5,
-            clip_on=False,
-            zorder=4,
-            label="pinned: stuck",
-        )
-    ax.annotate(
-        "grey squares: pinned",
-        (0, 1),
-        (0, 6),
-        textcoords="offset points",
-        xycoords="axes fraction",
-        color=theme.MUTED,
-        size=theme.SMALL_SIZE,
-    )
+def pin_stuck(ax: Axes, pinned: Now, now: Now) -> None:
+    rows = np.arange(min(len(pinned["experts"]), len(now["experts"])))  # those that are still on the map
+    style: dict[str, Any] = {"color": theme.REFERENCE, "markersize": 5, "clip_on": False, "zorder": 4}
+    for stuck, away in zip(stuck_by_experts(pinned.of()), AWAY, strict=True):
+        ax.plot(stuck[: len(rows)], rows + away, "s", label="pinned: stuck", **style)
+    top = len(now["experts"]) - 0.5
+    write(ax, 0, top, ["grey squares: pinned"], theme.MUTED, ha="left", size=theme.SMALL_SIZE, down=-7)
 
 
-def _counted(what: str) -> Any:
-    return lambda values: (
-        f"{what.format(values['step'])} of everything: % of {values['trials']} starts that find all regressors"
-    )
-
-
-# ---- words ----
-
-
-def stuck_by_experts(record: StuckRecord) -> np.ndarray:
+def stuck_by_experts(record: StuckRecord) -> NDArray[np.float64]:
     """Returns (method, k) the share of the starts that are stuck, all computed n together; NaN where none is."""
     stuck, count = np.nan_to_num(record.share("stuck")).sum(2), record.done.sum(2)
     return np.where(count > 0, stuck / np.maximum(count, 1), np.nan)
+
+
+# ---- words ----
 
 
 def progress(now: Now) -> str:
@@ -188,42 +170,47 @@ def progress(now: Now) -> str:
 
 
 def trouble(now: Now) -> str:
-    record = now.of()
+    record: StuckRecord = now.of()
     lost = round(float(sum((record.share("diverged")[record.done] * record.trials).tolist())))
-    count = "They count" if lost > 1 else "It counts"
-    return (
-        (
-            f"{lost} start{'s' * (lost > 1)} ended without a result: T2 lacks directions, or numbers became infinite. "
-            f"{count} as not found."
-        )
-        if lost
-        else ""
-    )
+    if not lost:
+        return ""
+    starts, count = ("starts", "They count") if lost > 1 else ("start", "It counts")
+    why = "T2 lacks directions, or numbers became infinite"
+    return f"{lost} {starts} ended without a result: {why}. {count} as not found."
 
 
 def caption(now: Now) -> str:
-    record = now.of()
+    record: StuckRecord = now.of()
     if not record.done.any():
-        return f"Nothing has run yet: {record.done.size} cells, {record.trials} starts each."
+        return f"Nothing has run yet. The maps have {record.done.size} cells of {record.trials} starts each."
     share, count = np.nan_to_num(record.share("stuck")).sum((1, 2)), record.done.sum((1, 2))
-    stuck = _against(
-        f"{100 * part / number:.0f} %" if number else "none yet" for part, number in zip(share, count, strict=True)
+    stuck = " and ".join(
+        f"{100 * part / number:.0f} % of the {start} starts"
+        for part, number, start in zip(share, count, STARTS, strict=True)
+        if number
     )
-    if not record.done.all():
-        where = ""
-        if record.running is not None:
-            method, k, n = record.running
-            where = f", now {'the spectral start' if method == SPECTRAL else 'random starts'} at k = {k}, n = {n}"
-        return f"{record.done.sum()} of {record.done.size} cells done{where}. Stuck so far: {stuck}."
+    if record.finished:
+        return f"{_found(record)} On the whole map {stuck} are stuck."
+    where = ""
+    if record.running is not None:
+        method, k, n = record.running
+        where = f", now the {STARTS[record.methods.index(method)]} start at k = {k}, n = {n}"
+    return f"{record.done.sum()} of {record.done.size} cells are done{where}. So far {stuck} are stuck."
+
+
+def _found(record: StuckRecord) -> str:
+    """Returns a sentence on how many experts are found with the largest n."""
+    random, spectral = (f"up to k = {most}" if most else "for no k" for most in most_experts(record))
+    text = f"With n = {record.samples[-1]} at least 90 % of the starts find all regressors"
+    if random == spectral:
+        return f"{text} {random}, from random and from spectral starts."
+    return f"{text} {random} from random starts, and {spectral} from the spectral start."
+
+
+def most_experts(record: StuckRecord) -> list[int | None]:
+    """Returns the most experts up to which 90 % find all regressors with the largest n, for each method."""
     enough = np.cumprod(np.nan_to_num(record.share("found")[:, :, -1]) >= ENOUGH - 1e-9, axis=1).sum(1)
-    most = _against(f"up to k = {record.experts[many - 1]}" if many else "at no k" for many in enough)
-    return f"With n = {record.samples[-1]}, 90 % find all regressors {most}. Stuck on the whole map: {stuck}."
-
-
-def _against(both: Iterable[str]) -> str:
-    """Returns what holds of random starts, and of the spectral start."""
-    random, spectral = both
-    return f"{random} from random starts, {spectral} from the spectral start"
+    return [record.experts[many - 1] if many else None for many in enough.tolist()]
 
 
 def train(**values: Any) -> Iterator[StuckRecord]:
@@ -234,21 +221,32 @@ StuckRateLab = lab(
     "Stuck starts",
     train,
     name="StuckRateLab",
+    about="""The k x n maps of starts that find all regressors: with EM from random starts, and from the spectral one.
+
+    A start is stuck where it has not found them and its error has stopped to fall (`stuck_rate`). All starts of a cell
+    move as one batch.
+    """,
     knobs=KNOBS,
     stories=STORIES,
-    caption=caption,
     panels=(
-        Panel("From random starts", drawn(0), furnish_map, _counted("{}"), width=440, margins=(66, 44, 84, 68)),
+        Panel(
+            "From random starts",
+            drawn(0),
+            furnish_map,
+            _counted("{moved}: % of {trials} starts that find all regressors"),
+            width=440,
+            margins=(66, 44, 84, 68),
+        ),
         Panel(
             "From the spectral start",
             drawn(1),
-            furnish_second,
-            _counted("then EM"),
+            furnish_second_map,
+            _counted("then EM of everything: % of {trials} starts that find all regressors"),
             width=456,
             margins=(48, 78, 84, 68),
         ),
         Panel(
-            "Stuck, all n",
+            "Stuck starts",
             draw_stuck,
             furnish_stuck,
             "upper bar: random start\nlower bar: spectral start",
@@ -257,6 +255,7 @@ StuckRateLab = lab(
             pin=pin_stuck,
         ),
     ),
+    caption=caption,
     check=check,
     work=work,
     code=code,
@@ -264,5 +263,5 @@ StuckRateLab = lab(
     progress=progress,
     trouble=trouble,
     budget=90.0,
-    speed="as fast as it trains",
+    speed=FASTEST,
 )

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from moe_lab_widgets.engine.definition import Story
-from moe_lab_widgets.phase_transition.settings import DIGITS, JOINT, NOISE
+from moe_lab_widgets.engine.mnist import MNIST
+
+DIGITS, SYNTHETIC = "digits", "synthetic"
+"""What patches are."""
+SEPARATE, JOINT = "separate", "joint"
+"""How routers train."""
+NOISE = {SYNTHETIC: 0.3, DIGITS: 0.0, MNIST: 0.0}
+"""The default of noise, by data."""
 
 STORIES = (
     Story(

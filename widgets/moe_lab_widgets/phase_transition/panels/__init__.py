@@ -1,1 +1,0 @@
-"""The panels of the phase-transition Lab's picture."""
