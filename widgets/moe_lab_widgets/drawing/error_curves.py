@@ -1,4 +1,4 @@
-"""Errors of several methods on a logarithmic axis, on Axes: trials, medians, marks of stuck trials, a table of counts."""
+"""Errors of several methods on a logarithmic axis, as functions on Axes: trials, medians, marks, a table of counts."""
 
 from __future__ import annotations
 
@@ -71,9 +71,7 @@ def furnish_errors(
         counts.text(column, -1, words, ha="center", va="center", color=colour, size=theme.SMALL_SIZE)
 
 
-def draw_errors(
-    ax: Axes, methods: Sequence[Errors], styles: Mapping[str, theme.Style], firm: int
-) -> dict[str, float]:
+def draw_errors(ax: Axes, methods: Sequence[Errors], styles: Mapping[str, theme.Style], firm: int) -> dict[str, float]:
     """Draws trials, medians, marks and counts, and returns the last median of each method, if there is one.
 
     Errors beyond the axis are drawn at its edge.

@@ -1,7 +1,8 @@
 """What Labs draw often, as plain functions on Axes, each for a fraction of the time of matplotlib's own artists.
 
 Functions that furnish: `table`, `note`, `ramp_key`. Functions that draw a record: `cells`, `write`, `ends`, `bars`,
-`image`, `painted`, `trials`, `line`; each makes artists for one frame. Places are in data; lengths and shifts are pixels at 100 dpi.
+`image`, `painted`, `trials`, `line`; each makes artists for one frame. Places are in data; lengths and shifts are
+pixels at 100 dpi.
 """
 
 from __future__ import annotations
@@ -128,9 +129,7 @@ def cells(
     """
     rows, columns = shades.shape if shades is not None else shape or (1, 1)
     across, down = at
-    (left, top), (right, bottom) = pixels(
-        ax, [across - 0.5, across + columns - 0.5], [down - 0.5, down + rows - 0.5]
-    )
+    (left, top), (right, bottom) = pixels(ax, [across - 0.5, across + columns - 0.5], [down - 0.5, down + rows - 0.5])
     wide, high = (right - left) / columns, (bottom - top) / rows
     count = rows * columns
     fills, inks = [0] * count, [integer(colour)] * count

@@ -24,18 +24,12 @@ from moe_lab_widgets.drawing.tables import key
 from moe_lab_widgets.drawing.trials import spread_words
 from moe_lab_widgets.drawing.words import middle, two_digits
 from moe_lab_widgets.engine.declared import lab
-from moe_lab_widgets.engine.knobs import LabKnob, fewer, given, longest, offer, on_gpu
+from moe_lab_widgets.engine.knobs import LabKnob, given, offer
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs import gridlock_record as at
 from moe_lab_widgets.labs.gridlock_record import JOINT, SPECTRAL
 from moe_lab_widgets.labs.gridlock_stories import PRINTED, STORIES
 
-# ---- a live run takes 4 to 5 seconds of one CPU core, and one record .06 ----
-
-LIVE: Mapping[str, Any] = {"experts": 8, "dimension": 16, "samples": 6000, "trials": 3, "iterations": 160}
-"""Defaults at which joint EM gets stuck (at k = 6 and less it rarely does), with as few trials as a median needs."""
-JOINT_RECORDS, SLOWEST_PIECE = 80, 0.045
-"""Approximate records of joint EM, and the seconds that one may take, so that a slider is answered soon."""
 NO_MIXTURE, P3 = "none", "P3(y)"
 HAVE_PRINTED = tuple(g for g in ACTIVATIONS if printed(g, 0.1))
 """Activations whose P3 the paper prints."""
@@ -51,19 +45,20 @@ EDGES = (0, 0.4, 0.67, 1)
 
 # ---- knobs, and the two runs that their values describe ----
 
-# Short words, so that three sliders stand side by side, and ranges in which a run stays live.
+# Short words, so that three sliders stand side by side, and ranges in which a run stays live (4 to 5 seconds of one CPU
+# core). At the defaults joint EM gets stuck (at k = 6 and less it rarely does), with as few trials as a median needs.
 KNOBS = (
-    offer(MixtureTask, "experts", meaning="experts", default=LIVE["experts"], slider=(2, 8, 1), main=True),
+    offer(MixtureTask, "experts", meaning="experts", default=8, slider=(2, 8, 1), main=True),
     offer(
         MixtureTask,
         "dimension",
         meaning="numbers in an input",
-        default=LIVE["dimension"],
+        default=16,
         slider=(4, 20, 1),
         far=64,
         main=True,
     ),
-    offer(Run, "samples", meaning="samples", default=LIVE["samples"], slider=(500, 8000, 500), far=50_000, main=True),
+    offer(Run, "samples", meaning="samples", default=6000, slider=(500, 8000, 500), far=50_000, main=True),
     offer(MixtureTask, "noise", symbol="σ", meaning="noise on y", main=True),
     offer(MixtureTask, "activation", meaning="activation", main=True),
     LabKnob(
@@ -83,10 +78,10 @@ KNOBS = (
         "iterations",
         symbol="I",
         meaning="joint EM's iterations",
-        default=LIVE["iterations"],
+        default=160,
         slider=(20, 300, 20),
     ),
-    offer(Run, "trials", symbol="T", meaning="trials", default=LIVE["trials"], slider=(1, 4, 1), far=1000),
+    offer(Run, "trials", symbol="T", meaning="trials", default=3, slider=(1, 4, 1), far=1000),
     LabKnob(
         name="shown", meaning="trial on show", default=1, low=1, slider=(1, 4, 1), at_most="trials", view_only=True
     ),
@@ -113,26 +108,8 @@ def runs(values: Mapping[str, Any]) -> dict[str, Run]:
     joint = JointEM(iterations=values["iterations"])
     return {
         SPECTRAL: given(Run, values, model=spectral, task=task, record_every=1),
-        JOINT: given(Run, values, model=joint, task=task, record_every=joint_every(values)),
+        JOINT: given(Run, values, model=joint, task=task, record_every=at.joint_every(values)),
     }
-
-
-def joint_every(values: Mapping[str, Any]) -> int:
-    """Returns the iterations of joint EM per record. Depends on the values alone."""
-    few = round(values["iterations"] / fewer(JOINT_RECORDS, values))
-    few = few if on_gpu(values) else min(few, int(longest(SLOWEST_PIECE, values) / seconds(values)))
-    return max(every for every in range(1, max(few, 1) + 1) if WINDOW % every == 0)  # "stuck" compares over WINDOW
-
-
-def seconds(values: Mapping[str, Any]) -> float:
-    """Returns about how long one EM iteration of all trials takes on one CPU thread (measured, within a third)."""
-    k, d, rows = values["experts"], values["dimension"], values["trials"] * values["samples"]
-    return float(rows * (k * (k + 1) / 2 * d * (d + 1) / 2 * 1.7e-10 + k * 3e-8))
-
-
-def shown(now: Now) -> int:
-    """Returns the trial on show, counted from 0."""
-    return int(min(now.values["shown"], now.trials)) - 1
 
 
 # ---- panel 1: the estimates of each method against the truth ----
@@ -160,7 +137,7 @@ def furnish_found(axes: list[Axes], values: Mapping[str, Any]) -> None:
 
 
 def draw_found(axes: list[Axes], now: Now) -> None:
-    trial = shown(now)
+    trial = at.shown(now)
     for ax, name in zip(axes, now.names, strict=True):
         which = f", trial {trial + 1} of {now.trials}" if now.trials > 1 else ""
         words = [NAMES[name] + which, progress_of(now, name, trial)]
@@ -229,7 +206,7 @@ def draw_error(ax: Axes, now: Now) -> None:
     for name in now.names:
         steps, errors = at.em_errors(now, name)
         methods.append(Errors(NAMES[name], 1 + steps, errors, at.whole(now, name), *at.verdicts(now, name)))
-    last = draw_errors(ax, methods, STYLES, firm=shown(now))
+    last = draw_errors(ax, methods, STYLES, firm=at.shown(now))
     labels = [(error, ENDS[name] + two_digits(error), STYLES[name].colour) for name, error in last.items()]
     best = middle(now.last("best"))
     if np.isfinite(best):
@@ -294,7 +271,7 @@ def furnish_stages(ax: Axes, values: Mapping[str, Any]) -> None:
 
 
 def draw_stages(ax: Axes, now: Now) -> None:
-    trial, power = shown(now), at.power(now.values)
+    trial, power = at.shown(now), at.power(now.values)
     em = [shot for shot in now.shots[SPECTRAL] if shot.step >= power]
     x = np.interp([shot.step for shot in em], (0, *at.stage_ends(now.values)), EDGES)
     lines = [
@@ -324,7 +301,7 @@ def _centers() -> NDArray[np.float64]:
 
 
 def caption(now: Now) -> str:
-    trial, k = shown(now), now.values["experts"]
+    trial, k = at.shown(now), now.values["experts"]
     if now.of(JOINT) is None:
         return (
             f"Start: T₃ is whitened to {k} × {k} × {k} numbers, and nothing is found yet; "
