@@ -230,9 +230,9 @@ def test_captions_tell_start_run_and_end(ended: GridlockLab) -> None:
     errors = [two_digits(float(np.median(part["error"]))) for part in lab.record.parts.values()]
     assert captions[-1].startswith(
         f"Iteration 24 of 24: in trial 1, spectral + EM has found {found[0]} of 3 regressors and joint EM {found[1]}. "
-        f"Median errors: {errors[0]} and {errors[1]}. Spectral + EM is stuck in "
+        f"Median errors: {errors[0]} and {errors[1]}."
     )
-    assert captions[-1] in lab.screen.caption.value
+    assert "stuck" in captions[-1] and captions[-1] in lab.screen.caption.value
 
 
 def test_the_first_frame_does_not_wait_for_joint_em() -> None:

@@ -111,4 +111,18 @@ def lines_in_words(count: int) -> str:
         return "the one trial"
     if count > MOST_LINES:
         return f"median, half, 90 % of {count:,}; thin: trial shown"
-    return f"thick: median of {count} trials; firm thin: trial shown"
+    return f"thick: median of {count} trials; firm: trial shown"
+
+
+def fates_in_words(methods: Sequence[Errors]) -> str:
+    """Returns a sentence on how many trials of two methods are stuck, and still fall; empty where it cannot be told."""
+    first, second = methods
+    if first.stuck is None or second.stuck is None:
+        return ""
+    stuck, falling = ([int(np.sum(which)) for which in both] for both in zip(first[-2:], second[-2:], strict=True))
+    if not any(stuck + falling):
+        return " No trial is stuck."
+    name = first.name[0].upper() + first.name[1:]
+    of = f" of {len(first.stuck)} trials" if len(first.stuck) > 1 else ""
+    rest = f"; {falling[0]} and {falling[1]} are still falling" if any(falling) else ""
+    return f" {name} is stuck in {stuck[0] or 'none'}{of}, {second.name} in {stuck[1] or 'none'}{rest}."

@@ -17,7 +17,14 @@ from moe_lab.recovery.activations import ACTIVATIONS
 from moe_lab.recovery.gridlock import JointEM, Run, Spectral
 from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, WINDOW
 from moe_lab.recovery.printed import printed
-from moe_lab_widgets.drawing.error_curves import FOUND_COLOUR, Errors, draw_errors, furnish_errors, lines_in_words
+from moe_lab_widgets.drawing.error_curves import (
+    FOUND_COLOUR,
+    Errors,
+    draw_errors,
+    fates_in_words,
+    furnish_errors,
+    lines_in_words,
+)
 from moe_lab_widgets.drawing.on_axes import box_of, cells, ends, name_cells, note, reads, write
 from moe_lab_widgets.drawing.panel import Panel, Seen
 from moe_lab_widgets.drawing.tables import key
@@ -141,7 +148,8 @@ def draw_found(axes: list[Axes], now: Now) -> None:
     for ax, name in zip(axes, now.names, strict=True):
         which = f", trial {trial + 1} of {now.trials}" if now.trials > 1 else ""
         words = [NAMES[name] + which, progress_of(now, name, trial)]
-        write(ax, -0.5, -0.5, words, STYLES[NAMES[name]].colour, ha="left", bold=True, down=[-48, -29])
+        style: dict[str, Any] = {"ha": "left", "bold": True, "size": theme.SMALL_SIZE}
+        write(ax, -0.5, -0.5, words, STYLES[NAMES[name]].colour, down=[-46, -29], **style)
         draw_cosines(ax, now, name, trial)
 
 
@@ -202,11 +210,7 @@ def furnish_error(ax: Axes, values: Seen) -> None:
 
 
 def draw_error(ax: Axes, now: Now) -> None:
-    methods = []
-    for name in now.names:
-        steps, errors = at.em_errors(now, name)
-        methods.append(Errors(NAMES[name], 1 + steps, errors, at.whole(now, name), *at.verdicts(now, name)))
-    last = draw_errors(ax, methods, STYLES, firm=at.shown(now))
+    last = draw_errors(ax, errors_of(now), STYLES, firm=at.shown(now))
     labels = [(error, ENDS[name] + two_digits(error), STYLES[name].colour) for name, error in last.items()]
     best = middle(now.last("best"))
     if np.isfinite(best):
@@ -216,6 +220,15 @@ def draw_error(ax: Axes, now: Now) -> None:
         ax.add_collection(floor, autolim=False)
         labels.append((best, f"EM from\ntruth {two_digits(best)}", FOUND_COLOUR))
     ends(ax, labels, apart=0.15)
+
+
+def errors_of(now: Now) -> list[Errors]:
+    """Returns the errors of both methods over 1 + iterations of EM, whose logarithm begins at 0."""
+    methods = []
+    for name in now.names:
+        steps, errors = at.em_errors(now, name)
+        methods.append(Errors(NAMES[name], 1 + steps, errors, at.whole(now, name), *at.verdicts(now, name)))
+    return methods
 
 
 def longest_em(values: Mapping[str, Any]) -> int:
@@ -320,17 +333,7 @@ def caption(now: Now) -> str:
         f"Iteration {joint} of {now.total}: {where}spectral + EM has found {ours} of {k} regressors and joint EM "
         f"{theirs}. Median errors: {errors[0]} and {errors[1]}."
     )
-    return text + _fate(now) + spread_words(now.trials)
-
-
-def _fate(now: Now) -> str:
-    """Returns how many trials are stuck, and how many still fall."""
-    (stuck, falling), (stuck_too, falling_too) = (
-        [int(which.sum()) for which in at.verdicts(now, name)] for name in now.names
-    )
-    of = f"{stuck or 'none'} of {now.trials} trials" if now.trials > 1 else f"{stuck or 'none'}"
-    rest = f"; {falling} and {falling_too} are still falling" if falling + falling_too else ""
-    return f" Spectral + EM is stuck in {of}, joint EM in {stuck_too or 'none'}{rest}."
+    return text + fates_in_words(errors_of(now)) + spread_words(now.trials)
 
 
 def progress(now: Now) -> str:
@@ -368,7 +371,7 @@ GridlockLab = lab(
             "How the start is found",
             draw_stages,
             furnish_stages,
-            "|cos| with the true one",
+            "|cos| with the true one, trial shown",
             width=255,
             margins=(47, 12, 84, 102),
         ),

@@ -17,7 +17,7 @@ from moe_lab.recovery.landscape.planes import flat, lengths, plane
 from moe_lab.recovery.landscape.run import PAPER_TASK
 from moe_lab.recovery.landscape.stuck import STUCK_ERROR, STUCK_GAIN, stuck_at
 from moe_lab.training import Snapshot
-from moe_lab_widgets.drawing.error_curves import Errors, draw_errors, furnish_errors, lines_in_words
+from moe_lab_widgets.drawing.error_curves import Errors, draw_errors, fates_in_words, furnish_errors, lines_in_words
 from moe_lab_widgets.drawing.on_axes import ends, line, note, painted, write
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.trials import spread_words
@@ -209,12 +209,15 @@ def furnish_error(ax: Axes, values: Mapping[str, Any]) -> None:
 
 
 def draw_error(ax: Axes, now: Now) -> None:
-    methods = [
+    last = draw_errors(ax, errors_of(now), STYLES, firm=shown(now))
+    ends(ax, [(error, f"{name}\n{two_digits(error)}", STYLES[name].colour) for name, error in last.items()])
+
+
+def errors_of(now: Now) -> list[Errors]:
+    return [
         Errors(NAMES[name], *now.curve("regressor_error", name), found(now, name), *verdicts(now, name))
         for name in now.names
     ]
-    last = draw_errors(ax, methods, STYLES, firm=shown(now))
-    ends(ax, [(error, f"{name}\n{two_digits(error)}", STYLES[name].colour) for name, error in last.items()])
 
 
 def found(now: Now, name: str) -> NDArray[np.bool_]:
@@ -249,17 +252,7 @@ def caption(now: Now) -> str:
         f"Step {now.step} of {now.total}: L₄ has found the regressors in {count[0]} of {trials} (median error {ours}), "
         f"ℓ₂ in {count[1]} ({theirs})."
     )
-    return text + _fate(now) + spread_words(now.trials)
-
-
-def _fate(now: Now) -> str:
-    """Returns how many trials are stuck at the end, and how many still fall."""
-    fates = [[int(which.sum()) for which in verdicts(now, name) if which is not None] for name in now.names]
-    if not now.ended or not all(fates):
-        return ""
-    (stuck, falling), (stuck_too, falling_too) = fates
-    rest = f"; {falling} and {falling_too} are still falling" if falling + falling_too else ""
-    return f" L₄ is stuck in {stuck or 'none'}, ℓ₂ in {stuck_too or 'none'}{rest}."
+    return text + fates_in_words(errors_of(now)) + spread_words(now.trials)
 
 
 def trouble(now: Now) -> str:
