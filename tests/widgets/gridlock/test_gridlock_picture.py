@@ -59,7 +59,9 @@ def test_the_matrices_hold_the_shown_trial_s_cosines(make: Make, values: dict[st
         left, top, *_ = cells.edges[(k - 1) * k]
         corner = pixels(lab)[round(top) + 2, round(left) + 2].astype(int)
         np.testing.assert_allclose(corner, theme.ramp(max(matrix[k - 1, 0], 0.04))[:3].astype(int), atol=3)
-        assert (len(cells.parts), len(gates.parts)) == (k * k, k - 1), "a pointer finds a name in every cell"
+        assert [len(lab.picture.names[one]["parts"]) for one in (cells, gates)] == [k * k, k - 1], (
+            "a pointer finds a name in every cell"
+        )
         assert "trial 2 of 2" in words_of(lab, 0)[0]
 
 

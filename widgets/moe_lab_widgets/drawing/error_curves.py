@@ -88,7 +88,7 @@ def draw_errors(ax: Axes, methods: Sequence[Errors], styles: Mapping[str, theme.
         if len(middles):
             _mark(ax, one, shown[-1], style)
             last[one.name] = float(middles[-1])
-    (counts,) = ax.child_axes
+    counts: Any = ax.child_axes[0]
     cells(counts, [word for one in methods for word in one.counts], shape=(len(methods), len(HEADS)), bold=True)
     return {one.name: last[one.name] for one in methods if np.isfinite(last.get(one.name, np.nan))}
 
@@ -116,13 +116,15 @@ def lines_in_words(count: int) -> str:
 
 def fates_in_words(methods: Sequence[Errors]) -> str:
     """Returns a sentence on how many trials of two methods are stuck, and still fall; empty where it cannot be told."""
-    first, second = methods
-    if first.stuck is None or second.stuck is None:
+    (_, stuck, falling), (_, stuck_too, falling_too) = (one.counts for one in methods)
+    counts = {stuck, falling, stuck_too, falling_too}
+    if "–" in counts:
         return ""
-    stuck, falling = ([int(np.sum(which)) for which in both] for both in zip(first[-2:], second[-2:], strict=True))
-    if not any(stuck + falling):
+    if counts == {"0"}:
         return " No trial is stuck."
-    name = first.name[0].upper() + first.name[1:]
-    of = f" of {len(first.stuck)} trials" if len(first.stuck) > 1 else ""
-    rest = f"; {falling[0]} and {falling[1]} are still falling" if any(falling) else ""
-    return f" {name} is stuck in {stuck[0] or 'none'}{of}, {second.name} in {stuck[1] or 'none'}{rest}."
+    first, second = (one.name for one in methods)
+    trials = len(methods[0].found)
+    of = f" of {trials} trials" if trials > 1 else ""
+    rest = f"; {falling} and {falling_too} are still falling" if {falling, falling_too} != {"0"} else ""
+    stuck, stuck_too = ("none" if count == "0" else count for count in (stuck, stuck_too))
+    return f" {first[0].upper()}{first[1:]} is stuck in {stuck}{of}, {second} in {stuck_too}{rest}."

@@ -294,12 +294,13 @@ def draw_stages(ax: Axes, now: Now) -> None:
     best = np.nan_to_num([shot["cosines"][trial].max(0) for shot in em]).T
     gates = np.nan_to_num([shot["gate_cosines"][trial] for shot in em]).T
     lines += [np.column_stack((x, curve)) for curve in best]
-    for curves, colour, dashes, words in (
-        (lines, (theme.INK, 0.8), "-", "a regressor"),
-        ([np.column_stack((x, curve)) for curve in gates], FOUND_COLOUR, "--", "a gate"),
+    dashes = [np.column_stack((x, curve)) for curve in gates]
+    style: dict[str, Any] = {"linewidths": 1.4, "zorder": 3}
+    for curves in (
+        LineCollection(lines, colors=[(theme.INK, 0.8)], label="a regressor", **style),
+        LineCollection(dashes, colors=[FOUND_COLOUR], linestyles="--", label="a gate", **style),
     ):
-        style: dict[str, Any] = {"colors": [colour], "linewidths": 1.4, "linestyles": dashes, "zorder": 3}
-        ax.add_collection(LineCollection(curves, label=words, **style), autolim=False)
+        ax.add_collection(curves, autolim=False)
     counts, colours = at.found_by_stage(now, trial), np.repeat([theme.INK, FOUND_COLOUR], 3)
     words = [word for row in counts for word in row]
     down = np.repeat([69, 86], 3)

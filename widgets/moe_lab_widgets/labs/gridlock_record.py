@@ -61,7 +61,7 @@ def begin(run: Run, kept: dict[str, Any]) -> Iterator[Any]:
 
 def _with_best(run: Run) -> Iterator[Any]:
     """Yields the spectral method, several power iterations at a time, then EM with what no EM can beat as "best"."""
-    shots, floors, floor = train_run(run), from_the_truth(run), None
+    shots, floors, floor = train_run(run), from_the_truth(run), np.full(run.trials, np.nan)
     last = power({"experts": run.task.experts})
     stride = max(1, round(last / POWER_RECORDS))
     yield next(shots)

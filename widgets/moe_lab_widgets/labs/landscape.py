@@ -138,21 +138,22 @@ def draw_path(ax: Axes, now: Now, name: str, run: LossRun, trial: int) -> str:
     painted(ax, _map, run, trial, label=f"{words}: the loss on a plane through the minima; darker is larger")
     seen = flatland.coordinates(path(now, name, trial))
     places = seen[:, :2] / flatland.half
-    x, y = np.clip(places, -1, 1).T
+    inside = np.clip(places, -1, 1)
+    x, y = inside.T
     line(ax, x, y, color=theme.PAPER, linewidth=4.6, zorder=3, solid_capstyle="round")
     line(ax, x, y, color=theme.INK, linewidth=2.2, zorder=4, solid_capstyle="round", label=f"{words}: the path so far")
     true, false = (where / flatland.half for where in (flatland.true, flatland.false))
-    _mark(ax, *true.T, "*", 17, GOLD, theme.INK, f"{words}: a true solution")
-    _mark(ax, *false.T, "X", 11, theme.FAILURE, theme.PAPER, f"{words}: gate and a₁ − a₂ exchanged")
-    _mark(ax, x[:1], y[:1], "o", 8, theme.PAPER, theme.INK, f"{words}: the start")
-    _mark(ax, x[-1:], y[-1:], pointer(places), 9, theme.INK, theme.PAPER, f"{words}: now; a triangle points outside")
+    _mark(ax, true, "*", 17, GOLD, theme.INK, f"{words}: a true solution")
+    _mark(ax, false, "X", 11, theme.FAILURE, theme.PAPER, f"{words}: gate and a₁ − a₂ exchanged")
+    _mark(ax, inside[:1], "o", 8, theme.PAPER, theme.INK, f"{words}: the start")
+    _mark(ax, inside[-1:], pointer(places), 9, theme.INK, theme.PAPER, f"{words}: now; a triangle points outside")
     apart = f"{seen[-1, 2]:.2f}" if len(seen) else "–"
     return f"error {two_digits(now.last('regressor_error', name)[trial])}; {apart} off the plane"
 
 
-def _mark(ax: Axes, x: Any, y: Any, marker: str, size: float, colour: str, edge: str, label: str) -> None:
+def _mark(ax: Axes, at: NDArray[np.float64], marker: str, size: float, colour: str, edge: str, label: str) -> None:
     style: dict[str, Any] = {"markersize": size, "color": colour, "markeredgecolor": edge}
-    line(ax, x, y, marker=marker, linestyle="none", clip_on=False, zorder=5, label=label, **style)
+    line(ax, at[:, 0], at[:, 1], marker=marker, linestyle="none", clip_on=False, zorder=5, label=label, **style)
 
 
 def path(now: Now, name: str, trial: int) -> NDArray[np.float64]:
