@@ -194,10 +194,10 @@ LABS = (
         name="GridlockLab",
         small={"experts": 3, "dimension": 8, "samples": 2000, "iterations": 40, "trials": 2},
         long={"experts": 4, "dimension": 10, "samples": 3000, "noise": 0.3, "iterations": 100, "trials": 2},
-        ended=("Iteration 40 of 40", "spectral + EM found"),
-        story=("Easy: k = 3, EM needs no help", "found 3 of 3 (error 0.32), joint EM 3 of 3 (0.32)"),
+        ended=("Iteration 40 of 40", "spectral + EM has found"),
+        story=("Easy: k = 3, EM needs no help", "3 of 3 regressors and joint EM 3. Median errors: 0.32 and 0.32."),
         moved="k ·",
-        rescue=("ReLU needs more samples (n = 2000)", "of 2 (error 0.17)"),
+        rescue=("ReLU needs more samples (n = 2000)", "Median errors: 0.17"),
         holds=(Hold([("d ·", "Home"), ("k ·", "End")], "k ·", 4, "dimension (d) must be at least experts (k)"),),
         wishes=(
             Wish(

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
-from moe_lab_widgets.gridlock.settings import (
-    KNOBS,
-    PRINTED,
-    SLOWEST_PIECE,
-    code,
-    error_limits,
-    power_stride,
-    record_every,
-    runs,
-    seconds_of_step,
-)
 
+from moe_lab.training import Snapshot
+from moe_lab_widgets.engine.knobs import PATIENT, RARELY
+from moe_lab_widgets.labs import gridlock_record as at
+from moe_lab_widgets.labs.gridlock import (
+    KNOBS,
+    caption,
+    error_limits,
+    runs,
+)
+from moe_lab_widgets.labs.gridlock_stories import PRINTED
 from tests.widgets.cases import GRIDLOCK
-from tests.widgets.labs import Make, done, fixtures, move, shown
+from tests.widgets.labs import Make, done, drawn_as, fixtures, move, shown
 
 make, _ = fixtures(GRIDLOCK)
 SMALL = GRIDLOCK.small
@@ -28,9 +28,9 @@ DEFAULTS = {knob.name: knob.default for knob in KNOBS} | {"seed": 0}
 
 def test_printed_coefficients_reach_the_run_and_are_refused_where_there_are_none(make: Make) -> None:
     lab = shown(make(activation="relu", third=PRINTED, playing=False))
-    assert "Spectral(printed=True," in lab.record.spectral.origin["call"] and "printed=True" in lab.code(lab.values)
+    assert "Spectral(printed=True," in lab.record.of().origin["call"] and "printed=True" in lab.code(lab.values)
     lab.set(third="P3(y)")
-    assert "printed" not in shown(lab).record.spectral.origin["call"]
+    assert "printed" not in shown(lab).record.of().origin["call"]
     move(lab, "activation", "tanh")
     shown(lab)
     move(lab, "third", PRINTED)
@@ -43,53 +43,58 @@ def test_printed_coefficients_reach_the_run_and_are_refused_where_there_are_none
 
 def test_a_record_takes_little_even_where_em_is_dear() -> None:
     highest = {**DEFAULTS, **{knob.name: knob.slider[1] for knob in KNOBS if knob.slider}}
-    assert record_every(highest) == 1
-    assert record_every(DEFAULTS) == 2 and 2 * seconds_of_step(DEFAULTS) <= SLOWEST_PIECE
-    assert record_every({**DEFAULTS, **SMALL, "iterations": 320}) == 4, "about 80 records"
-    assert record_every({**DEFAULTS, **SMALL, "iterations": 240}) == 2, "what is stuck is compared over 20 iterations"
-    assert [power_stride({"experts": k}) for k in (2, 4, 8)] == [1, 1, 2]
+    assert at.joint_every(highest) == 1
+    assert at.joint_every(DEFAULTS) == 2 and 2 * at.seconds(DEFAULTS) <= at.SLOWEST_PIECE
+    assert at.joint_every({**DEFAULTS, **SMALL, "iterations": 320}) == 4, "about 80 records"
+    assert at.joint_every({**DEFAULTS, **SMALL, "iterations": 240}) == 2, "what is stuck is compared over 20 iterations"
+    rarely = at.joint_every({**DEFAULTS, RARELY: True})
+    assert rarely >= 4 and rarely * at.seconds(DEFAULTS) <= PATIENT * at.SLOWEST_PIECE
 
 
 def test_infinite_numbers_are_said_and_leave_the_picture_finite(make: Make) -> None:
     lab = done(make(trials=3))
-    record = lab.record
-    for part in (*record.second, record.spectral):
-        part.diverged[[0, 2]] = True
-        for value in part.values.values():
-            value[[0, 2]] = np.nan
-    said = lab.trouble(record)
+
+    def broken(shot: Snapshot, where: list[bool]) -> Snapshot:
+        lost = np.array(where)
+        values = {name: np.where(lost.reshape(-1, *[1] * (v.ndim - 1)), np.nan, v) for name, v in shot.values.items()}
+        return dataclasses.replace(shot, values=values, diverged=lost)
+
+    def lost(where: list[bool]) -> Any:
+        (*first, last), joint = lab.record.shots.values()
+        shots = {"spectral": (*first, broken(last, where)), "joint": tuple(broken(shot, where) for shot in joint)}
+        return dataclasses.replace(lab.record, shots=shots)
+
+    now = lost([True, False, True])
+    said = lab.trouble(now)
     assert "Joint EM ran into infinite numbers in trials 1, 3." in said
     assert "The EM after the power iterations ran" in said
-    lab.picture.show(record)
-    assert np.isfinite(lab.picture.errors.thick["joint"].get_ydata()).all()
-    assert record.falling("joint")[[0, 2]].sum() == 0 and not record.stuck("joint")[[0, 2]].any()
-    assert "nan" not in lab.caption(record)
-    for part in (*record.second, record.spectral):
-        for value in part.values.values():
-            value[:] = np.nan
-    lab.picture.show(record)
-    assert "joint EM 0 of 3 (–)" in lab.caption(record)
+    lab.picture.show(now)
+    assert np.isfinite(drawn_as(lab, 1, "joint EM, median")[0].get_ydata()).all()
+    assert not any(which[[0, 2]].any() for which in at.verdicts(now, "joint"))
+    assert "nan" not in caption(now)
+    now = lost([True] * 3)
+    lab.picture.show(now)
+    assert " and –." in caption(now)
 
 
 def test_both_methods_see_the_same_samples() -> None:
-    spectral, joint = runs(DEFAULTS)
+    spectral, joint = runs(DEFAULTS).values()
     changed = {"model": joint.model, "record_every": joint.record_every}
     assert spectral.replace(**changed) == joint
 
 
-def test_code_names_what_differs_from_the_library_s_defaults() -> None:
-    lines = code(DEFAULTS).splitlines()
+def test_code_names_what_differs_from_the_library_s_defaults(make: Make) -> None:
+    lab = make(playing=False)
+    lines = lab.code({**DEFAULTS, "samples": 4000}).splitlines()
     assert "task = MixtureTask(experts=8, dimension=16, regressors='orthonormal')" in lines
-    assert "settings = dict(samples=6000, trials=3, seed=0)" in lines
-    run = "collect(train(Spectral(power_iterations=10, joint_iterations=40), task, **settings)),"
-    assert f'    "spectral + EM": {run}' in lines
-    assert '    "joint EM": collect(train(JointEM(iterations=160), task, **settings)),' in lines
+    assert "settings = dict(trials=3, samples=4000)" in lines, "every iteration of both is measured"
+    assert "joint = collect(train(JointEM(iterations=160), task, **settings))" in lines
 
 
 @pytest.mark.parametrize("values", [{}, {"experts": 2, "dimension": 10, "samples": 2000}, {"samples": 2000}])
 def test_the_error_s_axis_has_room_for_a_random_start_and_for_the_best(make: Make, values: dict[str, Any]) -> None:
     low, high = error_limits({**DEFAULTS, **values})
-    lab = done(make(**{**DEFAULTS, **values, "iterations": 1, "trials": 1}))
-    best, start = lab.record.best, lab.records[-1].errors("joint")[1][0]
-    assert best is not None and low < best.min() / 1.5 and start.max() * 1.2 < high
+    now = done(make(**{**DEFAULTS, **values, "iterations": 1, "trials": 1})).record
+    best, start = now.last("best"), at.em_errors(now, "joint")[1][0]
+    assert low < best.min() / 1.5 and start.max() * 1.2 < high
     assert low > best.min() / 12, "and not much more room than that"

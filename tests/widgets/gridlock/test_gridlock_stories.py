@@ -7,22 +7,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from moe_lab_widgets.gridlock import settings as of
-from moe_lab_widgets.gridlock.lab import from_the_truth
-from moe_lab_widgets.gridlock.record import METHODS, Frame, frames
 
 from moe_lab.recovery import MixtureTask, transforms
-from moe_lab.recovery.gridlock import Run, train_run
+from moe_lab.recovery.gridlock import Run
 from moe_lab.recovery.gridlock.grid_points import WINDOW
 from moe_lab.recovery.gridlock.training import recover
 from moe_lab.recovery.measures import regressor_fit
 from moe_lab.recovery.printed import as_printed
-from moe_lab.training import Snapshot
-from moe_lab_widgets.labs.gridlock_stories import STORIES
+from moe_lab_widgets.engine.now import Now, moments
+from moe_lab_widgets.labs import gridlock, gridlock_record
+from moe_lab_widgets.labs.gridlock_stories import PRINTED, STORIES
 from tests.helpers.effort import one_in
 
 EASY = "Easy: k = 3, EM needs no help"
-DEFAULTS: dict[str, Any] = {knob.name: knob.default for knob in of.KNOBS}
+DEFAULTS: dict[str, Any] = {knob.name: knob.default for knob in gridlock.KNOBS} | {"seed": 0}
 # For every story what it says: the median of the worst |cos| after the power iterations, the median errors at the end
 # (spectral + EM, joint EM, from the truth; None where it says nothing), and how many of 3 trials (found everything,
 # stuck, still falling) with each method.
@@ -47,32 +45,27 @@ def _story(name: str) -> Any:
 
 
 @cache
-def _snapshots(run: Run) -> list[Snapshot]:
-    return list(train_run(run))
+def _shots(run: Run) -> list[Any]:
+    return list(gridlock_record.begin(run, {}))
 
 
 @cache
-def _floor(run: Run) -> list[np.ndarray]:
-    return list(from_the_truth(run, of.BEST_ITERATIONS))
-
-
-@cache
-def _last(name: str, **changes: Any) -> Frame:
-    """The last record, as the Lab has it; fewer are taken on the way, but those that its test of convergence compares.
+def _last(name: str, **changes: Any) -> Now:
+    """The last moment, as the Lab has it; fewer are taken on the way, but those that its test of convergence compares.
 
     Stories that differ in the spectral method alone have one joint EM.
     """
     values = {**DEFAULTS, **_story(name).values, **changes}
-    every = (1, 1) if name == EASY else (5, WINDOW)
-    spectral, joint = (run.replace(record_every=one) for run, one in zip(of.runs(values), every, strict=True))
-    both = iter(_snapshots(spectral)), lambda: iter(_snapshots(joint))
-    *_, last = frames(*both, lambda: iter(_floor(joint)), values["experts"] * of.POWER_ITERATIONS, values["iterations"])
+    spectral, joint = gridlock.runs(values).values()
+    joint = joint.replace(record_every=1 if name == EASY else WINDOW)
+    *_, last = moments({"spectral": lambda: iter(_shots(spectral)), "joint": lambda: iter(_shots(joint))}, values, 0)
     return last
 
 
-def _start_fit(last: Frame) -> np.ndarray:
+def _start_fit(last: Now) -> np.ndarray:
     """(trial,) regressor fits after the power iterations."""
-    return np.asarray(next(s for s in last.first if s.step == last.power)["regressor_fit"])
+    power = gridlock_record.power(last.values)
+    return np.asarray(next(s for s in last.shots["spectral"] if s.step == power)["regressor_fit"])
 
 
 def test_every_story_is_checked_and_names_its_seed() -> None:
@@ -88,24 +81,22 @@ def test_the_numbers_that_a_story_names_are_those_of_its_run(name: str) -> None:
     if worst is not None:
         assert worst in sentence
         assert float(np.median(_start_fit(last))) == pytest.approx(float(worst), abs=0.006)
-    best = last.best
-    assert best is not None and last.ended and last.trials == 3
-    ends = [*(last.errors(method)[1][-1] for method in METHODS), best]
+    assert last.ended and last.trials == 3
+    ends = [*(gridlock_record.em_errors(last, method)[1][-1] for method in last.names), last.last("best")]
     for said, measured in zip(errors, ends, strict=True):
         if said is not None:
             assert said in sentence
             assert float(np.median(measured)) == pytest.approx(float(said), rel=0.02, abs=0.006)
-    for method, (found, stuck, falling) in zip(METHODS, verdicts, strict=True):
-        assert last.whole(method).sum() == found
-        assert last.stuck(method).sum() == stuck
-        assert last.falling(method).sum() == falling
+    for method, count in zip(last.names, verdicts, strict=True):
+        which = gridlock_record.whole(last, method), *gridlock_record.verdicts(last, method)
+        assert tuple(int(one.sum()) for one in which) == count, method
 
 
 @pytest.mark.slow
 def test_where_both_succeed_the_better_start_saves_iterations() -> None:
     last, needed = _last(EASY), {}
-    for method in METHODS:
-        steps, errors = last.errors(method)
+    for method in last.names:
+        steps, errors = gridlock_record.em_errors(last, method)
         middle = np.median(errors, axis=1)
         needed[method] = int(steps[np.flatnonzero(np.abs(middle / middle[-1] - 1) > 0.02)[-1] + 1])
     assert abs(needed["joint"] - 24) <= 2 and abs(needed["spectral"] - 7) <= 1
@@ -117,7 +108,7 @@ def test_what_is_said_of_relu_beside_the_identity() -> None:
     few = "ReLU needs more samples (n = 2000)"
     linear = _last(few, activation="identity", iterations=20)
     assert float(np.median(_start_fit(linear))) == pytest.approx(0.98, abs=0.006)
-    ends = [np.median(_last(name).spectral["error"]) for name in (few, "ReLU with four times as many (n = 8000)")]
+    ends = [np.median(_last(name).of("spectral")["error"]) for name in (few, "ReLU with four times as many (n = 8000)")]
     assert ends == pytest.approx([0.17, 0.10], abs=0.006)
     strengths = [transforms(g, 0.1).p3.strength for g in ("identity", "relu")]
     assert strengths[0] / strengths[1] == pytest.approx(16, abs=0.5)
@@ -131,12 +122,12 @@ def test_what_is_said_of_printed_and_derived_coefficients() -> None:
     assert [round(one, 2) for one in (p3.residuals[1], p3.strength, derived.p3.strength)] == [0.33, 1.09, 0.37]
     assert derived.p3.residuals == pytest.approx((0, 0), abs=1e-12)
     name, fits = "Printed against derived ReLU", {}
-    for third in (of.PRINTED, of.P3):
+    for third in (PRINTED, gridlock.P3):
         for seed in (0, 1, 2):
             values = {**DEFAULTS, **_story(name).values, "third": third, "seed": seed}
-            run, _ = of.runs(values)
+            run = gridlock.runs(values)["spectral"]
             samples, state = recover(run.replace(model=run.model.replace(gate_iterations=0, joint_iterations=0)))
             fits[third, seed] = float(np.median(regressor_fit(state.regressors, samples.truth.regressors)))
-    assert all(fits[of.PRINTED, seed] > fits[of.P3, seed] + 0.05 for seed in (0, 1, 2))
-    assert fits[of.P3, 0] == pytest.approx(0.81, abs=0.006) and "0.81 with T₃ = P3(y)" in _story(name).what_to_see
-    assert (_last(name).spectral["regressor_fit"] > 0.995).all()
+    assert all(fits[PRINTED, seed] > fits[gridlock.P3, seed] + 0.05 for seed in (0, 1, 2))
+    assert fits[gridlock.P3, 0] == pytest.approx(0.81, abs=0.006) and "0.81 with T₃ = P3(y)" in _story(name).what_to_see
+    assert (_last(name)["regressor_fit"] > 0.995).all()

@@ -1,4 +1,4 @@
-"""Errors of several methods on a logarithmic axis: trials, medians, marks of stuck trials, a table of counts."""
+"""Errors of several methods on a logarithmic axis, as functions on Axes: trials, medians, marks, a table of counts."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def draw_errors(ax: Axes, methods: Sequence[Errors], styles: Mapping[str, theme.
         if len(middles):
             _mark(ax, one, shown[-1], style)
             last[one.name] = float(middles[-1])
-    (counts,) = ax.child_axes
+    counts: Any = ax.child_axes[0]
     cells(counts, [word for one in methods for word in one.counts], shape=(len(methods), len(HEADS)), bold=True)
     return {one.name: last[one.name] for one in methods if np.isfinite(last.get(one.name, np.nan))}
 
@@ -111,4 +111,20 @@ def lines_in_words(count: int) -> str:
         return "the one trial"
     if count > MOST_LINES:
         return f"median, half, 90 % of {count:,}; thin: trial shown"
-    return f"thick: median of {count} trials; firm thin: trial shown"
+    return f"thick: median of {count} trials; firm: trial shown"
+
+
+def fates_in_words(methods: Sequence[Errors]) -> str:
+    """Returns a sentence on how many trials of two methods are stuck, and still fall; empty where it cannot be told."""
+    (_, stuck, falling), (_, stuck_too, falling_too) = (one.counts for one in methods)
+    counts = {stuck, falling, stuck_too, falling_too}
+    if "–" in counts:
+        return ""
+    if counts == {"0"}:
+        return " No trial is stuck."
+    first, second = (one.name for one in methods)
+    trials = len(methods[0].found)
+    of = f" of {trials} trials" if trials > 1 else ""
+    rest = f"; {falling} and {falling_too} are still falling" if {falling, falling_too} != {"0"} else ""
+    stuck, stuck_too = ("none" if count == "0" else count for count in (stuck, stuck_too))
+    return f" {first[0].upper()}{first[1:]} is stuck in {stuck}{of}, {second} in {stuck_too}{rest}."

@@ -175,7 +175,8 @@ def cells(
     sheet.spots = [(0.0, 0.0, 0.5, cell) for cell in range(count)]
     sheet.inks = inks
     for cell in framed:
-        sheet.frame(*sheet.edges[cell][:4], theme.INK, gap=1)
+        left, top, right, bottom, *_ = sheet.edges[cell]
+        sheet.frame(left, top, right, bottom, theme.INK, gap=1)
     return _named(ax, sheet, names or getattr(ax, "names_of_cells", ()))
 
 

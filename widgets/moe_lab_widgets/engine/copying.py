@@ -115,10 +115,11 @@ def _written(model: Any, own: Mapping[str, Any]) -> str:
 
 
 def settings_of(run: RunConfig) -> dict[str, Any]:
-    """Returns the settings of a run, besides model and task, that differ from the defaults."""
+    """Returns the settings of a run, besides model and task, that differ from the defaults, and a chosen device."""
     fields = {name: field for name, field in type(run).model_fields.items() if name not in ("model", "task")}
     given = {name: getattr(run, name) for name in fields}
-    return {name: one for name, one in given.items() if one != fields[name].default and (name, one) != ("device", AUTO)}
+    usual = {name: AUTO if name == "device" else field.default for name, field in fields.items()}
+    return {name: one for name, one in given.items() if one != usual[name]}
 
 
 def own_code(train: Callable[..., Any], given: Mapping[str, Any]) -> str:

@@ -17,25 +17,26 @@ from moe_lab.recovery.activations import ACTIVATIONS
 from moe_lab.recovery.gridlock import JointEM, Run, Spectral
 from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, WINDOW
 from moe_lab.recovery.printed import printed
-from moe_lab_widgets.drawing.error_curves import FOUND_COLOUR, Errors, draw_errors, furnish_errors, lines_in_words
+from moe_lab_widgets.drawing.error_curves import (
+    FOUND_COLOUR,
+    Errors,
+    draw_errors,
+    fates_in_words,
+    furnish_errors,
+    lines_in_words,
+)
 from moe_lab_widgets.drawing.on_axes import box_of, cells, ends, name_cells, note, reads, write
 from moe_lab_widgets.drawing.panel import Panel, Seen
 from moe_lab_widgets.drawing.tables import key
 from moe_lab_widgets.drawing.trials import spread_words
 from moe_lab_widgets.drawing.words import middle, two_digits
 from moe_lab_widgets.engine.declared import lab
-from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, fewer, given, longest, offer, on_gpu
+from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, given, offer
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs import gridlock_record as at
 from moe_lab_widgets.labs.gridlock_record import JOINT, SPECTRAL
 from moe_lab_widgets.labs.gridlock_stories import PRINTED, STORIES
 
-# ---- a live run takes 4 to 5 seconds of one CPU core, and one record .06 ----
-
-LIVE: Mapping[str, Any] = {"experts": 8, "dimension": 16, "samples": 6000, "trials": 3, "iterations": 160}
-"""Defaults at which joint EM gets stuck (at k = 6 and less it rarely does), with as few trials as a median needs."""
-JOINT_RECORDS, SLOWEST_PIECE = 80, 0.045
-"""Approximate records of joint EM, and the seconds that one may take, so that a slider is answered soon."""
 NO_MIXTURE, P3 = "none", "P3(y)"
 HAVE_PRINTED = tuple(g for g in ACTIVATIONS if printed(g, 0.1))
 """Activations whose P3 the paper prints."""
@@ -51,14 +52,15 @@ EDGES = (0, 0.4, 0.67, 1)
 
 # ---- knobs, and the two runs that their values describe ----
 
-# Short words, so that three sliders stand side by side, and ranges in which a run stays live.
+# Short words, so that three sliders stand side by side, and ranges in which a run stays live (4 to 5 seconds of one CPU
+# core). At the defaults joint EM gets stuck (at k = 6 and less it rarely does), with as few trials as a median needs.
 KNOBS = (
-    offer(MixtureTask, "experts", main=True, meaning="experts", default=LIVE["experts"], slider=(2, 8, 1),
+    offer(MixtureTask, "experts", main=True, meaning="experts", default=8, slider=(2, 8, 1),
           effect="With more experts EM from random starts gets stuck more often."),
-    offer(MixtureTask, "dimension", main=True, meaning="numbers per input", default=LIVE["dimension"],
+    offer(MixtureTask, "dimension", main=True, meaning="numbers per input", default=16,
           slider=(4, 20, 1), far=64,
           effect="More to learn from as many samples: the moments become noisier."),
-    offer(Run, "samples", main=True, meaning="training samples", default=LIVE["samples"], slider=(500, 8000, 500),
+    offer(Run, "samples", main=True, meaning="training samples", default=6000, slider=(500, 8000, 500),
           far=50_000,
           effect="More samples make the moments more exact, and all errors smaller."),
     offer(MixtureTask, "noise", main=True, symbol="σ", meaning="noise on y",
@@ -74,10 +76,10 @@ KNOBS = (
           effect="The theory asks for gates at right angles to all regressors; random ones are not."),
     LabKnob(name="third", symbol="T₃", meaning="third moment of", default=P3, choices=(P3, PRINTED, "y"),
             effect="P3(y) tells the experts from the gate; in y itself both are mixed."),
-    offer(JointEM, "iterations", symbol="I", meaning="iterations of joint EM", default=LIVE["iterations"],
+    offer(JointEM, "iterations", symbol="I", meaning="iterations of joint EM", default=160,
           slider=(20, 300, 20),
           effect="Gives joint EM more time to come to rest."),
-    offer(Run, "trials", symbol="T", meaning="trials", default=LIVE["trials"], slider=(1, 4, 1), far=1000,
+    offer(Run, "trials", symbol="T", meaning="trials", default=3, slider=(1, 4, 1), far=1000,
           effect=MORE_TRIALS),
     LabKnob(name="shown", meaning="trial on show", default=1, low=1, slider=(1, 4, 1), at_most="trials",
             view_only=True, effect=ANOTHER_TRIAL,
@@ -105,26 +107,8 @@ def runs(values: Mapping[str, Any]) -> dict[str, Run]:
     joint = JointEM(iterations=values["iterations"])
     return {
         SPECTRAL: given(Run, values, model=spectral, task=task, record_every=1),
-        JOINT: given(Run, values, model=joint, task=task, record_every=joint_every(values)),
+        JOINT: given(Run, values, model=joint, task=task, record_every=at.joint_every(values)),
     }
-
-
-def joint_every(values: Mapping[str, Any]) -> int:
-    """Returns the iterations of joint EM per record. Depends on the values alone."""
-    few = round(values["iterations"] / fewer(JOINT_RECORDS, values))
-    few = few if on_gpu(values) else min(few, int(longest(SLOWEST_PIECE, values) / seconds(values)))
-    return max(every for every in range(1, max(few, 1) + 1) if WINDOW % every == 0)  # "stuck" compares over WINDOW
-
-
-def seconds(values: Mapping[str, Any]) -> float:
-    """Returns about how long one EM iteration of all trials takes on one CPU thread (measured, within a third)."""
-    k, d, rows = values["experts"], values["dimension"], values["trials"] * values["samples"]
-    return float(rows * (k * (k + 1) / 2 * d * (d + 1) / 2 * 1.7e-10 + k * 3e-8))
-
-
-def shown(now: Now) -> int:
-    """Returns the trial on show, counted from 0."""
-    return int(min(now.values["shown"], now.trials)) - 1
 
 
 # ---- panel 1: the estimates of each method against the truth ----
@@ -152,11 +136,12 @@ def furnish_found(axes: list[Axes], values: Mapping[str, Any]) -> None:
 
 
 def draw_found(axes: list[Axes], now: Now) -> None:
-    trial = shown(now)
+    trial = at.shown(now)
     for ax, name in zip(axes, now.names, strict=True):
         which = f", trial {trial + 1} of {now.trials}" if now.trials > 1 else ""
         words = [NAMES[name] + which, progress_of(now, name, trial)]
-        write(ax, -0.5, -0.5, words, STYLES[NAMES[name]].colour, ha="left", bold=True, down=[-48, -29])
+        style: dict[str, Any] = {"ha": "left", "bold": True, "size": theme.SMALL_SIZE}
+        write(ax, -0.5, -0.5, words, STYLES[NAMES[name]].colour, down=[-46, -29], **style)
         draw_cosines(ax, now, name, trial)
 
 
@@ -217,11 +202,7 @@ def furnish_error(ax: Axes, values: Seen) -> None:
 
 
 def draw_error(ax: Axes, now: Now) -> None:
-    methods = []
-    for name in now.names:
-        steps, errors = at.em_errors(now, name)
-        methods.append(Errors(NAMES[name], 1 + steps, errors, at.whole(now, name), *at.verdicts(now, name)))
-    last = draw_errors(ax, methods, STYLES, firm=shown(now))
+    last = draw_errors(ax, errors_of(now), STYLES, firm=at.shown(now))
     labels = [(error, ENDS[name] + two_digits(error), STYLES[name].colour) for name, error in last.items()]
     best = middle(now.last("best"))
     if np.isfinite(best):
@@ -231,6 +212,15 @@ def draw_error(ax: Axes, now: Now) -> None:
         ax.add_collection(floor, autolim=False)
         labels.append((best, f"EM from\ntruth {two_digits(best)}", FOUND_COLOUR))
     ends(ax, labels, apart=0.15)
+
+
+def errors_of(now: Now) -> list[Errors]:
+    """Returns the errors of both methods over 1 + iterations of EM, whose logarithm begins at 0."""
+    methods = []
+    for name in now.names:
+        steps, errors = at.em_errors(now, name)
+        methods.append(Errors(NAMES[name], 1 + steps, errors, at.whole(now, name), *at.verdicts(now, name)))
+    return methods
 
 
 def longest_em(values: Mapping[str, Any]) -> int:
@@ -286,7 +276,7 @@ def furnish_stages(ax: Axes, values: Mapping[str, Any]) -> None:
 
 
 def draw_stages(ax: Axes, now: Now) -> None:
-    trial, power = shown(now), at.power(now.values)
+    trial, power = at.shown(now), at.power(now.values)
     em = [shot for shot in now.shots[SPECTRAL] if shot.step >= power]
     x = np.interp([shot.step for shot in em], (0, *at.stage_ends(now.values)), EDGES)
     lines = [
@@ -296,12 +286,13 @@ def draw_stages(ax: Axes, now: Now) -> None:
     best = np.nan_to_num([shot["cosines"][trial].max(0) for shot in em]).T
     gates = np.nan_to_num([shot["gate_cosines"][trial] for shot in em]).T
     lines += [np.column_stack((x, curve)) for curve in best]
-    for curves, colour, dashes, words in (
-        (lines, (theme.INK, 0.8), "-", "a regressor"),
-        ([np.column_stack((x, curve)) for curve in gates], FOUND_COLOUR, "--", "a gate"),
+    dashes = [np.column_stack((x, curve)) for curve in gates]
+    style: dict[str, Any] = {"linewidths": 1.4, "zorder": 3}
+    for curves in (
+        LineCollection(lines, colors=[(theme.INK, 0.8)], label="a regressor", **style),
+        LineCollection(dashes, colors=[FOUND_COLOUR], linestyles="--", label="a gate", **style),
     ):
-        style: dict[str, Any] = {"colors": [colour], "linewidths": 1.4, "linestyles": dashes, "zorder": 3}
-        ax.add_collection(LineCollection(curves, label=words, **style), autolim=False)
+        ax.add_collection(curves, autolim=False)
     counts, colours = at.found_by_stage(now, trial), np.repeat([theme.INK, FOUND_COLOUR], 3)
     words = [word for row in counts for word in row]
     down = np.repeat([69, 86], 3)
@@ -316,7 +307,7 @@ def _centers() -> NDArray[np.float64]:
 
 
 def caption(now: Now) -> str:
-    trial, k = shown(now), now.values["experts"]
+    trial, k = at.shown(now), now.values["experts"]
     if now.of(JOINT) is None:
         return (
             f"Start: T₃ is whitened to {k} × {k} × {k} numbers, and nothing is found yet; "
@@ -335,17 +326,7 @@ def caption(now: Now) -> str:
         f"Iteration {joint} of {now.total}: {where}spectral + EM has found {ours} of {k} regressors and joint EM "
         f"{theirs}. Median errors: {errors[0]} and {errors[1]}."
     )
-    return text + _fate(now) + spread_words(now.trials)
-
-
-def _fate(now: Now) -> str:
-    """Returns how many trials are stuck, and how many still fall."""
-    (stuck, falling), (stuck_too, falling_too) = (
-        [int(which.sum()) for which in at.verdicts(now, name)] for name in now.names
-    )
-    of = f"{stuck or 'none'} of {now.trials} trials" if now.trials > 1 else f"{stuck or 'none'}"
-    rest = f"; {falling} and {falling_too} are still falling" if falling + falling_too else ""
-    return f" Spectral + EM is stuck in {of}, joint EM in {stuck_too or 'none'}{rest}."
+    return text + fates_in_words(errors_of(now)) + spread_words(now.trials)
 
 
 def progress(now: Now) -> str:
@@ -383,7 +364,7 @@ GridlockLab = lab(
             "How the start is found",
             draw_stages,
             furnish_stages,
-            "|cos| with the true one",
+            "|cos| with the true one, trial shown",
             width=255,
             margins=(47, 12, 84, 102),
         ),

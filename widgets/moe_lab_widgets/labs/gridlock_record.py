@@ -16,6 +16,7 @@ from moe_lab.recovery.gridlock.grid_points import FOUND, WINDOW, converged
 from moe_lab.recovery.gridlock.training import samples_of
 from moe_lab.recovery.measures import parameter_error
 from moe_lab.training import Measure
+from moe_lab_widgets.engine.knobs import fewer, longest, on_gpu
 from moe_lab_widgets.engine.now import Now
 
 SPECTRAL, JOINT = "spectral", "joint"
@@ -27,6 +28,8 @@ BEST_ITERATIONS = 12
 """EM from the true parameters, which no method can beat on these samples."""
 POWER_RECORDS = 40
 """Approximate number of moments in which the power iterations are seen."""
+JOINT_RECORDS, SLOWEST_PIECE = 80, 0.045
+"""Approximate records of joint EM, and the seconds that one may take, so that a slider is answered soon."""
 BEST = Measure((), "", "E(A, W) that EM from the true parameters has reached")
 
 
@@ -38,6 +41,19 @@ def power(values: Mapping[str, Any]) -> int:
 # ---- the runs ----
 
 
+def joint_every(values: Mapping[str, Any]) -> int:
+    """Returns the iterations of joint EM per record. Depends on the values alone."""
+    few = round(values["iterations"] / fewer(JOINT_RECORDS, values))
+    few = few if on_gpu(values) else min(few, int(longest(SLOWEST_PIECE, values) / seconds(values)))
+    return max(every for every in range(1, max(few, 1) + 1) if WINDOW % every == 0)  # "stuck" compares over WINDOW
+
+
+def seconds(values: Mapping[str, Any]) -> float:
+    """Returns about how long one EM iteration of all trials takes on one CPU thread (measured, within a third)."""
+    k, d, rows = values["experts"], values["dimension"], values["trials"] * values["samples"]
+    return float(rows * (k * (k + 1) / 2 * d * (d + 1) / 2 * 1.7e-10 + k * 3e-8))
+
+
 def begin(run: Run, kept: dict[str, Any]) -> Iterator[Any]:
     """Begins a method: joint EM as it is, the spectral one with the error of EM from the truth beside its own."""
     return _with_best(run) if isinstance(run.model, Spectral) else train_run(run)
@@ -45,7 +61,7 @@ def begin(run: Run, kept: dict[str, Any]) -> Iterator[Any]:
 
 def _with_best(run: Run) -> Iterator[Any]:
     """Yields the spectral method, several power iterations at a time, then EM with what no EM can beat as "best"."""
-    shots, floors, floor = train_run(run), from_the_truth(run), None
+    shots, floors, floor = train_run(run), from_the_truth(run), np.full(run.trials, np.nan)
     last = power({"experts": run.task.experts})
     stride = max(1, round(last / POWER_RECORDS))
     yield next(shots)
@@ -68,6 +84,11 @@ def from_the_truth(run: Run) -> Iterator[NDArray[np.float64]]:
 
 
 # ---- where a method is ----
+
+
+def shown(now: Now) -> int:
+    """Returns the trial on show, counted from 0."""
+    return int(min(now.values["shown"], now.trials)) - 1
 
 
 def seeking(now: Now) -> bool:

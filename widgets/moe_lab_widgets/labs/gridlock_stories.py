@@ -5,7 +5,7 @@ from __future__ import annotations
 from moe_lab_widgets.engine.definition import Story
 
 PRINTED = "P3(y) as printed"
-"""P3 with the coefficients that the paper prints (`moe_lab.recovery.printed`), not those that solve its equations."""
+"""P3 with the coefficients that the paper prints (see `moe_lab.recovery.printed`)."""
 
 STORIES = (
     Story(

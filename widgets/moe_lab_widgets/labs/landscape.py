@@ -17,7 +17,7 @@ from moe_lab.recovery.landscape.planes import flat, lengths, plane
 from moe_lab.recovery.landscape.run import PAPER_TASK
 from moe_lab.recovery.landscape.stuck import STUCK_ERROR, STUCK_GAIN, stuck_at
 from moe_lab.training import Snapshot
-from moe_lab_widgets.drawing.error_curves import Errors, draw_errors, furnish_errors, lines_in_words
+from moe_lab_widgets.drawing.error_curves import Errors, draw_errors, fates_in_words, furnish_errors, lines_in_words
 from moe_lab_widgets.drawing.on_axes import ends, line, note, painted, write
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.trials import spread_words
@@ -143,21 +143,22 @@ def draw_path(ax: Axes, now: Now, name: str, run: LossRun, trial: int) -> str:
     painted(ax, _map, run, trial, label=f"{words}: the loss on a plane through the minima; darker is larger")
     seen = flatland.coordinates(path(now, name, trial))
     places = seen[:, :2] / flatland.half
-    x, y = np.clip(places, -1, 1).T
+    inside = np.clip(places, -1, 1)
+    x, y = inside.T
     line(ax, x, y, color=theme.PAPER, linewidth=4.6, zorder=3, solid_capstyle="round")
     line(ax, x, y, color=theme.INK, linewidth=2.2, zorder=4, solid_capstyle="round", label=f"{words}: the path so far")
     true, false = (where / flatland.half for where in (flatland.true, flatland.false))
-    _mark(ax, *true.T, "*", 17, GOLD, theme.INK, f"{words}: a true solution")
-    _mark(ax, *false.T, "X", 11, theme.FAILURE, theme.PAPER, f"{words}: gate and a₁ − a₂ exchanged")
-    _mark(ax, x[:1], y[:1], "o", 8, theme.PAPER, theme.INK, f"{words}: the start")
-    _mark(ax, x[-1:], y[-1:], pointer(places), 9, theme.INK, theme.PAPER, f"{words}: now; a triangle points outside")
+    _mark(ax, true, "*", 17, GOLD, theme.INK, f"{words}: a true solution")
+    _mark(ax, false, "X", 11, theme.FAILURE, theme.PAPER, f"{words}: gate and a₁ − a₂ exchanged")
+    _mark(ax, inside[:1], "o", 8, theme.PAPER, theme.INK, f"{words}: the start")
+    _mark(ax, inside[-1:], pointer(places), 9, theme.INK, theme.PAPER, f"{words}: now; a triangle points outside")
     apart = f"{seen[-1, 2]:.2f}" if len(seen) else "–"
     return f"error {two_digits(now.last('regressor_error', name)[trial])}; {apart} off the plane"
 
 
-def _mark(ax: Axes, x: Any, y: Any, marker: str, size: float, colour: str, edge: str, label: str) -> None:
+def _mark(ax: Axes, at: NDArray[np.float64], marker: str, size: float, colour: str, edge: str, label: str) -> None:
     style: dict[str, Any] = {"markersize": size, "color": colour, "markeredgecolor": edge}
-    line(ax, x, y, marker=marker, linestyle="none", clip_on=False, zorder=5, label=label, **style)
+    line(ax, at[:, 0], at[:, 1], marker=marker, linestyle="none", clip_on=False, zorder=5, label=label, **style)
 
 
 def path(now: Now, name: str, trial: int) -> NDArray[np.float64]:
@@ -214,12 +215,15 @@ def furnish_error(ax: Axes, values: Mapping[str, Any]) -> None:
 
 
 def draw_error(ax: Axes, now: Now) -> None:
-    methods = [
+    last = draw_errors(ax, errors_of(now), STYLES, firm=shown(now))
+    ends(ax, [(error, f"{name}\n{two_digits(error)}", STYLES[name].colour) for name, error in last.items()])
+
+
+def errors_of(now: Now) -> list[Errors]:
+    return [
         Errors(NAMES[name], *now.curve("regressor_error", name), found(now, name), *verdicts(now, name))
         for name in now.names
     ]
-    last = draw_errors(ax, methods, STYLES, firm=shown(now))
-    ends(ax, [(error, f"{name}\n{two_digits(error)}", STYLES[name].colour) for name, error in last.items()])
 
 
 def found(now: Now, name: str) -> NDArray[np.bool_]:
@@ -254,17 +258,7 @@ def caption(now: Now) -> str:
         f"Step {now.step} of {now.total}: L₄ has found the regressors in {count[0]} of {trials} (median error {ours}), "
         f"ℓ₂ in {count[1]} ({theirs})."
     )
-    return text + _fate(now) + spread_words(now.trials)
-
-
-def _fate(now: Now) -> str:
-    """Returns how many trials are stuck at the end, and how many still fall."""
-    fates = [[int(which.sum()) for which in verdicts(now, name) if which is not None] for name in now.names]
-    if not now.ended or not all(fates):
-        return ""
-    (stuck, falling), (stuck_too, falling_too) = fates
-    rest = f"; {falling} and {falling_too} are still falling" if falling + falling_too else ""
-    return f" L₄ is stuck in {stuck or 'none'}, ℓ₂ in {stuck_too or 'none'}{rest}."
+    return text + fates_in_words(errors_of(now)) + spread_words(now.trials)
 
 
 def trouble(now: Now) -> str:
