@@ -90,14 +90,15 @@ class Show:
 @cache
 def sources(lab: str) -> str:
     """A hash of the code that a recording of a Lab depends on."""
-    folder = next(one.folder for one in LABS if one.name == lab)
+    module = next(one.module for one in LABS if one.name == lab).partition(".")[2]
     library = [
         path
         for path in (ROOT / "moe_lab").rglob("*.py")
         if path.relative_to(ROOT / "moe_lab").parts[0] not in PARTS_NOT_NEEDED
     ]
     widgets = ROOT / "widgets" / "moe_lab_widgets"
-    own = [path for part in ("engine", "drawing", "frames", folder) for path in (widgets / part).rglob("*.py")]
+    own = [path for part in ("engine", "drawing", "frames") for path in (widgets / part).rglob("*.py")]
+    own += (widgets / "labs").glob(f"{module}*.py")
     whole = hashlib.sha256()
     for path in sorted([*library, *own]):
         whole.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())

@@ -10,7 +10,7 @@ from moe_lab.registry import LABS
 if TYPE_CHECKING:
     from moe_lab_widgets.by_hand.table import RoutingTable
     from moe_lab_widgets.drawing.panel import Panel
-    from moe_lab_widgets.drawing.picture import Picture, Strip
+    from moe_lab_widgets.drawing.picture import Picture
     from moe_lab_widgets.engine.declared import lab, slider
     from moe_lab_widgets.engine.definition import Story
     from moe_lab_widgets.engine.knobs import LabKnob, given, offer
@@ -30,7 +30,6 @@ _HOMES = {
     "offer": "engine.knobs",
     "given": "engine.knobs",
     "Picture": "drawing.picture",
-    "Strip": "drawing.picture",
     "RoutingTable": "by_hand.table",
     "predict": "prediction",
     "play": "playing",
@@ -45,7 +44,6 @@ __all__ = [
     "Picture",
     "RoutingTable",
     "Story",
-    "Strip",
     "given",
     "lab",
     "offer",

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.lines import Line2D
-from moe_lab_widgets.drawing.panels import PanelPicture
 
 from moe_lab import theme
 from moe_lab.training import Snapshot
@@ -56,27 +55,16 @@ def test_a_record_drawn_again_sends_nothing_new(ended: Any) -> None:
     assert first.endswith(again)
 
 
-def test_every_live_artist_has_a_name(ended: Any) -> None:
+def test_every_artist_of_a_record_has_a_name(ended: Any) -> None:
     picture = ended.picture
     picture.show(ended.records[-1])
-    for artist, _ in picture.live_artists():
+    for artist in picture.content():
         if isinstance(artist, Sheet):
             words_alone = not artist.edges and not artist.images
             assert words_alone or artist in picture.names, artist.words
         elif artist.get_zorder() > 1:  # below are lines that lead from a name to its curve
             edge = isinstance(artist, Line2D) and artist.get_color() in (theme.PAPER, "white")
             assert edge or artist in picture.names, artist
-
-
-def test_frames_of_moved_lines_are_those_that_matplotlib_draws(ended: Any) -> None:
-    if isinstance(ended.picture, PanelPicture):
-        pytest.skip("matplotlib draws all of it")
-    picture, records = ended.picture, ended.records
-    quick, slow = Reel(picture), Reel(picture)
-    for number, record in enumerate(records[:: max(len(records) // 12, 1)]):
-        picture.show(record)
-        slow.forget_looks()
-        assert quick.frame(number) == slow.frame(number)
 
 
 @one_case_in(3, 2)
@@ -147,14 +135,14 @@ def frames_of(lab: Any, trials: int) -> tuple[float, Any]:
 @one_case_in(3, 1)
 def test_bytes_of_a_frame_do_not_grow_with_the_trials(ended: Any) -> None:
     few, picture = frames_of(ended, 8)
-    drawn = [artist for artist, _ in picture.live_artists()]
+    drawn = list(picture.content())
     if not any(isinstance(artist, LineCollection) and len(artist.get_paths()) == 8 for artist in drawn):
         pytest.skip("it draws no line for each trial")
     assert all(not artist.get_paths() for artist in drawn if isinstance(artist, PolyCollection))
     assert max(len(artist.get_paths()) for artist in drawn if isinstance(artist, LineCollection)) == 8
     picture.close()
     many, picture = frames_of(ended, 1000)
-    drawn = [artist for artist, _ in picture.live_artists()]
+    drawn = list(picture.content())
     assert {len(artist.get_paths()) for artist in drawn if isinstance(artist, PolyCollection)} == {1, 2}, (
         "a density, bands"
     )

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from moe_lab_widgets.drawing.panels import PanelPicture
 
 from moe_lab_widgets.drawing.laid import OFTEN
 from moe_lab_widgets.drawing.panel import Panel
+from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.engine.now import ONLY, Now
 
 Draw = Callable[[Any, Now], None]
@@ -23,14 +23,14 @@ def moment(count: int = 5, slope: float = 1.0, **values: Any) -> Now:
     return Now({ONLY: shots}, values, (ONLY,))
 
 
-def begun(draw: Draw, furnish: Any = lambda ax, values: None, values: Mapping[str, Any] | None = None) -> PanelPicture:
+def begun(draw: Draw, furnish: Any = lambda ax, values: None, values: Mapping[str, Any] | None = None) -> Picture:
     """A picture of one panel whose run has begun."""
-    picture = PanelPicture((Panel("One", draw, furnish),))
+    picture = Picture((Panel("One", draw, furnish),))
     picture.begin(dict(values or {}))
     return picture
 
 
-def shown(picture: PanelPicture, now: Now) -> np.ndarray:
+def shown(picture: Picture, now: Now) -> np.ndarray:
     """The pixels of a moment."""
     picture.show(now)
     return picture.pixels()[..., :3].copy()
@@ -78,7 +78,7 @@ def test_furniture_is_drawn_again_only_where_what_it_has_read_differs() -> None:
 
 
 def test_a_note_that_is_a_function_of_the_values_changes_with_its_result() -> None:
-    picture = PanelPicture((Panel("One", nothing, fixed, note=lambda values: f"{values['trials'] > 1}"),))
+    picture = Picture((Panel("One", nothing, fixed, note=lambda values: f"{values['trials'] > 1}"),))
     backgrounds = []
     for trials in (1, 1, 2, 3):
         picture.begin({"trials": trials})
@@ -97,7 +97,7 @@ def test_a_furnish_that_failed_is_asked_again() -> None:
             raise OSError("no file")
         fixed(ax, values)
 
-    picture = PanelPicture((Panel("One", curve, furnish),))
+    picture = Picture((Panel("One", curve, furnish),))
     for _ in range(2):
         with pytest.raises(OSError, match="no file"):
             picture.begin({})
@@ -327,7 +327,7 @@ def furnish_two(ax: Any, values: Any) -> None:
     ax.twinx().set(ylim=(0, values["top"]))
 
 
-def pinned(picture: PanelPicture) -> list[Any]:
+def pinned(picture: Picture) -> list[Any]:
     return [one for one in picture.laid[0].content if one.get_label() == "pinned"]
 
 
@@ -353,7 +353,7 @@ def test_pins_keep_labelled_lines_dotted_over_runs_and_go_again() -> None:
 def test_a_panel_may_draw_its_pins_itself() -> None:
     kept: list[Now] = []
     panel = Panel("One", curve, fixed, pin=lambda ax, now: (kept.append(now), ax.axhline(now["loss"]))[1])
-    picture = PanelPicture((panel,))
+    picture = Picture((panel,))
     picture.begin({})
     plain = shown(picture, moment(3))
     picture.pin([moment(7)])
@@ -371,7 +371,7 @@ def test_slow_drawing_is_told_the_helper() -> None:
         for place in range(150):
             ax.text(place % 10, place / 15, str(place))
 
-    picture = PanelPicture((Panel("Many words", slow, fixed), Panel("A curve", curve, fixed)))
+    picture = Picture((Panel("Many words", slow, fixed), Panel("A curve", curve, fixed)))
     picture.begin({})
     for number in range(OFTEN):
         assert picture.advice == "", "one slow frame is no reason to say so"

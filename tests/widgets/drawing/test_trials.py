@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from matplotlib.collections import LineCollection
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
-from moe_lab_widgets.drawing.scene import Scene
 
-from moe_lab_widgets.drawing.trials import MOST_LINES, WIDE, Trials, bands, density, few, spread_words
+from moe_lab import theme
+from moe_lab_widgets.drawing.trials import MOST_LINES, WIDE, bands, density, few, spread_words, trials
 
 
 def test_bands_are_the_quantiles_of_the_trials_that_have_not_diverged() -> None:
@@ -54,13 +54,12 @@ def test_a_density_shows_both_places_where_trials_end() -> None:
 
 def test_only_many_trials_have_a_density_and_a_sentence() -> None:
     assert spread_words(MOST_LINES) == "" and "the 1,000 trials" in spread_words(1000)
-    figure = Figure()
-    axes, scene = figure.subplots(), Scene()
-    trials = Trials(scene, axes, LineCollection([]), "#112233")
     values = np.random.default_rng(2).uniform(size=(3, MOST_LINES + 1))
-    for many, count in ((True, MOST_LINES + 1), (False, MOST_LINES)):
-        trials.show(np.arange(3), values[:, :count])
-        assert (len(trials.spread.get_paths()), len(trials.bands.get_paths())) == ((1, 2) if many else (0, 0))
-    trials.show(np.zeros(0), values[:0])
-    assert not trials.spread.get_paths()
-    scene.close()
+    for count, shapes in ((MOST_LINES + 1, [1, 2]), (MOST_LINES, [])):
+        ax = Figure().subplots()
+        trials(ax, np.arange(3), values[:, :count], theme.MODEL, "a model")
+        drawn = [len(one.get_paths()) for one in ax.collections if isinstance(one, PolyCollection)]
+        assert sorted(drawn) == shapes, "a density, and two bands"
+    ax = Figure().subplots()
+    trials(ax, np.zeros(0), values[:0], theme.MODEL, "a model")
+    assert not ax.collections

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.collections import PolyCollection
-from moe_lab_widgets.drawing.panels import PanelPicture
 
 from moe_lab import theme
 from moe_lab.vision.patches.data import QuadrantTask, cells_in
 from moe_lab.vision.patches.live import compare
 from moe_lab_widgets import PatchMapLab
+from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.drawing.sheet import Sheet, integer
 from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.drawing.words import percent
@@ -115,7 +115,7 @@ def test_many_trials_are_drawn_as_bands_and_a_density(monkeypatch: pytest.Monkey
     monkeypatch.setattr(of, "TEST_SAMPLES", 12)
     values = {**SMALL, "trials": MOST_LINES + 1, "experts": 2, "steps": 1, "samples": 16}
     last = moments(values)[-1]
-    picture = PanelPicture(BARE.made.panels)
+    picture = Picture(BARE.made.panels)
     picture.begin(values)
     picture.show(last)
     for laid in picture.laid[1:]:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from moe_lab_widgets.drawing.panels import PINNED
 
 from moe_lab.patch_routing import CNN
 from moe_lab.patch_routing.stepwise import StepwiseMoE
 from moe_lab_widgets import RouterAlignmentLab
+from moe_lab_widgets.drawing.picture import PINNED
 from moe_lab_widgets.drawing.words import median, percent
 from moe_lab_widgets.labs.router_alignment import SMALLEST_BAR, moved
 from moe_lab_widgets.labs.router_alignment_runs import SYNTHETIC, overlap, steps

@@ -259,8 +259,9 @@ def bars(
     edges[~shown] = 0
     sheet = Sheet(zorder=2.5)
     sheet.add(list(map(tuple, edges.tolist())), np.where(shown, fills, 0).tolist())
-    for bar in np.flatnonzero(shown) if hollow else ():
-        sheet.frame(*edges[bar, :4].tolist(), shades[bar])
+    for bar in np.flatnonzero(shown).tolist() if hollow else ():
+        left, top, right, bottom = edges[bar, :4].tolist()
+        sheet.frame(left, top, right, bottom, shades[bar])
         names = [*names, *[names[bar]] * 4] if names else names
     return _named(ax, sheet, names)
 
@@ -346,7 +347,8 @@ def line(ax: Axes, x: ArrayLike, y: ArrayLike, **style: Any) -> Line2D:
 def spans(ax: Axes, rows: ArrayLike, begin: ArrayLike, end: ArrayLike, **style: Any) -> Artist:
     """Draws lying lines at heights `rows`, as `ax.hlines` does in three times the time; style of a LineCollection."""
     at, low, high = np.broadcast_arrays(np.atleast_1d(rows), begin, end)
-    lines = LineCollection(np.stack((np.column_stack((low, at)), np.column_stack((high, at))), axis=1), **style)
+    ends = np.stack((np.column_stack((low, at)), np.column_stack((high, at))), axis=1)
+    lines = LineCollection(list(ends), **style)
     return ax.add_collection(lines, autolim=False)
 
 

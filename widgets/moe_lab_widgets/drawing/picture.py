@@ -180,15 +180,15 @@ class Picture:
             return encode(drawn, level=9)
 
     def _drawn(self) -> NDArray[np.uint8]:
-        furniture = self._furniture()
+        background = self.background()
         pixels = np.asarray(self.canvas.buffer_rgba())
-        pixels[:] = furniture
+        pixels[:] = background
         renderer = self.canvas.get_renderer()
         for artist in self.content():
             artist.draw(renderer)
         return pixels
 
-    def _furniture(self) -> NDArray[np.uint8]:
+    def background(self) -> NDArray[np.uint8]:
         """Returns the furniture of all panels (height, width, 4); only that which has changed is drawn again."""
         versions, made = [laid.version for laid in self.laid], self._background
         if made is not None and versions == self._drawn_versions:

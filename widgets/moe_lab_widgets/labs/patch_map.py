@@ -15,10 +15,10 @@ from moe_lab import theme
 from moe_lab.vision.patches.data import QuadrantTask
 from moe_lab.vision.patches.model import WRN, Model, PatchWRN
 from moe_lab.vision.patches.run import Run
-from moe_lab_widgets.drawing.on_axes import box_of, ends, pixels, reads, table, trials, write
+from moe_lab_widgets.drawing.on_axes import box_of, ends, pixels, reads, table, write
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.sheet import Sheet, integer
-from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words
+from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials
 from moe_lab_widgets.drawing.words import median, middle, percent
 from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, given, offer
