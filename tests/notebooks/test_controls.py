@@ -41,7 +41,7 @@ def labels(name: str) -> tuple[frozenset[str], frozenset[str]]:
     kind = getattr(moe_lab_widgets, name)
     knobs = offered(kind.__new__(kind))
     values = {"seed": 0, **{knob.name: knob.default for knob in knobs}}
-    picture = Picture()
+    picture = Picture(())
     screen = Screen(picture)
     controls = Controls(kind.title, knobs, values, kind.stories, screen.box)
     found = set(shown(controls.box))

@@ -34,7 +34,7 @@ def test_frames_and_bytes_under_way_are_bounded() -> None:
 
 def test_no_number_is_sent_twice() -> None:
     """A page copies the number back, and a number that is the same as before is no answer: the run would rest."""
-    screen, sent = Screen(Blank()), []
+    screen, sent = Screen(Blank(())), []
     screen._sent.observe(lambda change: sent.append(change["new"]), "value")
     for number, ticks in enumerate((3, 0, 1, 2, 0)):
         screen.show(None, number, "", "", 5)
@@ -53,7 +53,7 @@ def test_a_page_may_speak_while_the_cell_is_still_making_the_lab(monkeypatch: py
             callback(self, {"kind": "hello", "page": "one", "ratio": 1, "inflates": True, "hidden": False}, [])
 
     monkeypatch.setattr("moe_lab_widgets.frames.screen.View", Hasty)
-    screen, told = Screen(Blank()), []
+    screen, told = Screen(Blank(())), []
     assert not screen.live
     screen.listen(lambda what, record: told.append(what))
     assert screen.live and told == ["redraw"]

@@ -193,10 +193,9 @@ def draw_tables(axes: list[Axes], now: Now) -> None:
 
 # ---- panel 3: what comes out ----
 
-STYLES: tuple[tuple[theme.Style, float, dict[str, Any]], ...] = (
-    (theme.OTHER, 2.0, {"dashes": (3, 1.5)}),
-    (theme.MODEL, 2.6, {}),
-)
+DASHED: dict[str, Any] = {"dashes": (3, 1.5)}
+SOLID: dict[str, Any] = {}
+STYLES = ((theme.OTHER, 2.0, DASHED), (theme.MODEL, 2.6, SOLID))
 """Style, width and dashes of the median without balancing, and of the one beside it."""
 COLUMNS = ("accuracy", "worth", "own cluster")
 

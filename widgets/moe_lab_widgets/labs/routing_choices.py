@@ -156,7 +156,7 @@ def rows_of(ax: Axes, experts: int) -> tuple[NDArray[np.float64], float]:
     """Returns the tops (expert + 1,) of the rows of boxes, the last one of what is lost, and their height."""
     tile = min(_across(ax), 26.0)  # of a patch, above the boxes
     down = min((HIGH - tile) / (experts + 1), 18.0)
-    tops: NDArray[np.float64] = tile + down * np.arange(experts + 1)
+    tops = np.asarray(tile + down * np.arange(experts + 1), dtype=np.float64)
     tops[-1] += 4
     return tops, down
 
