@@ -50,8 +50,8 @@ class Knob:
 
     @property
     def label(self) -> str:
-        """The label of a slider: symbol and meaning, as in "l, patches each expert keeps"."""
-        return f"{self.symbol}, {self.meaning}" if self.symbol else self.meaning
+        """The label of a slider: symbol and meaning, as in "l · patches each expert keeps"."""
+        return f"{self.symbol} · {self.meaning}" if self.symbol else self.meaning
 
     @property
     def title(self) -> str:

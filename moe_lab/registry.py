@@ -342,7 +342,7 @@ LABS = (
     Lab("StuckRateLab", module="labs.stuck_rate", paper="gridlock2019", notebook="06"),
     Lab("LandscapeLab", module="labs.landscape", paper="gated2019", notebook="07"),
     Lab("PatchMapLab", module="patch_map.lab", paper="pmoe2023", notebook="08"),
-    Lab("DeepPruneLab", module="deep_prune.lab", paper="pruning2024", notebook="08"),
+    Lab("DeepPruneLab", module="labs.deep_prune", paper="pruning2024", notebook="08"),
     Lab("BalanceLab", module="balance.lab", paper="chen2022", notebook="10"),
     Lab("RoutingChoicesLab", module="routing_choices.lab", paper="pmoe2023", notebook="11"),
 )

@@ -35,7 +35,7 @@ def lead(thing: Function) -> Function:
 
 
 def explained(config: type[Config], knob: Knob) -> str:
-    """A parameter in a line: "experts: k, experts (default 8; from 1 to 1024)"."""
+    """A parameter in a line: "experts: k · experts (default 8; from 1 to 1024)"."""
     about = [f"default {shown}"] if (shown := _default(knob.default)) else []
     about += [limits] if (limits := limits_of(config, knob)) else []
     label = knob.meaning if knob.symbol == knob.name else knob.label

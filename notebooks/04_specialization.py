@@ -142,9 +142,9 @@ lab
 #
 # 1. Move the <kbd>time</kbd> slider below the picture back to the start. Experts learn signals first, and the router
 #    sorts the clusters afterwards.
-# 2. Set <kbd>M, experts</kbd> to 4, so that each expert must find a cluster of its own, and count the trials that
+# 2. Set <kbd>M · experts</kbd> to 4, so that each expert must find a cluster of its own, and count the trials that
 #    succeed. Then set it to 2.
-# 3. Set <kbd>η_r, rate of the router</kbd> to 0, and see how much of the mixture's accuracy is left.
+# 3. Set <kbd>η_r · router's learning rate</kbd> to 0, and see how much of the mixture's accuracy is left.
 # 4. In <kbd>story</kbd> choose *Late collapse (σ_p = 2, γ up to 3, 800 steps)*. The steps of the experts never become
 #    shorter. Find the step at which you would have stopped.
 

@@ -90,13 +90,13 @@ pd.DataFrame(drawn.tokens[0, :, :16].numpy(), rows).assign(where=place)
 # Sixteen of the twenty experts must go. A pruning rule gives each expert a score, and the experts with the largest scores
 # stay. We write "before" and "after" for before and after fine-tuning.
 #
-# | rule | score of an expert | in menus, plots and code |
+# | rule, as in the Lab | score of an expert | in code and plots |
 # | --- | --- | --- |
-# | change of the router's norm | $\Delta_s = \lVert w_s\rVert$ after $- \lVert w_s\rVert$ before | `router-norm-change` |
-# | router norm | $\lVert w_s\rVert$ after | `router-magnitude` |
-# | importance score | share of tokens it wins, times its mean gate there | `importance-score` |
+# | norm change | change of the router's norm, $\Delta_s = \lVert w_s\rVert$ after $- \lVert w_s\rVert$ before | `router-norm-change` |
+# | router norm | norm of the router, $\lVert w_s\rVert$ after | `router-magnitude` |
+# | importance | share of tokens it wins, times its mean gate there | `importance-score` |
 # | neuron norm | mean norm of its neurons after | `neuron-magnitude` |
-# | change of the neuron norm | mean change of these norms | `neuron-magnitude-change` |
+# | neuron change | mean change of these norms | `neuron-magnitude-change` |
 # | random | a random number | `random` |
 
 # %%
@@ -128,13 +128,13 @@ lab
 #
 # Try, and write down what you see:
 #
-# 1. Move <kbd>ρ, share pruned</kbd> to 0.9. How many experts are left? Then go through the rules in <kbd>prune by</kbd>.
-#    Nothing is trained again.
-# 2. Prune by `router-magnitude`. Then lower <kbd>others' router norm</kbd> (under <kbd>More settings</kbd>) to 1. Why does
-#    this rule work now?
-# 3. Choose a rule that fails and tick <kbd>fine-tune the rest</kbd>. Does it help? Compare with *Fine-tuning rescues* in
-#    <kbd>story</kbd>, where training had stopped too early.
-# 4. Set $l$ to 1 (<kbd>l, tokens each picks</kbd>, under <kbd>More settings</kbd>). What does the Lab say, and why?
+# 1. Move <kbd>ρ · share of experts pruned</kbd> to 0.9. How many experts are left? Then go through the rules in
+#    <kbd>prune by</kbd>. Nothing is trained again.
+# 2. Prune by *router norm*. Then lower <kbd>norm of unimportant routers</kbd> (under <kbd>More settings</kbd>) to 1. Why
+#    does this rule work now?
+# 3. Choose a rule that fails and tick <kbd>fine-tune what is left</kbd>. Does it help? Compare with *Fine-tuning rescues*
+#    in <kbd>story</kbd>, where training had stopped too early.
+# 4. Set <kbd>l · how many each of them picks</kbd> to 1. What does the Lab say, and why?
 #
 # ## What it costs
 #

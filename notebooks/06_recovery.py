@@ -125,10 +125,10 @@ lab
 # Try the following:
 #
 # 1. Move the <kbd>time</kbd> slider through the power iterations, and count how many a regressor takes.
-# 2. Set <kbd>k, experts</kbd> to 6, then to 4. See where joint EM catches up.
-# 3. Set <kbd>T₃, is the moment of</kbd> (under <kbd>More settings</kbd>) to *y*. The power iterations now work on the
+# 2. Set <kbd>k · experts</kbd> to 6, then to 4. See where joint EM catches up.
+# 3. Set <kbd>T₃ · third moment of</kbd> (under <kbd>More settings</kbd>) to *y*. The power iterations now work on the
 #    moment that mixes experts and router. See what they find, and whether EM can repair it.
-# 4. Set <kbd>n, samples</kbd> to 2000, and compare how much each method loses.
+# 4. Set <kbd>n · training samples</kbd> to 2000, and compare how much each method loses.
 
 # %% [markdown]
 # ## What happened and why
@@ -305,7 +305,7 @@ StuckRateLab(seed=SEED)
 # start is about one expert higher, which is the band of the table. The bars on the right show the share of stuck
 # starts. A start that is neither found nor stuck is still improving.
 #
-# Set <kbd>σ, noise on y</kbd> to .5. The next cell computes two cells of the two maps:
+# Set <kbd>σ · noise on y</kbd> to .5. The next cell computes two cells of the two maps:
 
 # %%
 rows = {}

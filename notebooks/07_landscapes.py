@@ -121,11 +121,11 @@ lab
 #
 # 1. Go through the values of <kbd>trial on show</kbd> (under <kbd>More settings</kbd>). Look for what the trials have
 #    in common in which $\ell_2$ gets stuck.
-# 2. Set <kbd>δ, pull towards 0</kbd> to .05, and see whether $L_4$ still finds the regressors. Then set it to 4.
-# 3. Set <kbd>B, samples in a batch</kbd> (under <kbd>More settings</kbd>) to 64. The regressors are still found. See
+# 2. Set <kbd>δ · pull towards 0</kbd> to .05, and see whether $L_4$ still finds the regressors. Then set it to 4.
+# 3. Set <kbd>B · samples per batch</kbd> (under <kbd>More settings</kbd>) to 64. The regressors are still found. See
 #    how much larger the error is.
-# 4. Set <kbd>k, experts</kbd> to 3 and <kbd>λ, 2nd-moment penalty</kbd> to 2. See which of the two losses still finds
-#    all regressors.
+# 4. Set <kbd>k · experts</kbd> to 3 and <kbd>λ · penalty of 2nd moments</kbd> to 2. See which of the two losses still
+#    finds all regressors.
 #
 # ## Two losses, six starts
 
@@ -298,7 +298,7 @@ prediction_delta.seen(outcome, "A smaller pull takes too long, and a larger one 
 # ### Random gates
 #
 # Theorem 1 assumes that gates are orthogonal to regressors. Figure 3 of the paper drops this assumption. In the Lab,
-# set <kbd>w, gates</kbd> (under <kbd>More settings</kbd>) to *random*, or call `figures.random_gates()`. Both are still
+# set <kbd>w · gates</kbd> (under <kbd>More settings</kbd>) to *random*, or call `figures.random_gates()`. Both are still
 # recovered: the largest errors of five starts were .0009 (regressors) and .005 (gates). This replicates.
 #
 # For two linear experts there is a reason. The gate is 1/2 plus an odd function of $x$, and then eq. 7 equals eq. 8 for

@@ -121,11 +121,11 @@ lab
 #
 # Try, and write down what you see:
 #
-# 1. Set <kbd>gates are</kbd> to "random". How much do learned gates gain over chance?
-# 2. Set <kbd>l, patches each keeps</kbd> to 16. Every expert keeps everything. What is left for a gate to do?
-# 3. Set it to 1. Then change <kbd>softmax over patches</kbd> (under <kbd>More settings</kbd>) from "all" to "kept". With
-#    which of the two does the gate learn where to look? (The reason is below.)
-# 4. Raise <kbd>σ, noise of a pixel</kbd> to .6. What falls first, the accuracy or the share in the object?
+# 1. Set <kbd>gates</kbd> to "random". How much do learned gates gain over chance?
+# 2. Set <kbd>l · patches kept per expert</kbd> to 16. Every expert keeps everything. What is left for a gate to do?
+# 3. Set it to 1. Then change <kbd>softmax over</kbd> (under <kbd>More settings</kbd>) from "all patches" to "kept patches".
+#    With which of the two does the gate learn where to look? (The reason is below.)
+# 4. Raise <kbd>σ · noise on every pixel</kbd> to .6. What falls first, the accuracy or the share in the object?
 # 5. Change the <kbd>seed</kbd>. In how many trials is pMoE ahead of the network without gates?
 
 # %% [markdown]
@@ -468,8 +468,8 @@ lab
 #
 # 1. Set <kbd>way to prune</kbd> to "rerouted" and back. Which of memory, FLOPs and time fall, in which of the two ways? In
 #    which of them is the accuracy higher?
-# 2. Set <kbd>prune by</kbd> to "random", then to "router-magnitude", with 4 and with 6 in <kbd>experts pruned a layer</kbd>.
-#    Is `router-norm-change` better? Change the <kbd>seed</kbd> and look again before you believe it.
+# 2. Set <kbd>prune by</kbd> to "random", then to "router norm", with 4 and with 6 in <kbd>experts pruned per layer</kbd>. Is
+#    "norm change" better? Change the <kbd>seed</kbd> and look again before you believe it.
 # 3. Set <kbd>digits to tell apart</kbd> to 2. Which rule is best now?
 #
 # | published (pruning2024, section 5.2) | here, ten seeds |

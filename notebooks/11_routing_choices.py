@@ -132,8 +132,8 @@ lab
 #
 # Try the following:
 #
-# 1. Set <kbd>places go by</kbd> to *priority*. As many patches are lost as before. See which ones are lost now.
-# 2. Move <kbd>c, places per patch</kbd> down to 0.5, then up to 3. See which of the five rows of the table need the
+# 1. Set <kbd>who gets a place first</kbd> to *highest score (priority)*. As many patches are lost as before. See which ones are lost now.
+# 2. Move <kbd>c · places per patch</kbd> down to 0.5, then up to 3. See which of the five rows of the table need the
 #    places.
 # 3. Set <kbd>gates</kbd> to *softmax after*. The routers stop learning, so the crosses no longer change during
 #    training.

@@ -27,7 +27,8 @@
 # - write the forward pass of a mixture of experts: scores, choice, gates, experts, sum,
 # - train it with autograd and an optimiser,
 # - say which of its steps have a gradient, and what follows from that,
-# - give a layer of your own to the library, which trains and draws it like its own.
+# - give a layer of your own to the library, which trains and draws it like its own,
+# - make a Lab of your own in one cell.
 
 # %% [markdown] tags=["badges"]
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/v0.1.0/notebooks/12_build_your_own.ipynb)
@@ -55,7 +56,7 @@ from moe_lab import collect, exercises, final
 from moe_lab.patch_routing import CNN, JointMoE, PatternTask, train
 from moe_lab.patch_routing.stepwise import Steps, stepwise
 from moe_lab.plots import curves
-from moe_lab_widgets import RouterAlignmentLab, predict
+from moe_lab_widgets import Panel, RouterAlignmentLab, lab, predict, slider
 
 SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
@@ -356,8 +357,8 @@ pd.DataFrame(cosines.numpy(), columns=["o₁", "o₂"], index=rows).T.round(2)
 
 # %%
 layer = my.layer()
-lab = RouterAlignmentLab(source="synthetic", mixture=layer, seed=SEED)
-lab
+watched = RouterAlignmentLab(source="synthetic", mixture=layer, seed=SEED)
+watched
 
 # %% [markdown]
 # *What to see.* **Left:** Your routers leave the middle and turn to $o_1$ or $o_2$. **Middle:** The framed patches are
@@ -503,6 +504,60 @@ exercises.check_sgd_step(sgd_step)
 # - A layer that computes chosen pairs only has to gather their patches. Here all pairs are computed and most of them
 #   are multiplied by 0. This is easier to read, and faster at these sizes.
 # - Token choice has no capacity limit here, so no patch is turned away. Notebook 11 has limits.
+
+# %% [markdown]
+# ## Optional: a Lab of your own
+#
+# A Lab is a function that trains, some sliders, and functions that draw. The next cell is all of one. `train_mine` is
+# the loop from above with your six functions. It *yields* a dictionary after each epoch. `draw_routers` and
+# `draw_right` draw what is in it on Axes of matplotlib:
+
+
+# %%
+def train_mine(kept, rate, experts, steps=40, seed=0):
+    random = torch.Generator().manual_seed(seed)
+    routers = (torch.randn(experts, d, generator=random) / 1000).requires_grad_()
+    hidden = (torch.randn(experts, h, d, generator=random) / 6).requires_grad_()
+    outputs = torch.randn(experts, h, generator=random)
+
+    def layer(patches):
+        gates = my.router_scores(patches, routers)
+        gates = my.softmax_gates(gates, my.chosen(gates, kept, -1), -1)
+        return my.mixture(gates, my.expert_outputs(patches, hidden, outputs), kept)
+
+    for epoch in range(steps + 1):
+        directions = torch.nn.functional.cosine_similarity(routers.detach()[:, None], signals[None], dim=2)
+        right = (layer(test_patches) * test_y > 0).float().mean().item()
+        yield {"step": epoch, "right": right, "directions": directions.numpy()}
+        for batch in torch.randperm(200, generator=random).split(20):
+            loss = my.logistic_loss(layer(patches[batch]), y[batch])
+            for weight, slope in zip(
+                (routers, hidden), torch.autograd.grad(loss, (routers, hidden)), strict=True
+            ):
+                weight.data -= rate * slope
+
+
+def draw_routers(ax, now):
+    ax.set(xlim=(-1, 1), ylim=(-1, 1), xlabel="cosine with o₁", ylabel="cosine with o₂")
+    ax.plot(*now["directions"].T, "ko", label="a router")
+
+
+def draw_right(ax, now):
+    ax.set(xlim=(0, 40), ylim=(0, 1.02), xlabel="epoch", ylabel="share of test samples that are right")
+    ax.plot(*now.curve("right"), "k", label="right")
+
+
+sliders = (slider("kept", 6, 1, 16), slider("rate", 5.0, 0.0, 20.0), slider("experts", 8, 1, 16))
+panels = (Panel("Where my routers point", draw_routers), Panel("How often my layer is right", draw_right))
+MyLab = lab("My mixture", train_mine, knobs=sliders, panels=panels, name="MyLab")
+MyLab(seed=SEED)
+
+# %% [markdown]
+# *What to see.* **Left:** The routers start in the middle, at no preference, and move to the top or to the right.
+# **Right:** The accuracy rises while they move. Set <kbd>rate</kbd> to 0, and neither moves.
+#
+# *Pin*, *Copy as code*, *Save page* and the time slider work as in all Labs. `help(lab)` lists what else a Lab can have.
+# The how-to page "A Lab of my own" of the site begins where this cell ends.
 
 # %% [markdown]
 # ## Before you go

@@ -248,10 +248,10 @@ lab
 # %% [markdown]
 # *What to see.* The panels are those of notebook 05. Choose in <kbd>story</kbd>, one after the other:
 #
-# - *Pre-trained branches*. Set <kbd>prune by</kbd> to `router-difference-norm`. Whose bars are long in the lower row?
+# - *Pre-trained branches*. Set <kbd>prune by</kbd> to *difference*. Whose bars are long in the lower row?
 # - *A random start, and the assumption fails*. Which class has no large router?
-# - *Fine-tuning rescues under the true hinge*. Untick <kbd>fine-tune the rest</kbd> and move
-#   <kbd>ρ, share pruned</kbd>. Where is the accuracy lowest?
+# - *Fine-tuning rescues under the true hinge*. Untick <kbd>fine-tune what is left</kbd> and move
+#   <kbd>ρ · share of experts pruned</kbd>. Where is the accuracy lowest?
 # - *Tokens choose*, then *Pruning heals*. What falls less than in expert choice, memory or FLOPs? Why?
 #
 # ## Exercise

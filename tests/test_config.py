@@ -57,7 +57,7 @@ def test_knobs_say_what_was_declared() -> None:
     ]  # in order, and declared only
     width, light = knobs["width"], knobs["light"]
     assert (width.default, width.low, width.high, width.unit, width.slider) == (4, 1, 9, "m", (1, 6, 1))
-    assert width.label == "w, width of the room" and width.title == "width (w)" and width.whole
+    assert width.label == "w · width of the room" and width.title == "width (w)" and width.whole
     assert (light.low, light.high, light.slider) == (0, 1, None)
     assert light.label == "light" and light.title == "light" and not light.whole
     assert knobs["colour"].choices == ("red", "blue") and not knobs["open"].whole

@@ -52,7 +52,7 @@ def test_settings_are_parameters_with_defaults_and_meanings(module):
 
 def test_a_config_tells_what_each_parameter_means():
     assert str(inspect.signature(JointMoE)).endswith("experts: int = 8, patches_per_expert: int = 6)")
-    assert "  experts: k, experts (default 8; 1 to 1024)" in inspect.getdoc(JointMoE)
+    assert "  experts: k · experts (default 8; 1 to 1024)" in inspect.getdoc(JointMoE)
     assert "  seed: seed of all random streams (default 0; 0 to 2^63)" in inspect.getdoc(Run)
     assert "more than 0" in inspect.getdoc(JointMoE) and "Annotated" not in str(inspect.signature(Run))
 

@@ -136,8 +136,8 @@ def test_the_phase_map_fills_without_a_press_and_is_never_blank(opened: Opened) 
     page.page.wait_for_timeout(1500)  # the output is replaced once, by one that holds the picture too
     full = _coloured(page)
     assert full > 0.05
-    page.press("n,", "ArrowRight")
-    wanted, least, end = f"patches={page.readout('n,'):.0f}", full, time.monotonic() + 90
+    page.press("n ·", "ArrowRight")
+    wanted, least, end = f"patches={page.readout('n ·'):.0f}", full, time.monotonic() + 90
     while wanted not in page.code() or "ended" not in page.text("status"):
         assert time.monotonic() < end, "the map of the moved slider is never full"
         least = min(least, _coloured(page))

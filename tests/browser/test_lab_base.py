@@ -145,13 +145,13 @@ def test_an_error_is_said_and_the_next_move_recovers(opened: Callable[..., Noteb
 def test_a_page_moves_no_slider_that_code_has_put_between_its_steps(opened: Callable[..., NotebookPage]) -> None:
     page = opened("TinyLab", epochs=5, gap=1.23)
     page.wait_for_end()
-    assert (page.readout("steps"), page.readout("g,")) == (5, 1.23)
+    assert (page.readout("steps"), page.readout("g ·")) == (5, 1.23)
     page.choose("story", "Far apart")
     page.page.wait_for_timeout(1500)  # a page that rounds sends its value within a moment
     assert page.said() == "The accuracy reaches 100 %."
     assert "gap=4.0" in page.code() and "epochs" not in page.code(), "40 steps are the default"
     page.run_code("lab.set(gap=2.375)")
-    page.until(lambda: page.readout("g,") == 2.375, "the number beside the slider is rounded")
+    page.until(lambda: page.readout("g ·") == 2.375, "the number beside the slider is rounded")
     page.check()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from moe_lab_widgets.pruning.settings import NAMES
 from tests.browser.driver import NotebookPage
 from tests.browser.labs import LABS
 from tests.helpers.effort import one_in
@@ -27,7 +28,7 @@ def test_another_trial_is_shown_without_a_new_run(opened: Opened, name: str, sam
     page.press("trial on show", "ArrowLeft")
     np.testing.assert_array_equal(page.wait_for_change(second), before)
     assert page.text("status") == status, "the run is the same"
-    page.press("T,", "ArrowRight")
+    page.press("T ·", "ArrowRight")
     page.until(lambda: "trials=3" in page.code(), "the move was lost")
     page.press("trial on show", "End", 2)  # the slider goes further, and comes back to the last trial that there is
     page.until(lambda: page.readout("trial on show") == 3 < sampled, "End does not show the last trial")
@@ -41,16 +42,16 @@ def test_another_trial_is_shown_without_a_new_run(opened: Opened, name: str, sam
     one_in(
         5,
         [
-            ("RouterAlignmentLab", "patches are", "synthetic", "PatternTask("),
-            ("SpecializationLab", "σ, activation", "tanh", "activation='tanh'"),
-            ("GridlockLab", "g, activation", "tanh", "activation='tanh'"),
-            ("GridlockLab", "p, share", "0.3", "first_share=0.3"),
-            ("GridlockLab", "w, gates", "orthogonal", "gating='orthogonal'"),
-            ("GridlockLab", "a, regressors", "orthonormal", "regressors='orthonormal'"),
-            ("GridlockLab", "T₃, is", "y", "third='y'"),
-            ("LandscapeLab", "w, gates", "random", "MixtureTask(dimension=6"),
-            ("PruningLab", "gradient of", "hinge", "loss='hinge'"),
-            ("PruningLab", "checkpoint", "random", "RandomStart("),
+            ("RouterAlignmentLab", "Data", "synthetic patches", "PatternTask("),
+            ("SpecializationLab", "σ · experts' activation", "tanh", "activation='tanh'"),
+            ("GridlockLab", "g · experts' activation", "tanh", "activation='tanh'"),
+            ("GridlockLab", "p · share", "0.3", "first_share=0.3"),
+            ("GridlockLab", "w · gates", "orthogonal to regressors", "gating='orthogonal'"),
+            ("GridlockLab", "a · regressors", "orthonormal", "regressors='orthonormal'"),
+            ("GridlockLab", "T₃ · third", "y", "third='y'"),
+            ("LandscapeLab", "w · gates", "random", "MixtureTask(dimension=6"),
+            ("PruningLab", "loss", "hinge loss", "loss='hinge'"),
+            ("PruningLab", "checkpoint", "random weights", "RandomStart("),
         ],
     ),
 )
@@ -76,7 +77,7 @@ def test_pruning_changes_the_picture_and_trains_nothing(opened: Opened) -> None:
         return page.printed("trained")[-1]
 
     before_all, spent = trained(), page.text("status").split(" · ")[1]
-    for label in ("ρ,", "trial on show"):
+    for label in ("ρ ·", "trial on show"):
         for distance in (-30, 45) if label != "trial on show" else (150, -150):
             before, value = page.pixels(), page.readout(label)
             page.drag(label, distance)
@@ -84,18 +85,18 @@ def test_pruning_changes_the_picture_and_trains_nothing(opened: Opened) -> None:
             assert np.sign(page.readout(label) - value) == np.sign(distance), f"{label} did not move"
     for name in ("random", "importance-score", "reversed-norm-change", "router-norm-change"):
         before = page.pixels()
-        page.choose("prune by", name)
+        page.choose("prune by", NAMES[name])
         page.wait_for_change(before)
         page.until(lambda name=name: name.replace("-", "_") in page.code().replace("-", "_"), "the code stays")
     before = page.pixels()
-    page.page.get_by_label("fine-tune the rest").click()
+    page.page.get_by_label("fine-tune what is left").click()
     page.wait_for_change(before)
     page.until(lambda: "after 20 steps of fine-tuning" in page.text("caption"), "nothing was fine-tuned")
     assert trained() == before_all and page.text("status").split(" · ")[1] == spent
     before = page.pixels()
-    page.drag("T', fine-tuning steps", 60)
+    page.drag("T' · fine-tuning steps", 60)
     page.wait_for_change(before)
-    steps = page.readout("T', fine-tuning steps")
+    steps = page.readout("T' · fine-tuning steps")
     page.until(lambda: f"after {steps:.0f} steps" in page.text("caption"), "no further fine-tuning")
     assert page.text("alert") == ""
     page.choose("story", "Fine-tuning rescues under the true hinge")
@@ -129,8 +130,8 @@ def test_the_phase_map_fills_and_goes_back_in_time(opened: Opened) -> None:
     page.drag("time", -200)
     page.wait_for_change(before)
     page.until(lambda: _coloured(page) < 0.8 * full, "an earlier map should be emptier")
-    page.press("l*-1", "End")
-    page.press("l*-1", "Home")
+    page.press("distractors", "End")
+    page.press("distractors", "Home")
     page.until(lambda: abs(_coloured(page) - full) < 0.02 and "ended" in page.text("status"), "the map does not fill")
     assert page.text("alert") == ""
     page.check()

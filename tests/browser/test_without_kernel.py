@@ -180,7 +180,7 @@ class TestLinkToSliders:
         page.goto(self.link(path, noise=1.9, experts=4))
         self.opened(page, "This is the recorded run nearest to the link.", said[1, 1][-1])
         assert page.get_by_label("Run:").input_value() == "grid"
-        noise, experts = (page.get_by_role("slider", name=re.compile(name)) for name in ("^noise", "^k, experts"))
+        noise, experts = (page.get_by_role("slider", name=re.compile(name)) for name in ("^noise", "^k · experts"))
         assert [one.get_attribute("aria-valuetext") for one in (noise, experts)] == ["2.00", "4"]
         assert page.get_by_role("button", name="Play the recorded run").count() == 0
         page.goto(self.link(path, noise=0.1, experts=1))
@@ -256,7 +256,11 @@ class TestExported:
         image = page.locator("img")
         assert image.get_attribute("alt") == run["captions"][-1] and image.bounding_box()["width"] == 1100  # type: ignore[index]
         text = page.locator("body").inner_text()
-        assert run["captions"][-1] in text and "S, SGD steps at most" in text and run["code"].splitlines()[0] in text
+        assert (
+            run["captions"][-1] in text
+            and "maximum number of SGD steps" in text
+            and run["code"].splitlines()[0] in text
+        )
         assert page.locator("canvas").count() == 0 and not page.get_by_role("button", name="Copy").is_visible()
 
     def test_on_a_phone_panels_are_stacked_and_can_be_read(self, show: Callable[..., Page], exported: Path) -> None:
@@ -352,7 +356,7 @@ class TestSite:
         first = painted(page)
         assert len(asked) == 1, "only the run that is chosen is fetched"
         page.get_by_label("Run:").select_option("second")
-        page.wait_for_function("document.querySelector('.moe-lab-values dl').textContent.includes('k, experts2')")
+        page.wait_for_function("document.querySelector('.moe-lab-values dl').textContent.includes('k · experts2')")
         self.wait_for_end(page)
         second = painted(page)
         assert (first != second).any() and not page.locator(".moe-lab-sliders input").first.is_visible()

@@ -65,8 +65,9 @@ def lines_of(some):
 
 
 def functions(path):
-    """The functions that a notebook defines, by name."""
-    nodes = (node for source in cells(path, "code") for node in ast.walk(ast.parse(source)))
+    """The functions that the core of a notebook defines, by name."""
+    sources = (cell.source for cell in core(path) if cell.cell_type == "code")
+    nodes = (node for source in sources for node in ast.walk(ast.parse(source)))
     return {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
 
 

@@ -17,7 +17,7 @@ from moe_lab.recovery.gridlock.training import MEASURES
 from moe_lab.registry import LABS
 from moe_lab_widgets import Lab
 from moe_lab_widgets.balance import settings as balance
-from moe_lab_widgets.deep_prune import settings as deep
+from moe_lab_widgets.labs import deep_prune as deep
 from moe_lab_widgets.labs import gridlock_record as gridlock
 from moe_lab_widgets.labs import landscape
 from moe_lab_widgets.labs import stuck_rate as stuck
@@ -628,7 +628,7 @@ PATCH_MAP = Case(
 
 
 def _deep_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
-    last = lab.record.table
+    last = lab.record.of().table
     yield from ((variables["table"][name], last[name]) for name in ("accuracy", "rank", "score"))
     own = {"criterion": lab.values["criterion"], "mode": lab.values["mode"], "pruned": lab.values["pruned"]}
     tested = variables["accuracy"](variables["found"].model, variables["run"].test)
@@ -638,9 +638,9 @@ def _deep_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, An
 def _deep_data(data: xr.Dataset, lab: Lab) -> None:
     assert data["step"].values.tolist() == [0, 5, 10] and list(data["mode"].values) == ["silent", "rerouted"]
     assert dict(data["pruned_accuracy"].sizes) == {"criterion": 6, "mode": 2, "pruned": 7}
-    np.testing.assert_array_equal(data["pruned_accuracy"], lab.record.table["accuracy"])
-    np.testing.assert_allclose(data["norm_change"].isel(step=-1)[0], lab.record.changes)
-    np.testing.assert_array_equal(data["milliseconds"], lab.record.costs.milliseconds)
+    np.testing.assert_array_equal(data["pruned_accuracy"], lab.record.of().table["accuracy"])
+    np.testing.assert_allclose(data["norm_change"].isel(step=-1)[0], lab.record.of().changes)
+    np.testing.assert_array_equal(data["milliseconds"], lab.record.of().costs.milliseconds)
     assert data.attrs["code"] == lab.code(lab.values) and np.isfinite(data["milliseconds"]).all()
 
 

@@ -57,6 +57,19 @@ def fixtures(case: Case) -> tuple[Any, Any]:
     return make, ended
 
 
+def bare(kind: Any) -> Any:
+    """Returns a declared Lab without widgets and runs, to ask what it derives from values."""
+    lab = kind.__new__(kind)
+    lab.own = {}
+    return lab
+
+
+def tooltip(widget: Any) -> str:
+    """Returns what a mouse over a setting says, in ipywidgets 8 and 7."""
+    words: str = widget.tooltip if widget.has_trait("tooltip") else widget.description_tooltip
+    return words
+
+
 def done(lab: Any, **values: Any) -> Any:
     """Sets values, if any, and waits for the end of the run."""
     if values:

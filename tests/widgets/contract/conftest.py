@@ -30,6 +30,6 @@ def ended(case: Case) -> Iterator[Any]:
     """One finished run. Tests that use it must leave it as it was."""
     with making(case) as make:
         lab = done(make())
-        if any(getattr(record, "stage", "") == "pre-training" for record in lab.records):  # in the cache from now on
+        if any("pre-training" in lab.progress(record) for record in lab.records):  # in the cache from now on
             lab.reset()
         yield done(lab)

@@ -13,6 +13,9 @@ from moe_lab.recovery.tensor import RankError
 from tests.widgets.cases import Case, one_case_in
 from tests.widgets.labs import Make, done, pixels, shown
 
+WHERE_A_RUN_IS_NEEDED = ("T2 must have", "lambda p must be greater")
+"""How rules begin that the first step finds broken, from samples or from the shares of the experts."""
+
 
 def message(lab: Any) -> str:
     return html.unescape(lab.controls.message.value)
@@ -37,6 +40,14 @@ def test_a_refused_combination_is_explained_and_the_picture_stays(case: Case, ma
         assert message(lab) == "" and lab.error is None and lab.record is not record
         assert not {"moe-lab-stale", "moe-lab-refused"} & set(lab.controls.box._dom_classes)
         assert lab.screen.image.value == good
+
+
+def test_a_lab_is_not_made_of_values_that_do_not_fit(case: Case) -> None:
+    for values, sentence in case.refused:
+        if sentence.startswith(WHERE_A_RUN_IS_NEEDED):
+            continue
+        with case.short_runs(), pytest.raises(ValueError, match=re.escape(sentence)):
+            case.kind(**{**case.small, **case.refused_from, **values})
 
 
 @one_case_in(2, 1)

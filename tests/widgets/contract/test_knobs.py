@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import html
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
+from moe_lab_widgets.engine.device import offered
 from tests.widgets.cases import Case, one_case_in
-from tests.widgets.labs import Make, done, move, pixels, shown
+from tests.widgets.labs import Make, done, move, pixels, shown, tooltip
 
 
 def calls(lab: Any) -> dict[str, str]:
@@ -29,10 +31,25 @@ def test_every_knob_is_moved_here_and_has_a_label_of_its_own(case: Case) -> None
     assert set(case.moves) == {knob.name for knob in knobs if not knob.view_only} | {"seed"}
     assert set(case.views) == {knob.name for knob in knobs if knob.view_only}
     assert len({knob.label for knob in knobs}) == len(knobs)
-    assert max(len(knob.label) for knob in knobs) <= 26, "four sliders stand side by side"
-    assert 4 <= sum(knob.main for knob in knobs) <= 7, "with the seed, two rows of four"
+    assert max(len(knob.label) for knob in knobs) <= 37, "three sliders stand side by side"
+    assert 4 <= sum(knob.main for knob in knobs) <= 8, "with the seed, three rows of three"
     symbols = [knob.symbol for knob in knobs if knob.symbol]
     assert len(set(symbols)) == len(symbols)
+
+
+def test_every_knob_has_a_tooltip_and_says_why_it_is_greyed_out(case: Case, make: Make) -> None:
+    lab = make(**case.greyed[-1][0] if case.greyed else {}, playing=False)
+    for knob in offered(lab):
+        assert knob.meaning and knob.effect.endswith("."), knob.name
+        assert bool(knob.applies) == (knob.enabled_when is not None or knob.at_most is not None), knob.name
+        for enabled in (True, False):
+            tip = knob.tip(enabled=enabled)
+            assert knob.symbol in tip and knob.effect in tip and not re.search("None|null", tip), tip
+            assert (knob.applies in tip and "Greyed out" in tip) != enabled or not knob.applies, tip
+        widget = lab.controls.knobs[knob.name]
+        assert tooltip(widget) == knob.tip(enabled=not widget.disabled)
+        assert not widget.disabled or "Greyed out" in tooltip(widget)
+    assert "random numbers" in tooltip(lab.controls.seed)
 
 
 @one_case_in(3, 1)

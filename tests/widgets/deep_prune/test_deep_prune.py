@@ -11,12 +11,23 @@ import pytest
 
 from moe_lab import theme
 from moe_lab.vision import deep
-from moe_lab_widgets.deep_prune import record, settings
-from moe_lab_widgets.deep_prune.panels.layers import painted, signed
+from moe_lab_widgets.drawing.sheet import Sheet
+from moe_lab_widgets.labs import deep_prune as settings
+from moe_lab_widgets.labs.deep_prune_experts import LONGEST, longest_change, painted, signed
+from moe_lab_widgets.labs.deep_prune_record import measure
 from tests.widgets.cases import DEEP
 from tests.widgets.labs import Make, done, fixtures, move, shown
 
 make, ended = fixtures(DEEP)
+
+
+def labelled(lab: Any, panel: int, label: str) -> list[Any]:
+    return [one for one in lab.picture.laid[panel].content if one.get_label() == label]
+
+
+def words_of(lab: Any, panel: int) -> str:
+    """All words that a panel writes for the record on show."""
+    return " ".join(" ".join(one.words) for one in lab.picture.laid[panel].content if isinstance(one, Sheet))
 
 
 @pytest.fixture
@@ -30,15 +41,17 @@ def test_pre_training_is_shown_once_and_goes_on_while_sliders_move(make: Make, e
     for _ in range(3):
         lab.step()
         shown(lab)
-    assert [(one.stage, one.step) for one in lab.records[1:]] == [("pre-training", step) for step in (0, 10, 20)]
-    assert "Pre-training on ten digits, step 20 of 30: accuracy" in lab.caption(lab.record)
-    assert lab.picture.curves.tested.get_xdata().tolist() == [0.0] and "loss" in " ".join(
-        lab.picture.curves.sheet.words
-    )
+    assert [(one.of().stage, one.of().step) for one in lab.records[1:]] == [
+        ("pre-training", step) for step in (0, 10, 20)
+    ]
+    assert "The model learns ten digits and is right in " in lab.caption(lab.record)
+    assert lab.progress(lab.record) == "pre-training, step 20 of 30"
+    (tested,) = labelled(lab, 1, "accuracy in training")
+    assert tested.get_xdata().tolist() == [0.0] and "loss" in words_of(lab, 1)
     move(lab, "classes", 4)
     shown(lab)
     lab.step()
-    assert [(one.stage, one.step) for one in shown(lab).records[1:]] == [("pre-training", 30)]
+    assert [(one.of().stage, one.of().step) for one in shown(lab).records[1:]] == [("pre-training", 30)]
     lab.play()
     done(lab)
     assert [path.suffix for path in empty_cache.iterdir()] == [".safetensors"]
@@ -47,7 +60,7 @@ def test_pre_training_is_shown_once_and_goes_on_while_sliders_move(make: Make, e
     exec(code, variables)
     assert len(list(empty_cache.iterdir())) == 1, "the code finds the model of the Lab"
     lab.reset()
-    assert {one.stage for one in done(lab).records} == {"fine-tuning", "pruning"}
+    assert {one.of().stage for one in done(lab).records} == {"fine-tuning", "pruning"}
 
 
 def test_without_a_page_pre_training_is_shorter_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,57 +69,58 @@ def test_without_a_page_pre_training_is_shorter_and_said(monkeypatch: pytest.Mon
     with DEEP.short_runs():
         lab = DEEP.kind(steps=10, batch=25)
     assert lab.finished and lab.values["pre_training_steps"] == 6 and "replace(steps=6" in lab.code(lab.values)
-    tuning = next(one for one in lab.records if one.tiles is not None)
-    assert "(pre-trained 6 steps)" in lab.caption(tuning)
+    tuning = next(one for one in lab.records if one.of().tiles is not None)
+    assert "The pre-trained model (6 steps)" in lab.caption(tuning)
     lab.close()
 
 
 @pytest.mark.parametrize("criterion", deep.PAPER_CRITERIA)
 def test_the_sliders_look_up_what_the_table_holds(ended: Any, criterion: str) -> None:
-    last = ended.record
+    last = ended.record.of()
     for mode in deep.MODES:
         for pruned in (0, 3, 6):
-            view = record.View(pruned, criterion, mode)
-            kept = last.kept(view)
+            kept = last.kept(criterion, pruned)
             assert (kept.sum(1) == 8 - pruned).all()
             score = last.table["score"].sel(criterion=criterion).values
             for layer, stays in zip(score, kept, strict=True):
                 assert layer[stays].min() >= layer[~stays].max(initial=-np.inf)
             cell = {"criterion": criterion, "mode": mode, "pruned": pruned}
-            assert last.left(view) == float(last.table["accuracy"].sel(cell))
+            assert last.left(criterion, mode, pruned) == float(last.table["accuracy"].sel(cell))
 
 
-def test_a_look_draws_no_axes_again_and_the_picture_says_it(make: Make) -> None:
+def test_a_look_furnishes_nothing_again_and_the_picture_says_it(make: Make) -> None:
     lab = done(make())
-    base, layers, curves, left = lab.picture._base, lab.picture.layers, lab.picture.curves, lab.picture.left
+    versions = [laid.version for laid in lab.picture.laid]
     done(lab, pruned=6, criterion="random", mode="rerouted")
-    assert lab.picture._base is base
-    assert (layers.kept.sum(1) == 2).all() and layers.bars.words.count("−0.00") == 0
-    assert "6 pruned: " in " ".join(curves.sheet.words) and {name for _, name in curves.names} == set(
-        settings.NAMES.values()
+    assert [laid.version for laid in lab.picture.laid] == versions
+    assert "6 pruned: " in words_of(lab, 1) and "−0.00" not in words_of(lab, 0)
+    now = lab.record.seen_with(lab.values)
+    (accuracy, _), (memory, stays), (work, _), _ = settings.shares_of(now)
+    assert accuracy == now.of().left("random", "rerouted", 6) and work > 0.9 > 0.5 > memory
+    assert lab.caption(lab.record).startswith(
+        "6 of 8 experts a layer are pruned and rerouted at random: the accuracy is "
     )
-    accuracy, memory, work, _ = left.shares
-    assert accuracy == lab.record.left(lab.picture.view) and work > 0.9 > 0.5 > memory
-    caption = lab.caption(lab.record)
-    assert caption.startswith("6 of 8 experts a layer pruned and rerouted at random: accuracy ")
+    assert f"Of a block's memory {stays} stay" in lab.caption(lab.record) and stays in words_of(lab, 2)
     done(lab, mode="silent")
-    assert lab.picture.left.shares[2] < 0.7, "silent experts compute nothing"
-    assert f"Of a block's memory {100 * left.shares[1]:.0f} % stay" in lab.caption(lab.record)
+    assert settings.shares_of(lab.record.seen_with(lab.values))[2][0] < 0.7, "silent experts compute nothing"
     done(lab, pruned=0)
-    assert lab.caption(lab.record).startswith("Nothing is pruned: 8 experts in each layer")
+    assert lab.caption(lab.record).startswith("Nothing is pruned: with 8 experts in each layer")
 
 
-def test_bars_are_the_routers_growth_and_labels_keep_apart(ended: Any) -> None:
-    plan, changes = ended.record.run, ended.record.changes
+def test_bars_are_the_routers_growth_and_three_criteria_are_named(ended: Any) -> None:
+    record = ended.record.of()
+    plan, changes = record.run, record.changes
     before = deep.pretrained(plan.before)
     tuned = deep.fine_tune(before, plan.tuning)
     for row, block in zip(changes, (1, 3), strict=True):
         norms = [model.mixtures()[block].Router.dense.kernel.detach().double().norm(dim=0) for model in (before, tuned)]
         np.testing.assert_allclose(row, norms[1] - norms[0], atol=1e-9)
-    most = settings.longest_change(plan)
-    np.testing.assert_allclose(ended.picture.layers.heights, np.clip(changes / most, -1, 1) * 30)
-    heights = sorted(height for height, _ in ended.picture.curves.names)
-    assert np.diff(heights).min() >= 15.9
+    most = longest_change(ended.values)
+    drawn = [sheet for sheet in ended.picture.laid[0].content if isinstance(sheet, Sheet) and len(sheet.edges) == 8]
+    heights = np.array([[top - bottom for _, top, _, bottom, *_ in sheet.edges] for sheet in (drawn[0], drawn[4])])
+    np.testing.assert_allclose(-heights, np.abs(np.clip(changes / most, -1, 1)) * LONGEST, atol=1e-6)
+    names = [name for name in settings.NAMES.values() if name in words_of(ended, 1)]
+    assert len(names) == 3 and {"norm change", "random"} < set(names)
 
 
 def test_patches_are_painted_as_they_are() -> None:
@@ -124,12 +138,12 @@ def test_patches_are_painted_as_they_are() -> None:
 
 def test_time_is_measured_once_in_a_process_and_memory_and_operations_are_known_at_once() -> None:
     layer = settings.LAYER.replace(hidden_size=20, mlp_dim=24)
-    known = list(record.measure(layer, 1))
+    known = list(measure(layer, 1))
     assert np.isnan(known[0].milliseconds).all() and np.isfinite(known[0].memory).all()
     assert np.isfinite(known[-1].milliseconds).all() and (known[-1].milliseconds > 0).all()
     assert (np.diff(known[0].operations[0]) < 0).all() and known[0].operations[1].min() > 0.9
     np.testing.assert_allclose(known[0].memory[0], known[0].memory[1], atol=0.01)
-    assert list(record.measure(layer, 1)) == [known[-1]]
+    assert list(measure(layer, 1)) == [known[-1]]
 
 
 def test_a_training_that_diverged_is_not_pruned(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,5 +153,5 @@ def test_a_training_that_diverged_is_not_pruned(make: Make, monkeypatch: pytest.
 
     monkeypatch.setattr(deep.Training, "_advance", broken)
     lab = done(make())
-    assert lab.record.table is None and "try a smaller learning rate" in lab.controls.message.value
+    assert lab.record.of().table is None and "try a smaller learning rate" in lab.controls.message.value
     assert "nan" not in lab.caption(lab.record)

@@ -8,8 +8,8 @@ import pytest
 import xarray as xr
 
 from moe_lab.vision.deep import PruningTable, fine_tune, pretrained
-from moe_lab_widgets.deep_prune import settings
-from moe_lab_widgets.deep_prune.stories import STORIES
+from moe_lab_widgets.labs import deep_prune as settings
+from moe_lab_widgets.labs.deep_prune_stories import STORIES
 from tests.helpers.effort import only_thorough
 
 pytestmark = only_thorough("takes minutes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 
 import moe_lab_widgets
 from moe_lab.config import require
+from moe_lab.errors import InputError
 from moe_lab_widgets import Lab, LabKnob, Story, offer
 from tests.widgets.engine.tiny import Blobs, TinyLab
+from tests.widgets.labs import tooltip
 
 LABS = [getattr(moe_lab_widgets, name) for name in dir(moe_lab_widgets) if name.endswith("Lab") and name != "Lab"]
 STEPS = {"easy": 20, "hard": 40}
@@ -23,7 +26,14 @@ class RuledLab(TinyLab):
     knobs = (
         LabKnob(name="kind", meaning="kind", default="easy", choices=("easy", "hard")),
         offer(Blobs, "samples"),
-        offer(Blobs, "gap", default=2.0, enabled_when=lambda values: values["kind"] == "easy"),
+        offer(
+            Blobs,
+            "gap",
+            default=2.0,
+            enabled_when=lambda values: values["kind"] == "easy",
+            effect="More of it is easier.",
+            applies="only to the easy kind",
+        ),
         offer(Blobs, "learning_rate"),
         offer(Blobs, "epochs", default=20, follows=lambda values: STEPS[values["kind"]]),
         LabKnob(name="shown", meaning="on show", default=1, slider=(1, 4, 1), at_most="most", view_only=True),
@@ -35,6 +45,9 @@ class RuledLab(TinyLab):
     def check(self, values: Mapping[str, Any]) -> None:
         require(values["samples"] % values["epochs"] == 0, "epochs must divide samples", epochs=values["epochs"])
         require(values["gap"] <= 3, "gap must be at most 3", gap=values["gap"])
+
+    def check_view(self, values: Mapping[str, Any]) -> None:
+        require(values["shown"] >= 1, "shown must be at least 1", shown=values["shown"])
 
 
 @pytest.fixture
@@ -48,8 +61,22 @@ def test_a_knob_without_effect_is_greyed_out(lab: RuledLab) -> None:
     assert not lab.controls.knobs["gap"].disabled
     lab.controls.knobs["kind"].value = "hard"
     assert lab.controls.knobs["gap"].disabled
+    greyed, _, tip = tooltip(lab.controls.knobs["gap"]).partition(". ")
+    assert greyed == "Greyed out: it applies only to the easy kind" and "(g), from" in tip and "easier" in tip
     lab.set(kind="easy")
     assert not lab.controls.knobs["gap"].disabled
+    assert tooltip(lab.controls.knobs["gap"]) == tip
+
+
+def test_values_that_do_not_fit_are_refused_before_anything_is_made() -> None:
+    for values, sentence in (
+        ({"epochs": 30}, "epochs must divide samples: got epochs=30"),
+        ({"gap": 3.5}, "gap must be at most 3: got gap=3.5"),
+        ({"samples": 60, "kind": "hard"}, "epochs must divide samples: got epochs=40"),
+        ({"shown": 0}, "shown must be at least 1: got shown=0"),
+    ):
+        with pytest.raises(InputError, match=re.escape(sentence)):
+            RuledLab(playing=False, **values)
 
 
 def test_a_knob_at_its_default_follows_the_user_and_another_stays(lab: RuledLab) -> None:
@@ -116,7 +143,7 @@ def test_what_code_sets_is_refused_and_a_slider_leads_out(lab: RuledLab) -> None
 @settings(deadline=None, max_examples=30)
 def test_a_slider_can_stand_wherever_code_puts_it(values: list[float]) -> None:
     """Elsewhere a page would round it to a step, and send that back as if the user had moved it."""
-    lab = RuledLab(playing=False, gap=values[0], epochs=int(values[0]) + 1)
+    lab = RuledLab(playing=False)
     for value in values:
         lab.set(gap=value, epochs=int(value) + 1)
         for name, at in (("gap", value), ("epochs", int(value) + 1)):

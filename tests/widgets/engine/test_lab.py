@@ -89,7 +89,7 @@ def test_sliders_come_from_the_declared_knobs(lab: TinyLab) -> None:
     slider = lab.controls.knobs["samples"]
     assert isinstance(slider, ipywidgets.IntSlider)
     assert (slider.min, slider.max, slider.step, slider.value) == (10, 200, 10, 80)
-    assert slider.description == "N, training samples"
+    assert slider.description == "N · training samples"
     gap = lab.controls.knobs["gap"]
     assert isinstance(gap, ipywidgets.FloatSlider) and gap.value == 2.0  # the Lab's own default, not the Config's
     assert isinstance(lab.controls.knobs["trouble"], ipywidgets.Dropdown)
@@ -106,7 +106,7 @@ def test_starting_values_and_unknown_names() -> None:
         TinyLab(gapp=1)
     with pytest.raises(ValueError, match=r"an offered knob must be one of Blobs's .* got 'noise'"):
         offer(Blobs, "noise")
-    assert offer(Blobs, "gap", default=3.0, meaning="apart").label == "g, apart"
+    assert offer(Blobs, "gap", default=3.0, meaning="apart").label == "g · apart"
 
 
 def test_a_lab_must_say_what_it_runs() -> None:

@@ -28,6 +28,9 @@ def test_the_code_needs_only_what_differs_and_makes_every_story_again(lab) -> No
 def test_a_link_is_code_and_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     lab = TinyLab(gap=3.5, epochs=20, seed=4, playing=False)
     try:
+        own = lab.link()
+        assert repr(own) == own.code == "# TinyLab is the Lab in your notebook\nTinyLab(gap=3.5, epochs=20, seed=4)"
+        monkeypatch.setattr(TinyLab, "__module__", "moe_lab_widgets.labs.tiny")
         link = lab.link("https://example.org/course/")
         assert link.code == "from moe_lab_widgets import TinyLab\nTinyLab(gap=3.5, epochs=20, seed=4)"
         parts = urlparse(link.address)

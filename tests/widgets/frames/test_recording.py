@@ -124,7 +124,7 @@ def test_it_is_the_run_on_show_that_is_recorded(tiny: TinyLab) -> None:
     tiny.controls.knobs["samples"].value = 150  # refused: not a multiple of 4
     with pytest.raises(ValueError, match="multiple of 4"):
         tiny.wait(30)
-    assert tiny.recording().code == code and ("N, training samples", "80") in tiny.recording().values
+    assert tiny.recording().code == code and ("N · training samples", "80") in tiny.recording().values
 
 
 def test_before_the_first_record_there_is_nothing_to_export(tmp_path: Path) -> None:

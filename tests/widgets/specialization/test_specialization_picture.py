@@ -74,14 +74,14 @@ def test_captions_tell_start_run_and_end(make: Make) -> None:
     lab = done(make(samples=1000, steps=150, trials=3, seed=0))
     captions = [lab.caption(record) for record in lab.records]
     assert captions[0] == (
-        "Step 0: all scores of the router are 0, so expert 1 gets every sample; entropy log 4 = 1.39: nobody "
+        "Expert 1 gets every sample, because all scores of the router are 0. The entropy is log 4 = 1.39: nobody "
         "specialises."
     )
     assert (lab.records[0].of()["dispatch"][:, :, 1:] == 0).all(), "it is so"
     study, reference = (part["dispatch_entropy"] for part in lab.record.parts.values())
     carriers = int((lab.record.of()["expert_load"][0] >= IDLE).sum())
-    assert captions[-1].startswith(f"Step 150 of 150: {carriers} of 8 experts carry the 4 clusters; median entropy ")
-    entropies = [float(found) for found in re.findall(r"(\d\.\d\d) \(", captions[-1])]
+    assert captions[-1].startswith(f"{carriers} of 8 experts carry the 4 clusters. Median entropy: ")
+    entropies = [float(found) for found in re.findall(r"(\d\.\d\d) with", captions[-1])]
     np.testing.assert_allclose(entropies, [np.median(study), np.median(reference)], atol=0.006)
     assert captions[-1] in lab.screen.caption.value.replace("&ge;", "≥")
 
@@ -91,9 +91,12 @@ def test_both_reach_is_said_only_of_what_both_reach(make: Make) -> None:
     study, reference = lab.record.of("cubic").values, lab.record.of("linear").values
     study["test_accuracy"][:], reference["test_accuracy"][:] = (0.999, 0.99, 1.0), (0.979, 0.93, 0.99)
     study["dispatch_entropy"][:], reference["dispatch_entropy"][:] = (0.0, 0.01, 0.4), (1.0, 1.2, 1.1)
-    assert "median entropy 0.01 (cubic) against 1.10 (linear) although both reach ≥ 97 %" in lab.caption(lab.record)
+    assert (
+        "entropy: 0.01 with cubic experts, 1.10 with linear experts, although both are right in at least 97 %."
+        in lab.caption(lab.record)
+    )
     reference["test_accuracy"][:] = 0.8
-    assert "against 1.10 (linear), accuracy 99.9 % against 80.0 %" in lab.caption(lab.record)
+    assert "1.10 with linear experts. Accuracy: 99.9 %, 80.0 %." in lab.caption(lab.record)
     reference["test_accuracy"][:], study["dispatch_entropy"][:] = 0.97, 0.8
     assert "although" not in lab.caption(lab.record), "both mix the clusters"
 
@@ -101,10 +104,10 @@ def test_both_reach_is_said_only_of_what_both_reach(make: Make) -> None:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"experts": 1}, "expert 1 alone carries all 4 clusters"),
-        ({"experts": 2}, "2 experts for 4 clusters: not under log(4/2) = 0.69."),
+        ({"experts": 1}, "Expert 1 alone carries all 4 clusters"),
+        ({"experts": 2}, "2 experts for 4 clusters the entropy cannot fall below log(4/2) = 0.69."),
         ({"router_learning_rate": 0.0}, "The router has not moved at all."),
-        ({"activation": "linear"}, "(linear) against"),
+        ({"activation": "linear"}, "with linear experts, "),
     ],
 )
 def test_captions_say_what_keeps_experts_from_specialising(make: Make, values: dict[str, Any], sentence: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from moe_lab.specialization import ClusterTask, Run, TopKMoE
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.topk import BALANCINGS
-from moe_lab_widgets.engine.knobs import LabKnob, arguments, fewer, given, longest, offer, on_gpu, placed
+from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, arguments, fewer, given, longest, offer, on_gpu, placed
 
 NONE: str = BALANCINGS[0]
 NAMES = {"none": "none", "switch": "Switch loss", "importance": "importance", "z-loss": "z-loss", "bias": "bias"}
@@ -28,25 +28,40 @@ STRENGTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 # Short words, so that three sliders stand side by side, and ranges in which a run stays live.
 KNOBS = (
-    LabKnob(
-        name="balancing", meaning="beside none", default="importance", choices=BALANCINGS[1:], words=NAMES,
-        main=True, view_only=True,
-    ),
-    offer(TopKMoE, "strength", symbol="λ", meaning="strength", default=0.1, slider=None, choices=STRENGTHS, main=True),
-    offer(TopKMoE, "lead", symbol="h₀", meaning="lead of expert 1", default=4.0, main=True),
-    offer(TopKMoE, "experts", meaning="experts", main=True),
-    offer(TopKMoE, "experts_per_sample", meaning="experts of a sample", slider=(1, 4, 1), main=True),
-    offer(TopKMoE, "router_noise", meaning="noise of the router", main=True),
-    offer(TopKMoE, "activation", symbol="σ", default="linear"),
-    LabKnob(name="expert_steps", meaning="experts' steps", default=EQUAL, choices=STEPS),
-    offer(TopKMoE, "shared", symbol="K_s", meaning="shared experts"),
-    offer(TopKMoE, "router_learning_rate", symbol="η_r", meaning="rate of the router"),
-    offer(ClusterTask, "clusters", meaning="clusters"),
-    offer(ClusterTask, "imbalance", symbol="ρ", meaning="size ratio of clusters"),
-    offer(TopKMoE, "filters", meaning="filters of each", slider=(2, 16, 2)),
-    LabKnob(name="steps", symbol="S", meaning="training steps", default=300, low=1, slider=(20, 600, 20)),
-    offer(Run, "samples", meaning="training samples", default=1000, slider=(100, 2000, 100)),
-    offer(Run, "trials", meaning="trials", default=4, slider=(1, 10, 1), far=1000),
+    LabKnob(name="balancing", main=True, meaning="compared with no balancing", default="importance",
+            choices=BALANCINGS[1:], words=NAMES, view_only=True,
+            effect="Shows another way to balance the load; all of them have been trained."),
+    offer(TopKMoE, "strength", main=True, symbol="λ", meaning="strength of balancing", default=0.1, slider=None,
+          choices=STRENGTHS,
+          effect="Loads become more even, until balancing outweighs the task."),
+    offer(TopKMoE, "lead", main=True, symbol="h₀", meaning="lead of expert 1", default=4.0,
+          effect="The router prefers expert 1 more strongly at first, and collapses more easily."),
+    offer(TopKMoE, "experts", main=True, meaning="experts",
+          effect="More experts to keep busy; by themselves they are no cure for collapse."),
+    offer(TopKMoE, "experts_per_sample", main=True, meaning="experts per sample", slider=(1, 4, 1),
+          effect="Whatever one expert gets, others get too: less collapse, more compute."),
+    offer(TopKMoE, "router_noise", main=True, meaning="noise on the router's scores",
+          effect="More noise gives weaker experts samples in training."),
+    offer(Run, "samples", main=True, meaning="training samples", default=1000, slider=(100, 2000, 100),
+          effect="More samples teach the signals rather than the noise, and make steps slower."),
+    offer(TopKMoE, "activation", symbol="σ", meaning="experts' activation", default="linear",
+          effect="Cubic experts divide the clusters among themselves; linear ones share them."),
+    LabKnob(name="expert_steps", meaning="experts' steps", default=EQUAL, choices=STEPS,
+            words={EQUAL: "of equal length", GRADIENT: "as long as the gradient"},
+            effect="With steps as long as the gradient, an expert with many samples learns faster than the others."),
+    offer(TopKMoE, "shared", symbol="K_s", meaning="shared experts",
+          effect="Experts that get every sample without a router: the others collapse less."),
+    offer(TopKMoE, "router_learning_rate", symbol="η_r", meaning="router's learning rate",
+          effect="A faster router follows the experts sooner. At 0 it never learns."),
+    offer(ClusterTask, "clusters", meaning="clusters",
+          effect="More kinds of samples, each with a signal of its own, for the experts to divide."),
+    offer(ClusterTask, "imbalance", symbol="ρ", meaning="size ratio of clusters",
+          effect="Clusters differ more in size, so that an even load is no longer the right one."),
+    offer(TopKMoE, "filters", meaning="filters per expert", slider=(2, 16, 2),
+          effect="Each expert can represent more, and each step takes longer."),
+    LabKnob(name="steps", symbol="S", meaning="training steps", default=300, low=1, slider=(20, 600, 20),
+            effect="A longer run: more time for a router to collapse or to recover."),
+    offer(Run, "trials", meaning="trials", default=4, slider=(1, 10, 1), far=1000, effect=MORE_TRIALS),
 )  # fmt: skip
 
 

@@ -46,6 +46,7 @@ class Laid:
 
     Attributes:
       axes: of the panel; `furnish` may add more (twins, insets), which are in `family`.
+      head: artists of the furniture that are the figure's: title, note, and what `furnish` has written there.
       content: the artists of the present record, pins among them.
       version: grows each time that the furniture changes.
       advice: what would make drawing faster, in words; empty while it is fast.
@@ -97,11 +98,13 @@ class Laid:
         for ax in self.axes:
             ax.clear()
             theme.plain(ax)
-        known = set(self.figure.axes)
+        known = set(self.figure.get_children())
         self.panel.furnish(self.target, self._seen)
         insets: list[Any] = [inset for ax in self.axes for inset in ax.child_axes]
         self.family = [*self.axes, *(ax for ax in self.figure.axes if ax not in known), *insets]
         self._write_head(self.panel.note_of(self._seen))
+        axes: set[Any] = set(self.figure.axes)
+        self.head = [one for one in self.figure.get_children() if one not in known | axes]
         self._free = [("x" * ax.get_autoscalex_on()) + ("y" * ax.get_autoscaley_on()) for ax in self.axes]
         self._open_limits()
         self._fit()
@@ -109,24 +112,23 @@ class Laid:
         self.version += 1
 
     def _write_head(self, note: str) -> None:
-        before = set(map(id, self.figure.get_children()))
         left = self.span[0] + (14 if self.number == 1 else 4)
         theme.header(self.figure, left, self.number, self.panel.title)
         place = theme.spot(self.figure, left + 12, 42)
         self.figure.text(*place, note, color=theme.MUTED, size=theme.SMALL_SIZE, va="top", linespacing=1.2)
-        self.head = [one for one in self.figure.get_children() if id(one) not in before]
 
     def _boxes(self) -> list[Box]:
         """Returns left, top, width and height of the Axes."""
         left, right, top, bottom = self.margins
-        rows, columns, gap = self.panel.rows, self.panel.columns, self.panel.gap
-        high = (self._height - top - bottom - (rows - 1) * gap) / rows
+        heights, columns, gap = self.panel.heights, self.panel.columns, self.panel.gap
+        free = self._height - top - bottom - (len(heights) - 1) * gap
         wide = (self.span[1] - self.span[0] - left - right - (columns - 1) * gap) / columns
-        return [
-            (self.span[0] + left + column * (wide + gap), top + row * (high + gap), wide, high)
-            for row in range(rows)
-            for column in range(columns)
-        ]
+        boxes: list[Box] = []
+        for part in heights:
+            high = free * part / sum(heights)
+            boxes += [(self.span[0] + left + column * (wide + gap), top, wide, high) for column in range(columns)]
+            top += high + gap
+        return boxes
 
     def _fit(self) -> bool:
         """Widens margins that ticks and labels need, where the panel has none of its own; returns whether it did."""

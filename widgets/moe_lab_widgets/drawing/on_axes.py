@@ -1,13 +1,13 @@
 """What Labs draw often, as plain functions on Axes, each for a fraction of the time of matplotlib's own artists.
 
 Functions that furnish: `table`, `note`, `ramp_key`. Functions that draw a record: `cells`, `write`, `ends`, `bars`,
-`image`, `painted`, `trials`, `line`; each makes artists for one frame. Places are in data; lengths and shifts are
+`image`, `paint`, `trials`, `line`; each makes artists for one frame. Places are in data; lengths and shifts are
 pixels at 100 dpi.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from moe_lab import theme
 from moe_lab_widgets.drawing.picture import Strip
-from moe_lab_widgets.drawing.sheet import Sheet, integer
+from moe_lab_widgets.drawing.sheet import Painter, Sheet, integer
 from moe_lab_widgets.drawing.tables import FAINTEST, colours, key
 from moe_lab_widgets.drawing.trials import HALF, MOST_LINES, SHADES, SPREAD, bands, density
 
@@ -176,15 +176,18 @@ def write(
     places = pixels(ax, x, y) + np.column_stack((right.ravel(), down.ravel()))
     for (at, high), word, colour, one in zip(places, words, shades, heavy, strict=True):
         sheet.write(at, high, word, ha, size=size, colour=str(colour), bold=bool(one))
-    return ax.add_artist(sheet)
+    return _add(ax, sheet)
 
 
-def ends(ax: Axes, labels: Sequence[tuple[float, str, str]], apart: float = 0.14) -> Artist:
+def ends(
+    ax: Axes, labels: Sequence[tuple[float, str, str]], apart: float = 0.14, size: float = theme.TEXT_SIZE
+) -> Artist:
     """Names curves right of the Axes, at the heights at which they end, pushed apart.
 
     Args:
       labels: (y, words, colour) of each; words may have several lines.
       apart: the least distance, in parts of the Axes' height.
+      size: of the words, in points.
     """
     scale = ax.yaxis.get_transform()
     low, high = scale.transform(np.array(ax.get_ylim()))
@@ -195,8 +198,8 @@ def ends(ax: Axes, labels: Sequence[tuple[float, str, str]], apart: float = 0.14
     sheet = Sheet(zorder=4)
     left, top, width, height = box_of(ax)
     for place, (_, words, colour) in zip(theme.spread(heights.tolist(), apart, 0.1, 0.95), labels, strict=True):
-        sheet.lines(left + width + 8, top + (1 - place) * height, *words.split("\n"), colour=colour)
-    return ax.add_artist(sheet)
+        sheet.lines(left + width + 8, top + (1 - place) * height, *words.split("\n"), size=size, colour=colour)
+    return _add(ax, sheet)
 
 
 def bars(
@@ -204,7 +207,7 @@ def bars(
     places: ArrayLike,
     lengths: ArrayLike,
     width: float,
-    colours: str | Sequence[str] = theme.INK,
+    colours: str | Sequence[str] | NDArray[Any] = theme.INK,
     *,
     begin: ArrayLike = 0.0,
     across: bool = False,
@@ -218,7 +221,7 @@ def bars(
       names: of each bar, for the pointer.
     """
     at, long, start = (np.array(one, dtype=float) for one in np.broadcast_arrays(places, lengths, begin))
-    fills = [integer(one) for one in ([colours] * len(at) if isinstance(colours, str) else colours)]
+    fills = [integer(str(one)) for one in ([colours] * len(at) if isinstance(colours, str) else colours)]
     shown = np.isfinite(long) & (long != 0)
     sides, tips = (at - width / 2, at + width / 2), (start, np.where(shown, start + long, start))
     first, last = (pixels(ax, *(pair[::-1] if across else pair)) for pair in zip(sides, tips, strict=True))
@@ -236,7 +239,23 @@ def image(
     left, top = pixels(ax, x, y)[0]
     strip = Strip(left + right, top + down, zoom)
     strip.set_pixels(shown)
-    return ax.add_artist(strip)
+    return _add(ax, strip)
+
+
+def paint(
+    ax: Axes, x: ArrayLike, y: ArrayLike, size: tuple[float, float], painter: Painter, given: Sequence[Any]
+) -> Artist:
+    """Puts painted images with the middle of their upper edges at places in data.
+
+    Args:
+      size: width and height of each, in pixels.
+      painter: returns the pixels (height, width, 4) of an image, called with one of `given` and with width, height and
+        the scale of the picture.
+    """
+    sheet = Sheet(zorder=2.9)
+    for (middle, top), one in zip(pixels(ax, x, y), given, strict=True):
+        sheet.image(middle - size[0] / 2, top, middle + size[0] / 2, top + size[1], painter, one)
+    return _named(ax, sheet, getattr(ax, "names_of_cells", ()))
 
 
 def trials(
@@ -301,22 +320,14 @@ def swarm(heights: NDArray[np.float64], apart: float) -> NDArray[np.float64]:
 def _named(ax: Axes, sheet: Sheet, names: Sequence[str]) -> Artist:
     if names:
         sheet.parts = list(names)  # type: ignore[attr-defined]
-    return ax.add_artist(sheet)
+    return _add(ax, sheet)
 
 
-def painted(ax: Axes, paint: Callable[..., NDArray[np.uint8]], *arguments: Any, label: str) -> Artist:
-    """Fills Axes with an image, below all else.
-
-    Args:
-      paint: returns pixels (height, width, 4), given `arguments`, the width and height in device pixels, and the scale.
-        Every frame asks for them, so it should remember them (`functools.lru_cache`).
-      label: what a pointer over the image shows.
-    """
-    left, top, width, height = box_of(ax)
-    sheet = Sheet(zorder=1)
-    sheet.image(left, top, left + width, top + height, paint, *arguments)
-    sheet.set_label(label)
-    return ax.add_artist(sheet)
+def _add(ax: Axes, artist: Artist) -> Artist:
+    """Adds an artist to the figure of Axes, where it needs no clip path: that takes longer than to draw it."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    return figure.add_artist(artist)
 
 
 def line(ax: Axes, x: ArrayLike, y: ArrayLike, **style: Any) -> Line2D:

@@ -37,8 +37,8 @@ class Panel:
       note: a line or two below the title, or a function of the values that returns it.
       width: its share of the picture's width.
       margins: pixels around the Axes: left, right, top, bottom; None for as much as ticks and labels need.
-      rows: Axes on top of one another.
-      columns: Axes side by side, in each row.
+      rows: how many Axes on top of one another, or their heights in proportion: (1, 4).
+      columns: how many Axes side by side, in each row.
       gap: pixels between them.
       pin: draws a pinned record, given the Axes and the record; without it a pin keeps labelled lines, dotted.
     """
@@ -49,10 +49,15 @@ class Panel:
     note: str | Callable[[Mapping[str, Any]], str] = ""
     width: float = 1.0
     margins: tuple[float, float, float, float] | None = None
-    rows: int = 1
+    rows: int | tuple[float, ...] = 1
     columns: int = 1
     gap: float = 34
     pin: Callable[[Any, Any], None] | None = None
+
+    @property
+    def heights(self) -> tuple[float, ...]:
+        """The heights of its Axes in proportion."""
+        return self.rows if isinstance(self.rows, tuple) else (1.0,) * self.rows
 
     def note_of(self, values: Seen) -> str:
         """Returns the note for some values."""

@@ -21,8 +21,8 @@ from moe_lab_widgets.drawing.picture import Name, Picture
 from moe_lab_widgets.drawing.sheet import Sheet
 
 PINNED: dict[str, Any] = {"linewidth": 1.6, "linestyle": ":", "zorder": 2.5, "label": "pinned"}
-PIN_NOTE = (17, 436)
-"""Where the note on pinned lines stands: pixels from the left of its panel, and from the top."""
+PIN_NOTE = (14, 24)
+"""Where the note on pinned lines ends: pixels from the right of its panel, and from the top."""
 
 
 class PanelPicture(Picture):
@@ -185,5 +185,5 @@ def _draw_dotted(laid: Laid, lines: Sequence[tuple[Any, Any, dict[str, Any]]], *
         ax.plot(*points, **{**PINNED, **looks})
     if noted:
         words = Sheet()
-        words.write(laid.span[0] + PIN_NOTE[0], PIN_NOTE[1], "dotted: pinned", colour=theme.MUTED)
+        words.write(laid.span[1] - PIN_NOTE[0], PIN_NOTE[1], "dotted: pinned", "right", colour=theme.MUTED)
         laid.axes[0].add_artist(words)

@@ -61,14 +61,15 @@ class Sheet(Artist):
     @contextmanager
     def anew(self) -> Iterator[Sheet]:
         """Within, the sheet is empty and filled again; what comes out as it was is not drawn again."""
-        before = self._content()
+        before = self.content()
         self._clear()
         yield self
-        if self._content() != before:
+        if self.content() != before:
             self._composed = None
             self.stale = True
 
-    def _content(self) -> tuple[list[Any], ...]:
+    def content(self) -> tuple[list[Any], ...]:
+        """Returns what is on it: two sheets of equal content are drawn alike."""
         return self.edges, self.fills, self.texts, self.spots, self.inks, self.images
 
     @property

@@ -37,8 +37,6 @@ from moe_lab_widgets.engine.now import ONLY, Now, dataset, moments
 if TYPE_CHECKING:
     import xarray
 
-SETTINGS = ("speed", "frames", "most_records", "budget", "cpu_because")
-"""Attributes of a `Definition` that are no functions."""
 Values = Mapping[str, Any]
 Argument = Callable[[Sequence[LabKnob], Any, dict[str, Any]], tuple[Sequence[LabKnob], dict[str, Any]]]
 
@@ -51,6 +49,7 @@ class Declaration:
     runs: Callable[[Values], Mapping[str, RunConfig]] | None = None
     begin: Callable[[RunConfig, dict[str, Any]], Iterator[Any]] | None = None
     arguments: Mapping[str, Argument] = field(default_factory=dict)
+    initial: Callable[[], Values] = dict
     panels: Sequence[Panel] = ()
     steps: Callable[[Values], int] | None = None
     records: int = 80
@@ -81,6 +80,7 @@ class Declared(Lab):
     def __init__(self, /, *, playing: bool = True, projector: bool = False, **values: Any) -> None:
         self.own: dict[str, Any] = {}
         self._kept: dict[str, Any] = {}
+        values = {**self.made.initial(), **values}
         for name, take in self.made.arguments.items():
             self.own[name] = given = values.pop(name, None)
             if given is not None:
@@ -144,7 +144,8 @@ class Declared(Lab):
         named = inspect.signature(self.made.train).parameters
         every = any(one.kind is one.VAR_KEYWORD for one in named.values())
         given = {name: value for name, value in values.items() if every or name in named}
-        return {**given, "present": lambda: self._all(self.values)} if "present" in named else given
+        own = {"present": lambda: self._all(self.values), "kept": self._kept}
+        return {**given, **{name: one for name, one in own.items() if name in named}}
 
     def more(self, record: Now) -> Iterator[Now] | None:
         further = None if self.made.more is None else self.made.more(self._seen(record))
@@ -191,7 +192,8 @@ class Declared(Lab):
         return PanelPicture(self.made.panels, scale=self.scale)
 
     def parts(self, record: Now) -> dict[str, Snapshot]:
-        return {name: part for name, part in record.parts.items() if isinstance(part, Snapshot)}
+        shots = {name: getattr(part, "shot", part) for name, part in record.parts.items()}
+        return {name: shot for name, shot in shots.items() if isinstance(shot, Snapshot)}
 
     def progress(self, record: Now) -> str:
         if self.made.progress is not None:
@@ -219,7 +221,8 @@ class Declared(Lab):
         if self.made.code is not None:
             return self.made.code(self._all(values))
         if self.made.train is not None:
-            return own_code(self.made.train, {n: v for n, v in self._arguments(values).items() if n != "present"})
+            given = self._arguments(values)
+            return own_code(self.made.train, {name: given[name] for name in given if name in values})
         return code_of(self.configs(values), self.made.measures)
 
     def data(self, records: Sequence[Now]) -> xarray.Dataset:
@@ -253,7 +256,9 @@ def lab(
 
     Args:
       title: its heading.
-      train: a function that yields records, called with the knobs that it names; or
+      train: a function that yields records, called with the knobs that it names. If it names `present`, that is a
+        function that returns the present values, for a run that heeds view-only knobs; `kept` is a dict that lasts as
+        long as the Lab. Records of one's own may hold a Snapshot as `shot`, of which divergence is told; or
       runs: a function of the values that returns Configs of runs, by name. The first is under study. How often they
         record is derived, unless they are given `record_every`.
       knobs: sliders and choices (`slider`, `offer`, `LabKnob`). Every Lab has a seed and a device, too.
@@ -269,7 +274,8 @@ def lab(
       more: hooks in place of what is derived, and settings. Of the values: `check` and `check_view` raise a ValueError
         where they do not fit, `steps`, `work` and `code` return the steps of a run, the numbers that a step touches and
         the copied code. Of a moment (a `Now`): `progress`, `trouble`, `data` (a Dataset) and `more`, the records that a
-        run that has ended should add for a view-only knob. `begin(run, kept)` begins a run; `kept` is a dict that lasts
+        run that has ended should add for a view-only knob. `initial()` returns values of
+        knobs that depend on where the Lab is made. `begin(run, kept)` begins a run; `kept` is a dict that lasts
         as long as the Lab. `diverged` is the sentence on trials whose loss became infinite, with {name} and {trials},
         or a function of both. `records` and `slowest`: about how many records a run makes, and the seconds that one
         may take. `speed`, `frames`, `most_records`, `budget` and `cpu_because` as in `Definition`.

@@ -24,6 +24,13 @@ RARELY = "rarely"
 FEW_RECORDS, PATIENT = 12, 4.0
 """Records of a run that measures rarely, and how much longer one may take than at other speeds."""
 
+SEED_TIP = "Seed, a whole number. Another seed draws other random numbers: other samples and first weights, same rules."
+"""The tooltip of the seed, which every Lab has."""
+MORE_TRIALS = "More trials make medians steadier and the run slower."
+"""The effect of the number of trials, the same in all Labs."""
+ANOTHER_TRIAL = "Shows another of the trials, in which other random numbers were drawn; nothing is trained anew."
+"""The effect of the number of the trial on show."""
+
 AnyConfig = TypeVar("AnyConfig", bound=Config)
 Values = Mapping[str, Any]
 
@@ -41,6 +48,8 @@ class LabKnob(Knob):
       far: the largest value; beyond the slider's end it takes a GPU to answer at once.
       words: how choices are shown, where not as they are.
       reason: why there are no other choices.
+      effect: a sentence on what changes when one moves it up, or takes another choice.
+      applies: when it has an effect, as in "only to synthetic patches"; said where it is greyed out.
     """
 
     enabled_when: Callable[[Values], bool] | None = None
@@ -51,6 +60,28 @@ class LabKnob(Knob):
     far: float | None = None
     words: Mapping[Any, str] = field(default_factory=dict)
     reason: str = ""
+    effect: str = ""
+    applies: str = ""
+
+    def tip(self, enabled: bool = True) -> str:
+        """Returns the tooltip: why the knob is greyed out, if it is; what it means, its range, and its effect."""
+        symbol = f" ({self.symbol})" if self.symbol else ""
+        sentences = (
+            f"Greyed out: it applies {self.applies}." if self.applies and not enabled else "",
+            f"{self.meaning[0].upper()}{self.meaning[1:]}{symbol}{self._range()}.",
+            self.effect,
+            f"There is no other choice, because {self.reason}." if self.reason else "",
+        )
+        return " ".join(filter(None, sentences))
+
+    def _range(self) -> str:
+        """Returns what the widget offers, in words."""
+        if self.choices:
+            return f": {', '.join(self.words.get(one, str(one)) for one in self.choices)}"
+        if self.slider:
+            low, high, _ = self.slider
+            return f", from {low:.6g} to {high:.6g}".replace("-", "−")
+        return ", on or off"
 
 
 def offer(config: type[Config], name: str, /, **changes: Any) -> LabKnob:
@@ -135,6 +166,11 @@ def arguments(values: Values) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in values.items())
 
 
+def explain(widget: Any, tip: str) -> None:
+    """Sets the tooltip of a setting, which ipywidgets 7 calls `description_tooltip`."""
+    widget.set_trait("tooltip" if widget.has_trait("tooltip") else "description_tooltip", tip)
+
+
 class KnobBoard:
     """The values of a Lab's knobs and of its seed, and the widgets that show them.
 
@@ -145,7 +181,7 @@ class KnobBoard:
       fit: raises a ValueError if values do not fit together.
 
     Raises:
-      ValueError: a name is unknown or a value is invalid.
+      ValueError: a name is unknown, a value is invalid, or the values do not fit together.
     """
 
     def __init__(
@@ -164,6 +200,7 @@ class KnobBoard:
         self._values |= {
             knob.name: knob.follows(self._values) for knob in knobs if knob.follows and knob.name not in values
         }
+        fit(self._values)
         self.view_names = {knob.name for knob in knobs if knob.view_only}
         self._sliders = {knob.name: knob.slider for knob in knobs if knob.slider and not knob.choices}
         self._widgets: Mapping[str, Any] = {}
@@ -185,6 +222,7 @@ class KnobBoard:
     def attach(self, widgets: Mapping[str, Any]) -> None:
         """Takes the widget of every knob and of the seed."""
         self._widgets = widgets
+        explain(widgets["seed"], SEED_TIP)
         self.move({})
 
     def check(self, values: Values) -> None:
@@ -311,7 +349,7 @@ class KnobBoard:
         return ""
 
     def _constrain(self, values: dict[str, Any]) -> None:
-        """Moves knobs with `at_most` back to their bounds and greys out the knobs that have no effect.
+        """Moves knobs with `at_most` back to their bounds, greys out the knobs that have no effect, and says why.
 
         Sliders keep their ranges: a page whose slider has changed its range still jumps to the old end on the End key.
         """
@@ -324,6 +362,7 @@ class KnobBoard:
                 widget.disabled = most <= widget.min
             if knob.enabled_when is not None:
                 widget.disabled = not knob.enabled_when(values)
+            explain(widget, knob.tip(enabled=not widget.disabled))
 
 
 def _is_finite(value: Any) -> bool:

@@ -55,6 +55,7 @@ class Lab(Definition):
         self._own_moves = OwnMoves()
         knobs = offered(self)
         self._board = KnobBoard(type(self).__name__, knobs, values, self._own_moves, self.check)
+        self.check_view(self.values)
         self.headless = headless()
         threaded = not self.headless and "google.colab" not in sys.modules
         self._closed = self._used = False
@@ -218,7 +219,7 @@ class Lab(Definition):
           site: where the course's pages are; the repository's own pages when None.
         """
         values = {name: value for name, value in self.values.items() if name != "device"}
-        return link_of(type(self).__name__, values, self._board.needed(values), site)
+        return link_of(type(self), values, self._board.needed(values), site)
 
     @checked
     def recording(self, most: int = MOST_FRAMES) -> Recording:

@@ -20,21 +20,21 @@ class Link:
 
     Attributes:
       code: makes the Lab with these values.
-      address: of a page that opens the recorded run whose values are nearest.
+      address: of a page that opens the recorded run whose values are nearest; empty for a Lab of one's own.
     """
 
     code: str
     address: str
 
     def __repr__(self) -> str:
-        return f"{self.code}\n{self.address}"
+        return f"{self.code}\n{self.address}".strip()
 
     def _repr_html_(self) -> str:
-        address = html.escape(self.address)
-        return f"<pre>{html.escape(self.code)}</pre><a href='{address}'>the nearest recorded run</a>: {address}"
+        code, address = f"<pre>{html.escape(self.code)}</pre>", html.escape(self.address)
+        return f"{code}<a href='{address}'>the nearest recorded run</a>: {address}" if address else code
 
 
-def link_of(kind: str, values: Mapping[str, Any], needed: Mapping[str, Any], site: str | None) -> Link:
+def link_of(kind: type, values: Mapping[str, Any], needed: Mapping[str, Any], site: str | None) -> Link:
     """Returns the link to a state of a Lab.
 
     Args:
@@ -43,10 +43,11 @@ def link_of(kind: str, values: Mapping[str, Any], needed: Mapping[str, Any], sit
       needed: those that the Lab would not have by itself.
       site: the site's address; that of the package's repository when None.
     """
-    code = f"from moe_lab_widgets import {kind}\n{kind}({arguments(needed)})"
-    return Link(
-        code, f"{(own_site() if site is None else site).rstrip('/')}/{PAGE}#{urlencode({'lab': kind, **values})}"
-    )
+    name, call = kind.__name__, f"{kind.__name__}({arguments(needed)})"
+    if not kind.__module__.startswith("moe_lab_widgets."):
+        return Link(f"# {name} is the Lab in your notebook\n{call}", "")
+    address = f"{(own_site() if site is None else site).rstrip('/')}/{PAGE}#{urlencode({'lab': name, **values})}"
+    return Link(f"from moe_lab_widgets import {name}\n{call}", address)
 
 
 def own_site() -> str:

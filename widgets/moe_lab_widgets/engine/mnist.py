@@ -15,6 +15,8 @@ from moe_lab_widgets.engine.knobs import LabKnob
 MNIST, DOWNLOAD = "mnist", "download"
 HOW = f"{MNIST!r} must be named first: mnist='a folder of its IDX files', or mnist={DOWNLOAD!r}"
 """Why a Lab does not offer MNIST by itself."""
+DATA_WORDS = {"digits": "handwritten digits", "synthetic": "synthetic patches", MNIST: "MNIST"}
+"""What the choices of a Lab's data are called."""
 LETTERS = 36
 """Of a folder's name on its widget; the beginning of a longer one is left out."""
 
@@ -49,10 +51,12 @@ def with_mnist(
         choices=(name,),
         words={name: short},
         enabled_when=lambda values: False,
+        effect="The folder from which images are read.",
+        applies="only when the Lab is made",
     )
     changes: dict[str, dict[str, Any]] = {
         "source": {"reason": ""},
-        "noise": {"enabled_when": lambda values: values["source"] != MNIST},
+        "noise": {"enabled_when": lambda values: values["source"] != MNIST, "applies": "to all data but MNIST"},
     }
     changes["source"]["choices"] = (*(next(knob.choices or () for knob in knobs if knob.name == "source")), MNIST)
     offered = (replace(knob, **changes.get(knob.name, {})) for knob in knobs)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.backends.backend_agg import RendererAgg
 
+from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.frames.moved import Moved
 from moe_lab_widgets.frames.tape import Tape, UnsupportedError
 
@@ -50,6 +51,7 @@ class Reel:
         self._still_written = b""
         self._written: dict[int, tuple[int, Any, bytes]] = {}
         self._names: dict[int, tuple[Name, Any]] = {}
+        self._sheets: dict[int, tuple[Any, Name | None, bytes]] = {}
 
     def forget_looks(self) -> None:
         """Has matplotlib draw every line that changes again, not only those whose looks are new."""
@@ -118,10 +120,18 @@ class Reel:
         return known[2]
 
     def _write_anew(self, place: int, artist: Any) -> bytes:
-        """Returns the operations of one artist of this frame; images are compared with those at its place before."""
+        """Returns the operations of one artist of this frame.
+
+        A Sheet like that at its place in the last frame is not written again, and of images only the tiles that differ.
+        """
+        words = self.picture.names.get(artist)
+        content = artist.content() if isinstance(artist, Sheet) else None
+        if content is not None:
+            before = self._sheets.get(place)
+            if before is not None and before[0] == content and before[1] is words:
+                return before[2]
         self._tape.take()
         self._tape.drawing(f"{type(artist).__name__} {place}")
-        words = self.picture.names.get(artist)
         if words is not None:
             self._tape.name(words)
         named = self._tape.take()
@@ -131,7 +141,10 @@ class Reel:
             self.unsupported.add(f"{type(artist).__name__}: {reason}")
             self._tape.take()
             self._by_agg(artist)
-        return named + self._ended(words)
+        written = named + self._ended(words)
+        if content is not None:
+            self._sheets[place] = content, words, written
+        return written
 
     def _ended(self, words: Name | None) -> bytes:
         """Returns the operations of an artist that has been drawn."""

@@ -31,7 +31,7 @@ from moe_lab_widgets.drawing.tables import key
 from moe_lab_widgets.drawing.trials import spread_words
 from moe_lab_widgets.drawing.words import middle, two_digits
 from moe_lab_widgets.engine.declared import lab
-from moe_lab_widgets.engine.knobs import LabKnob, given, offer
+from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, given, offer
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs import gridlock_record as at
 from moe_lab_widgets.labs.gridlock_record import JOINT, SPECTRAL
@@ -55,44 +55,36 @@ EDGES = (0, 0.4, 0.67, 1)
 # Short words, so that three sliders stand side by side, and ranges in which a run stays live (4 to 5 seconds of one CPU
 # core). At the defaults joint EM gets stuck (at k = 6 and less it rarely does), with as few trials as a median needs.
 KNOBS = (
-    offer(MixtureTask, "experts", meaning="experts", default=8, slider=(2, 8, 1), main=True),
-    offer(
-        MixtureTask,
-        "dimension",
-        meaning="numbers in an input",
-        default=16,
-        slider=(4, 20, 1),
-        far=64,
-        main=True,
-    ),
-    offer(Run, "samples", meaning="samples", default=6000, slider=(500, 8000, 500), far=50_000, main=True),
-    offer(MixtureTask, "noise", symbol="σ", meaning="noise on y", main=True),
-    offer(MixtureTask, "activation", meaning="activation", main=True),
-    LabKnob(
-        name="first_share",
-        symbol="p",
-        meaning="share of Gaussian 1",
-        default=NO_MIXTURE,
-        low=0,
-        high=1,
-        choices=(NO_MIXTURE, 0.1, 0.3, 0.5),
-    ),
-    offer(MixtureTask, "gating", symbol="w", meaning="gates"),
-    offer(MixtureTask, "regressors", symbol="a", meaning="regressors", default="orthonormal", main=True),
-    LabKnob(name="third", symbol="T₃", meaning="is the moment of", default=P3, choices=(P3, PRINTED, "y")),
-    offer(
-        JointEM,
-        "iterations",
-        symbol="I",
-        meaning="joint EM's iterations",
-        default=160,
-        slider=(20, 300, 20),
-    ),
-    offer(Run, "trials", symbol="T", meaning="trials", default=3, slider=(1, 4, 1), far=1000),
-    LabKnob(
-        name="shown", meaning="trial on show", default=1, low=1, slider=(1, 4, 1), at_most="trials", view_only=True
-    ),
-)
+    offer(MixtureTask, "experts", main=True, meaning="experts", default=8, slider=(2, 8, 1),
+          effect="With more experts EM from random starts gets stuck more often."),
+    offer(MixtureTask, "dimension", main=True, meaning="numbers per input", default=16,
+          slider=(4, 20, 1), far=64,
+          effect="More to learn from as many samples: the moments become noisier."),
+    offer(Run, "samples", main=True, meaning="training samples", default=6000, slider=(500, 8000, 500),
+          far=50_000,
+          effect="More samples make the moments more exact, and all errors smaller."),
+    offer(MixtureTask, "noise", main=True, symbol="σ", meaning="noise on y",
+          effect="More noise blurs the answers, and all errors grow."),
+    offer(MixtureTask, "activation", main=True, meaning="experts' activation",
+          effect="The smaller its third moment, the more samples the spectral start needs."),
+    offer(MixtureTask, "regressors", main=True, symbol="a", meaning="regressors", default="orthonormal",
+          effect="Orthonormal regressors suit the spectral start; at random angles its noise is stretched."),
+    LabKnob(name="first_share", symbol="p", meaning="share of Gaussian 1", default=NO_MIXTURE, low=0, high=1,
+            choices=(NO_MIXTURE, 0.1, 0.3, 0.5), words={NO_MIXTURE: "one Gaussian"},
+            effect="Inputs come from two Gaussians in place of one."),
+    offer(MixtureTask, "gating", symbol="w", meaning="gates", words={"orthogonal": "orthogonal to regressors"},
+          effect="The theory asks for gates at right angles to all regressors; random ones are not."),
+    LabKnob(name="third", symbol="T₃", meaning="third moment of", default=P3, choices=(P3, PRINTED, "y"),
+            effect="P3(y) tells the experts from the gate; in y itself both are mixed."),
+    offer(JointEM, "iterations", symbol="I", meaning="iterations of joint EM", default=160,
+          slider=(20, 300, 20),
+          effect="Gives joint EM more time to come to rest."),
+    offer(Run, "trials", symbol="T", meaning="trials", default=3, slider=(1, 4, 1), far=1000,
+          effect=MORE_TRIALS),
+    LabKnob(name="shown", meaning="trial on show", default=1, low=1, slider=(1, 4, 1), at_most="trials",
+            view_only=True, effect=ANOTHER_TRIAL,
+            applies="only with more than one trial"),
+)  # fmt: skip
 
 
 def runs(values: Mapping[str, Any]) -> dict[str, Run]:

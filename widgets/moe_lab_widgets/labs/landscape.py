@@ -18,12 +18,12 @@ from moe_lab.recovery.landscape.run import PAPER_TASK
 from moe_lab.recovery.landscape.stuck import STUCK_ERROR, STUCK_GAIN, stuck_at
 from moe_lab.training import Snapshot
 from moe_lab_widgets.drawing.error_curves import Errors, draw_errors, fates_in_words, furnish_errors, lines_in_words
-from moe_lab_widgets.drawing.on_axes import ends, line, note, painted, write
+from moe_lab_widgets.drawing.on_axes import box_of, ends, line, name_cells, note, paint, write
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.trials import spread_words
 from moe_lab_widgets.drawing.words import middle, two_digits
 from moe_lab_widgets.engine.declared import lab
-from moe_lab_widgets.engine.knobs import LabKnob, given, offer
+from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, given, offer
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs.landscape_stories import STORIES
 
@@ -41,30 +41,35 @@ TICKS = {1e-5: "10⁻⁵", 1e-4: "10⁻⁴", 1e-3: "10⁻³", 1e-2: "10⁻²", 1
 
 # Short words, so that three sliders stand side by side, and ranges in which a run stays live.
 KNOBS = (
-    offer(L4Loss, "mu", symbol="μ", meaning="4th-moment reward", slider=(0.0, 0.2, 0.01), main=True),
-    offer(L4Loss, "penalty", symbol="λ", meaning="2nd-moment penalty", slider=(0.0, 8.0, 0.5), main=True),
-    offer(L4Loss, "ridge", symbol="δ", meaning="pull towards 0", slider=(0.0, 4.0, 0.05), main=True),
-    offer(L4Loss, "rate", symbol="η", meaning="learning rate, L₄", slider=(0.001, 0.1, 0.001), main=True),
-    offer(L2Loss, "rate", name="l2_rate", symbol="η₂", meaning="learning rate, ℓ₂"),
-    offer(LossRun, "batch", symbol="B", meaning="samples in a batch", slider=(64, 2048, 64)),
-    offer(L4Loss, "steps", symbol="S", meaning="steps", slider=(100, 3000, 100)),
-    offer(MixtureTask, "experts", meaning="experts", slider=(2, 4, 1), main=True),
-    offer(MixtureTask, "dimension", meaning="numbers in an input", slider=(4, 20, 1)),
-    offer(
-        MixtureTask,
-        "noise",
-        symbol="σ",
-        meaning="noise on y",
-        default=PAPER_TASK.noise,
-        slider=(0.05, 1.0, 0.05),
-        main=True,
-    ),
-    offer(MixtureTask, "gating", symbol="w", meaning="gates", default=PAPER_TASK.gating),
-    offer(LossRun, "trials", symbol="T", meaning="trials", default=5, slider=(1, 8, 1), far=1000),
-    LabKnob(
-        name="shown", meaning="trial on show", default=1, low=1, slider=(1, 8, 1), at_most="trials", view_only=True
-    ),
-)
+    offer(L4Loss, "mu", main=True, symbol="μ", meaning="reward of 4th moments", slider=(0.0, 0.2, 0.01),
+          effect="Draws each row more strongly to a single regressor; λ must stay well above it."),
+    offer(L4Loss, "penalty", main=True, symbol="λ", meaning="penalty of 2nd moments", slider=(0.0, 8.0, 0.5),
+          effect="Holds each row more strongly to a second moment of 1."),
+    offer(L4Loss, "ridge", main=True, symbol="δ", meaning="pull towards 0", slider=(0.0, 4.0, 0.05),
+          effect="Clears sooner what has nothing to do with a regressor. Too large, it makes all rows vanish."),
+    offer(L4Loss, "rate", main=True, symbol="η", meaning="learning rate of L₄", slider=(0.001, 0.1, 0.001),
+          effect="Faster and less steady steps on L₄."),
+    offer(MixtureTask, "experts", main=True, meaning="experts", slider=(2, 4, 1),
+          effect="More regressors to find, each in fewer samples: λ may have to grow."),
+    offer(MixtureTask, "noise", main=True, symbol="σ", meaning="noise on y", default=PAPER_TASK.noise,
+          slider=(0.05, 1.0, 0.05),
+          effect="More noise blurs the answers, and fourth powers most."),
+    offer(L2Loss, "rate", name="l2_rate", symbol="η₂", meaning="learning rate of ℓ₂",
+          effect="Faster and less steady steps on the squared error ℓ₂."),
+    offer(LossRun, "batch", symbol="B", meaning="samples per batch", slider=(64, 2048, 64),
+          effect="Steadier gradients, and slower steps."),
+    offer(L4Loss, "steps", symbol="S", meaning="training steps", slider=(100, 3000, 100),
+          effect="Gives both losses more time to come to rest."),
+    offer(MixtureTask, "dimension", meaning="numbers per input", slider=(4, 20, 1),
+          effect="More directions in which a start can be wrong."),
+    offer(MixtureTask, "gating", symbol="w", meaning="gates", default=PAPER_TASK.gating,
+          words={"orthogonal": "orthogonal to regressors"},
+          effect="The theory asks for gates at right angles to all regressors; random ones are not."),
+    offer(LossRun, "trials", symbol="T", meaning="trials", default=5, slider=(1, 8, 1), far=1000, effect=MORE_TRIALS),
+    LabKnob(name="shown", meaning="trial on show", default=1, low=1, slider=(1, 8, 1), at_most="trials",
+            view_only=True, effect=ANOTHER_TRIAL,
+            applies="only with more than one trial"),
+)  # fmt: skip
 
 
 def runs(values: Mapping[str, Any]) -> dict[str, LossRun]:
@@ -108,7 +113,8 @@ def shown(now: Now) -> int:
 def furnish_maps(axes: list[Axes], values: Mapping[str, Any]) -> None:
     two = values["experts"] == 2
     second = "another" if two else "the start", "the exchange" if two else "the start"
-    for ax, other in zip(axes, second, strict=True):
+    for ax, other, name in zip(axes, second, STYLES, strict=True):
+        name_cells(ax, [f"{name}: the loss on a plane through the minima; darker is larger"])
         ax.set(xlim=(-1, 1), ylim=(-1, 1), xticks=[], yticks=[])
         ax.spines[:].set_visible(False)
         small: dict[str, Any] = {"color": theme.MUTED, "size": theme.SMALL_SIZE}
@@ -135,7 +141,7 @@ def draw_maps(axes: list[Axes], now: Now) -> None:
 def draw_path(ax: Axes, now: Now, name: str, run: LossRun, trial: int) -> str:
     """Draws a loss on the plane of its minima (see `planes`) and a descent on it; returns where that is, in words."""
     flatland, words = plane(run, trial), NAMES[name]
-    painted(ax, _map, run, trial, label=f"{words}: the loss on a plane through the minima; darker is larger")
+    paint(ax, 0, 1, box_of(ax)[2:], _map, [(run, trial)])
     seen = flatland.coordinates(path(now, name, trial))
     places = seen[:, :2] / flatland.half
     inside = np.clip(places, -1, 1)
@@ -172,8 +178,8 @@ def pointer(places: NDArray[np.float64]) -> str:
 
 
 @lru_cache(maxsize=8)
-def _map(run: LossRun, trial: int, wide: int, high: int, scale: float) -> NDArray[np.uint8]:
-    return shades(plane(run, trial).values, wide)
+def _map(shown: tuple[LossRun, int], wide: int, high: int, scale: float) -> NDArray[np.uint8]:
+    return shades(plane(*shown).values, wide)
 
 
 def shades(values: NDArray[np.float64], pixels: int) -> NDArray[np.uint8]:

@@ -18,7 +18,7 @@ from moe_lab_widgets.drawing.panel import Panel, Seen
 from moe_lab_widgets.drawing.trials import MOST_LINES, few, spread_words
 from moe_lab_widgets.drawing.words import median, middle, percent
 from moe_lab_widgets.engine.declared import lab
-from moe_lab_widgets.engine.knobs import LabKnob, given, offer
+from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, given, offer
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs.specialization_stories import STORIES
 
@@ -41,26 +41,41 @@ def _routed(values: Mapping[str, Any]) -> bool:
 
 
 KNOBS = (
-    offer(SwitchMoE, "experts", main=True),
-    offer(ClusterTask, "clusters", meaning="clusters", main=True),
-    offer(
-        ClusterTask, "noise", main=True, symbol="σ_p", meaning="random noise", enabled_when=lambda v: v["patches"] > 3
-    ),
-    offer(SwitchMoE, "activation", symbol="σ", main=True),
-    offer(
-        SwitchMoE, "router_learning_rate", symbol="η_r", meaning="rate of the router", enabled_when=_routed, main=True
-    ),
-    offer(SwitchMoE, "router_noise", meaning="noise of the router", enabled_when=_routed),
-    offer(Run, "samples", meaning="training samples", default=2000, slider=(200, 6000, 200), far=16_000),
-    offer(SwitchMoE, "load_balancing", symbol="λ", meaning="load balancing", enabled_when=_routed, main=True),
-    LabKnob(name="gamma", symbol="γ", meaning="most feature noise", default=2.0, low=0.5, slider=(0.5, 4.0, 0.25)),
-    offer(SwitchMoE, "filters", meaning="filters of each", default=8, slider=(1, 16, 1)),
-    offer(SwitchMoE, "learning_rate", symbol="η", meaning="rate of the experts"),
-    LabKnob(name="steps", symbol="S", meaning="training steps", default=400, low=1, slider=(50, 1000, 50)),
-    offer(ClusterTask, "patches", meaning="patches of a sample", slider=(3, 8, 1)),
-    offer(ClusterTask, "dimension", slider=(8, 100, 2)),
-    offer(Run, "trials", meaning="trials", default=6, slider=(1, 10, 1), far=1000),
-)
+    offer(SwitchMoE, "experts", main=True,
+          effect="Spare experts are an insurance: with few of them a cluster may find none of its own."),
+    offer(ClusterTask, "clusters", main=True, meaning="clusters",
+          effect="More kinds of samples, each with a signal of its own, for the experts to divide."),
+    offer(Run, "samples", main=True, meaning="training samples", default=2000, slider=(200, 6000, 200), far=16_000,
+          effect="More samples teach the signals rather than the noise, and make steps slower."),
+    offer(ClusterTask, "noise", main=True, symbol="σ_p", meaning="length of noise patches",
+          enabled_when=lambda v: v["patches"] > 3,
+          effect="Longer noise hides the signals, until experts learn the noise by heart.",
+          applies="only where samples have noise patches (P of at least 4)"),
+    offer(SwitchMoE, "activation", main=True, symbol="σ", meaning="experts' activation",
+          effect="Cubic experts divide the clusters among themselves; linear ones share them all."),
+    offer(SwitchMoE, "router_learning_rate", main=True, symbol="η_r", meaning="router's learning rate",
+          enabled_when=_routed,
+          effect="A faster router follows the experts sooner. At 0 it never learns.",
+          applies="only with more than one expert"),
+    offer(SwitchMoE, "router_noise", main=True, meaning="noise on the router's scores", enabled_when=_routed,
+          effect="More noise gives every expert samples at first.", applies="only with more than one expert"),
+    offer(SwitchMoE, "load_balancing", main=True, symbol="λ", meaning="weight of load balancing", enabled_when=_routed,
+          effect="A larger weight makes the router send all experts about equally many samples.",
+          applies="only with more than one expert"),
+    LabKnob(name="gamma", symbol="γ", meaning="largest feature noise", default=2.0, low=0.5, slider=(0.5, 4.0, 0.25),
+            effect="Signals of other clusters, which mislead in a sample, may be this strong."),
+    offer(SwitchMoE, "filters", meaning="filters per expert", default=8, slider=(1, 16, 1),
+          effect="Each expert can represent more, and each step takes longer."),
+    offer(SwitchMoE, "learning_rate", symbol="η", meaning="length of experts' steps",
+          effect="Longer steps learn sooner, but an expert that is right still takes them."),
+    LabKnob(name="steps", symbol="S", meaning="training steps", default=400, low=1, slider=(50, 1000, 50),
+            effect="A longer run. Steps keep their length, so that late ones may spoil what was found."),
+    offer(ClusterTask, "patches", meaning="patches per sample", slider=(3, 8, 1),
+          effect="Three patches carry signals; all further ones are noise."),
+    offer(ClusterTask, "dimension", meaning="numbers per patch", slider=(8, 100, 2),
+          effect="Signals have more room apart from each other, and noise more directions."),
+    offer(Run, "trials", meaning="trials", default=6, slider=(1, 10, 1), far=1000, effect=MORE_TRIALS),
+)  # fmt: skip
 
 
 def runs(values: Mapping[str, Any]) -> dict[str, Run]:
@@ -257,27 +272,29 @@ def caption(now: Now) -> str:
     if now.step == 0:
         why = "there is one expert" if experts == 1 else "all scores of the router are 0"
         most = f"log {clusters} = {np.log(clusters):.2f}"
-        return f"Step 0: {why}, so expert 1 gets every sample; entropy {most}: nobody specialises."
+        return f"Expert 1 gets every sample, because {why}. The entropy is {most}: nobody specialises."
     work = carriers(now)
     who = (
-        f"expert {np.flatnonzero(work)[0] + 1} alone carries all {clusters} clusters"
+        f"Expert {np.flatnonzero(work)[0] + 1} alone carries all {clusters} clusters."
         if work.sum() == 1
-        else f"{work.sum()} of {experts} experts carry the {clusters} clusters"
+        else f"{work.sum()} of {experts} experts carry the {clusters} clusters."
     )
     failure = _failure(now, clusters, experts) if now.ended else ""
-    return f"Step {now.step} of {now.total}: {who}; {_against(now)}.{failure}{spread_words(now.trials)}"
+    return f"{who} {_compared(now)}{failure}{spread_words(now.trials)}"
 
 
-def _against(now: Now) -> str:
-    """Returns both models' entropies and accuracies."""
-    (study, beside) = now.names
-    entropies, accuracies = (
-        [middle(part[name]) for part in now.parts.values()] for name in ("dispatch_entropy", "test_accuracy")
-    )
-    text = f"median entropy {number(entropies[0])} ({study}) against {number(entropies[1])} ({beside})"
+def _compared(now: Now) -> str:
+    """Returns a sentence on both models' median entropies and accuracies."""
+    medians = {
+        name: [middle(now.last(measure, name)) for measure in ("dispatch_entropy", "test_accuracy")]
+        for name in now.parts
+    }
+    entropies, accuracies = (list(values) for values in zip(*medians.values(), strict=True))
+    parts = (f"{number(entropy)} with {name} experts" for name, (entropy, _) in medians.items())
+    text = f"Median entropy: {', '.join(parts)}"
     if min(accuracies) >= GOOD and min(entropies) <= LOW and max(entropies) - min(entropies) >= APART:
-        return f"{text} although both reach ≥ {np.floor(100 * min(accuracies)):.0f} %"
-    return f"{text}, accuracy {percent(accuracies[0], 1)} against {percent(accuracies[1], 1)}"
+        return f"{text}, although both are right in at least {np.floor(100 * min(accuracies)):.0f} %."
+    return f"{text}. Accuracy: {', '.join(percent(share, 1) for share in accuracies)}."
 
 
 def _failure(now: Now, clusters: int, experts: int) -> str:
@@ -286,8 +303,8 @@ def _failure(now: Now, clusters: int, experts: int) -> str:
     if fallen.any():
         return f" In {fallen.sum()} of {now.trials} trials experts had divided the clusters and lost them again."
     if 1 < experts < clusters:
-        floor = np.log(clusters / experts)
-        return f" {experts} experts for {clusters} clusters: not under log({clusters}/{experts}) = {floor:.2f}."
+        least = f"log({clusters}/{experts}) = {np.log(clusters / experts):.2f}"
+        return f" With {experts} experts for {clusters} clusters the entropy cannot fall below {least}."
     return " The router has not moved at all." if experts > 1 and not np.nan_to_num(now["router_center"]).any() else ""
 
 

@@ -31,13 +31,19 @@ METHODS, SPECTRAL = {EM: "joint-em", GRADIENT: "joint-em-gradient"}, "spectral+e
 """What moves everything from random starts, and the other start, as `stuck_rate` names them."""
 
 KNOBS = (
-    offer(MixtureTask, "dimension", meaning="numbers in an input", default=8, slider=(4, 12, 1), far=32, main=True),
-    offer(MixtureTask, "noise", symbol="σ", meaning="noise on y", main=True),
-    offer(MixtureTask, "regressors", symbol="a", meaning="regressors", default="orthonormal", main=True),
-    LabKnob(name="step", main=True, meaning="random starts move by", default=EM, choices=(EM, GRADIENT)),
-    LabKnob(name="iterations", symbol="I", meaning="joint EM's iterations", default=100, low=20, slider=(20, 200, 20)),
-    LabKnob(name="trials", symbol="T", meaning="starts a cell", default=10, low=1, slider=(5, 20, 5), far=1000),
-)
+    offer(MixtureTask, "dimension", main=True, meaning="numbers per input", default=8, slider=(4, 12, 1), far=32,
+          effect="More to learn from as many samples: both starts fail earlier."),
+    offer(MixtureTask, "noise", main=True, symbol="σ", meaning="noise on y",
+          effect="More noise blurs the answers, and with them the moments of the spectral start."),
+    offer(MixtureTask, "regressors", main=True, symbol="a", meaning="regressors", default="orthonormal",
+          effect="Orthonormal regressors suit the spectral start; at random angles its noise is stretched."),
+    LabKnob(name="step", main=True, meaning="random starts go on with", default=EM, choices=(EM, GRADIENT),
+            effect="EM moves the gates by Newton's steps, gradient EM by one gradient step."),
+    LabKnob(name="iterations", symbol="I", meaning="iterations of joint EM", default=100, low=20, slider=(20, 200, 20),
+            effect="With more iterations fewer starts are still moving at the end."),
+    LabKnob(name="trials", symbol="T", meaning="starts per cell", default=10, low=1, slider=(5, 20, 5), far=1000,
+            effect="More starts make the shares in all cells steadier and the map slower."),
+)  # fmt: skip
 
 # ---- the map that the values describe ----
 

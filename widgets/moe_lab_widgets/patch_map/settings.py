@@ -8,7 +8,7 @@ from typing import Any
 from moe_lab.vision.patches.data import QuadrantTask
 from moe_lab.vision.patches.model import WRN, Model, PatchWRN
 from moe_lab.vision.patches.run import Run
-from moe_lab_widgets.engine.knobs import LabKnob, arguments, fewer, given, offer, placed
+from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, arguments, fewer, given, offer, placed
 
 STUDY, NO_GATE, CONV = MODELS = ("pMoE", "no gate", "conv")
 """WRN-pMoE, the same network whose experts get all patches, and the network without experts."""
@@ -33,16 +33,26 @@ def _learned(values: Mapping[str, Any]) -> bool:
 
 # Short words, so that three sliders stand side by side, and ranges in which a run stays live.
 KNOBS = (
-    offer(PatchWRN, "patches_per_expert", meaning="patches each keeps", default=2, enabled_when=_keeps, main=True),
-    offer(PatchWRN, "experts", slider=None, choices=(1, 2, 4, 8), main=True),  # that divide 64 channels
-    offer(Run, "samples", default=600, main=True),
-    offer(QuadrantTask, "noise", symbol="σ", meaning="noise of a pixel", default=0.1, main=True),
-    offer(PatchWRN, "gates", meaning="gates are", main=True),
-    LabKnob(name="steps", symbol="S", meaning="SGD steps at most", default=60, low=1, slider=(20, 200, 10)),
-    offer(Run, "trials", meaning="trials", slider=(1, 6, 1), far=100),
-    offer(PatchWRN, "learning_rate", symbol="η", meaning="step size"),
-    offer(PatchWRN, "softmax", meaning="softmax over patches", enabled_when=_learned),
-)
+    offer(PatchWRN, "patches_per_expert", main=True, meaning="patches kept per expert", default=2, enabled_when=_keeps,
+          effect="Each expert sees more of the image. With all 16 there is nothing left to choose.",
+          applies="only to gates that keep some patches (learned or random)"),
+    offer(PatchWRN, "experts", main=True, slider=None, choices=(1, 2, 4, 8),  # that divide 64 channels
+          effect="More experts, each with a smaller part of the 64 channels."),
+    offer(Run, "samples", main=True, default=600, effect="More samples help all three networks."),
+    offer(QuadrantTask, "noise", main=True, symbol="σ", meaning="noise on every pixel", default=0.1,
+          effect="More noise: gates no longer find the object, and accuracy falls."),
+    offer(PatchWRN, "gates", main=True, meaning="gates",
+          words={"none": "without (all patches)", "soft": "soft (all, weighted)"},
+          effect="Experts get the patches that a gate has learned to choose, random ones, or all."),
+    LabKnob(name="steps", meaning="maximum number of SGD steps", default=60, low=1, slider=(20, 200, 10),
+            effect="A longer run, in which all networks learn more."),
+    offer(Run, "trials", meaning="trials", slider=(1, 6, 1), far=100, effect=MORE_TRIALS),
+    offer(PatchWRN, "learning_rate", symbol="η", meaning="learning rate", effect="Faster and less steady steps."),
+    offer(PatchWRN, "softmax", meaning="softmax over", words={"all": "all patches", "kept": "kept patches"},
+          enabled_when=_learned,
+          effect="Over kept patches alone (eq. 5), a gate that keeps one patch has no slope and never learns.",
+          applies="only to learned gates"),
+)  # fmt: skip
 
 
 def task_of(values: Mapping[str, Any]) -> QuadrantTask:

@@ -11,7 +11,7 @@ from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.phase_live import PhaseRecord, phase_records
 from moe_lab.patch_routing.run import Run
 from moe_lab_widgets.engine.knobs import LabKnob, given, offer, placed
-from moe_lab_widgets.engine.mnist import HOW, MNIST, files_of
+from moe_lab_widgets.engine.mnist import DATA_WORDS, HOW, MNIST, files_of
 
 DIGITS, SYNTHETIC = "digits", "synthetic"
 SEPARATE, JOINT = "separate", "joint"
@@ -41,35 +41,38 @@ def _synthetic(values: Mapping[str, Any]) -> bool:
 
 # Short words, so that three sliders stand side by side, and ranges that keep l* on the map and a map live.
 KNOBS = (
-    LabKnob(
-        name="source", main=True, meaning="patches are", default=SYNTHETIC, choices=(SYNTHETIC, DIGITS), reason=HOW
-    ),
-    LabKnob(name="training", main=True, meaning="router training", default=SEPARATE, choices=(SEPARATE, JOINT)),
-    LabKnob(
-        name="experts",
-        symbol="k",
-        meaning="experts (if joint)",
-        default=4,
-        low=1,
-        choices=(1, 2, 4, 5, 8),
-        enabled_when=lambda values: values["training"] == JOINT,
-    ),
-    offer(PatternTask, "patches", meaning="patches of a sample", slider=(4, 32, 1), far=64, main=True),
-    offer(
-        PatternTask,
-        "distractors",
-        meaning="distractors",
-        default=2,
-        slider=(0, 6, 1),
-        enabled_when=_synthetic,
-        main=True,
-    ),
-    offer(PatternTask, "gap", meaning="lean of distractors", default=1.2, enabled_when=_synthetic, main=True),
-    offer(PatternTask, "delta_d", symbol="δ_d", meaning="overlap of o₁, o₂", enabled_when=_synthetic),
-    offer(PatternTask, "delta_r", symbol="δ_r", meaning="overlap of others", enabled_when=_synthetic),
-    offer(PatternTask, "noise", meaning="in each patch", follows=lambda values: NOISE[values["source"]], main=True),
-    LabKnob(name="trials", symbol="T", meaning="trainings a cell", default=20, low=1, slider=(5, 40, 5), far=100),
-)
+    LabKnob(name="source", main=True, meaning="Data", default=SYNTHETIC, choices=(SYNTHETIC, DIGITS), words=DATA_WORDS,
+            reason=HOW,
+            effect="Of synthetic patches l* is known; of real digits it is blurred."),
+    LabKnob(name="training", main=True, meaning="training of the routers", default=SEPARATE, choices=(SEPARATE, JOINT),
+            words={SEPARATE: "separate (before the experts)", JOINT: "joint (with the experts)"},
+            effect="Joint training needs fewer samples, and l matters less to it."),
+    LabKnob(name="experts", main=True, symbol="k", meaning="experts", default=4, low=1, choices=(1, 2, 4, 5, 8),
+            enabled_when=lambda values: values["training"] == JOINT,
+            effect="With more experts each class more surely finds a router. The neurons are divided among them.",
+            applies="only to joint training; separate training has one expert for each class"),
+    offer(PatternTask, "patches", main=True, meaning="patches per sample", slider=(4, 32, 1), far=64,
+          effect="More patches that do not matter: more samples are needed, but l* stays."),
+    offer(PatternTask, "distractors", main=True, symbol="", meaning="distractors per sample (l* − 1)", default=2,
+          slider=(0, 6, 1), enabled_when=_synthetic,
+          effect="The cliff moves up with it: l* is one more than the distractors.",
+          applies="only to synthetic patches"),
+    offer(PatternTask, "gap", main=True, meaning="how much distractors resemble o", default=1.2,
+          enabled_when=_synthetic,
+          effect="The larger, the more strongly distractors pull routers to the class that they imitate.",
+          applies="only to synthetic patches"),
+    offer(PatternTask, "delta_d", main=True, symbol="δ_d", meaning="overlap of o₁ and o₂", enabled_when=_synthetic,
+          effect="The closer to 1, the more alike both classes look, and the more samples are needed.",
+          applies="only to synthetic patches"),
+    offer(PatternTask, "noise", main=True, symbol="", meaning="noise added to every patch",
+          follows=lambda values: NOISE[values["source"]],
+          effect="More noise asks for more samples. Much noise moves l* as well."),
+    offer(PatternTask, "delta_r", symbol="δ_r", meaning="overlap of others with o", enabled_when=_synthetic,
+          effect="The larger, the more of o may be in a patch that does not matter.",
+          applies="only to synthetic patches"),
+    LabKnob(name="trials", symbol="T", meaning="trainings per cell", default=20, low=1, slider=(5, 40, 5), far=100,
+            effect="More trainings make the shares in all cells steadier and the map slower."),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

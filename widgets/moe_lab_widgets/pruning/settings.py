@@ -10,7 +10,17 @@ from moe_lab.config import Config, require
 from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, Weights
 from moe_lab.pruning.criteria import CRITERIA, Criterion, Scores, Statistics, router_norm_change
 from moe_lab_widgets.drawing.words import CRITERION_NAMES
-from moe_lab_widgets.engine.knobs import LabKnob, fewer, given, longest, offer, on_gpu, placed
+from moe_lab_widgets.engine.knobs import (
+    ANOTHER_TRIAL,
+    MORE_TRIALS,
+    LabKnob,
+    fewer,
+    given,
+    longest,
+    offer,
+    on_gpu,
+    placed,
+)
 
 TEST_SAMPLES = 200
 RECORDS = 55
@@ -93,52 +103,49 @@ def _planted(values: Mapping[str, Any]) -> bool:
 
 # Short words, so that three sliders stand side by side, and ranges in which a run stays live.
 KNOBS = (
-    LabKnob(
-        name="rho",
-        main=True,
-        symbol="ρ",
-        meaning="share pruned",
-        default=0.8,
-        low=0,
-        high=1,
-        slider=(0.0, 0.95, 0.05),
-        view_only=True,
-    ),
-    LabKnob(
-        name="criterion",
-        main=True,
-        meaning="prune by",
-        default="router-norm-change",
-        choices=tuple(OFFERED),
-        view_only=True,
-    ),
-    LabKnob(name="fine_tune", main=True, meaning="fine-tune the rest", default=False, view_only=True),
-    _from_recipe(Run, "steps", meaning="training steps", slider=(10, 300, 10), main=True),
-    offer(TokenMoE, "routing", meaning="who chooses", main=True),
-    LabKnob(
-        name="tuning_steps",
-        symbol="T'",
-        meaning="fine-tuning steps",
-        default=60,
-        low=0,
-        slider=(10, 200, CHUNK),
-        view_only=True,
-    ),
-    _from_recipe(TokenMoE, "router_learning_rate", symbol="η_r", meaning="routers' rate", slider=(0.005, 0.1, 0.005)),
-    LabKnob(name="start", main=True, meaning="checkpoint", default=PLANTED, choices=(PLANTED, RANDOM, BRANCHES)),
-    offer(TokenMoE, "loss", meaning="gradient of"),
-    _from_recipe(TokenMoE, "top", meaning="tokens each picks", slider=(1, 12, 1)),
-    offer(TokenMoE, "experts", meaning="experts", slider=(4, 24, 2)),
-    LabKnob(
-        name="shown", meaning="trial on show", default=1, low=1, slider=(1, 10, 1), at_most="trials", view_only=True
-    ),
-    offer(PlantedStart, "others_norm", meaning="others' router norm", enabled_when=_planted),
-    offer(PlantedStart, "important", meaning="important per class", enabled_when=_planted),
-    _from_recipe(PlantedStart, "others_neurons", meaning="others' neurons", enabled_when=_planted),
-    offer(TokenTask, "tokens", meaning="tokens"),
-    offer(TokenTask, "patterns", meaning="patterns", slider=(100, 300, 20)),
-    offer(Run, "trials", meaning="trials", slider=(1, 10, 1), far=1000),
-)
+    LabKnob(name="rho", main=True, symbol="ρ", meaning="share of experts pruned", default=0.8, low=0, high=1,
+            slider=(0.0, 0.95, 0.05), view_only=True,
+            effect="More experts go. That costs nothing until one goes that matters. Nothing is trained anew."),
+    LabKnob(name="criterion", main=True, meaning="prune by", default="router-norm-change", choices=tuple(OFFERED),
+            words=NAMES, view_only=True,
+            effect="The experts with the smallest score go. Nothing is trained anew."),
+    LabKnob(name="fine_tune", main=True, meaning="fine-tune what is left", default=False, view_only=True,
+            effect="Trains the experts that stay for T' further steps."),
+    offer(TokenMoE, "routing", main=True, meaning="who chooses",
+          words={EXPERTS_CHOOSE: "experts choose tokens", TOKENS_CHOOSE: "tokens choose experts"},
+          effect="Each expert keeps its l best tokens, or each token visits its l best experts."),
+    _from_recipe(TokenMoE, "top", main=True, meaning="how many each of them picks", slider=(1, 12, 1),
+                 effect="More tokens for each expert, or more experts for each token. With one, no router learns."),
+    _from_recipe(Run, "steps", main=True, meaning="training steps", slider=(10, 300, 10),
+                 effect="With more steps the routers that matter grow further above the others."),
+    offer(TokenTask, "tokens", main=True, meaning="tokens per sample",
+          effect="The one token that decides hides among more others."),
+    offer(TokenMoE, "experts", main=True, meaning="experts", slider=(4, 24, 2),
+          effect="More experts that can go; as few as before are important."),
+    LabKnob(name="tuning_steps", symbol="T'", meaning="fine-tuning steps", default=60, low=0, slider=(10, 200, CHUNK),
+            view_only=True,
+            effect="Gives the experts that are left more time to recover."),
+    LabKnob(name="start", meaning="checkpoint", default=PLANTED, choices=(PLANTED, RANDOM, BRANCHES),
+            words={PLANTED: "planted", RANDOM: "random weights", BRANCHES: "pre-trained branches"},
+            effect="Training begins with it. In the planted one we know which experts matter."),
+    _from_recipe(TokenMoE, "router_learning_rate", symbol="η_r", meaning="routers' learning rate",
+                 slider=(0.005, 0.1, 0.005),
+                 effect="Routers move faster, so that their norms change more."),
+    offer(TokenMoE, "loss", meaning="loss", words={"linear": "1 − y f (the paper's)", "hinge": "hinge loss"},
+          effect="The hinge loss learns no more from a sample that is right by a margin; 1 − y f goes on."),
+    LabKnob(name="shown", meaning="trial on show", default=1, low=1, slider=(1, 10, 1), at_most="trials",
+            view_only=True, effect=ANOTHER_TRIAL,
+            applies="only with more than one trial"),
+    offer(PlantedStart, "others_norm", meaning="norm of unimportant routers", enabled_when=_planted,
+          effect="Longer ones mislead rules that look at size alone.", applies="only to the planted checkpoint"),
+    offer(PlantedStart, "important", meaning="important experts per class", enabled_when=_planted,
+          effect="More experts carry each class, and fewer are superfluous.", applies="only to the planted checkpoint"),
+    _from_recipe(PlantedStart, "others_neurons", meaning="size of unimportant neurons", enabled_when=_planted,
+                 effect="Larger ones drown the token that decides.", applies="only to the planted checkpoint"),
+    offer(TokenTask, "patterns", meaning="patterns", slider=(100, 300, 20),
+          effect="More kinds of tokens, of which two decide."),
+    offer(Run, "trials", meaning="trials", slider=(1, 10, 1), far=1000, effect=MORE_TRIALS),
+)  # fmt: skip
 
 # --- the run --------------------------------------------------------------------------------------------------------
 

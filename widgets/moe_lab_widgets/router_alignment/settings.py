@@ -11,8 +11,8 @@ from moe_lab.patch_routing.data import Split
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.stepwise import StepwiseMoE
 from moe_lab.trials import placement
-from moe_lab_widgets.engine.knobs import LabKnob, arguments, fewer, given, offer, placed
-from moe_lab_widgets.engine.mnist import HOW, MNIST, files_of
+from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, arguments, fewer, given, offer, placed
+from moe_lab_widgets.engine.mnist import DATA_WORDS, HOW, MNIST, files_of
 
 DIGITS, SYNTHETIC = "digits", "synthetic"
 OWN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -43,28 +43,38 @@ def _synthetic(values: Mapping[str, Any]) -> bool:
 
 # Short words, so that three sliders stand side by side.
 KNOBS = (
-    LabKnob(name="source", main=True, meaning="patches are", default=DIGITS, choices=(DIGITS, SYNTHETIC), reason=HOW),
-    _own(JointMoE, "patches_per_expert", meaning="patches each keeps", main=True),
-    offer(JointMoE, "experts", default=4, main=True),
-    offer(PatternTask, "patches", meaning="patches of a sample", main=True),
-    _own(Run, "samples", main=True),
-    _own(PatternTask, "noise", meaning="in each patch", main=True),
-    offer(JointMoE, "neurons", meaning="neurons in total"),
-    offer(Run, "trials", meaning="trials", default=8, far=1000),
-    LabKnob(
-        name="steps",
-        symbol="S",
-        meaning="SGD steps at most",
-        default=OWN_DEFAULTS[DIGITS]["steps"],
-        follows=lambda values: OWN_DEFAULTS[values["source"]]["steps"],
-        low=1,
-        slider=(20, 1000, 20),
-    ),
-    offer(PatternTask, "distractors", meaning="distractors", enabled_when=_synthetic),
-    offer(PatternTask, "gap", meaning="lean of distractors", enabled_when=_synthetic),
-    offer(PatternTask, "delta_d", symbol="δ_d", meaning="overlap of o₁, o₂", enabled_when=_synthetic, main=True),
-    offer(PatternTask, "delta_r", symbol="δ_r", meaning="overlap of others", enabled_when=_synthetic),
-)
+    LabKnob(name="source", main=True, meaning="Data", default=DIGITS, choices=(DIGITS, SYNTHETIC), words=DATA_WORDS,
+            reason=HOW,
+            effect="Digits show what routers look for; of synthetic patches you set every property."),
+    _own(JointMoE, "patches_per_expert", main=True, meaning="patches kept per expert",
+         effect="More patches let o through more surely, but more of the others too. With one, no router learns."),
+    offer(JointMoE, "experts", default=4, main=True,
+          effect="With more experts each class more surely finds a router. The m neurons are divided among them."),
+    offer(PatternTask, "patches", main=True, meaning="patches per sample",
+          effect="o hides among more patches that do not matter. The CNN, which looks at all of them, suffers most."),
+    _own(Run, "samples", main=True, effect="More samples help both models. The mixture needs fewer of them."),
+    _own(PatternTask, "noise", main=True, symbol="", meaning="noise added to every patch",
+         effect="More noise hides the patterns, until both models learn the training samples by heart."),
+    offer(PatternTask, "distractors", main=True, symbol="", meaning="distractors per sample (l* − 1)",
+          enabled_when=_synthetic,
+          effect="More patches imitate a class, so that more must be kept until o is surely among them.",
+          applies="only to synthetic patches"),
+    offer(PatternTask, "delta_d", main=True, symbol="δ_d", meaning="overlap of o₁ and o₂", enabled_when=_synthetic,
+          effect="The closer to 1, the more alike both classes look. Below 0 they point apart.",
+          applies="only to synthetic patches"),
+    offer(PatternTask, "gap", meaning="how much distractors resemble o", enabled_when=_synthetic,
+          effect="The larger, the more strongly distractors pull routers to the class that they imitate.",
+          applies="only to synthetic patches"),
+    offer(PatternTask, "delta_r", symbol="δ_r", meaning="overlap of others with o", enabled_when=_synthetic,
+          effect="The larger, the more of o may be in a patch that does not matter.",
+          applies="only to synthetic patches"),
+    offer(JointMoE, "neurons", meaning="neurons in all",
+          effect="Both models can represent more, and each step takes longer."),
+    LabKnob(name="steps", meaning="maximum number of SGD steps", default=OWN_DEFAULTS[DIGITS]["steps"],
+            follows=lambda values: OWN_DEFAULTS[values["source"]]["steps"], low=1, slider=(20, 1000, 20),
+            effect="More steps give the slower of the two models time to catch up."),
+    offer(Run, "trials", meaning="trials", default=8, far=1000, effect=MORE_TRIALS),
+)  # fmt: skip
 
 
 def task_of(values: Mapping[str, Any]) -> PatternTask | DigitTask:

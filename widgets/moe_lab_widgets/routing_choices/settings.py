@@ -9,7 +9,7 @@ from moe_lab.patch_routing import PatternTask, RoutedMoE, Run, Samples
 from moe_lab.patch_routing.data import Split
 from moe_lab.patch_routing.routing_rows import ROWS, STEP_SIZE
 from moe_lab.trials import placement
-from moe_lab_widgets.engine.knobs import LabKnob, arguments, fewer, given, offer, placed
+from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, arguments, fewer, given, offer, placed
 
 STUDY = "chosen"
 """The model whose routing the sliders describe."""
@@ -44,25 +44,36 @@ def _asking(values: Mapping[str, Any]) -> bool:
 
 # Short words, so that three sliders stand side by side.
 KNOBS = (
-    offer(RoutedMoE, "routing", meaning="who chooses", main=True, words=ROUTING_WORDS),
-    offer(
-        RoutedMoE, "experts_per_patch", meaning="experts a patch asks", main=True,
-        enabled_when=_asking,
-    ),
-    offer(RoutedMoE, "capacity_factor", meaning="places per patch", main=True),
-    offer(
-        RoutedMoE, "gates", meaning="gates", default="softmax-before", main=True, words=GATE_WORDS,
-        enabled_when=_scored,
-    ),
-    offer(RoutedMoE, "order", meaning="places go by", main=True, enabled_when=_by_patches),
-    offer(RoutedMoE, "router_noise", symbol="σ", meaning="noise on scores", main=True, enabled_when=_scored),
-    offer(RoutedMoE, "experts", slider=None, choices=(2, 4, 8)),  # that divide 40 neurons
-    offer(PatternTask, "patches", meaning="patches of a sample", slider=(8, 32, 1), far=64),
-    offer(PatternTask, "noise", meaning="in each patch"),
-    offer(Run, "samples", meaning="training samples"),
-    LabKnob(name="steps", symbol="S", meaning="SGD steps at most", default=120, low=1, slider=(20, 600, 20)),
-    offer(Run, "trials", meaning="trials", default=4, far=1000),
-    offer(RoutedMoE, "learning_rate", meaning="step size", default=STEP_SIZE, slider=(5.0, 80.0, 5.0)),
+    offer(RoutedMoE, "routing", main=True, meaning="who chooses", words=ROUTING_WORDS,
+          effect="Experts take patches, patches ask experts, all patches are mixed, or a hash decides."),
+    offer(RoutedMoE, "experts_per_patch", main=True, meaning="experts asked per patch", enabled_when=_asking,
+          effect="Each patch asks more experts for as many places, and most of the asking is in vain.",
+          applies="only where patches or a hash choose"),
+    offer(RoutedMoE, "capacity_factor", main=True, meaning="places per patch",
+          effect="More places: fewer patches are lost, at more compute."),
+    offer(RoutedMoE, "gates", main=True, meaning="gates", default="softmax-before", words=GATE_WORDS,
+          enabled_when=_scored,
+          effect="How scores become weights. A softmax after the choice of one is always 1 and cannot learn.",
+          applies="only where experts or patches choose"),
+    offer(RoutedMoE, "order", main=True, meaning="who gets a place first", enabled_when=_by_patches,
+          words={"arrival": "first come (arrival)", "priority": "highest score (priority)"},
+          effect="Either the patches that come first in a sample, or those with the highest scores.",
+          applies="only where patches choose"),
+    offer(RoutedMoE, "experts", main=True, slider=None, choices=(2, 4, 8),  # that divide 40 neurons
+          effect="As many places are spread over more experts, each with fewer of the neurons."),
+    offer(PatternTask, "patches", main=True, meaning="patches per sample", slider=(8, 32, 1), far=64,
+          effect="o hides among more patches; there are places for more, too."),
+    offer(PatternTask, "noise", main=True, symbol="", meaning="noise added to every patch",
+          effect="More noise hides the patterns from experts and routers."),
+    offer(RoutedMoE, "router_noise", symbol="σ", meaning="noise on scores", enabled_when=_scored,
+          effect="More noise gives weak experts patches while the model trains.",
+          applies="only where experts or patches choose"),
+    offer(Run, "samples", meaning="training samples", effect="More samples help all rows of the table."),
+    LabKnob(name="steps", meaning="maximum number of SGD steps", default=120, low=1, slider=(20, 600, 20),
+            effect="A longer run, in which slow ways to route can catch up."),
+    offer(RoutedMoE, "learning_rate", symbol="η", meaning="learning rate", default=STEP_SIZE, slider=(5.0, 80.0, 5.0),
+          effect="Faster and less steady steps."),
+    offer(Run, "trials", meaning="trials", default=4, far=1000, effect=MORE_TRIALS),
 )  # fmt: skip
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from moe_lab_widgets.deep_prune.settings import REROUTED
+from moe_lab.vision.deep import MODES
 from moe_lab_widgets.engine.definition import Story
+
+SILENT, REROUTED = MODES
 
 STORIES = (
     Story(

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from moe_lab.errors import InputError
 from moe_lab.interrupts import uninterrupted
-from moe_lab.training import Snapshot
+from moe_lab.training import Snapshot, collect
 from moe_lab.vision.deep import (
     MODES,
+    PRE_TRAINING,
     DigitRun,
     PruningTable,
     Training,
@@ -24,8 +26,6 @@ from moe_lab.vision.deep import (
     pruning_costs,
 )
 from moe_lab.vision.vmoe import VMoE, VMoEConfig
-from moe_lab_widgets.deep_prune import settings as of
-from moe_lab_widgets.deep_prune.settings import Plan
 
 if TYPE_CHECKING:
     import xarray
@@ -45,17 +45,25 @@ Tiles = tuple[tuple[bytes, ...], ...]
 
 
 @dataclass(frozen=True)
-class View:
-    """The values of the Lab's view-only knobs."""
+class Plan:
+    """What a run of the Lab trains: a pre-training, which is the same for all seeds, and a fine-tuning after it."""
 
-    pruned: int
-    criterion: str
-    mode: str
+    before: DigitRun
+    tuning: DigitRun
 
-    @property
-    def way(self) -> int:
-        """The place of the mode in arrays."""
-        return MODES.index(self.mode)
+    def code(self) -> str:
+        """The Python expression for the fine-tuned model."""
+        return f"fine_tune({self.start_code()}, {self.tuning.code()})"
+
+    def start_code(self) -> str:
+        """The Python expression for the pre-trained model."""
+        changed = {
+            name: getattr(self.before, name)
+            for name in ("steps", "batch")
+            if getattr(self.before, name) != getattr(PRE_TRAINING, name)
+        }
+        words = ", ".join(f"{name}={value}" for name, value in changed.items())
+        return f"pretrained(PRE_TRAINING.replace({words}))" if words else "pretrained()"
 
 
 @dataclass(frozen=True)
@@ -119,24 +127,24 @@ class Frame:
         """(block, expert) the share of the tokens that each expert receives after fine-tuning."""
         return None if self.table is None else np.asarray(self.table["received"])
 
-    def kept(self, view: View) -> NDArray[np.bool_] | None:
-        """(block, expert) which experts stay; None while nothing is pruned."""
+    def kept(self, criterion: str, pruned: int) -> NDArray[np.bool_] | None:
+        """Returns (block, expert) which experts stay; None while nothing is pruned."""
         if self.table is None:
             return None
-        ranks = np.asarray(self.table["rank"].sel(criterion=view.criterion))
-        return np.asarray(ranks < ranks.shape[1] - view.pruned)
+        ranks = self.table["rank"].values[self.table["criterion"].values.tolist().index(criterion)]
+        return np.asarray(ranks < ranks.shape[1] - pruned)
 
-    def curves(self, view: View) -> dict[str, NDArray[np.float64]]:
-        """Accuracy against the experts pruned, by criterion, for the mode on show; empty while nothing is pruned."""
+    def curves(self, mode: str) -> dict[str, NDArray[np.float64]]:
+        """Returns the accuracy against the experts pruned, by criterion; empty while nothing is pruned."""
         if self.table is None:
             return {}
-        values = np.asarray(self.table["accuracy"])[:, view.way]
+        values = self.table["accuracy"].values[:, MODES.index(mode)]  # (criterion, pruned)
         return dict(zip(self.table["criterion"].values.tolist(), values, strict=True))
 
-    def left(self, view: View) -> float:
-        """The accuracy on show: after pruning, or of the whole model in training; NaN if unknown."""
-        curves = self.curves(view)
-        return float(curves[view.criterion][view.pruned]) if curves else self.accuracy
+    def left(self, criterion: str, mode: str, pruned: int) -> float:
+        """Returns the accuracy after pruning, or of the whole model in training; NaN if unknown."""
+        curves = self.curves(mode)
+        return float(curves[criterion][pruned]) if curves else self.accuracy
 
 
 def pre_training(plan: Plan) -> Iterator[Frame]:
@@ -144,11 +152,12 @@ def pre_training(plan: Plan) -> Iterator[Frame]:
     return _stage(plan, "pre-training", pre_train(_paced(plan.before, "pre-training")))
 
 
-def frames(plan: Plan, before: Iterator[Frame]) -> Iterator[Frame]:
+def frames(plan: Plan, before: Iterator[Frame], costs_of: Iterator[Costs]) -> Iterator[Frame]:
     """Yields the records of a run: of the pre-training, of the fine-tuning, of the table.
 
     Args:
       before: what is left of `pre_training(plan)`, which may have begun in an earlier run.
+      costs_of: yields what is known of a block's costs, as `measure` does.
 
     Raises:
       RuntimeError: the cache cannot be written to, or the pre-training diverged.
@@ -169,13 +178,12 @@ def frames(plan: Plan, before: Iterator[Frame]) -> Iterator[Frame]:
         return
     table = PruningTable(start, training.model, run.test, validation, seed=run.seed)
     tiles = tiles_of(training.model, validation.images)
-    measuring = measure(of.LAYER, of.REPEATS)
-    costs = next(measuring)
+    costs = next(costs_of)
     for number, _ in enumerate(table.cells(), 1):
         if number % CELLS == 0:
             found = table.data.copy(deep=True)
             yield dataclasses.replace(last, stage="pruning", tiles=tiles, table=found, costs=costs)
-    for costs in measuring:
+    for costs in costs_of:
         yield dataclasses.replace(last, stage="pruning", tiles=tiles, table=found, costs=costs)
 
 
@@ -229,3 +237,29 @@ def measure(layer: VMoEConfig, repeats: int) -> Iterator[Costs]:
             times[rows, layer.num_experts - left] = np.fmin(times[rows, layer.num_experts - left], taken)
             yield Costs(memory, operations, times.copy())
     yield _known.setdefault(key, Costs(memory, operations, times))
+
+
+def dataset(records: Sequence[Frame], code: str) -> xarray.Dataset:
+    """Returns the fine-tuning, the accuracies after pruning in every way, and what a block then costs.
+
+    Raises:
+      ValueError: the fine-tuning has not begun.
+    """
+    shots = {id(one.shot): one.shot for one in records if one.shot is not None and one.stage != "pre-training"}
+    if not shots:
+        raise InputError("there is nothing to save yet: the fine-tuning has not begun")
+    tuning, last = collect(shots.values()), records[-1]
+    if last.table is None or last.costs is None:
+        return tuning
+    axes, costs = ("mode", "pruned"), last.costs
+    made: dict[str, Any] = {
+        "memory": (axes, costs.memory, _about("memory of one block of D = 256, over the whole one's")),
+        "operations": (axes, costs.operations, _about("its operations, over the whole one's")),
+        "milliseconds": (axes, costs.milliseconds, _about("its CPU time of an image", "ms")),
+    }
+    table = last.table.rename(accuracy="pruned_accuracy", received="received_after")
+    return tuning.merge(table).assign(made).assign_attrs(tuning.attrs, code=code)
+
+
+def _about(meaning: str, unit: str = "") -> dict[str, str]:
+    return {"units": unit, "long_name": meaning}
