@@ -16,6 +16,7 @@ from moe_lab_widgets.engine.now import moments
 from moe_lab_widgets.labs import landscape as of
 from moe_lab_widgets.labs.landscape_stories import STORIES
 from tests.helpers.effort import one_in
+from tests.widgets.labs import bare
 
 DEFAULTS = {knob.name: knob.default for knob in of.KNOBS} | {"seed": 0}
 SAID: dict[str, tuple[Any, ...]] = {
@@ -48,9 +49,8 @@ def test_the_numbers_that_a_story_names_are_those_of_its_run(name: str) -> None:
     story = next(story for story in STORIES if story.name == name)
     *counts, first, second = SAID[name]
     values = {**DEFAULTS, **story.values}
-    lab = LandscapeLab(playing=False)
-    begun = {method: partial(lambda run: iter(_snapshots(run)), run) for method, run in lab.configs(values).items()}
-    lab.close()
+    configs = bare(LandscapeLab).configs(values)
+    begun = {method: partial(lambda run: iter(_snapshots(run)), run) for method, run in configs.items()}
     *_, last = moments(begun, values, values["steps"])
     assert last.trials == 5
     for method, count, said in zip(last.names, counts, (first, second), strict=True):

@@ -1,13 +1,13 @@
 """What Labs draw often, as plain functions on Axes, each for a fraction of the time of matplotlib's own artists.
 
 Functions that furnish: `table`, `note`, `heads`, `ramp_key`. Functions that draw a record: `cells`, `write`, `ends`,
-`bars`, `image`, `paint`, `painted`, `signs`, `heads`, `line`, `spans`; each makes artists for one frame. Places are in
+`bars`, `image`, `paint`, `signs`, `heads`, `line`, `spans`; each makes artists for one frame. Places are in
 data; lengths and shifts are pixels at 100 dpi.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -365,19 +365,4 @@ def swarm(heights: NDArray[np.float64], apart: float) -> NDArray[np.float64]:
 def _named(ax: Axes, sheet: Sheet, names: Sequence[str]) -> Artist:
     if names:
         sheet.parts = list(names)  # type: ignore[attr-defined]
-    return ax.add_artist(sheet)
-
-
-def painted(ax: Axes, paint: Callable[..., NDArray[np.uint8]], *arguments: Any, label: str) -> Artist:
-    """Fills Axes with an image, below all else.
-
-    Args:
-      paint: returns pixels (height, width, 4), given `arguments`, the width and height in device pixels, and the scale.
-        Every frame asks for them, so it should remember them (`functools.lru_cache`).
-      label: what a pointer over the image shows.
-    """
-    left, top, width, height = box_of(ax)
-    sheet = Sheet(zorder=1)
-    sheet.image(left, top, left + width, top + height, paint, *arguments)
-    sheet.set_label(label)
     return ax.add_artist(sheet)

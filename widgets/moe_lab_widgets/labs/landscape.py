@@ -18,7 +18,7 @@ from moe_lab.recovery.landscape.run import PAPER_TASK
 from moe_lab.recovery.landscape.stuck import STUCK_ERROR, STUCK_GAIN, stuck_at
 from moe_lab.training import Snapshot
 from moe_lab_widgets.drawing.error_curves import Errors, draw_errors, fates_in_words, furnish_errors, lines_in_words
-from moe_lab_widgets.drawing.on_axes import ends, line, note, painted, write
+from moe_lab_widgets.drawing.on_axes import box_of, ends, line, name_cells, note, paint, write
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.trials import spread_words
 from moe_lab_widgets.drawing.words import middle, two_digits
@@ -113,7 +113,8 @@ def shown(now: Now) -> int:
 def furnish_maps(axes: list[Axes], values: Mapping[str, Any]) -> None:
     two = values["experts"] == 2
     second = "another" if two else "the start", "the exchange" if two else "the start"
-    for ax, other in zip(axes, second, strict=True):
+    for ax, other, name in zip(axes, second, STYLES, strict=True):
+        name_cells(ax, [f"{name}: the loss on a plane through the minima; darker is larger"])
         ax.set(xlim=(-1, 1), ylim=(-1, 1), xticks=[], yticks=[])
         ax.spines[:].set_visible(False)
         small: dict[str, Any] = {"color": theme.MUTED, "size": theme.SMALL_SIZE}
@@ -140,7 +141,7 @@ def draw_maps(axes: list[Axes], now: Now) -> None:
 def draw_path(ax: Axes, now: Now, name: str, run: LossRun, trial: int) -> str:
     """Draws a loss on the plane of its minima (see `planes`) and a descent on it; returns where that is, in words."""
     flatland, words = plane(run, trial), NAMES[name]
-    painted(ax, _map, run, trial, label=f"{words}: the loss on a plane through the minima; darker is larger")
+    paint(ax, 0, 1, box_of(ax)[2:], _map, [(run, trial)])
     seen = flatland.coordinates(path(now, name, trial))
     places = seen[:, :2] / flatland.half
     inside = np.clip(places, -1, 1)
@@ -177,8 +178,8 @@ def pointer(places: NDArray[np.float64]) -> str:
 
 
 @lru_cache(maxsize=8)
-def _map(run: LossRun, trial: int, wide: int, high: int, scale: float) -> NDArray[np.uint8]:
-    return shades(plane(run, trial).values, wide)
+def _map(shown: tuple[LossRun, int], wide: int, high: int, scale: float) -> NDArray[np.uint8]:
+    return shades(plane(*shown).values, wide)
 
 
 def shades(values: NDArray[np.float64], pixels: int) -> NDArray[np.uint8]:
