@@ -347,9 +347,8 @@ def line(ax: Axes, x: ArrayLike, y: ArrayLike, **style: Any) -> Line2D:
 def spans(ax: Axes, rows: ArrayLike, begin: ArrayLike, end: ArrayLike, **style: Any) -> Artist:
     """Draws lying lines at heights `rows`, as `ax.hlines` does in three times the time; style of a LineCollection."""
     at, low, high = np.broadcast_arrays(np.atleast_1d(rows), begin, end)
-    ends = np.stack((np.column_stack((low, at)), np.column_stack((high, at))), axis=1)
-    lines = LineCollection(list(ends), **style)
-    return ax.add_collection(lines, autolim=False)
+    lines = np.stack((np.column_stack((low, at)), np.column_stack((high, at))), axis=1)
+    return ax.add_collection(LineCollection(list(lines), **style), autolim=False)
 
 
 def swarm(heights: NDArray[np.float64], apart: float) -> NDArray[np.float64]:

@@ -192,7 +192,7 @@ def furnish_rows(ax: Axes, values: Seen) -> None:
     rows = grid_of(values)[0]
     number_rows(ax, [str(kept) for kept in rows])
     if (star := values.of(l_star_of)) <= rows[-1] + 1:
-        ax.axhline(star - 1.5, color=theme.INK, linewidth=2, linestyle=DASHES, zorder=1)
+        ax.axhline(star - 1.5, color=theme.INK, linewidth=2, linestyle=DASHES, zorder=1, clip_on=False)
     reads(ax, y="l")
 
 
@@ -247,7 +247,7 @@ def pin_needed(ax: Axes, pinned: Now, now: Now) -> None:
     ax.plot(np.where(over, np.nan, needed), rows, "s--", markersize=5, **style)
     draw_beyond(ax, rows[over], **style)
     words = f"grey: {pinned_name(pinned.values, now.values)}"
-    write(ax, FEWEST, ax.get_ylim()[1], [words], theme.MUTED, ha="left", size=theme.SMALL_SIZE, right=-36, down=-7)
+    write(ax, FEWEST, ax.get_ylim()[1], [words], theme.MUTED, ha="left", size=theme.SMALL_SIZE, right=-36, down=-18)
 
 
 def pinned_name(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -342,7 +342,7 @@ PhaseTransitionLab = lab(
             "Samples needed",
             draw_needed,
             furnish_needed,
-            "the N from which on\nat least 90 % succeed",
+            "N from which ≥ 90 % succeed",
             width=214,
             margins=(52, 22, 84, 68),
             pin=pin_needed,

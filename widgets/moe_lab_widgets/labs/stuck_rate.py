@@ -152,8 +152,7 @@ def pin_stuck(ax: Axes, pinned: Now, now: Now) -> None:
     style: dict[str, Any] = {"color": theme.REFERENCE, "markersize": 5, "clip_on": False, "zorder": 4}
     for stuck, away in zip(stuck_by_experts(pinned.of()), AWAY, strict=True):
         ax.plot(stuck[: len(rows)], rows + away, "s", label="pinned: stuck", **style)
-    top = len(now["experts"]) - 0.5
-    write(ax, 0, top, ["grey squares: pinned"], theme.MUTED, ha="left", size=theme.SMALL_SIZE, down=-7)
+    write(ax, 0, -0.5, ["grey squares: pinned"], theme.MUTED, ha="left", size=theme.SMALL_SIZE, down=56)
 
 
 def stuck_by_experts(record: StuckRecord) -> NDArray[np.float64]:
