@@ -184,7 +184,8 @@ def _draw_arrow(ax: Axes, kind: int, along: NDArray[np.float64]) -> None:
     ax.add_artist(Polygon(outline(along, width, 0.22), label=f"pull of {words}", clip_on=False, **looks))
     if kind >= 2 and name and length >= _NAMED:
         centred: dict[str, Any] = {"ha": "center", "va": "center_baseline", "zorder": 5, "weight": "bold"}
-        ax.text(*(along * (1 + 0.16 / length)), name, color=_ink(kind), size=theme.TEXT_SIZE, **centred)
+        x, y = along * (1 + 0.16 / length)
+        ax.text(x, y, name, color=_ink(kind), size=theme.TEXT_SIZE, **centred)
 
 
 def _below(pulls: Pulls, at: int, column: int) -> str:
