@@ -93,7 +93,7 @@ def test_captions_tell_start_run_end_and_failure(make: Make) -> None:
     done(lab)
     assert moved(lab.record) == 0, "with l = 1 the gate is the softmax of one value"
     assert "The routers have not moved at all. The " in lab.caption(lab.record)
-    assert "reaches an expert in only" in lab.caption(lab.record)
+    assert "xpert receives the " in lab.caption(lab.record) and "both digits are found in " in lab.caption(lab.record)
     assert "aria-live" in lab.screen.caption.value and "not moved" in lab.screen.caption.value
 
 

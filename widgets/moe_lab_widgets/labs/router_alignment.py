@@ -185,18 +185,17 @@ def caption(now: Now) -> str:
     cover = now["coverage"][SHOWN]
     if now.step == 0:
         return f"The routers are random. {_received(names, cover)}."
-    late, low = now.ended or now.step >= now.total / 2, bool(np.nanmin(cover, initial=1) < COVERED)
+    mixture, cnn = (percent(middle(now.last("test_accuracy", name))) for name in now.names)
     both, found = _both(now), _received(names, cover)
-    if late and low:
+    right = f"The mixture is right in {mixture}, the CNN in {cnn}."
+    if (now.ended or now.step >= now.total / 2) and np.nanmin(cover, initial=1) < COVERED:
         side = int(np.nanargmin(cover))
-        found = f"{_begun(names[side])} reaches an expert in only {percent(cover[side])}" + (
-            f"; {both}" if both else ""
-        )
+        rarely = "No expert receives {}" if cover[side] < 0.005 else "An expert receives {} in only {}"
+        found = rarely.format(names[side], percent(cover[side])) + (f"; {both}" if both else "")
+        if middle(now.last("test_accuracy")) > 0.75:
+            right = f"One is enough for a high accuracy: {mixture}, CNN {cnn}."
     elif both:
         found = _begun(both)
-    mixture, cnn = (middle(now.last("test_accuracy", name)) for name in now.names)
-    enough = "One is enough for a high accuracy: the" if late and low and mixture > 0.75 else "The"
-    right = f"{enough} mixture is right in {percent(mixture)}, the CNN in {percent(cnn)}."
     return f"{_begun(_directions(now, names))}. {found}. {right}{spread_words(now.trials)}"
 
 
