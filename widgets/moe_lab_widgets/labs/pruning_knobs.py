@@ -9,21 +9,10 @@ from moe_lab.config import Config, require
 from moe_lab.pruning import PlantedStart, Run, TokenMoE, TokenTask
 from moe_lab_widgets.drawing.words import CRITERION_NAMES
 from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, offer
-from moe_lab_widgets.labs.pruning_record import (
-    BRANCHES,
-    CHUNK,
-    EXPERTS_CHOOSE,
-    OFFERED,
-    PLANTED,
-    RANDOM,
-    RECIPES,
-    REVERSED,
-    TOKENS_CHOOSE,
-    recipe,
-    run_of,
-)
+from moe_lab_widgets.labs import pruning_record as of
+from moe_lab_widgets.labs.pruning_record import CHUNK, PLANTED
 
-NAMES = {**CRITERION_NAMES, REVERSED: "reversed Δ"}
+NAMES = {**CRITERION_NAMES, of.REVERSED: "reversed Δ"}
 """The one name of each criterion, in the menu, in the picture and in sentences."""
 MEANINGS = {
     "router-norm-change": "Δ, the growth of the router's norm",
@@ -34,7 +23,7 @@ MEANINGS = {
     "neuron-magnitude-change": "mean growth of the neurons' norms",
     "router-difference-norm": "the distance that the router moved",
     "token-count": "share of tokens received",
-    REVERSED: "−Δ, so that the routers that grew go",
+    of.REVERSED: "−Δ, so that the routers that grew go",
 }
 """What each criterion measures."""
 
@@ -46,8 +35,8 @@ def _from_recipe(config: type[Config], name: str, **changes: Any) -> LabKnob:
     return offer(
         config,
         name,
-        default=RECIPES[PLANTED][name],
-        follows=lambda values: recipe(values["start"], values["routing"])[name],
+        default=of.RECIPES[PLANTED][name],
+        follows=lambda values: of.recipe(values["start"], values["routing"])[name],
         **changes,
     )
 
@@ -60,13 +49,13 @@ KNOBS = (
     LabKnob(name="rho", main=True, symbol="ρ", meaning="share of experts pruned", default=0.8, low=0, high=1,
             slider=(0.0, 0.95, 0.05), view_only=True,
             effect="More experts go. That costs nothing until one goes that matters. Nothing is trained anew."),
-    LabKnob(name="criterion", main=True, meaning="prune by", default="router-norm-change", choices=tuple(OFFERED),
+    LabKnob(name="criterion", main=True, meaning="prune by", default="router-norm-change", choices=tuple(of.OFFERED),
             words=NAMES, view_only=True,
             effect="The experts with the smallest score go. Nothing is trained anew."),
     LabKnob(name="fine_tune", main=True, meaning="fine-tune what is left", default=False, view_only=True,
             effect="Trains the experts that stay for T' further steps."),
     offer(TokenMoE, "routing", main=True, meaning="who chooses",
-          words={EXPERTS_CHOOSE: "experts choose tokens", TOKENS_CHOOSE: "tokens choose experts"},
+          words={of.EXPERTS_CHOOSE: "experts choose tokens", of.TOKENS_CHOOSE: "tokens choose experts"},
           effect="Each expert keeps its l best tokens, or each token visits its l best experts."),
     _from_recipe(TokenMoE, "top", main=True, meaning="how many each of them picks", slider=(1, 12, 1),
                  effect="More tokens for each expert, or more experts for each token. With one, no router learns."),
@@ -79,8 +68,8 @@ KNOBS = (
     LabKnob(name="tuning_steps", symbol="T'", meaning="fine-tuning steps", default=60, low=0, slider=(10, 200, CHUNK),
             view_only=True,
             effect="Gives the experts that are left more time to recover."),
-    LabKnob(name="start", meaning="checkpoint", default=PLANTED, choices=(PLANTED, RANDOM, BRANCHES),
-            words={PLANTED: "planted", RANDOM: "random weights", BRANCHES: "pre-trained branches"},
+    LabKnob(name="start", meaning="checkpoint", default=PLANTED, choices=(PLANTED, of.RANDOM, of.BRANCHES),
+            words={PLANTED: "planted", of.RANDOM: "random weights", of.BRANCHES: "pre-trained branches"},
             effect="Training begins with it. In the planted one we know which experts matter."),
     _from_recipe(TokenMoE, "router_learning_rate", symbol="η_r", meaning="routers' learning rate",
                  slider=(0.005, 0.1, 0.005),
@@ -108,7 +97,7 @@ def check(values: Mapping[str, Any]) -> None:
     Raises:
       ValueError: a value or a combination breaks a rule.
     """
-    run_of(values)
+    of.run_of(values)
     check_view(values)
 
 
