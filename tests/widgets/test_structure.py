@@ -10,8 +10,8 @@ import moe_lab_widgets
 from moe_lab.registry import LABS as DECLARED
 
 ROOT = Path(moe_lab_widgets.__file__).parent
-SHARED = {"engine", "drawing", "frames"}
-LABS = sorted(path.parent.name for path in ROOT.glob("*/lab.py") if path.parent.name not in SHARED)
+LABS = sorted(lab.module.removeprefix("labs.") for lab in DECLARED)
+"""The module of every Lab; what belongs to one begins with its name."""
 
 
 def imported(path: Path) -> set[str]:
@@ -41,11 +41,16 @@ def _folder(name: str) -> str:
     return name.partition(".")[2].partition(".")[0]
 
 
-def test_every_lab_has_the_same_doors() -> None:
-    assert sorted(lab.folder for lab in DECLARED) == LABS
-    for lab in LABS:
-        for door in ("lab", "settings", "stories", "record", "picture", "panels"):
-            assert f"moe_lab_widgets.{lab}.{door}" in FILES, f"{lab} has no {door}"
+def _lab(name: str) -> str:
+    """The Lab to which a module belongs; empty for those that all share."""
+    module = name.partition(".labs.")[2]
+    return max((lab for lab in LABS if module == lab or module.startswith(f"{lab}_")), key=len, default="")
+
+
+def test_every_lab_is_a_file_with_its_stories_beside_it() -> None:
+    modules = {name.partition(".labs.")[2] for name in FILES if ".labs." in name}
+    assert {*LABS, *(f"{lab}_stories" for lab in LABS)} <= modules
+    assert all(_lab(f"moe_lab_widgets.labs.{module}") for module in modules), "a file of no Lab"
 
 
 def test_no_lab_imports_another_and_shared_parts_import_none() -> None:
@@ -53,7 +58,7 @@ def test_no_lab_imports_another_and_shared_parts_import_none() -> None:
         f"{name} imports {other}"
         for name, others in IMPORTS.items()
         for other in others
-        if _folder(other) in LABS and _folder(other) != _folder(name)
+        if _lab(other) and _lab(other) != _lab(name)
     ]
     assert not wrong, wrong
 

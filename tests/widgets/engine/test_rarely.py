@@ -7,36 +7,31 @@ from typing import Any
 
 import numpy as np
 import pytest
-from moe_lab_widgets.patch_map import settings as patch_map
 
+import moe_lab_widgets
+from moe_lab.registry import LABS
 from moe_lab_widgets import RouterAlignmentLab
 from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.knobs import FEW_RECORDS, RARELY
-from moe_lab_widgets.labs import pruning, pruning_record
+from moe_lab_widgets.labs import pruning_record
+from tests.widgets.labs import bare
 
 Every = Callable[[dict[str, Any]], int]
 
 
-def _every(room: Any) -> Every:
-    return lambda values: int(room.settings(values)["record_every"])
-
-
 def _derived(kind: Any) -> Every:
-    bare = kind.__new__(kind)
-    bare.own = {}
-    return lambda values: int(next(iter(bare.configs(values).values())).record_every)
+    return lambda values: max(int(run.record_every) for run in bare(kind).configs(values).values())
 
 
-ROOMS: dict[str, tuple[Any, Every]] = {
-    "patch map": (patch_map, _every(patch_map)),
-    "pruning": (pruning, pruning_record.record_every),
-}
+KINDS = {lab.name: getattr(moe_lab_widgets, lab.name) for lab in LABS}
+EVERY = {name: _derived(kind) for name, kind in KINDS.items() if kind.made.runs is not None}
+EVERY["PruningLab"] = pruning_record.record_every
 
 
-@pytest.mark.parametrize("name", ROOMS)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_record_holds_more_steps_at_the_fastest_speed(name: str) -> None:
-    room, every = ROOMS[name]
-    values = {**{knob.name: knob.default for knob in room.KNOBS}, "seed": 0}
+    every = EVERY[name]
+    values = {**{knob.name: knob.default for knob in KINDS[name].knobs}, "seed": 0}
     usual, rare = every(values), every({**values, RARELY: True})
     assert rare >= 2 * usual
     assert every({**values, RARELY: False}) == usual
