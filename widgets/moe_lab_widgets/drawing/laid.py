@@ -46,6 +46,7 @@ class Laid:
 
     Attributes:
       axes: of the panel; `furnish` may add more (twins, insets), which are in `family`.
+      head: title, note, and what else furnishing has added to the figure rather than to Axes.
       content: the artists of the present record, pins among them.
       version: grows each time that the furniture changes.
       advice: what would make drawing faster, in words; empty while it is fast.
@@ -97,11 +98,13 @@ class Laid:
         for ax in self.axes:
             ax.clear()
             theme.plain(ax)
-        known = set(self.figure.axes)
+        known, before = set(self.figure.axes), set(map(id, self.figure.get_children()))
         self.panel.furnish(self.target, seen)
         insets: list[Any] = [inset for ax in self.axes for inset in ax.child_axes]
         self.family = [*self.axes, *(ax for ax in self.figure.axes if ax not in known), *insets]
         self._write_head(self.panel.note_of(seen))
+        axes = set(map(id, self.figure.axes))
+        self.head = [one for one in self.figure.get_children() if id(one) not in before | axes]
         self._free = [("x" * ax.get_autoscalex_on()) + ("y" * ax.get_autoscaley_on()) for ax in self.axes]
         self._open_limits()
         self._fit()
@@ -110,12 +113,10 @@ class Laid:
         self.version += 1
 
     def _write_head(self, note: str) -> None:
-        before = set(map(id, self.figure.get_children()))
         left = self.span[0] + (14 if self.number == 1 else 4)
         theme.header(self.figure, left, self.number, self.panel.title)
         place = theme.spot(self.figure, left + 12, 42)
         self.figure.text(*place, note, color=theme.MUTED, size=theme.SMALL_SIZE, va="top", linespacing=1.2)
-        self.head = [one for one in self.figure.get_children() if id(one) not in before]
 
     def _boxes(self) -> list[Box]:
         """Returns left, top, width and height of the Axes."""
@@ -254,7 +255,8 @@ class Laid:
         """Draws what does not belong to a record."""
         self._show(False)
         drawn: set[Any] = set(self.figure.axes)
-        for artist in (*self.head, *(ax for ax in self.family if ax in drawn)):
+        furniture = (*(ax for ax in self.family if ax in drawn), *self.head)
+        for artist in sorted(furniture, key=lambda one: one.get_zorder()):
             artist.draw(renderer)
         self._show(True)
 
