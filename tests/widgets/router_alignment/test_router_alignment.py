@@ -81,6 +81,18 @@ def test_ticks_and_crosses_say_who_receives_o(make: Make) -> None:
         assert ["not" in name for name in sheet.parts[:-1]] == (~received).tolist()
 
 
+def test_heads_of_the_experts_stand_beside_their_tiles_and_below_their_bars(make: Make) -> None:
+    lab = done(make(experts=2))
+    for panel in lab.picture.laid[1:]:
+        heads = [one for one in panel.head if str(one.get_marker() if hasattr(one, "get_marker") else "") in "os"]
+        assert len([one for one in heads if one.axes is not None]) == (4 if panel.number == 2 else 2)
+    before = lab.picture.background().copy()
+    done(lab, experts=4)
+    heads = [one for one in lab.picture.laid[2].head if getattr(one, "axes", None) is not None]
+    assert len(heads) == 8, "a mark and a number for each, and none of the run before"
+    assert not np.array_equal(lab.picture.background(), before)
+
+
 def test_captions_tell_start_run_end_and_failure(make: Make) -> None:
     lab = done(make(steps=100, samples=100, trials=8))
     captions = [lab.caption(record) for record in lab.records]
@@ -92,7 +104,7 @@ def test_captions_tell_start_run_end_and_failure(make: Make) -> None:
     lab.set(patches_per_expert=1)
     done(lab)
     assert moved(lab.record) == 0, "with l = 1 the gate is the softmax of one value"
-    assert "The routers have not moved at all. The " in lab.caption(lab.record)
+    assert "The routers have not moved at all. " in lab.caption(lab.record)
     assert "xpert receives the " in lab.caption(lab.record) and "both digits are found in " in lab.caption(lab.record)
     assert "aria-live" in lab.screen.caption.value and "not moved" in lab.screen.caption.value
 
