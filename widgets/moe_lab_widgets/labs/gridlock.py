@@ -359,7 +359,7 @@ GridlockLab = lab(
             columns=2,
             gap=19,
         ),
-        Panel("Error over EM's iterations", draw_error, furnish_error, error_note, 305, (49, 105, 100, 102)),
+        Panel("Error over time", draw_error, furnish_error, error_note, 305, (49, 105, 100, 102)),
         Panel(
             "How the start is found",
             draw_stages,
