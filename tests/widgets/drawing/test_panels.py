@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from moe_lab import theme
 from moe_lab_widgets.drawing.laid import OFTEN
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.panels import PanelPicture
@@ -127,8 +128,8 @@ def test_what_furnish_adds_to_the_figure_is_furniture() -> None:
 def furnish_family(ax: Any, values: Any) -> None:
     """Axes with a twin and an inset."""
     fixed(ax, values)
-    ax.twinx().set(ylim=(0, 1))
-    ax.inset_axes((0.6, 0.6, 0.3, 0.3)).set(xlim=(0, 1), ylim=(0, 1))
+    theme.plain(ax.twinx()).set(ylim=(0, 1))
+    theme.plain(ax.inset_axes((0.6, 0.6, 0.3, 0.3))).set(xlim=(0, 1), ylim=(0, 1))
 
 
 def twin(ax: Any) -> Any:

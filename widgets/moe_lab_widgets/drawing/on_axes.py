@@ -106,7 +106,7 @@ def heads(ax: Axes, x: ArrayLike, y: ArrayLike, size: float, *, right: float = 0
     for number, place in enumerate(zip(*np.broadcast_arrays(x, y), strict=True)):
         shape, digit = theme.expert_head(ax, number, size)
         shape.set(markeredgewidth=0)
-        digit.set(markersize=0.6 * size)
+        digit.set(markersize=0.62 * size, markeredgewidth=0)
         for mark in (shape, digit):
             mark.set(data=[[one] for one in place], transform=ax.transData + moved, clip_on=False)
 
