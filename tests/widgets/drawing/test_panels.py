@@ -175,7 +175,8 @@ def test_a_legend_names_the_bars_of_its_frame_alone() -> None:
     picture = begun(draw, fixed)
     for _ in range(3):
         picture.show(moment())
-    assert [text.get_text() for text in picture.laid[0].axes[0].get_legend().get_texts()] == ["bars"]
+    legend = picture.laid[0].axes[0].get_legend()
+    assert legend is not None and [text.get_text() for text in legend.get_texts()] == ["bars"]
 
 
 def test_colours_do_not_wander_from_frame_to_frame() -> None:
@@ -353,8 +354,12 @@ def test_pins_keep_labelled_lines_dotted_over_runs_and_go_again() -> None:
 
 def test_a_panel_may_draw_its_pins_itself() -> None:
     kept: list[Now] = []
-    panel = Panel("One", curve, fixed, pin=lambda ax, now: (kept.append(now), ax.axhline(now["loss"]))[1])
-    picture = PanelPicture((panel,))
+
+    def pin(ax: Any, now: Now) -> None:
+        kept.append(now)
+        ax.axhline(now["loss"])
+
+    picture = PanelPicture((Panel("One", curve, fixed, pin=pin),))
     picture.begin({})
     plain = shown(picture, moment(3))
     picture.pin([moment(7)])

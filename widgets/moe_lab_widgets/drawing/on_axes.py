@@ -233,8 +233,9 @@ def bars(
     edges[~shown] = 0
     sheet = Sheet(zorder=2.5)
     sheet.add(list(map(tuple, edges.tolist())), np.where(shown, fills, 0).tolist())
-    for bar in np.flatnonzero(shown) if hollow else ():
-        sheet.frame(*edges[bar, :4].tolist(), shades[bar])
+    for bar in np.flatnonzero(shown).tolist() if hollow else ():
+        left, top, right, bottom = edges[bar, :4].tolist()
+        sheet.frame(left, top, right, bottom, shades[bar])
         names = [*names, *[names[bar]] * 4] if names else names
     return _named(ax, sheet, names)
 
