@@ -104,7 +104,7 @@ class Laid:
         seen, known = Seen(values), set(map(id, self.figure.get_children()))
         self.panel.furnish(self.target, seen)
         made: list[Any] = [one for one in self.figure.get_children() if id(one) not in known]
-        insets = [inset for ax in self.axes for inset in ax.child_axes]
+        insets: list[Any] = [inset for ax in self.axes for inset in ax.child_axes]
         self.family += [*(one for one in made if isinstance(one, Axes)), *insets]
         self.head = [one for one in made if not isinstance(one, Axes)]
         self._write_head(self.panel.note_of(seen))
