@@ -19,6 +19,7 @@ from moe_lab_widgets.drawing.trials import Trials
 from moe_lab_widgets.frames.module import module_source
 from moe_lab_widgets.frames.reel import Reel, Stream
 from tests.widgets.cases import CASES, Case
+from tests.widgets.drawing.test_panels import ADDED, begun, furnish_family, moment
 from tests.widgets.labs import done, making
 
 pytestmark = pytest.mark.browser
@@ -112,6 +113,20 @@ def test_the_canvas_shows_the_bands_and_the_density_of_many_trials(page: Any) ->
     check_frame(page, reel, 0, apart=2)  # each of five translucent layers rounds its colours
     assert not reel.unsupported
     scene.close()
+
+
+def test_the_canvas_shows_whatever_a_panel_draws(page: Any) -> None:
+    """With matplotlib's own artists too, on twins, insets and the figure: frame after frame."""
+    shown: list[str] = []
+    picture = begun(lambda ax, now: [ADDED[what](ax) for what in shown], furnish_family)
+    reel = Reel(picture)
+    page.evaluate("() => { window.film = new frames.Film() }")
+    for number, what in enumerate(ADDED):
+        shown[:] = [what]
+        picture.update(moment(2))
+        check_frame(page, reel, number, apart=8)  # long thin lines, whose edges two painters shade differently
+    assert not reel.unsupported
+    picture.close()
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from moe_lab import theme
 from moe_lab_widgets.drawing.laid import OFTEN
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.picture import Picture
@@ -127,8 +128,8 @@ def test_what_furnish_adds_to_the_figure_is_furniture() -> None:
 def furnish_family(ax: Any, values: Any) -> None:
     """Axes with a twin and an inset."""
     fixed(ax, values)
-    ax.twinx().set(ylim=(0, 1))
-    ax.inset_axes((0.6, 0.6, 0.3, 0.3)).set(xlim=(0, 1), ylim=(0, 1))
+    theme.plain(ax.twinx()).set(ylim=(0, 1))
+    theme.plain(ax.inset_axes((0.6, 0.6, 0.3, 0.3))).set(xlim=(0, 1), ylim=(0, 1))
 
 
 def twin(ax: Any) -> Any:
@@ -174,7 +175,8 @@ def test_a_legend_names_the_bars_of_its_frame_alone() -> None:
     picture = begun(draw, fixed)
     for _ in range(3):
         picture.show(moment())
-    assert [text.get_text() for text in picture.laid[0].axes[0].get_legend().get_texts()] == ["bars"]
+    legend = picture.laid[0].axes[0].get_legend()
+    assert legend is not None and [text.get_text() for text in legend.get_texts()] == ["bars"]
 
 
 def test_colours_do_not_wander_from_frame_to_frame() -> None:
@@ -352,8 +354,12 @@ def test_pins_keep_labelled_lines_dotted_over_runs_and_go_again() -> None:
 
 def test_a_panel_may_draw_its_pins_itself() -> None:
     kept: list[Now] = []
-    panel = Panel("One", curve, fixed, pin=lambda ax, now: (kept.append(now), ax.axhline(now["loss"]))[1])
-    picture = Picture((panel,))
+
+    def pin(ax: Any, pinned: Now, now: Now) -> None:
+        kept.append(pinned)
+        ax.axhline(pinned["loss"])
+
+    picture = Picture((Panel("One", curve, fixed, pin=pin),))
     picture.begin({})
     plain = shown(picture, moment(3))
     picture.pin([moment(7)])

@@ -86,7 +86,9 @@ def furnish_accuracy(ax: Axes, values: Mapping[str, Any]) -> None:
 
 
 def draw_accuracy(ax: Axes, now: Now) -> None:
-    drawn.setdefault(ax.get_figure(root=True), []).append(now)
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    drawn.setdefault(figure, []).append(now)
     steps, values = now.curve("accuracy")
     for trial in values.T:
         ax.plot(steps, trial, color=theme.INK, linewidth=0.8, label="accuracy of a trial")

@@ -75,7 +75,12 @@ def test_the_first_record_does_not_wait_for_the_rows_of_comparison(make: Make) -
 
 def test_all_routings_train_on_the_same_samples_which_other_sliders_keep(monkeypatch: pytest.MonkeyPatch) -> None:
     sampled = []
-    monkeypatch.setattr(of, "samples_of", lambda runs: sampled.append(runs[0].samples) or samples_of(runs))
+
+    def noted(runs: Any) -> Any:
+        sampled.append(runs[0].samples)
+        return samples_of(runs)
+
+    monkeypatch.setattr(of, "samples_of", noted)
     with making(ROUTING_CHOICES) as make:
         lab = done(make())
         done(lab, routing="soft")

@@ -144,7 +144,7 @@ class Laid:
             return False
         scale = self.figure.dpi / theme.BASE_DPI
         self._show(False)
-        boxes: list[Any] = [ax.get_tightbbox(self._renderer()) for ax in self.axes]
+        boxes: list[Any] = [ax.get_tightbbox(self._renderer()) for ax in self.family]
         self._show(True)
         foot = self.figure.bbox.height / scale - self._height
         over = (

@@ -13,6 +13,7 @@ in pixels from the top left::
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -122,15 +123,16 @@ class Tape(RendererBase):
     def draw_text(
         self, gc: Any, x: float, y: float, s: str, prop: Any, angle: float, ismath: Any = False, mtext: Any = None
     ) -> None:
-        """Agg's own letters, cut out; each text is drawn once."""
-        key = (s, hash(prop), angle, gc.get_rgb())
+        """Agg's own letters, cut out; each text is drawn once for each part of a pixel at which it stands."""
+        right, down = (round(64 * (place % 1)) / 64 for place in (x, y))  # FreeType knows 64ths of a pixel
+        key = (s, hash(prop), angle, gc.get_rgb(), right, down)
         if key not in self._words:
             if len(self._words) > _KEPT:
                 self._words.clear()
-            self._words[key] = self._letters(gc, s, prop, angle, ismath, mtext)
+            self._words[key] = self._letters(gc, s, prop, angle, ismath, mtext, right, down)
         pixels, left, top = self._words[key]
         if pixels.size:
-            self.image(round(x) + left, round(y) + top, pixels)
+            self.image(math.floor(x) + left, math.floor(y) + top, pixels)
 
     # ---- what our artists ask ----
 
@@ -262,12 +264,14 @@ class Tape(RendererBase):
             known = self._shapes[key] = number, path  # the path is kept, so that its id stays its own
         return known[0]
 
-    def _letters(self, gc: Any, s: str, prop: Any, angle: float, ismath: Any, mtext: Any) -> tuple[Pixels, int, int]:
-        """(pixels, and where their left and top are from the text's place)"""
+    def _letters(
+        self, gc: Any, s: str, prop: Any, angle: float, ismath: Any, mtext: Any, right: float, down: float
+    ) -> tuple[Pixels, int, int]:
+        """(pixels, and where their left and top are from the pixel of the text's place, of which it stands a part)"""
         wide, high, _ = self._agg.get_text_width_height_descent(s, prop, ismath)
         reach = int(wide + high) + 8
         sheet = RendererAgg(2 * reach, 2 * reach, self.dpi)
-        sheet.draw_text(gc, reach, reach, s, prop, angle, ismath, mtext)
+        sheet.draw_text(gc, reach + right, reach + down, s, prop, angle, ismath, mtext)
         pixels = np.asarray(sheet.buffer_rgba())
         rows, columns = np.flatnonzero(pixels[..., 3].any(1)), np.flatnonzero(pixels[..., 3].any(0))
         if not len(rows):

@@ -85,11 +85,12 @@ def runs(values: Mapping[str, Any]) -> dict[str, Run]:
     """Returns a run for each way to balance the load, first the one without; they differ in nothing else."""
     own = {name: values[name] for name in TopKMoE.knobs() if name in values and name not in ("balancing", "strength")}
     plain = TopKMoE(**own, **TRAINED[values["expert_steps"]])
-    models = {str(name): plain.replace(balancing=name, strength=values["strength"]) for name in BALANCINGS[1:]}
+    models: dict[str, TopKMoE] = {NONE: plain}
+    for name in BALANCINGS[1:]:
+        models[name] = plain.replace(balancing=name, strength=values["strength"])
     task = given(ClusterTask, values)
     return {
-        name: given(Run, values, model=model, task=task, test_samples=TEST_SAMPLES)
-        for name, model in {NONE: plain, **models}.items()
+        name: given(Run, values, model=model, task=task, test_samples=TEST_SAMPLES) for name, model in models.items()
     }
 
 
@@ -193,9 +194,10 @@ def draw_tables(axes: list[Axes], now: Now) -> None:
 
 # ---- panel 3: what comes out ----
 
-DASHED: dict[str, Any] = {"dashes": (3, 1.5)}
-SOLID: dict[str, Any] = {}
-STYLES = ((theme.OTHER, 2.0, DASHED), (theme.MODEL, 2.6, SOLID))
+STYLES: tuple[tuple[theme.Style, float, dict[str, Any]], ...] = (
+    (theme.OTHER, 2.0, {"dashes": (3, 1.5)}),
+    (theme.MODEL, 2.6, {}),
+)
 """Style, width and dashes of the median without balancing, and of the one beside it."""
 COLUMNS = ("accuracy", "worth", "own cluster")
 
@@ -237,8 +239,8 @@ def draw_outcome(axes: list[Axes], now: Now) -> None:
     colours = np.where(firm, theme.INK, theme.MUTED)
     places = range(len(NAMES))
     names = list(NAMES.values())
-    small: dict[str, Any] = {"ha": "right", "size": theme.SMALL_SIZE, "right": -7}
-    write(numbers, [-0.5] * len(names), places, names, colours, bold=np.array(firm), **small)
+    beside: dict[str, Any] = {"ha": "right", "size": theme.SMALL_SIZE, "right": -7}
+    write(numbers, [-0.5] * len(names), places, names, colours, bold=np.array(firm), **beside)
 
 
 def _numbers(now: Now, name: str) -> list[float]:

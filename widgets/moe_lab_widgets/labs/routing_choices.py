@@ -156,7 +156,7 @@ def rows_of(ax: Axes, experts: int) -> tuple[NDArray[np.float64], float]:
     """Returns the tops (expert + 1,) of the rows of boxes, the last one of what is lost, and their height."""
     tile = min(_across(ax), 26.0)  # of a patch, above the boxes
     down = min((HIGH - tile) / (experts + 1), 18.0)
-    tops = np.asarray(tile + down * np.arange(experts + 1), dtype=np.float64)
+    tops = tile + down * np.arange(experts + 1, dtype=np.float64)
     tops[-1] += 4
     return tops, down
 
@@ -251,7 +251,7 @@ def draw_load(ax: Axes, now: Now) -> None:
         ax, experts, above - taken, 0.7, theme.REFERENCE, begin=taken, hollow=True,
         names=[f"{word} turned away" for word in words],
     )  # fmt: skip
-    colours = [theme.expert(int(expert)).colour for expert in experts]
+    colours = [theme.expert(expert).colour for expert in range(len(taken))]
     bars(ax, experts, taken, 0.7, colours, names=[f"{word} with a place" for word in words])
     if len(experts) <= 4:
         counts = [f"{count:.1f}" for count in taken + refused]
