@@ -11,8 +11,9 @@ from matplotlib.backends.backend_agg import RendererAgg
 
 from moe_lab import theme
 from moe_lab_widgets.drawing.ink import stamp
+from moe_lab_widgets.drawing.on_axes import cells, table
 from moe_lab_widgets.drawing.sheet import Sheet
-from moe_lab_widgets.drawing.tables import FAINTEST, Table, key
+from moe_lab_widgets.drawing.tables import FAINTEST, fills, key
 
 HIGH, WIDE = 60, 120
 WIDER = 1 if matplotlib.__version_info__ < (3, 9) else 0  # pixels that an old matplotlib adds to a digit
@@ -48,9 +49,9 @@ def test_boxes_are_cut_at_the_edge_and_never_vanish() -> None:
 
 @pytest.mark.parametrize("scale", [1.0, 1.25, 1.5, 2.0])
 def test_frames_and_gaps_are_equally_thick_everywhere(scale: float) -> None:
-    sheet, table = Sheet(), Table(10, 10, 3, 7, 12.4, 13.7)
-    with sheet.anew():
-        table.fill(sheet, [""] * 21, np.ones((3, 7)))
+    sheet = Sheet()
+    places = [(10 + 13.7 * column, 10 + 12.4 * row) for row in range(3) for column in range(7)]
+    sheet.add([(left, top, left + 13.7, top + 12.4, 0, 0, -1, -1) for left, top in places], fills(np.ones((3, 7)))[0])
     row = drawn(sheet, scale)[round(15 * scale), :, 3] > 0
     edges = np.flatnonzero(np.diff(row.astype(int)))
     assert set(edges[2::2] - edges[1:-1:2]) == {max(round(scale), 1)}
@@ -145,7 +146,12 @@ def test_a_page_and_agg_are_given_the_same(scale: float) -> None:
     sheet = Sheet()
     with sheet.anew():
         sheet.image(0, 0, 20, 20, lambda wide, high, scale: np.full((high, wide, 4), 99, dtype=np.uint8))
-        Table(20, 5, 2, 3, 20, 30).fill(sheet, ["1", "22", "", "0.4", "–", "100"], np.linspace(0, 1, 6).reshape(2, 3))
+        shades, inks = fills(np.linspace(0, 1, 6).reshape(2, 3))
+        for place, words in enumerate(["1", "22", "", "0.4", "–", "100"]):
+            left, top = 20 + 30 * (place % 3), 5 + 20 * (place // 3)
+            box = sheet.add([(left, top, left + 30, top + 20, 0, 0, -1, -1)], [shades[place]])
+            sheet.label(box, words, size=theme.SMALL_SIZE, colour=theme.ink_on(place / 5))
+        assert sheet.inks == inks
     page = Page(scale)
     sheet.draw(page)
     agg, _, _ = sheet.composed(scale, page.width, page.height)
@@ -157,17 +163,17 @@ def test_a_page_and_agg_are_given_the_same(scale: float) -> None:
 
 
 def test_cells_are_shaded_by_the_ramp_and_empty_ones_can_be_seen() -> None:
-    sheet, table = Sheet(), Table(0, 0, 2, 3, 20, 30)
+    ax = theme.axes(theme.figure(WIDE, HIGH), 5, 5, 90, 60)
+    table(ax, ["a", "b"], ["1", "2", "3"])
     shades = np.array([[0.0, 0.5, 1.0], [np.nan, -1.0, 2.0]])
-    with sheet.anew():
-        table.fill(sheet, [""] * 6, shades)
+    sheet: Any = cells(ax, [""] * 6, shades)
+    assert sheet.parts[3] == "b, 1"
     made = drawn(sheet)
-    for (left, top, *_), shade in zip(table.edges, np.clip(np.nan_to_num(shades), FAINTEST, 1).flat, strict=True):
-        cell = made[int(top) : int(top) + 19, int(left) : int(left) + 29]
+    for (left, top, *_), shade in zip(sheet.edges, np.clip(np.nan_to_num(shades), FAINTEST, 1).flat, strict=True):
+        cell = made[int(top) + 1 : int(top) + 19, int(left) + 1 : int(left) + 29]
         assert (cell == cell[0, 0]).all()
         np.testing.assert_allclose(cell[0, 0].astype(int), theme.ramp(shade).astype(int), atol=3)
     assert not (theme.ramp(FAINTEST) == theme.rgba(theme.PAPER)).all()
-    assert table.names(["a", "b"], ["1", "2", "3"])[3] == "b, 1"
 
 
 def test_a_stamp_is_cropped_to_its_ink() -> None:

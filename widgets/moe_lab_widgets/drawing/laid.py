@@ -98,6 +98,8 @@ class Laid:
         for artist in [*self.head, *(ax for ax in self.family if ax not in self.axes)]:
             artist.remove()
         self.head, self.family = [], list(self.axes)
+        self.margins = self.panel.margins or USUAL  # what other ticks have needed is forgotten
+        self._place()
         for ax in self.axes:
             ax.clear()
             theme.plain(ax)
@@ -157,10 +159,14 @@ class Laid:
             return False
         left, right, top, bottom = (one + max(more, 0) for one, more in zip(self.margins, over, strict=True))
         self.margins = left, right, top, bottom
+        self._place()
+        return True
+
+    def _place(self) -> None:
+        """Puts the Axes within the margins."""
         wide, high = self.figure.get_size_inches() * theme.BASE_DPI
         for ax, (x, y, width, height) in zip(self.axes, self._boxes(), strict=True):
             ax.set_position((*theme.spot(self.figure, x, y + height), width / wide, height / high))
-        return True
 
     # ---- a record is drawn ----
 
