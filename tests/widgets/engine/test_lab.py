@@ -24,6 +24,7 @@ import xarray as xr
 from moe_lab.errors import UserError
 from moe_lab.interrupts import stop_if_unwanted
 from moe_lab_widgets import given, offer
+from moe_lab_widgets import lab as declare
 from moe_lab_widgets.engine import runner
 from moe_lab_widgets.engine.declared import Declared
 from moe_lab_widgets.engine.now import ONLY
@@ -288,7 +289,7 @@ def test_scrub_back_and_forth(lab: Declared) -> None:
     assert earlier != live
     lab.scrub(None)
     lab.wait(30)
-    assert lab.screen.image.value == live and "showing step 40 ·" in lab.controls.status.value
+    assert lab.screen.image.value == live and "showing step 40 of 40 ·" in lab.controls.status.value
     lab.scrub(7)
     lab.wait(30)
     assert lab.screen.image.value == earlier
