@@ -83,7 +83,7 @@ def test_an_earlier_record_is_shown_as_it_was_when_it_was_new(make: Make) -> Non
         lab.scrub(index)
         shown(lab)
         assert lab.record is lab.records[index] and lab.caption(lab.record) in caption(lab)
-        assert "an earlier record on show" in lab.controls.status.value
+        assert f"showing {lab.progress(lab.record)}" in lab.controls.status.value
         np.testing.assert_array_equal(pixels(lab), live[index])
     assert not np.array_equal(now, live[3])
     lab.scrub(None)

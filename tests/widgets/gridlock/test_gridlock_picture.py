@@ -226,12 +226,12 @@ def test_counts_at_the_end_of_each_stage(ended: GridlockLab) -> None:
 def test_captions_tell_start_run_and_end(ended: GridlockLab) -> None:
     lab = ended
     captions = [lab.caption(record) for record in lab.records]
-    assert captions[0].startswith("Start: T₃ is whitened to 3 × 3 × 3 numbers, and nothing is found yet")
+    assert captions[0].startswith("T₃ is whitened to 3 × 3 × 3 numbers, and nothing is found yet")
     assert captions[4].startswith(f"Power iteration 3 of {3 * POWER}: in trial 1, ")
     found = [int(at.found(lab.record, method)[0].sum()) for method in lab.record.names]
     errors = [two_digits(float(np.median(part["error"]))) for part in lab.record.parts.values()]
     assert captions[-1].startswith(
-        f"Iteration 24 of 24: in trial 1, spectral + EM has found {found[0]} of 3 regressors and joint EM {found[1]}. "
+        f"In trial 1 spectral + EM has found {found[0]} of 3 regressors and joint EM {found[1]}. "
         f"Median errors: {errors[0]} and {errors[1]}."
     )
     assert "stuck" in captions[-1] and captions[-1] in lab.screen.caption.value

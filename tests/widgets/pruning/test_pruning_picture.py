@@ -224,9 +224,9 @@ def test_no_words_leave_their_panel(make: Make) -> None:
 def test_captions_tell_start_training_and_pruning(make: Make) -> None:
     lab = done(make(trials=3))
     captions = [lab.caption(record) for record in lab.records]
-    assert captions[0].startswith("Step 0: the checkpoint, whose routers have not moved. Its accuracy is ")
+    assert captions[0].startswith("This is the checkpoint, whose routers have not moved. Its accuracy is ")
     grown = int((lab.records[20].of().changes(0) >= 1.5 * np.log(5)).sum())
-    assert f"Step 20 of 30: in trial 1 {grown} of 8 routers have grown by 1.5 log l = 2.41 or more." in captions[20]
+    assert f"In trial 1 {grown} of 8 routers have grown by 1.5 log l = 2.41 or more." in captions[20]
     (record, _), found = look(lab), outcome(*look(lab))
     plain = short(np.median(found.plain))
     assert captions[-1].startswith(f"6 of 8 experts are pruned by norm change. The accuracy is {plain} (at random")

@@ -18,6 +18,11 @@ CRITERION_NAMES = {
 """Short names of the pruning criteria, for the ends of lines."""
 
 
+def told(progress: str, caption: str) -> str:
+    """Returns how far a run is and what is seen, for pictures that stand alone: "Step 5 of 9. The routers turn."."""
+    return " ".join(filter(None, (f"{progress[:1].upper()}{progress[1:]}." if progress else "", caption)))
+
+
 def median(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the medians (records,) of values (records, trial), over the trials that have not diverged."""
     if np.isfinite(values).all() and values.size:

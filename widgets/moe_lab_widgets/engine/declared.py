@@ -206,9 +206,7 @@ class Declared(Lab):
         return f"step {record.step}" + (f" of {record.total}" if record.total else "")
 
     def caption(self, record: Now) -> str:
-        if self.made.caption is not None:
-            return self.made.caption(self._seen(record))
-        return f"{self.progress(record).capitalize()}."
+        return "" if self.made.caption is None else self.made.caption(self._seen(record))
 
     def trouble(self, record: Now) -> str:
         lost = {name: part.diverged for name, part in self.parts(record).items() if part.diverged.any()}

@@ -69,7 +69,7 @@ class Lab(Definition):
             title=self.title,
             headless=self.headless,
             model_id=self.controls.box.model_id,
-            picture=lambda: (self.png(), self._presenter.caption),
+            picture=lambda: (self.png(), self._presenter.told),
             close=self.close,
         )
         self._presenter = Presenter(

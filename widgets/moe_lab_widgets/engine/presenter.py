@@ -9,6 +9,7 @@ from typing import Any
 
 from moe_lab.devices import CPU, choose, word
 from moe_lab_widgets.drawing.picture import drawing_lock
+from moe_lab_widgets.drawing.words import told
 from moe_lab_widgets.engine.callbacks import alone, message
 from moe_lab_widgets.engine.controls import FASTEST, Controls
 from moe_lab_widgets.engine.definition import Definition
@@ -166,7 +167,7 @@ class Presenter:
     def png(self) -> bytes:
         """Returns the picture of the record on show with its caption drawn in."""
         with self._screen.for_a_file(self.record) as picture:
-            return picture.png(self.caption)
+            return picture.png(self.told)
 
     def show_view(self, values: dict[str, Any]) -> None:
         """Takes the values of the view-only knobs for the next frame."""
@@ -199,6 +200,11 @@ class Presenter:
             self.unsaved = ""
             self._controls.warn("")
         self._controls.tell(f"{what} saved in {path}")
+
+    @property
+    def told(self) -> str:
+        """How far the run is at the record on show, and its caption."""
+        return "" if self.record is None else told(self._lab.progress(self.record), self._lab.caption(self.record))
 
     @property
     def caption(self) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moe_lab_widgets.drawing.picture import Picture, drawing_lock
+from moe_lab_widgets.drawing.words import told
 from moe_lab_widgets.frames.reel import Reel, stage
 
 MOST_FRAMES = 200
@@ -103,12 +104,12 @@ def film(
             if reel.full:
                 reel = Reel(picture)
             bodies.append(reel.frame(number))
-        still = picture.png(captions[-1])
+        still = picture.png(told(progress(kept[-1]), captions[-1]))
         if shown is not None:
             picture.update(shown)
         on = stage(picture, cut_apart(picture.pixels(), picture.spans, picture.scale))
-    told = {"captions": captions, "progress": tuple(progress(record) for record in kept)}
-    return Recording(title="", stage=on, bodies=tuple(bodies), **told, values=(), code="", still=still)
+    sentences = {"captions": captions, "progress": tuple(progress(record) for record in kept)}
+    return Recording(title="", stage=on, bodies=tuple(bodies), **sentences, values=(), code="", still=still)
 
 
 def described(recording: Recording, title: str, values: Sequence[tuple[str, str]], code: str) -> Recording:

@@ -285,12 +285,12 @@ def caption(now: Now) -> str:
     experts = now.values["experts"]
     if now.step == 0:
         load = f"{middle(worth(now, NONE)):.1f} of {experts} experts"
-        return f"Step 0: the load is worth {load}, and nobody has learned anything."
+        return f"The load is worth {load}, and nobody has learned anything."
     (accuracy, load), (other_accuracy, other_load) = (
         (percent(middle(now.last("test_accuracy", name)), 1), f"{middle(worth(now, name)):.1f}") for name in pair(now)
     )
     return (
-        f"Step {now.step} of {now.total}: without balancing {accuracy} of the test samples are right and the load is "
+        f"Without balancing {accuracy} of the test samples are right and the load is "
         f"worth {load} of {experts} experts; with {SENTENCE[now.values['balancing']]} it is {other_accuracy} and "
         f"{other_load}.{spread_words(now.trials)}"
     )

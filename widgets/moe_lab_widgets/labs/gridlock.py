@@ -310,21 +310,21 @@ def caption(now: Now) -> str:
     trial, k = at.shown(now), now.values["experts"]
     if now.of(JOINT) is None:
         return (
-            f"Start: T₃ is whitened to {k} × {k} × {k} numbers, and nothing is found yet; "
+            f"T₃ is whitened to {k} × {k} × {k} numbers, and nothing is found yet; "
             "joint EM begins with random regressors and gates."
         )
     joint = now.of(JOINT).step
     ours, theirs = (int(at.found(now, name)[trial].sum()) for name in now.names)
-    where = f"in trial {trial + 1}, " if now.trials > 1 else ""
+    where = f"In trial {trial + 1} " if now.trials > 1 else ""
     if at.seeking(now):
         return (
-            f"Power iteration {now.of(SPECTRAL).step} of {at.power(now.values)}: {where}{ours} of {k} regressors are "
-            f"found (|cos| ≥ {FOUND:g}); joint EM has found {theirs} in {joint} iterations."
+            f"{where}{ours} of {k} regressors are found (|cos| ≥ {FOUND:g}) after {now.of(SPECTRAL).step} of "
+            f"{at.power(now.values)} power iterations. Joint EM has found {theirs} in {joint} iterations."
         )
     errors = [two_digits(middle(at.em_errors(now, name)[1][-1])) for name in now.names]
     text = (
-        f"Iteration {joint} of {now.total}: {where}spectral + EM has found {ours} of {k} regressors and joint EM "
-        f"{theirs}. Median errors: {errors[0]} and {errors[1]}."
+        f"{where}{'spectral' if where else 'Spectral'} + EM has found {ours} of {k} regressors and joint EM {theirs}. "
+        f"Median errors: {errors[0]} and {errors[1]}."
     )
     return text + fates_in_words(errors_of(now)) + spread_words(now.trials)
 

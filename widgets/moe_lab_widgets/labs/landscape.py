@@ -251,14 +251,11 @@ def error_note(values: Mapping[str, Any]) -> str:
 
 def caption(now: Now) -> str:
     if now.of("l2") is None:
-        return "Start: both losses begin at the same random regressors; ℓ₂ moves gates, too."
+        return "Both losses begin at the same random regressors; ℓ₂ moves gates, too."
     trials = f"{now.trials} trial{'s' * (now.trials > 1)}"
     count = [int(found(now, name).sum()) for name in now.names]
     ours, theirs = (two_digits(middle(now.last("regressor_error", name))) for name in now.names)
-    text = (
-        f"Step {now.step} of {now.total}: L₄ has found the regressors in {count[0]} of {trials} (median error {ours}), "
-        f"ℓ₂ in {count[1]} ({theirs})."
-    )
+    text = f"L₄ has found the regressors in {count[0]} of {trials} (median error {ours}), ℓ₂ in {count[1]} ({theirs})."
     return text + fates_in_words(errors_of(now)) + spread_words(now.trials)
 
 

@@ -292,18 +292,18 @@ def caption(now: Now) -> str:
     name = NAMES[choice.criterion]
     if found is None:
         reason = undefined(choice.criterion)
-        return f"Step {now.step} of {now.total}: {reason}, so {name} cannot order the experts."
+        return f"{reason[:1].upper()}{reason[1:]}, so {name} cannot order the experts."
     return _pruning(record, found, name) + (_failure(record, choice, trial, name) or _costs(found))
 
 
 def _training(now: Now, record: Record, trial: int) -> str:
     accuracy = "–" if record.accuracy is None else short(middle(record.accuracy))
     if now.step == 0:
-        return f"Step 0: the checkpoint, whose routers have not moved. Its accuracy is {accuracy}."
+        return f"This is the checkpoint, whose routers have not moved. Its accuracy is {accuracy}."
     grown = int((record.changes(trial) >= threshold(now.values)).sum())
     routers = f"{grown} of {record.run.model.experts} routers have" if grown != 1 else "1 router has"
     bound = f"1.5 log l = {threshold(now.values):.2f}"
-    where = f"Step {now.step} of {now.total}: in trial {trial + 1} {routers} grown by {bound}"
+    where = f"In trial {trial + 1} {routers} grown by {bound}"
     return f"{where} or more. The accuracy is {accuracy}."
 
 

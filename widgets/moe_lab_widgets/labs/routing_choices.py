@@ -321,19 +321,19 @@ def caption(now: Now) -> str:
     kept, lost, dropped = (percent(middle(now[name])) for name in ("signal_kept", "lost", "dropped"))
     places, routing = given(RoutedMoE, now.values).places(now.values["patches"]), now.values["routing"]
     each = f"{places} place{'s' * (places > 1)} an expert"
-    found = f"with {each}, o is kept in {kept} of the samples and {lost} of the patches are lost"
+    found = f"With {each}, o is kept in {kept} of the samples and {lost} of the patches are lost"
     if routing in ("token-choice", "hash"):
-        found = f"with {each}, o is kept in {kept}, {lost} of patches are lost, and {dropped} of choices find no place"
+        found = f"With {each}, o is kept in {kept}, {lost} of patches are lost, and {dropped} of choices find no place"
     if routing == "soft":
         share = percent(middle(now["signal_share"]))
-        found = f"with {each}, nothing is lost, and o is {share} of what experts receive"
+        found = f"With {each}, nothing is lost, and o is {share} of what experts receive"
     if now.step == 0:
-        return f"Step 0: {found}."
+        return f"{found}."
     accuracy = percent(middle(now["test_accuracy"]))
     beside = ", ".join(
         f"{name} {percent(middle(now.last('test_accuracy', name)))}" for name in BESIDE if now.of(name) is not None
     )
-    return f"Step {now.step} of {now.total}: {found}. The accuracy is {accuracy}{f' ({beside})' if beside else ''}."
+    return f"{found}. The accuracy is {accuracy}{f' ({beside})' if beside else ''}."
 
 
 PANELS = (
