@@ -382,5 +382,5 @@ def test_slow_drawing_is_told_the_helper() -> None:
     for number in range(OFTEN):
         assert picture.advice == "", "one slow frame is no reason to say so"
         shown(picture, moment(number + 2))
-    rule = r"drawing “Many words” takes \d+ ms a frame; write of moe_lab_widgets\.drawing\.on_axes would be faster"
+    rule = r"drawing “Many words” takes \d+ ms a frame: write of moe_lab_widgets\.drawing\.on_axes would be faster"
     assert re.fullmatch(rule, picture.advice)

@@ -23,7 +23,8 @@ import xarray as xr
 
 from moe_lab.errors import UserError
 from moe_lab.interrupts import stop_if_unwanted
-from moe_lab_widgets import Lab, given, offer
+from moe_lab_widgets import given, offer
+from moe_lab_widgets import lab as declare
 from moe_lab_widgets.engine import runner
 from moe_lab_widgets.engine.declared import Declared
 from moe_lab_widgets.engine.now import ONLY
@@ -112,11 +113,12 @@ def test_starting_values_and_unknown_names() -> None:
 
 
 def test_a_lab_must_say_what_it_runs() -> None:
-    class Empty(Lab):
-        pass
-
-    with pytest.raises(NotImplementedError, match=r"Empty must write make_picture\(values\)"):
-        Empty()
+    parts: dict[str, Any] = {"knobs": (), "panels": ()}
+    for ways, got in ({}, "neither"), ({"train": run, "runs": lambda values: {}}, "both"):
+        with pytest.raises(ValueError, match=rf"either a function that yields records .*: got {got}$"):
+            declare("Empty", **parts, **ways)
+    with pytest.raises(ValueError, match=r"a Lab must be made of what `help\(lab\)` .*: got capton$"):
+        declare("Empty", run, **parts, capton=lambda now: "")
 
 
 # ---- knobs ----
@@ -282,12 +284,12 @@ def test_scrub_back_and_forth(lab: Declared) -> None:
     lab.scrub(7)
     lab.wait(30)
     assert lab.record is lab.records[7] and "Step 7:" in lab.screen.caption.value
-    assert "finished; showing step 7 ·" in lab.controls.status.value
+    assert "finished; showing step 7 of 40 ·" in lab.controls.status.value
     earlier = lab.screen.image.value
     assert earlier != live
     lab.scrub(None)
     lab.wait(30)
-    assert lab.screen.image.value == live and "showing step 40 ·" in lab.controls.status.value
+    assert lab.screen.image.value == live and "showing step 40 of 40 ·" in lab.controls.status.value
     lab.scrub(7)
     lab.wait(30)
     assert lab.screen.image.value == earlier

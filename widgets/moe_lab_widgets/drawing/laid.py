@@ -243,14 +243,15 @@ class Laid:
         self.content = [one for one in self.content if id(one) not in gone]
 
     def watch_time(self, seconds: float) -> None:
-        """Takes how long a record took to be drawn, and keeps an advice where that is too long again and again."""
+        """Takes how long a record took to be drawn. Where that is too long again and again, keeps what is faster."""
         self._slow = self._slow + 1 if seconds > SLOW else 0
         if self._slow < OFTEN or self.advice:
             return
         kinds = Counter(type(one).__name__ for one in self.content)
         named = sorted({CHEAPER[kind] for kind in kinds if kind in CHEAPER})
-        instead = f"; {' and '.join(named)} of moe_lab_widgets.drawing.on_axes would be faster" if named else ""
-        self.advice = f"drawing “{self.panel.title}” takes {1000 * seconds:.0f} ms a frame{instead}"
+        if named:  # else a busy machine may be to blame
+            instead = f"{' and '.join(named)} of moe_lab_widgets.drawing.on_axes would be faster"
+            self.advice = f"drawing “{self.panel.title}” takes {1000 * seconds:.0f} ms a frame: {instead}"
 
     # ---- limits that are left open ----
 

@@ -6,8 +6,7 @@ a sheet's boxes and words itself; Agg is given them as pixels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -76,11 +75,8 @@ class Sheet(Artist):
     def __init__(self, zorder: float = 3) -> None:
         super().__init__()
         self.set_zorder(zorder)
-        self._clear()
         self._laid: tuple[Any, float, NDArray[np.int64]] | None = None
         self._composed: tuple[Any, Pixels, int, int] | None = None
-
-    def _clear(self) -> None:
         self.edges: list[tuple[float, ...]] = []
         """Of boxes: left, top, right, bottom, and the hairlines by which each is moved right or down."""
         self.fills: list[int] = []
@@ -90,16 +86,6 @@ class Sheet(Artist):
         """Where words are: x, y and which part of their width is at x; or the number of the box that they are in."""
         self.inks: list[int] = []
         self.images: list[tuple[Any, ...]] = []
-
-    @contextmanager
-    def anew(self) -> Iterator[Sheet]:
-        """Within, the sheet is empty and filled again; what comes out as it was is not drawn again."""
-        before = self.content()
-        self._clear()
-        yield self
-        if self.content() != before:
-            self._composed = None
-            self.stale = True
 
     def content(self) -> tuple[list[Any], ...]:
         """Returns what is on it: two sheets of equal content are drawn alike."""

@@ -43,7 +43,26 @@ Argument = Callable[[Sequence[LabKnob], Any, dict[str, Any]], tuple[Sequence[Lab
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """What `lab` was given; see there."""
+    """What `lab` was given. All functions are plain ones; those not given are derived.
+
+    Attributes:
+      train, runs, panels, seconds, measures, caption, arguments: see `lab`.
+      check: raises a ValueError where values do not fit together.
+      check_view: the same for values of view-only knobs.
+      initial: returns values of knobs that depend on where a Lab is made.
+      begin: begins a run, given its Config and a dict that lasts as long as the Lab.
+      steps: returns the steps of a whole run.
+      work: returns how many numbers a step touches; "auto" takes a GPU by that.
+      records: about how many records a run makes.
+      slowest: seconds of steps that one record may hold.
+      more: returns the records that a run that has ended should add for a view-only knob, or None.
+      compares: whether a moment holds the last one of the run before, which may be large.
+      progress: says how far the run is; "step 5 of 9" where it is not given.
+      trouble: says what went wrong in a record, besides divergence; empty when nothing did.
+      diverged: the sentence on trials whose loss became infinite, with {name} and {trials}, or a function of both.
+      code: returns the code that makes the run.
+      data: returns what "save data" writes.
+    """
 
     train: Callable[..., Iterable[Any]] | None = None
     runs: Callable[[Values], Mapping[str, RunConfig]] | None = None
@@ -259,9 +278,9 @@ def lab(
 
     Args:
       title: its heading.
-      train: a function that yields records, called with the knobs that it names. If it names `present`, that is a
-        function that returns the present values, for a run that heeds view-only knobs; `kept` is a dict that lasts as
-        long as the Lab. Records of one's own may hold a Snapshot as `shot`, of which divergence is told; or
+      train: a function that yields records (dicts, Snapshots, objects), called with the knobs that it names, and with
+        `present`, a function that returns the present values, and `kept`, a dict that lasts as long as the Lab, if it
+        names them. Records of one's own may hold a Snapshot as `shot`, which says what diverged; or
       runs: a function of the values that returns Configs of runs, by name. The first is under study. How often they
         record is derived, unless they are given `record_every`.
       knobs: sliders and choices (`slider`, `offer`, `LabKnob`). Every Lab has a seed and a device, too.
@@ -275,15 +294,8 @@ def lab(
         and of the initial values, which returns the knobs and the values. Hooks find what was given among their values.
       name: of the class; made of the title where it is empty.
       about: its docstring.
-      more: hooks in place of what is derived, and settings. Of the values: `check` and `check_view` raise a ValueError
-        where they do not fit, `steps`, `work` and `code` return the steps of a run, the numbers that a step touches and
-        the copied code. Of a moment (a `Now`): `progress`, `trouble`, `data` (a Dataset) and `more`, the records that a
-        run that has ended should add for a view-only knob. `initial()` returns values of
-        knobs that depend on where the Lab is made. `begin(run, kept)` begins a run; `kept` is a dict that lasts
-        as long as the Lab. `diverged` is the sentence on trials whose loss became infinite, with {name} and {trials},
-        or a function of both. `compares=False`: a moment does not hold the last one of the run before, which may be
-        large. `records` and `slowest`: about how many records a run makes, and the seconds that one
-        may take. `speed`, `frames`, `most_records`, `budget` and `cpu_because` as in `Definition`.
+      more: any other attribute of `Declaration`, in place of what is derived: check, progress, code, data and others;
+        and speed, frames, most_records, budget or cpu_because of `Definition`.
 
     Raises:
       ValueError: not exactly one of train and runs is given, or there is no such hook.
@@ -296,7 +308,9 @@ def lab(
     }
     unknown = set(more) - set(Declaration.__dataclass_fields__)
     if unknown:
-        raise InputError(f"a hook of a Lab must be one that `help(lab)` names: got {', '.join(sorted(unknown))}")
+        raise InputError(
+            f"a Lab must be made of what `help(lab)` and `Declaration` name: got {', '.join(sorted(unknown))}"
+        )
     printed = measures if isinstance(measures, Mapping) or callable(measures) else dict.fromkeys(measures, "")
     made = Declaration(
         train=train, runs=runs, panels=tuple(panels), caption=caption, seconds=seconds, measures=printed,

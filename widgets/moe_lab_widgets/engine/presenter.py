@@ -221,5 +221,6 @@ class Presenter:
             state = "waiting until it is on screen"
         if runner.scrubbed_to is not None or not self._screen.live:  # a page shows it beside its time slider
             state += f"; showing {self._lab.progress(self.record)}"
-        self._controls.tell(f"{state} · {runner.seconds:.1f} s of training on the {word(self.device)}")
+        training = f"{runner.seconds:.1f} s of training on the {word(self.device)}"
+        self._controls.tell(" · ".join(filter(None, (state, training, self._picture.advice))))
         self.show_playing(runner)

@@ -315,7 +315,7 @@ def caption(now: Now) -> str:
         )
     joint = now.of(JOINT).step
     ours, theirs = (int(at.found(now, name)[trial].sum()) for name in now.names)
-    where = f"In trial {trial + 1} " if now.trials > 1 else ""
+    where = f"In trial {trial + 1}, " if now.trials > 1 else ""
     if at.seeking(now):
         return (
             f"{where}{ours} of {k} regressors are found (|cos| ≥ {FOUND:g}) after {now.of(SPECTRAL).step} of "
