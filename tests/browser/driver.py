@@ -304,8 +304,8 @@ class NotebookPage:
         return self.page.locator(".widget-html textarea").last.input_value()
 
     def step(self) -> int:
-        """The step that the caption names; -1 before there is one."""
-        found = re.match(r"Step (\d+)", self.text("caption"))
+        """The step that the counter names; -1 before there is one."""
+        found = re.match(r"step (\d+)", self.counter())
         return int(found[1]) if found else -1
 
     def run(self) -> int:

@@ -21,9 +21,8 @@ pytestmark = pytest.mark.browser
 
 
 def _runs_the_slider(page: NotebookPage) -> bool:
-    """Whether the present run is that of the gap slider; 1 is the Config's default, which code does not name."""
-    gap = page.value("g")
-    return f"gap={gap:.1f}" in page.code() or (gap == 1 and "gap" not in page.code())
+    """Whether the present run is that of the gap slider."""
+    return f"gap={page.value('g'):.1f}" in page.code()
 
 
 def test_the_lab_is_shown_whole(opened: Callable[..., NotebookPage]) -> None:
@@ -32,7 +31,7 @@ def test_the_lab_is_shown_whole(opened: Callable[..., NotebookPage]) -> None:
     assert page.pixels().shape == (448, 1100, 3)
     box = page.image.bounding_box()
     assert box is not None and (round(box["width"]), round(box["height"])) == (1100, 448)
-    assert "Step 20: accuracy" in page.text("caption")
+    assert page.counter() == "step 20 of 20" and "accuracy" in page.text("caption")
     assert page.clipped() == [], "descriptions must be wide enough"
     page.check()
 
@@ -149,7 +148,7 @@ def test_a_page_moves_no_slider_that_code_has_put_between_its_steps(opened: Call
     page.choose("story", "Far apart")
     page.page.wait_for_timeout(1500)  # a page that rounds sends its value within a moment
     assert page.said() == "The accuracy reaches 100 %."
-    assert "gap=4.0" in page.code() and "epochs" not in page.code(), "40 steps are the default"
+    assert "gap=4.0" in page.code() and "epochs=40" in page.code(), "40 steps are the default"
     page.run_code("lab.set(gap=2.375)")
     page.until(lambda: page.readout("g ·") == 2.375, "the number beside the slider is rounded")
     page.check()
@@ -186,9 +185,10 @@ def test_one_button_plays_holds_and_replays(opened: Callable[..., NotebookPage])
     page = opened("TinyLab", epochs=150, delay=20.0)
     page.button("Pause").click()
     page.until(lambda: page.state() == "paused" and page.button("Play").is_visible(), "pause does nothing")
-    assert page.counter() == f"step {page.step()}", "the counter is that of the picture"
+    shown = page.page.locator(".moe-lab-screen").first.get_attribute("data-record")
+    assert page.counter() == f"step {shown} of 150", "the counter is that of the picture"
     page.press("time", "Home")
-    page.until(lambda: page.text("status").startswith("paused; showing step 0 ·"), "the kernel does not follow")
+    page.until(lambda: page.text("status").startswith("paused; showing step 0 of 150 ·"), "the kernel does not follow")
     held = page.ask("len(lab.records)")
     page.button("Play").click()  # from an earlier record: what is there again, and no training
     page.until(lambda: page.state() == "paused" and page.step() == int(held) - 1, "it does not come to the newest")
@@ -201,8 +201,7 @@ def test_one_button_plays_holds_and_replays(opened: Callable[..., NotebookPage])
     page.until(lambda: 0 <= page.step() < 100 and page.button("Pause").is_visible(), "the run is not shown again")
     page.button("Pause").click()
     page.until(lambda: "finished; showing step" in page.text("status"), "the replay does not stop")
-    step = page.step()
-    assert step < 150 and page.counter() == f"step {step}" and page.button("Play").is_visible()
+    assert page.step() < 150 and page.button("Play").is_visible()
     assert page.run() == before and page.ask("len(lab.records)") == "151", "nothing is trained again"
     page.button("Reset").click()
     page.until(lambda: page.state() == "training" and page.button("Pause").is_visible(), "reset does not train")
@@ -216,7 +215,7 @@ def test_copy_as_code(opened: Callable[..., NotebookPage]) -> None:
     page.until(
         lambda: page.page.get_by_text("copied").count() + page.page.get_by_text("Ctrl+C").count() > 0, "no answer"
     )
-    assert page.code() == "train(Blobs(gap=2.0, epochs=20), seed=0)"
+    assert "run(samples=80, gap=2.0, learning_rate=0.5, epochs=20," in page.code()
     page.check()
 
 
@@ -234,10 +233,10 @@ def test_the_saved_notebook_shows_its_last_picture_without_a_kernel(
     assert [image.is_visible() for image in page.page.locator(".jp-OutputArea img").all()] == [False, False]
     widgets, still = page.save()["cells"][0]["outputs"]
     assert "application/vnd.jupyter.widget-view+json" in widgets["data"]
-    assert still["data"]["text/plain"].startswith("Step 20:")
+    assert still["data"]["text/plain"].startswith("Step 20 of 20.")
     stored = np.asarray(Image.open(io.BytesIO(base64.b64decode(still["data"]["image/png"]))))
     apart = np.abs(stored[:447].astype(int) - page.pixels()[:447])
-    assert apart.mean() < 0.2 and apart.max() < 80, "the page's edges of lines differ a little from those in files"
+    assert apart.mean() < 0.3 and apart.max() < 100, "edges of lines and words differ a little from those in files"
     path = page.folder / page.name
     command = [sys.executable, "-m", "nbconvert", "--to", "html", "--output-dir", str(tmp_path), str(path)]
     subprocess.run(command, check=True, capture_output=True)

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.collections import LineCollection
-from moe_lab_widgets.drawing.scene import Scene
 from numpy.typing import NDArray
 from PIL import Image
 
 from moe_lab import theme
-from moe_lab_widgets.drawing.trials import Trials
+from moe_lab_widgets.drawing.trials import trials
 from moe_lab_widgets.frames.module import module_source
 from moe_lab_widgets.frames.reel import Reel, Stream
 from tests.widgets.cases import CASES, Case
@@ -24,6 +22,7 @@ from tests.widgets.labs import done, making
 
 pytestmark = pytest.mark.browser
 
+Pixels = NDArray[np.int64]
 FAR = 60
 """The difference of a colour, of 255, by which an artist can be told from what is behind it."""
 
@@ -73,23 +72,34 @@ def grown(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def check_frame(page: Any, reel: Reel, number: int, apart: float = 1) -> None:
     """Draws a picture's next frame on the page's canvas, and compares it with Agg's: `apart` of 255 on average."""
     picture = reel.picture
-    page.evaluate("(body) => film.feed(bytes(body))", text(reel.frame(number)))
     wanted = picture.pixels()[..., :3].astype(int)
-    still = picture.background()[: -picture.foot, :, :3].astype(int)
-    shown = painted(page, reel.size).astype(int)
-    moving = (wanted != still).any(-1) | (shown != still).any(-1)
-    assert moving.any()
-    assert np.abs(wanted - shown)[moving].mean() <= apart, f"record {number}"
-    ink, drawn = (np.abs(pixels - still).max(-1) > FAR for pixels in (wanted, shown))
-    faint, traced = (np.abs(pixels - still).max(-1) > FAR / 4 for pixels in (wanted, shown))
-    assert not (ink & ~grown(traced)).any(), "something is missing"
-    assert not (drawn & ~grown(faint)).any(), "something is too much"
-    np.testing.assert_array_equal(shown[~moving], still[~moving])
+    behind = picture.background()[: -picture.foot, :, :3].astype(int)
+    content = list(picture.content())
+    frames = []
+    for visible in (False, True):
+        for artist in content:
+            artist.set_visible(visible)
+        page.evaluate("(body) => film.feed(bytes(body))", text(reel.frame(number)))
+        frames.append(painted(page, reel.size).astype(int))
+    furniture, shown = frames
+    paper = np.full_like(behind, theme.rgba(theme.PAPER)[:3])
+    check_alike((behind, furniture), (paper, paper), 5)  # thin lines and words, whose edges two painters shade differently
+    check_alike((wanted, shown), (behind, furniture), apart)
+
+
+def check_alike(drawn: tuple[Pixels, Pixels], behind: tuple[Pixels, Pixels], apart: float) -> None:
+    """Compares what Agg and the page have drawn on what was there before."""
+    change = [np.abs(after - before).max(-1) for after, before in zip(drawn, behind, strict=True)]
+    some = (change[0] > 0) | (change[1] > 0)
+    assert some.any()
+    assert np.abs(drawn[0] - drawn[1])[some].mean() <= apart
+    assert not ((change[0] > FAR) & ~grown(change[1] > FAR / 4)).any(), "something is missing"
+    assert not ((change[1] > FAR) & ~grown(change[0] > FAR / 4)).any(), "something is too much"
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
 def test_the_canvas_shows_what_agg_draws(page: Any, case: Case) -> None:
-    """At most 1 of 255 apart on average where anything moves, and nothing that can be seen is missing or too much."""
+    """At most 1 of 255 apart on average where anything is drawn, and nothing that can be seen is missing or too much."""
     with making(case) as make:
         lab = done(make())
         picture, records = lab.picture, lab.records
@@ -102,17 +112,20 @@ def test_the_canvas_shows_what_agg_draws(page: Any, case: Case) -> None:
 
 
 def test_the_canvas_shows_the_bands_and_the_density_of_many_trials(page: Any) -> None:
-    scene, random = Scene(), np.random.default_rng(3)
-    axes = theme.axes(scene.figure, 100, 60, 500, 300, xlim=(0, 1), ylim=(0, 1))
+    random = np.random.default_rng(3)
     x, ends = np.linspace(0, 1, 30), np.repeat((0.3, 0.8), 100) + random.normal(0, 0.04, 200)
-    for colour, line, shift in ((theme.INK, "-", 0.0), (theme.REFERENCE, "--", 0.1)):
-        trials = Trials(scene, axes, LineCollection([], linestyles=line), colour)
-        trials.show(x, x[:, None] * ends + shift)
-    reel = Reel(scene)
+
+    def draw(ax: Any, now: Any) -> None:
+        for style, shift in ((theme.MODEL, 0.0), (theme.OTHER, 0.1)):
+            trials(ax, x, x[:, None] * ends + shift, style, "a model")
+
+    picture = begun(draw, lambda ax, values: ax.set(xlim=(0, 1), ylim=(0, 1)))
+    picture.update(moment(2))
+    reel = Reel(picture)
     page.evaluate("() => { window.film = new frames.Film() }")
     check_frame(page, reel, 0, apart=2)  # each of five translucent layers rounds its colours
     assert not reel.unsupported
-    scene.close()
+    picture.close()
 
 
 def test_the_canvas_shows_whatever_a_panel_draws(page: Any) -> None:
@@ -124,7 +137,7 @@ def test_the_canvas_shows_whatever_a_panel_draws(page: Any) -> None:
     for number, what in enumerate(ADDED):
         shown[:] = [what]
         picture.update(moment(2))
-        check_frame(page, reel, number, apart=8)  # long thin lines, whose edges two painters shade differently
+        check_frame(page, reel, number, apart=8)  # long thin lines
     assert not reel.unsupported
     picture.close()
 
@@ -145,20 +158,21 @@ def test_a_pointer_is_told_what_it_is_over(page: Any, case: Case) -> None:
               return named.map((one) => {
                 const [x, y, w, h] = one.box ?? [];
                 const last = Array.from(one.points?.slice(-2) ?? [], (place) => place * one.unit);
-                return [one.name, frames.under([one], ...(one.box ? [x + w / 2, y + h / 2] : last), 10)];
+                return [one.name, Boolean(one.box), frames.under([one], ...(one.box ? [x + w / 2, y + h / 2] : last), 10)];
               });
             }""",
             list(reel.size),
         )
-    lines = [(name, words) for name, words in told if name.get("x") or name.get("y")]
-    assert lines and len({name["name"] for name, _ in told if "name" in name}) >= 3
+    lines = [(name, words) for name, box, words in told if not box]
+    names = {words.split("\n")[0] for *_, words in told} - {""}
+    assert lines and len(names) >= 3
     for name, words in lines:
         first, *values = words.split("\n")
         axes = [axis for axis in (name.get("x"), name.get("y")) if axis]
         assert first == name["name"]
         for (axis, *_), value in zip(axes, values, strict=True):
             assert value.startswith(f"{axis} ") and np.isfinite(float(value.rstrip(" %").rsplit(" ", 1)[1]))
-    assert all(words for name, words in told if "rows" in name)
+    assert all(words for name, _, words in told if "rows" in name)
 
 
 def test_broken_bytes_are_refused_and_the_next_frame_is_shown(page: Any) -> None:

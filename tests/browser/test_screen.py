@@ -175,7 +175,7 @@ def test_a_full_screen_is_filled_and_left_with_escape(opened: Opened, window: Ca
     seen = "node => node.getBoundingClientRect().bottom <= innerHeight"
     for part in ("canvas", ".moe-lab-time", ".moe-lab-caption"):
         assert page.page.locator(f".moe-lab-stage {part}").first.evaluate(seen), part
-    page.press("k,", "ArrowRight")
+    page.press("k ·", "ArrowRight")
     page.until(lambda: "experts=" in page.code() and page.state() == "finished", "a slider does not work there")
     page.page.evaluate("() => document.exitFullscreen()")  # as Escape does, which a test cannot press outside the page
     page.until(lambda: picture_box(page) == before, "the picture has not come back")

@@ -15,7 +15,7 @@ from matplotlib.colors import Normalize
 from numpy.typing import NDArray
 
 from moe_lab import theme
-from moe_lab_widgets.drawing.on_axes import box_of, name_cells
+from moe_lab_widgets.drawing.on_axes import box_of, name_cells, reads
 from moe_lab_widgets.drawing.share_map import ShareMap
 
 ENOUGH = 0.9
@@ -38,6 +38,7 @@ def share_map(
     ax.set(xlim=(-0.5, len(columns) - 0.5), xlabel=across, ylabel=up)
     number_rows(ax, rows)
     ax.set_xticks(range(len(columns)), columns)
+    reads(ax, x=None)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     name_cells(ax, cells)
@@ -48,6 +49,7 @@ def number_rows(ax: Axes, rows: Sequence[str]) -> None:
     ax.set_ylim(-0.5, len(rows) - 0.5)
     ax.set_yticks(range(len(rows)), rows)
     ax.tick_params(axis="y", length=0)
+    reads(ax, y=None)
 
 
 def share_key(ax: Axes, away: float = 16) -> None:

@@ -68,10 +68,13 @@ def name_cells(ax: Axes, names: Sequence[str]) -> None:
     ax.names_of_cells = list(names)  # type: ignore[attr-defined]
 
 
-def reads(ax: Axes, x: str = "", y: str = "") -> None:
-    """Says what a pointer calls the axes that have ticks, where that is not their label."""
+def reads(ax: Axes, x: str | None = "", y: str | None = "") -> None:
+    """Says what a pointer calls the axes that have ticks, where that is not their label.
+
+    None leaves an axis out, as where ticks are names of rows, whose places mean nothing.
+    """
     for axis, words in (("x", x), ("y", y)):
-        if words:
+        if words != "":
             setattr(ax, f"reads_{axis}", words)
 
 

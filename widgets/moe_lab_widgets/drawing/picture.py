@@ -237,8 +237,8 @@ class Picture:
         read = {}
         for axis in "xy":
             one = getattr(ax, f"{axis}axis")
-            if len(one.get_ticklocs()):
-                words = getattr(ax, f"reads_{axis}", "") or one.label.get_text() or axis
+            words = getattr(ax, f"reads_{axis}", one.label.get_text() or axis)
+            if words is not None and len(one.get_ticklocs()):
                 percent = isinstance(one.get_major_formatter(), PercentFormatter)
                 log = getattr(ax, f"get_{axis}scale")() == "log"
                 read[axis] = self._along(words, ax, axis, log=log, percent=percent)

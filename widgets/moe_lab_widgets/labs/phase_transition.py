@@ -193,7 +193,6 @@ def furnish_rows(ax: Axes, values: Seen) -> None:
     number_rows(ax, [str(kept) for kept in rows])
     if (star := values.of(l_star_of)) <= rows[-1] + 1:
         ax.axhline(star - 1.5, color=theme.INK, linewidth=2, linestyle=DASHES, zorder=1, clip_on=False)
-    reads(ax, y="l")
 
 
 def _trained(values: Mapping[str, Any]) -> str:

@@ -94,6 +94,7 @@ export class Player {
     });
     this.root.classList.toggle("moe-lab-stacked", rows.length > 1);
     this.repaint();
+    this.offerKeys();
     this.laid();
   }
   add() {
@@ -132,8 +133,13 @@ export class Player {
     if (this.caption.textContent !== frame.caption) {
       this.caption.textContent = frame.caption;
       this.canvas.setAttribute("aria-label", frame.caption);
+      this.offerKeys();
     }
     this.root.dataset.record = this.film.order[this.place];
+  }
+  offerKeys() {
+    // A caption that is longer than its place scrolls, with the keyboard, too.
+    if (this.caption.scrollHeight > this.caption.clientHeight + 1) this.caption.tabIndex = 0; else this.caption.removeAttribute("tabindex");
   }
   update() {
     // The film has other frames: goes to the newest, or stays with the record on show.
