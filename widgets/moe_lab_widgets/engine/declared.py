@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from moe_lab.config import RunConfig
+from moe_lab.config import RunConfig, require
 from moe_lab.errors import InputError
 from moe_lab.training import Snapshot
 from moe_lab_widgets.drawing.panel import Panel
@@ -33,6 +33,7 @@ from moe_lab_widgets.engine.definition import Story, trials_in_words
 from moe_lab_widgets.engine.knobs import LabKnob, fewer, longest, on_gpu
 from moe_lab_widgets.engine.lab import Lab
 from moe_lab_widgets.engine.now import ONLY, Now, dataset, moments
+from moe_lab_widgets.engine.own import check_arguments, check_parts, records_of
 
 if TYPE_CHECKING:
     import xarray
@@ -156,7 +157,7 @@ class Declared(Lab):
 
     def _train(self, values: Values) -> Iterator[Any]:
         assert self.made.train is not None
-        return iter(self.made.train(**self._arguments(values)))
+        return records_of(self.made.train, self.made.train(**self._arguments(values)))
 
     def _arguments(self, values: Values) -> dict[str, Any]:
         """Returns the values that the function of a Lab names."""
@@ -303,6 +304,9 @@ def lab(
     if (train is None) == (runs is None):
         got = "neither" if train is None else "both"
         raise InputError(f"a Lab must have either a function that yields records (train) or Configs (runs): got {got}")
+    check_parts(knobs, panels, stories)
+    if train is not None:
+        check_arguments(train, knobs, arguments or {})
     settings: dict[str, Any] = {
         one: more.pop(one) for one in ("speed", "frames", "most_records", "budget", "cpu_because") if one in more
     }
@@ -342,9 +346,17 @@ def slider(
       meaning: what it is, in words; the name where it is empty.
       more: other attributes of a `LabKnob`, such as `symbol`, `main` or `enabled_when`.
     """
+    require(low <= default <= high and low < high, f"the slider {name} must begin between its ends", default=default)
     whole = all(isinstance(one, int) for one in (default, low, high))
     if step is None:
         step = 1 if whole else 10.0 ** round(math.log10((high - low) / 100))
     return LabKnob(
-        name=name, meaning=meaning or name.replace("_", " "), default=default, low=low, slider=(low, high, step), **more
+        name=name,
+        meaning=meaning or name.replace("_", " "),
+        default=default,
+        low=low,
+        near=low,
+        far=high,
+        slider=(low, high, step),
+        **more,
     )

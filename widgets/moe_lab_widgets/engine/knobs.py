@@ -45,6 +45,7 @@ class LabKnob(Knob):
       at_most: the name of a knob whose value this one must not exceed.
       main: whether the knob stands above the picture from the start, and not under "more settings".
       view_only: whether the knob changes the picture but not the run.
+      near: the smallest value, where no Config has a rule of its own.
       far: the largest value; beyond the slider's end it takes a GPU to answer at once.
       words: how choices are shown, where not as they are.
       reason: why there are no other choices.
@@ -57,6 +58,7 @@ class LabKnob(Knob):
     at_most: str | None = None
     main: bool = False
     view_only: bool = False
+    near: float | None = None
     far: float | None = None
     words: Mapping[Any, str] = field(default_factory=dict)
     reason: str = ""
@@ -202,7 +204,8 @@ class KnobBoard:
         self._asked: tuple[str, Any, float] = ("", None, 0.0)
         self.defaults: dict[str, Any] = {**{knob.name: knob.default for knob in knobs}, "seed": 0}
         self.check(values)
-        self._values = {**self.defaults, **values}
+        whole = {knob.name for knob in knobs if knob.whole and not knob.choices}
+        self._values = {**self.defaults, **{n: int(one) if n in whole else one for n, one in values.items()}}
         self._values |= {
             knob.name: knob.follows(self._values) for knob in knobs if knob.follows and knob.name not in values
         }
@@ -254,6 +257,8 @@ class KnobBoard:
                 require(not knob.whole or float(value).is_integer(), rule, **{knob.name: value})
                 rule = f"{knob.title} must be at most {knob.far} in a Lab"
                 require(knob.far is None or value <= knob.far, rule, **{knob.name: value})
+                rule = f"{knob.title} must be at least {knob.near} in a Lab"
+                require(knob.near is None or value >= knob.near, rule, **{knob.name: value})
 
     @alone
     def move(self, values: Values) -> set[str]:

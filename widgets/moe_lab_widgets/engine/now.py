@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moe_lab.errors import InputError
 from moe_lab.training import Snapshot, collect
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class Now:
         shots = [shot for shot in self.shots.get(self.names[0] if name is None else name, ()) if has(shot, measure)]
         if not shots:
             first = self.of()
+            if isinstance(first, Mapping):
+                value_of(first, measure)  # which says what there is
             shape = np.shape(value_of(first, measure)) if has(first, measure) else (self.trials,)
             return np.zeros(0, dtype=np.int64), np.zeros((0, *shape))
         steps = [step_of(shot, place) for place, shot in enumerate(shots)]
@@ -145,6 +148,8 @@ def value_of(record: Any, measure: str) -> Any:
     """Returns a measure of a record."""
     if isinstance(record, Snapshot):
         return record.step if measure == "step" else record[measure]
+    if isinstance(record, Mapping) and measure not in record:
+        raise InputError(f"a measure must be one of {', '.join(map(repr, record))}: got {measure!r}")
     return record[measure] if isinstance(record, Mapping) else getattr(record, measure)
 
 
@@ -172,7 +177,11 @@ def dataset(moment: Now, code: str) -> xarray.Dataset:
     measures = [name for name in (last if isinstance(last, Mapping) else vars(last)) if name != "step"]
     variables = {}
     for name in measures:
-        values = np.array([value_of(shot, name) for shot in shots])
+        try:
+            values = np.array([value_of(shot, name) for shot in shots])
+        except ValueError as error:
+            rule = "records must have the same keys, and arrays of one shape, to be saved as data"
+            raise InputError(f"{rule}: got {name}") from error
         variables[name] = (("step", *(f"{name}_{axis}" for axis in range(1, values.ndim))), values)
     steps = [step_of(shot, place) for place, shot in enumerate(shots)]
     return xarray.Dataset(variables, coords={"step": steps}, attrs={"call": code})
