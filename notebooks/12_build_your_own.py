@@ -56,7 +56,7 @@ from moe_lab import collect, exercises, final
 from moe_lab.patch_routing import CNN, JointMoE, PatternTask, train
 from moe_lab.patch_routing.stepwise import Steps, stepwise
 from moe_lab.plots import curves
-from moe_lab_widgets import Panel, RouterAlignmentLab, lab, predict, slider
+from moe_lab_widgets import RouterAlignmentLab, predict
 
 SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
@@ -357,8 +357,8 @@ pd.DataFrame(cosines.numpy(), columns=["o₁", "o₂"], index=rows).T.round(2)
 
 # %%
 layer = my.layer()
-watched = RouterAlignmentLab(source="synthetic", mixture=layer, seed=SEED)
-watched
+lab = RouterAlignmentLab(source="synthetic", mixture=layer, seed=SEED)
+lab
 
 # %% [markdown]
 # *What to see.* **Left:** Your routers leave the middle and turn to $o_1$ or $o_2$. **Middle:** The framed patches are
@@ -514,7 +514,10 @@ exercises.check_sgd_step(sgd_step)
 
 
 # %%
-def train_mine(kept, rate, experts, steps=40, seed=0):
+from moe_lab_widgets import Panel, lab, slider
+
+
+def train_mine(kept, rate, experts, seed, steps=40):
     random = torch.Generator().manual_seed(seed)
     routers = (torch.randn(experts, d, generator=random) / 1000).requires_grad_()
     hidden = (torch.randn(experts, h, d, generator=random) / 6).requires_grad_()
@@ -554,7 +557,7 @@ MyLab(seed=SEED)
 
 # %% [markdown]
 # *What to see.* **Left:** The routers start in the middle, at no preference, and move to the top or to the right.
-# **Right:** The accuracy rises while they move. Set <kbd>rate</kbd> to 0, and neither moves.
+# **Right:** The accuracy rises while they move. Set *rate* to 0, and neither moves.
 #
 # *Pin*, *Copy as code*, *Save page* and the time slider work as in all Labs. `help(lab)` lists what else a Lab can have.
 # The how-to page "A Lab of my own" of the site begins where this cell ends.

@@ -85,7 +85,7 @@ def controls_of(number: str) -> tuple[set[str], set[str]]:
     (notebook,) = (one for one in NOTEBOOKS if one.number == number)
     code = "\n".join(cells(ROOT / "notebooks" / f"{notebook.stem}.py", "code"))
     known, hidden = set(), set()
-    for name in re.findall(r"\b(\w+Lab)\(", code):
+    for name in {lab.name for lab in LABS}.intersection(re.findall(r"\b(\w+Lab)\(", code)):
         known |= labels(name)[0]
         hidden |= labels(name)[1]
     if "RoutingTable(" in code:

@@ -65,10 +65,11 @@ def lines_of(some):
 
 
 def functions(path):
-    """The functions that the core of a notebook defines, by name."""
-    sources = (cell.source for cell in core(path) if cell.cell_type == "code")
-    nodes = (node for source in sources for node in ast.walk(ast.parse(source)))
-    return {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
+    """The functions that a notebook defines, by name: its core, and after it the exercises."""
+    sources, first = {cell.source for cell in core(path)}, cells(path, "code")
+    every = ((source, node) for source in first for node in ast.walk(ast.parse(source)))
+    made = [(source, node) for source, node in every if isinstance(node, ast.FunctionDef)]
+    return {node.name: node for source, node in made if source in sources or node.name in checked(path)}
 
 
 def checked(path):
