@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from moe_lab_widgets.specialization import settings as lab
 from torch import Tensor
 
 from benchmarks import plain_switch as plain
@@ -20,6 +19,7 @@ from moe_lab.specialization.experts import DispatchedExperts, Inputs
 from moe_lab.specialization.learners import SwitchLearner
 from moe_lab.training import final
 from moe_lab.trials import stream
+from moe_lab_widgets import SpecializationLab
 
 TASK, SAMPLES, SEED = ClusterTask.setting(1), 16_000, 0  # K=4 P=4 d=50; J=16 M=8 are the model's defaults
 TRIALS = 10
@@ -205,7 +205,9 @@ def ten_trials(samples: int = SAMPLES, trials: int = TRIALS, least: float = 99.9
 
 def live(rounds: int = 5) -> list[Result]:
     """The Lab's default runs, measured as often as the Lab does, per trial."""
-    study, reference = lab.runs({**{knob.name: knob.default for knob in lab.KNOBS}, "seed": SEED})
+    lab = SpecializationLab(seed=SEED, playing=False)
+    study, reference = lab.configs(lab.values).values()
+    lab.close()
     rivals = {"study": lambda: final(train_run(study)), "reference": lambda: final(train_run(reference))}
     seconds = {name: statistics.median(found) for name, found in in_turns(rivals, calls=1, rounds=rounds).items()}
     return [

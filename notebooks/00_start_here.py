@@ -118,7 +118,7 @@ lab
 # Compares your prediction with the result.
 lab.wait()  # until its run has ended
 last = lab.records[-1]
-ours, theirs = (100 * float(part["test_accuracy"].mean()) for part in (last.joint, last.cnn))
+ours, theirs = (100 * float(part["test_accuracy"].mean()) for part in (last.of("joint"), last.of("cnn")))
 outcome = "c" if abs(ours - theirs) < 1 else "a" if ours > theirs else "b"
 prediction.seen(outcome, f"The mixture is right in {ours:.0f} % of the new samples, the CNN in {theirs:.0f} %.")
 

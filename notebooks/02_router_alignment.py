@@ -86,7 +86,7 @@ lab
 # %% jupyter={"source_hidden": true} tags=["compare"]
 # Compares your prediction with the result.
 lab.wait()  # until its run has ended
-cosines = lab.records[-1].joint["alignment"]  # (trial, expert, class)
+cosines = lab.records[-1]["alignment"]  # (trial, expert, class)
 sixes = (cosines[..., 0] > cosines[..., 1]).sum(axis=1)
 outcome = "c" if len(set(sixes)) > 1 else "b" if sixes[0] == cosines.shape[1] else "a"
 prediction.seen(outcome, f"Routers nearer to the 6, trial by trial: {', '.join(map(str, sixes))}.")

@@ -83,7 +83,8 @@ def check_frame(page: Any, reel: Reel, number: int, apart: float = 1) -> None:
         frames.append(painted(page, reel.size).astype(int))
     furniture, shown = frames
     paper = np.full_like(behind, theme.rgba(theme.PAPER)[:3])
-    check_alike((behind, furniture), (paper, paper), 5)  # thin lines and words, whose edges two painters shade differently
+    # Thin lines and words, whose edges two painters shade differently.
+    check_alike((behind, furniture), (paper, paper), 5)
     check_alike((wanted, shown), (behind, furniture), apart)
 
 
@@ -99,7 +100,7 @@ def check_alike(drawn: tuple[Pixels, Pixels], behind: tuple[Pixels, Pixels], apa
 
 @pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
 def test_the_canvas_shows_what_agg_draws(page: Any, case: Case) -> None:
-    """At most 1 of 255 apart on average where anything is drawn, and nothing that can be seen is missing or too much."""
+    """At most 1 of 255 apart on average where anything is drawn; nothing that can be seen is missing or too much."""
     with making(case) as make:
         lab = done(make())
         picture, records = lab.picture, lab.records
@@ -158,7 +159,8 @@ def test_a_pointer_is_told_what_it_is_over(page: Any, case: Case) -> None:
               return named.map((one) => {
                 const [x, y, w, h] = one.box ?? [];
                 const last = Array.from(one.points?.slice(-2) ?? [], (place) => place * one.unit);
-                return [one.name, Boolean(one.box), frames.under([one], ...(one.box ? [x + w / 2, y + h / 2] : last), 10)];
+                const place = one.box ? [x + w / 2, y + h / 2] : last;
+                return [one.name, Boolean(one.box), frames.under([one], ...place, 10)];
               });
             }""",
             list(reel.size),

@@ -165,7 +165,7 @@ class Declared(Lab):
         every = any(one.kind is one.VAR_KEYWORD for one in named.values())
         given = {name: value for name, value in values.items() if every or name in named}
         own = {"present": lambda: self._all(self.values), "kept": self._kept}
-        return {**given, **{name: one for name, one in own.items() if name in named}}
+        return {**{name: one for name, one in own.items() if name in named}, **given}  # a knob may have that name
 
     def more(self, record: Now) -> Iterator[Now] | None:
         further = None if self.made.more is None else self.made.more(self._seen(record))
