@@ -276,9 +276,9 @@ LABS = (
         small={"trials": 2, "samples": 400, "steps": 60},
         long={"trials": 2, "activation": "cubic"},
         ended=("Without balancing", "importance"),
-        story=("Nothing to cure (cubic experts, h₀ = 0)", "Step 300 of 300"),
+        story=("Nothing to cure (cubic experts, h₀ = 0)", "Without balancing"),
         moved="M ·",
-        rescue=("Nothing to cure (cubic experts, h₀ = 0)", "Step 300 of 300"),
+        rescue=("Nothing to cure (cubic experts, h₀ = 0)", "Without balancing"),
         holds=(
             Hold([("k ·", "End"), ("M ·", "Home")], "M ·", 4, "experts_per_sample (k) must be at most experts (M)"),
         ),
