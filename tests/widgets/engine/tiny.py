@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -135,7 +137,23 @@ PARTS: Mapping[str, Any] = {
 
 def tiny(train: Callable[..., Iterable[Any]] = run, **changes: Any) -> type[Declared]:
     """Returns a tiny Lab with some parts changed; `train` may be a function that `wraps` the run."""
-    return lab("Tiny lab", train, **{**PARTS, **changes})
+    return lab("Tiny lab", _naming(train, changes.get("knobs", ())), **{**PARTS, **changes})
+
+
+def _naming(train: Callable[..., Iterable[Any]], knobs: Iterable[LabKnob]) -> Callable[..., Iterable[Any]]:
+    """Returns a function that names knobs of which the run makes nothing, too."""
+    known = inspect.signature(train).parameters
+    idle = [knob.name for knob in knobs if knob.name not in known and not knob.view_only]
+    if not idle:
+        return train
+
+    @functools.wraps(train)
+    def naming(**values: Any) -> Iterable[Any]:
+        return train(**{name: value for name, value in values.items() if name not in idle})
+
+    more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in idle]
+    naming.__signature__ = inspect.Signature([*known.values(), *more])  # type: ignore[attr-defined]
+    return naming
 
 
 TinyLab = tiny()

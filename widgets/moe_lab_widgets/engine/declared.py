@@ -304,9 +304,6 @@ def lab(
     if (train is None) == (runs is None):
         got = "neither" if train is None else "both"
         raise InputError(f"a Lab must have either a function that yields records (train) or Configs (runs): got {got}")
-    check_parts(knobs, panels, stories)
-    if train is not None:
-        check_arguments(train, knobs, arguments or {})
     settings: dict[str, Any] = {
         one: more.pop(one) for one in ("speed", "frames", "most_records", "budget", "cpu_because") if one in more
     }
@@ -315,6 +312,9 @@ def lab(
         raise InputError(
             f"a Lab must be made of what `help(lab)` and `Declaration` name: got {', '.join(sorted(unknown))}"
         )
+    check_parts(knobs, panels, stories)
+    if train is not None:
+        check_arguments(train, knobs, arguments or {})
     printed = measures if isinstance(measures, Mapping) or callable(measures) else dict.fromkeys(measures, "")
     made = Declaration(
         train=train, runs=runs, panels=tuple(panels), caption=caption, seconds=seconds, measures=printed,
