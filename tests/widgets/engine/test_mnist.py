@@ -44,7 +44,7 @@ def test_routers_align_on_mnist_and_its_images_are_shown(folder: Path) -> None:
             own = final(train(model, task, samples=60, trials=1, epochs=7, test_samples=200))
             np.testing.assert_array_equal(lab.record.parts[name]["test_accuracy"], own["test_accuracy"])
         assert f"root={str(folder)!r}" in lab.code(lab.values)
-        images, drawn = mnist.load(folder).images, lab.record.joint["example_patches"][0, 0, 0]
+        images, drawn = mnist.load(folder).images, lab.record.of("joint")["example_patches"][0, 0, 0]
         shares = images @ drawn / np.linalg.norm(images, axis=1)
         assert shares.max() == pytest.approx(1, abs=1e-5), "a patch is one of the images, at unit norm"
         lab.set(source="digits", noise=0.5, samples=40)

@@ -81,7 +81,7 @@ def test_an_undefined_criterion_is_explained_and_no_slider_dies(make: Make) -> N
     done(lab)
     assert lab.controls.message.value == "" and np.isfinite(left_of(lab._seen(lab.record))[0]).all()
     move(lab, "criterion", "token-count")
-    assert "experts receive equally many tokens, so token count cannot order" in done(lab).caption(lab.record)
+    assert "Experts receive equally many tokens, so token count cannot order" in done(lab).caption(lab.record)
     assert "let tokens choose" in lab.controls.message.value
     move(lab, "criterion", "router-difference-norm")
     done(lab)
