@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from moe_lab import theme
 from moe_lab.specialization import ClusterTask, Run, SwitchMoE
 from moe_lab.specialization.activations import ACTIVATIONS
-from moe_lab_widgets.drawing.on_axes import cells, ends, note, ramp_key, reads, table, write
+from moe_lab_widgets.drawing.on_axes import cells, ends, line, note, ramp_key, reads, table, write
 from moe_lab_widgets.drawing.panel import Panel, Seen
 from moe_lab_widgets.drawing.trials import MOST_LINES, few, spread_words, swarm, trials
 from moe_lab_widgets.drawing.words import median, middle, percent
@@ -228,10 +228,21 @@ def draw_accuracy(ax: Axes, now: Now) -> None:
             (fallen, "X", theme.FAILURE, 9),
         ):
             if which.any():
-                ax.plot(x[which], shown[which], marker, color=colour, markersize=size, zorder=4, label=label, **edge)
+                line(
+                    ax,
+                    x[which],
+                    shown[which],
+                    marker=marker,
+                    color=colour,
+                    markersize=size,
+                    zorder=4,
+                    label=label,
+                    **edge,
+                )
         center = middle(last)
         if center >= low:
-            ax.plot(
+            line(
+                ax,
                 [place - 0.22, place + 0.22],
                 [center] * 2,
                 color=style.colour,
