@@ -162,7 +162,7 @@ def test_a_page_that_cannot_load_the_module_is_fed_as_well(colab: NotebookPage) 
     colab.until(lambda: image.get_attribute("src") != first, "the picture does not change")
     colab.wait_for_end()
     page.wait_for_timeout(1500)  # the output is replaced once, by one that holds the picture too
-    assert colab.text("status").startswith("finished; showing step 150")
+    assert colab.text("status").startswith("finished; showing step 150 of 150")
     colab.press("g", "ArrowRight", 2)
     colab.until(lambda: colab.state() == "training", "the slider starts no run")
     colab.wait_for_end()
