@@ -330,7 +330,7 @@ PhaseTransitionLab = lab(
 
     Args:
       mnist: a folder of MNIST's IDX files, or "download" (fetched once and checked): begins with the map at the paper's
-        size, on MNIST's 28x28 images, for which a run on a CPU says how long it would take and waits for Play.
+        size, on MNIST's 28x28 images, which takes minutes on a CPU.
     """,
     arguments={"mnist": with_mnist},
     knobs=KNOBS,
