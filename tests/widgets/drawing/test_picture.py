@@ -36,9 +36,7 @@ def furnish(ax: Any, values: Any) -> None:
 
 def draw(ax: Any, now: Level) -> None:
     ax.plot([0, 10], [now.height, now.height], color=theme.INK, linewidth=3, label="a line")
-    strip = Strip(400, 120, zoom=3)
-    strip.set_pixels(TILES)
-    ax.add_artist(strip)
+    ax.add_artist(Strip(400, 120, TILES, zoom=3))
 
 
 class Moving(Picture):

@@ -26,6 +26,13 @@ def drawn(sheet: Sheet, scale: float = 1.0) -> np.ndarray:
     return np.asarray(renderer.buffer_rgba())
 
 
+def half_filled(colour: str, wide: int, high: int, scale: float) -> np.ndarray:
+    """Paints every other column."""
+    pixels = np.zeros((high, wide, 4), dtype=np.uint8)
+    pixels[:, ::2] = theme.rgba(colour)
+    return pixels
+
+
 def span(seen: np.ndarray) -> tuple[int, int, int, int]:
     """The first and last column, and the first and last row, that hold anything."""
     rows, columns = np.nonzero(seen)
@@ -93,7 +100,7 @@ def test_sheets_of_equal_content_are_known_as_such() -> None:
     def made(end: float, words: str) -> Sheet:
         sheet = Sheet()
         sheet.box(0, 0, end, 10, theme.INK)
-        sheet.stripes(0, 20, 10, 30, theme.INK)
+        sheet.image(0, 20, 10, 30, half_filled, theme.INK)
         sheet.write(20, 20, words)
         return sheet
 
@@ -101,10 +108,10 @@ def test_sheets_of_equal_content_are_known_as_such() -> None:
     assert made(10, "1").content() != made(11, "1").content() and made(10, "1").content() != made(10, "2").content()
 
 
-def test_stripes_are_half_of_a_box_and_lie_below_boxes() -> None:
+def test_images_fill_their_place_and_lie_below_boxes() -> None:
     sheet = Sheet()
     sheet.box(10, 10, 50, 12, theme.FAILURE)
-    sheet.stripes(10, 10, 50, 50, theme.INK)
+    sheet.image(10, 10, 50, 50, half_filled, theme.INK)
     seen = drawn(sheet)
     assert 0.4 < (seen[12:50, 10:50, 3] > 0).mean() < 0.6
     assert (seen[10:12, 10:50] == theme.rgba(theme.FAILURE)).all()

@@ -289,8 +289,7 @@ def image(
       name: what a pointer shows, followed by the names of the row and the column of the pixels that it is in.
     """
     left, top = pixels(ax, x, y)[0]
-    strip = Strip(left + right, top + down, zoom)
-    strip.set_pixels(shown)
+    strip = Strip(left + right, top + down, shown, zoom)
     if name:
         strip.table = name, tuple(rows), tuple(columns)  # type: ignore[attr-defined]
     return ax.add_artist(strip)
@@ -352,16 +351,6 @@ def spans(ax: Axes, rows: ArrayLike, begin: ArrayLike, end: ArrayLike, **style: 
     at, low, high = np.broadcast_arrays(np.atleast_1d(rows), begin, end)
     lines = np.stack((np.column_stack((low, at)), np.column_stack((high, at))), axis=1)
     return ax.add_collection(LineCollection(list(lines), **style), autolim=False)
-
-
-def swarm(heights: NDArray[np.float64], apart: float) -> NDArray[np.float64]:
-    """Returns how many marks' widths each mark is moved sideways, so that none within `apart` overlap."""
-    turns = np.full(len(heights), np.nan)
-    for mark in np.argsort(heights, kind="stable"):
-        near = np.abs(heights - heights[mark]) < apart
-        taken = set(turns[near & np.isfinite(turns)])
-        turns[mark] = next(turn for step in range(1000) for turn in (step, -step) if turn not in taken)
-    return turns
 
 
 def _named(ax: Axes, sheet: Sheet, names: Sequence[str]) -> Artist:

@@ -20,8 +20,6 @@ from moe_lab_widgets.drawing.ink import Ink, line, stamp
 Pixels = NDArray[np.uint8]
 Painter = Callable[..., Pixels]
 """Returns the pixels (height, width, 4) of an image, given its arguments and then `wide, high, scale`."""
-SPACE = 0.42
-"""Between the inks of two words, in ems."""
 ANCHORS = {"left": 0.0, "center": 0.5, "right": 1.0}
 
 
@@ -36,24 +34,20 @@ class Strip(Artist):
 
     Args:
       left, top: pixels from the top left of the figure at 100 dpi.
+      pixels: (height, width, 4) uint8 RGBA.
       zoom: screen pixels per pixel at 100 dpi; at a projector's 150 dpi it is rounded down to a whole number.
     """
 
-    def __init__(self, left: float, top: float, zoom: int = 1, zorder: float = 3) -> None:
+    def __init__(self, left: float, top: float, pixels: Pixels, zoom: int = 1) -> None:
         super().__init__()
-        self.left, self.top, self.zoom = left, top, zoom
-        self.set_zorder(zorder)
-        self.pixels: NDArray[np.uint8] | None = None
-
-    def set_pixels(self, pixels: NDArray[np.uint8] | None) -> None:
-        """(height, width, 4) uint8 RGBA, or None for nothing."""
-        self.pixels = pixels
+        self.left, self.top, self.pixels, self.zoom = left, top, pixels, zoom
+        self.set_zorder(3)
 
     def set_clip_path(self, path: Any, transform: Any = None) -> None:
         """Does nothing: pixels are not cut at Axes, and preparing for that takes longer than drawing them."""
 
     def draw(self, renderer: Any) -> None:
-        if self.pixels is None or not self.get_visible():
+        if not self.get_visible():
             return
         scale = renderer.dpi / theme.BASE_DPI
         zoom = max(int(self.zoom * scale), 1)
@@ -75,8 +69,8 @@ class Sheet(Artist):
     def __init__(self, zorder: float = 3) -> None:
         super().__init__()
         self.set_zorder(zorder)
-        self._laid: tuple[Any, float, NDArray[np.int64]] | None = None
-        self._composed: tuple[Any, Pixels, int, int] | None = None
+        self._laid: tuple[tuple[int, float], NDArray[np.int64]] | None = None
+        """The boxes in device pixels, with how many there were and at which scale."""
         self.edges: list[tuple[float, ...]] = []
         """Of boxes: left, top, right, bottom, and the hairlines by which each is moved right or down."""
         self.fills: list[int] = []
@@ -129,10 +123,6 @@ class Sheet(Artist):
         """Adds an image, painted when the sheet is drawn."""
         self.images.append((left, top, right, bottom, paint, arguments))
 
-    def stripes(self, left: float, top: float, right: float, bottom: float, colour: str) -> None:
-        """Adds a box of diagonal stripes: a second cue beside its colour."""
-        self.image(left, top, right, bottom, striped, colour)
-
     def write(
         self,
         x: float,
@@ -143,23 +133,12 @@ class Sheet(Artist):
         size: float = theme.SMALL_SIZE,
         colour: str = theme.INK,
         bold: bool = False,
-        apart: bool = False,
     ) -> None:
         """Writes words with the middle of their height at y.
 
         Args:
           ha: what of them is at x: "left", "center" or "right".
-          apart: whether each word is written by itself, so that a number that runs among them is all that is new in a
-            frame.
         """
-        if apart:
-            parts, gap = words.split(" "), SPACE * size * theme.BASE_DPI / 72
-            widths = [line(part, size, theme.BASE_DPI, bold).shape[1] + gap for part in parts]
-            x -= ANCHORS[ha] * (sum(widths) - gap)
-            for part, wide in zip(parts, widths, strict=True):
-                self.write(x, y, part, size=size, colour=colour, bold=bold)
-                x += wide
-            return
         self.texts.append((words, size, bold, True))
         self.spots.append((x, y, ANCHORS[ha], -1))
         self.inks.append(integer(colour))
@@ -182,9 +161,10 @@ class Sheet(Artist):
 
     def boxes_at(self, scale: float) -> NDArray[np.int64]:
         """Returns the boxes (n, 4): left, top, width, height."""
-        if self._laid is None or self._laid[1] != scale or self._laid[0] != self.edges:
-            self._laid = self.edges, scale, device_boxes(self.edges, scale)
-        return self._laid[2]
+        key = len(self.edges), scale
+        if self._laid is None or self._laid[0] != key:
+            self._laid = key, device_boxes(self.edges, scale)
+        return self._laid[1]
 
     def words_at(self, scale: float) -> tuple[list[Ink], NDArray[np.int64]]:
         """Returns the ink of all words, and their left and top (n, 2)."""
@@ -229,10 +209,7 @@ class Sheet(Artist):
 
     def _draw_pixels(self, renderer: Any, scale: float) -> None:
         wide, high = int(renderer.width), int(renderer.height)  # matplotlib 3.8 has floats
-        key = (scale, wide, high)
-        if self._composed is None or self._composed[0] != key:
-            self._composed = key, *self.composed(*key)
-        _, pixels, left, top = self._composed
+        pixels, left, top = self.composed(scale, wide, high)
         if pixels.size:
             context = renderer.new_gc()
             renderer.draw_image(context, left, high - top - len(pixels), np.ascontiguousarray(pixels[::-1]))
@@ -291,13 +268,3 @@ def lay(sheet: Pixels, ink: Ink, left: int, top: int, colour: NDArray[np.uint8])
     whole = np.maximum(over + below, 1e-9)
     under[..., :3] = np.rint((over * colour[:3] + below * under[..., :3]) / whole)
     under[..., 3:] = np.rint(255 * (over + below))
-
-
-@lru_cache(maxsize=128)
-def striped(colour: str, wide: int, high: int, scale: float) -> Pixels:
-    """Paints diagonal stripes."""
-    row, column = np.indices((high, wide))
-    period = max(round(4 * scale), 2)
-    pixels = np.zeros((high, wide, 4), dtype=np.uint8)
-    pixels[(row + column) % period < period / 2] = theme.rgba(colour)
-    return pixels
