@@ -14,6 +14,8 @@ from matplotlib.collections import LineCollection, PolyCollection
 from numpy.typing import NDArray
 
 from moe_lab import theme
+from moe_lab_widgets.drawing.on_axes import line
+from moe_lab_widgets.drawing.words import median
 
 MOST_LINES = 12
 """Trials from which on bands are drawn, so that a frame does not grow with the trials."""
@@ -120,6 +122,26 @@ def trials(
     spread = PolyCollection(shape, facecolors=[(style.colour, 0.3)], label=f"{name}, {SPREAD}", **outline)
     for collection in (band, spread):
         ax.add_collection(collection, autolim=False)
+
+
+def trials_and_median(
+    ax: Axes,
+    x: NDArray[Any],
+    values: NDArray[np.float64],
+    style: theme.Style,
+    name: str,
+    firm: int | None = 0,
+    **looks: Any,
+) -> float:
+    """Draws trials (see `trials`) and their median over them; `looks` are those of the median's line.
+
+    Returns:
+      Where the median ends; NaN as long as there is none.
+    """
+    trials(ax, x, values, style, name, firm)
+    middles = median(values)
+    line(ax, x, middles, color=style.colour, zorder=3, label=f"{name}, median", **looks)
+    return float(middles[-1]) if len(middles) else np.nan
 
 
 def _density(ax: Axes, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:

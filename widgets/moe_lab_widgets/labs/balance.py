@@ -17,8 +17,8 @@ from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.topk import BALANCINGS
 from moe_lab_widgets.drawing.on_axes import box_of, cells, ends, note, reads, table, write
 from moe_lab_widgets.drawing.panel import Panel
-from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials
-from moe_lab_widgets.drawing.words import median, middle, percent
+from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials_and_median
+from moe_lab_widgets.drawing.words import middle, percent
 from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, given, offer
 from moe_lab_widgets.engine.now import Now
@@ -224,11 +224,7 @@ def draw_outcome(axes: list[Axes], now: Now) -> None:
     labels = []
     for name, (style, width, dashes) in zip(pair(now), STYLES, strict=True):
         steps, values = now.curve("test_accuracy", name)
-        trials(curves, steps, values, style, NAMES[name])
-        middles = median(values)
-        label = f"{NAMES[name]}, median"
-        curves.plot(steps, middles, color=style.colour, linewidth=width, zorder=3, label=label, **dashes)
-        end = float(middles[-1]) if len(middles) else np.nan
+        end = trials_and_median(curves, steps, values, style, NAMES[name], linewidth=width, **dashes)
         labels.append((end, f"{NAMES[name]}\n{percent(end, 1)}", style.colour))
     ends(curves, labels, apart=0.3)
 

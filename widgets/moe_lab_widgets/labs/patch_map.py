@@ -18,8 +18,8 @@ from moe_lab.vision.patches.run import Run
 from moe_lab_widgets.drawing.on_axes import box_of, ends, pixels, reads, table, write
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.sheet import Sheet, integer
-from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials
-from moe_lab_widgets.drawing.words import median, middle, percent
+from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials_and_median
+from moe_lab_widgets.drawing.words import middle, percent
 from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, given, offer
 from moe_lab_widgets.engine.now import Now
@@ -285,10 +285,7 @@ def draw_shares(ax: Axes, now: Now, names: tuple[str, ...], measure: str) -> dic
     for name in (name for name in LINES if name in names):
         style, width, dashes = LINES[name]
         steps, values = now.curve(measure, name)
-        trials(ax, steps, values, style, SAID[name], SHOWN)
-        middles, label = median(values), f"{SAID[name]}, median"
-        ax.plot(steps, middles, color=style.colour, linewidth=width, zorder=3, label=label, **dashes)
-        last[name] = float(middles[-1]) if len(middles) else np.nan
+        last[name] = trials_and_median(ax, steps, values, style, SAID[name], SHOWN, linewidth=width, **dashes)
     return last
 
 

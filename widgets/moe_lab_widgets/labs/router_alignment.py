@@ -17,8 +17,8 @@ from moe_lab import theme
 from moe_lab.patch_routing import CNN
 from moe_lab_widgets.drawing.on_axes import bars, ends, heads, line, note, reads
 from moe_lab_widgets.drawing.panel import Panel, Seen
-from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials
-from moe_lab_widgets.drawing.words import median, middle, percent
+from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials_and_median
+from moe_lab_widgets.drawing.words import middle, percent
 from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.mnist import with_mnist
 from moe_lab_widgets.engine.now import Now
@@ -157,10 +157,7 @@ def draw_outcome(axes: list[Axes], now: Now) -> None:
     for model, width, dashes in looks:
         at, values = now.curve("test_accuracy", model)
         style, name = STYLES[model], NAMES[model]
-        trials(accuracy, at, values, style, name, None)
-        middles = median(values)
-        line(accuracy, at, middles, color=style.colour, linewidth=width, zorder=3, label=f"{name}, median", **dashes)
-        last[model] = float(middles[-1]) if len(middles) else np.nan
+        last[model] = trials_and_median(accuracy, at, values, style, name, None, linewidth=width, **dashes)
     labels = [(last[model], f"{name}\n{percent(last[model])}", STYLES[model].colour) for model, name in NAMES.items()]
     ends(accuracy, labels, 0.24)
     _draw_coverage(coverage, np.nan_to_num(now["expert_coverage"][SHOWN]))

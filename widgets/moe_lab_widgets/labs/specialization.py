@@ -15,8 +15,8 @@ from moe_lab.specialization import ClusterTask, Run, SwitchMoE
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab_widgets.drawing.on_axes import cells, ends, line, note, ramp_key, reads, table, write
 from moe_lab_widgets.drawing.panel import Panel, Seen
-from moe_lab_widgets.drawing.trials import MOST_LINES, few, spread_words, swarm, trials
-from moe_lab_widgets.drawing.words import median, middle, percent
+from moe_lab_widgets.drawing.trials import MOST_LINES, few, spread_words, swarm, trials_and_median
+from moe_lab_widgets.drawing.words import middle, percent
 from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, given, offer
 from moe_lab_widgets.engine.now import Now
@@ -168,13 +168,8 @@ def draw_entropy(ax: Axes, now: Now) -> None:
     labels = []
     for name, style, width in reversed(list(zip(now.names, STYLES, (2.6, 2.0), strict=True))):
         steps, values = now.curve("dispatch_entropy", name)
-        trials(ax, steps, values, style, f"{name} experts", SHOWN)
         dashes: dict[str, Any] = {} if style is theme.MODEL else {"dashes": (3, 1.5)}
-        middles = median(values)
-        ax.plot(
-            steps, middles, color=style.colour, linewidth=width, zorder=3, label=f"{name} experts, median", **dashes
-        )
-        end = float(middles[-1]) if len(middles) else np.nan
+        end = trials_and_median(ax, steps, values, style, f"{name} experts", SHOWN, linewidth=width, **dashes)
         labels.append((end, f"{name}\n{number(end)}", style.colour))
     ends(ax, labels[::-1])
 
