@@ -1,8 +1,8 @@
 """What Labs draw often, as plain functions on Axes, each for a fraction of the time of matplotlib's own artists.
 
-Functions that furnish: `table`, `note`, `heads`, `ramp_key`. Functions that draw a record: `cells`, `write`, `ends`,
-`bars`, `image`, `paint`, `signs`, `heads`, `line`, `spans`; each makes artists for one frame. Places are in
-data; lengths and shifts are pixels at 100 dpi.
+Functions that furnish: `table`, `note`, `heads`, `percents`, `ramp_key`. Functions that draw a record: `cells`,
+`write`, `ends`, `bars`, `image`, `paint`, `signs`, `heads`, `line`, `spans`; each makes artists for one frame. Places
+are in data; lengths and shifts are pixels at 100 dpi.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
+from matplotlib.ticker import PercentFormatter
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import ArrayLike, NDArray
 
@@ -76,6 +78,11 @@ def reads(ax: Axes, x: str | None = "", y: str | None = "") -> None:
     for axis, words in (("x", x), ("y", y)):
         if words != "":
             setattr(ax, f"reads_{axis}", words)
+
+
+def percents(axis: Axis) -> None:
+    """Writes the ticks of an axis from 0 to 1 as whole percents."""
+    axis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
 
 
 def note(ax: Axes, x: float, y: float, words: str, colour: str = theme.MUTED, *, under: bool = False) -> None:

@@ -38,6 +38,11 @@ def middle(values: NDArray[np.float64]) -> float:
     return float(median(values[None])[0])
 
 
+def trial_of(trial: int, trials: int) -> str:
+    """Returns a trial, counted from 0, in words: "trial 1 of 8"."""
+    return f"trial {trial + 1} of {trials}" if trials > 1 else "the one trial"
+
+
 def percent(share: float, digits: int = 0) -> str:
     return f"{100 * share:.{digits}f} %" if np.isfinite(share) else "–"
 

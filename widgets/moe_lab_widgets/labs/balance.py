@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
 from moe_lab import theme
 from moe_lab.specialization import ClusterTask, Run, TopKMoE
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.topk import BALANCINGS
-from moe_lab_widgets.drawing.on_axes import box_of, cells, ends, note, reads, table, write
+from moe_lab_widgets.drawing.on_axes import box_of, cells, ends, note, percents, reads, table, write
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials_and_median
-from moe_lab_widgets.drawing.words import middle, percent
+from moe_lab_widgets.drawing.words import middle, percent, trial_of
 from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, given, offer
 from moe_lab_widgets.engine.now import Now
@@ -125,7 +124,7 @@ def furnish_load(axes: list[Axes], values: Mapping[str, Any]) -> None:
         ax.set(xlim=(0, values["steps"]), ylim=(0, 1.04))
         ax.set_xticks([0, values["steps"]])
         ax.set_yticks([0, 0.5, 1])
-        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+        percents(ax.yaxis)
         ax.axhline(1 / values["experts"], color=theme.MUTED, linewidth=1, linestyle=(0, (6, 3)))
         reads(ax, x="step", y="load")
     axes[1].set_xlabel("training step", labelpad=-2)
@@ -207,7 +206,7 @@ def furnish_outcome(axes: list[Axes], values: Mapping[str, Any]) -> None:
     curves.set(xlim=(0, values["steps"]), ylim=(0.5, 1.02))
     curves.set_xticks([0, values["steps"]])
     curves.set_yticks([0.5, 0.75, 1])
-    curves.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+    percents(curves.yaxis)
     reads(curves, x="step", y="accuracy")
 
     table(numbers, list(NAMES.values()), COLUMNS)
@@ -260,7 +259,7 @@ def _word(number: float, column: int) -> str:
 
 
 def _shown(values: Mapping[str, Any]) -> str:
-    of = f"trial {SHOWN + 1} of {values['trials']}" if values["trials"] > 1 else "the one trial"
+    of = trial_of(SHOWN, values["trials"])
     return f"test samples, {of}; dashed: all alike"
 
 

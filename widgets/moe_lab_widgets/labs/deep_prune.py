@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
 from moe_lab import theme
 from moe_lab.config import require
 from moe_lab.vision.deep import MEASURED, MODES, PAPER_CRITERIA, PRE_TRAINING, TINY, DigitRun, DigitTask
-from moe_lab_widgets.drawing.on_axes import bars, ends, reads, write
+from moe_lab_widgets.drawing.on_axes import bars, ends, percents, reads, write
 from moe_lab_widgets.drawing.panel import Panel, Seen
 from moe_lab_widgets.drawing.words import CRITERION_NAMES, percent
 from moe_lab_widgets.engine.controls import FASTEST
@@ -147,7 +146,7 @@ def furnish_accuracy(axes: list[Axes], values: Seen) -> None:
     )
     pruning.set_xticks(range(MOST + 1))
     pruning.set_yticks(np.linspace(low, 1, 5))
-    pruning.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+    percents(pruning.yaxis)
     pruning.hlines(np.linspace(low, 1, 5)[1:], -0.25, MOST + 0.25, color=theme.RULE, linewidth=0.6, zorder=0.5)
     reads(pruning, x="pruned", y="accuracy")
 

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
 from moe_lab import theme
 from moe_lab.vision.patches.data import QuadrantTask
 from moe_lab.vision.patches.model import WRN, Model, PatchWRN
 from moe_lab.vision.patches.run import Run
-from moe_lab_widgets.drawing.on_axes import box_of, ends, pixels, reads, table, write
+from moe_lab_widgets.drawing.on_axes import box_of, ends, percents, pixels, reads, table, write
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.sheet import Sheet, integer
 from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials_and_median
@@ -273,7 +272,7 @@ def furnish_shares(ax: Axes, values: Mapping[str, Any], chance: str) -> None:
     ax.set(xlim=(0, total), ylim=(0, 1.02), xlabel="SGD step")
     ax.set_xticks([0, total])
     ax.set_yticks(np.linspace(0, 1, 5))
-    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+    percents(ax.yaxis)
     ax.axhline(CHANCE, color=theme.MUTED, linewidth=1, linestyle=(0, (6, 3)), zorder=1)
     style: dict[str, Any] = {"size": theme.SMALL_SIZE, "color": theme.MUTED, "ha": "right", "va": "center"}
     ax.text(total, CHANCE - 0.035, chance, **style)

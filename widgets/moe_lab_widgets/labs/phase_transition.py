@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import NullLocator, PercentFormatter
+from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
 
 from moe_lab import theme
@@ -16,7 +16,7 @@ from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.phase_live import PhaseRecord, phase_records
 from moe_lab.patch_routing.run import Run
 from moe_lab_widgets.drawing.maps import number_rows, pale, share_key, share_map, shares
-from moe_lab_widgets.drawing.on_axes import box_of, reads, spans, write
+from moe_lab_widgets.drawing.on_axes import box_of, percents, reads, spans, write
 from moe_lab_widgets.drawing.panel import Panel, Seen
 from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.declared import lab
@@ -268,7 +268,7 @@ def furnish_coverage(ax: Axes, values: Seen) -> None:
     furnish_rows(ax, values)
     ax.set(xlim=(0, 1), xlabel="coverage  (ink: 10–90 %)")
     ax.set_xticks([0, 0.5, 1])
-    ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+    percents(ax.xaxis)
     reads(ax, x="coverage")
 
 

@@ -13,14 +13,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
-from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
 from moe_lab import theme
 from moe_lab.pruning.live import Choice
-from moe_lab_widgets.drawing.on_axes import bars, ends, note, write
+from moe_lab_widgets.drawing.on_axes import bars, ends, note, percents, write
 from moe_lab_widgets.drawing.panel import Panel, Seen
-from moe_lab_widgets.drawing.words import median, middle, short, worst
+from moe_lab_widgets.drawing.words import median, middle, short, trial_of, worst
 from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs import pruning_record as of
@@ -98,7 +97,7 @@ def draw_routers(ax: Axes, now: Now) -> None:
     write(ax, x[carriers], CARRIED, patterns, classes[carriers], bold=True)
     gone = [expert for _, some in record.lost(choice, trial) for expert in some]
     write(ax, x[gone], LOST, ["✖"] * len(gone), theme.FAILURE)
-    which = f"trial {trial + 1} of {record.trials}" if record.trials > 1 else "the one trial"
+    which = trial_of(trial, record.trials)
     which += "" if kept is None else "; thin: pruned"
     write(ax, x[-1] + 0.5, 1, [which], theme.MUTED, ha="right", size=theme.SMALL_SIZE, down=-62)
     _describe_scores(ax, record, choice)
@@ -141,7 +140,7 @@ def furnish_accuracy(ax: Axes, values: Mapping[str, Any]) -> None:
     ax.set_xticks([0, 0.2, 0.4, 0.6, 0.8], ["0", "0.2", "0.4", "0.6", "0.8"])
     ax.set_yticks([0.5, 0.75, 1])
     ax.set_ylabel("accuracy").set_visible(False)
-    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+    percents(ax.yaxis)
     ax.axhline(0.5, color=theme.RULE, linewidth=0.8, zorder=0.5)
     ax.text(0, 0.41, "50 %: guessing", color=theme.MUTED, size=theme.SMALL_SIZE)
 

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
 from moe_lab import theme
 from moe_lab.patch_routing import CNN
-from moe_lab_widgets.drawing.on_axes import bars, ends, heads, line, note, reads
+from moe_lab_widgets.drawing.on_axes import bars, ends, heads, line, note, percents, reads
 from moe_lab_widgets.drawing.panel import Panel, Seen
 from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials_and_median
 from moe_lab_widgets.drawing.words import middle, percent
@@ -137,7 +136,7 @@ def furnish_outcome(axes: list[Axes], values: Seen) -> None:
     for height in (0.5, 1):
         coverage.axhline(height, color=theme.RULE, linewidth=0.6, zorder=0.5)
     for ax in axes:
-        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+        percents(ax.yaxis)
     words = f"coverage, trial {SHOWN + 1}: how often each expert\nreceives the deciding patch"
     note(coverage, -32, -22, words)
     heads(coverage, range(experts), 0, 13 if experts <= 5 else 9.5, down=14)

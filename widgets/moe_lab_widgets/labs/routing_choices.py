@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
 from moe_lab import theme
@@ -21,7 +20,7 @@ from moe_lab.patch_routing.data import ROLES, SIGNAL
 from moe_lab.patch_routing.routing_rows import ROWS, STEP_SIZE
 from moe_lab.patch_routing.training import samples_of
 from moe_lab.training import Snapshot
-from moe_lab_widgets.drawing.on_axes import bars, box_of, cells, ends, heads, pixels, reads, table, write
+from moe_lab_widgets.drawing.on_axes import bars, box_of, cells, ends, heads, percents, pixels, reads, table, write
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.words import median, middle, percent
@@ -285,7 +284,7 @@ def furnish_outcome(axes: list[Axes], values: Mapping[str, Any]) -> None:
     curves.set_xlabel("SGD step", labelpad=-11, size=theme.SMALL_SIZE)
     curves.set_xticks([0, most])
     curves.set_yticks([0.5, 0.75, 1])
-    curves.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+    percents(curves.yaxis)
     curves.axhline(0.5, color=theme.RULE, linewidth=0.8)
     reads(curves, y="accuracy")
 

@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
 from moe_lab import theme
 from moe_lab.specialization import ClusterTask, Run, SwitchMoE
 from moe_lab.specialization.activations import ACTIVATIONS
-from moe_lab_widgets.drawing.on_axes import cells, ends, line, note, ramp_key, reads, table, write
+from moe_lab_widgets.drawing.on_axes import cells, ends, line, note, percents, ramp_key, reads, table, write
 from moe_lab_widgets.drawing.panel import Panel, Seen
 from moe_lab_widgets.drawing.trials import MOST_LINES, few, spread_words, swarm, trials_and_median
-from moe_lab_widgets.drawing.words import middle, percent
+from moe_lab_widgets.drawing.words import middle, percent, trial_of
 from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, given, offer
 from moe_lab_widgets.engine.now import Now
@@ -113,7 +112,7 @@ def furnish_tables(axes: list[Axes], values: Mapping[str, Any]) -> None:
         note(ax, -58, -14, head)
     ramp_key(axes[0], 100, "%")
     ramp_key(axes[1], _longest(values))
-    of = f"trial {SHOWN + 1} of {values['trials']}" if values["trials"] > 1 else "the one trial"
+    of = trial_of(SHOWN, values["trials"])
     words = f"expert (grey: idle, under 1 % of the samples)   {values['activation']} experts, {of}"
     note(axes[1], -58, 35, words, under=True)
 
@@ -195,7 +194,7 @@ def furnish_accuracy(ax: Axes, values: Seen) -> None:
     ax.set(xlim=(0, 1), ylim=(low, low + 1.03 * (1 - low)))
     ax.set_xticks([])
     ax.set_yticks(np.linspace(low, 1, 6))
-    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+    percents(ax.yaxis)
     ax.hlines(np.linspace(low, 1, 6)[1:], 0, 1, color=theme.RULE, linewidth=0.6, zorder=0.5)
     reads(ax, y="accuracy")
     note(ax, -42, 60, "▼ below the axis", under=True)

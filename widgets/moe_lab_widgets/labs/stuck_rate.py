@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
 from moe_lab import theme
@@ -16,7 +15,7 @@ from moe_lab.recovery.gridlock.run import JointEM, Run
 from moe_lab.recovery.gridlock.stuck import plan_of
 from moe_lab.recovery.gridlock.stuck_live import StuckRecord, stuck_records
 from moe_lab_widgets.drawing.maps import ENOUGH, number_rows, pale, share_key, share_map, shares
-from moe_lab_widgets.drawing.on_axes import bars, write
+from moe_lab_widgets.drawing.on_axes import bars, percents, write
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.declared import lab
@@ -136,7 +135,7 @@ def _counted(words: str) -> Callable[[Mapping[str, Any]], str]:
 def furnish_stuck(ax: Axes, values: Mapping[str, Any]) -> None:
     ax.set(xlim=(0, 1), xlabel="share of starts, all n")
     ax.set_xticks([0, 0.5, 1])
-    ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+    percents(ax.xaxis)
     number_rows(ax, [str(k) for k in experts_of(values)])
 
 
