@@ -149,6 +149,14 @@ def test_the_curves_are_medians_over_the_trials(make: Make, fine_tune: bool) -> 
     assert any("fine-tuned 20 steps" in word for word in words(lab, 1)) == fine_tune
 
 
+def test_pale_curves_are_drawn_in_one_order_in_every_process(make: Make) -> None:
+    lab = done(make())
+    lines = [one for one in lab.picture.laid[1].content if isinstance(one, Line2D)]
+    pale = [one.get_label() for one in lines if one.get_color() == theme.RULE]
+    assert len(pale) > 2
+    assert pale == [NAMES[name] for name in look(lab)[0].pruned.plain if NAMES[name] in pale]
+
+
 def test_the_chosen_criterion_chance_and_the_best_other_are_inked_and_named_and_no_names_touch(make: Make) -> None:
     lab = done(make())
     for chosen in RANKED:
