@@ -55,7 +55,9 @@ function tend(el, model) {
   // The window hears a key before JupyterLab does. Ctrl+S and the like stay JupyterLab's.
   const hear = (event) => {
     if (!box?.contains(event.target)) return;
-    event.target.toggleAttribute(SUPPRESS, !(event.ctrlKey || event.metaKey || event.altKey));
+    if (!event.ctrlKey && !event.metaKey && !event.altKey) { event.target.setAttribute(SUPPRESS, ""); return; }
+    // anywidget keeps all keys in what it renders.
+    for (let one = event.target; one && one !== box; one = one.parentElement) one.removeAttribute(SUPPRESS);
   };
   const begin = () => {
     box = el.closest(".moe-lab");
