@@ -568,5 +568,8 @@ MyLab(seed=SEED)
 # Your layer is also a model of the library. `train`, `sweep` and the figures take `my.layer(...)` wherever they take a
 # model.
 #
+# What you have built, with its gradient written by hand and its training, is one file of the library, `moe_lab/plain.py`.
+# Read it next; `python -m moe_lab.plain` runs it.
+#
 # *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down,
 # and Binder allows 2 GB in all.*
