@@ -26,6 +26,7 @@ HALF = "edge of half or of 90 % of the trials"
 """What a pointer finds at a band, in words."""
 SPREAD = "how many trials are here now"
 """What a pointer finds at the density, in words."""
+SPREAD_WORDS = " Outline at the right edge: where the {trials} trials are now."
 STEPS, WIDE = 40, 0.15
 """Of the density: its steps along the axis, and its largest width in parts of the axes."""
 _KERNEL = np.array([1.0, 4.0, 6.0, 4.0, 1.0]) / 16
@@ -69,7 +70,7 @@ def density(values: NDArray[np.float64], limits: tuple[float, float, float, floa
 
 def spread_words(trials: int) -> str:
     """Returns the sentence that says what the density is; empty where there is none."""
-    return f" Outline at the right edge: where the {trials:,} trials are now." if trials > MOST_LINES else ""
+    return SPREAD_WORDS.format(trials=f"{trials:,}") if trials > MOST_LINES else ""
 
 
 def few(values: NDArray[np.float64], most: int = MOST_LINES) -> NDArray[np.int64]:

@@ -25,6 +25,7 @@ from moe_lab_widgets.engine.mnist import DATA_WORDS, HOW, MNIST, files_of, with_
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs.phase_transition_record import below, best, coverage_at, needs, samples_needed
 from moe_lab_widgets.labs.phase_transition_stories import DIGITS, JOINT, NOISE, SEPARATE, STORIES, SYNTHETIC
+from moe_lab_widgets.labs.phase_transition_words import WORDS
 
 KEPT = (1, 2, 3, 4, 5, 6, 7, 8)
 """The values of l; those above n are left out."""
@@ -161,9 +162,9 @@ def code(values: Mapping[str, Any]) -> str:
 
 def furnish_map(ax: Axes, values: Mapping[str, Any]) -> None:
     kept, samples = grid_of(values)
-    cells = [f"l = {one}, N = {count}" for one in kept for count in samples]
+    cells = [WORDS["CELL_NAME"].format(kept=one, samples=count) for one in kept for count in samples]
     rows, columns = map(str, kept), map(str, samples)
-    share_map(ax, list(rows), list(columns), cells, "N · training samples", "l · patches kept per expert")
+    share_map(ax, list(rows), list(columns), cells, WORDS["ACROSS"], WORDS["UP"])
     share_key(ax, 62)
 
 
@@ -174,9 +175,9 @@ def draw_map(ax: Axes, now: Now) -> None:
     places = [(row[kept], column[count]) for kept, count in record.running]
     running = {place: f"{record.counts[place]}/{record.trials}" for place in places}
     before = pale(now, lambda one: one.share, lambda one: (one.patches_per_expert, one.samples))
-    shares(ax, record.share, record.counts / record.trials, running, "from here on at least 90 % succeed", before)
+    shares(ax, record.share, record.counts / record.trials, running, WORDS["BORDER"], before)
     if (star := record.origin.get("l_star", np.inf)) <= record.patches_per_expert[-1] + 1:
-        (left, right), y, name = ax.get_xlim(), star - 1.5, f"l* = {star}"
+        (left, right), y, name = ax.get_xlim(), star - 1.5, WORDS["L_STAR"].format(l_star=star)
         both: dict[str, Any] = {"colors": [theme.PAPER, theme.INK], "linewidths": [5, 2], "linestyles": ["-", DASHES]}
         spans(ax, [y, y], left, right + 0.08, zorder=3.5, clip_on=False, label=name, **both)
         write(ax, right, y, [name], ha="left", bold=True, right=12)
@@ -199,9 +200,8 @@ def _trained(values: Mapping[str, Any]) -> str:
     """What the numbers of the map are."""
     experts = values["experts"] if _joint(values) else task_of(values).classes
     trials, first = values["trials"], min(FIRST_TRAININGS, values["trials"])
-    small = f"small cell: {first} have run; " if trials > first else ""
-    of = f"% of {trials} trainings that reach 95 % test accuracy"
-    return f"{values['training']} training (k = {experts}): {of}\n{small}pale: the map before"
+    small = WORDS["SMALL"].format(first=first) if trials > first else ""
+    return WORDS["TRAINED"].format(training=values["training"], experts=experts, trials=trials, small=small)
 
 
 # ---- panel 2: samples needed ----
@@ -210,7 +210,8 @@ def _trained(values: Mapping[str, Any]) -> str:
 def furnish_needed(ax: Axes, values: Seen) -> None:
     furnish_rows(ax, values)
     ax.set(xscale="log", xlim=(FEWEST, MOST))
-    ax.set_xlabel(f"N needed\n▷ more than {grid_of(values)[1][-1]}", linespacing=1.1, labelpad=2)
+    more = WORDS["NEEDED_MORE"].format(most=grid_of(values)[1][-1])
+    ax.set_xlabel(f"N needed\n{more}", linespacing=1.1, labelpad=2)
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xticks([20, 60, 200, 600], ["20", "60", "200", "600"])
     ax.grid(axis="x", color=theme.RULE, linewidth=0.5)
@@ -290,33 +291,33 @@ def draw_coverage(ax: Axes, now: Now) -> None:
 
 
 def progress(now: Now) -> str:
-    return f"{now['done'].sum()} of {now['done'].size} trainings"
+    return WORDS["PROGRESS"].format(done=now["done"].sum(), total=now["done"].size)
 
 
 def trouble(now: Now) -> str:
     lost = int((now["done"] & np.isnan(now["test_accuracy"])).sum())
-    return f"In {lost} training{'s' * (lost > 1)} the loss became infinite; they count as failures." if lost else ""
+    return WORDS["TROUBLES" if lost > 1 else "TROUBLE"].format(lost=lost) if lost else ""
 
 
 def caption(now: Now) -> str:
     record: PhaseRecord = now.of()
     total, running = record.complete.size, record.running
     if not record.done.any():
-        return f"Nothing has run yet. The map has {total} cells of {record.trials} trainings each."
+        return WORDS["NOTHING"].format(cells=total, trials=record.trials)
     if record.finished:
         return f"{needs(record)}{below(record)}"
     first = min(FIRST_TRAININGS, record.trials)
     if (record.counts < first).any():
-        where = f", now with N = {running[0][1]}" if running else ""
-        begun = f"A first look: {first} trainings in each cell{where}."
+        where = WORDS["WHERE_SAMPLES"].format(samples=running[0][1]) if running else ""
+        begun = WORDS["FIRST_LOOK"].format(first=first, where=where)
     else:
-        where = f", now l = {running[0][0]} with N = {running[0][1]}" if running else ""
-        begun = f"{record.complete.sum()} of {total} cells are done{where}."
+        where = WORDS["WHERE_CELL"].format(kept=running[0][0], samples=running[0][1]) if running else ""
+        begun = WORDS["CELLS_DONE"].format(done=record.complete.sum(), cells=total, where=where)
     cheapest = best(record)
-    found = "no l succeeds in 90 % of its trainings"
+    found = WORDS["FOUND_NONE"]
     if cheapest is not None:
-        found = f"{cheapest[0]} samples are enough at {cheapest[1]}"
-    return f"{begun} So far {found}.{below(record)}"
+        found = WORDS["FOUND"].format(samples=cheapest[0], kept=cheapest[1])
+    return WORDS["SO_FAR"].format(begun=begun, found=found, below=below(record))
 
 
 PhaseTransitionLab = lab(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets.drawing.maps import enough_from
+from moe_lab_widgets.labs.phase_transition_words import WORDS
 
 COVERED = 0.8
 """Coverage of the worse class up to which a caption mentions that one right expert is enough."""
@@ -49,7 +50,7 @@ def best(record: PhaseRecord) -> tuple[int, str] | None:
         return None
     fewest = np.nanmin(needed[np.isfinite(needed)])
     found = [str(kept) for kept, own in zip(record.patches_per_expert, needed, strict=True) if own == fewest]
-    return int(fewest), f"l = {_joined(found)}"
+    return int(fewest), WORDS["AT"].format(kept=_joined(found))
 
 
 def _joined(parts: Sequence[str]) -> str:
@@ -59,13 +60,15 @@ def _joined(parts: Sequence[str]) -> str:
 def needs(record: PhaseRecord) -> str:
     """Returns a sentence on what suffices on the full map, and what the largest l needs."""
     cheapest, (needed, _) = best(record), samples_needed(record)
-    most, star = record.samples[-1], f" (l* = {record.origin['l_star']})" if "l_star" in record.origin else ""
+    most, largest = record.samples[-1], record.patches_per_expert[-1]
+    star = WORDS["STAR"].format(l_star=record.origin["l_star"]) if "l_star" in record.origin else ""
     if cheapest is None:
-        return f"No l succeeds in 90 % of its trainings with up to {most} samples{star}."
-    text, largest = f"{cheapest[0]} samples are enough at {cheapest[1]}{star}", record.patches_per_expert[-1]
+        return WORDS["NEEDS_NONE"].format(most=most, star=star)
+    besides = ""
     if needed[-1] != cheapest[0]:
-        text += f"; l = {largest} needs {f'more than {most}' if np.isinf(needed[-1]) else int(needed[-1])}"
-    return f"{text}."
+        own = WORDS["MORE_THAN"].format(most=most) if np.isinf(needed[-1]) else int(needed[-1])
+        besides = WORDS["LARGEST"].format(kept=largest, samples=own)
+    return WORDS["NEEDS"].format(samples=cheapest[0], kept=cheapest[1], star=star, largest=besides)
 
 
 def below(record: PhaseRecord) -> str:
@@ -77,14 +80,13 @@ def below(record: PhaseRecord) -> str:
     if not known:
         return ""
     first, last, most = min(known), max(known), max(known, key=lambda kept: known[kept])
-    said = {kept: f"{100 * share:.0f} % at l = {kept}" for kept, share in known.items()}
+    said = {kept: WORDS["LEVEL"].format(share=f"{100 * share:.0f}", kept=kept) for kept, share in known.items()}
     if star is None:
-        return f" Coverage is {said[first]} and {said[last]}."
+        return WORDS["BOTH"].format(first=said[first], last=said[last])
+    lucky = _lucky(record, known) if record.finished else ""
     if known[most] > COVERED and most != first:
-        text = f" Below l* = {star} coverage is {said[first]}, but {said[most]}"
-    else:
-        text = f" Below l* = {star} coverage is at most {100 * known[most]:.0f} %"
-    return f"{text}{_lucky(record, known) if record.finished else ''}."
+        return WORDS["BELOW_RISE"].format(l_star=star, first=said[first], most=said[most], lucky=lucky)
+    return WORDS["BELOW_MOST"].format(l_star=star, share=f"{100 * known[most]:.0f}", lucky=lucky)
 
 
 def _lucky(record: PhaseRecord, known: Mapping[int, float]) -> str:
@@ -93,4 +95,5 @@ def _lucky(record: PhaseRecord, known: Mapping[int, float]) -> str:
     lucky = [kept for kept, share in known.items() if share <= COVERED and np.isfinite(needed[kept])]
     if not lucky:
         return ""
-    return f", but one right expert is enough for {_joined([f'l = {one} (N = {needed[one]:.0f})' for one in lucky])}"
+    found = [WORDS["LUCKY_ONE"].format(kept=one, samples=f"{needed[one]:.0f}") for one in lucky]
+    return WORDS["LUCKY"].format(found=_joined(found))

@@ -34,6 +34,7 @@ from moe_lab_widgets.labs.router_alignment_runs import (
 )
 from moe_lab_widgets.labs.router_alignment_stories import STORIES
 from moe_lab_widgets.labs.router_alignment_tiles import draw_tiles, furnish_tiles
+from moe_lab_widgets.labs.router_alignment_words import WORDS
 
 SHOWN = 0
 """The trial whose routers and patches are drawn, counted from 0."""
@@ -41,6 +42,10 @@ POINTS_AT = 0.7
 """The least cosine (45 degrees) at which the caption says that a router looks for a pattern."""
 COVERED = 0.6
 """Coverage of a class below which the caption reports a failure."""
+RARE = 0.005
+"""Coverage below which the caption says that no expert receives a pattern."""
+HIGH = 0.75
+"""Accuracy from which on the caption says that one pattern is enough."""
 SMALLEST_BAR = 0.015
 """So that a coverage of 0 can be seen."""
 NAMES = {"joint": "mixture", "cnn": "CNN"}
@@ -69,7 +74,8 @@ def furnish_plane(ax: Axes, values: Seen) -> None:
         ax.plot(*((1, cosine), (cosine, 1))[side], "*", markersize=15, markeredgecolor="white", clip_on=False, **style)
         ax.text(x, y, theme.CLASS_NAMES[side], size=theme.TITLE_SIZE, weight="bold", ha=ha, va=va, **style)
     words = [f"cos(w, {name})" for name in theme.CLASS_NAMES]
-    axes = [f"{word}   → looks for {name}" for word, name in zip(words, values.of(patterns), strict=True)]
+    both = zip(theme.CLASS_NAMES, values.of(patterns), strict=True)
+    axes = [WORDS["AXIS"].format(name=name, pattern=pattern) for name, pattern in both]
     ax.set_xlabel(axes[0], color=theme.CLASSES[0], labelpad=6)
     ax.set_ylabel(axes[1], color=theme.CLASSES[1], labelpad=0)
     reads(ax, *words)
@@ -78,10 +84,10 @@ def furnish_plane(ax: Axes, values: Seen) -> None:
 
 def _others(trials: int) -> str:
     """Returns whose routers are drawn."""
-    if trials == 1:
-        return "one trial"
-    many = f"{MOST_LINES} of " * (trials - 1 > MOST_LINES)
-    return f"trial {SHOWN + 1}; grey dots: {many}{trials - 1:,} other trial{'s' * (trials > 2)}"
+    others = trials - 1
+    many = "TRIALS_SOME" if others > MOST_LINES else "TRIALS"
+    words = WORDS["TRIAL_ONE" if not others else "TRIALS_TWO" if others == 1 else many]
+    return words.format(shown=SHOWN + 1, drawn=MOST_LINES, others=f"{others:,}")
 
 
 def draw_plane(ax: Axes, now: Now) -> None:
@@ -118,7 +124,7 @@ def draw_patches(axes: list[Axes], now: Now) -> None:
 
 def _framed(values: Values) -> str:
     kept = values["patches_per_expert"]
-    return f"framed: the l = {kept} patch{'' if kept == 1 else 'es'} that each expert scores highest"
+    return WORDS["FRAMED_ONE" if kept == 1 else "FRAMED"].format(kept=kept)
 
 
 # ---- panel 3: what comes out ----
@@ -137,16 +143,14 @@ def furnish_outcome(axes: list[Axes], values: Seen) -> None:
         coverage.axhline(height, color=theme.RULE, linewidth=0.6, zorder=0.5)
     for ax in axes:
         percents(ax.yaxis)
-    words = f"coverage, trial {SHOWN + 1}: how often each expert\nreceives the deciding patch"
-    note(coverage, -32, -22, words)
+    note(coverage, -32, -22, WORDS["COVERAGE"].format(shown=SHOWN + 1))
     heads(coverage, range(experts), 0, 13 if experts <= 5 else 9.5, down=14)
 
 
 def _thick(values: Values) -> str:
     count = values["trials"]
-    if count > MOST_LINES:
-        return f"accuracy: median, half, 90 % of {count:,} trials"
-    return f"test accuracy; thick: median of {count} trials" if count > 1 else "test accuracy of the one trial"
+    words = WORDS["ACCURACY_MANY" if count > MOST_LINES else "ACCURACY" if count > 1 else "ACCURACY_ONE"]
+    return words.format(trials=f"{count:,}")
 
 
 def draw_outcome(axes: list[Axes], now: Now) -> None:
@@ -177,27 +181,31 @@ def _draw_coverage(ax: Axes, cover: NDArray[np.float64]) -> None:
 
 
 def caption(now: Now) -> str:
-    names = [f"the {digit}" for digit in digits_of(now.values)] or list(theme.CLASS_NAMES)
+    names = [WORDS["DIGIT"].format(digit=digit) for digit in digits_of(now.values)] or list(theme.CLASS_NAMES)
     cover = now["coverage"][SHOWN]
     if now.step == 0:
-        return f"The routers are random. {_received(names, cover)}."
+        return WORDS["START"].format(received=_received(names, cover))
     mixture, cnn = (percent(middle(now.last("test_accuracy", name))) for name in now.names)
     both, found = _both(now), _received(names, cover)
-    right = f"The mixture is right in {mixture}, the CNN in {cnn}."
+    right = WORDS["RIGHT"].format(mixture=mixture, cnn=cnn)
     if (now.ended or now.step >= now.total / 2) and np.nanmin(cover, initial=1) < COVERED:
         side = int(np.nanargmin(cover))
-        rarely = "No expert receives {}" if cover[side] < 0.005 else "An expert receives {} in only {}"
-        found = rarely.format(names[side], percent(cover[side])) + (f"; {both}" if both else "")
-        if middle(now.last("test_accuracy")) > 0.75:
-            right = f"One is enough for a high accuracy: {mixture}, CNN {cnn}."
+        rarely = WORDS["NEVER" if cover[side] < RARE else "RARELY"]
+        found = rarely.format(name=names[side], share=percent(cover[side]))
+        if both:
+            found = WORDS["AND"].format(found=found, both=both)
+        if middle(now.last("test_accuracy")) > HIGH:
+            right = WORDS["ENOUGH"].format(mixture=mixture, cnn=cnn)
     elif both:
         found = _begun(both)
-    return f"{_begun(_directions(now, names))}. {found}. {right}{spread_words(now.trials)}"
+    told = WORDS["CAPTION"].format(directions=_begun(_directions(now, names)), found=found, right=right)
+    return f"{told}{spread_words(now.trials)}"
 
 
 def _received(names: Sequence[str], cover: NDArray[np.float64]) -> str:
     """Returns how often the best expert of each class receives what decides it."""
-    return f"Some expert receives {names[0]} in {percent(cover[0])} of its samples, {names[1]} in {percent(cover[1])}"
+    shares = {"one": percent(cover[0]), "other": percent(cover[1])}
+    return WORDS["RECEIVED"].format(first=names[0], second=names[1], **shares)
 
 
 def _both(now: Now) -> str:
@@ -205,8 +213,8 @@ def _both(now: Now) -> str:
     if not now.ended or now.trials == 1:
         return ""
     count = int((now["coverage"].min(axis=1) >= COVERED).sum())
-    what = "digits" if digits_of(now.values) else "patterns"
-    return f"both {what} are found in {count} of {now.trials:,} trials"
+    what = WORDS["DIGITS" if digits_of(now.values) else "PATTERNS"]
+    return WORDS["BOTH"].format(what=what, count=count, trials=f"{now.trials:,}")
 
 
 def _begun(sentence: str) -> str:
@@ -217,24 +225,24 @@ def _begun(sentence: str) -> str:
 def _directions(now: Now, names: Sequence[str]) -> str:
     """Returns which routers look for which pattern, in words."""
     if moved(now) == 0:
-        return "the routers have not moved at all"
+        return WORDS["UNMOVED"]
     cosines = now["alignment"][SHOWN]  # (expert, class)
     nearest = np.where(np.isfinite(cosines).all(1), cosines.argmax(1), -1)
-    parts: list[str] = []
+    parts: dict[str, str] = {}
     for side, name in enumerate(names):
         found = [str(s + 1) for s in np.flatnonzero((nearest == side) & (cosines.max(1) >= POINTS_AT))]
         if found:
-            verb = "" if parts else " looks" if len(found) == 1 else " look"
-            parts.append(f"{_routers(found)}{verb} for {name}")
+            words = WORDS["ALSO" if parts else "LOOKS" if len(found) == 1 else "LOOK"]
+            parts[name] = words.format(routers=_routers(found), name=name)
     if len(parts) == 1:
-        missing = next(name for name in names if not parts[0].endswith(f" {name}"))
-        return f"{parts[0]}, none for {missing}"
-    return ", ".join(parts) or f"no router looks for {names[0]} or {names[1]}"
+        missing = next(name for name in names if name not in parts)
+        return WORDS["NONE"].format(part=next(iter(parts.values())), name=missing)
+    return ", ".join(parts.values()) or WORDS["NOBODY"].format(first=names[0], second=names[1])
 
 
 def _routers(numbers: Sequence[str]) -> str:
     *most, last = numbers
-    return f"routers {', '.join(most)} and {last}" if most else f"router {last}"
+    return WORDS["ROUTERS" if most else "ROUTER"].format(most=", ".join(most), last=last)
 
 
 def moved(now: Now) -> float:
@@ -300,5 +308,5 @@ RouterAlignmentLab = lab(
     ),
     caption=caption,
     stories=STORIES,
-    diverged=lambda name, trials: f"The {NAMES[name]}'s loss became infinite in {trials}: no further steps there.",
+    diverged=lambda name, trials: WORDS["DIVERGED"].format(model=NAMES[name], trials=trials),
 )

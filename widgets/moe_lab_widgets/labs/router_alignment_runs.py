@@ -15,6 +15,7 @@ from moe_lab.training import Snapshot
 from moe_lab.trials import placement
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, given, offer
 from moe_lab_widgets.engine.mnist import DATA_WORDS, HOW, MNIST, files_of
+from moe_lab_widgets.labs.router_alignment_words import WORDS
 
 DIGITS, SYNTHETIC = "digits", "synthetic"
 OWN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -161,4 +162,5 @@ def digits_of(values: Values) -> tuple[int, ...]:
 
 def patterns(values: Values) -> list[str]:
     """Returns what decides the class, for labels."""
-    return [f"digit {digit}" for digit in digits_of(values)] or [f"pattern {name}" for name in theme.CLASS_NAMES]
+    digits = [WORDS["DIGIT_LABEL"].format(digit=digit) for digit in digits_of(values)]
+    return digits or [WORDS["PATTERN_LABEL"].format(name=name) for name in theme.CLASS_NAMES]
