@@ -1,0 +1,177 @@
+"""Puts a page of the playground into one HTML file that needs nothing else, and asks the network for nothing.
+
+The page's modules are plain ES modules. A bundle is a classic script, since a browser loads no module from file://: the
+modules follow one another without `import` and `export`, each before those that import it. So all their names must
+differ. The engine is one function, `moeEngine`, whose source a worker can be given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from moe_lab.errors import InputError
+from moe_lab.files import write_whole
+from moe_lab_widgets.playground import declared
+
+HERE = Path(__file__).parent
+ENGINE = "worker"
+"""The module whose `Engine` trains."""
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' blob:; worker-src blob:; style-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'"
+)
+"""What the page may load, which the browser enforces: only what stands in it."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the playground.
+
+    Attributes:
+      lab: the name of the Lab that it mirrors.
+      file: its HTML, which names its style and its first module.
+      address: its name on the course's site.
+    """
+
+    lab: str
+    file: str
+    address: str
+
+
+PAGES: Mapping[str, Page] = {
+    page.lab: page
+    for page in (
+        Page(declared.ALIGNMENT, "alignment.html", "playground.html"),
+        Page(declared.PHASES, "phase.html", "map.html"),
+    )
+}
+"""The pages by the names of their Labs."""
+
+_IMPORT = re.compile(r'^import\s*\{([^}]*)\}\s*from\s*"\./(\w+)\.js";[ \t]*\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:const|let|function|class)\b)", re.MULTILINE)
+_NAME = re.compile(r"^(?:async )?(?:const|let|var|function\*?|class) (\w+|[\[{])", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*(?:/\*.*?\*/|//[^\n]*)[ \t]*\n", re.MULTILINE | re.DOTALL)
+_BLANK = re.compile(r"^[ \t]+|^\n", re.MULTILINE)
+_STYLE = re.compile(r'<link rel="stylesheet" href="([\w.]+)">')
+_SCRIPT = re.compile(r'<script type="module" src="(\w+)\.js"></script>')
+_CHARSET = re.compile(r'<meta charset="utf-8">', re.IGNORECASE)
+
+
+def page(lab: str, links: Sequence[Mapping[str, str]] = ()) -> str:
+    """Returns a page as one HTML file.
+
+    Args:
+      lab: the name of the Lab that it mirrors.
+      links: `words` and `address` of other pages that it leads to.
+
+    Raises:
+      ValueError: the Lab has no page.
+      RuntimeError: the page's files cannot be put together: see the message.
+    """
+    if lab not in PAGES:
+        raise InputError(f"the playground has pages of {' and '.join(PAGES)}: got {lab!r}")
+    html = _text(PAGES[lab].file)
+    modules = Modules({**_constants(), "declared": declared.module((lab,), links)})
+    first = _SCRIPT.search(html)
+    if first is None or _CHARSET.search(html) is None:
+        raise RuntimeError(f"{PAGES[lab].file} must have a charset, and name its first module in a <script>")
+    engine = f"function moeEngine(post) {{\n{modules.bundled(ENGINE)}return new Engine(post);\n}}"
+    script = _in_script(f'"use strict";\n{engine}\n(() => {{\n{modules.bundled(first[1])}}})();')
+    html = _CHARSET.sub(
+        lambda found: f'{found[0]}\n<meta http-equiv="Content-Security-Policy" content="{POLICY}">', html
+    )
+    html = _STYLE.sub(lambda found: f"<style>\n{_text(found[1])}</style>", html)
+    return html.replace(first[0], f"<script>\n{script}\n</script>")
+
+
+def write(lab: str, path: Path | str, links: Sequence[Mapping[str, str]] = ()) -> Path:
+    """Writes a page, whole or not at all; into a folder under its name on the site. Returns the file's path.
+
+    Raises:
+      ValueError: the Lab has no page.
+      RuntimeError: the file cannot be written.
+    """
+    made, path = page(lab, links).encode(), Path(path)
+    if path.is_dir():
+        path /= PAGES[lab].address
+    write_whole(path, made)
+    return path
+
+
+@cache
+def _constants() -> dict[str, str]:
+    from moe_lab_widgets.playground import constants
+
+    return constants.modules()
+
+
+def _text(name: str) -> str:
+    return (HERE / name).read_text(encoding="utf-8")
+
+
+def _in_script(code: str) -> str:
+    """Returns code in which no string ends the script that it stands in, or begins a comment of HTML."""
+    return re.sub(r"<(?=/script|!--)", r"\\x3C", code, flags=re.IGNORECASE)
+
+
+class Modules:
+    """The modules of the folder, and generated ones by name."""
+
+    def __init__(self, generated: Mapping[str, str]) -> None:
+        self._generated = {name.removesuffix(".js"): text for name, text in generated.items()}
+
+    def source(self, name: str) -> str:
+        """Returns a module as it was written or generated."""
+        return self._generated[name] if name in self._generated else _text(f"{name}.js")
+
+    def needed(self, name: str) -> list[str]:
+        """Returns the names of a module and of all that it imports, each after those that it imports itself."""
+        found: list[str] = []
+
+        def visit(one: str, way: tuple[str, ...]) -> None:
+            if one in way:
+                raise RuntimeError(f"modules of the playground import one another: {' -> '.join([*way, one])}")
+            if one not in found:
+                for _, other in _IMPORT.findall(self.source(one)):
+                    visit(other, (*way, one))
+                found.append(one)
+
+        visit(name, ())
+        return found
+
+    def bundled(self, name: str) -> str:
+        """Returns a module after all that it imports, as statements of one scope, without comments and indentation.
+
+        Raises:
+          RuntimeError: two modules define the same name, or one has an import or export of another form.
+        """
+        parts = {one: self._plain(one) for one in self.needed(name)}
+        home: dict[str, str] = {}
+        for one, text in parts.items():
+            for defined in names_of(text):
+                if home.setdefault(defined, one) != one:
+                    raise RuntimeError(f"{one}.js and {home[defined]}.js of the playground both define {defined}")
+        return "".join(_BLANK.sub("", text) for text in parts.values())
+
+    def _plain(self, name: str) -> str:
+        text = _COMMENT.sub("", self.source(name))
+        text = _EXPORT.sub("", _IMPORT.sub("", text))
+        if left := re.search(r"^(?:import|export)\b.*", text, re.MULTILINE):
+            raise RuntimeError(f"a bundle of the playground cannot have this line of {name}.js: {left[0]}")
+        return text if text.endswith("\n") else f"{text}\n"
+
+
+def names_of(text: str) -> Iterator[str]:
+    """Yields the names that a module defines at its top level.
+
+    Raises:
+      RuntimeError: it takes an array or object apart there, whose names are not read.
+    """
+    for name in _NAME.findall(text):
+        if name in ("[", "{"):
+            raise RuntimeError("a module of the playground must define one name at a time at its top level")
+        yield name

@@ -1,0 +1,49 @@
+"""What only the playground's pages say. All else that they say is declared by their Labs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+BOTH: Mapping[str, str] = {
+    "NOW": "{title} is now {value}: {words}.",
+    "LACKS_VALUE": "This page has no {title} = {value}. It shows {nearest}, which is the nearest.",
+    "LACKS_MNIST": "MNIST's images are not in this page. It shows the handwritten digits instead.",
+    "LACKS_SOURCE": "This page has no data named {value}. It shows the handwritten digits instead.",
+    "LACKS_MIXTURE": "This page has no mixture of your own. It trains the library's.",
+    "FAILED": "Training has stopped, because something failed in this page: {words}. Reload the page, or change a "
+    "setting to try again.",
+    "SAME": "The page draws the library's random numbers, so every training is the library's training.",
+}
+"""Texts of both pages."""
+
+OWN: Mapping[str, Mapping[str, str]] = {
+    "RouterAlignmentLab": {
+        "QUESTION": "Predict before you run: at the end, which model will be right more often?",
+        "ANSWER_MIXTURE": "the mixture",
+        "ANSWER_CNN": "the CNN",
+        "ANSWER_SAME": "about the same (within 2 points)",
+        "RESULT_MIXTURE": "the mixture is right more often",
+        "RESULT_CNN": "the CNN is right more often",
+        "RESULT_SAME": "both are right about as often",
+        "SEEN_RIGHT": "As you predicted, {result}: the mixture in {mixture} of the test samples, the CNN in {cnn}.",
+        "SEEN_WRONG": "You predicted that {prediction}, but {result}: the mixture in {mixture} of the test samples, "
+        "the CNN in {cnn}.",
+        "SEEN_NEITHER": "The prediction cannot be judged, because a model's loss became infinite in every trial.",
+        "WORK": "multiplications of training so far",
+        "WORK_NOTE": "A mixture computes only the patches that its experts keep.",
+    },
+    "PhaseTransitionLab": {
+        "QUESTION": "Before it runs: at which l will the fewest samples be enough?",
+        "ONE": "l = {first}",
+        "TWO": "l = {first} or {last}",
+        "MORE": "l = {first} or more",
+        "RIGHT": "Your prediction, {said}, is right: {samples} samples are enough at {found}.",
+        "WRONG": "Your prediction was {said}. The fewest samples, {samples}, are enough at {found}.",
+        "NEITHER": "Your prediction was {said}. On this map no l succeeds in 90 % of its trainings.",
+        "CELL": "l = {kept}, N = {samples}: {right} of {done} trainings reach 95 % test accuracy; median coverage of "
+        "the worse class: {coverage} %.",
+        "CELL_EMPTY": "l = {kept}, N = {samples}: no training has ended yet.",
+        "TIP": "Point at a cell, or move through the map with the arrow keys, to read its numbers.",
+    },
+}
+"""Texts of one page, by its Lab."""
