@@ -8,13 +8,14 @@ differ. The engine is one function, `moeEngine`, whose source a worker can be gi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 from moe_lab.errors import InputError
-from moe_lab.files import write_whole
+from moe_lab.registry import LABS, NOTEBOOKS, PAGES
+from moe_lab_widgets.engine.files import with_suffix, write_whole
+from moe_lab_widgets.engine.linking import NOWHERE, own_site
 from moe_lab_widgets.playground import declared
 
 HERE = Path(__file__).parent
@@ -27,29 +28,8 @@ POLICY = (
 """What the page may load, which the browser enforces: only what stands in it."""
 
 
-@dataclass(frozen=True)
-class Page:
-    """A page of the playground.
-
-    Attributes:
-      lab: the name of the Lab that it mirrors.
-      file: its HTML, which names its style and its first module.
-      address: its name on the course's site.
-    """
-
-    lab: str
-    file: str
-    address: str
-
-
-PAGES: Mapping[str, Page] = {
-    page.lab: page
-    for page in (
-        Page(declared.ALIGNMENT, "alignment.html", "playground.html"),
-        Page(declared.PHASES, "phase.html", "map.html"),
-    )
-}
-"""The pages by the names of their Labs."""
+FILES = {declared.ALIGNMENT: "alignment.html", declared.PHASES: "phase.html"}
+"""The HTML of the pages by the names of their Labs; it names its style and its first module."""
 
 _IMPORT = re.compile(r'^import\s*\{([^}]*)\}\s*from\s*"\./(\w+)\.js";[ \t]*\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:const|let|function|class)\b)", re.MULTILINE)
@@ -61,45 +41,58 @@ _SCRIPT = re.compile(r'<script type="module" src="(\w+)\.js"></script>')
 _CHARSET = re.compile(r'<meta charset="utf-8">', re.IGNORECASE)
 
 
-def page(lab: str, links: Sequence[Mapping[str, str]] = ()) -> str:
+def page(lab: str, site: str | None = None) -> str:
     """Returns a page as one HTML file.
 
     Args:
       lab: the name of the Lab that it mirrors.
-      links: `words` and `address` of other pages that it leads to.
+      site: where the course's pages are, to which it links; the repository's own pages when None.
 
     Raises:
       ValueError: the Lab has no page.
       RuntimeError: the page's files cannot be put together: see the message.
     """
-    if lab not in PAGES:
-        raise InputError(f"the playground has pages of {' and '.join(PAGES)}: got {lab!r}")
-    html = _text(PAGES[lab].file)
-    modules = Modules({**_constants(), "declared": declared.module((lab,), links)})
+    if lab not in FILES:
+        raise InputError(f"a page of the playground mirrors {' or '.join(FILES)}: got {lab!r}")
+    html = _text(FILES[lab])
+    modules = Modules({**_constants(), "declared": declared.module((lab,), links(lab, site))})
     first = _SCRIPT.search(html)
     if first is None or _CHARSET.search(html) is None:
-        raise RuntimeError(f"{PAGES[lab].file} must have a charset, and name its first module in a <script>")
+        raise RuntimeError(f"{FILES[lab]} must have a charset, and name its first module in a <script>")
     engine = f"function moeEngine(post) {{\n{modules.bundled(ENGINE)}return new Engine(post);\n}}"
     script = _in_script(f'"use strict";\n{engine}\n(() => {{\n{modules.bundled(first[1])}}})();')
-    html = _CHARSET.sub(
-        lambda found: f'{found[0]}\n<meta http-equiv="Content-Security-Policy" content="{POLICY}">', html
-    )
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    html = _CHARSET.sub(lambda found: f"{found[0]}\n{policy}", html)
     html = _STYLE.sub(lambda found: f"<style>\n{_text(found[1])}</style>", html)
     return html.replace(first[0], f"<script>\n{script}\n</script>")
 
 
-def write(lab: str, path: Path | str, links: Sequence[Mapping[str, str]] = ()) -> Path:
+def links(lab: str, site: str | None = None) -> list[dict[str, str]]:
+    """Returns where a page leads: to the course, to the notebook about it, and to the other pages.
+
+    Nowhere when `site` is None and the installed package does not say where its pages are.
+    """
+    if site is None:
+        site = own_site()
+        if site == NOWHERE:
+            return []
+    number = next(one.notebook for one in LABS if one.name == lab)
+    notebook = next(one for one in NOTEBOOKS if one.number == number)
+    found = {"The course": "index.html", f"Notebook {notebook.heading}": f"{notebook.stem}.html"}
+    found |= {declared.kind_of(other).title: page for other, page in PAGES.items() if other != lab}
+    return [{"words": words, "address": f"{site.rstrip('/')}/{name}"} for words, name in found.items()]
+
+
+def write(lab: str, path: Path | str, site: str | None = None) -> Path:
     """Writes a page, whole or not at all; into a folder under its name on the site. Returns the file's path.
 
     Raises:
       ValueError: the Lab has no page.
-      RuntimeError: the file cannot be written.
+      FileNotFoundError, RuntimeError: the file cannot be written.
     """
-    made, path = page(lab, links).encode(), Path(path)
-    if path.is_dir():
-        path /= PAGES[lab].address
-    write_whole(path, made)
-    return path
+    path = Path(path)
+    path = path / PAGES[lab] if path.is_dir() else with_suffix(path, ".html", ".htm")
+    return write_whole(path, page(lab, site).encode())
 
 
 @cache
