@@ -1,4 +1,4 @@
-"""The command line: moe-lab lab · demo · reproduce · prune · class · doctor.
+"""The command line: moe-lab lab · playground · demo · reproduce · prune · class · doctor.
 
 What the user can do something about is one sentence on stderr; a bug keeps its traceback, and with --debug, or
 MOE_LAB_DEBUG=1, every error does. Exit code 1: the command could not be carried out; 2: wrong usage.
@@ -74,6 +74,19 @@ def lab(
     for sentence in [f"The course is in {folder.resolve()}.", *copied.sentences()]:
         print(sentence, flush=True)
     jupyter.serve(folder, browser=browser, port=port, ip=ip)
+
+
+@app.command()
+def playground(
+    phases: Annotated[bool, typer.Option("--map", help="The map of l and N, in place of router alignment.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="The file or folder to write to, and open nothing; this folder if not given.")
+    ] = None,
+) -> None:
+    """Write a page that trains a mixture in the browser, and open it; it needs no kernel and no network."""
+    from moe_lab import playground as the_playground
+
+    print(the_playground.open_page(phases, out), flush=True)
 
 
 @app.command()

@@ -15,6 +15,7 @@ from moe_lab.files import named
 Row = tuple[str, str]
 EXTRAS = {
     "lab": "lab",
+    "playground": "lab",
     "demo": "",
     "reproduce": "",
     "prune": "hub",

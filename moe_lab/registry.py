@@ -97,12 +97,14 @@ class Lab:
       module: below `moe_lab_widgets`, which has the class.
       paper: the key of the paper that it shows.
       notebook: the number of the notebook that introduces it.
+      page: the file of the playground's page that trains the same run in a browser: "map.html"; "" for most.
     """
 
     name: str
     module: str
     paper: str
     notebook: str
+    page: str = ""
 
 
 PAPERS: Mapping[str, Paper] = {
@@ -334,8 +336,8 @@ WAYS: Mapping[str, tuple[str, ...]] = {
 """Ways through the course: numbers of notebooks, each after those that it needs."""
 
 LABS = (
-    Lab("RouterAlignmentLab", module="labs.router_alignment", paper="pmoe2023", notebook="02"),
-    Lab("PhaseTransitionLab", module="labs.phase_transition", paper="pmoe2023", notebook="03"),
+    Lab("RouterAlignmentLab", module="labs.router_alignment", paper="pmoe2023", notebook="02", page="playground.html"),
+    Lab("PhaseTransitionLab", module="labs.phase_transition", paper="pmoe2023", notebook="03", page="map.html"),
     Lab("SpecializationLab", module="labs.specialization", paper="chen2022", notebook="04"),
     Lab("PruningLab", module="labs.pruning", paper="pruning2024", notebook="05"),
     Lab("GridlockLab", module="labs.gridlock", paper="gridlock2019", notebook="06"),
@@ -347,3 +349,6 @@ LABS = (
     Lab("RoutingChoicesLab", module="labs.routing_choices", paper="pmoe2023", notebook="11"),
 )
 """The Labs in the order of their notebooks."""
+
+PAGES: Mapping[str, str] = {lab.name: lab.page for lab in LABS if lab.page}
+"""The pages of the playground by the names of the Labs that they mirror."""

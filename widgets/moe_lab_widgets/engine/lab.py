@@ -210,13 +210,13 @@ class Lab(Definition):
 
     @checked
     def link(self, site: str | None = None) -> Link:
-        """Returns code that makes a Lab with these values, and an address of the recorded run that is nearest to them.
+        """Returns code that makes a Lab with these values, and an address that opens this run, or the nearest recorded.
 
         Args:
           site: where the course's pages are; the repository's own pages when None.
         """
         values = {name: value for name, value in self.values.items() if name != "device"}
-        return link_of(type(self), values, self._board.needed(values), site)
+        return link_of(type(self), values, self._board.needed(values), site, getattr(self, "own", {}))
 
     @checked
     def recording(self, most: int = MOST_FRAMES) -> Recording:

@@ -1,4 +1,7 @@
-"""A state of a Lab that can be shared: a line of code, and an address of the site's recorded runs."""
+"""A state of a Lab that can be shared: a line of code, and an address of a page of the site that opens it.
+
+Where the playground mirrors the Lab, that page trains this very run; else it shows the nearest recorded one.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,16 @@ from importlib.metadata import PackageNotFoundError, metadata
 from typing import Any
 from urllib.parse import urlencode, urlparse
 
+from moe_lab.registry import PAGES
 from moe_lab_widgets.engine.knobs import arguments
+from moe_lab_widgets.engine.mnist import MNIST
+from moe_lab_widgets.playground.texts import BOTH
 
 PAGE = "labs.html"
+RECORDED, LIVE = "the nearest recorded run", "this run, live in the browser"
+"""What an address opens."""
+NOWHERE = "."
+"""The site of a package that does not name its repository."""
 
 
 @dataclass(frozen=True)
@@ -20,21 +30,28 @@ class Link:
 
     Attributes:
       code: makes the Lab with these values.
-      address: of a page that opens the recorded run whose values are nearest; empty for a Lab of one's own.
+      address: of a page that opens the run; empty for a Lab of one's own.
+      opens: what that page shows: this run, live, or the recorded run whose values are nearest.
+      lacks: what of this run the page cannot show, and shows instead; empty for most.
     """
 
     code: str
     address: str
+    opens: str = RECORDED
+    lacks: str = ""
 
     def __repr__(self) -> str:
-        return f"{self.code}\n{self.address}".strip()
+        return "\n".join(filter(None, (self.code, self.address, self.lacks)))
 
     def _repr_html_(self) -> str:
         code, address = f"<pre>{html.escape(self.code)}</pre>", html.escape(self.address)
-        return f"{code}<a href='{address}'>the nearest recorded run</a>: {address}" if address else code
+        lacks = f"<br>{html.escape(self.lacks)}" if self.lacks else ""
+        return f"{code}<a href='{address}'>{self.opens}</a>: {address}{lacks}" if address else code
 
 
-def link_of(kind: type, values: Mapping[str, Any], needed: Mapping[str, Any], site: str | None) -> Link:
+def link_of(
+    kind: type, values: Mapping[str, Any], needed: Mapping[str, Any], site: str | None, own: Mapping[str, Any]
+) -> Link:
     """Returns the link to a state of a Lab.
 
     Args:
@@ -42,12 +59,20 @@ def link_of(kind: type, values: Mapping[str, Any], needed: Mapping[str, Any], si
       values: of every knob, and the seed.
       needed: those that the Lab would not have by itself.
       site: the site's address; that of the package's repository when None.
+      own: the Lab's own arguments, None where they were not given.
     """
     name, call = kind.__name__, f"{kind.__name__}({arguments(needed)})"
     if not kind.__module__.startswith("moe_lab_widgets."):
         return Link(f"# {name} is the Lab in your notebook\n{call}", "")
-    address = f"{(own_site() if site is None else site).rstrip('/')}/{PAGE}#{urlencode({'lab': name, **values})}"
-    return Link(f"from moe_lab_widgets import {name}\n{call}", address)
+    code, place = f"from moe_lab_widgets import {name}\n{call}", (own_site() if site is None else site).rstrip("/")
+    if name not in PAGES:
+        return Link(code, f"{place}/{PAGE}#{urlencode({'lab': name, **values})}")
+    known = {one: value for one, value in values.items() if one not in own}  # no folder of the user's in an address
+    lacks = [BOTH["LACKS_MNIST"]] if values["source"] == MNIST else []
+    if own.get("mixture") is not None:
+        lacks.append(BOTH["LACKS_MIXTURE"])
+        known["mixture"] = "own"  # so that the page says so, too
+    return Link(code, f"{place}/{PAGES[name]}#{urlencode({'lab': name, **known})}", LIVE, " ".join(lacks))
 
 
 def own_site() -> str:
@@ -55,7 +80,7 @@ def own_site() -> str:
     try:
         links = metadata("moe-lab").get_all("Project-URL") or []
     except PackageNotFoundError:
-        return "."
+        return NOWHERE
     source = next((link.partition(", ")[2] for link in links if link.startswith("Source, ")), "")
     owner, _, name = urlparse(source).path.strip("/").partition("/")
-    return f"https://{owner}.github.io/{name}" if name else "."
+    return f"https://{owner}.github.io/{name}" if name else NOWHERE
