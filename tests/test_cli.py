@@ -12,6 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import pytest
 from jupyter_client.manager import run_kernel
 
 import moe_lab
-from moe_lab import cli, doctor, jupyter
+from moe_lab import cli, doctor, jupyter, playground
 from moe_lab.errors import MissingFileError
 
 
@@ -44,7 +45,7 @@ class TestAsking:
     def test_help_names_every_command(self, capsys):
         code, out, err = call(capsys, "--help")
         assert (code, err) == (0, "")
-        assert all(command in out for command in ("lab", "demo", "reproduce", "prune", "class", "doctor"))
+        assert all(command in out for command in ("lab", "playground", "demo", "reproduce", "prune", "class", "doctor"))
 
     def test_module_and_script_are_the_same_program(self):
         script = Path(sys.executable).with_name("moe-lab")
@@ -63,6 +64,8 @@ class TestAskingWrongly:
             (["lab", "--port", "70000"], 2, "Invalid value for '--port'"),
             (["lab", "/dev/null"], 1, "the course needs a writable folder: got /dev/null"),
             (["doctor", "--data", "/no/such/folder"], 1, "data must be a folder: got /no/such/folder"),
+            (["playground", "--map", "now"], 2, "unexpected extra argument"),
+            (["playground", "--out", "/no/such/folder/page.html"], 1, "the folder of a file to save must exist"),
             (["demo", "--trials", "few"], 2, "Invalid value for '--trials'"),
             (["demo", "--trials", "0"], 1, "trials"),
             (["demo", "--seed", "-1"], 1, "seed"),
@@ -120,6 +123,31 @@ class TestAskingWrongly:
             cli.main(["--debug", *wrong])
 
 
+class TestPlayground:
+    def test_writes_a_page_here_and_opens_it(self, capsys, monkeypatch, tmp_path):
+        opened: list[str] = []
+        monkeypatch.setattr(webbrowser, "open", lambda address: not opened.append(address))
+        monkeypatch.chdir(tmp_path)
+        code, out, err = call(capsys, "playground", "--map")
+        assert (code, err) == (0, "") and opened == [(tmp_path / "map.html").as_uri()]
+        assert out == f"{tmp_path / 'map.html'} is open in your browser, and needs nothing else.\n"
+        assert "<!doctype html>" in (tmp_path / "map.html").read_text(encoding="utf-8").lower()[:100]
+
+    def test_writes_it_elsewhere_and_opens_nothing(self, capsys, monkeypatch, tmp_path):
+        monkeypatch.setattr(webbrowser, "open", lambda address: pytest.fail("it opened a browser"))
+        for out, name in ((tmp_path, "playground.html"), (tmp_path / "mine.html", "mine.html")):
+            assert call(capsys, "playground", "--out", str(out))[0] == 0
+            assert (tmp_path / name).is_file()
+
+    def test_without_widgets_it_says_what_to_install(self, capsys, monkeypatch):
+        monkeypatch.setattr(playground, "NEEDED", ("a_module_that_is_not_installed",))
+        assert call(capsys, "playground") == (
+            1,
+            "",
+            "moe-lab: the playground needs a_module_that_is_not_installed: install with pip install 'moe-lab[lab]'\n",
+        )
+
+
 class TestDoctor:
     def test_says_what_is_there(self, capsys, shared_data):
         code, out, err = call(capsys, "doctor", "--data", str(shared_data / "mnist-t10k"))
@@ -128,7 +156,7 @@ class TestDoctor:
         assert re.match(r"\d+\.\d+", rows["torch"])
         assert re.match(r"\d+\.\d+", rows["ipywidgets"])
         assert re.match(r"cpu|cuda|mps", rows["auto"])
-        assert {rows[command] for command in ("lab", "demo", "reproduce", "prune", "class", "make site")} == {"yes"}
+        assert {rows[command] for command in ("lab", "playground", "demo", "reproduce", "class", "make site")} == {"yes"}
         assert "10,000 test images" in rows["mnist"]
         assert "training" not in rows["mnist"]
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import html
+from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, urlparse
 
 import pytest
 
 import moe_lab_widgets
-from moe_lab.registry import LABS
+from moe_lab.patch_routing import JointMoE
+from moe_lab.registry import LABS, PAGES
 from moe_lab_widgets.engine import linking
 from moe_lab_widgets.engine.callbacks import OwnMoves
 from moe_lab_widgets.engine.knobs import KnobBoard
@@ -44,3 +48,34 @@ def test_a_link_is_code_and_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {"Project-URL": ["Other, https://x.org", "Source, https://github.com/moe-lab/moe_lab"]}
     monkeypatch.setattr(linking, "metadata", lambda name: type("Found", (), {"get_all": staticmethod(names.get)}))
     assert linking.own_site() == "https://moe-lab.github.io/moe_lab"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_link_of_a_lab_with_a_page_opens_its_own_run(name: str) -> None:
+    lab = getattr(moe_lab_widgets, name)(trials=3, seed=4, playing=False)
+    try:
+        link = lab.link("https://example.org/course/")
+        parts = urlparse(link.address)
+        assert parts.path == f"/course/{PAGES[name]}" and link.lacks == ""
+        wanted = {"lab": name, **{one: str(value) for one, value in lab.values.items() if one != "device"}}
+        assert dict(parse_qsl(parts.fragment)) == wanted and wanted["trials"] == "3"
+        assert "this run, live in the browser</a>" in link._repr_html_() and repr(link).endswith(link.address)
+    finally:
+        lab.close()
+
+
+def test_a_link_says_what_the_page_lacks(shared_data: Path) -> None:
+    cases: list[tuple[dict[str, Any], str, dict[str, str]]] = [
+        ({"mnist": shared_data / "mnist-t10k"}, "MNIST's images are not in this page.", {"source": "mnist"}),
+        ({"mixture": JointMoE()}, "This page has no mixture of your own.", {"source": "digits", "mixture": "own"}),
+    ]
+    for given, sentence, said in cases:
+        lab = moe_lab_widgets.RouterAlignmentLab(**given, playing=False)
+        try:
+            link = lab.link()
+            fragment = dict(parse_qsl(urlparse(link.address).fragment))
+            assert said.items() <= fragment.items() and "mnist-t10k" not in link.address
+            assert sentence in link.lacks and repr(link).endswith(link.lacks)
+            assert html.escape(sentence) in link._repr_html_()
+        finally:
+            lab.close()
