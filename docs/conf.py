@@ -10,6 +10,7 @@ author = "The moe_lab authors"
 language = "en"
 extensions = ["myst_nb", "mathml", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "autodoc"]
 exclude_patterns = ["_build"]
+root_doc = "course"
 
 # Notebooks are shown as they are stored, and nothing is fetched: no kernel, no widget manager, no MathJax.
 nb_execution_mode = "off"

@@ -1,4 +1,4 @@
-"""The head of the site's first page: what moe_lab is, in motion, and a door for each kind of reader."""
+"""The head of the course's page: what moe_lab is, in motion, and a door for each kind of reader."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from moe_lab.registry import LABS, NOTEBOOKS
 from moe_lab_widgets.engine.recording import in_words
 from moe_lab_widgets.frames.document import in_script, part
 from moe_lab_widgets.frames.module import recorded_source
-from tools.recordings import CACHE, Run, Show, kind_of
+from tools.live_pages import live
+from tools.recordings import CACHE, Run, Show, complete, kind_of
 
 FOLDER = "recordings"
 SCRIPT = f'<script src="{FOLDER}/player.js" defer></script>'
@@ -23,9 +24,9 @@ SNAP = (
     "Recorded: the sliders snap to the settings that were recorded, and show the end of each run. "
     "Open the notebook to train with any other."
 )
-HEADING = "# The Labs, recorded"
-OPENING = """Every run here was recorded. Choose one, play it, and drag the time slider; no kernel and no network is
-needed. To train with settings of your own, open the notebook of the Lab."""
+HEADING = "# The Labs"
+OPENING = """The first two Labs train in your browser. Of the others, runs were recorded: choose one, play it, and drag
+the time slider. No kernel and no network is needed. To train them with settings of your own, open the notebook."""
 # This page has no use for a table of contents beside the pictures, which need its place.
 WIDE = """```{raw} html
 <style>
@@ -109,15 +110,16 @@ def _place(values: tuple[Any, ...], value: Any) -> int:
 
 
 def labs_page(recorded: Recorded) -> str:
-    """Returns a page with all recorded Labs, in the order of the course."""
-    parts = [WIDE, HEADING, OPENING]
+    """Returns a page with the live Labs and the recorded ones, in the order of the course."""
+    parts, script = [WIDE, HEADING, OPENING], True
     titles = {notebook.number: notebook for notebook in NOTEBOOKS}
     for lab in LABS:
-        if lab.name not in recorded.shows:
+        opened = f'<a href="{titles[lab.notebook].stem}.html">open the notebook</a>'
+        if lab.page:
+            shown = live(lab.name, complete(lab.name, {}), f"Live; {opened} to read about it.")
+        elif lab.name in recorded.shows:
+            shown, script = recorded.html(lab.name, f"Recorded; {opened} to train.", script=script), False
+        else:
             continue
-        notebook = titles[lab.notebook]
-        note = f'Recorded; <a href="{notebook.stem}.html">open the notebook</a> to train.'
-        title = kind_of(lab.name).title
-        shown = recorded.html(lab.name, note, script=len(parts) == 3)
-        parts += [f"## {title}\n\n```{{raw}} html\n{shown}\n```"]
+        parts += [f"## {kind_of(lab.name).title}\n\n```{{raw}} html\n{shown}\n```"]
     return "\n\n".join(parts) + "\n"

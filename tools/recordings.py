@@ -1,7 +1,8 @@
-"""Records what the site shows of the Labs:  python -m tools.recordings [--cache .recordings]
+"""Records what the site shows of most Labs:  python -m tools.recordings [--cache .recordings]
 
 Each Lab's stories, the Labs of the notebooks' cells, and a coarse grid of the main knobs of some Labs, so that sliders
-move on the site. A recording is kept in a folder under a hash of what it depends on: its values and the sources.
+move on the site. Labs that the playground mirrors are live there and are not recorded. A recording is kept in a folder
+under a hash of what it depends on: its values and the sources.
 """
 
 from __future__ import annotations
@@ -34,9 +35,7 @@ CACHE = ROOT / ".recordings"
 FRAMES, GRID_FRAMES = 60, 20
 """Most frames of a story, and of a run of a grid."""
 GRIDS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
-    "RouterAlignmentLab": {"patches_per_expert": (1, 2, 4, 8), "noise": (0.0, 1.0, 2.0), "experts": (1, 4)},
     "PruningLab": {"rho": (0.0, 0.4, 0.8, 0.9), "criterion": ("router-norm-change", "router-magnitude", "random")},
-    "PhaseTransitionLab": {"distractors": (0, 2, 4), "noise": (0.3, 0.6), "trials": (10,)},
 }
 """The main knobs of a Lab and the values of each that are recorded, all combinations."""
 PARTS_NOT_NEEDED = ("exercises", "reproduce")
@@ -173,10 +172,10 @@ def cells_of(notebook: NotebookNode) -> dict[int, Run]:
 
 
 def everything() -> list[Show]:
-    """Returns what the site has of all Labs."""
+    """Returns what the site has of all Labs that are not live there."""
     notebooks = [read(ROOT / "notebooks" / f"{notebook.stem}.ipynb") for notebook in NOTEBOOKS]
     cells = [run for one in notebooks for run in cells_of(one).values()]
-    return [show_of(lab.name, cells) for lab in LABS]
+    return [show_of(lab.name, cells) for lab in LABS if not lab.page]
 
 
 # ---- recording ----

@@ -1,9 +1,10 @@
 """Builds the course's site:  python -m tools.site [--results results.json] [--out site]
 
-The pages are a first one with three doors, the notebooks with their stored outputs, the instructor's guide, the
-glossary, what replicates of each paper, and the claims of `moe-lab reproduce`; with a results.json of that command also
-what was measured. Labs are recorded runs (see recordings.py). Nothing is fetched, and reading the site needs no
-network, server or kernel; without a script, Labs are still pictures.
+The first page is the playground. It leads to the course: a page with three doors, the notebooks with their stored
+outputs, the instructor's guide, the glossary, what replicates of each paper, and the claims of `moe-lab reproduce`;
+with a results.json of that command also what was measured. Labs train in the browser (see live_pages.py), or are
+recorded runs (see recordings.py). Nothing is fetched, and reading the site needs no network, server or kernel; without
+a script, Labs are still pictures.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from nbformat import NotebookNode
 
 from moe_lab import glossary
 from moe_lab.course import asks
-from moe_lab.registry import CLAIMED, INDEX, NOTEBOOKS
+from moe_lab.registry import CLAIMED, INDEX, NOTEBOOKS, PAGES
 from tools.badges import badges
 from tools.claims_page import claims_page
 from tools.guide import GUIDE
 from tools.landing import PICTURE, landing
+from tools.live_pages import live, write_pages
 from tools.markdown import WIDE, table
 from tools.outputs import is_exercise
 from tools.owner import release, repository
@@ -51,12 +53,20 @@ _MENDED = (
     # The lines of a long signature are no list of definitions.
     (r'<dl>(?=\s*<dd><em class="sig-param">)', '<dl role="none">'),
 )
+COURSE = "course"
+"""The page of the course, whose notebook is `INDEX`: the site's first page is the playground."""
 COMPARE = "compare"
 """Tag of a cell that compares a prediction with what was seen."""
 ELSEWHERE = "Here the table is [a page of its own](glossary.md), and so are [the papers' claims](claims.md)."
 
 
-def notebook_page(notebook: NotebookNode, name: str, title: str, labs: Mapping[int, str] | None = None) -> NotebookNode:
+def notebook_page(
+    notebook: NotebookNode,
+    name: str,
+    title: str,
+    labs: Mapping[int, str] | None = None,
+    alive: Mapping[int, str] | None = None,
+) -> NotebookNode:
     """Returns a stored notebook as a page, without its set-up cell and with links in place of its badges.
 
     What answers a question is folded, and the code that compares is left out.
@@ -66,9 +76,11 @@ def notebook_page(notebook: NotebookNode, name: str, title: str, labs: Mapping[i
       name: its file name, as "00_start_here.ipynb".
       title: what it is about, for readers who cannot see its pictures.
       labs: what stands in place of the pictures of Labs, HTML by the number of the cell.
+      alive: what stands before them, where the page runs scripts.
     """
     cells: list[NotebookNode] = []
     folded = answers(notebook.cells)
+    words = {"image": {"alt": f"A picture of “{title}”; the text below it says what to see."}}
     for number, cell in enumerate(notebook.cells):
         tags = cell.metadata.setdefault("tags", [])
         if "setup" in tags:
@@ -76,9 +88,13 @@ def notebook_page(notebook: NotebookNode, name: str, title: str, labs: Mapping[i
         if "badges" in tags:
             cell = _markdown(links(name))
         elif labs and number in labs:
-            cell.outputs = [nbformat.v4.new_output("display_data", {"text/html": labs[number]})]
+            cell.outputs = [_html(labs[number])]
         elif cell.get("outputs"):
-            cell.metadata["mystnb"] = {"image": {"alt": f"A picture of “{title}”; the text below it says what to see."}}
+            cell.metadata["mystnb"] = words
+            if alive and number in alive:
+                stills = [output for output in cell.outputs if "image/png" in output.get("data", {})]
+                cell.outputs = [_html(alive[number]), *stills]
+        cell.source = cell.source.replace(f"({INDEX[0]}.ipynb)", f"({COURSE}.ipynb)")
         if number in folded:
             tags += ["hide-output", *(["remove-input"] if COMPARE in tags else [])]
             prompts = {"code_prompt_show": "Show what happened", "code_prompt_hide": "Hide what happened"}
@@ -116,10 +132,11 @@ def exercise(name: str) -> str:
     )
 
 
-def lab_note(name: str) -> str:
-    """What stands below a recorded Lab, in HTML."""
+def lab_note(name: str, alive: bool = False) -> str:
+    """What stands below a Lab, in HTML."""
     colab, binder = _addresses(name)
-    return f'Recorded; open the notebook to train: <a href="{colab}">in Colab</a> or <a href="{binder}">on Binder</a>.'
+    places = f'<a href="{colab}">in Colab</a> or <a href="{binder}">on Binder</a>'
+    return f"It trains in your browser; to run the code, open {places}." if alive else f"Recorded; train it {places}."
 
 
 def _addresses(name: str) -> list[str]:
@@ -175,12 +192,19 @@ def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) 
     titles = dict([INDEX, *((notebook.stem, notebook.title) for notebook in NOTEBOOKS)])
     for name, title in titles.items():
         stored = read(root / "notebooks" / f"{name}.ipynb")
-        runs = {number: run for number, run in cells_of(stored).items() if recorded.covers(run)}
-        labs = {number: recorded.html(run.lab, lab_note(f"{name}.ipynb"), run) for number, run in runs.items()}
-        page = notebook_page(stored, f"{name}.ipynb", title, labs)
+        runs, file = cells_of(stored), f"{name}.ipynb"
+        shown = {number: run for number, run in runs.items() if recorded.covers(run)}
+        labs = {number: recorded.html(run.lab, lab_note(file), run) for number, run in shown.items()}
+        alive = {
+            number: live(run.lab, run.values, lab_note(file, alive=True))
+            for number, run in runs.items()
+            if run.lab in PAGES
+        }
+        page = notebook_page(stored, file, title, labs, alive)
         if used := used_by(root, name):
             page.cells.append(_markdown(used))
-        if name == "index":
+        if name == INDEX[0]:
+            name = COURSE
             others = [
                 *list(titles)[1:],
                 *(["labs"] if recorded.shows else []),
@@ -220,6 +244,7 @@ def build(root: Path, out: Path, results: Path | None = None, recorded: Recorded
         if subprocess.run(command, cwd=root).returncode:
             raise RuntimeError("Sphinx could not build the site; see its messages above")
         _mend(built)
+        write_pages(built)
         if recorded.shows:
             recorded.write(built / "recordings")
         shutil.rmtree(out, ignore_errors=True)
@@ -253,6 +278,10 @@ def recorded_now() -> Recorded:
 
 def _installed(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
+
+
+def _html(text: str) -> NotebookNode:
+    return nbformat.v4.new_output("display_data", {"text/html": text})
 
 
 def _markdown(text: str) -> NotebookNode:

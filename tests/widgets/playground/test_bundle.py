@@ -71,8 +71,8 @@ def test_links_lead_to_the_course(lab: str) -> None:
     found = bundle.links(lab, "https://example.org/course/")
     assert all(one["address"].startswith("https://example.org/course/") for one in found)
     others = [other for other in PAGES if other != lab]
-    assert {one["address"].rpartition("/")[2] for one in found} >= {"index.html", *(PAGES[other] for other in others)}
-    assert next(one["address"] for one in bundle.links(lab, ".")) == "./index.html"
+    assert {one["address"].rpartition("/")[2] for one in found} >= {"course.html", *(PAGES[other] for other in others)}
+    assert next(one["address"] for one in bundle.links(lab, ".")) == "./course.html"
 
 
 def test_without_a_site_a_page_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,8 @@ from moe_lab_widgets.playground import declared
 HERE = Path(__file__).parent
 ENGINE = "worker"
 """The module whose `Engine` trains."""
+INSIDE = "inside"
+"""The module for a page inside another one, in every page."""
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' blob:; worker-src blob:; style-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'"
@@ -60,7 +62,7 @@ def page(lab: str, site: str | None = None) -> str:
     if first is None or _CHARSET.search(html) is None:
         raise RuntimeError(f"{FILES[lab]} must have a charset, and name its first module in a <script>")
     engine = f"function moeEngine(post) {{\n{modules.bundled(ENGINE)}return new Engine(post);\n}}"
-    script = _in_script(f'"use strict";\n{engine}\n(() => {{\n{modules.bundled(first[1])}}})();')
+    script = _in_script(f'"use strict";\n{engine}\n(() => {{\n{modules.bundled(first[1], INSIDE)}tellHeight();\n}})();')
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     html = _CHARSET.sub(lambda found: f"{found[0]}\n{policy}", html)
     html = _STYLE.sub(lambda found: f"<style>\n{_text(found[1])}</style>", html)
@@ -78,7 +80,7 @@ def links(lab: str, site: str | None = None) -> list[dict[str, str]]:
             return []
     number = next(one.notebook for one in LABS if one.name == lab)
     notebook = next(one for one in NOTEBOOKS if one.number == number)
-    found = {"The course": "index.html", f"Notebook {notebook.heading}": f"{notebook.stem}.html"}
+    found = {"The course": "course.html", f"Notebook {notebook.heading}": f"{notebook.stem}.html"}
     found |= {declared.kind_of(other).title: page for other, page in PAGES.items() if other != lab}
     return [{"words": words, "address": f"{site.rstrip('/')}/{name}"} for words, name in found.items()]
 
@@ -121,8 +123,8 @@ class Modules:
         """Returns a module as it was written or generated."""
         return self._generated[name] if name in self._generated else _text(f"{name}.js")
 
-    def needed(self, name: str) -> list[str]:
-        """Returns the names of a module and of all that it imports, each after those that it imports itself."""
+    def needed(self, *names: str) -> list[str]:
+        """Returns the names of modules and of all that they import, each after those that it imports itself."""
         found: list[str] = []
 
         def visit(one: str, way: tuple[str, ...]) -> None:
@@ -133,16 +135,17 @@ class Modules:
                     visit(other, (*way, one))
                 found.append(one)
 
-        visit(name, ())
+        for name in names:
+            visit(name, ())
         return found
 
-    def bundled(self, name: str) -> str:
-        """Returns a module after all that it imports, as statements of one scope, without comments and indentation.
+    def bundled(self, *names: str) -> str:
+        """Returns modules after all that they import, as statements of one scope, without comments and indentation.
 
         Raises:
           RuntimeError: two modules define the same name, or one has an import or export of another form.
         """
-        parts = {one: self._plain(one) for one in self.needed(name)}
+        parts = {one: self._plain(one) for one in self.needed(*names)}
         home: dict[str, str] = {}
         for one, text in parts.items():
             for defined in names_of(text):
