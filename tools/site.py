@@ -40,7 +40,9 @@ from tools.recordings import cells_of, everything, record_all
 from tools.reference import gallery_page, reference_pages, used_by
 
 HOWTO = Path("docs") / "howto"
-HOWTO_ORDER = ("figure", "gallery", "sweep", "data", "model", "router", "criterion", "prune", "cluster", "saving")
+HOWTO_ORDER = (
+    "playground", "figure", "gallery", "sweep", "data", "model", "router", "criterion", "prune", "cluster", "saving"
+)  # fmt: skip
 PAPERS = Path("docs") / "papers"
 RESEARCH = ("howto/index", "papers/index", "reference/index")
 _MENDED = (
