@@ -1,0 +1,255 @@
+/** The knobs of a Lab on a page: their fields, the values that fit together, and the address and the code of a run. */
+import { filled } from "./words.js";
+
+/** @typedef {{[knob: string]: any}} Values */
+/**
+ * @typedef {{name: string, title: string, label: string, main: boolean, whole: boolean, tip: string, tip_off: string,
+ *   when: {knob: string, is: any[]} | null, low: number, high: number, step: number, digits: number, choices?: any[],
+ *   names: {[choice: string]: string}}} Knob a knob with choices has no slider
+ */
+/**
+ * @typedef {{knob: string, by: string[], when: {knob: string, is?: any[], not?: any[]}[], words: string,
+ *   most: {[key: string]: number} | null, among: {[key: string]: number[]} | null,
+ *   said: {[key: string]: string} | null}} Rule
+ */
+/**
+ * @typedef {{name: string, knobs: Knob[], rules: Rule[], defaults: {[source: string]: Values}, tip_seed: string,
+ *   words: {[key: string]: string}}} Lab
+ */
+
+const MOST_SEED = 1e9;
+
+/** @param {string} id @returns {any} the element of the page */
+export const find = (id) => document.getElementById(id);
+
+/** @template {keyof HTMLElementTagNameMap} T @param {T} tag @param {{[name: string]: any}} properties */
+export function element(tag, properties = {}) {
+  return Object.assign(document.createElement(tag), properties);
+}
+
+/** The values that a knob offers. @param {Knob} knob @returns {any[]} */
+function offeredBy(knob) {
+  if (knob.choices) return knob.choices;
+  const count = Math.round((knob.high - knob.low) / knob.step) + 1;
+  return Array.from({ length: count }, (_, place) => Number((knob.low + place * knob.step).toFixed(9)));
+}
+
+/** @param {any} value @param {any[]} offered @returns {any} */
+function nearest(value, offered) {
+  if (offered.includes(value) || Number.isNaN(Number(value))) return offered.includes(value) ? value : offered[0];
+  return offered.reduce((best, one) => (Math.abs(one - value) < Math.abs(best - value) ? one : best));
+}
+
+/** What a rule allows its knob beside some values; null where it allows everything. @param {Rule} rule @param {Knob} knob @param {Values} values */
+function allowedBy(rule, knob, values) {
+  const holds = rule.when.every(({ knob: name, is, not }) => (is ? is.includes(values[name]) : !not?.includes(values[name])));
+  const key = rule.by.map((name) => String(values[name])).join(",");
+  const most = rule.most?.[key];
+  if (!holds) return null;
+  return rule.among?.[key] ?? (most === undefined ? null : offeredBy(knob).filter((one) => one <= most + 1e-9));
+}
+
+/**
+ * The values nearest to those wanted that fit together, and the Lab's sentences on what had to change.
+ * @param {Lab} lab
+ * @param {Values} wanted
+ */
+export function fitted(lab, wanted) {
+  /** @type {Values} */
+  const values = { seed: Math.min(MOST_SEED, Math.max(0, Math.floor(Number(wanted.seed)) || 0)) };
+  /** @type {string[]} */
+  const said = [];
+  for (const knob of lab.knobs) values[knob.name] = nearest(wanted[knob.name], offeredBy(knob));
+  for (const rule of lab.rules) {
+    const knob = knobOf(lab, rule.knob);
+    const allowed = allowedBy(rule, knob, values);
+    if (!allowed || allowed.includes(values[knob.name])) continue;
+    values[knob.name] = nearest(values[knob.name], allowed);
+    const words = filled(rule.words, { most: rule.said?.[String(values[rule.by[0]])] ?? "" });
+    said.push(filled(lab.words.NOW, { title: knob.title, value: values[knob.name], words }));
+  }
+  return { values, said };
+}
+
+/** @param {Lab} lab @param {string} name @returns {Knob} */
+function knobOf(lab, name) {
+  const found = lab.knobs.find((knob) => knob.name === name);
+  if (!found) throw new Error(`${lab.name} has no knob ${name}`);
+  return found;
+}
+
+/**
+ * What an address asks for: `lab.link()` of the Lab makes the same fragment.
+ * @param {Lab} lab
+ * @param {string} fragment
+ */
+export function fromAddress(lab, fragment) {
+  const asked = new URLSearchParams(fragment.replace(/^#/, ""));
+  const [first] = knobOf(lab, "source").choices ?? [];
+  const source = asked.get("source") ?? first;
+  const known = source in lab.defaults;
+  /** @type {Values} */
+  const wanted = { ...lab.defaults[known ? source : "digits"] };
+  const said = asked.has("mixture") ? [lab.words.LACKS_MIXTURE] : [];
+  if (!known) said.push(filled(lab.words[source === "mnist" ? "LACKS_MNIST" : "LACKS_SOURCE"], { value: source }));
+  for (const knob of lab.knobs) {
+    const given = asked.get(knob.name);
+    if (!given || knob.name === "source") continue;
+    const value = Number.isNaN(Number(given)) ? given : Number(given);
+    wanted[knob.name] = nearest(value, offeredBy(knob));
+    if (wanted[knob.name] === value) continue;
+    said.push(filled(lab.words.LACKS_VALUE, { title: knob.title, value: given, nearest: wanted[knob.name] }));
+  }
+  wanted.seed = Number(asked.get("seed") ?? 0);
+  return { wanted, said };
+}
+
+/** A value as Python writes it. @param {Knob | undefined} knob @param {any} value */
+function pythonOf(knob, value) {
+  return knob && !knob.whole && Number.isInteger(value) ? value.toFixed(1) : String(value);
+}
+
+/** @param {Lab} lab @param {Values} values @returns {[string, string][]} in the Lab's order */
+function written(lab, values) {
+  const names = [...lab.knobs.map(({ name }) => name), "seed"];
+  return names.map((name) => [name, pythonOf(lab.knobs.find((knob) => knob.name === name), values[name])]);
+}
+
+/** @param {Lab} lab @param {Values} values */
+export function toAddress(lab, values) {
+  return `#${new URLSearchParams([["lab", lab.name], ...written(lab, values)])}`;
+}
+
+/** The line of Python that makes this run, as `lab.link()` writes it. @param {Lab} lab @param {Values} values */
+export function toPython(lab, values) {
+  const sources = Object.values(lab.defaults);
+  const own = lab.defaults[knobOf(lab, "source").choices?.[0]];
+  const needed = written(lab, values).filter(
+    ([name]) => values[name] !== own[name] || sources.some((defaults) => name !== "source" && defaults[name] !== own[name]),
+  );
+  const given = needed.map(([name, words]) => `${name}=${typeof values[name] === "string" ? `'${words}'` : words}`);
+  return `from moe_lab_widgets import ${lab.name}\n${lab.name}(${given.join(", ")})`;
+}
+
+/** The fields of a Lab's knobs. It remembers what was asked for, so that a value that was lowered comes back. */
+export class Board {
+  /**
+   * @param {Lab} lab
+   * @param {HTMLElement} main where the main knobs go
+   * @param {HTMLElement} rest where the others go, hidden until asked for
+   * @param {(said: string[]) => void} moved told when someone has moved a knob
+   */
+  constructor(lab, main, rest, moved) {
+    this.lab = lab;
+    this.moved = moved;
+    /** @type {Values} */
+    this.wanted = {};
+    /** @type {Values} */
+    this.values = {};
+    /** @type {(() => void)[]} */
+    this.shown = [];
+    for (const knob of lab.knobs) this.addKnob(knob, knob.main ? main : rest);
+    const seed = element("input", { type: "number", min: "0", step: "1", id: "knob-seed" });
+    seed.addEventListener("change", () => this.move("seed", Number(seed.value)));
+    this.addField(main, "seed", "seed", [seed]).tip.textContent = lab.tip_seed;
+    this.shown.push(() => { seed.value = this.values.seed; });
+    if (rest.childElementCount) main.append(moreButton(rest));
+  }
+
+  /** Takes values that no field asked for, and returns the sentences on those that do not fit. @param {Values} wanted */
+  put(wanted) {
+    this.wanted = { ...wanted };
+    const { values, said } = fitted(this.lab, this.wanted);
+    this.values = values;
+    for (const show of this.shown) show();
+    return said;
+  }
+
+  /** Takes the value of a field; what stands at the default of its source follows the source. @param {string} name @param {any} value */
+  move(name, value) {
+    const before = this.lab.defaults[this.values.source];
+    const after = this.lab.defaults[name === "source" ? value : this.values.source];
+    const wanted = { ...this.wanted, [name]: value };
+    for (const other of Object.keys(after)) {
+      if (other !== name && wanted[other] === before[other]) wanted[other] = after[other];
+    }
+    this.moved(this.put(wanted));
+  }
+
+  /** @param {HTMLElement} root @param {string} name @param {string} words @param {HTMLElement[]} inputs */
+  addField(root, name, words, inputs) {
+    const field = element("div", { className: `knob ${inputs.length > 1 ? "slides" : "plain"}` });
+    const label = element("label", { htmlFor: `knob-${name}`, textContent: words });
+    const tip = element("span", { className: "tip", id: `tip-${name}` });
+    tip.setAttribute("role", "tooltip");
+    for (const input of inputs) input.setAttribute("aria-describedby", tip.id);
+    field.addEventListener("keydown", ({ key }) => field.classList.toggle("quiet", key === "Escape"));
+    field.append(label, ...inputs, tip);
+    root.append(field);
+    return { field, tip };
+  }
+
+  /** @param {Knob} knob @param {HTMLElement} root */
+  addKnob(knob, root) {
+    const inputs = knob.choices ? [this.choiceOf(knob)] : this.slidersOf(knob);
+    const { field, tip } = this.addField(root, knob.name, knob.label, inputs);
+    this.shown.push(() => {
+      const off = knob.when !== null && !knob.when.is.includes(this.values[knob.when.knob]);
+      for (const input of inputs) input.disabled = off;
+      field.classList.toggle("off", off);
+      tip.textContent = off ? knob.tip_off : knob.tip;
+    });
+  }
+
+  /** @param {Knob} knob */
+  choiceOf(knob) {
+    const choices = knob.choices ?? [];
+    const select = element("select", { id: `knob-${knob.name}` });
+    select.append(...choices.map((choice) => new Option(knob.names[choice], String(choice))));
+    select.addEventListener("change", () => this.move(knob.name, choices[select.selectedIndex]));
+    this.shown.push(() => { select.selectedIndex = choices.indexOf(this.values[knob.name]); });
+    return select;
+  }
+
+  /** A number box and a slider, which stands only at values that fit. @param {Knob} knob */
+  slidersOf(knob) {
+    const { name, low, high, step, digits } = knob;
+    const box = element("input", { type: "number", min: low, max: high, step });
+    const slider = element("input", { type: "range", id: `knob-${name}`, min: "0", step: "1" });
+    box.setAttribute("aria-label", knob.label);
+    let offered = offeredBy(knob);
+    slider.addEventListener("input", () => this.move(name, offered[Number(slider.value)]));
+    box.addEventListener("change", () => this.move(name, box.value === "" ? this.values[name] : Number(box.value)));
+    this.shown.push(() => {
+      const rules = this.lab.rules.filter((rule) => rule.knob === name && rule.among);
+      offered = rules.map((rule) => allowedBy(rule, knob, this.values)).find(Boolean) ?? offeredBy(knob);
+      slider.max = String(offered.length - 1);
+      slider.value = String(offered.indexOf(this.values[name]));
+      box.value = this.values[name].toFixed(digits);
+      slider.setAttribute("aria-valuetext", box.value);
+    });
+    return [box, slider];
+  }
+}
+
+/** @param {HTMLElement} rest */
+function moreButton(rest) {
+  const button = element("button", { type: "button", id: "more", textContent: "More settings" });
+  button.setAttribute("aria-controls", rest.id);
+  button.setAttribute("aria-expanded", "false");
+  button.addEventListener("click", () => {
+    rest.hidden = !rest.hidden;
+    button.setAttribute("aria-expanded", String(!rest.hidden));
+  });
+  return button;
+}
+
+/** Lets a button copy the page's address. @param {HTMLButtonElement} button */
+export function copiesLink(button) {
+  const words = button.textContent;
+  button.addEventListener("click", async () => {
+    const done = navigator.clipboard?.writeText(location.href) ?? Promise.reject();
+    button.textContent = await done.then(() => "Copied", () => "See address");
+    setTimeout(() => { button.textContent = words; }, 1500);
+  });
+}
