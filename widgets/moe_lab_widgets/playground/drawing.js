@@ -1,65 +1,41 @@
 /** Drawing on a canvas in the style of `moe_lab.theme`: colours with fixed meanings, each with a second cue. */
 import { DECLARED } from "./declared.js";
 
+/** @typedef {CanvasRenderingContext2D} Context */
 /** @typedef {[number, number]} Place x and y in CSS pixels from the upper left corner */
-/** @typedef {{context: CanvasRenderingContext2D, width: number, height: number, scale: number}} Sheet */
-/** @typedef {{dash?: number[], alpha?: number}} LineLooks */
-/**
- * @typedef {{size?: number, bold?: boolean, colour?: string, align?: CanvasTextAlign, base?: CanvasTextBaseline,
- *   turn?: number}} TextLooks
- */
+/** @typedef {{size?: number, bold?: boolean, colour?: string, align?: CanvasTextAlign, base?: CanvasTextBaseline,
+ *   turn?: number}} TextLooks */
 
 export const THEME = DECLARED.theme;
-export const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif";
+const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif";
 
-/**
- * Clears a canvas and gives it the screen's own pixels; what is drawn is measured in CSS pixels.
- * @param {HTMLCanvasElement} canvas
- * @returns {Sheet}
- */
+/** Gives a canvas, cleared, the screen's own pixels; what is drawn is measured in CSS pixels.
+ * @param {HTMLCanvasElement} canvas */
 export function sheetOf(canvas) {
   const scale = window.devicePixelRatio || 1;
-  const width = canvas.clientWidth;
-  const height = canvas.clientHeight;
-  const across = Math.round(width * scale);
-  const down = Math.round(height * scale);
-  if (canvas.width !== across || canvas.height !== down) {
-    canvas.width = across;
-    canvas.height = down;
-  }
+  const { clientWidth: width, clientHeight: height } = canvas;
+  canvas.width = Math.round(width * scale);
+  canvas.height = Math.round(height * scale);
   const context = contextOf(canvas);
-  context.setTransform(scale, 0, 0, scale, 0, 0);
-  context.clearRect(0, 0, width, height);
+  context.scale(scale, scale);
   return { context, width, height, scale };
 }
 
-/**
- * @param {HTMLCanvasElement} canvas
- * @returns {CanvasRenderingContext2D}
- */
+/** @type {(canvas: HTMLCanvasElement) => Context} */
 export function contextOf(canvas) {
   const context = canvas.getContext("2d");
   if (!context) throw new Error("this browser cannot draw on a canvas");
   return context;
 }
 
-/**
- * Begins a path through points.
- * @param {CanvasRenderingContext2D} context
- * @param {Place[]} points
- */
+/** Begins a path. @param {Context} context @param {Place[]} points */
 function trace(context, points) {
   context.beginPath();
   for (const [x, y] of points) context.lineTo(x, y);
 }
 
-/**
- * @param {CanvasRenderingContext2D} context
- * @param {Place[]} points
- * @param {string} colour
- * @param {number} width
- * @param {LineLooks} looks
- */
+/** @param {Context} context @param {Place[]} points @param {string} colour @param {number} width
+ * @param {{dash?: number[], alpha?: number}} looks */
 export function line(context, points, colour, width, { dash = [], alpha = 1 } = {}) {
   if (points.length < 2) return;
   context.save();
@@ -74,13 +50,8 @@ export function line(context, points, colour, width, { dash = [], alpha = 1 } = 
   context.restore();
 }
 
-/**
- * Fills the area that points surround.
- * @param {CanvasRenderingContext2D} context
- * @param {Place[]} points
- * @param {string} colour
- * @param {number} alpha
- */
+/** Fills what points surround. @param {Context} context @param {Place[]} points @param {string} colour
+ * @param {number} alpha */
 export function area(context, points, colour, alpha = 1) {
   context.save();
   context.fillStyle = colour;
@@ -90,13 +61,7 @@ export function area(context, points, colour, alpha = 1) {
   context.restore();
 }
 
-/**
- * @param {CanvasRenderingContext2D} context
- * @param {string} words
- * @param {number} x
- * @param {number} y
- * @param {TextLooks} looks
- */
+/** @param {Context} context @param {string} words @param {number} x @param {number} y @param {TextLooks} looks */
 export function text(context, words, x, y, looks = {}) {
   const { size = 12, bold = false, colour = THEME.muted, align = "left", base = "alphabetic", turn = 0 } = looks;
   context.save();
@@ -110,15 +75,8 @@ export function text(context, words, x, y, looks = {}) {
   context.restore();
 }
 
-/**
- * Corners on a circle.
- * @param {number} count
- * @param {number} turn the angle of the first one
- * @param {number} x
- * @param {number} y
- * @param {number} radius
- * @returns {Place[]}
- */
+/** Corners on a circle, the first one at an angle `turn`.
+ * @type {(count: number, turn: number, x: number, y: number, radius: number) => Place[]} */
 function corners(count, turn, x, y, radius) {
   return Array.from({ length: count }, (_, corner) => {
     const angle = turn + (2 * Math.PI * corner) / count;
@@ -127,54 +85,30 @@ function corners(count, turn, x, y, radius) {
 }
 
 const UP = -Math.PI / 2;
-
-/**
- * Markers by their names in matplotlib: corners, the angle of the first one, and how much larger than a circle.
- * @type {{[shape: string]: [number, number, number]}}
- */
+/** The corners of each shape, the angle of the first one, and how much larger than a circle it is.
+ * @type {{[shape: string]: [number, number, number]}} */
 const SHAPES = {
-  s: [4, Math.PI / 4, 1.25],
-  D: [4, 0, 1.32],
-  "^": [3, UP, 1.42],
-  v: [3, -UP, 1.42],
-  p: [5, UP, 1.15],
-  h: [6, UP, 1.15],
+  circle: [32, 0, 1],
+  square: [4, Math.PI / 4, 1.25],
+  diamond: [4, 0, 1.32],
+  up: [3, UP, 1.42],
+  down: [3, -UP, 1.42],
+  5: [5, UP, 1.15],
+  6: [6, UP, 1.15],
   8: [8, Math.PI / 8, 1.1],
 };
 
-/**
- * @param {CanvasRenderingContext2D} context
- * @param {string} shape
- * @param {number} x
- * @param {number} y
- * @param {number} radius
- */
-function outline(context, shape, x, y, radius) {
-  if (shape === "*") {
-    const tips = corners(5, UP, x, y, radius);
+/** @param {Context} context @param {string} shape one of the theme, or "star" @param {number} x @param {number} y
+ * @param {number} radius @param {string} colour @param {number} edge width of its white edge */
+export function mark(context, shape, x, y, radius, colour, edge = 0) {
+  if (shape === "star") {
     const notches = corners(5, UP + Math.PI / 5, x, y, 0.42 * radius);
-    trace(context, tips.flatMap((tip, corner) => [tip, notches[corner]]));
-  } else if (shape in SHAPES) {
+    trace(context, corners(5, UP, x, y, radius).flatMap((tip, place) => [tip, notches[place]]));
+  } else {
     const [count, turn, larger] = SHAPES[shape];
     trace(context, corners(count, turn, x, y, larger * radius));
-  } else {
-    context.beginPath();
-    context.arc(x, y, radius, 0, 2 * Math.PI);
   }
   context.closePath();
-}
-
-/**
- * @param {CanvasRenderingContext2D} context
- * @param {string} shape the marker's name in matplotlib
- * @param {number} x
- * @param {number} y
- * @param {number} radius
- * @param {string} colour
- * @param {number} edge width of its white edge
- */
-export function mark(context, shape, x, y, radius, colour, edge = 0) {
-  outline(context, shape, x, y, radius);
   context.fillStyle = colour;
   context.fill();
   if (!edge) return;
@@ -184,37 +118,24 @@ export function mark(context, shape, x, y, radius, colour, edge = 0) {
   context.stroke();
 }
 
-/**
- * The mark of an expert: its shape and its number.
- * @param {CanvasRenderingContext2D} context
- * @param {number} expert counted from 0
- * @param {number} x
- * @param {number} y
- * @param {number} radius
- */
+/** The mark of an expert, counted from 0: its shape and its number.
+ * @param {Context} context @param {number} expert @param {number} x @param {number} y @param {number} radius */
 export function head(context, expert, x, y, radius) {
   const { colour, shape, on } = THEME.experts[expert % THEME.experts.length];
   mark(context, shape, x, y, radius, colour, 1.5);
-  const heavier = shape === "^" ? 0.18 : shape === "v" ? -0.18 : 0; // the widest part of a triangle is not its middle
+  const heavier = shape === "up" ? 0.18 : shape === "down" ? -0.18 : 0; // a triangle is not widest in its middle
   const looks = { size: Math.max(8, 1.25 * radius), bold: true, colour: on };
   text(context, String(expert + 1), x, y + heavier * radius + 0.5, { ...looks, align: "center", base: "middle" });
 }
 
-/**
- * Moves numbers apart, as little as needed, to a least distance and between bounds.
- * @param {number[]} wanted
- * @param {number} gap
- * @param {number} low
- * @param {number} high
- * @returns {number[]}
- */
+/** Moves numbers apart, as little as needed, to a least distance and between bounds.
+ * @type {(wanted: number[], gap: number, low: number, high: number) => number[]} */
 export function spread(wanted, gap, low, high) {
   const order = wanted.map((_, place) => place).sort((one, other) => wanted[one] - wanted[other]);
   const places = [...wanted];
   for (let round = 0; round < 20; round++) {
     for (let next = 1; next < order.length; next++) {
-      const short = gap - (places[order[next]] - places[order[next - 1]]);
-      if (short <= 0) continue;
+      const short = Math.max(0, gap - (places[order[next]] - places[order[next - 1]]));
       places[order[next]] += short / 2;
       places[order[next - 1]] -= short / 2;
     }
@@ -223,12 +144,8 @@ export function spread(wanted, gap, low, high) {
   return places;
 }
 
-/**
- * Moves marks in the plane until no two are nearer than `gap`, as `moe_lab.placement.push_apart`.
- * @param {Place[]} points
- * @param {number} gap
- * @returns {Place[]}
- */
+/** Moves marks until no two are nearer than `gap`, as `moe_lab.placement.push_apart`.
+ * @type {(points: Place[], gap: number) => Place[]} */
 export function pushedApart(points, gap) {
   /** @type {Place[]} */
   const moved = points.map(([x, y]) => [x, y]);
@@ -240,22 +157,16 @@ export function pushedApart(points, gap) {
   return moved;
 }
 
-/**
- * Moves two marks that are too near away from one another.
- * @param {Place} one
- * @param {Place} other
- * @param {number} gap
- * @param {number} angle in which they part where they stand on one spot
- */
+/** Parts two marks that are too near; those on one spot part in the direction `angle`.
+ * @type {(one: Place, other: Place, gap: number, angle: number) => void} */
 function part(one, other, gap, angle) {
   const distance = Math.hypot(one[0] - other[0], one[1] - other[1]);
   if (!(distance < gap)) return;
-  const near = distance < 1e-6;
-  const across = near ? Math.cos(angle) : (one[0] - other[0]) / distance;
-  const down = near ? Math.sin(angle) : (one[1] - other[1]) / distance;
-  const by = (gap - distance) / 2;
-  one[0] += across * by;
-  one[1] += down * by;
-  other[0] -= across * by;
-  other[1] -= down * by;
+  const apart = distance > 1e-6 ? Math.atan2(one[1] - other[1], one[0] - other[0]) : angle;
+  const across = (Math.cos(apart) * (gap - distance)) / 2;
+  const down = (Math.sin(apart) * (gap - distance)) / 2;
+  one[0] += across;
+  one[1] += down;
+  other[0] -= across;
+  other[1] -= down;
 }
