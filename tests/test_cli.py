@@ -156,7 +156,8 @@ class TestDoctor:
         assert re.match(r"\d+\.\d+", rows["torch"])
         assert re.match(r"\d+\.\d+", rows["ipywidgets"])
         assert re.match(r"cpu|cuda|mps", rows["auto"])
-        assert {rows[command] for command in ("lab", "playground", "demo", "reproduce", "class", "make site")} == {"yes"}
+        commands = ("lab", "playground", "demo", "reproduce", "prune", "class", "make site")
+        assert {rows[command] for command in commands} == {"yes"}
         assert "10,000 test images" in rows["mnist"]
         assert "training" not in rows["mnist"]
 

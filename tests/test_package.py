@@ -153,6 +153,12 @@ class TestWheel:
         assert {path.name for path in tmp_path.iterdir()} == {"demo.png", "demo.nc", "demo.json"}
 
     @pytest.mark.slow
+    def test_writes_the_pages_of_the_playground_without_a_network(self, installed, tmp_path):
+        for page, more in (("playground.html", ()), ("map.html", ("--map",))):
+            said = self.said(installed, tmp_path, "playground", "--out", ".", *more)
+            assert said.startswith(str(installed)) and (tmp_path / page).stat().st_size > 50_000
+
+    @pytest.mark.slow
     def test_reproduces_a_claim_without_a_network(self, installed, tmp_path):
         cheap = min((c for c in claims() if c.paper == "pmoe2023" and c.measurement.needs is None), key=_seconds)
         said = self.said(installed, tmp_path, "reproduce", cheap.id, "--jobs", "1", "--out", "report")

@@ -7,11 +7,13 @@ import importlib.util
 import json
 import re
 import sys
+from html import unescape
 from html.parser import HTMLParser
 from importlib import import_module
 from inspect import signature
 from itertools import pairwise
 from pathlib import Path
+from urllib.parse import parse_qsl, urlparse
 
 import nbformat
 import numpy as np
@@ -21,19 +23,21 @@ from axe_playwright_python.sync_playwright import Axe
 from moe_lab import glossary
 from moe_lab.patch_routing import JointMoE, PatternTask, Run
 from moe_lab.patch_routing.pulls import router_pulls
-from moe_lab.registry import CLAIMED, LABS, NOTEBOOKS
+from moe_lab.registry import CLAIMED, LABS, NOTEBOOKS, PAGES
 from moe_lab.reproduce import claims, errata
 from moe_lab.reproduce.runner import Order
 from moe_lab.reproduce.verdicts import Row
 from moe_lab_widgets import play
+from moe_lab_widgets.playground import bundle
 from tests.helpers.effort import THOROUGH, only_thorough
 from tools import reference, site
 from tools.claims_page import claims_page
 from tools.landing import DOORS
+from tools.live_pages import FRONT
 from tools.markdown import escaped, table
 from tools.outputs import is_exercise
 from tools.pairs import read
-from tools.recordings import lab_of_cell
+from tools.recordings import cells_of, lab_of_cell
 
 ROOT = Path(__file__).resolve().parent.parent
 NEEDED = ("sphinx", "myst_nb", "sphinx_book_theme", "latex2mathml")
@@ -217,12 +221,31 @@ def built(tmp_path_factory) -> Path:
 @pytest.mark.slow
 class TestBuilt:
     def test_every_page_is_there_and_linked_from_the_first(self, built):
-        names = ["index", *(notebook.stem for notebook in NOTEBOOKS), "instructors_guide", "glossary", "claims"]
+        names = ["course", *(notebook.stem for notebook in NOTEBOOKS), "instructors_guide", "glossary", "claims"]
         names += ["howto/index", "papers/index", "reference/index"]
-        front = (built / "index.html").read_text(encoding="utf-8")
+        front = (built / "course.html").read_text(encoding="utf-8")
         for name in names:
             assert (built / f"{name}.html").is_file()
-            assert name == "index" or f'href="{name}.html"' in front
+            assert name == "course" or f'href="{name}.html"' in front
+
+    def test_the_site_begins_with_the_playground_which_leads_to_the_course(self, built):
+        first = (built / "index.html").read_text(encoding="utf-8")
+        assert first == (built / "playground.html").read_text(encoding="utf-8") == bundle.page(FRONT, ".")
+        for lab in PAGES:
+            for link in bundle.links(lab, "."):
+                assert (built / link["address"]).is_file(), link
+
+    def test_labs_of_the_playground_are_live_beside_their_still_pictures(self, built):
+        for number, lab in (("00", FRONT), ("02", FRONT), ("03", "PhaseTransitionLab")):
+            (stem,) = (notebook.stem for notebook in NOTEBOOKS if notebook.number == number)
+            page = (built / f"{stem}.html").read_text(encoding="utf-8")
+            runs = [run for run in cells_of(read(ROOT / "notebooks" / f"{stem}.ipynb")).values() if run.lab == lab]
+            frames = re.findall(r'<div class="moe-lab-live"><iframe src="([^"]+)" title="([^"]+), live"', page)
+            asked = [urlparse(unescape(address)) for address, _ in frames]
+            assert runs and [one.path for one in asked] == [f"./{PAGES[lab]}"] * len(runs)
+            said = [dict(parse_qsl(one.fragment)) for one in asked]
+            assert said == [{"lab": lab, **{name: str(one) for name, one in run.values.items()}} for run in runs]
+            assert page.count('<img alt="A picture of') >= len(runs)
 
     def test_papers_are_linked_with_their_claims(self, built):
         claimed = (built / "claims.html").read_text(encoding="utf-8")
@@ -230,8 +253,8 @@ class TestBuilt:
             page = Resources(built / "papers" / f"{key}.html").text
             assert "eplicate" in page and f'href="papers/{key}.html"' in claimed
 
-    def test_the_first_page_moves_and_has_three_doors(self, built):
-        front = Resources(built / "index.html")
+    def test_the_page_of_the_course_moves_and_has_three_doors(self, built):
+        front = Resources(built / "course.html")
         assert "Move a slider and watch a mixture of experts train." in " ".join(front.text.split())
         moving = [one for one in front.pictures if str(one["src"]).endswith("router_alignment.webp")]
         assert len(moving) == 1 and "four routers" in str(moving[0]["alt"])
@@ -302,7 +325,7 @@ class TestBuilt:
         assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
-TEMPLATES = ("index", "02_router_alignment", "claims", "howto/data", "reference/moe_lab.routing", "search")
+TEMPLATES = ("course", "02_router_alignment", "claims", "howto/data", "reference/moe_lab.routing", "search")
 """A page of each kind."""
 WIDEST = (
     "13_pruning_further",
@@ -333,6 +356,7 @@ def addresses(built, recorded_run) -> dict[str, str]:
     """The pages to look at by name: one of each kind and the widest; all where there is time."""
     every = {path.relative_to(built).with_suffix("").as_posix() for path in built.rglob("*.html")}
     pages = {name for name in every if not name.startswith("_static/")}
+    pages -= {"index", *(Path(page).stem for page in PAGES.values())}  # whose own tests are in tests/browser
     assert {*TEMPLATES, *WIDEST} < pages
     shown = sorted(pages) if THOROUGH else (*TEMPLATES, *WIDEST)
     return {**{name: (built / f"{name}.html").as_uri() for name in shown}, WITHOUT_A_PAGE: recorded_run.as_uri()}

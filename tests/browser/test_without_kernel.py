@@ -9,6 +9,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,13 @@ from playwright.sync_api import BrowserContext, Page
 
 from moe_lab.patch_routing import JointMoE, PatternTask
 from moe_lab.patch_routing.pulls import router_pulls
+from moe_lab.registry import LABS
 from moe_lab_widgets import RouterAlignmentLab, play
 from moe_lab_widgets.frames.document import part
 from moe_lab_widgets.frames.module import recorded_source
 from tests.helpers.effort import only_thorough
 from tests.widgets.labs import FAST, done
-from tools import recordings, site
+from tools import recorded_pages, recordings, site
 from tools.recorded_pages import Recorded
 
 pytestmark = pytest.mark.browser
@@ -97,6 +99,11 @@ def run_of(path: Path) -> dict[str, Any]:
     return plain
 
 
+def recorded_address(path: Path, lab: Any) -> str:
+    """The address of a page of recorded runs that the link to a Lab would be if no page trained its run."""
+    return f"{path.as_uri()}#{lab.link().address.partition('#')[2]}"
+
+
 @pytest.fixture(scope="module")
 def linked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A page with three runs and what links to them from a Lab begin with; the Lab of the link has other values."""
@@ -112,7 +119,7 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     path = tmp_path_factory.mktemp("linked") / "labs.html"
     path.write_text(f"<meta charset=utf-8><link rel=icon href='data:,'>{shown}<script>{recorded_source()}</script>")
     asked = RouterAlignmentLab(**SMALL, noise=0.8, experts=2, playing=False)
-    address = asked.link(path.parent.as_uri()).address
+    address = recorded_address(path, asked)
     asked.close()
     return path, address
 
@@ -164,7 +171,7 @@ class TestLinkToSliders:
     def link(self, path: Path, **values: Any) -> str:
         lab = RouterAlignmentLab(**{**SMALL, "source": "synthetic", "steps": 10, **values}, playing=False)
         try:
-            return str(lab.link(path.parent.as_uri()).address)
+            return recorded_address(path, lab)
         finally:
             lab.close()
 
@@ -329,7 +336,7 @@ needs_sphinx = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A site with one recorded Lab: two short stories, and four settings of two sliders."""
+    """A site with one recorded Lab, and no live one: two short stories, and four settings of two sliders."""
     folder = tmp_path_factory.mktemp("site")
     stories = tuple(
         recordings.Run(RouterAlignmentLab.__name__, recordings.complete("RouterAlignmentLab", values), 10, name, "See.")
@@ -338,7 +345,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     axes = {"patches_per_expert": (1, 4), "noise": (0.0, 2.0)}
     show = recordings.Show("RouterAlignmentLab", stories, axes, recordings.grid_of("RouterAlignmentLab", axes, **SMALL))
     recordings.record_all(show.runs, folder / "cache", workers=1)
-    site.build(site.ROOT, folder / "site", recorded=Recorded({show.lab: show}, folder / "cache"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recorded_pages, "LABS", [replace(lab, page="") for lab in LABS])
+        site.build(site.ROOT, folder / "site", recorded=Recorded({show.lab: show}, folder / "cache"))
     return folder / "site"
 
 
@@ -399,7 +408,7 @@ class TestSite:
     def test_pages_are_small_before_a_run_is_chosen(self, show: Callable[..., Page], built: Path) -> None:
         for path in (built / "labs.html", built / "02_router_alignment.html"):
             asked: list[str] = []
-            page = show(built / "index.html")
+            page = show(built / "course.html")
             page.on("request", lambda one, asked=asked: asked.append(one.url))
             page.goto(path.as_uri(), wait_until="networkidle")
             sizes = [
