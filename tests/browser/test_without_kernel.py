@@ -249,6 +249,8 @@ class TestExported:
         page.get_by_role("button", name="Copy as code").click()
         page.get_by_text("copied").wait_for()
         assert page.evaluate("navigator.clipboard.readText()") == run_of(exported)["code"]
+        live = page.get_by_role("link", name="this run, live in the browser").get_attribute("href") or ""
+        assert "/playground.html#lab=RouterAlignmentLab&" in live and "steps=20" in live and "device" not in live
 
     def test_it_shows_the_picture_that_agg_draws(self, show: Callable[..., Page], exported: Path) -> None:
         page = show(exported)

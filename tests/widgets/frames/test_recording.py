@@ -64,7 +64,8 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
-        self.asked += [value for name, value in attrs if name in ("src", "href") and value is not None]
+        if tag != "a":  # which asks for nothing until it is clicked
+            self.asked += [value for name, value in attrs if name in ("src", "href") and value is not None]
         self._in = "catalogue" if given.get("class") == "moe-lab-catalogue" else tag
 
     def handle_data(self, data: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,8 @@ from moe_lab.errors import InputError
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.knobs import LabKnob
-from moe_lab_widgets.frames.document import document
+from moe_lab_widgets.engine.linking import LIVE, link_of
+from moe_lab_widgets.frames.document import NOTE, document
 from moe_lab_widgets.frames.recording import MOST_FRAMES, Recording, described, film
 
 MOST_BYTES = 1_000_000
@@ -63,10 +65,19 @@ def page_of(lab: Definition, picture: Picture, records: Sequence[Any], values: M
     Raises:
       ValueError: as `recording_of`.
     """
-    most = MOST_FRAMES
+    most, note = MOST_FRAMES, _note(lab, values)
     while True:
         recording = recording_of(lab, picture, records, values, shown, most)
-        page = document(recording)
+        page = document(recording, note)
         if len(page) <= MOST_BYTES or most <= 2:
             return page
         most = max(2, int(len(recording.bodies) * 0.9 * MOST_BYTES / len(page)))
+
+
+def _note(lab: Definition, values: Mapping[str, Any]) -> str:
+    """Returns the note below a recorded run, in HTML: where it can be trained."""
+    known = {name: value for name, value in values.items() if name != "device"}
+    link = link_of(type(lab), known, {}, None, getattr(lab, "own", {}))
+    if link.opens != LIVE or not link.address.startswith("https:"):
+        return NOTE
+    return f'Recorded. Open the notebook to train, or <a href="{html.escape(link.address)}">{LIVE}</a>.'

@@ -52,11 +52,11 @@ def part(run: Mapping[str, Any], still: str, catalogue: Mapping[str, Any], note:
 </section>"""
 
 
-def document(recording: Recording) -> bytes:
-    """Returns a whole page with one run."""
+def document(recording: Recording, note: str = NOTE) -> bytes:
+    """Returns a whole page with one run; the note is HTML."""
     still = "data:image/png;base64," + base64.b64encode(recording.still).decode()
     plain = recording.plain()
-    shown = part(plain, still, {"runs": [{"name": recording.title, "run": plain}]})
+    shown = part(plain, still, {"runs": [{"name": recording.title, "run": plain}]}, note)
     title = html.escape(recording.title)
     return f"""<!DOCTYPE html>
 <html lang="en">
