@@ -40,20 +40,18 @@ function nearest(value, offered) {
   return offered.reduce((best, one) => (Math.abs(one - value) < Math.abs(best - value) ? one : best));
 }
 
-/** What a rule allows its knob beside some values; null where it allows everything. @param {Rule} rule @param {Knob} knob @param {Values} values */
+/** What a rule allows its knob beside some values; null where it allows everything.
+ * @type {(rule: Rule, knob: Knob, values: Values) => any[] | null} */
 function allowedBy(rule, knob, values) {
-  const holds = rule.when.every(({ knob: name, is, not }) => (is ? is.includes(values[name]) : !not?.includes(values[name])));
+  const holds = rule.when.every(({ knob: one, is, not }) => is?.includes(values[one]) ?? !not?.includes(values[one]));
   const key = rule.by.map((name) => String(values[name])).join(",");
   const most = rule.most?.[key];
   if (!holds) return null;
   return rule.among?.[key] ?? (most === undefined ? null : offeredBy(knob).filter((one) => one <= most + 1e-9));
 }
 
-/**
- * The values nearest to those wanted that fit together, and the Lab's sentences on what had to change.
- * @param {Lab} lab
- * @param {Values} wanted
- */
+/** The values nearest to those wanted that fit together, and the Lab's sentences on what had to change.
+ * @param {Lab} lab @param {Values} wanted */
 export function fitted(lab, wanted) {
   /** @type {Values} */
   const values = { seed: Math.min(MOST_SEED, Math.max(0, Math.floor(Number(wanted.seed)) || 0)) };
@@ -78,11 +76,7 @@ function knobOf(lab, name) {
   return found;
 }
 
-/**
- * What an address asks for: `lab.link()` of the Lab makes the same fragment.
- * @param {Lab} lab
- * @param {string} fragment
- */
+/** What an address asks for, as `lab.link()` writes it. @param {Lab} lab @param {string} fragment */
 export function fromAddress(lab, fragment) {
   const asked = new URLSearchParams(fragment.replace(/^#/, ""));
   const [first] = knobOf(lab, "source").choices ?? [];
@@ -124,9 +118,9 @@ export function toAddress(lab, values) {
 export function toPython(lab, values) {
   const sources = Object.values(lab.defaults);
   const own = lab.defaults[knobOf(lab, "source").choices?.[0]];
-  const needed = written(lab, values).filter(
-    ([name]) => values[name] !== own[name] || sources.some((defaults) => name !== "source" && defaults[name] !== own[name]),
-  );
+  /** Whether the default depends on the source. @param {string} name */
+  const follows = (name) => name !== "source" && sources.some((defaults) => defaults[name] !== own[name]);
+  const needed = written(lab, values).filter(([name]) => values[name] !== own[name] || follows(name));
   const given = needed.map(([name, words]) => `${name}=${typeof values[name] === "string" ? `'${words}'` : words}`);
   return `from moe_lab_widgets import ${lab.name}\n${lab.name}(${given.join(", ")})`;
 }
@@ -156,7 +150,7 @@ export class Board {
     if (rest.childElementCount) main.append(moreButton(rest));
   }
 
-  /** Takes values that no field asked for, and returns the sentences on those that do not fit. @param {Values} wanted */
+  /** Takes values that no field asked for; returns sentences on those that do not fit. @param {Values} wanted */
   put(wanted) {
     this.wanted = { ...wanted };
     const { values, said } = fitted(this.lab, this.wanted);
@@ -165,7 +159,8 @@ export class Board {
     return said;
   }
 
-  /** Takes the value of a field; what stands at the default of its source follows the source. @param {string} name @param {any} value */
+  /** Takes the value of a field; what stands at the default of its source follows the source.
+   * @param {string} name @param {any} value */
   move(name, value) {
     const before = this.lab.defaults[this.values.source];
     const after = this.lab.defaults[name === "source" ? value : this.values.source];

@@ -21,7 +21,8 @@ import { DECLARED } from "./declared.js";
  * @property {{mixture: number, cnn: number}} work
  */
 
-export const ALIGNMENT = DECLARED.labs.RouterAlignmentLab;
+/** Undefined on the page of another Lab. */
+export const ALIGNMENT = /** @type {any} */ (DECLARED.labs).RouterAlignmentLab;
 const LIMITS = ALIGNMENT?.numbers;
 
 /** Fills a template's {named} fields. @param {string} template @param {Fields} fields */
