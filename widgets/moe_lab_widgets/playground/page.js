@@ -332,7 +332,7 @@ function open() {
   board = new Board(ALIGNMENT, find("knobs"), find("others"), (said) => change(-1, said));
   tell = connected(hear);
   find("story").append(new Option("(my own settings)", "-1"));
-  find("story").append(...ALIGNMENT.stories.map(({ name }, place) => new Option(name, String(place))));
+  for (const [place, { name }] of ALIGNMENT.stories.entries()) find("story").append(new Option(name, String(place)));
   for (const { words, address } of DECLARED.links) {
     find("links").append(element("a", { textContent: words, href: address }));
   }
