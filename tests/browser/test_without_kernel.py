@@ -414,7 +414,9 @@ class TestSite:
             page.on("request", lambda one, asked=asked: asked.append(one.url))
             page.goto(path.as_uri(), wait_until="networkidle")
             sizes = [
-                Path(one.removeprefix("file://").split("?")[0]).stat().st_size for one in asked if "data:" not in one
+                Path(re.split("[?#]", one.removeprefix("file://"))[0]).stat().st_size
+                for one in asked
+                if "data:" not in one
             ]
             assert sum(sizes) < 2_000_000, path.name
 
