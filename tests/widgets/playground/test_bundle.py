@@ -73,6 +73,7 @@ def test_links_lead_to_the_course(lab: str) -> None:
     others = [other for other in PAGES if other != lab]
     assert {one["address"].rpartition("/")[2] for one in found} >= {"course.html", *(PAGES[other] for other in others)}
     assert next(one["address"] for one in bundle.links(lab, ".")) == "./course.html"
+    assert '<noscript><a href="./course.html">The course</a>' in bundle.page(lab, "."), "without a script, too"
 
 
 def test_without_a_site_a_page_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from html import escape
 from pathlib import Path
 
 from moe_lab.errors import InputError
@@ -40,6 +41,7 @@ _COMMENT = re.compile(r"^[ \t]*(?:/\*.*?\*/|//[^\n]*)[ \t]*\n", re.MULTILINE | r
 _BLANK = re.compile(r"^[ \t]+|^\n", re.MULTILINE)
 _STYLE = re.compile(r'<link rel="stylesheet" href="([\w.]+)">')
 _SCRIPT = re.compile(r'<script type="module" src="(\w+)\.js"></script>')
+_LINKS = re.compile(r'<nav id="links"[^>]*>')
 _CHARSET = re.compile(r'<meta charset="utf-8">', re.IGNORECASE)
 
 
@@ -65,6 +67,8 @@ def page(lab: str, site: str | None = None) -> str:
     script = _in_script(f'"use strict";\n{engine}\n(() => {{\n{modules.bundled(first[1], INSIDE)}tellHeight();\n}})();')
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     html = _CHARSET.sub(lambda found: f"{found[0]}\n{policy}", html)
+    plain = " ".join(f'<a href="{escape(one["address"])}">{escape(one["words"])}</a>' for one in links(lab, site))
+    html = _LINKS.sub(lambda found: f"{found[0]}<noscript>{plain}</noscript>", html)
     html = _STYLE.sub(lambda found: f"<style>\n{_text(found[1])}</style>", html)
     return html.replace(first[0], f"<script>\n{script}\n</script>")
 
