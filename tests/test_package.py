@@ -122,6 +122,8 @@ class TestWheel:
         config = {f"moe_lab/jupyter_config/{name}" for name in ours}
         assert "moe_lab/reproduce/report.html" in names
         assert {"moe_lab_widgets/engine/lab.css", "moe_lab_widgets/frames/page/screen.js"} <= set(names)
+        pages = {f"moe_lab_widgets/playground/{name}" for name in ("alignment.html", "page.css", "worker.js")}
+        assert pages <= set(names)
         assert {"moe_lab/py.typed", "moe_lab_widgets/__init__.py", *config} <= set(names)
         assert any(name.endswith("/LICENSE") for name in names)
         assert not [name for name in names if "__pycache__" in name or ".ipynb_checkpoints" in name]
