@@ -105,6 +105,7 @@ function change(story, said) {
   const address = toAddress(ALIGNMENT, board.values);
   if (location.hash !== address) history.replaceState(null, "", address);
   begin();
+  draw();
 }
 
 /** Shows a story at step 0, with its question. @param {number} place */

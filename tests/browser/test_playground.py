@@ -1,0 +1,325 @@
+"""The alignment page of the playground in Chromium, from a disk: it trains the Lab's run and says what the Lab says."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from moe_lab.patch_routing import train_batch
+from moe_lab.training import Snapshot
+from moe_lab_widgets import RouterAlignmentLab
+from moe_lab_widgets.labs.router_alignment_runs import OWN_DEFAULTS
+from moe_lab_widgets.playground import bundle
+from tests.widgets.labs import FAST, done
+
+pytestmark = pytest.mark.browser
+WIDTHS = (320, 390, 600, 800, 1024, 1366, 1920)
+SMALL = {"steps": 20, "trials": 2, "samples": 40}
+SECONDS = 60_000
+Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page as `moe-lab playground --out` writes it."""
+    made = tmp_path_factory.mktemp("playground") / "playground.html"
+    made.write_text(bundle.page("RouterAlignmentLab", "https://course.example"), encoding="utf-8")
+    return made
+
+
+@pytest.fixture
+def show(browser: Any, path: Path) -> Iterator[Open]:
+    """Opens the page. Afterwards it must have asked for nothing elsewhere, and complained of nothing."""
+    contexts: list[BrowserContext] = []
+    complaints: list[str] = []
+
+    def open_page(width: int = 1366, height: int = 768, script: str = "", calm: bool = False, **values: Any) -> Page:
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, reduced_motion="reduce" if calm else "no-preference"
+        )
+        contexts.append(context)
+        page: Page = context.new_page()
+        page.set_default_timeout(SECONDS)
+        if script:
+            page.add_init_script(script)
+        page.on("pageerror", lambda error: complaints.append(f"page error: {error}"))
+        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("request", lambda asked: complaints.append(asked.url) if _elsewhere(asked.url) else None)
+        page.goto(f"{path.as_uri()}{fragment(**values)}")
+        expect(page.locator("#caption")).not_to_be_empty(timeout=SECONDS)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def _elsewhere(url: str) -> bool:
+    return not url.startswith(("file:", "blob:"))
+
+
+def fragment(**values: Any) -> str:
+    """What an address ends in that asks for values; nothing for none."""
+    return f"#{urlencode({'lab': 'RouterAlignmentLab', **values})}" if values else ""
+
+
+def ended(page: Page) -> Page:
+    """The page when its run, as fast as it trains, has ended."""
+    page.select_option("#speed", label=FAST)
+    expect(page.locator("#play")).to_have_text("Replay", timeout=SECONDS)
+    return page
+
+
+def step_of(page: Page) -> int:
+    return int((page.locator("#at").text_content() or "").split()[0])
+
+
+def words(page: Page, name: str) -> str:
+    return page.locator(f"#{name}").text_content() or ""
+
+
+# ---- the same run as the Lab's ----
+
+
+def _rounded(shot: Snapshot) -> Snapshot:
+    """A record as the Lab has it, in float32: 86.5 % is a bit more there, which decides how a caption rounds it."""
+    values = {name: value.astype(np.float32).astype(value.dtype) for name, value in shot.values.items()}
+    return dataclasses.replace(shot, values=values)
+
+
+class Exact(RouterAlignmentLab):  # type: ignore[misc, valid-type]
+    """The Lab trained in float64, as the page trains: rounding decides a few samples where that is in float32."""
+
+    made = dataclasses.replace(
+        RouterAlignmentLab.made,
+        runs=lambda values: {
+            name: run.replace(precision="float64") for name, run in RouterAlignmentLab.made.runs(values).items()
+        },
+        begin=lambda run, kept: map(_rounded, train_batch([run])),
+    )
+
+
+def captions(values: dict[str, Any]) -> tuple[str, str, int]:
+    """What the library says at the beginning and at the end of a run, and the step at which it ends."""
+    lab = Exact(**values)
+    try:
+        lab.controls.speed.value = FAST
+        done(lab)
+        return lab.caption(lab.records[0]), lab.caption(lab.record), int(lab.record.step)
+    finally:
+        lab.close()
+
+
+def drawn(draw: np.random.Generator, **values: Any) -> dict[str, Any]:
+    """Settings of a small run at random, on the sliders."""
+    source = str(draw.choice(["digits", "synthetic"]))
+    patches = int(draw.integers(4, 25))
+    return {
+        **OWN_DEFAULTS[source],
+        "source": source,
+        "patches": patches,
+        "patches_per_expert": int(draw.integers(1, min(patches, 8) + 1)),
+        "experts": int(draw.choice([1, 2, 4, 5, 8])),
+        "samples": 20 * int(draw.integers(1, 6)),
+        "noise": round(0.05 * int(draw.integers(0, 21)), 2),
+        "distractors": int(draw.integers(0, min(patches - 1, 6) + 1)),
+        "steps": 20 * int(draw.integers(1, 4)),
+        "trials": int(draw.integers(1, 5)),
+        "seed": int(draw.integers(0, 1000)),
+        **values,
+    }
+
+
+@pytest.mark.parametrize(
+    "values", [{}, {}, {}, {"trials": 14, "steps": 20}, {"source": "digits", "samples": 20, "steps": 400, "noise": 0.0}]
+)
+def test_the_caption_is_the_librarys(show: Open, values: dict[str, Any]) -> None:
+    begun = secrets.randbelow(10**6)
+    run = drawn(np.random.default_rng(begun), **values)
+    said = f"drawn with {begun}: {run}"
+    first, last, step = captions(run)
+    page = show(calm=True, **run)
+    assert words(page, "caption") == first, said
+    page.click("#play")
+    ended(page)
+    assert (words(page, "caption"), step_of(page)) == (last, step), said
+
+
+def test_an_address_and_a_line_of_python_are_those_of_the_labs_link(show: Open) -> None:
+    lab = RouterAlignmentLab(playing=False, source="synthetic", delta_d=0.25, gap=0.5, experts=8, seed=7, **SMALL)
+    try:
+        link = lab.link()
+        page = show(calm=True, **lab.values)
+        assert page.url.partition("#")[2] == link.address.partition("#")[2] and words(page, "python") == link.code
+    finally:
+        lab.close()
+
+
+def test_what_the_page_lacks_it_says_and_shows_the_nearest(show: Open) -> None:
+    page = show(calm=True, source="mnist", samples=333, mixture="mine")
+    assert page.locator("#knob-source").input_value() == "digits" and "samples=340" in page.url
+    see = words(page, "see")
+    assert "MNIST" in see and "mixture of your own" in see and "samples (N) = 333" in see
+
+
+# ---- knobs ----
+
+
+def slider(page: Page, name: str) -> Locator:
+    return page.locator(f"#knob-{name}")
+
+
+def test_sliders_move_by_keyboard_and_offer_only_what_fits(show: Open) -> None:
+    page = show(calm=True, **SMALL)
+    slider(page, "experts").focus()
+    seen = []
+    for key in ("Home", *["ArrowRight"] * 4):
+        page.keyboard.press(key)
+        seen.append(slider(page, "experts").get_attribute("aria-valuetext"))
+    assert seen == ["1", "2", "4", "5", "8"]  # the divisors of m = 40
+    assert page.locator("#tip-experts").is_visible() and "experts=8" in page.url
+    page.keyboard.press("Escape")
+    expect(page.locator("#tip-experts")).to_be_hidden()
+    slider(page, "patches_per_expert").focus()
+    page.keyboard.press("End")
+    slider(page, "patches").focus()
+    page.keyboard.press("Home")
+    assert slider(page, "patches_per_expert").get_attribute("aria-valuetext") == "4"
+    lowered = "patches_per_expert (l) is now 4: patches_per_expert (l) must be at most patches (n)."
+    expect(page.locator("#see")).to_have_text(lowered)
+    page.keyboard.press("End")
+    assert slider(page, "patches_per_expert").get_attribute("aria-valuetext") == "16"
+    expect(page.locator("#see")).to_be_empty()
+
+
+def test_defaults_follow_the_source_and_what_was_moved_stays(show: Open) -> None:
+    page = show(calm=True)
+    assert slider(page, "delta_d").is_disabled() and "Greyed out" in words(page, "tip-delta_d")
+    slider(page, "samples").fill("2")  # the place of N = 60
+    page.select_option("#knob-source", "synthetic")
+    assert slider(page, "delta_d").is_enabled()
+    assert "patches_per_expert=6&" in page.url and "samples=60&noise=0.3&" in page.url and "steps=200&" in page.url
+
+
+def test_a_moved_slider_restarts_a_run_that_has_ended(show: Open) -> None:
+    page = ended(show(**SMALL))
+    before = words(page, "caption")
+    slider(page, "seed").fill("5")
+    page.keyboard.press("Enter")
+    expect(page.locator("#caption")).not_to_have_text(before)
+    ended(page)
+    assert "seed=5" in page.url and step_of(page) == 20
+
+
+# ---- the run ----
+
+
+def test_it_runs_at_once_and_can_be_held_stepped_and_looked_back_at(show: Open) -> None:
+    page = show(samples=100, steps=100, trials=2)
+    page.click("#play")
+    held = step_of(page)
+    page.wait_for_timeout(300)
+    assert step_of(page) == held < 100 and page.locator("#play").text_content() == "Play"
+    page.click("#step")
+    expect(page.locator("#at")).not_to_have_text(f"{held} of 100")
+    page.locator("#scrub").fill("0")
+    expect(page.locator("#at")).to_have_text("0 of 100")
+    page.click("#play")
+    assert step_of(ended(page)) == 100
+    page.click("#reset")
+    expect(page.locator("#at")).to_have_text("0 of 100")
+
+
+def test_with_reduced_motion_nothing_runs_before_it_is_asked_to(show: Open) -> None:
+    page = show(calm=True, **SMALL)
+    page.wait_for_timeout(400)
+    assert step_of(page) == 0 and page.locator("#question").is_visible()
+
+
+@pytest.mark.parametrize("answer", ["the mixture", "the CNN"])
+def test_a_prediction_starts_the_run_and_is_judged_at_its_end(show: Open, answer: str) -> None:
+    page = show(calm=True, samples=60, steps=60, trials=3)
+    page.get_by_role("button", name=answer, exact=True).click()
+    ended(page)
+    see = words(page, "see")
+    assert see.startswith(("As you predicted", "You predicted that")) and see.count(" %") == 2
+    assert page.locator("#question").is_hidden() and page.evaluate("() => document.activeElement.id") == "play"
+
+
+def test_a_story_asks_first_and_tells_what_to_see_at_its_end(show: Open) -> None:
+    page = show(calm=True, **SMALL)
+    story = next(one for one in RouterAlignmentLab.stories if "l = 1" in one.name)
+    page.select_option("#story", label=story.name)
+    expect(page.locator("#question")).to_be_visible()
+    assert words(page, "see") == "" and "patches_per_expert=1&" in page.url
+    page.click("#play")
+    ended(page)
+    assert words(page, "see") == story.what_to_see
+    slider(page, "patches_per_expert").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#story option:checked").text_content() == "(my own settings)"
+
+
+def test_without_workers_the_page_itself_trains(show: Open) -> None:
+    page = ended(show(script="delete window.Worker;", **SMALL))
+    assert step_of(page) == 20 and "right in" in words(page, "caption")
+
+
+def test_an_old_browser_is_told_what_it_lacks(browser: Any, path: Path) -> None:
+    page = browser.new_page()
+    page.add_init_script("delete window.ResizeObserver;")
+    page.goto(path.as_uri())
+    assert page.locator("#old").is_visible() and page.locator("#page").is_hidden()
+    page.close()
+
+
+def test_the_work_of_both_models_grows(show: Open) -> None:
+    page = show(calm=True, **SMALL)
+    wide = "() => ['mixture', 'cnn'].map((model) => document.getElementById(`work-${model}`).offsetWidth)"
+    assert page.evaluate(wide) == [0, 0]
+    page.click("#play")
+    ended(page)
+    mixture, cnn = page.evaluate(wide)
+    assert 0 < mixture < cnn and "million" in words(page, "count-cnn")
+
+
+def test_an_expert_is_followed_by_pointer_and_by_keyboard(show: Open) -> None:
+    page = ended(show(**SMALL))
+    box = page.locator("#coverage").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 42 + 5, box["y"] + 40)
+    expect(page.locator("#tip")).to_contain_text("Expert 1: cos(w, o₁) = ")
+    page.mouse.move(2, 2)
+    page.locator("#numbers summary").click()
+    page.get_by_role("button", name="expert 3").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="expert 3")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#tip")).to_contain_text("Expert 3: ")
+
+
+# ---- sizes ----
+
+
+def test_nothing_scrolls_sideways_and_the_picture_fits_a_projector(show: Open) -> None:
+    page = ended(show(source="synthetic", experts=8, **SMALL))
+    page.locator("#more").click()
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 768})
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width, width
+    page = ended(show(**SMALL))
+    bottom = "() => Math.round(document.getElementById('caption').getBoundingClientRect().bottom)"
+    assert page.evaluate(bottom) <= 768
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_timeout(100)
+    small = "() => [...document.querySelectorAll('.bar button')].filter((one) => one.offsetHeight < 36).length"
+    wide = "() => [...document.querySelectorAll('canvas')].every((one) => one.offsetWidth > 340)"
+    assert page.evaluate(small) == 0 and page.evaluate(wide)
