@@ -282,6 +282,24 @@ def test_an_old_browser_is_told_what_it_lacks(browser: Any, path: Path) -> None:
     page.close()
 
 
+def test_an_engine_that_fails_is_told_of(browser: Any, path: Path) -> None:
+    page = browser.new_page()
+    page.add_init_script(
+        """window.Worker = class extends EventTarget {
+          postMessage({ id }) {
+            const said = new MessageEvent("message", { data: { type: "failed", id, words: "no memory" } });
+            setTimeout(() => { this.dispatchEvent(said); this.onmessage?.(said); });
+          }
+          terminate() {}
+        };"""
+    )
+    page.goto(path.as_uri())
+    expect(page.get_by_role("alert")).to_contain_text(
+        "Training has stopped, because something failed in this page: no mem"
+    )
+    page.close()
+
+
 def test_the_work_of_both_models_grows(show: Open) -> None:
     page = show(calm=True, **SMALL)
     wide = "() => ['mixture', 'cnn'].map((model) => document.getElementById(`work-${model}`).offsetWidth)"

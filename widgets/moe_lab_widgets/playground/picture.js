@@ -200,7 +200,7 @@ export function drawPatches(canvas, view) {
   const left = 28;
   const right = 26;
   const room = (height - 6) / 2;
-  const layout = arranged(n, k, width - left - right, room - 40);
+  const layout = arranged(n, k, width - left - right, room - 36);
   const { lines, across, band, high, pitch } = layout;
   const cell = Math.round(layout.cell * scale) / scale;
   const faces = facesOf(view, Math.round(cell * scale));
