@@ -56,6 +56,10 @@ export class PhaseMap {
     return this.kept.length * this.samples.length * this.trials;
   }
 
+  get full() {
+    return this.ended === this.total;
+  }
+
   /** The samples that every l needs: infinite where the largest N is not enough, NaN where too little has run. */
   needed() {
     return this.enough().map((column) => [...this.samples, Infinity][column] ?? NaN);
@@ -105,7 +109,7 @@ function best(map) {
 export function phaseCaption(map, running) {
   const cells = map.cells.flat();
   if (!map.ended) return say("NOTHING", { cells: cells.length, trials: map.trials });
-  if (map.ended === map.total) return `${needs(map)}${below(map)}`;
+  if (map.full) return `${needs(map)}${below(map)}`;
   const where = running === undefined ? "" : say("WHERE_SAMPLES", { samples: running });
   const looking = cells.some(({ done }) => done < map.first);
   const done = cells.filter(({ full }) => full).length;
@@ -142,7 +146,7 @@ function below(map) {
   const needed = map.needed();
   const chance = known.filter(({ share, place }) => share <= PHASE.map.covered && Number.isFinite(needed[place]));
   const found = joined(chance.map(({ kept, place }) => say("LUCKY_ONE", { kept, samples: needed[place] })));
-  const lucky = map.ended === map.total && chance.length ? say("LUCKY", { found }) : "";
+  const lucky = map.full && chance.length ? say("LUCKY", { found }) : "";
   const most = known.reduce((one, other) => (other.share > one.share ? other : one));
   const key = most.share > PHASE.map.covered && most !== first ? "BELOW_RISE" : "BELOW_MOST";
   const fields = { l_star: map.star, first: level(first), most: level(most), share: percentOf(most.share), lucky };

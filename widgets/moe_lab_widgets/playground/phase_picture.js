@@ -27,11 +27,12 @@ function rowsOf(canvas, map, left = 24, right = 16) {
 /** @typedef {ReturnType<typeof rowsOf>} Rows */
 
 /** The line of l*, below its own row. @param {Rows} at @param {PhaseMap} map */
-function drawStar({ context, left, right, bottom, high }, map) {
-  if (!(map.star <= map.kept.length + 1)) return;
+function drawStar({ context, left, right, bottom, high }, map, name = "") {
+  if (!map.ended || !(map.star <= map.kept.length + 1)) return; // before, it would give the prediction away
   const y = bottom - (map.star - 1) * high;
   line(context, [[left, y], [right + 4, y]], THEME.paper, 5);
   line(context, [[left, y], [right + 4, y]], THEME.ink, 2, { dash: [8, 4] });
+  text(context, name, right + 8, y, { colour: THEME.ink, bold: true, base: "middle" });
 }
 
 /** Words below a panel's axis. @param {Rows} at @param {[number, string][]} ticks @param {string[]} titles */
@@ -46,42 +47,55 @@ export function drawMap(canvas, map, shown) {
   const at = rowsOf(canvas, map, EDGES.left, EDGES.right);
   const { context, left, right, bottom, high, rows } = at;
   const wide = (right - left) / map.samples.length;
+  const middles = map.samples.map((_, column) => left + (column + 0.5) * wide);
   drawHatching(context, left, EDGES.top, right, bottom);
-  map.cells.forEach((cells, row) => cells.forEach((cell, column) => {
-    const middle = /** @type {[number, number]} */ ([left + (column + 0.5) * wide, rows[row]]);
-    /** @param {number} part of the cell's sides @param {string} colour @param {number} less */
-    const box = (part, colour, less, alpha = 1) => {
-      const [w, h] = [part * wide - less, part * high - less];
-      context.globalAlpha = alpha;
-      context.fillStyle = colour;
-      context.fillRect(middle[0] - w / 2, middle[1] - h / 2, w, h);
-      context.globalAlpha = 1;
-    };
-    const before = shown.before?.[row][column] ?? NaN;
-    if (!cell.full && !Number.isNaN(before)) {
-      box(1, THEME.paper, 0);
-      box(1, rampOf(before), 2, 0.3);
+  for (const [row, cells] of map.cells.entries()) {
+    for (const [column, cell] of cells.entries()) {
+      const before = cell.full ? NaN : shown.before?.[row][column] ?? NaN;
+      const running = !cell.full && shown.running.includes(map.samples[column]);
+      const middle = /** @type {[number, number]} */ ([middles[column], rows[row]]);
+      drawCell(context, middle, [wide, high], { ...cell, before, running, trials: map.trials });
     }
-    if (!cell.full && shown.running.includes(map.samples[column])) box(cell.done ? 0.76 + 0.2 * cell.done / map.trials : 0.3, THEME.ink, 0);
-    if (!cell.done) return;
-    const part = cell.full ? 1 : 0.6 + (0.3 * cell.done) / map.trials;
-    box(part, cell.share < FAINT ? THEME.rule : THEME.paper, 2);
-    box(part, rampOf(cell.share), cell.share < FAINT ? 4 : 2);
-    const colour = cell.share >= 0.5 ? "white" : THEME.ink;
-    text(context, String(Math.round(100 * cell.share)), ...middle, { colour, align: "center", base: "middle" });
-  }));
-  drawBorder(at, map, wide);
-  drawStar(at, map);
-  if (map.star <= map.kept.length + 1) {
-    const y = bottom - (map.star - 1) * high;
-    text(context, `l* = ${map.star}`, right + 8, y, { colour: THEME.ink, bold: true, base: "middle" });
   }
-  drawBelow(at, map.samples.map((samples, column) => [left + (column + 0.5) * wide, String(samples)]), [say("ACROSS", {})]);
-  text(context, say("UP", {}), 14, (EDGES.top + bottom) / 2, { colour: THEME.ink, align: "center", turn: -Math.PI / 2 });
+  drawBorder(at, map, wide);
+  drawStar(at, map, say("L_STAR", { l_star: map.star }));
+  drawBelow(at, map.samples.map((samples, column) => [middles[column], String(samples)]), [say("ACROSS", {})]);
+  const looks = /** @type {const} */ ({ colour: THEME.ink, align: "center", turn: -Math.PI / 2 });
+  text(context, say("UP", {}), 14, (EDGES.top + bottom) / 2, looks);
   if (!shown.focus) return;
   context.strokeStyle = THEME.ink;
   context.lineWidth = 3;
   context.strokeRect(left + shown.focus.column * wide, rows[shown.focus.row] - high / 2, wide, high);
+}
+
+/**
+ * Draws a cell, smaller until all its trainings have ended; the map before shows around it.
+ * @param {CanvasRenderingContext2D} context
+ * @param {[number, number]} middle
+ * @param {[number, number]} place its width and height
+ * @param {{done: number, share: number, full: boolean, before: number, running: boolean, trials: number}} cell
+ */
+function drawCell(context, middle, place, { done, share, full, before, running, trials }) {
+  const part = full ? 1 : 0.6 + (0.3 * done) / trials;
+  /** @param {number} part of its place @param {number} less pixels @param {string} colour */
+  const box = (part, less, colour) => {
+    const [width, height] = place.map((side) => part * side - less);
+    context.fillStyle = colour;
+    context.fillRect(middle[0] - width / 2, middle[1] - height / 2, width, height);
+  };
+  if (!Number.isNaN(before)) {
+    box(1, 0, THEME.paper);
+    context.globalAlpha = 0.3;
+    box(1, 2, rampOf(before));
+    context.globalAlpha = 1;
+  }
+  if (running) box(part, -4, THEME.ink);
+  if (running || done) box(part, full ? 0 : 2, THEME.paper);
+  if (!done) return;
+  if (share < FAINT) box(part, 2, THEME.rule);
+  box(part, share < FAINT ? 4 : 2, rampOf(share));
+  const colour = share >= 0.5 ? "white" : THEME.ink;
+  text(context, String(Math.round(100 * share)), ...middle, { colour, align: "center", base: "middle" });
 }
 
 /** The colour of a share. @param {number} share */
@@ -121,7 +135,7 @@ function drawBorder({ context, left, bottom, high }, map, wide) {
     }
     part.push([x, low], [x, bottom - (row + 1) * high]);
   });
-  const dash = map.ended < map.total ? [6, 3] : [];
+  const dash = map.full ? [] : [6, 3];
   for (const part of parts) line(context, part, "white", 5);
   for (const part of parts) line(context, part, THEME.failure, 2.6, { dash });
 }
@@ -142,31 +156,39 @@ export function drawNeeded(canvas, map) {
   const { context, left, right, bottom, rows } = at;
   /** @param {number} samples */
   const x = (samples) => left + ((right - left) * Math.log(samples / FEWEST_N)) / Math.log(MOST_N / FEWEST_N);
-  for (const samples of [20, 60, 200, 600]) line(context, [[x(samples), EDGES.top], [x(samples), bottom]], THEME.rule, 0.7);
+  const ticks = [20, 60, 200, 600];
+  for (const samples of ticks) line(context, [[x(samples), EDGES.top], [x(samples), bottom]], THEME.rule, 0.7);
   drawStar(at, map);
-  drawBelow(at, [20, 60, 200, 600].map((samples) => [x(samples), String(samples)]), [say("NEEDED_MORE", { most: map.samples.at(-1) })]);
+  const more = say("NEEDED_MORE", { most: map.samples[map.samples.length - 1] });
+  drawBelow(at, ticks.map((samples) => [x(samples), String(samples)]), [more]);
   const needed = map.needed();
-  needed.forEach((samples, row) => {
-    if (row && Number.isFinite(samples + needed[row - 1])) {
-      line(context, [[x(needed[row - 1]), rows[row - 1]], [x(samples), rows[row]]], THEME.failure, 2.4);
+  for (const [row, samples] of needed.entries()) {
+    if (!row || !Number.isFinite(samples + needed[row - 1])) continue;
+    line(context, [[x(needed[row - 1]), rows[row - 1]], [x(samples), rows[row]]], THEME.failure, 2.4);
+  }
+  for (const [row, samples] of needed.entries()) {
+    if (samples === Infinity) {
+      const looks = /** @type {const} */ ({ colour: THEME.failure, size: 16, align: "center", base: "middle" });
+      text(context, "▷", x(BEYOND_N), rows[row], looks);
     }
-  });
-  needed.forEach((samples, row) => {
-    if (samples === Infinity) text(context, "▷", x(BEYOND_N), rows[row], { colour: THEME.failure, size: 16, align: "center", base: "middle" });
-    if (!Number.isFinite(samples)) return;
-    mark(context, "o", x(samples), rows[row], 5, THEME.failure);
-    if (!map.cells[row].every(({ full }) => full)) mark(context, "o", x(samples), rows[row], 3.2, THEME.paper); // so far
-  });
+    if (!Number.isFinite(samples)) continue;
+    mark(context, "circle", x(samples), rows[row], 5, THEME.failure);
+    if (!map.cells[row].every(({ full }) => full)) mark(context, "circle", x(samples), rows[row], 3.2, THEME.paper);
+  }
 }
 
-/** Coverage of the worse class, of the largest N that every l has. @param {HTMLCanvasElement} canvas @param {PhaseMap} map */
+/** Coverage of the worse class, at the largest N of which every l has it.
+ * @param {HTMLCanvasElement} canvas @param {PhaseMap} map */
 export function drawCovered(canvas, map) {
-  const at = rowsOf(canvas, map);
+  const at = rowsOf(canvas, map, 24, 24);
   const { context, left, right, high, rows } = at;
   const column = map.covered();
+  const title = column === undefined ? "" : `N = ${map.samples[column]}`;
   drawStar(at, map);
-  drawBelow(at, [[left, "0 %"], [(left + right) / 2, "50 %"], [right, "100 %"]], [column === undefined ? "" : `N = ${map.samples[column]}`]);
+  drawBelow(at, [[left, "0 %"], [(left + right) / 2, "50 %"], [right, "100 %"]], [title]);
   if (column === undefined) return;
   context.fillStyle = rampOf(0.6);
-  map.cells.forEach((cells, row) => context.fillRect(left, rows[row] - 0.31 * high, (right - left) * cells[column].coverage, 0.62 * high));
+  for (const [row, cells] of map.cells.entries()) {
+    context.fillRect(left, rows[row] - 0.31 * high, (right - left) * cells[column].coverage, 0.62 * high);
+  }
 }
