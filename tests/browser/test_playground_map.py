@@ -1,0 +1,305 @@
+"""The map page of the playground in Chromium, from a disk: cell by cell the library's map, and the Lab's sentences."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from moe_lab.patch_routing.phase_live import PhaseRecord
+from moe_lab_widgets import PhaseTransitionLab
+from moe_lab_widgets.engine.now import ONLY, Now
+from moe_lab_widgets.labs import phase_transition as of
+from moe_lab_widgets.labs.phase_transition_stories import JOINT, NOISE, SEPARATE, SYNTHETIC
+from moe_lab_widgets.playground import bundle
+
+pytestmark = pytest.mark.browser
+WIDTHS = (320, 390, 600, 800, 1024, 1366, 1920)
+SMALL = {"patches": 4, "distractors": 1, "trials": 5}
+"""Values whose map is small: four l, five trainings per cell."""
+SECONDS = 120_000
+Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page as `moe-lab playground --map --out` writes it."""
+    made = tmp_path_factory.mktemp("playground") / "map.html"
+    made.write_text(bundle.page("PhaseTransitionLab", "https://course.example"), encoding="utf-8")
+    return made
+
+
+@pytest.fixture
+def show(browser: Any, path: Path) -> Iterator[Open]:
+    """Opens the page. Afterwards it must have asked for nothing elsewhere, and complained of nothing."""
+    contexts: list[BrowserContext] = []
+    complaints: list[str] = []
+
+    def open_page(width: int = 1366, height: int = 768, script: str = "", calm: bool = False, **values: Any) -> Page:
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, reduced_motion="reduce" if calm else "no-preference"
+        )
+        contexts.append(context)
+        page: Page = context.new_page()
+        page.set_default_timeout(SECONDS)
+        if script:
+            page.add_init_script(script)
+        page.on("pageerror", lambda error: complaints.append(f"page error: {error}"))
+        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("request", lambda asked: complaints.append(asked.url) if _elsewhere(asked.url) else None)
+        page.goto(f"{path.as_uri()}{fragment(**values)}")
+        expect(page.locator("#caption")).not_to_be_empty(timeout=SECONDS)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def _elsewhere(url: str) -> bool:
+    return not url.startswith(("file:", "blob:"))
+
+
+def fragment(**values: Any) -> str:
+    """What an address ends in that asks for values; nothing for none."""
+    return f"#{urlencode({'lab': 'PhaseTransitionLab', **values})}" if values else ""
+
+
+def ended(page: Page) -> Page:
+    """The page when its map is full."""
+    expect(page.locator("#play")).to_have_text("Replay", timeout=SECONDS)
+    return page
+
+
+def words(page: Page, name: str) -> str:
+    return page.locator(f"#{name}").text_content() or ""
+
+
+def table(page: Page) -> list[list[str]]:
+    """The table of numbers: titles, then a row for every l, the largest first."""
+    if not page.evaluate("() => document.getElementById('numbers').open"):
+        page.locator("#numbers summary").click()
+    page.wait_for_timeout(100)
+    read = "(rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent))"
+    return page.eval_on_selector_all("#table tr", read)  # type: ignore[no-any-return]
+
+
+# ---- the library's map ----
+
+
+def librarys(values: dict[str, Any]) -> PhaseRecord:
+    """The full map of the library, trained in float64, as the page trains; its numbers as the Lab has them."""
+    rows = of.phase_records(
+        of.task_of(values),
+        of.model_of(values),
+        *of.grid_of(values),
+        values["trials"],
+        values["seed"],
+        test_samples=of.TEST_SAMPLES[values["source"]],
+        precision="float64",
+        device="cpu",
+    )
+    *_, last = rows
+    rounded = {name: getattr(last, name).astype(np.float32).astype(float) for name in ("test_accuracy", "coverage")}
+    return PhaseRecord(**{**vars(last), **rounded})
+
+
+def drawn(draw: np.random.Generator, **values: Any) -> dict[str, Any]:
+    """Settings of a small map at random, on the sliders."""
+    source = str(values.get("source", draw.choice([SYNTHETIC, "digits"])))
+    patches = int(draw.integers(4, 9))
+    return {
+        "source": source,
+        "training": str(draw.choice([SEPARATE, JOINT])),
+        "experts": int(draw.choice([1, 2, 4])),
+        "patches": patches,
+        "distractors": int(draw.integers(0, min(patches - 1, 4) + 1)),
+        "gap": 0.5,
+        "delta_d": 0.1,
+        "noise": NOISE[source],
+        "delta_r": 0.6,
+        "trials": 5,
+        "seed": int(draw.integers(0, 1000)),
+        **values,
+    }
+
+
+@pytest.mark.parametrize("values", [{"source": SYNTHETIC, "training": SEPARATE}, {"training": JOINT}])
+def test_a_map_is_the_librarys_cell_by_cell_and_in_words(show: Open, values: dict[str, Any]) -> None:
+    begun = secrets.randbelow(10**6)
+    values = drawn(np.random.default_rng(begun), **values)
+    said = f"drawn with {begun}: {values}"
+    expected = librarys(values)
+    page = ended(show(**values))
+    titles, *rows = table(page)
+    assert titles[1:-2] == [f"N = {count}" for count in expected.samples]
+    right = np.rint(expected.share * expected.counts).astype(int)
+    for row, found in zip(reversed(range(len(expected.patches_per_expert))), rows, strict=True):
+        assert found[0] == f"l = {expected.patches_per_expert[row]}"
+        assert found[1:-2] == [f"{count}/{expected.trials}" for count in right[row]], f"{said}: {found[0]}"
+    assert words(page, "caption") == of.caption(Now({ONLY: (expected,)}, {}, (ONLY,))), said
+    assert words(page, "progress") == f"{expected.done.size} of {expected.done.size} trainings"
+
+
+def test_an_address_and_a_line_of_python_are_those_of_the_labs_link(show: Open) -> None:
+    lab = PhaseTransitionLab(playing=False, training=JOINT, experts=2, noise=0.5, seed=7, **SMALL)
+    try:
+        link = lab.link()
+        page = show(calm=True, **lab.values)
+        assert page.url.partition("#")[2] == link.address.partition("#")[2] and words(page, "python") == link.code
+    finally:
+        lab.close()
+
+
+def test_what_the_page_lacks_it_says_and_shows_the_nearest(show: Open) -> None:
+    page = show(calm=True, source="mnist", patches=100)
+    assert page.locator("#knob-source").input_value() == "digits"
+    see = words(page, "see")
+    assert "MNIST" in see and "patches (n) = 100" in see
+
+
+# ---- the map while it fills ----
+
+
+def test_a_first_look_comes_first_and_can_be_held(show: Open) -> None:
+    page = show(**{**SMALL, "trials": 10})
+    expect(page.locator("#caption")).to_contain_text("A first look: 5 trainings in each cell, now with N = ")
+    page.click("#play")
+    expect(page.locator("#play")).to_have_text("Continue")
+    expect(page.locator("#caption")).not_to_contain_text("now with")  # what was under way has ended
+    held = words(page, "progress")
+    page.wait_for_timeout(400)
+    assert words(page, "progress") == held
+    ends = {cell.partition("/")[2] for row in table(page)[1:] for cell in row[1:-2]}
+    assert ends <= {"", "1", "2", "3", "4", "5"}, "more than the first look before all cells have it"
+    page.click("#play")
+    ended(page)
+
+
+def test_a_moved_slider_begins_another_map_with_the_one_before_behind_it(show: Open) -> None:
+    page = show(calm=True, **SMALL)
+    corner = """() => {
+      const canvas = document.getElementById("map");
+      const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d");
+      copy.drawImage(canvas, 0, 0);
+      return [...copy.getImageData(canvas.width - 64, canvas.height - 56, 1, 1).data];
+    }"""
+    red, green, *_ = page.evaluate(corner)
+    assert green <= red, "nothing has run: hatching on paper"
+    page.click("#play")
+    ended(page)
+    page.locator("#knob-distractors").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#question")).to_be_visible()
+    assert "distractors=2" in page.url and words(page, "progress").startswith("0 of 160")
+    red, green, *_ = page.evaluate(corner)
+    assert green > red, "the map before is not behind this one"
+    assert page.locator("#story option:checked").text_content() == "(my own settings)"
+    page.click("#play")
+    assert "l* = 3" in words(ended(page), "caption")
+
+
+def test_rows_above_n_are_left_out_and_l_star_follows_the_distractors(show: Open) -> None:
+    page = ended(show(**SMALL))
+    assert [row[0] for row in table(page)[1:]] == ["l = 4", "l = 3", "l = 2", "l = 1"]
+    assert "l* = 2" in words(page, "caption")
+
+
+def test_with_reduced_motion_nothing_runs_before_it_is_asked_to(show: Open) -> None:
+    page = show(calm=True, **SMALL)
+    page.wait_for_timeout(400)
+    assert words(page, "progress").startswith("0 of ") and page.locator("#question").is_visible()
+
+
+@pytest.mark.parametrize("answer", ["l = 1", "l = 2 or 3"])
+def test_a_prediction_starts_the_map_and_is_judged_at_its_end(show: Open, answer: str) -> None:
+    page = show(calm=True, **SMALL)
+    page.get_by_role("button", name=answer, exact=True).click()
+    assert page.evaluate("() => document.activeElement.id") == "play"
+    see = words(ended(page), "see")
+    assert see.startswith((f"Your prediction, {answer}, is right: ", f"Your prediction was {answer}. ")), see
+    assert page.locator("#question").is_hidden()
+
+
+def test_a_story_asks_first_and_keeps_what_to_see_for_its_end(show: Open) -> None:
+    page = show(calm=True, **SMALL)
+    story = PhaseTransitionLab.stories[1]
+    page.select_option("#story", label=story.name)
+    expect(page.locator("#question")).to_be_visible()
+    assert words(page, "see") == "" and "distractors=4&" in page.url and words(page, "progress").startswith("0 of 1280")
+
+
+# ---- reading it ----
+
+
+def test_cells_are_read_by_pointer_and_by_keyboard(show: Open) -> None:
+    page = ended(show(**SMALL))
+    tip = words(page, "spot")
+    rows = table(page)[1:]
+    page.locator("#map").focus()
+    for key in ("ArrowUp", "ArrowUp", "ArrowRight"):
+        page.keyboard.press(key)
+    right, _, done = rows[-2][2].partition("/")
+    cell = f"l = 2, N = 60: {right} of {done} trainings reach 95 % test accuracy; median coverage"
+    expect(page.locator("#spot")).to_contain_text(cell)
+    box = page.locator("#map").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 50, box["y"] + box["height"] - 60)
+    expect(page.locator("#spot")).to_contain_text("l = 1, N = 40: ")
+    page.mouse.move(2, 2)
+    expect(page.locator("#spot")).to_have_text(tip)
+
+
+def test_all_can_be_reached_by_keyboard(show: Open) -> None:
+    page = show(calm=True, **SMALL)
+    reached = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("() => document.activeElement.id || document.activeElement.textContent"))
+    for name in ("play", "reset", "story", "link", "knob-source", "knob-patches", "knob-seed", "l = 1", "map"):
+        assert name in reached, name
+
+
+# ---- where it runs ----
+
+
+def test_without_workers_the_page_itself_trains(show: Open) -> None:
+    page = ended(show(script="delete window.Worker;", **SMALL))
+    assert "160 of 160 trainings" in words(page, "progress")
+
+
+def test_an_engine_that_fails_is_told_of(browser: Any, path: Path) -> None:
+    page = browser.new_page()
+    page.add_init_script(
+        """window.Worker = class extends EventTarget {
+          postMessage({ id }) {
+            const said = new MessageEvent("message", { data: { type: "failed", id, words: "no memory" } });
+            setTimeout(() => { this.dispatchEvent(said); this.onmessage?.(said); });
+          }
+          terminate() {}
+        };"""
+    )
+    page.goto(path.as_uri())
+    expect(page.get_by_role("alert")).to_contain_text("Training has stopped, because something failed in this page: no")
+    page.close()
+
+
+def test_nothing_scrolls_sideways_and_the_caption_stands_on_the_first_screen(show: Open) -> None:
+    page = ended(show(**SMALL))
+    page.locator("#more").click()
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 768})
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width, width
+    page = ended(show(**SMALL))
+    assert page.evaluate("() => document.getElementById('caption').getBoundingClientRect().bottom") <= 768
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_timeout(100)
+    small = "() => [...document.querySelectorAll('.bar button')].filter((one) => one.offsetHeight < 36).length"
+    assert page.evaluate(small) == 0 and page.evaluate("() => document.getElementById('map').offsetWidth") > 340
