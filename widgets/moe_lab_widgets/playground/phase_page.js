@@ -155,7 +155,7 @@ function fillTable() {
   const { map } = view;
   /** @param {string} words @param {string} scope */
   const head = (words, scope) => element("th", { textContent: words, scope });
-  const titles = ["", ...map.samples.map((samples) => `N = ${samples}`), "needed", "coverage"];
+  const titles = ["patches kept", ...map.samples.map((samples) => `N = ${samples}`), "needed", "coverage"];
   const first = element("tr");
   first.append(...titles.map((words) => head(words, "col")));
   const [needed, coverage] = [map.needed().map(neededWords), coverageWords()];
