@@ -11,6 +11,7 @@ import { connected } from "./workers.js";
 /** @typedef {{job: Job | null, tell: (message: any) => void}} Member of the crew that trains; `job` is under way */
 
 const CALM = matchMedia("(prefers-reduced-motion: reduce)").matches;
+const SETTLED = 60; // milliseconds until a new map trains: a slider that is dragged asks for many
 const CREW = "Worker" in window ? Math.min(8, navigator.hardwareConcurrency || 1) : 1;
 /** @type {{[key: string]: [number, number]}} rows and columns */
 const MOVES = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
@@ -33,6 +34,7 @@ const view = {
 
 /** @type {Member[]} */
 const crew = [];
+let starting = 0;
 let board = /** @type {Board} */ (/** @type {unknown} */ (null));
 
 /** Begins the map that the knobs say. @param {boolean} playing or a prediction is waited for */
@@ -49,7 +51,10 @@ function begin(playing) {
     member.job = null;
   }
   ask();
-  play(playing);
+  view.playing = playing;
+  clearTimeout(starting);
+  starting = setTimeout(() => crew.forEach(employ), SETTLED);
+  draw();
 }
 
 /** Trains on, or stops after the jobs that are under way. @param {boolean} playing */
