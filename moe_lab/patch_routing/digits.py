@@ -29,7 +29,7 @@ from moe_lab.patch_routing.data import (
 )
 from moe_lab.trials import stream
 
-_TEST_EVERY = 4  # without an official split, every fourth image of a digit is a test image
+TEST_EVERY = 4  # without an official split, every fourth image of a digit is a test image
 
 _NUMBERS_KEPT = 2**19  # of noise, in a training or test set of one trial: 4 MB
 
@@ -202,7 +202,7 @@ def _images(source: str, root: Path | None, download: bool, pixels: str) -> _Ima
     if is_test is None:
         is_test = np.zeros(len(loaded.labels), dtype=bool)
         for digit in range(10):
-            is_test[np.flatnonzero(loaded.labels == digit)[::_TEST_EVERY]] = True
+            is_test[np.flatnonzero(loaded.labels == digit)[::TEST_EVERY]] = True
     if pixels == "raw":
         return _Images(loaded.images.astype(np.float64), loaded.labels, is_test)
     norms = np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets.engine.now import ONLY, Now
 from moe_lab_widgets.labs.phase_transition import caption, grid_of
 from moe_lab_widgets.labs.phase_transition_record import samples_needed
-from moe_lab_widgets.playground.bundle import Modules
 from moe_lab_widgets.playground.declared import PHASES, module
+from tests.widgets.playground.in_node import answered
 
 MAPS = 300
 SCRIPT = """
@@ -79,14 +75,6 @@ def trainings(one: PhaseRecord) -> list[list[Any]]:
 
 
 def test_a_map_of_the_page_says_what_the_lab_says_of_it(tmp_path: Path) -> None:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("needs node")
-    sources = Modules({"declared": module((PHASES,))})
-    for name in sources.needed("phase_map"):
-        (tmp_path / f"{name}.js").write_text(sources.source(name))
-    (tmp_path / "package.json").write_text('{"type": "module"}')
-    (tmp_path / "ask.js").write_text(SCRIPT)
     seed = int(np.random.SeedSequence().generate_state(1)[0])
     random = np.random.default_rng(seed)
     maps = [drawn(random) for _ in range(MAPS)]
@@ -94,10 +82,10 @@ def test_a_map_of_the_page_says_what_the_lab_says_of_it(tmp_path: Path) -> None:
         {"values": values, "running": one.running[0][1] if one.running else None, "trainings": trainings(one)}
         for values, one in maps
     ]
-    answer = subprocess.run([node, "ask.js"], input=json.dumps(asked), capture_output=True, text=True, cwd=tmp_path)
-    assert answer.returncode == 0, answer.stderr
-    for (values, one), found in zip(maps, json.loads(answer.stdout), strict=True):
+    generated = {"declared": module((PHASES,))}
+    answer = answered(SCRIPT, asked, "phase_map", generated=generated, folder=tmp_path)
+    for (values, one), found in zip(maps, answer, strict=True):
         assert found == said(one), f"seed {seed}: {values}"
-    captions = " ".join(one["caption"] for one in json.loads(answer.stdout))
+    captions = " ".join(one["caption"] for one in answer)
     for part in ("Nothing has run", "A first look", "cells are done", "No l", "needs more", "right expert", ", but "):
         assert part in captions, f"seed {seed}: no map drawn says {part!r}"

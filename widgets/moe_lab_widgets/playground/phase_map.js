@@ -7,7 +7,7 @@ import { filled, joined, median, percentOf } from "./words.js";
 /** @typedef {{done: number, right: number, share: number, full: boolean, coverage: number}} Cell a median coverage */
 /** @typedef {{samples: number, kept: number[]}} Cheapest the fewest samples, and the l to which they are enough */
 
-export const PHASE = DECLARED.labs.PhaseTransitionLab;
+export const PHASE = /** @type {any} */ (DECLARED.labs).PhaseTransitionLab;
 
 /** @param {string} key @param {{[field: string]: any}} fields */
 export const say = (key, fields) => filled(PHASE.words[key], fields);

@@ -1,0 +1,69 @@
+"""Both pages of the playground in Firefox, from a disk: they say what the library says, and ask for nothing."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from moe_lab_widgets.engine.now import ONLY, Now
+from moe_lab_widgets.labs import phase_transition
+from moe_lab_widgets.playground import bundle
+from tests.browser import test_playground as alignment
+from tests.browser import test_playground_map as phases
+from tests.helpers.firefox import FirefoxPage, firefox_page
+
+pytestmark = pytest.mark.browser
+RIGHT = "\ue014"
+"""The key that moves a slider up, as WebDriver names it."""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirefoxPage]:
+    with firefox_page(tmp_path_factory.mktemp("firefox")) as opened:
+        yield opened
+        assert [one for one in opened.requests if not one.startswith(("file:", "blob:"))] == []
+        assert opened.complaints == []
+
+
+def said(page: FirefoxPage, name: str) -> str:
+    return str(page.evaluate(f"document.getElementById('{name}').textContent"))
+
+
+def show(page: FirefoxPage, lab: str, fragment: str, folder: Path, width: int = 1366) -> None:
+    made = folder / f"{lab}.html"
+    made.write_text(bundle.page(lab, "https://course.example"), encoding="utf-8")
+    page.open("about:blank")  # another fragment alone would not load the page anew
+    page.open(f"{made.as_uri()}{fragment}", width)
+    page.until("document.getElementById('caption').textContent", "the page says nothing")
+
+
+def test_a_run_is_the_librarys(page: FirefoxPage, tmp_path: Path) -> None:
+    begun = secrets.randbelow(10**6)
+    values = alignment.drawn(np.random.default_rng(begun))
+    show(page, "RouterAlignmentLab", alignment.fragment(**values), tmp_path)
+    page.until("document.getElementById('play').textContent.includes('Replay')", f"the run does not end: {values}")
+    _, last, step = alignment.captions(values)
+    assert (said(page, "caption"), said(page, "at").split()[0]) == (last, str(step)), f"drawn with {begun}: {values}"
+    page.evaluate("document.getElementById('knob-seed').focus()")
+    page.press(RIGHT)
+    assert page.evaluate("location.hash.match(/seed=(\\d+)/)[1]") == str(values["seed"] + 1)
+
+
+def test_a_map_is_the_librarys(page: FirefoxPage, tmp_path: Path) -> None:
+    begun = secrets.randbelow(10**6)
+    values = phases.drawn(np.random.default_rng(begun))
+    show(page, "PhaseTransitionLab", phases.fragment(**values), tmp_path)
+    page.until("document.getElementById('play').textContent.includes('Replay')", f"the map does not end: {values}")
+    expected = Now({ONLY: (phases.librarys(values),)}, {}, (ONLY,))
+    assert said(page, "caption") == phase_transition.caption(expected), f"drawn with {begun}: {values}"
+
+
+@pytest.mark.parametrize("lab", bundle.FILES)
+@pytest.mark.parametrize("width", [390, 1366])
+def test_nothing_scrolls_sideways(page: FirefoxPage, lab: str, width: int, tmp_path: Path) -> None:
+    show(page, lab, "", tmp_path, width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
