@@ -25,9 +25,9 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "RESULT_MIXTURE": "the mixture is right more often",
         "RESULT_CNN": "the CNN is right more often",
         "RESULT_SAME": "both are right about as often",
-        "SEEN_RIGHT": "As you predicted, {result}: the mixture in {mixture} of the test samples, the CNN in {cnn}.",
-        "SEEN_WRONG": "You predicted that {prediction}, but {result}: the mixture in {mixture} of the test samples, "
-        "the CNN in {cnn}.",
+        "SEEN_RIGHT": "As you predicted, {result}: {mixture} of the test samples against the CNN's {cnn}.",
+        "SEEN_WRONG": "You predicted that {prediction}, but {result}: {mixture} of the test samples against the CNN's "
+        "{cnn}.",
         "SEEN_NEITHER": "The prediction cannot be judged, because a model's loss became infinite in every trial.",
         "WORK": "multiplications of training so far",
         "WORK_NOTE": "A mixture computes only the patches that its experts keep.",

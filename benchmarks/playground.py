@@ -1,0 +1,88 @@
+"""The playground's pages in Chromium, from a disk: the first trained picture, steps per second, the map, and sizes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from benchmarks.measure import Result
+from moe_lab_widgets.playground import bundle
+
+NAMES = (
+    ("playground_first_trained", "ms"),
+    ("playground_steps_digits", "1/s"),
+    ("playground_steps_synthetic", "1/s"),
+    ("playground_map_first_row", "s"),
+    ("playground_map", "s"),
+)
+WATCH = """(() => {
+  window.seen = [];
+  addEventListener("DOMContentLoaded", () => {
+    const place = document.getElementById("NAME");
+    new MutationObserver(() => seen.push([performance.now(), parseInt(place.textContent)]))
+      .observe(place, { childList: true, characterData: true, subtree: true });
+  });
+})();"""
+"""Notes when a text that begins with a number changes: milliseconds since the page was asked for, and the number."""
+
+
+def run(tiny: bool = False) -> list[Result]:
+    """With `tiny`, small runs and a small map."""
+    sizes = [
+        Result(f"playground_size_{path.stem}", len(bundle.page(lab).encode()) / 1000, "KB", 200.0)
+        for lab, path in ((lab, Path(name)) for lab, name in bundle.FILES.items())
+    ]
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None or importlib.util.find_spec("playwright") is None:
+        return [*sizes, *(Result(name, None, unit, note="needs Chromium and Playwright") for name, unit in NAMES)]
+    small = {"steps": 20, "trials": 2, "samples": 40} if tiny else {}
+    digits = watched(chromium, "RouterAlignmentLab", "at", "0", source="digits", **small)
+    synthetic = watched(chromium, "RouterAlignmentLab", "at", "0", source="synthetic", **small)
+    own = {"patches": 4, "distractors": 1, "trials": 5} if tiny else {}
+    trainings = watched(chromium, "PhaseTransitionLab", "progress", None, source="synthetic", **own)
+    row = next(at for at, done in trainings if done >= (20 if tiny else 40))
+    trained = next(at for at, step in digits if step > 0)
+    return [
+        *sizes,
+        Result(NAMES[0][0], trained, "ms", 1000.0, note="from the address to the first record after step 0, digits"),
+        Result(
+            NAMES[1][0], pace(digits), "1/s", note="the default run of 8 trials of both models, every step recorded"
+        ),
+        Result(NAMES[2][0], pace(synthetic), "1/s", note="the same on synthetic patches, every second step recorded"),
+        Result(NAMES[3][0], row / 1000, "s", 5.0, note="all l at one N"),
+        Result(NAMES[4][0], trainings[-1][0] / 1000, "s", 60.0, note="the Lab's default map, 1,280 trainings"),
+    ]
+
+
+def pace(seen: list[list[float]]) -> float:
+    """Returns the steps per second between the first record and the last."""
+    (begun, first), (ended, last) = seen[0], seen[-1]
+    return 1000 * (last - first) / (ended - begun)
+
+
+def watched(chromium: str, lab: str, name: str, speed: str | None, **values: Any) -> list[list[float]]:
+    """Opens a page, lets its run come to its end, and returns when a number that it shows changed, and to what.
+
+    Args:
+      name: the id of the element that shows it.
+      speed: the pause between records that is chosen, if any.
+    """
+    from playwright.sync_api import expect, sync_playwright
+
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        file = bundle.write(lab, Path(folder) / "page.html")
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1366, "height": 768})
+        page.add_init_script(WATCH.replace("NAME", name))
+        page.goto(f"{file.as_uri()}#{urlencode({'lab': lab, **values})}")
+        if speed is not None:
+            page.select_option("#speed", speed)
+        expect(page.locator("#play")).to_have_text("Replay", timeout=600_000)
+        seen: list[list[float]] = json.loads(page.evaluate("JSON.stringify(seen)"))
+        browser.close()
+    return seen
