@@ -28,13 +28,13 @@ from benchmarks.measure import Result
 from benchmarks.specialization import SAMPLES as SWITCH_SAMPLES
 from benchmarks.specialization import TRIALS as SWITCH_TRIALS
 from benchmarks.specialization import PlainLoop, learner, whole
-from moe_lab.graphs import as_on_accelerator
+from moe_lab.core.graphs import as_on_accelerator
+from moe_lab.core.training import final
 from moe_lab.patch_routing import JointMoE, Run, SeparateMoE, learners
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.phase import KEPT, SAMPLES, phase_map, phase_map_stream
 from moe_lab.patch_routing.training import Training, samples_of
 from moe_lab.specialization import SwitchMoE, train_run
-from moe_lab.training import final
 from moe_lab.vision.vmoe.training import DigitRun
 from moe_lab.vision.vmoe.training import Training as VMoETraining
 

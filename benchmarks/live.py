@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 from benchmarks.measure import Result, in_turns, ratio
+from moe_lab.core.training import final
 from moe_lab.patch_routing import CNN, JointMoE, PatternTask, SeparateMoE, train
-from moe_lab.training import final
 
 PICTURE = """
 import os, ipykernel.kernelapp, IPython, torch

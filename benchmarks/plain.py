@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from moe_lab.core.trials import stream
 from moe_lab.patch_routing import DigitTask, PatternTask, SeparateMoE
 from moe_lab.patch_routing.model import initial_experts, initial_outputs, initial_routers
-from moe_lab.trials import stream
 
 
 def gathered_joint_step(

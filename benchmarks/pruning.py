@@ -13,12 +13,12 @@ from torch import Tensor
 
 from benchmarks import plain_tokens as plain
 from benchmarks.measure import Result, in_turns, ratio
+from moe_lab.core.training import final
 from moe_lab.pruning import FineTuned, PlantedStart, Run, TokenMoE, TokenTask, fine_tune, train_run
 from moe_lab.pruning.data import SampleStream
 from moe_lab.pruning.figures import CRITERIA
 from moe_lab.pruning.layer import Layer, inference_seconds
 from moe_lab.pruning.learner import Learner, group_size, start_weights
-from moe_lab.training import final
 from moe_lab_widgets.labs.pruning_knobs import KNOBS
 from moe_lab_widgets.labs.pruning_record import record_every, run_of
 

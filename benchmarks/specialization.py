@@ -13,12 +13,12 @@ from torch import Tensor
 
 from benchmarks import plain_switch as plain
 from benchmarks.measure import Result, in_turns, ratio
+from moe_lab.core.training import final
+from moe_lab.core.trials import stream
 from moe_lab.specialization import ClusterTask, Run, SwitchMoE, train_run
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.experts import DispatchedExperts, Inputs
 from moe_lab.specialization.learners import SwitchLearner
-from moe_lab.training import final
-from moe_lab.trials import stream
 from moe_lab_widgets import SpecializationLab
 
 TASK, SAMPLES, SEED = ClusterTask.setting(1), 16_000, 0  # K=4 P=4 d=50; J=16 M=8 are the model's defaults

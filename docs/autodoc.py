@@ -6,8 +6,8 @@ Functions and classes end with a link to the notebook that explains them.
 import re
 from typing import Any
 
+from moe_lab.core.signatures import see
 from moe_lab.registry import notebook_of
-from moe_lab.signatures import see
 
 _CODE = re.compile(r"`([^`]+)`")
 _SECTIONS = ("Args", "Attributes", "Parameters", "Settings", "Returns", "Yields", "Raises", "References")

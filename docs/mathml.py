@@ -7,7 +7,7 @@ from typing import Any
 from docutils import nodes
 from latex2mathml.converter import convert
 
-from moe_lab.errors import InputError
+from moe_lab.core.errors import InputError
 
 LONG = 100
 """Letters of LaTeX from which a formula may be wider than its page; keys must be able to reach what scrolls."""

@@ -9,18 +9,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from moe_lab.config import Config, ConfigError
-    from moe_lab.training import Snapshot, collect, every, final
+    from moe_lab.core.config import Config, ConfigError
+    from moe_lab.core.training import Snapshot, collect, every, final
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Config": "moe_lab.config",
-    "ConfigError": "moe_lab.config",
-    "Snapshot": "moe_lab.training",
-    "collect": "moe_lab.training",
-    "every": "moe_lab.training",
-    "final": "moe_lab.training",
+    "Config": "moe_lab.core.config",
+    "ConfigError": "moe_lab.core.config",
+    "Snapshot": "moe_lab.core.training",
+    "collect": "moe_lab.core.training",
+    "every": "moe_lab.core.training",
+    "final": "moe_lab.core.training",
 }
 
 __all__ = ["Config", "ConfigError", "Snapshot", "__version__", "collect", "every", "final"]

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 import moe_lab
-from moe_lab.errors import DEBUG, traced
+from moe_lab.core.errors import DEBUG, traced
 
 CRITERIA = (
     "router-norm-change",
@@ -67,7 +68,8 @@ def lab(
     ip: Annotated[str, typer.Option(help="The address to serve on.")] = "127.0.0.1",
 ) -> None:
     """Copy the course to a folder and open it in JupyterLab."""
-    from moe_lab import course, jupyter
+    from moe_lab.course import copies as course
+    from moe_lab.course import jupyter
 
     jupyter.check(ip, port)
     copied = course.copy_course(folder)
@@ -84,7 +86,7 @@ def playground(
     ] = None,
 ) -> None:
     """Write a page that trains a mixture in the browser, and open it; it needs no kernel and no network."""
-    from moe_lab import playground as the_playground
+    from moe_lab.course import playground as the_playground
 
     print(the_playground.open_page(phases, out), flush=True)
 
@@ -97,7 +99,7 @@ def demo(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
 ) -> None:
     """Train joint, separate and CNN on patterns and on handwritten digits; print a table and write the results."""
-    from moe_lab import demo as the_demo
+    from moe_lab.course import demo as the_demo
 
     the_demo.run(out, seed, trials, device)
 
@@ -124,12 +126,9 @@ def reproduce(
 ) -> None:
     """Measure what the papers publish, and compare published with measured values."""
     if listed:
-        from moe_lab.reproduce import catalogue
-
-        catalogue.show(names or [])
+        import_module("moe_lab_papers.catalogue").show(names or [])
         return
-    from moe_lab.reproduce import command
-
+    command = import_module("moe_lab_papers.command")
     command.run(names or [], budget=budget, seed=seed, device=device, jobs=jobs, out=out, data=data, cluster=cluster)
 
 
@@ -165,7 +164,7 @@ def for_class(
     ] = False,
 ) -> None:
     """Write the course as nbgrader grades it: lessons with solutions and tests for you, without them for students."""
-    from moe_lab.classroom import build
+    from moe_lab.course.classroom import build
 
     for line in build.build(folder, stills):
         print(line, flush=True)
@@ -176,7 +175,7 @@ def doctor(
     data: Annotated[Path | None, typer.Option(help="A folder of MNIST files to check.")] = None,
 ) -> None:
     """Show what is installed, which commands will run, which device is used and which data sets are present."""
-    from moe_lab import doctor as the_doctor
+    from moe_lab.course import doctor as the_doctor
 
     the_doctor.report(data)
 

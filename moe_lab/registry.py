@@ -14,7 +14,7 @@ class Paper:
     """A paper that the library reproduces.
 
     Attributes:
-      key: "chen2022"; the package `moe_lab.reproduce.KEY` holds its CLAIMS and ERRATA.
+      key: "chen2022"; the package `moe_lab_papers.KEY` holds its CLAIMS and ERRATA.
       authors: "Chen et al."
       venue: conference and year: "NeurIPS 2022".
       title: as published.
@@ -38,7 +38,7 @@ class Topic:
     """What several papers state about one thing, measured in the rooms of other papers.
 
     Attributes:
-      key: "routers"; the package `moe_lab.reproduce.KEY` holds its CLAIMS and ERRATA.
+      key: "routers"; the package `moe_lab_papers.KEY` holds its CLAIMS and ERRATA.
       title: its heading.
     """
 
@@ -186,7 +186,7 @@ NOTEBOOKS = (
         will="route four patches on paper, three ways",
         theme="first steps",
         exercises="routing",
-        explains=("routing_table",),
+        explains=("course.routing_table",),
     ),
     Notebook(
         stem="02_router_alignment",

@@ -57,7 +57,7 @@ if "google.colab" in sys.modules:
 # %%
 import torch
 
-from moe_lab.mixture_picture import mixture_diagram
+from moe_lab.drawing.mixture_picture import mixture_diagram
 
 SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
@@ -162,8 +162,8 @@ prediction.seen(outcome, f"The mixture is right in {ours:.0f} % of the new sampl
 
 # %%
 from moe_lab import collect
+from moe_lab.drawing.plots import curves
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, train
-from moe_lab.plots import curves
 
 task = DigitTask(digits=(6, 7), patches=16)
 mixture = JointMoE(experts=4, patches_per_expert=4)

@@ -49,9 +49,10 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
 
-from moe_lab import exercises, theme
-from moe_lab.routing_plots import gate_table
-from moe_lab.routing_table import route
+from moe_lab import exercises
+from moe_lab.course.routing_table import route
+from moe_lab.drawing import theme
+from moe_lab.drawing.routing_plots import gate_table
 from moe_lab_widgets import RoutingTable, predict
 
 SEED = 0  # this notebook draws nothing at random, except for the noise at the end of part 4

@@ -52,7 +52,8 @@ import pandas as pd
 import torch
 from matplotlib import pyplot as plt
 
-from moe_lab import exercises, final, theme
+from moe_lab import exercises, final
+from moe_lab.drawing import theme
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, figures, plots, theory, train
 from moe_lab_widgets import SpecializationLab, predict
 

@@ -53,7 +53,8 @@ import pandas as pd
 import torch
 from matplotlib import pyplot as plt
 
-from moe_lab import exercises, final, theme
+from moe_lab import exercises, final
+from moe_lab.drawing import theme
 from moe_lab.recovery import transforms
 from moe_lab.recovery.landscape import figures, losses, plots
 from moe_lab.recovery.landscape.gru import GRU

@@ -51,7 +51,8 @@ import pandas as pd
 import torch
 from matplotlib import pyplot as plt
 
-from moe_lab import exercises, final, theme
+from moe_lab import exercises, final
+from moe_lab.drawing import theme
 from moe_lab.vision import WRN, Mixture, PatchWRN, QuadrantTask, SmallCNN, TurnTask, figures, plots
 from moe_lab.vision.patches import train
 from moe_lab.vision.rotation.live import sort

@@ -53,9 +53,9 @@ import pandas as pd
 import torch
 
 from moe_lab import collect, exercises, final
+from moe_lab.drawing.plots import curves
 from moe_lab.patch_routing import CNN, JointMoE, PatternTask, train
 from moe_lab.patch_routing.stepwise import Steps, stepwise
-from moe_lab.plots import curves
 from moe_lab_widgets import RouterAlignmentLab, predict
 
 SEED = 0

@@ -49,7 +49,8 @@ import pandas as pd
 import torch
 from matplotlib import pyplot as plt
 
-from moe_lab import exercises, theme
+from moe_lab import exercises
+from moe_lab.drawing import theme
 from moe_lab.pruning import (
     BranchStart,
     PlantedStart,

@@ -80,8 +80,8 @@ if "google.colab" in sys.modules:
 # %%
 from IPython.display import HTML
 
-from moe_lab import glossary
-from moe_lab.course_picture import course_map
+from moe_lab.course import glossary
+from moe_lab.course.picture import course_map
 
 course_map()
 

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
-from moe_lab import graphs
-from moe_lab.graphs import as_on_accelerator
+from moe_lab.core import graphs
+from moe_lab.core.graphs import as_on_accelerator
 
 aten = torch.ops.aten
 WAITS = {

@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab import graphs, patch_routing, pruning, specialization
-from moe_lab.graphs import as_on_accelerator
+from moe_lab import patch_routing, pruning, specialization
+from moe_lab.core import graphs
+from moe_lab.core.graphs import as_on_accelerator
+from moe_lab.core.training import Snapshot
+from moe_lab.core.trials import stream
 from moe_lab.patch_routing import CNN, JointMoE, PatternTask, RoutedMoE, SeparateMoE, endings
 from moe_lab.patch_routing import training as patch_training
 from moe_lab.pruning import BranchStart, PlantedStart, TokenMoE, TokenTask
@@ -21,8 +24,6 @@ from moe_lab.recovery.gridlock import JointEM, Spectral
 from moe_lab.recovery.landscape.training import L2Loss, L4Loss, LogLoss, descend
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, TopKMoE, noise
 from moe_lab.specialization.noise import noise_of_steps, router_noise
-from moe_lab.training import Snapshot
-from moe_lab.trials import stream
 from moe_lab.vision import PatchWRN, QuadrantTask, patches, rotation
 from moe_lab.vision.patches.training import PatchLearner
 from moe_lab.vision.rotation import Mixture, SmallCNN, TurnTask

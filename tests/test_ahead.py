@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from moe_lab.ahead import Ahead, host_memory
+from moe_lab.core.ahead import Ahead, host_memory
 
 NAME = "moe-lab numbers"
 

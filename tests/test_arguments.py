@@ -11,26 +11,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab import collect, doctor, final, reproduce
-from moe_lab.arguments import checked
-from moe_lab.classroom import build
-from moe_lab.config import Config
-from moe_lab.course import copy_course
+import moe_lab_papers as reproduce
+from moe_lab import collect, final
+from moe_lab.core.arguments import checked
+from moe_lab.core.config import Config
+from moe_lab.core.errors import UserError
+from moe_lab.core.files import writable_folder, write_whole
+from moe_lab.core.store import Store
+from moe_lab.core.sweep import sweep
+from moe_lab.core.words import a
+from moe_lab.course import doctor
+from moe_lab.course.classroom import build
+from moe_lab.course.copies import copy_course
 from moe_lab.datasets import cifar, mnist, uci
-from moe_lab.errors import UserError
+from moe_lab.drawing.plots import curves
 from moe_lab.exercises import predict
-from moe_lab.files import writable_folder, write_whole
 from moe_lab.hub.folder import Folder
 from moe_lab.hub.scores import checked_name
 from moe_lab.patch_routing import CNN, ArrayTask, DigitTask, JointMoE, PatternTask, figures, plots, train
 from moe_lab.patch_routing.pulls import router_pulls
-from moe_lab.plots import curves
 from moe_lab.pruning.criteria import criterion_of
 from moe_lab.recovery.gridlock.figures import figure6
-from moe_lab.reproduce import catalogue
-from moe_lab.store import Store
-from moe_lab.sweep import sweep
-from moe_lab.words import a
+from moe_lab_papers import catalogue
 from moe_lab_widgets import RouterAlignmentLab, prediction
 from tests.helpers.strange import LONG, Strange
 

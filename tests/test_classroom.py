@@ -15,9 +15,9 @@ import pytest
 
 import moe_lab_widgets
 from moe_lab import exercises
-from moe_lab.classroom import build
-from moe_lab.classroom.exercises import exercises_of, for_class, is_solution
-from moe_lab.course import notebooks_folder
+from moe_lab.course.classroom import build
+from moe_lab.course.classroom.exercises import exercises_of, for_class, is_solution
+from moe_lab.course.copies import notebooks_folder
 from moe_lab.registry import NOTEBOOKS
 from tests.helpers.effort import only_thorough
 from tests.solutions.every import SOLUTIONS

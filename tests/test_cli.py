@@ -20,8 +20,9 @@ import pytest
 from jupyter_client.manager import run_kernel
 
 import moe_lab
-from moe_lab import cli, doctor, jupyter, playground
-from moe_lab.errors import MissingFileError
+from moe_lab import cli
+from moe_lab.core.errors import MissingFileError
+from moe_lab.course import doctor, jupyter, playground
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -232,7 +233,7 @@ class TestLab:
             assert "@jupyterlab/apputils-extension:announcements" in page.read().decode()  # switched off: no question
         assert status(f"{address}/api/contents/../pyproject.toml?token=opensesame") == 404
         with urllib.request.urlopen(f"{address}/api/kernelspecs/python3?token=opensesame", timeout=10) as found:
-            assert "--ext=moe_lab.preload" in json.load(found)["spec"]["argv"]
+            assert "--ext=moe_lab.core.preload" in json.load(found)["spec"]["argv"]
 
         process.send_signal(signal.SIGTERM)
         said = process.communicate(timeout=120)[0]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import model_validator
 
-from moe_lab.config import Config, ConfigError, knob, require
+from moe_lab.core.config import Config, ConfigError, knob, require
 from moe_lab.patch_routing import DigitTask, JointMoE, PatternTask, Run
 
 

@@ -13,7 +13,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 import moe_lab
-from moe_lab import course
+from moe_lab.course import copies as course
 from moe_lab.registry import NOTEBOOKS
 
 

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.patches import FancyBboxPatch
 
-from moe_lab.course_picture import Layout, course_map, direct_needs
+from moe_lab.course.picture import Layout, course_map, direct_needs
 from moe_lab.registry import NOTEBOOKS, THEMES, Notebook
 
 

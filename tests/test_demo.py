@@ -14,7 +14,7 @@ from matplotlib.image import imread
 from rich.console import Console
 
 import moe_lab
-from moe_lab import demo
+from moe_lab.course import demo
 from moe_lab.patch_routing import Run
 from tests.helpers.effort import only_thorough
 

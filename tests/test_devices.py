@@ -7,9 +7,11 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from moe_lab import devices, patch_routing, trials
-from moe_lab.config import RunConfig
-from moe_lab.devices import WORTH_A_GPU, choose, device_label, label_of, no_gpu, present
+from moe_lab import patch_routing
+from moe_lab.core import devices, trials
+from moe_lab.core.config import RunConfig
+from moe_lab.core.devices import WORTH_A_GPU, choose, device_label, label_of, no_gpu, present
+from moe_lab.core.trials import placement, where
 from moe_lab.patch_routing import JointMoE, PatternTask, SeparateMoE
 from moe_lab.patch_routing.grid_points import device_of
 from moe_lab.patch_routing.run import Run
@@ -20,7 +22,6 @@ from moe_lab.recovery import MixtureTask, gridlock
 from moe_lab.recovery.landscape.run import PAPER_TASK, L4Loss, LossRun
 from moe_lab.specialization import ClusterTask, SwitchMoE
 from moe_lab.specialization import Run as ClusterRun
-from moe_lab.trials import placement, where
 from moe_lab.vision import PatchWRN, QuadrantTask
 from moe_lab.vision.patches import Run as ImageRun
 

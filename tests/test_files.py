@@ -14,7 +14,7 @@ import pytest
 import xarray as xr
 
 import moe_lab
-from moe_lab.files import clear_parts, from_netcdf, netcdf, writable_folder, write_whole
+from moe_lab.core.files import clear_parts, from_netcdf, netcdf, writable_folder, write_whole
 
 ROOT = Path(moe_lab.__file__).parents[1]
 
@@ -40,7 +40,7 @@ def test_a_full_disk_leaves_the_old_content_and_no_part(tmp_path: Path) -> None:
     path.write_bytes(b"old")
     script = (
         "import resource, sys\n"
-        "from moe_lab.files import write_whole\n"
+        "from moe_lab.core.files import write_whole\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "write_whole(sys.argv[1], bytes(100_000))\n"
     )

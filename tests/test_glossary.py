@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from moe_lab import glossary
-from moe_lab.config import Config, knob
+import moe_lab
+from moe_lab.core.config import Config, knob
+from moe_lab.course import glossary
 from moe_lab.patch_routing import JointMoE, PatternTask
 from moe_lab.registry import ROOMS
 
-PACKAGE = Path(glossary.__file__).parent
+PACKAGE = Path(moe_lab.__file__).parent
 MODULES = [
     ".".join(path.with_suffix("").relative_to(PACKAGE.parent).parts)
     for room in ROOMS

@@ -11,7 +11,7 @@ from torch.autograd import DeviceType
 
 from benchmarks import gpu
 from benchmarks.measure import Result
-from moe_lab.graphs import as_on_accelerator
+from moe_lab.core.graphs import as_on_accelerator
 
 
 def test_every_figure_is_measured() -> None:

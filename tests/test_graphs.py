@@ -13,11 +13,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from moe_lab import graphs
-from moe_lab.graphs import Replay, as_on_accelerator
+from moe_lab.core import graphs
+from moe_lab.core.graphs import Replay, as_on_accelerator
+from moe_lab.core.training import final
 from moe_lab.patch_routing import CNN, JointMoE, PatternTask, Run, SeparateMoE, fixed_learners, learners, train
 from moe_lab.patch_routing.training import train_batch
-from moe_lab.training import final
 from tests.cuda_double import READ, Cuda, on_cuda
 from tests.doubles import captured
 from tests.helpers.needs import needs_cuda

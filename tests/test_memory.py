@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab import memory, patch_routing, pruning, specialization
-from moe_lab.graphs import as_on_accelerator
-from moe_lab.memory import Need, check, trials_at_once, trials_in_groups
+from moe_lab import patch_routing, pruning, specialization
+from moe_lab.core import memory
+from moe_lab.core.graphs import as_on_accelerator
+from moe_lab.core.memory import Need, check, trials_at_once, trials_in_groups
+from moe_lab.core.training import final
 from moe_lab.patch_routing import DigitTask, JointMoE, SeparateMoE
 from moe_lab.patch_routing.grid_points import batches_of
 from moe_lab.pruning import TokenMoE, TokenTask
 from moe_lab.recovery import MixtureTask, gridlock
 from moe_lab.recovery.gridlock import JointEM
 from moe_lab.specialization import ClusterTask, SwitchMoE, TopKMoE
-from moe_lab.training import final
 from tests.doubles import Peak
 
 CPU = torch.device("cpu")

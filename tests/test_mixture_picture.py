@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
-from moe_lab.mixture_picture import mixture_diagram
+from moe_lab.drawing.mixture_picture import mixture_diagram
 
 
 @pytest.mark.parametrize("kept", [1, 2, 3])

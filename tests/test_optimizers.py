@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from moe_lab.graphs import as_on_accelerator
-from moe_lab.optimizers import Adam, Optimizer, Sgd, clipped
+from moe_lab.core.graphs import as_on_accelerator
+from moe_lab.core.optimizers import Adam, Optimizer, Sgd, clipped
 
 OURS: dict[str, Callable[[list[Tensor]], Optimizer]] = {
     "sgd": lambda weights: Sgd(weights, 0.1),

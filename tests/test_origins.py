@@ -12,8 +12,8 @@ import torch
 import xarray as xr
 
 from moe_lab import __version__
-from moe_lab.config import Config, knob
-from moe_lab.origins import call_of, figure_of, listed, origin, plain
+from moe_lab.core.config import Config, knob
+from moe_lab.core.origins import call_of, figure_of, listed, origin, plain
 
 
 class Settings(Config):

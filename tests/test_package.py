@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 
 import moe_lab
 from moe_lab.registry import NOTEBOOKS
-from moe_lab.reproduce import Claim, claims
+from moe_lab_papers import Claim, claims
 
 
 def run(*arguments: str, **changes: str) -> str:
@@ -62,13 +62,11 @@ class TestNames:
         heavy = "{'torch', 'numpy', 'xarray', 'matplotlib', 'pydantic', 'IPython'}"
         assert run("-c", f"import sys, moe_lab; print(sorted({heavy} & set(sys.modules)))") == "[]\n"
 
-    def test_library_never_imports_widgets(self, root):
+    def test_library_imports_neither_widgets_nor_papers(self, root):
         sources = list((root / "moe_lab").rglob("*.py"))
         assert sources
-        guilty = [
-            p for p in sources if re.search(r"^\s*(from|import) (moe_lab_widgets|ipywidgets)", p.read_text(), re.M)
-        ]
-        assert not guilty
+        others = r"^\s*(from|import) (moe_lab_widgets|moe_lab_papers|ipywidgets)"
+        assert not [path for path in sources if re.search(others, path.read_text(), re.M)]
 
 
 class TestVersions:
@@ -108,10 +106,11 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestWheel:
-    def test_holds_both_packages_and_the_notebooks_and_nothing_else(self, wheel, root):
+    def test_holds_all_packages_and_the_notebooks_and_nothing_else(self, wheel, root):
         names = zipfile.ZipFile(wheel).namelist()
         assert {name.split("/")[0] for name in names} == {
             "moe_lab",
+            "moe_lab_papers",
             "moe_lab_widgets",
             f"moe_lab-{moe_lab.__version__}.dist-info",
         }
@@ -119,8 +118,8 @@ class TestWheel:
         expected |= {"moe_lab/_notebooks/instructors_guide.md"}
         assert expected <= set(names)
         ours = ("labconfig/page_config.json", "kernels/python3/kernel.json")
-        config = {f"moe_lab/jupyter_config/{name}" for name in ours}
-        assert "moe_lab/reproduce/report.html" in names
+        config = {f"moe_lab/course/jupyter_config/{name}" for name in ours}
+        assert "moe_lab_papers/report.html" in names
         assert {"moe_lab_widgets/engine/lab.css", "moe_lab_widgets/frames/page/screen.js"} <= set(names)
         pages = {f"moe_lab_widgets/playground/{name}" for name in ("alignment.html", "page.css", "worker.js")}
         assert pages <= set(names)
@@ -130,9 +129,9 @@ class TestWheel:
 
     def test_works_on_its_own(self, installed, tmp_path):
         code = (
-            "import moe_lab, moe_lab_widgets; from pathlib import Path; from moe_lab import course;"
-            "print(moe_lab.__file__); print(moe_lab_widgets.__file__); print(course.notebooks_folder());"
-            "print(len(course.copy_course(Path('mine')).new))"
+            "import moe_lab, moe_lab_widgets; from pathlib import Path; from moe_lab.course import copies;"
+            "print(moe_lab.__file__); print(moe_lab_widgets.__file__); print(copies.notebooks_folder());"
+            "print(len(copies.copy_course(Path('mine')).new))"
         )
         done = subprocess.run(
             [sys.executable, "-c", code],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from moe_lab import plots, theme
+from moe_lab.drawing import plots, theme
 
 
 def run(offset: float = 0.0, trials: int = 3) -> xr.Dataset:

@@ -15,22 +15,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moe_lab import patch_routing, pruning, specialization
-from moe_lab.arrays import ArrayConfig
-from moe_lab.config import Config, ConfigError, RunConfig
+from moe_lab.core.arrays import ArrayConfig
+from moe_lab.core.config import Config, ConfigError, RunConfig
+from moe_lab.core.sentences import brief, shown
+from moe_lab.core.words import a
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, SeparateMoE
 from moe_lab.patch_routing.theory import Sizes
 from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, TokenMoE, TokenTask
 from moe_lab.recovery import MixtureTask, gridlock, landscape
 from moe_lab.recovery.gridlock import JointEM, Spectral
 from moe_lab.recovery.landscape import L2Loss, L4Loss, LogLoss, LossRun
-from moe_lab.sentences import brief, shown
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, TopKMoE
 from moe_lab.vision import CifarRotateTask, PatchWRN, QuadrantTask, SmallCNN, TurnTask, VehiclesTask, patches, rotation
 from moe_lab.vision.built import Built
 from moe_lab.vision.deep import DigitRun
 from moe_lab.vision.run import ImageRun
 from moe_lab.vision.vmoe.config import VMoEConfig
-from moe_lab.words import a
 from tests.helpers.effort import THOROUGH
 
 NAN, INF = float("nan"), float("inf")

@@ -27,11 +27,11 @@ def packages(folder: Path, holding: str) -> set[str]:
 
 
 def test_papers_and_topics_are_the_packages_of_claims():
-    assert set(CLAIMED) == packages(ROOT / "moe_lab" / "reproduce", "__init__.py")
+    assert set(CLAIMED) == packages(ROOT / "papers" / "moe_lab_papers", "__init__.py")
 
 
 def test_rooms_are_the_packages_of_figures():
-    rooms = {room for room in packages(ROOT / "moe_lab", "figures.py") if not room.startswith("reproduce")}
+    rooms = packages(ROOT / "moe_lab", "figures.py")
     assert {paper.room for paper in PAPERS.values()} | set(SHARED_ROOMS) == rooms
     assert set(ROOMS) == {room.split(".")[0] for room in rooms}
 

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moe_lab import routing
-from moe_lab.routing import (
+from moe_lab.core import routing
+from moe_lab.core.routing import (
     expert_choice,
     expert_choice_of_counts,
     sorted_patches,

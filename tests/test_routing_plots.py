@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
-from moe_lab import theme
-from moe_lab.routing_plots import gate_table
+from moe_lab.drawing import theme
+from moe_lab.drawing.routing_plots import gate_table
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from moe_lab import routing_table
+from moe_lab.course import routing_table
+from moe_lab.course.routing_table import route
 from moe_lab.exercises import TABLE
-from moe_lab.routing_table import route
 
 POWERS = pd.DataFrame(TABLE.T, index=["A", "B", "C"], columns=list("wxyz"))
 SCORES = np.log(POWERS)

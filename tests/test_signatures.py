@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from moe_lab.config import Config, ConfigError
+from moe_lab.core.config import Config, ConfigError
+from moe_lab.core.signatures import lead, see
 from moe_lab.patch_routing import JointMoE, PatternTask, Run, training
 from moe_lab.pruning import training as pruning
 from moe_lab.recovery.gridlock import training as gridlock
 from moe_lab.recovery.landscape import training as landscape
 from moe_lab.registry import PAPERS, notebook_of
-from moe_lab.signatures import lead, see
 from moe_lab.specialization import training as specialization
 from moe_lab.vision.patches import training as patches
 from moe_lab.vision.rotation import training as rotation
@@ -86,7 +86,7 @@ def test_nothing_is_added_where_no_notebook_is():
     class Own(JointMoE):
         """My own."""
 
-    assert see("moe_lab.config.Config") == "" and "See notebook" not in inspect.getdoc(Own)
+    assert see("moe_lab.core.config.Config") == "" and "See notebook" not in inspect.getdoc(Own)
     assert lead(Own) is Own and inspect.getdoc(Own).startswith("My own.")
 
 

@@ -20,13 +20,13 @@ import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from moe_lab import glossary
+from moe_lab.course import glossary
 from moe_lab.patch_routing import JointMoE, PatternTask, Run
 from moe_lab.patch_routing.pulls import router_pulls
 from moe_lab.registry import CLAIMED, LABS, NOTEBOOKS, PAGES
-from moe_lab.reproduce import claims, errata
-from moe_lab.reproduce.runner import Order
-from moe_lab.reproduce.verdicts import Row
+from moe_lab_papers import claims, errata
+from moe_lab_papers.runner import Order
+from moe_lab_papers.verdicts import Row
 from moe_lab_widgets import play
 from moe_lab_widgets.playground import bundle
 from tests.helpers.effort import THOROUGH, only_thorough
@@ -325,7 +325,7 @@ class TestBuilt:
         assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
-TEMPLATES = ("course", "02_router_alignment", "claims", "howto/data", "reference/moe_lab.routing", "search")
+TEMPLATES = ("course", "02_router_alignment", "claims", "howto/data", "reference/moe_lab.core.routing", "search")
 """A page of each kind."""
 WIDEST = (
     "13_pruning_further",

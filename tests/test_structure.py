@@ -104,4 +104,7 @@ def test_the_library_imports_no_widgets() -> None:
 
 def test_circles_and_rooms_are_recognised() -> None:
     assert room_of("moe_lab.recovery.em") == "recovery" and room_of("moe_lab.recovery.gridlock.run.Run") in ROOMS
-    assert room_of("moe_lab.trials") == "" and "moe_lab.trials" in graph("moe_lab")["moe_lab.pruning.checkpoints"]
+    assert (
+        room_of("moe_lab.core.trials") == ""
+        and "moe_lab.core.trials" in graph("moe_lab")["moe_lab.pruning.checkpoints"]
+    )

@@ -20,10 +20,10 @@ import xarray as xr
 from joblib.externals.loky import get_reusable_executor
 
 import moe_lab
-from moe_lab.config import Config, knob
-from moe_lab.store import Store
-from moe_lab.sweep import sweep
-from moe_lab.training import Measure
+from moe_lab.core.config import Config, knob
+from moe_lab.core.store import Store
+from moe_lab.core.sweep import sweep
+from moe_lab.core.training import Measure
 from tests.helpers.effort import one_in
 
 HELPERS = Path(__file__).parent / "helpers"
@@ -346,8 +346,8 @@ def test_a_worker_that_dies_loses_nothing_finished(runs: Any, tmp_path: Path) ->
 SCRIPT = """
 import sys
 from grid_runs import slow_product
-from moe_lab.store import Store
-from moe_lab.sweep import sweep
+from moe_lab.core.store import Store
+from moe_lab.core.sweep import sweep
 for dataset in sweep(slow_product, {axes!r}, trials=2, batch=2, jobs={jobs}, store=sys.argv[1]):
     print(int(dataset.done.sum()), flush=True)
 """

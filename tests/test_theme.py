@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from matplotlib.image import imread
 from scipy.optimize import isotonic_regression
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 
 
 def _luminance(colour: str) -> float:
@@ -175,6 +175,8 @@ def test_a_caption_stays_in_the_picture(words: int) -> None:
 
 
 def test_the_look_needs_neither_pyplot_nor_widgets() -> None:
-    probe = "import sys, moe_lab.theme; print([n for n in ('matplotlib.pyplot', 'ipywidgets') if n in sys.modules])"
+    probe = (
+        "import sys, moe_lab.drawing.theme; print([n for n in ('matplotlib.pyplot', 'ipywidgets') if n in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from moe_lab.interrupts import Interrupted, interrupted_when, stop_if_unwanted, uninterrupted
+from moe_lab.core.interrupts import Interrupted, interrupted_when, stop_if_unwanted, uninterrupted
+from moe_lab.core.training import Measure, Snapshot, collect, every, final
 from moe_lab.patch_routing import CNN, JointMoE, PatternTask, SeparateMoE, train
-from moe_lab.training import Measure, Snapshot, collect, every, final
 
 MEASURES = {
     "accuracy": Measure((), "", "share that is right"),

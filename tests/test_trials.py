@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab import trials
-from moe_lab.config import Config, RunConfig
-from moe_lab.recovery import gridlock, landscape
-from moe_lab.trials import (
+from moe_lab.core import trials
+from moe_lab.core.config import Config, RunConfig
+from moe_lab.core.trials import (
     choose_dtype,
     missing_operation,
     placement,
     stream,
     threads_for,
 )
+from moe_lab.recovery import gridlock, landscape
 
 CUDA = torch.cuda.is_available()
 

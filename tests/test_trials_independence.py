@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from moe_lab import patch_routing, pruning, specialization
-from moe_lab.config import Config
-from moe_lab.interrupts import Interrupted, interrupted_when
+from moe_lab.core.config import Config
+from moe_lab.core.interrupts import Interrupted, interrupted_when
+from moe_lab.core.training import Snapshot, final
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, RoutedMoE, SeparateMoE
 from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, TokenMoE, TokenTask, fine_tune, learner, measures
 from moe_lab.pruning.criteria import CRITERIA
@@ -21,7 +22,6 @@ from moe_lab.recovery import MixtureTask, em, gridlock
 from moe_lab.recovery.gridlock import JointEM, Spectral
 from moe_lab.recovery.landscape import L2Loss, L4Loss, LogLoss, descend
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, TopKMoE, experts, learners
-from moe_lab.training import Snapshot, final
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,8 @@ def test_mixtures_of_clusters_start_from_the_same_data_and_filters() -> None:
     np.testing.assert_array_equal(cubic["expert_feature"], linear["expert_feature"])
     np.testing.assert_array_equal(cubic["dispatch"].sum(2), linear["dispatch"].sum(2))
     np.testing.assert_array_equal(large["expert_feature"][:, :4], cubic["expert_feature"])
-    assert (more["expert_feature"] >= cubic["expert_feature"]).all()  # the first four filters, and five more
+    ahead = more["expert_feature"] - cubic["expert_feature"]  # of the first four filters, and five more
+    assert (ahead >= -1e-7).all() and (ahead > 0.001).any()
 
 
 @pytest.mark.parametrize("start", ["planted", "random"])

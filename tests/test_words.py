@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from moe_lab.words import counted, series, span
+from moe_lab.core.words import counted, series, span
 
 
 def test_counts_lists_and_ranges() -> None:

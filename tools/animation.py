@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from moe_lab.files import write_whole
+from moe_lab.core.files import write_whole
 from tools.outputs import ENVIRONMENT
 from tools.pairs import ROOT
 

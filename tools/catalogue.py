@@ -1,4 +1,4 @@
-"""Writes moe_lab/reproduce/catalogue.csv, the list of all claims: `python -m tools.catalogue` after a change."""
+"""Writes papers/moe_lab_papers/catalogue.csv, the list of all claims: `python -m tools.catalogue` after a change."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import csv
 import io
 from pathlib import Path
 
-from moe_lab.reproduce.catalogue import FILE, Entry, entry
-from moe_lab.reproduce.ledger import claims
+from moe_lab_papers.catalogue import FILE, Entry, entry
+from moe_lab_papers.ledger import claims
 
-PATH = Path(__file__).parents[1] / "moe_lab" / "reproduce" / FILE
+PATH = Path(__file__).parents[1] / "papers" / "moe_lab_papers" / FILE
 
 
 def content() -> str:

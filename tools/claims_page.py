@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from moe_lab.config import require
+from moe_lab.core.config import require
 from moe_lab.registry import CLAIMED
-from moe_lab.reproduce import claims, errata
-from moe_lab.reproduce.claim import VERDICTS
+from moe_lab_papers import claims, errata
+from moe_lab_papers.claim import VERDICTS
 from tools.markdown import WIDE, table
 
 UNMEASURED = "not measured"

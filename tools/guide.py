@@ -13,7 +13,7 @@ from typing import Any
 
 import moe_lab_widgets
 from moe_lab import registry
-from moe_lab.config import require
+from moe_lab.core.config import require
 
 GUIDE = Path("notebooks") / "instructors_guide.md"
 LABS = tuple(lab.name for lab in registry.LABS)

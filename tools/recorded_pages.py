@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from moe_lab.files import write_whole
+from moe_lab.core.files import write_whole
 from moe_lab.registry import LABS, NOTEBOOKS
 from moe_lab_widgets.engine.recording import in_words
 from moe_lab_widgets.frames.document import in_script, part

@@ -26,7 +26,7 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from moe_lab.files import write_whole
+from moe_lab.core.files import write_whole
 from moe_lab.registry import LABS, NOTEBOOKS
 from tools.outputs import ENVIRONMENT, optimised
 from tools.pairs import ROOT, read
@@ -38,7 +38,7 @@ GRIDS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "PruningLab": {"rho": (0.0, 0.4, 0.8, 0.9), "criterion": ("router-norm-change", "router-magnitude", "random")},
 }
 """The main knobs of a Lab and the values of each that are recorded, all combinations."""
-PARTS_NOT_NEEDED = ("exercises", "reproduce")
+PARTS_NOT_NEEDED = ("exercises",)
 """Packages of the library that no Lab reads."""
 
 

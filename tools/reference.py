@@ -21,14 +21,14 @@ from tools.outputs import is_exercise
 from tools.pairs import read
 
 SHARED: Mapping[str, str] = {
-    "moe_lab.training": "Runs as streams of Snapshots",
-    "moe_lab.plots": "Learning curves",
-    "moe_lab.sweep": "Grids of runs",
-    "moe_lab.config": "Parameters",
-    "moe_lab.routing": "Routing",
-    "moe_lab.saliency": "Criteria of pruning",
-    "moe_lab.trials": "Random streams",
-    "moe_lab.devices": "Where a run computes",
+    "moe_lab.core.training": "Runs as streams of Snapshots",
+    "moe_lab.drawing.plots": "Learning curves",
+    "moe_lab.core.sweep": "Grids of runs",
+    "moe_lab.core.config": "Parameters",
+    "moe_lab.core.routing": "Routing",
+    "moe_lab.core.saliency": "Criteria of pruning",
+    "moe_lab.core.trials": "Random streams",
+    "moe_lab.core.devices": "Where a run computes",
     "moe_lab.hub": "Models of Hugging Face",
 }
 PARTS = ("figures", "plots", "theory")

@@ -23,8 +23,8 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from moe_lab import glossary
-from moe_lab.course import asks
+from moe_lab.course import glossary
+from moe_lab.course.copies import asks
 from moe_lab.registry import CLAIMED, INDEX, NOTEBOOKS, PAGES
 from tools.badges import badges
 from tools.claims_page import claims_page

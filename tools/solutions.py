@@ -10,8 +10,8 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from moe_lab.classroom.exercises import SOLUTION, exercise_of, is_solution
-from moe_lab.config import require
+from moe_lab.core.config import require
+from moe_lab.course.classroom.exercises import SOLUTION, exercise_of, is_solution
 from tools.pairs import ROOT
 
 FOLDER = ROOT / "tests" / "solutions"

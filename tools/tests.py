@@ -22,7 +22,7 @@ BROWSERS = ("tests/browser",)
 NOTEBOOKS = ("notebooks", "tests/notebooks")
 CONTRACTS = ("tests/widgets/contract",)
 LABS = ("tests/widgets", f"--ignore={CONTRACTS[0]}")
-PROCESSES = ("tests/reproduce", "tests/test_benchmarks.py", "tests/test_demo.py", "tests/test_sweep.py")
+PROCESSES = ("tests/papers", "tests/test_benchmarks.py", "tests/test_demo.py", "tests/test_sweep.py")
 """Tests that start processes of their own."""
 _UNCHECKED = "--jaxtyping-packages=no_package,tools.checked"
 _ONE_THREAD = {"OMP_NUM_THREADS": "1"}

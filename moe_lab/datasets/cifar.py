@@ -17,13 +17,13 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from moe_lab import files
-from moe_lab.arguments import checked
-from moe_lab.config import require
+from moe_lab.core import files
+from moe_lab.core.arguments import checked
+from moe_lab.core.config import require
+from moe_lab.core.errors import InputError, MissingFileError, OperationError
+from moe_lab.core.files import writable_folder
+from moe_lab.core.sentences import brief, shown
 from moe_lab.datasets import ColourImages
-from moe_lab.errors import InputError, MissingFileError, OperationError
-from moe_lab.files import writable_folder
-from moe_lab.sentences import brief, shown
 
 _SIDE = 32
 _PIXELS = 3 * _SIDE * _SIDE

@@ -15,12 +15,12 @@ from typing import IO, Any, cast
 
 import numpy as np
 
-from moe_lab import files
-from moe_lab.arguments import checked
+from moe_lab.core import files
+from moe_lab.core.arguments import checked
+from moe_lab.core.errors import InputError, MissingFileError, OperationError
+from moe_lab.core.files import named, writable_folder
+from moe_lab.core.sentences import brief, shown
 from moe_lab.datasets import Images
-from moe_lab.errors import InputError, MissingFileError, OperationError
-from moe_lab.files import named, writable_folder
-from moe_lab.sentences import brief, shown
 
 MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",

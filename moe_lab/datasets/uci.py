@@ -19,12 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
-from moe_lab import files
-from moe_lab.arguments import checked
-from moe_lab.config import require
+from moe_lab.core import files
+from moe_lab.core.arguments import checked
+from moe_lab.core.config import require
+from moe_lab.core.errors import InputError, MissingFileError, OperationError
+from moe_lab.core.files import named, writable_folder
 from moe_lab.datasets import Regression
-from moe_lab.errors import InputError, MissingFileError, OperationError
-from moe_lab.files import named, writable_folder
 
 _MOST = 16 * 2**20  # bytes, unpacked; the larger of the two files has 60,000
 _CORRUPT = (gzip.BadGzipFile, EOFError, zlib.error)

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from moe_lab.arguments import checked
-from moe_lab.config import require
-from moe_lab.course import PREDICTION
+from moe_lab.core.arguments import checked
+from moe_lab.core.config import require
+from moe_lab.course.copies import PREDICTION
 from moe_lab.exercises.verdict import ruled
 
 _kept: dict[str, str] = {}

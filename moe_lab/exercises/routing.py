@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from moe_lab import routing
+from moe_lab.core import routing
 from moe_lab.exercises.verdict import Case, Verdict, judge, show
 
 # exp(score) of the worked example of notebook 01: one row a patch, one column an expert.

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from moe_lab.errors import OperationError
+from moe_lab.core.errors import OperationError
 from moe_lab.hub.families import Family, Role
 from moe_lab.hub.silent import Pairs, pairs_of
 from moe_lab.hub.survey import Layer

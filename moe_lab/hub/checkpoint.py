@@ -15,8 +15,10 @@ import xarray as xr
 from jaxtyping import Float
 from torch import Tensor
 
-from moe_lab.config import require
-from moe_lab.files import check_new_folder, whole_folder
+from moe_lab.core.config import require
+from moe_lab.core.files import check_new_folder, whole_folder
+from moe_lab.core.saliency import NEED_TOKENS, Criterion
+from moe_lab.core.signatures import lead
 from moe_lab.hub.costs import costs_of
 from moe_lab.hub.families import read_field, transformers
 from moe_lab.hub.folder import CONFIG, INDEX, Entry, Folder, source_of_folder
@@ -30,8 +32,6 @@ from moe_lab.hub.scores import (
     scores_of,
     source_groups,
 )
-from moe_lab.saliency import NEED_TOKENS, Criterion
-from moe_lab.signatures import lead
 
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".gguf", ".onnx", ".index.json")
 
@@ -168,7 +168,7 @@ def prune_checkpoint(
         expert, quantised or not. Every other file is copied.
       out: a folder that is new or empty. It appears when it is complete.
       before: the folder of the same model before fine-tuning, for criteria that compare with it.
-      criterion: a name in `hub.CRITERIA` but those that need tokens, or a function as in `moe_lab.saliency`.
+      criterion: a name in `hub.CRITERIA` but those that need tokens, or a function as in `moe_lab.core.saliency`.
       share: of each layer's experts to REMOVE, as in `prune_experts`.
       seed: of the random criterion.
 

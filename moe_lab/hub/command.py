@@ -13,14 +13,14 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from moe_lab.errors import InputError
-from moe_lab.files import check_new_folder, writable_folder, write_whole
+from moe_lab.core.errors import InputError
+from moe_lab.core.files import check_new_folder, writable_folder, write_whole
+from moe_lab.core.saliency import NEED_BEFORE, NEED_TOKENS
+from moe_lab.core.sentences import brief
 from moe_lab.hub.checkpoint import CheckpointPlan, plan_checkpoint
 from moe_lab.hub.record import choice, hashed, model_files, random_choices, record
 from moe_lab.hub.scores import CRITERIA
 from moe_lab.hub.survey import Layer
-from moe_lab.saliency import NEED_BEFORE, NEED_TOKENS
-from moe_lab.sentences import brief
 
 
 def run(

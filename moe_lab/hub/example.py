@@ -17,10 +17,10 @@ import xarray as xr
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from moe_lab.config import require
+from moe_lab.core.config import require
+from moe_lab.core.trials import stream
 from moe_lab.hub.families import transformers
 from moe_lab.hub.prune import prune_experts
-from moe_lab.trials import stream
 
 RULES: Mapping[str, tuple[int, int]] = {
     "a + b": (1, 1),

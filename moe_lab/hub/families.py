@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, Literal
 
-from moe_lab.errors import InputError, OperationError
+from moe_lab.core.errors import InputError, OperationError
 
 Neurons = Literal["", "rows", "columns", "either"]
 """How a tensor holds neurons, the vectors that an expert compares its input with; "" for tensors that hold none.

@@ -18,9 +18,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from moe_lab.config import require
-from moe_lab.errors import InputError, MissingFileError, OperationError
-from moe_lab.files import named
+from moe_lab.core.config import require
+from moe_lab.core.errors import InputError, MissingFileError, OperationError
+from moe_lab.core.files import named
 from moe_lab.hub.families import Family, family_of, read_field, transformers
 from moe_lab.hub.scores import Source
 from moe_lab.hub.survey import Tensors, layers_of

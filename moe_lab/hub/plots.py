@@ -14,7 +14,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 
 _LINES = (("s", (0, (5, 2))), ("^", (0, (1, 1.5))), ("D", (0, (6, 2, 1, 2))), ("v", (0, (3, 3))), ("P", "-"))
 _MAIN = "router-norm-change"

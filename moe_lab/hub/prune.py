@@ -11,8 +11,10 @@ import xarray as xr
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from moe_lab.config import require
-from moe_lab.errors import OperationError
+from moe_lab.core.config import require
+from moe_lab.core.errors import OperationError
+from moe_lab.core.saliency import NEED_TOKENS, Criterion
+from moe_lab.core.signatures import lead
 from moe_lab.hub.check import self_check
 from moe_lab.hub.costs import costs_of
 from moe_lab.hub.families import read_field, write_field
@@ -29,8 +31,6 @@ from moe_lab.hub.scores import (
 from moe_lab.hub.silent import SilentExperts
 from moe_lab.hub.survey import Layer, Tensors, layers_of_model, part
 from moe_lab.hub.tokens import measured
-from moe_lab.saliency import NEED_TOKENS, Criterion
-from moe_lab.signatures import lead
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ def prune_experts(
     Args:
       model: the fine-tuned model, of a family in `hub.families.FAMILIES`.
       before: the same model before fine-tuning, for criteria that compare with it.
-      criterion: a name in `hub.CRITERIA`, or a function as in `moe_lab.saliency`; experts with large scores stay. A
-        function sees each layer as a trial, (1, E, ...).
+      criterion: a name in `hub.CRITERIA`, or a function as in `moe_lab.core.saliency`; experts with large scores stay.
+        A function sees each layer as a trial, (1, E, ...).
       share: of each layer's experts to REMOVE, rounded down to whole experts (of each group, where there are groups).
       mode: "rerouted" or "silent".
       layers: names of blocks as in `experts_of(model).layers`; all when None. Counts that differ from layer to layer

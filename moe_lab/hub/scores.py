@@ -11,12 +11,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from moe_lab import saliency
-from moe_lab.config import require
+from moe_lab.core import saliency
+from moe_lab.core.config import require
+from moe_lab.core.saliency import Criterion, Statistics, UndefinedCriterionError
+from moe_lab.core.trials import stream
 from moe_lab.hub.families import Family, read_field
 from moe_lab.hub.survey import Layer, Tensors, groups_of, natural, top_of
-from moe_lab.saliency import Criterion, Statistics, UndefinedCriterionError
-from moe_lab.trials import stream
 
 CRITERIA: dict[str, Criterion] = {**saliency.CRITERIA, "reap": saliency.reap}
 """Every criterion by name: those of the paper, and REAP's."""

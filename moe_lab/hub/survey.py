@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from moe_lab.config import require
-from moe_lab.errors import InputError
+from moe_lab.core.config import require
+from moe_lab.core.errors import InputError
+from moe_lab.core.signatures import lead
+from moe_lab.core.words import a
 from moe_lab.hub.families import Family, Role, family_of, read_field, transformers
-from moe_lab.signatures import lead
-from moe_lab.words import a
 
 _OF_EXPERTS = re.compile(r"(^|[._])(experts?|router)[._]|\be_score_correction_bias$")
 

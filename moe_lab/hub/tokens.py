@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from moe_lab.config import require
+from moe_lab.core.config import require
+from moe_lab.core.saliency import Statistics
 from moe_lab.hub.families import Family
 from moe_lab.hub.silent import Pairs, pairs_of
 from moe_lab.hub.survey import Layer
-from moe_lab.saliency import Statistics
 
 _NAMES = ("received", "top1", "gates", "output")
 

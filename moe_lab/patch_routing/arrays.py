@@ -11,8 +11,8 @@ from jaxtyping import Float
 from pydantic import field_validator, model_validator
 from torch import Tensor
 
-from moe_lab.arrays import ArrayConfig, division, numbers, tests_of, whole_numbers
-from moe_lab.config import knob, require
+from moe_lab.core.arrays import ArrayConfig, division, numbers, tests_of, whole_numbers
+from moe_lab.core.config import knob, require
 from moe_lab.patch_routing.data import BACKGROUND, SIGNAL, SampleIndices, Samples, Split, check_balance, stack
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
+from moe_lab.core.words import percent, series
 from moe_lab.patch_routing.figures import samples_for
-from moe_lab.words import percent, series
 
 _NAMES = {"joint": "joint", "separate": "separate", "cnn": "CNN"}
 

@@ -17,8 +17,8 @@ from jaxtyping import Float, Int
 from pydantic import model_validator
 from torch import Tensor
 
-from moe_lab.config import Config, knob, require
-from moe_lab.trials import stream
+from moe_lab.core.config import Config, knob, require
+from moe_lab.core.trials import stream
 
 ROLES = ("signal", "distractor", "background")
 SIGNAL, DISTRACTOR, BACKGROUND = range(3)

@@ -14,7 +14,8 @@ from jaxtyping import Float
 from pydantic import field_validator, model_validator
 from torch import Tensor
 
-from moe_lab.config import Config, knob, require
+from moe_lab.core.config import Config, knob, require
+from moe_lab.core.trials import stream
 from moe_lab.datasets import digits as embedded_digits
 from moe_lab.datasets import mnist
 from moe_lab.patch_routing.data import (
@@ -27,7 +28,6 @@ from moe_lab.patch_routing.data import (
     shuffled,
     stack,
 )
-from moe_lab.trials import stream
 
 TEST_EVERY = 4  # without an official split, every fourth image of a digit is a test image
 

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from moe_lab.graphs import Replay, to_device
+from moe_lab.core.graphs import Replay, to_device
 
 if TYPE_CHECKING:
     from moe_lab.patch_routing.learners import Learner

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from moe_lab.arguments import checked
-from moe_lab.config import require
+from moe_lab.core.arguments import checked
+from moe_lab.core.config import require
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.illustrations import illustrations
 from moe_lab.patch_routing.model import CNN, JointMoE, PatchModel, SeparateMoE
@@ -77,7 +77,7 @@ def sample_complexity(
       task: any other task; the source is then the task's.
       models: {"joint": ..., "separate": ..., "cnn": ...}, to change anything about them but how they train.
       settings: device, precision, epochs, test_samples (parameters of `Run`); batch_size, learning_rate and recipe (of
-        all models); store and jobs (see `moe_lab.sweep.sweep`).
+        all models); store and jobs (see `moe_lab.core.sweep.sweep`).
 
     Returns:
       test_accuracy(model, samples, trial) and coverage(model, samples, trial, class), NaN for the CNN.

@@ -11,13 +11,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from moe_lab.graphs import on_accelerator
+from moe_lab.core.graphs import on_accelerator
+from moe_lab.core.routing import sorted_patches
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing import start
 from moe_lab.patch_routing.data import ROLES, Samples
 from moe_lab.patch_routing.learners import NUMBERS_AT_ONCE, Learner, Rows, Setting, initial_outputs
 from moe_lab.patch_routing.measures import RoutingCounts, alignment
-from moe_lab.routing import sorted_patches
 
 _NUMBERS_WORTH_A_PART = {"cpu": 2**17, "cuda": 2**24, "mps": 2**22}  # of padding, which cost as much as its launches
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from moe_lab.config import require
-from moe_lab.grid import Point
-from moe_lab.memory import trials_at_once
+from moe_lab.core.config import require
+from moe_lab.core.grid import Point
+from moe_lab.core.memory import trials_at_once
+from moe_lab.core.trials import placement
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.model import PatchModel
 from moe_lab.patch_routing.run import Run, Task
 from moe_lab.patch_routing.training import memory_of, train_batch
-from moe_lab.trials import placement
 
 _HEARTBEAT = 25  # steps between two reports of progress
 _ROWS_AT_ONCE = {"cpu": 800, "mps": 400, "cuda": 4000}
@@ -48,7 +48,7 @@ def run_of(point: Point, *, model: PatchModel, task: Task, trials: int, seed: in
 def train_cells(
     points: list[Point], *, trials: int, seed: int, model: PatchModel, task: Task, settings: Mapping[str, Any]
 ) -> Iterator[dict[str, np.ndarray] | None]:
-    """Trains grid points as one batch, for `moe_lab.sweep`: yields None as progress, then the final values.
+    """Trains grid points as one batch, for `moe_lab.core.sweep`: yields None as progress, then the final values.
 
     Yields:
       test_accuracy (points, trials) and, for models with routers, coverage and largest_gate (points, trials, class);

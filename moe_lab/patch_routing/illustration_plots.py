@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from moe_lab import theme
-from moe_lab.words import series
+from moe_lab.core.words import series
+from moe_lab.drawing import theme
 
 _WIDEST = 5.0
 """Points, the line of a gate of 1."""

@@ -9,10 +9,11 @@ import numpy as np
 import torch
 import xarray as xr
 
-from moe_lab.arguments import checked
-from moe_lab.config import require
-from moe_lab.interrupts import stop_if_unwanted
-from moe_lab.origins import call_of, origin
+from moe_lab.core.arguments import checked
+from moe_lab.core.config import require
+from moe_lab.core.interrupts import stop_if_unwanted
+from moe_lab.core.origins import call_of, origin
+from moe_lab.core.trials import threads_for
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.grid_points import make_task
@@ -20,7 +21,6 @@ from moe_lab.patch_routing.learners import Learner
 from moe_lab.patch_routing.recipes import RECIPES
 from moe_lab.patch_routing.run import Run
 from moe_lab.patch_routing.training import Training, samples_of
-from moe_lab.trials import threads_for
 
 _MEANINGS: dict[str, tuple[tuple[str, ...], str]] = {
     "image": (("class", "patch", "row", "column"), "grey values of a test sample's patches, from 0 to 1"),

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from moe_lab.graphs import Replay, on_accelerator, side_by_side, to_device
+from moe_lab.core.graphs import Replay, on_accelerator, side_by_side, to_device
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing import start
 from moe_lab.patch_routing.data import ROLES, Samples

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from moe_lab.training import Measure
+from moe_lab.core.training import Measure
 
 MEASURES = {
     "test_accuracy": Measure((), "", "share of test samples with the right label"),

@@ -25,9 +25,9 @@ from jaxtyping import Float, Int
 from pydantic import model_validator
 from torch import Tensor
 
-from moe_lab.config import Config, knob, require
-from moe_lab.routing import expert_choice
-from moe_lab.trials import stream
+from moe_lab.core.config import Config, knob, require
+from moe_lab.core.routing import expert_choice
+from moe_lab.core.trials import stream
 
 
 class PatchModel(Config):

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from moe_lab.graphs import to_device
+from moe_lab.core.graphs import to_device
+from moe_lab.core.trials import stream
 from moe_lab.patch_routing.learners import Rows
-from moe_lab.trials import stream
 
 _STEPS_PLANNED = 32  # steps whose batches are prepared together
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from moe_lab.config import require
+from moe_lab.core.config import require
 from moe_lab.patch_routing.model import CNN, JointMoE, PatchModel, SeparateMoE
 
 
@@ -55,7 +55,7 @@ class OwnModel(PatchModel):
     frozen: ClassVar[tuple[str, ...]] = ()
 
     def initial(self, trial: int, seed: int, sizes: Sizes) -> Mapping[str, np.ndarray]:
-        """Returns by name the weights with which a trial starts; draw them from a `moe_lab.trials.stream`."""
+        """Returns by name the weights with which a trial starts; draw them from a `moe_lab.core.trials.stream`."""
         raise NotImplementedError
 
     def forward(self, weights: Mapping[str, Tensor], patches: Float[Tensor, "T B n d"]) -> Routed:

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from moe_lab.config import require
+from moe_lab.core.config import require
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.data import Samples
 from moe_lab.patch_routing.joint_learner import JointLearner

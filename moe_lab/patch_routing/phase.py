@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moe_lab.arguments import checked
-from moe_lab.devices import device_label
+from moe_lab.core.arguments import checked
+from moe_lab.core.devices import device_label
+from moe_lab.core.sweep import sweep
 from moe_lab.patch_routing.grid_points import batches_of, cells_of, device_of, make_task, one_by_one, run_of
 from moe_lab.patch_routing.model import JointMoE, SeparateMoE
 from moe_lab.patch_routing.run import Task
-from moe_lab.sweep import sweep
 
 if TYPE_CHECKING:
     import xarray
@@ -77,7 +77,7 @@ def phase_map_stream(
       trials: independent trainings per grid point; all grid points of a trial share its data.
       task, model: to change anything else; the paper's figure is of separate training.
       cell_by_cell: train one grid point after another, small N first (for a live picture), instead of large batches.
-      jobs, store: processes, and a folder to resume from; see `moe_lab.sweep.sweep`.
+      jobs, store: processes, and a folder to resume from; see `moe_lab.core.sweep.sweep`.
       settings: other parameters of `Run`, such as device or test_samples.
 
     Yields:

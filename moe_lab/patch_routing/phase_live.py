@@ -15,8 +15,10 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
-from moe_lab.config import require
-from moe_lab.origins import origin_of
+from moe_lab.core.config import require
+from moe_lab.core.origins import origin_of
+from moe_lab.core.training import Snapshot
+from moe_lab.core.trials import placement
 from moe_lab.patch_routing.data import INTEGER_PARTS, PatternTask, Samples
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.grid_points import device_of, run_of
@@ -24,8 +26,6 @@ from moe_lab.patch_routing.model import JointMoE, SeparateMoE
 from moe_lab.patch_routing.phase import AXES, MEANINGS, MEASURES, SUCCESS, call_of
 from moe_lab.patch_routing.run import Run, Task
 from moe_lab.patch_routing.training import samples_of, train_batch
-from moe_lab.training import Snapshot
-from moe_lab.trials import placement
 
 if TYPE_CHECKING:
     import xarray

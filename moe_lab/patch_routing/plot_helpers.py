@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 
 _MARKERS = ("o", "^", "D", "s", "v", "P", "X", "h")
 _LINES = ("-", "--", "-.", ":")

@@ -18,11 +18,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Rectangle
 
-from moe_lab import theme
+from moe_lab.drawing import theme
+from moe_lab.drawing.pictures import Kind, Pictures
 from moe_lab.patch_routing import captions, illustration_plots, plot_helpers
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.figures import samples_for
-from moe_lab.pictures import Kind, Pictures
 
 MODELS = {
     "joint": theme.Style(theme.INK, "o", "-"),

@@ -19,8 +19,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 from numpy.typing import NDArray
 
-from moe_lab import theme
-from moe_lab.config import require
+from moe_lab.core.config import require
+from moe_lab.drawing import theme
 from moe_lab.patch_routing.pulls import OTHER, PATTERNS
 
 MOST_EXPERTS = 4

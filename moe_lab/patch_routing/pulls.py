@@ -19,15 +19,15 @@ import xarray as xr
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from moe_lab.arguments import checked
-from moe_lab.config import require
-from moe_lab.interrupts import stop_if_unwanted
-from moe_lab.origins import call_of, origin
+from moe_lab.core.arguments import checked
+from moe_lab.core.config import require
+from moe_lab.core.interrupts import stop_if_unwanted
+from moe_lab.core.origins import call_of, origin
+from moe_lab.core.trials import on_one_thread, where
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.data import DISTRACTOR, SIGNAL, PatternTask, Samples
 from moe_lab.patch_routing.run import Run, Task
 from moe_lab.patch_routing.training import Training, samples_of
-from moe_lab.trials import on_one_thread, where
 
 __all__ = ["PATTERNS", "pulls_of", "router_pulls"]
 

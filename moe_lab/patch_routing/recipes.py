@@ -8,11 +8,11 @@ from typing import Any
 
 import xarray as xr
 
-from moe_lab import figure
-from moe_lab.config import Config, require
-from moe_lab.devices import device_label
-from moe_lab.grid import checked_axes, points_of
-from moe_lab.origins import plain
+from moe_lab.core import figure
+from moe_lab.core.config import Config, require
+from moe_lab.core.devices import device_label
+from moe_lab.core.grid import checked_axes, points_of
+from moe_lab.core.origins import plain
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.grid_points import batches_of, cells_of, device_of, run_of

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, Self, get_args
 
 from pydantic import model_validator
 
-from moe_lab.config import knob, require
+from moe_lab.core.config import knob, require
 from moe_lab.patch_routing.model import PatchModel, check_division
 from moe_lab.routers.choices import GATES, Gates, Order, capacity_of
 

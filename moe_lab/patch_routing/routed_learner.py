@@ -6,14 +6,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from moe_lab.graphs import to_device
+from moe_lab.core.graphs import to_device
+from moe_lab.core.trials import stream
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing import routed_model as routed
 from moe_lab.patch_routing.data import Samples
 from moe_lab.patch_routing.learners import Learner, Rows, Setting, initial_outputs
 from moe_lab.patch_routing.measures import RoutingCounts, alignment
 from moe_lab.patch_routing.routed import RoutedMoE
-from moe_lab.trials import stream
 
 
 class RoutedLearner(Learner):

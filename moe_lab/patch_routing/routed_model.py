@@ -21,7 +21,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from moe_lab.graphs import on_accelerator
+from moe_lab.core.graphs import on_accelerator
+from moe_lab.core.trials import stream
 from moe_lab.patch_routing.model import Loss, loss_of
 from moe_lab.patch_routing.routed import RoutedMoE
 from moe_lab.routers.choices import (
@@ -33,7 +34,6 @@ from moe_lab.routers.choices import (
     top_gates,
     within_capacity,
 )
-from moe_lab.trials import stream
 
 
 class RoutedRules(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any
 
 import xarray as xr
 
-from moe_lab.arguments import checked
+from moe_lab.core.arguments import checked
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.model import PatchModel
 from moe_lab.patch_routing.recipes import Figure
@@ -45,7 +45,7 @@ def by_capacity(
       models: by name, in place of `ROWS`.
       task: in place of `PatternTask()`.
       settings: device, precision, epochs, test_samples (parameters of `Run`); batch_size and learning_rate (of all
-        models); store and jobs (see `moe_lab.sweep.sweep`).
+        models); store and jobs (see `moe_lab.core.sweep.sweep`).
 
     Returns:
       test_accuracy, signal_kept, signal_share, lost and dropped(model, capacity_factor, trial), which

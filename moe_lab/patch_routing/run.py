@@ -6,8 +6,8 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from moe_lab.config import RunConfig, knob, require
-from moe_lab.memory import Need
+from moe_lab.core.config import RunConfig, knob, require
+from moe_lab.core.memory import Need
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.arrays import ArrayTask
 from moe_lab.patch_routing.data import PatternTask, check_balance

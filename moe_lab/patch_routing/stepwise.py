@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from pydantic import model_validator
 from torch import Tensor
 
-from moe_lab.config import knob, require
+from moe_lab.core.config import knob, require
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.own import OwnModel, Routed, Sizes
 

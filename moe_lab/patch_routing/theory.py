@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float
 from pydantic import model_validator
 from torch import Tensor
 
-from moe_lab.config import Config, knob, require
+from moe_lab.core.config import Config, knob, require
 from moe_lab.patch_routing.data import SIGNAL, PatternTask
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.separability import Separability, linear_separability

@@ -15,11 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from moe_lab.config import require
-from moe_lab.graphs import on_accelerator
-from moe_lab.interrupts import stop_if_unwanted
-from moe_lab.memory import Need, check
-from moe_lab.origins import origin
+from moe_lab.core.config import require
+from moe_lab.core.graphs import on_accelerator
+from moe_lab.core.interrupts import stop_if_unwanted
+from moe_lab.core.memory import Need, check
+from moe_lab.core.origins import origin
+from moe_lab.core.signatures import takes
+from moe_lab.core.training import Snapshot, TrialProgress
+from moe_lab.core.trials import placement, threads_for
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.arrays import ArrayTask
 from moe_lab.patch_routing.data import INTEGER_PARTS, ROLES, Samples
@@ -34,9 +37,6 @@ from moe_lab.patch_routing.own_learner import OwnLearner, OwnRouteLearner
 from moe_lab.patch_routing.routed import RoutedMoE
 from moe_lab.patch_routing.routed_learner import RoutedLearner
 from moe_lab.patch_routing.run import Run, Task, batch_key
-from moe_lab.signatures import takes
-from moe_lab.training import Snapshot, TrialProgress
-from moe_lab.trials import placement, threads_for
 
 _LEARNERS: dict[type[models.PatchModel], type[Learner]] = {
     models.JointMoE: JointLearner,

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import xarray as xr
 
+from moe_lab.core.words import counted
 from moe_lab.pruning.costs import relative
-from moe_lab.words import counted
 
 COSTS = {"operations": "FLOPs", "bytes": "memory", "seconds": "time"}
 

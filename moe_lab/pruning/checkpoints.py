@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from moe_lab.config import require
+from moe_lab.core.config import require
+from moe_lab.core.trials import threads_for
 from moe_lab.pruning.criteria import Criterion, Scores, Statistics, routing_statistics, scores_of
 from moe_lab.pruning.data import Samples
 from moe_lab.pruning.learner import Learner, group_size
@@ -20,7 +21,6 @@ from moe_lab.pruning.model import Weights
 from moe_lab.pruning.run import Run
 from moe_lab.pruning.select import Kept, kept_experts, pruned
 from moe_lab.pruning.training import Training
-from moe_lab.trials import threads_for
 
 
 def fine_tune(run: Run) -> FineTuned:

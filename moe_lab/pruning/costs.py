@@ -9,16 +9,16 @@ import numpy as np
 import torch
 import xarray as xr
 
-from moe_lab.config import require
-from moe_lab.devices import choose, label_of
-from moe_lab.grid import checked_axes
-from moe_lab.origins import listed
+from moe_lab.core.config import require
+from moe_lab.core.devices import choose, label_of
+from moe_lab.core.grid import checked_axes
+from moe_lab.core.origins import listed
+from moe_lab.core.signatures import lead
+from moe_lab.core.trials import stream, threads_for
 from moe_lab.pruning.layer import Layer, counted_operations, inference_seconds, operations
 from moe_lab.pruning.model import TokenMoE
 from moe_lab.pruning.recipes import RHO, ROUTINGS, Figure, variable
 from moe_lab.pruning.select import pruned_counts
-from moe_lab.signatures import lead
-from moe_lab.trials import stream, threads_for
 
 QUANTITIES = ("operations", "bytes", "parameters", "seconds")
 

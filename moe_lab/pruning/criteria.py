@@ -1,4 +1,4 @@
-"""Pruning criteria for this room's layer: those of `moe_lab.saliency`, and the routing statistics that they read.
+"""Pruning criteria for this room's layer: those of `moe_lab.core.saliency`, and the routing statistics that they read.
 
 A criterion scores every expert, and the experts with the largest scores are kept. `CRITERIA` lists them by name; any
 other function of the same three arguments can be used instead.
@@ -11,11 +11,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from moe_lab.config import require
-from moe_lab.pruning.data import Samples, TokenTask
-from moe_lab.pruning.model import TokenMoE, Weights
-from moe_lab.routing import expert_choice, token_choice
-from moe_lab.saliency import (
+from moe_lab.core.config import require
+from moe_lab.core.routing import expert_choice, token_choice
+from moe_lab.core.saliency import (
     CRITERIA,
     Scores,
     Statistics,
@@ -29,7 +27,9 @@ from moe_lab.saliency import (
     router_norm_change,
     token_count,
 )
-from moe_lab.trials import stream
+from moe_lab.core.trials import stream
+from moe_lab.pruning.data import Samples, TokenTask
+from moe_lab.pruning.model import TokenMoE, Weights
 
 __all__ = [
     "CRITERIA",

@@ -20,10 +20,11 @@ import xarray as xr
 from jaxtyping import Float
 from torch import Tensor
 
-from moe_lab.arguments import checked
-from moe_lab.config import require
-from moe_lab.grid import checked_axes
-from moe_lab.origins import listed
+from moe_lab.core.arguments import checked
+from moe_lab.core.config import require
+from moe_lab.core.grid import checked_axes
+from moe_lab.core.origins import listed
+from moe_lab.core.trials import where
 from moe_lab.pruning import criteria as rules
 from moe_lab.pruning.checkpoints import FineTuned
 from moe_lab.pruning.costs import efficiency
@@ -33,7 +34,6 @@ from moe_lab.pruning.published import published
 from moe_lab.pruning.recipes import RECIPES, RHO, Figure, array, check_device, labels, trained, variable
 from moe_lab.pruning.run import Run
 from moe_lab.pruning.select import Kept, pruned_counts
-from moe_lab.trials import where
 
 __all__ = [
     "CRITERIA",
@@ -88,7 +88,7 @@ def criteria(
       trials: independent trainings.
       seed: of all streams.
       criteria: names from `pruning.criteria.CRITERIA`, or functions of your own that return a score for each expert
-        (see `moe_lab.saliency`), one or several; `CRITERIA` when None.
+        (see `moe_lab.core.saliency`), one or several; `CRITERIA` when None.
       fine_tuning_steps: T' after pruning, on fresh samples; 0 for none.
       more: other parameters of `TokenMoE`, `TokenTask` and `Run`.
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from moe_lab.config import Config, knob, require
+from moe_lab.core.config import Config, knob, require
+from moe_lab.core.trials import stream
 from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.model import TokenMoE, Weights
-from moe_lab.trials import stream
 
 
 class RandomStart(Config):

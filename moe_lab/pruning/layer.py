@@ -16,9 +16,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from moe_lab.config import require
+from moe_lab.core.config import require
+from moe_lab.core.trials import stream
 from moe_lab.pruning.model import Routing, TokenMoE, Weights
-from moe_lab.trials import stream
 
 
 class Layer(nn.Module):

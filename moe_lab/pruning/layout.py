@@ -6,10 +6,10 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from moe_lab import theme
-from moe_lab.pictures import heads, row
+from moe_lab.core.words import counted
+from moe_lab.drawing import theme
+from moe_lab.drawing.pictures import heads, row
 from moe_lab.pruning.captions import darkest, settings_of, shown, signed
-from moe_lab.words import counted
 
 _TOP, _TALL = 88.0, 292.0
 _STARTS = {"PlantedStart": "planted", "RandomStart": "random", "BranchStart": "pre-trained"}

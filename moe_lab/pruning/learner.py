@@ -8,14 +8,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from moe_lab.graphs import Replay, on_accelerator
-from moe_lab.interrupts import stop_if_unwanted
-from moe_lab.memory import trials_in_groups
+from moe_lab.core.graphs import Replay, on_accelerator
+from moe_lab.core.interrupts import stop_if_unwanted
+from moe_lab.core.memory import trials_in_groups
+from moe_lab.core.routing import Scratch
 from moe_lab.pruning import initialization
 from moe_lab.pruning.data import SampleStream, TokenTask
 from moe_lab.pruning.model import TokenMoE, Weights, apply_step, sgd_step
 from moe_lab.pruning.run import Run
-from moe_lab.routing import Scratch
 
 _NUMBERS_AT_ONCE = 2**19
 """The most numbers that a step routes at a time on a CPU."""

@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from moe_lab.graphs import on_accelerator
+from moe_lab.core.graphs import on_accelerator
+from moe_lab.core.routing import Scratch
+from moe_lab.core.training import Measure
 from moe_lab.pruning.data import Samples, TokenTask
 from moe_lab.pruning.model import TokenMoE, Weights, route
-from moe_lab.routing import Scratch
-from moe_lab.training import Measure
 
 _OWN = "own pattern: o_1 for experts that vote +, o_2 for those that vote -"
 MEASURES = {

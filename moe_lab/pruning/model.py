@@ -21,9 +21,9 @@ from jaxtyping import Float, Int
 from pydantic import model_validator
 from torch import Tensor
 
-from moe_lab.config import Config, knob, require
-from moe_lab.graphs import on_accelerator
-from moe_lab.routing import Scratch, expert_choice_of_counts, token_choice
+from moe_lab.core.config import Config, knob, require
+from moe_lab.core.graphs import on_accelerator
+from moe_lab.core.routing import Scratch, expert_choice_of_counts, token_choice
 
 Routing = Literal["expert-choice", "token-choice"]
 LossName = Literal["linear", "hinge"]

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 
 _LINES: dict[str, tuple[str, Any]] = {
     "router-norm-change": ("o", "-"),

@@ -14,8 +14,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from moe_lab import theme
-from moe_lab.pictures import Kind, Pictures, panels_of
+from moe_lab.drawing import theme
+from moe_lab.drawing.pictures import Kind, Pictures, panels_of
 from moe_lab.pruning import captions, layout, plot_helpers
 from moe_lab.pruning.captions import darkest, pattern_of, settings_of, shown, signed
 from moe_lab.pruning.costs import relative

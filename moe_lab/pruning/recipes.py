@@ -15,15 +15,15 @@ import numpy as np
 import xarray as xr
 from torch import Tensor
 
-from moe_lab import figure
-from moe_lab.config import Config, require
+from moe_lab.core import figure
+from moe_lab.core.config import Config, require
+from moe_lab.core.trials import placement
 from moe_lab.pruning.checkpoints import FineTuned
 from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.initialization import BranchStart, PlantedStart, RandomStart, Start
 from moe_lab.pruning.model import TokenMoE
 from moe_lab.pruning.run import Run
 from moe_lab.pruning.training import Training
-from moe_lab.trials import placement
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from moe_lab.config import RunConfig, knob, require
-from moe_lab.memory import Need
+from moe_lab.core.config import RunConfig, knob, require
+from moe_lab.core.memory import Need
 from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.initialization import PlantedStart, Start, check_start
 from moe_lab.pruning.model import TokenMoE

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from moe_lab import saliency
-from moe_lab.config import require
+from moe_lab.core import saliency
+from moe_lab.core.config import require
 from moe_lab.pruning.criteria import Scores
 from moe_lab.pruning.model import Routing, Weights
 

@@ -3,7 +3,7 @@
 Each statement returns a Finding: "holds", "fails" or "assumption not met", with the numbers that were compared.
 """
 
-from moe_lab.findings import Finding
+from moe_lab.core.findings import Finding
 from moe_lab.pruning.theory_conditions import conditions, required_sizes
 from moe_lab.pruning.theory_evidence import Evidence, Reading, evidence, kinds
 from moe_lab.pruning.theory_identities import decoupling, printed_proficiency

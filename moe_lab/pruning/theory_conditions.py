@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from moe_lab.findings import Finding, judged
+from moe_lab.core.findings import Finding, judged
 from moe_lab.pruning.checkpoints import FineTuned
 from moe_lab.pruning.run import Run
 from moe_lab.pruning.theory_evidence import DEFAULT, Evidence, Experts, Reading, evidence

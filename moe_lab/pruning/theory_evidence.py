@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
-from moe_lab.config import require
+from moe_lab.core.config import require
 from moe_lab.pruning.checkpoints import FineTuned
 from moe_lab.pruning.measures import Evaluation, measure
 from moe_lab.pruning.model import Weights

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from moe_lab.findings import Finding, judged
+from moe_lab.core.findings import Finding, judged
 from moe_lab.pruning.checkpoints import FineTuned
 from moe_lab.pruning.select import Kept
 from moe_lab.pruning.theory_conditions import required_sizes, unproved

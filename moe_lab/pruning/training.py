@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from moe_lab.origins import origin_of
+from moe_lab.core.origins import origin_of
+from moe_lab.core.signatures import takes
+from moe_lab.core.training import Snapshot, TrialProgress, joined
+from moe_lab.core.trials import in_groups, on_one_thread, placement, threads_for
 from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.learner import Learner, group_size, start_weights
 from moe_lab.pruning.measures import MEASURES, evaluate, measure
 from moe_lab.pruning.model import TokenMoE, Weights
 from moe_lab.pruning.run import Run
-from moe_lab.signatures import takes
-from moe_lab.training import Snapshot, TrialProgress, joined
-from moe_lab.trials import in_groups, on_one_thread, placement, threads_for
 
 
 @takes(Run)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from moe_lab.config import require
+from moe_lab.core.config import require
 
 
 @dataclass(frozen=True)

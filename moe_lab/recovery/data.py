@@ -17,10 +17,10 @@ from jaxtyping import Float, Int
 from pydantic import model_validator
 from torch import Tensor
 
-from moe_lab.config import Config, knob, require
-from moe_lab.graphs import to_device
+from moe_lab.core.config import Config, knob, require
+from moe_lab.core.graphs import to_device
+from moe_lab.core.trials import stream
 from moe_lab.recovery.activations import ACTIVATIONS, Activation, activation_of
-from moe_lab.trials import stream
 
 Gating = Literal["orthogonal", "random"]
 Regressors = Literal["random", "orthonormal"]

@@ -21,9 +21,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from moe_lab.config import require
-from moe_lab.graphs import Iteration, on_accelerator
-from moe_lab.interrupts import stop_if_unwanted
+from moe_lab.core.config import require
+from moe_lab.core.graphs import Iteration, on_accelerator
+from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.recovery.activations import Activation
 
 RIDGE = 1e-9

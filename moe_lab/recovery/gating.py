@@ -23,13 +23,13 @@ import xarray as xr
 from jaxtyping import Float
 from torch import Tensor
 
-from moe_lab.arguments import checked
-from moe_lab.config import require
-from moe_lab.origins import call_of, origin
+from moe_lab.core.arguments import checked
+from moe_lab.core.config import require
+from moe_lab.core.origins import call_of, origin
+from moe_lab.core.trials import stream
 from moe_lab.recovery.activations import Activation
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.em import ridged, solved
-from moe_lab.trials import stream
 
 Gate = Literal["softmax", "sigmoid"]
 GATES: tuple[Gate, ...] = get_args(Gate)

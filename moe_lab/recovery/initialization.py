@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from moe_lab.core.trials import stream
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.em import State
-from moe_lab.trials import stream
 
 
 def random_state(task: MixtureTask, trials: Sequence[int], seed: int, like: Tensor) -> State:

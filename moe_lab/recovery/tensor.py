@@ -18,9 +18,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from moe_lab.config import require
-from moe_lab.errors import InputError
-from moe_lab.interrupts import stop_if_unwanted
+from moe_lab.core.config import require
+from moe_lab.core.errors import InputError
+from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.recovery.data import Inputs
 from moe_lab.recovery.transforms import Transforms
 

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from moe_lab.config import require
-from moe_lab.errors import InputError
+from moe_lab.core.config import require
+from moe_lab.core.errors import InputError
 from moe_lab.recovery.activations import Activation, activation_of
 
 _REACH, _PIECE, _NODES = 12.0, 0.5, 24  # N(0, 1) beyond 12 adds less than 1e-30

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from moe_lab.config import require
+from moe_lab.core.config import require
 
 Load = Float[Tensor, "*T M"]
 Scores = Float[Tensor, "T M N"]

@@ -1,4 +1,4 @@
-"""Ways to choose experts beyond those of `moe_lab.routing`: gates, noise, capacity, soft assignment and hashing.
+"""Ways to choose experts beyond those of `moe_lab.core.routing`: gates, noise, capacity, soft assignment and hashing.
 
 Pure functions of tensors whose first axis is the trial. Where tokens choose, scores are (trials, ..., tokens, experts)
 and what is chosen lies along the last axis; where experts choose, the last axis holds the tokens instead. A token is
@@ -25,8 +25,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from moe_lab.config import require
-from moe_lab.routing import Mask, Scores, token_choice, top_mask
+from moe_lab.core.config import require
+from moe_lab.core.routing import Mask, Scores, token_choice, top_mask
 
 Gates = Literal["softmax", "softmax-before", "sigmoid", "sigmoid-normalised"]
 GATES: tuple[Gates, ...] = get_args(Gates)

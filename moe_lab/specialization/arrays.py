@@ -11,8 +11,8 @@ from jaxtyping import Float
 from pydantic import field_validator, model_validator
 from torch import Tensor
 
-from moe_lab.arrays import ArrayConfig, division, numbers, tests_of, whole_numbers
-from moe_lab.config import knob, require
+from moe_lab.core.arrays import ArrayConfig, division, numbers, tests_of, whole_numbers
+from moe_lab.core.config import knob, require
 from moe_lab.specialization.data import Samples, Split
 
 _SIGNALS = 3  # the patches of a generated sample that are signals: here there are none, and their strengths are 0

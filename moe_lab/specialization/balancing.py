@@ -20,16 +20,16 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from moe_lab.arguments import checked
-from moe_lab.config import require
-from moe_lab.origins import call_of, listed, origin
+from moe_lab.core.arguments import checked
+from moe_lab.core.config import require
+from moe_lab.core.origins import call_of, listed, origin
+from moe_lab.core.training import final
+from moe_lab.core.trials import where
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.measures import MEASURES, TOP_K_MEASURES
 from moe_lab.specialization.run import Run
 from moe_lab.specialization.topk import BALANCINGS, TopKMoE
 from moe_lab.specialization.training import train_run
-from moe_lab.training import final
-from moe_lab.trials import where
 
 __all__ = ["COLLAPSING", "balancing", "divisions", "summary"]
 

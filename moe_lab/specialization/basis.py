@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from moe_lab.config import require
+from moe_lab.core.config import require
 from moe_lab.specialization.activations import ACTIVATIONS, Activation
 from moe_lab.specialization.data import FEATURE, FEATURE_NOISE, Samples
 

@@ -6,8 +6,8 @@ import json
 
 import xarray as xr
 
+from moe_lab.core.words import counted, percent, series, span
 from moe_lab.specialization.plot_helpers import name_of
-from moe_lab.words import counted, percent, series, span
 
 _PRODUCTS = ("expert_feature", "expert_center", "router_feature", "router_center")
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 import xarray as xr
 
-from moe_lab.config import require
-from moe_lab.signatures import lead
+from moe_lab.core.config import require
+from moe_lab.core.signatures import lead
 from moe_lab.specialization.data import Samples
 from moe_lab.specialization.measures import dispatch_entropy
 from moe_lab.specialization.predictions import Trained, trained

@@ -27,7 +27,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from moe_lab.graphs import on_accelerator
+from moe_lab.core.graphs import on_accelerator
 from moe_lab.specialization.activations import ACTIVATIONS, Activation
 from moe_lab.specialization.basis import SignalBasis, make_basis, rows_of
 from moe_lab.specialization.data import Samples

@@ -13,8 +13,8 @@ results of tables 3, 7 and 8 for cubic ones need them (setting 1, 16,000 samples
 without bias depends only on the cube of a signal's strength.
 
 There are as many test samples as training samples. Any other parameter of `Run` (steps, device, precision, ...) can be
-given too and, where a grid is trained, store and jobs of `moe_lab.sweep.sweep`. Wrong values raise a ValueError before
-anything trains.
+given too and, where a grid is trained, store and jobs of `moe_lab.core.sweep.sweep`. Wrong values raise a ValueError
+before anything trains.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import Any
 
 import xarray as xr
 
-from moe_lab.arguments import checked
-from moe_lab.config import require
-from moe_lab.origins import listed
+from moe_lab.core.arguments import checked
+from moe_lab.core.config import require
+from moe_lab.core.origins import listed
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.embedding import dispatch_table, tsne

@@ -8,8 +8,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from moe_lab import theme
-from moe_lab.pictures import heads, row
+from moe_lab.drawing import theme
+from moe_lab.drawing.pictures import heads, row
 
 
 def table3(data: xr.Dataset, page: Figure, title: str = "Test accuracy") -> list[Axes]:

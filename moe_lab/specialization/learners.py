@@ -16,9 +16,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from moe_lab.graphs import Replay, on_accelerator, to_device
-from moe_lab.interrupts import stop_if_unwanted
-from moe_lab.optimizers import Adam
+from moe_lab.core.graphs import Replay, on_accelerator, to_device
+from moe_lab.core.interrupts import stop_if_unwanted
+from moe_lab.core.optimizers import Adam
+from moe_lab.core.trials import placement, stream
 from moe_lab.specialization import model as models
 from moe_lab.specialization.basis import rows_of
 from moe_lab.specialization.data import Samples, Split
@@ -27,7 +28,6 @@ from moe_lab.specialization.measures import Counts, largest_products
 from moe_lab.specialization.noise import evaluation_noise, noise_of_steps
 from moe_lab.specialization.run import Run
 from moe_lab.specialization.topk import TopKMoE
-from moe_lab.trials import placement, stream
 
 _NUMBERS_AT_ONCE = 2**22
 """The working set of a step on a CPU: 16 MB in float32. A quarter of that costs 20 to 30 % more time."""

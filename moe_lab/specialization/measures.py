@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from moe_lab.core.training import Measure
 from moe_lab.specialization.experts import Dispatch
-from moe_lab.training import Measure
 
 _TRAINING = "in the last step, with its router noise (at step 0 and at the end: without noise)"
 MEASURES = {

@@ -20,10 +20,10 @@ from pydantic import model_validator
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from moe_lab.config import Config, knob, require
+from moe_lab.core.config import Config, knob, require
+from moe_lab.core.trials import stream
 from moe_lab.specialization.activations import ACTIVATIONS, ActivationName
 from moe_lab.specialization.experts import Experts, dispatch
-from moe_lab.trials import stream
 
 Objective = Literal["paper", "authors"]
 

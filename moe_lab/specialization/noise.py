@@ -10,13 +10,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from moe_lab.ahead import Ahead, host_memory
-from moe_lab.graphs import on_accelerator, to_device
+from moe_lab.core.ahead import Ahead, host_memory
+from moe_lab.core.graphs import on_accelerator, to_device
+from moe_lab.core.trials import stream
 from moe_lab.specialization import model as models
 from moe_lab.specialization.data import Split
 from moe_lab.specialization.run import Run
 from moe_lab.specialization.topk import TopKMoE
-from moe_lab.trials import stream
 
 _DRAWN_AT_ONCE, _STEPS_AHEAD = 2**24, 64
 """Numbers that are drawn ahead for an accelerator, 64 MB twice, and steps."""

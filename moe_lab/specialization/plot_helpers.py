@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 
 CUBIC = theme.Style(theme.INK, "o", "-")
 LINEAR = theme.Style(theme.REFERENCE, "s", "--")

@@ -14,8 +14,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 
-from moe_lab import theme
-from moe_lab.pictures import Kind, Pictures, measured, panels_of, star, title, trials
+from moe_lab.drawing import theme
+from moe_lab.drawing.pictures import Kind, Pictures, measured, panels_of, star, title, trials
 from moe_lab.specialization import captions, layout, plot_helpers
 from moe_lab.specialization.published import published
 

@@ -10,14 +10,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from moe_lab.config import require
+from moe_lab.core.config import require
+from moe_lab.core.trials import placement, stream, threads_for
 from moe_lab.specialization import model as models
 from moe_lab.specialization.data import Samples, Split
 from moe_lab.specialization.experts import experts_for, make_inputs
 from moe_lab.specialization.learners import SwitchLearner, routed, samples_of
 from moe_lab.specialization.noise import evaluation_noise, router_noise
 from moe_lab.specialization.run import Run
-from moe_lab.trials import placement, stream, threads_for
 
 
 class Predictions(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from moe_lab.config import require
+from moe_lab.core.config import require
 
 ERRATA = {
     "table 7": "the caption says alpha, gamma in (1, 2), the text setting 3, which has (0.5, 2)",

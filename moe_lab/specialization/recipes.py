@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from moe_lab import figure
-from moe_lab.config import require
-from moe_lab.grid import Point, checked_axes, points_of
+from moe_lab.core import figure
+from moe_lab.core.config import require
+from moe_lab.core.grid import Point, checked_axes, points_of
+from moe_lab.core.training import Measure
+from moe_lab.core.trials import where
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.measures import MEASURES
 from moe_lab.specialization.model import Model, SingleExpert, SwitchMoE
 from moe_lab.specialization.run import Run
 from moe_lab.specialization.training import train_run
-from moe_lab.training import Measure
-from moe_lab.trials import where
 
 ALL = ("moe-cubic", "moe-linear", "single-cubic", "single-linear")
 """The models of tables 1 and 3; a name has the kind, the activation and, for a single expert, optionally J."""
@@ -91,7 +91,7 @@ def run_of(
 
 
 def train_cells(points: list[Point], *, names: Sequence[str], **how: Any) -> Iterator[dict[str, np.ndarray] | None]:
-    """Trains one grid point, for `moe_lab.sweep`: yields None as progress, then the final values.
+    """Trains one grid point, for `moe_lab.core.sweep`: yields None as progress, then the final values.
 
     Yields:
       The named measures (1, trials, ...), (1, trials, step, ...) where the settings measure every Snapshot. `how` is

@@ -3,7 +3,7 @@
 Each test of a statement returns a Finding: "holds", "fails" or "assumption not met", with the numbers it is based on.
 """
 
-from moe_lab.findings import Finding
+from moe_lab.core.findings import Finding
 from moe_lab.specialization.theory_noise import (
     GaussianNoise,
     UniformNoise,

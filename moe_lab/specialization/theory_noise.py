@@ -19,8 +19,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtr
 
-from moe_lab.config import require
-from moe_lab.findings import Finding, judged
+from moe_lab.core.config import require
+from moe_lab.core.findings import Finding, judged
 
 Scores = Float[np.ndarray, " M"]
 _ROUNDING = 1e-9

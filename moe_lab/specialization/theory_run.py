@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from moe_lab.config import require
-from moe_lab.findings import Finding, judged
+from moe_lab.core.config import require
+from moe_lab.core.findings import Finding, judged
+from moe_lab.core.training import Snapshot
 from moe_lab.specialization import model as models
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.run import Run
-from moe_lab.training import Snapshot
 
 
 def run_of(snapshot: Snapshot) -> Run:

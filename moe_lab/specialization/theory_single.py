@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from moe_lab.config import require
-from moe_lab.findings import Finding, judged
+from moe_lab.core.config import require
+from moe_lab.core.findings import Finding, judged
 from moe_lab.specialization.data import CENTER, FEATURE, FEATURE_NOISE, ClusterTask, Samples
 
 PatchFunction = Callable[[Tensor], Tensor]

@@ -22,13 +22,13 @@ from pydantic import model_validator
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from moe_lab.config import Config, knob, require
+from moe_lab.core.config import Config, knob, require
+from moe_lab.core.trials import stream
 from moe_lab.routers import balance
 from moe_lab.specialization.activations import ACTIVATIONS, ActivationName
 from moe_lab.specialization.experts import Experts
 from moe_lab.specialization.mixed import mixed_gradient
 from moe_lab.specialization.model import check_signs, normalised, paper_link
-from moe_lab.trials import stream
 
 Balancing = Literal["none", "switch", "importance", "z-loss", "bias"]
 BALANCINGS: tuple[Balancing, ...] = ("none", "switch", "importance", "z-loss", "bias")

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from moe_lab.graphs import on_accelerator
-from moe_lab.memory import trials_in_groups
-from moe_lab.origins import origin_of
-from moe_lab.signatures import takes
+from moe_lab.core.graphs import on_accelerator
+from moe_lab.core.memory import trials_in_groups
+from moe_lab.core.origins import origin_of
+from moe_lab.core.signatures import takes
+from moe_lab.core.training import Snapshot, TrialProgress, joined
+from moe_lab.core.trials import in_groups, on_one_thread, placement
 from moe_lab.specialization import model as models
 from moe_lab.specialization.arrays import ArrayTask
 from moe_lab.specialization.data import ClusterTask
@@ -19,8 +21,6 @@ from moe_lab.specialization.measures import MEASURES, TOP_K_MEASURES
 from moe_lab.specialization.run import Model, Run
 from moe_lab.specialization.topk import TopKMoE
 from moe_lab.specialization.topk_learner import TopKLearner
-from moe_lab.training import Snapshot, TrialProgress, joined
-from moe_lab.trials import in_groups, on_one_thread, placement
 
 
 @takes(Run)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from moe_lab.config import Config
+from moe_lab.core.config import Config
 from moe_lab.vision.layers import Count, Start, count, made
 
 

@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from moe_lab.arguments import checked
-from moe_lab.config import require
-from moe_lab.origins import call_of, listed, origin
-from moe_lab.training import final
-from moe_lab.trials import where
+from moe_lab.core.arguments import checked
+from moe_lab.core.config import require
+from moe_lab.core.origins import call_of, listed, origin
+from moe_lab.core.training import final
+from moe_lab.core.trials import where
 from moe_lab.vision import patches, rotation
 from moe_lab.vision.patches.data import QuadrantTask, VehiclesTask
 from moe_lab.vision.patches.model import WRN, PatchWRN

@@ -22,10 +22,10 @@ from typing import Any
 
 import xarray as xr
 
-from moe_lab.arguments import checked
-from moe_lab.config import require
-from moe_lab.origins import call_of, listed, origin
-from moe_lab.saliency import CRITERIA
+from moe_lab.core.arguments import checked
+from moe_lab.core.config import require
+from moe_lab.core.origins import call_of, listed, origin
+from moe_lab.core.saliency import CRITERIA
 from moe_lab.vision.vmoe.config import VMoEConfig
 from moe_lab.vision.vmoe.costs import MEASURED, pruning_costs
 from moe_lab.vision.vmoe.digits import DigitTask

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from moe_lab.config import require
+from moe_lab.core.config import require
 from moe_lab.datasets import ColourImages, cifar
 from moe_lab.datasets import digits as embedded_digits
 

@@ -15,10 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
-from moe_lab import theme
-from moe_lab.config import require
-from moe_lab.pictures import Kind, Pictures, heads, measured, panels_of, star, trials
-from moe_lab.training import Snapshot
+from moe_lab.core.config import require
+from moe_lab.core.training import Snapshot
+from moe_lab.drawing import theme
+from moe_lab.drawing.pictures import Kind, Pictures, heads, measured, panels_of, star, trials
 from moe_lab.vision.rotation.live import Sorted
 
 NAMES = {

@@ -12,7 +12,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab.vision.figures_pruning import PUBLISHED_SAVINGS
 
 _LINES: dict[str, tuple[str, Any]] = {

@@ -13,12 +13,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from moe_lab.config import RunConfig, knob
-from moe_lab.graphs import Replay, on_accelerator, to_device
-from moe_lab.interrupts import stop_if_unwanted
-from moe_lab.origins import origin_of
-from moe_lab.training import Measure, Snapshot, TrialProgress
-from moe_lab.trials import placement, stream, threads_for
+from moe_lab.core.config import RunConfig, knob
+from moe_lab.core.graphs import Replay, on_accelerator, to_device
+from moe_lab.core.interrupts import stop_if_unwanted
+from moe_lab.core.origins import origin_of
+from moe_lab.core.training import Measure, Snapshot, TrialProgress
+from moe_lab.core.trials import placement, stream, threads_for
 from moe_lab.vision.layers import about_operations
 
 _AT_ONCE = 512  # images of an evaluation in one forward pass

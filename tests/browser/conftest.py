@@ -76,7 +76,9 @@ def serving(
         "JUPYTERLAB_SETTINGS_DIR": "settings",
         "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
     }
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "widgets"), path, os.environ.get("PYTHONPATH", "")])
+    paths = os.pathsep.join(
+        [str(ROOT), str(ROOT / "widgets"), str(ROOT / "papers"), path, os.environ.get("PYTHONPATH", "")]
+    )
     environment = {**os.environ, **{name: str(base / place) for name, place in own.items()}, "PYTHONPATH": paths}
     environment.pop("MOE_LAB_HEADLESS", None)
     if python == sys.executable:

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.trials import trials
 from moe_lab_widgets.frames.module import module_source
 from moe_lab_widgets.frames.reel import Reel, Stream

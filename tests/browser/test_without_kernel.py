@@ -278,7 +278,7 @@ class TestExported:
         spans = run_of(exported)["stage"]["spans"]
         boxes = [one.bounding_box() for one in page.locator("canvas").all()]
         assert len(boxes) == len(spans) == 3
-        smallest = 9.5 * 100 / 72  # the height of the smallest words in the picture, see moe_lab/theme.py
+        smallest = 9.5 * 100 / 72  # the height of the smallest words in the picture, see moe_lab/drawing/theme.py
         bottom = 0.0
         for box, (left, right) in zip(boxes, spans, strict=True):
             assert box is not None and box["y"] >= bottom - 1, "panels stand side by side"

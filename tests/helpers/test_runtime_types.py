@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from beartype.roar import BeartypeCallHintViolation
 
-from moe_lab import trials
+from moe_lab.core import trials
 from tools import runtime_types
 
 

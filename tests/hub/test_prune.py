@@ -12,12 +12,12 @@ import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from moe_lab.core.saliency import UndefinedCriterionError
+from moe_lab.core.words import series
 from moe_lab.hub import Pruned, experts_of, prune_experts
 from moe_lab.hub.check import self_check
 from moe_lab.hub.families import FAMILIES
 from moe_lab.hub.survey import layers_of_model
-from moe_lab.saliency import UndefinedCriterionError
-from moe_lab.words import series
 from tests.hub.cases import CASES, EXPERTS, ROUTERS, auto, inputs, logits, tiny
 
 EACH = pytest.mark.parametrize("name", CASES)

@@ -14,7 +14,7 @@ import jupytext
 import pytest
 
 from moe_lab import exercises
-from moe_lab.classroom.exercises import exercise_of, solution_of
+from moe_lab.course.classroom.exercises import exercise_of, solution_of
 from moe_lab.registry import NOTEBOOKS as COURSE
 from tests.solutions.every import SOLUTIONS
 from tools.pairs import read

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.config import ConfigError
+from moe_lab.core.config import ConfigError
+from moe_lab.core.training import collect, final
 from moe_lab.patch_routing import (
     CNN,
     ArrayTask,
@@ -25,7 +26,6 @@ from moe_lab.patch_routing import (
     train,
 )
 from moe_lab.patch_routing.measures import OF_THE_SIGNAL
-from moe_lab.training import collect, final
 
 MODELS = (JointMoE(patches_per_expert=3), SeparateMoE(patches_per_expert=3), RoutedMoE(capacity_factor=1.0), CNN())
 

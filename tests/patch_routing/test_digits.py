@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.config import ConfigError
+from moe_lab.core.config import ConfigError
+from moe_lab.core.training import final
 from moe_lab.datasets import digits as embedded
 from moe_lab.datasets import mnist
 from moe_lab.patch_routing import DigitTask, JointMoE, train
 from moe_lab.patch_routing.data import SIGNAL, Samples
-from moe_lab.training import final
 
 
 @pytest.fixture(params=["digits", "mnist"])

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from moe_lab.config import ConfigError
+from moe_lab.core.config import ConfigError
+from moe_lab.core.training import final
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, SeparateMoE, figures, train
-from moe_lab.training import final
 
 SMALL = {"samples": (40, 60), "trials": 2, "test_samples": 200, "epochs": 10}
 

@@ -13,7 +13,7 @@ from matplotlib.colors import same_color
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab.patch_routing import DigitTask, JointMoE, figures, plots
 from moe_lab.patch_routing.stepwise import BY_EXPERTS, chosen, softmax_gates
 

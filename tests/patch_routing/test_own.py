@@ -7,9 +7,12 @@ import pytest
 import torch
 import xarray as xr
 
-from moe_lab import theme
-from moe_lab.config import ConfigError, knob
-from moe_lab.graphs import as_on_accelerator
+from moe_lab.core.config import ConfigError, knob
+from moe_lab.core.graphs import as_on_accelerator
+from moe_lab.core.routing import expert_choice
+from moe_lab.core.training import collect
+from moe_lab.core.trials import stream
+from moe_lab.drawing import theme
 from moe_lab.patch_routing import (
     CNN,
     JointMoE,
@@ -23,9 +26,6 @@ from moe_lab.patch_routing import (
     train,
 )
 from moe_lab.patch_routing import model as models
-from moe_lab.routing import expert_choice
-from moe_lab.training import collect
-from moe_lab.trials import stream
 from tests.doubles import as_captured
 
 TASK = PatternTask(patches=6, dimension=8, pattern_sets=16, distractors=2)

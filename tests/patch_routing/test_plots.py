@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import same_color, to_rgb
 from matplotlib.figure import Figure
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab.patch_routing import DigitTask, PatternTask, figures, plots
 
 SAMPLES = [60, 100, 300, 1000]

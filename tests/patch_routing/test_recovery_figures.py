@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from moe_lab.core.training import final
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, SeparateMoE, train, train_batch
-from moe_lab.training import final
 from tests.helpers.effort import only_thorough
 
 SEED = 101

@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from moe_lab.config import ConfigError
+from moe_lab.core.config import ConfigError
+from moe_lab.core.training import collect, final
 from moe_lab.patch_routing import JointMoE, PatternTask, RoutedMoE, train
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing import routed_model as routed
 from moe_lab.patch_routing.routed import ROUTINGS
 from moe_lab.patch_routing.routed_learner import Tally
 from moe_lab.routers.choices import GATES
-from moe_lab.training import collect, final
 from tests.patch_routing import oracle
 from tests.routers.test_choices import naive_capacity
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from moe_lab.config import ConfigError
+from moe_lab.core.config import ConfigError
+from moe_lab.core.training import final
 from moe_lab.patch_routing import PatternTask, RoutedMoE, routing_figures, train
-from moe_lab.training import final
 
 SMALL: dict[str, Any] = {"samples": 60, "trials": 2, "epochs": 3, "test_samples": 60}
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from moe_lab.core.training import Snapshot, final
+from moe_lab.core.trials import stream
 from moe_lab.patch_routing import CNN, JointMoE, PatternTask, Run, SeparateMoE, learners, train, train_batch
 from moe_lab.patch_routing import model as models
-from moe_lab.training import Snapshot, final
-from moe_lab.trials import stream
 from tests.patch_routing import oracle
 from tests.patch_routing.oracle import Expert
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from moe_lab.core.training import final
 from moe_lab.pruning import BranchStart, FineTuned, PlantedStart, Run, TokenMoE, TokenTask, fine_tune
 from moe_lab.pruning.criteria import CRITERIA, UndefinedCriterionError
 from moe_lab.pruning.learner import start_weights
 from moe_lab.pruning.select import pruned
 from moe_lab.pruning.training import Training
-from moe_lab.training import final
 from tests.pruning import oracle
 
 TASK = TokenTask(patterns=26, tokens=10)

@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from moe_lab import theme
+from moe_lab.core.trials import stream
+from moe_lab.drawing import theme
 from moe_lab.pruning import Samples, TokenMoE, TokenTask, Weights, criteria, figures, plots
 from moe_lab.pruning.criteria import CRITERIA, Statistics, UndefinedCriterionError, routing_statistics, scores_of
 from moe_lab.pruning.select import pruned
-from moe_lab.trials import stream
 
 EACH_ROUTING = pytest.mark.parametrize("routing", ["expert-choice", "token-choice"])
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 import xarray as xr
 
-from moe_lab.config import ConfigError
+from moe_lab.core.config import ConfigError
 from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, figures, fine_tune
 from moe_lab.pruning.criteria import CRITERIA, UndefinedCriterionError
 from moe_lab.pruning.initialization import important_experts

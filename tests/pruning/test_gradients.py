@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from moe_lab.core.routing import Scratch
 from moe_lab.pruning import TokenMoE, TokenTask, Weights
 from moe_lab.pruning.model import apply_step, route, sgd_step
 from moe_lab.pruning.select import pruned
-from moe_lab.routing import Scratch
 from tests.pruning import oracle
 
 TRIALS = (0, 1)

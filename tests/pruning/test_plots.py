@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import same_color, to_rgb
 from matplotlib.figure import Figure
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab.pruning import PlantedStart, captions, figures, plot_helpers, plots
 from moe_lab.pruning.costs import relative
 from moe_lab.pruning.criteria import CRITERIA

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.config import ConfigError
+from moe_lab.core.config import ConfigError
 from moe_lab.pruning import (
     BranchStart,
     FineTuned,

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from moe_lab import pruning
+from moe_lab.core.training import Snapshot, collect, final
 from moe_lab.pruning import (
     BranchStart,
     PlantedStart,
@@ -26,7 +27,6 @@ from moe_lab.pruning import (
 from moe_lab.pruning.learner import start_weights
 from moe_lab.pruning.measures import MEASURES
 from moe_lab.pruning.training import Training
-from moe_lab.training import Snapshot, collect, final
 from tests.helpers.needs import needs_cuda
 from tests.pruning import oracle
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.config import ConfigError
+from moe_lab.core.config import ConfigError
 from moe_lab.recovery import Inputs, MixtureTask, Samples
 from moe_lab.recovery.activations import ACTIVATIONS
 from moe_lab.recovery.gridlock import Spectral, figures, recover, train

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from moe_lab import routing
-from moe_lab.graphs import as_on_accelerator
+from moe_lab.core import routing
+from moe_lab.core.graphs import as_on_accelerator
 from moe_lab.routers import choices
 from moe_lab.routers.choices import GATES, Gates
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.config import ConfigError
+from moe_lab.core.config import ConfigError
+from moe_lab.core.training import final
 from moe_lab.specialization import ArrayTask, ClusterTask, SingleExpert, SwitchMoE, arrays, train
-from moe_lab.training import final
 
 
 def generated(count: int = 400) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,10 +9,10 @@ import pytest
 import torch
 import xarray as xr
 
+from moe_lab.core.training import final
 from moe_lab.routers import balance
 from moe_lab.specialization import ClusterTask, TopKMoE, train
 from moe_lab.specialization import balancing as of
-from moe_lab.training import final
 
 SHORT: dict[str, Any] = {"trials": 2, "samples": 60, "steps": 4, "device": "cpu"}
 

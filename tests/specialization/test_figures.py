@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from moe_lab.config import ConfigError
+from moe_lab.core.config import ConfigError
+from moe_lab.core.training import collect, final
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, figures, train, train_run
 from moe_lab.specialization.recipes import ALL, LINEAR_START, Figure, model_of, task_of
-from moe_lab.training import collect, final
 from tests.helpers.effort import only_thorough
 
 SMALL = {"trials": 2, "samples": 200, "steps": 20}

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from torch.nn.functional import one_hot
 
+from moe_lab.core.training import final
 from moe_lab.specialization import ClusterTask, Run, SingleExpert, SwitchMoE, learners, train
 from moe_lab.specialization.measures import MEASURES, Counts, dispatch_entropy, largest_products
 from moe_lab.specialization.noise import evaluation_noise
-from moe_lab.training import final
 from tests.specialization import oracle
 
 

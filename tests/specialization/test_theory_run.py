@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from moe_lab import final
+from moe_lab.core.training import Snapshot
 from moe_lab.patch_routing import JointMoE, PatternTask
 from moe_lab.patch_routing import train as train_patches
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, train
@@ -22,7 +23,6 @@ from moe_lab.specialization.theory_run import (
     run_of,
     theorem_4_2,
 )
-from moe_lab.training import Snapshot
 
 
 def trained(model: SwitchMoE | SingleExpert, task: ClusterTask | None = None, **settings) -> Snapshot:

@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from moe_lab.core.training import final
+from moe_lab.core.trials import stream
 from moe_lab.specialization import ClusterTask, Run, SwitchMoE, TopKMoE, topk, train
 from moe_lab.specialization.learners import samples_of
 from moe_lab.specialization.measures import MEASURES, TOP_K_MEASURES
 from moe_lab.specialization.noise import router_noise
 from moe_lab.specialization.topk_learner import TopKLearner
-from moe_lab.training import final
-from moe_lab.trials import stream
 from tests.specialization import oracle
 
 TASK = ClusterTask(clusters=3, dimension=12, patches=5)

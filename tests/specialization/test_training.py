@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from moe_lab import specialization
+from moe_lab.core.training import Snapshot, collect, final
+from moe_lab.core.trials import stream
 from moe_lab.specialization import ClusterTask, Run, SingleExpert, SwitchMoE, train, train_run
 from moe_lab.specialization import model as models
 from moe_lab.specialization.training import Training
-from moe_lab.training import Snapshot, collect, final
-from moe_lab.trials import stream
 from tests.helpers.needs import needs_cuda
 from tests.specialization import oracle
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab.training import Snapshot
+from moe_lab.core.training import Snapshot
 from moe_lab.vision import WRN, PatchWRN, QuadrantTask, patches, rotation
 from moe_lab.vision.rotation import Mixture, ResNet18, SmallCNN, TurnTask
 from moe_lab.vision.vmoe.training import TINY, DigitRun, Training

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.saliency import CRITERIA, UndefinedCriterionError
-from moe_lab.training import collect
+from moe_lab.core.saliency import CRITERIA, UndefinedCriterionError
+from moe_lab.core.training import collect
 from moe_lab.vision import VMoE, deep
 from moe_lab.vision.vmoe import routing
 from moe_lab.vision.vmoe.prunings import Prunings

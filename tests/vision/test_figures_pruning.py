@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from moe_lab import theme
-from moe_lab.config import ConfigError
+from moe_lab.core.config import ConfigError
+from moe_lab.drawing import theme
 from moe_lab.vision import deep, figures_pruning, plots_pruning
 
 SHORT = deep.PRE_TRAINING.replace(steps=2, warm_up=1, batch=25, test_images=50)

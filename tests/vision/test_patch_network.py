@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from moe_lab.config import ConfigError
+from moe_lab.core.config import ConfigError
 from moe_lab.vision import WRN, PatchWRN
 from moe_lab.vision.patches.network import PatchLayer
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.config import ConfigError
-from moe_lab.training import collect, final
+from moe_lab.core.config import ConfigError
+from moe_lab.core.training import collect, final
 from moe_lab.vision import WRN, PatchWRN, QuadrantTask, VehiclesTask
 from moe_lab.vision.patches import live, train
 from moe_lab.vision.patches.data import cells_in
@@ -108,7 +108,7 @@ def test_a_step_is_plain_sgd_on_the_batch() -> None:
     task, settings = QuadrantTask(), {**TINY, "trials": 1, "precision": "float64", "record_every": 3, "epochs": 1}
     *_, last = train(SMALL, task, **settings)
     data = task.sample(24, trials=[0], seed=0, dtype=torch.float64)
-    from moe_lab.trials import stream
+    from moe_lab.core.trials import stream
 
     network = SMALL.build(task.image, 4, random=stream(0, 0, "weights"), dtype=torch.float64).train()
     rows = torch.as_tensor(stream(0, 0, "order").permutation(24))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.config import ConfigError
+from moe_lab.core.config import ConfigError
 from moe_lab.vision import VMoE
 from moe_lab.vision.vmoe.released import CheckpointError, read_released
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.config import ConfigError
-from moe_lab.training import final
-from moe_lab.trials import stream
+from moe_lab.core.config import ConfigError
+from moe_lab.core.training import final
+from moe_lab.core.trials import stream
 from moe_lab.vision import CifarRotateTask, Mixture, ResNet18, SmallCNN, TurnTask
 from moe_lab.vision.rotation import live, train
 from moe_lab.vision.rotation.data import blurred, turned

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from moe_lab.config import ConfigError
+from moe_lab.core.config import ConfigError
 from moe_lab.vision import VMoE, deep
 from moe_lab.vision.vmoe import VMoEConfig, released_config, routing
 from moe_lab.vision.vmoe.mixture import Moe

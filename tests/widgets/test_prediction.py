@@ -10,7 +10,7 @@ import ipywidgets as w
 import pytest
 
 from moe_lab import exercises
-from moe_lab.course import PREDICTION
+from moe_lab.course.copies import PREDICTION
 from moe_lab.exercises import prediction
 from moe_lab_widgets import predict
 from moe_lab_widgets import prediction as boxes

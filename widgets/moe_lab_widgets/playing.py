@@ -14,7 +14,7 @@ from typing import Any
 
 import xarray as xr
 
-from moe_lab.files import write_whole
+from moe_lab.core.files import write_whole
 from moe_lab.patch_routing.pull_plots import GAP, HEIGHTS, MARGINS, Pulls, caption, draw, furnish, prepared, title
 from moe_lab.patch_routing.pull_plots import NOTE as NOTE_ON_SCALE
 from moe_lab_widgets.drawing.panel import Panel

@@ -9,7 +9,7 @@ from typing import Any
 import ipywidgets as w
 from IPython.display import display
 
-from moe_lab.arguments import checked
+from moe_lab.core.arguments import checked
 from moe_lab.exercises.prediction import Comparison, Prediction
 from moe_lab_widgets.engine.callbacks import heard_at_once
 from moe_lab_widgets.engine.controls import close_all, no_null

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import track
 
 import moe_lab_widgets
-from moe_lab.files import write_whole
+from moe_lab.core.files import write_whole
 from moe_lab.registry import LABS
 
 ENVIRONMENT = {"MOE_LAB_HEADLESS": "1", "MOE_LAB_BUDGET": "3600"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
+from moe_lab.core.words import counted, series, span
 from moe_lab.recovery.gridlock.plot_helpers import name_of
 from moe_lab.recovery.gridlock.stuck import verdict
-from moe_lab.words import counted, series, span
 
 VERDICT_ORDER = ("found", "still moving", "stuck", "diverged")
 REACHED = 1.1

@@ -22,7 +22,9 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from moe_lab.config import require
+from moe_lab.core.config import require
+from moe_lab.core.signatures import lead
+from moe_lab.core.trials import threads_for
 from moe_lab.recovery.activations import Activation, activation_of
 from moe_lab.recovery.data import Inputs
 from moe_lab.recovery.em import State
@@ -31,8 +33,6 @@ from moe_lab.recovery.gridlock.run import Spectral
 from moe_lab.recovery.gridlock.spectral import find_regressors
 from moe_lab.recovery.tensor import RankError
 from moe_lab.recovery.transforms import InvalidActivationError, gaussian_moments, transforms
-from moe_lab.signatures import lead
-from moe_lab.trials import threads_for
 
 METHODS = ("spectral+em", "spectral", "joint-em")
 Data = Any  # array-likes; scikit-learn's validation raises its own errors for other types

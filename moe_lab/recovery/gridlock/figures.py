@@ -2,8 +2,8 @@
 
 `plots` draws it beside `published.published`. A Dataset says in `.attrs["call"]` how to make it again. Methods are
 named as in `recipes.method_of` and lie on the axis `algorithm`: `data.sel(algorithm="spectral")`. Any other parameter
-of `Run` (device, precision) can be passed too, as can store and jobs of `moe_lab.sweep.sweep`, to resume after a kill
-and to run in several processes.
+of `Run` (device, precision) can be passed too, as can store and jobs of `moe_lab.core.sweep.sweep`, to resume after a
+kill and to run in several processes.
 
 What replicates and what does not, measured on fresh seeds, is in each function's docstring and in
 `published.REPLICATION`.
@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from moe_lab.arguments import checked
-from moe_lab.config import require
-from moe_lab.origins import listed
+from moe_lab.core.arguments import checked
+from moe_lab.core.config import require
+from moe_lab.core.origins import listed
+from moe_lab.core.training import Measure
 from moe_lab.recovery.gridlock.gate_figures import gates_by_moments
 from moe_lab.recovery.gridlock.grid_points import FITS, FOUND, curve_cells, fit_cells
 from moe_lab.recovery.gridlock.published import PLACES, REPLICATION, published
@@ -27,7 +28,6 @@ from moe_lab.recovery.gridlock.real import figure6
 from moe_lab.recovery.gridlock.recipes import FROM_TRUTH, METHODS, Figure
 from moe_lab.recovery.gridlock.run import BY_MOMENTS
 from moe_lab.recovery.gridlock.stuck import stuck_rate, verdict
-from moe_lab.training import Measure
 
 __all__ = [
     "FOUND",

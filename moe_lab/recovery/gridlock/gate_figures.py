@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from moe_lab.arguments import checked
-from moe_lab.config import require
-from moe_lab.grid import Point
-from moe_lab.origins import listed
+from moe_lab.core.arguments import checked
+from moe_lab.core.config import require
+from moe_lab.core.grid import Point
+from moe_lab.core.origins import listed
+from moe_lab.core.trials import threads_for
 from moe_lab.recovery.em import State
 from moe_lab.recovery.gridlock.grid_points import FITS, fit_cells, fits
 from moe_lab.recovery.gridlock.recipes import Figure, run_of
 from moe_lab.recovery.gridlock.run import BY_MOMENTS
 from moe_lab.recovery.gridlock.training import after_regressors, samples_of
 from moe_lab.recovery.initialization import random_state
-from moe_lab.trials import threads_for
 
 GATES_ALONE = (*BY_MOMENTS, "spectral")
 """The methods that leave the regressors as they are; "spectral" is EM of the gates."""

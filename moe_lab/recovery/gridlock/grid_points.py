@@ -1,4 +1,4 @@
-"""Computes one grid point of a table or figure, for `moe_lab.sweep`: final fits, curves, and stuck trials."""
+"""Computes one grid point of a table or figure, for `moe_lab.core.sweep`: final fits, curves, and stuck trials."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from moe_lab.graphs import on_accelerator
-from moe_lab.grid import Point
+from moe_lab.core.graphs import on_accelerator
+from moe_lab.core.grid import Point
+from moe_lab.core.training import Measure
+from moe_lab.core.trials import threads_for
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import Parameters, Samples
 from moe_lab.recovery.em import State, em
@@ -20,8 +22,6 @@ from moe_lab.recovery.gridlock.run import JointEM, Run, Spectral
 from moe_lab.recovery.gridlock.training import MEASURES, m_step, samples_of, states
 from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.tensor import RankError
-from moe_lab.training import Measure
-from moe_lab.trials import threads_for
 
 FOUND = 0.95
 """The least regressor fit of a trial that counts as found. Good solutions have .99 and more, and nothing lies between

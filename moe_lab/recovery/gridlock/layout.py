@@ -11,8 +11,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from moe_lab import theme
-from moe_lab.pictures import heads, row
+from moe_lab.drawing import theme
+from moe_lab.drawing.pictures import heads, row
 
 _WITHIN = ("algorithm", "iteration", "trial", "gate_algorithm", "gate_iteration")
 _MAP_ROW = 58  # pixels for a row of the map of who is stuck

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 
 STYLES = {
     "spectral+em": theme.Style(theme.INK, "o", "-"),

@@ -14,8 +14,8 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from moe_lab import theme
-from moe_lab.pictures import Kind, Pictures, measured, panels_of, star, title, trials
+from moe_lab.drawing import theme
+from moe_lab.drawing.pictures import Kind, Pictures, measured, panels_of, star, title, trials
 from moe_lab.recovery.gridlock import captions, layout, plot_helpers
 from moe_lab.recovery.gridlock.layout import points_across
 from moe_lab.recovery.gridlock.published import PLACES, published

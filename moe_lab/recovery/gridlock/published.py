@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from moe_lab.config import require
+from moe_lab.core.config import require
 
 PLACES = ("table 1", "table 2")
 

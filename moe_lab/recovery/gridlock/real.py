@@ -13,11 +13,12 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from moe_lab.arguments import checked
-from moe_lab.config import require
+from moe_lab.core.arguments import checked
+from moe_lab.core.config import require
+from moe_lab.core.grid import checked_axes
+from moe_lab.core.origins import listed
+from moe_lab.core.trials import stream, threads_for
 from moe_lab.datasets import Regression, diabetes, uci
-from moe_lab.grid import checked_axes
-from moe_lab.origins import listed
 from moe_lab.recovery.data import Inputs, MixtureTask
 from moe_lab.recovery.em import Moments, State, em, gate_newton, posterior
 from moe_lab.recovery.gridlock.recipes import Figure
@@ -26,7 +27,6 @@ from moe_lab.recovery.gridlock.spectral import find_regressors, power_starts
 from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.tensor import RankError
 from moe_lab.recovery.transforms import transforms
-from moe_lab.trials import stream, threads_for
 
 DATA = ("diabetes", "airfoil", "concrete", "portfolio")
 PREDICTORS = ("variance", "ridge", "joint-em", "joint-em+bias", "spectral", "spectral-scaled", "spectral+em")

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from moe_lab import figure
-from moe_lab.config import require
-from moe_lab.grid import Point, checked_axes, points_of
+from moe_lab.core import figure
+from moe_lab.core.config import require
+from moe_lab.core.grid import Point, checked_axes, points_of
+from moe_lab.core.training import Measure
+from moe_lab.core.trials import where
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.gridlock.run import BY_MOMENTS, JointEM, Method, Run, Spectral
-from moe_lab.training import Measure
-from moe_lab.trials import where
 
 if TYPE_CHECKING:
     import xarray
@@ -149,7 +149,8 @@ class Figure(figure.Figure):
         """Checks every grid point, runs them all, and labels the results.
 
         Args:
-          evaluate: for `moe_lab.sweep`: (points, trials=, seed=, task=, settings=, iterations=, **extra) -> values.
+          evaluate: for `moe_lab.core.sweep`: (points, trials=, seed=, task=, settings=, iterations=, **extra) ->
+            values.
           axes: the values of each axis; the last is "algorithm".
           measures: what a grid point yields, with the axes after the trial.
           arguments: of the figure's function, for its call, besides the axes, trials, seed and samples.

@@ -6,8 +6,8 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from moe_lab.config import Config, Precision, RunConfig, knob, require
-from moe_lab.memory import Need
+from moe_lab.core.config import Config, Precision, RunConfig, knob, require
+from moe_lab.core.memory import Need
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.em import MOST_PAIRS
 

@@ -11,12 +11,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from moe_lab.core.trials import stream
 from moe_lab.recovery import tensor as tensors
 from moe_lab.recovery.data import Inputs, MixtureTask
 from moe_lab.recovery.gridlock.run import Spectral
 from moe_lab.recovery.measures import unit
 from moe_lab.recovery.transforms import Polynomial, Transforms
-from moe_lab.trials import stream
 
 PLAIN = Polynomial((1.0,), 1.0, ())
 """y without a transform: its third moment mixes regressors and gates (gridlock2019, eq. 3)."""

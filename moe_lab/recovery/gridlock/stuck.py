@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from moe_lab.config import require
-from moe_lab.origins import listed
+from moe_lab.core.config import require
+from moe_lab.core.origins import listed
+from moe_lab.core.signatures import lead
 from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, VERDICTS, WINDOW, stuck_cells
 from moe_lab.recovery.gridlock.recipes import Figure
 from moe_lab.recovery.gridlock.run import Spectral
-from moe_lab.signatures import lead
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from moe_lab.grid import Table, points_of
+from moe_lab.core.grid import Table, points_of
 from moe_lab.recovery.gridlock.grid_points import VERDICTS, stuck_cells
 from moe_lab.recovery.gridlock.recipes import MEANINGS
 from moe_lab.recovery.gridlock.stuck import AXES, Plan, plan_of, verdict_words

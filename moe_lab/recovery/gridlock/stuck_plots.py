@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from moe_lab import theme
-from moe_lab.pictures import measured, panels_of, title
+from moe_lab.drawing import theme
+from moe_lab.drawing.pictures import measured, panels_of, title
 from moe_lab.recovery.gridlock import plot_helpers
 from moe_lab.recovery.gridlock.captions import VERDICT_ORDER, verdict_counts
 from moe_lab.recovery.gridlock.layout import points_across

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from moe_lab.memory import check
-from moe_lab.origins import origin_of
+from moe_lab.core.memory import check
+from moe_lab.core.origins import origin_of
+from moe_lab.core.signatures import lead, takes
+from moe_lab.core.training import Measure, Snapshot
+from moe_lab.core.trials import on_one_thread, placement, threads_for
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import MixtureTask, Samples
 from moe_lab.recovery.em import State, em, posterior
@@ -19,9 +22,6 @@ from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.moments import gate_by_moments
 from moe_lab.recovery.printed import as_printed
 from moe_lab.recovery.transforms import transforms
-from moe_lab.signatures import lead, takes
-from moe_lab.training import Measure, Snapshot
-from moe_lab.trials import on_one_thread, placement, threads_for
 
 MEASURES = {
     "regressor_fit": Measure((), "", "smallest |cos| of a regressor to its true one, experts matched (eq. 11)"),

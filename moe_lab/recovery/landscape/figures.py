@@ -25,17 +25,17 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from moe_lab import figure
-from moe_lab.arguments import checked
-from moe_lab.config import require
+from moe_lab.core import figure
+from moe_lab.core.arguments import checked
+from moe_lab.core.config import require
+from moe_lab.core.training import collect
+from moe_lab.core.trials import where
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.landscape.gru import CONVENTIONS, GRU, gap_by_sharpness
 from moe_lab.recovery.landscape.run import PAPER_TASK, RECIPES, L2Loss, L4Loss, LogLoss, LossRun
 from moe_lab.recovery.landscape.stuck import stuck_at, where_l2_ended
 from moe_lab.recovery.landscape.surface import Plane, surface
 from moe_lab.recovery.landscape.training import descend_run
-from moe_lab.training import collect
-from moe_lab.trials import where
 
 _LOSSES = ("L4", "l2")
 

@@ -28,8 +28,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from moe_lab.config import require
-from moe_lab.trials import stream
+from moe_lab.core.config import require
+from moe_lab.core.trials import stream
 
 CONVENTIONS = ("torch", "paper")
 

@@ -24,7 +24,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-from moe_lab.config import require
+from moe_lab.core.config import require
 from moe_lab.recovery.activations import Activation
 from moe_lab.recovery.data import Parameters
 from moe_lab.recovery.em import State, posterior

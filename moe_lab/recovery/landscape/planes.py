@@ -25,7 +25,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from moe_lab.config import require
+from moe_lab.core.config import require
 from moe_lab.recovery.activations import Activation
 from moe_lab.recovery.data import MixtureTask, Parameters
 from moe_lab.recovery.em import State

@@ -16,8 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from moe_lab import theme
-from moe_lab.pictures import Kind, Pictures, heads, panels_of, row
+from moe_lab.drawing import theme
+from moe_lab.drawing.pictures import Kind, Pictures, heads, panels_of, row
 from moe_lab.recovery.landscape import captions
 from moe_lab.recovery.landscape.stuck import STUCK_ERROR
 

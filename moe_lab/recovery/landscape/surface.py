@@ -11,13 +11,13 @@ import torch
 import xarray as xr
 from jaxtyping import Float
 
-from moe_lab.config import require
+from moe_lab.core.config import require
+from moe_lab.core.training import collect
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.planes import coordinates, flat, l2_values, orthonormal, permuted
 from moe_lab.recovery.landscape.run import L4Loss, LossRun
 from moe_lab.recovery.landscape.training import descend_run
 from moe_lab.recovery.transforms import transforms
-from moe_lab.training import collect
 
 Plane = Literal["solutions", "path", "regressor"]
 PLANES = ("solutions", "path", "regressor")

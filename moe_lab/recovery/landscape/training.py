@@ -12,10 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from moe_lab.graphs import Iteration, on_accelerator, to_device
-from moe_lab.interrupts import stop_if_unwanted
-from moe_lab.memory import check
-from moe_lab.origins import origin_of
+from moe_lab.core.graphs import Iteration, on_accelerator, to_device
+from moe_lab.core.interrupts import stop_if_unwanted
+from moe_lab.core.memory import check
+from moe_lab.core.origins import origin_of
+from moe_lab.core.signatures import takes
+from moe_lab.core.training import Measure, Snapshot, TrialProgress
+from moe_lab.core.trials import on_one_thread, placement, stream
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import MixtureTask, Parameters, Samples
 from moe_lab.recovery.em import State
@@ -25,9 +28,6 @@ from moe_lab.recovery.landscape.losses import Loss
 from moe_lab.recovery.landscape.run import SAMPLED_AT_ONCE, Descent, L2Loss, L4Loss, LogLoss, LossRun
 from moe_lab.recovery.tensor import oriented
 from moe_lab.recovery.transforms import Transforms, transforms
-from moe_lab.signatures import takes
-from moe_lab.training import Measure, Snapshot, TrialProgress
-from moe_lab.trials import on_one_thread, placement, stream
 
 MEASURES = {
     "loss": Measure((), "", "the loss at these parameters, on the batch that comes next"),

@@ -13,9 +13,9 @@ from jaxtyping import Bool, Float, Int
 from pydantic import field_validator, model_validator
 from torch import Tensor
 
-from moe_lab.config import Config, knob, require
+from moe_lab.core.config import Config, knob, require
+from moe_lab.core.trials import stream
 from moe_lab.datasets import ColourImages, cifar
-from moe_lab.trials import stream
 from moe_lab.vision.images import Split, checked, cifar_images, digit_images, drawn, images_of
 
 Variant = Literal["vehicles", "noise", "spurious", "classes"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from moe_lab.config import require
-from moe_lab.training import Snapshot
+from moe_lab.core.config import require
+from moe_lab.core.training import Snapshot
 from moe_lab.vision.patches.model import WRN, Model, PatchWRN
 from moe_lab.vision.patches.run import Run, Task
 from moe_lab.vision.patches.training import train_run

@@ -9,7 +9,7 @@ import torch
 from pydantic import model_validator
 from torch import nn
 
-from moe_lab.config import knob, require
+from moe_lab.core.config import knob, require
 from moe_lab.vision.built import Built
 from moe_lab.vision.layers import Count, Start, count
 from moe_lab.vision.patches.network import ConvNetwork, PatchLayer, PatchNetwork

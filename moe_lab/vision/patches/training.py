@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from moe_lab.optimizers import Sgd, changed_by
-from moe_lab.signatures import takes
-from moe_lab.training import Measure, Snapshot
-from moe_lab.trials import placement, stream
+from moe_lab.core.optimizers import Sgd, changed_by
+from moe_lab.core.signatures import takes
+from moe_lab.core.training import Measure, Snapshot
+from moe_lab.core.trials import placement, stream
 from moe_lab.vision.layers import about_operations
 from moe_lab.vision.patches.data import Samples, cells_in
 from moe_lab.vision.patches.model import Model, PatchWRN

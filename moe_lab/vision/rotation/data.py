@@ -14,8 +14,8 @@ from pydantic import model_validator
 from torch import Tensor
 from torch.nn import functional
 
-from moe_lab.config import Config, knob, require
-from moe_lab.trials import stream
+from moe_lab.core.config import Config, knob, require
+from moe_lab.core.trials import stream
 from moe_lab.vision.images import Split, checked, cifar_images, digit_images, drawn, images_of
 
 KINDS = ("reversed", "leaky", "jittered")

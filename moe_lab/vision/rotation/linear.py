@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from moe_lab.config import require
-from moe_lab.trials import placement
+from moe_lab.core.config import require
+from moe_lab.core.trials import placement
 from moe_lab.vision.rotation.data import Samples
 from moe_lab.vision.rotation.run import Run
 

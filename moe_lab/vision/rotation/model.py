@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import field_validator, model_validator
 from torch import nn
 
-from moe_lab.config import knob, require
+from moe_lab.core.config import knob, require
 from moe_lab.vision.built import Built
 from moe_lab.vision.layers import Count
 from moe_lab.vision.rotation.network import MixtureNetwork, resnet18, small_cnn

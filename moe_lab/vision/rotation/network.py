@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from moe_lab.config import require
+from moe_lab.core.config import require
 
 
 class Dispatched(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moe_lab.config import knob
+from moe_lab.core.config import knob
 from moe_lab.vision.rotation.data import CifarRotateTask, TurnTask
 from moe_lab.vision.rotation.model import Mixture, ResNet18, SmallCNN
 from moe_lab.vision.run import ImageRun

@@ -12,11 +12,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from moe_lab.graphs import on_accelerator, to_device
-from moe_lab.optimizers import Adam, Optimizer, Sgd, changed_by
-from moe_lab.signatures import takes
-from moe_lab.training import Measure, Snapshot
-from moe_lab.trials import placement, stream
+from moe_lab.core.graphs import on_accelerator, to_device
+from moe_lab.core.optimizers import Adam, Optimizer, Sgd, changed_by
+from moe_lab.core.signatures import takes
+from moe_lab.core.training import Measure, Snapshot
+from moe_lab.core.trials import placement, stream
 from moe_lab.vision.layers import about_operations
 from moe_lab.vision.rotation.data import Samples
 from moe_lab.vision.rotation.model import Mixture, Model, ResNet18, SmallCNN

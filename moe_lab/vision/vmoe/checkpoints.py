@@ -15,10 +15,10 @@ from safetensors.torch import load_file
 from safetensors.torch import save as packed
 from torch import Tensor
 
-from moe_lab.config import ConfigError, require
-from moe_lab.errors import MissingFileError
-from moe_lab.files import write_whole
-from moe_lab.sentences import brief
+from moe_lab.core.config import ConfigError, require
+from moe_lab.core.errors import MissingFileError
+from moe_lab.core.files import write_whole
+from moe_lab.core.sentences import brief
 from moe_lab.vision.vmoe.config import VMoEConfig
 from moe_lab.vision.vmoe.model import VMoE
 from moe_lab.vision.vmoe.named import named

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from moe_lab.config import Config, ConfigError, knob, require
+from moe_lab.core.config import Config, ConfigError, knob, require
 
 Classifier = Literal["token", "gap", "map", "0"]
 Pruning = Literal["silent", "rerouted"]

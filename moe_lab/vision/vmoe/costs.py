@@ -15,8 +15,8 @@ import torch
 import xarray as xr
 from jaxtyping import Float
 
-from moe_lab.config import require
-from moe_lab.trials import threads_for
+from moe_lab.core.config import require
+from moe_lab.core.trials import threads_for
 from moe_lab.vision.vmoe.config import Pruning, VMoEConfig
 from moe_lab.vision.vmoe.model import VMoE
 from moe_lab.vision.vmoe.pruning import without_others

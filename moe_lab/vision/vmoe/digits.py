@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from moe_lab.config import Config, knob
+from moe_lab.core.config import Config, knob
+from moe_lab.core.trials import stream
 from moe_lab.datasets import digits
-from moe_lab.trials import stream
 
 SIDE = 12
 _TEST = 500  # digits for tests; as many again for validation, the rest for training

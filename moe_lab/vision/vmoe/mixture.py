@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
-from moe_lab.config import require
+from moe_lab.core.config import require
 from moe_lab.vision.vmoe import routing
 from moe_lab.vision.vmoe.config import VMoEConfig
 from moe_lab.vision.vmoe.layers import Dense, Mlp

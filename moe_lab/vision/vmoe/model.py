@@ -18,8 +18,8 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
-from moe_lab.config import require
-from moe_lab.signatures import lead
+from moe_lab.core.config import require
+from moe_lab.core.signatures import lead
 from moe_lab.vision.vmoe.config import VMoEConfig
 from moe_lab.vision.vmoe.layers import Attention, Dense, LayerNorm, MapHead, Mlp, Positions, patches
 from moe_lab.vision.vmoe.mixture import Moe

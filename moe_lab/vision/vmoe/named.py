@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moe_lab.config import require
+from moe_lab.core.config import require
 from moe_lab.vision.vmoe.config import VMoEConfig, released_config
 
 

@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from moe_lab import __version__, files
-from moe_lab.errors import OperationError
-from moe_lab.files import writable_folder
-from moe_lab.training import Snapshot
+from moe_lab import __version__
+from moe_lab.core import files
+from moe_lab.core.errors import OperationError
+from moe_lab.core.files import writable_folder
+from moe_lab.core.training import Snapshot
 from moe_lab.vision.vmoe.digits import DigitTask
 from moe_lab.vision.vmoe.model import VMoE
 from moe_lab.vision.vmoe.training import DigitRun, Training

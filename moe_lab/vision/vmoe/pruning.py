@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from moe_lab.config import require
-from moe_lab.saliency import CRITERIA, NEED_TOKENS, Criterion, ExpertWeights, Statistics, ranks
-from moe_lab.trials import stream
+from moe_lab.core.config import require
+from moe_lab.core.saliency import CRITERIA, NEED_TOKENS, Criterion, ExpertWeights, Statistics, ranks
+from moe_lab.core.trials import stream
 from moe_lab.vision.vmoe.config import Pruning
 from moe_lab.vision.vmoe.model import VMoE
 from moe_lab.vision.vmoe.statistics import own_columns, routing_statistics

@@ -26,8 +26,8 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from moe_lab.config import require
-from moe_lab.errors import InputError
+from moe_lab.core.config import require
+from moe_lab.core.errors import InputError
 
 VERSION = "20220622"
 _MARK = "__msgpack_array_chunk_a87ca2__"

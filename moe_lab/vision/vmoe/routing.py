@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from moe_lab.config import require
-from moe_lab.routing import sorted_patches
+from moe_lab.core.config import require
+from moe_lab.core.routing import sorted_patches
 
 Gates = Float[Tensor, "G S E"]
 

@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from moe_lab.config import require
-from moe_lab.saliency import Statistics
-from moe_lab.trials import stream
+from moe_lab.core.config import require
+from moe_lab.core.saliency import Statistics
+from moe_lab.core.trials import stream
 from moe_lab.vision.vmoe.digits import Labelled
 from moe_lab.vision.vmoe.layers import patches
 from moe_lab.vision.vmoe.model import Output, VMoE

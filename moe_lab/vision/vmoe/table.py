@@ -8,8 +8,8 @@ import numpy as np
 import torch
 import xarray as xr
 
-from moe_lab.config import require
-from moe_lab.saliency import CRITERIA
+from moe_lab.core.config import require
+from moe_lab.core.saliency import CRITERIA
 from moe_lab.vision.vmoe.digits import Labelled
 from moe_lab.vision.vmoe.model import VMoE
 from moe_lab.vision.vmoe.pruning import expert_scores, kept_experts, without_others

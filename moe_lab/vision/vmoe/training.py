@@ -18,15 +18,15 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from moe_lab.config import Config, knob, require
-from moe_lab.devices import choose
-from moe_lab.errors import OperationError
-from moe_lab.graphs import Replay, to_device
-from moe_lab.interrupts import stop_if_unwanted
-from moe_lab.optimizers import Adam, Optimizer, Sgd, changed_by, clipped
-from moe_lab.origins import origin
-from moe_lab.training import Measure, Snapshot, TrialProgress
-from moe_lab.trials import on_one_thread, stream
+from moe_lab.core.config import Config, knob, require
+from moe_lab.core.devices import choose
+from moe_lab.core.errors import OperationError
+from moe_lab.core.graphs import Replay, to_device
+from moe_lab.core.interrupts import stop_if_unwanted
+from moe_lab.core.optimizers import Adam, Optimizer, Sgd, changed_by, clipped
+from moe_lab.core.origins import origin
+from moe_lab.core.training import Measure, Snapshot, TrialProgress
+from moe_lab.core.trials import on_one_thread, stream
 from moe_lab.vision.vmoe.config import VMoEConfig
 from moe_lab.vision.vmoe.digits import DigitTask, Labelled
 from moe_lab.vision.vmoe.model import VMoE

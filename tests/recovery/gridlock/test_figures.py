@@ -9,7 +9,7 @@ import pytest
 import torch
 import xarray as xr
 
-from moe_lab.config import ConfigError
+from moe_lab.core.config import ConfigError
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.em import em
 from moe_lab.recovery.gridlock import JointEM, Spectral, figures, grid_points, training

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from moe_lab import recovery
+from moe_lab.core.training import collect, final
 from moe_lab.recovery import MixtureTask, gridlock, measures
 from moe_lab.recovery.em import posterior
 from moe_lab.recovery.gridlock import JointEM, Run, Spectral, train, train_run, training
-from moe_lab.training import collect, final
 
 TASK = MixtureTask(dimension=5, noise=0.2)
 FAST: dict[str, Any] = {"samples": 300, "trials": 3, "seed": 11, "device": "cpu"}

@@ -10,12 +10,12 @@ import pytest
 import torch
 import xarray as xr
 
+from moe_lab.core.training import collect
 from moe_lab.recovery import transforms
 from moe_lab.recovery.landscape import figures, losses
 from moe_lab.recovery.landscape.run import PAPER_TASK, L2Loss, L4Loss, LogLoss
 from moe_lab.recovery.landscape.stuck import stuck_at
 from moe_lab.recovery.landscape.training import descend
-from moe_lab.training import collect
 
 SMALL = {"trials": 3, "steps": 40, "dimension": 5, "batch": 128, "seed": 7}
 

@@ -10,7 +10,7 @@ import xarray as xr
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import same_color
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab.recovery.landscape import plots
 
 STEPS = np.array([0, 50, 100])

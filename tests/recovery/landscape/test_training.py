@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.config import ConfigError
+from moe_lab.core.config import ConfigError
+from moe_lab.core.training import collect, final
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.run import PAPER_TASK, RECIPES, L2Loss, L4Loss, LogLoss, LossRun
 from moe_lab.recovery.landscape.training import descend, sample_batches
 from moe_lab.recovery.transforms import InvalidActivationError
-from moe_lab.training import collect, final
 
 TASK = PAPER_TASK.replace(dimension=5)
 SMALL: dict[str, Any] = {"batch": 256, "trials": 3, "seed": 2, "record_every": 10}

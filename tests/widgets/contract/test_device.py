@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from moe_lab import devices
-from moe_lab.devices import no_gpu
+from moe_lab.core import devices
+from moe_lab.core.devices import no_gpu
 from tests.widgets.cases import Case, one_case_in
 from tests.widgets.labs import Make, done, making, shown
 

@@ -12,8 +12,8 @@ import pytest
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.lines import Line2D
 
-from moe_lab import theme
-from moe_lab.training import Snapshot
+from moe_lab.core.training import Snapshot
+from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.frames.reel import Reel, Stream

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab.vision import deep
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.labs import deep_prune as settings

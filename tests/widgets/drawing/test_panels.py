@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.laid import OFTEN
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.picture import Picture

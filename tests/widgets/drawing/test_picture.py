@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.picture import Picture, encode
 from moe_lab_widgets.drawing.sheet import Strip

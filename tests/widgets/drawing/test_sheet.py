@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import RendererAgg
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.ink import stamp
 from moe_lab_widgets.drawing.on_axes import cells, table
 from moe_lab_widgets.drawing.sheet import Sheet

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moe_lab_widgets
-from moe_lab.config import require
-from moe_lab.errors import InputError
+from moe_lab.core.config import require
+from moe_lab.core.errors import InputError
 from moe_lab_widgets import Lab, LabKnob, Story, offer
 from moe_lab_widgets.engine.declared import Declared
 from tests.widgets.engine.tiny import PARTS, Blobs, TinyLab, tiny

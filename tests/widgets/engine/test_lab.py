@@ -21,8 +21,8 @@ import pytest
 import torch
 import xarray as xr
 
-from moe_lab.errors import UserError
-from moe_lab.interrupts import stop_if_unwanted
+from moe_lab.core.errors import UserError
+from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab_widgets import given, offer
 from moe_lab_widgets import lab as declare
 from moe_lab_widgets.engine import runner

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab.training import Snapshot
+from moe_lab.core.training import Snapshot
 from moe_lab_widgets.engine.knobs import PATIENT, RARELY
 from moe_lab_widgets.labs import gridlock_record as at
 from moe_lab_widgets.labs.gridlock import (

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab import theme
+from moe_lab.core.training import Snapshot
+from moe_lab.drawing import theme
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.gridlock import JointEM, Run, Spectral, train
 from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, WINDOW
-from moe_lab.training import Snapshot
 from moe_lab_widgets import GridlockLab
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.words import median, two_digits

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from moe_lab.training import Snapshot
+from moe_lab.core.training import Snapshot
 from moe_lab_widgets.labs.landscape import KNOBS, LandscapeLab, caption, runs, seconds, verdicts
 from tests.widgets.cases import LANDSCAPE
 from tests.widgets.labs import Make, done, drawn_as, fixtures, move, shown

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab.recovery.landscape.planes import flat, plane
 from moe_lab.recovery.landscape.stuck import stuck_at
 from moe_lab_widgets import LandscapeLab

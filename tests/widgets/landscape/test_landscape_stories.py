@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from moe_lab.core.training import Snapshot
 from moe_lab.recovery.landscape.run import LossRun
 from moe_lab.recovery.landscape.training import descend_run
-from moe_lab.training import Snapshot
 from moe_lab_widgets import LandscapeLab
 from moe_lab_widgets.engine.now import moments
 from moe_lab_widgets.labs import landscape as of

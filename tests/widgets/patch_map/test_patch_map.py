@@ -10,7 +10,7 @@ import pytest
 import torch
 from matplotlib.collections import PolyCollection
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab.vision.patches.data import QuadrantTask, cells_in
 from moe_lab.vision.patches.live import compare
 from moe_lab_widgets import PatchMapLab

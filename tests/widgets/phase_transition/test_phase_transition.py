@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets import PhaseTransitionLab
 from moe_lab_widgets.drawing.maps import pale, steps

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 import torch
 
+from moe_lab.core.training import Snapshot
+from moe_lab.core.trials import stream
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, train
 from moe_lab.patch_routing.model import FixedRules, fixed_step, joint_rules, joint_step, membership
 from moe_lab.patch_routing.phase_live import phase_records
-from moe_lab.training import Snapshot
-from moe_lab.trials import stream
 from moe_lab_widgets.labs import phase_transition
 from moe_lab_widgets.labs.router_alignment_runs import steps, task_of
 from moe_lab_widgets.playground import constants

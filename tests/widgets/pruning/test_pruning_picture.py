@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.lines import Line2D
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab_widgets import PruningLab
 from moe_lab_widgets.drawing.sheet import Sheet, integer
 from moe_lab_widgets.drawing.words import short

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab_widgets.labs.router_alignment_tiles import Tiles, arrange, digit_faces, enlarge, pattern_faces
 
 WIDTH, HEIGHT = 416, 148

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 
-from moe_lab import theme
-from moe_lab.routing_table import route
+from moe_lab.course.routing_table import route
+from moe_lab.drawing import theme
 
 _TABLE = f"border-collapse: separate; border-spacing: 2px; color: {theme.INK}; font: 13px/1.3 sans-serif; margin: 0;"
 _CELL = "box-sizing: border-box; height: 30px; min-width: 44px; padding: 0 3px; text-align: center;"

@@ -7,9 +7,9 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from numpy.typing import ArrayLike, NDArray
 
-from moe_lab import theme
-from moe_lab.config import require
-from moe_lab.routing_plots import gate_table
+from moe_lab.core.config import require
+from moe_lab.drawing import theme
+from moe_lab.drawing.routing_plots import gate_table
 from moe_lab_widgets.by_hand.fates import Fate, as_html, badge, fates, in_words
 from moe_lab_widgets.drawing.picture import encode
 from moe_lab_widgets.engine.callbacks import alone, heard_at_once

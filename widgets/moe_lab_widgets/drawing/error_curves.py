@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.on_axes import box_of, cells, line, table
 from moe_lab_widgets.drawing.trials import MOST_LINES, few, trials
 from moe_lab_widgets.drawing.words import median

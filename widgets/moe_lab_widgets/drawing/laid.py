@@ -12,8 +12,8 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from moe_lab import theme
-from moe_lab.errors import InputError
+from moe_lab.core.errors import InputError
+from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.panel import Panel, Seen
 
 USUAL = (44.0, 14.0, 66.0, 40.0)

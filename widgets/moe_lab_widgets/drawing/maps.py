@@ -14,7 +14,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from numpy.typing import NDArray
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.on_axes import box_of, name_cells, reads
 from moe_lab_widgets.drawing.share_map import ShareMap
 

@@ -20,7 +20,7 @@ from matplotlib.ticker import PercentFormatter
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import ArrayLike, NDArray
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.ink import glyph
 from moe_lab_widgets.drawing.sheet import Painter, Sheet, Strip, integer
 from moe_lab_widgets.drawing.tables import fills, key

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.sheet import Pixels, Sheet
 
 PALE = 0.08

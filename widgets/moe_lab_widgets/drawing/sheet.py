@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.artist import Artist
 from numpy.typing import NDArray
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.ink import Ink, line, stamp
 
 Pixels = NDArray[np.uint8]

@@ -23,9 +23,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from moe_lab.config import RunConfig, require
-from moe_lab.errors import InputError
-from moe_lab.training import Snapshot
+from moe_lab.core.config import RunConfig, require
+from moe_lab.core.errors import InputError
+from moe_lab.core.training import Snapshot
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.engine.copying import code_of, own_code, started

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from moe_lab.devices import CPU, present
-from moe_lab.training import Snapshot
+from moe_lab.core.devices import CPU, present
+from moe_lab.core.training import Snapshot
 from moe_lab_widgets.engine.knobs import LabKnob
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from moe_lab.devices import AUTO, GPU, no_gpu, word
+from moe_lab.core.devices import AUTO, GPU, no_gpu, word
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.knobs import LabKnob
 

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moe_lab import files
-from moe_lab.config import require
-from moe_lab.errors import InputError, MissingFileError, OperationError
-from moe_lab.sentences import shown
+from moe_lab.core import files
+from moe_lab.core.config import require
+from moe_lab.core.errors import InputError, MissingFileError, OperationError
+from moe_lab.core.sentences import shown
 
 if TYPE_CHECKING:
     import xarray

@@ -17,9 +17,9 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from moe_lab.arguments import checked
-from moe_lab.config import require
-from moe_lab.errors import InputError
+from moe_lab.core.arguments import checked
+from moe_lab.core.config import require
+from moe_lab.core.errors import InputError
 from moe_lab_widgets.drawing.picture import drawing_lock
 from moe_lab_widgets.engine.callbacks import OwnMoves, alone, guarded, heard_at_once, widgets_lock
 from moe_lab_widgets.engine.controls import OWN, SPEEDS, Controls

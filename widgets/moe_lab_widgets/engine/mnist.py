@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from moe_lab.core.errors import InputError
+from moe_lab.core.sentences import shown
 from moe_lab.datasets import mnist
-from moe_lab.errors import InputError
-from moe_lab.sentences import shown
 from moe_lab_widgets.engine.knobs import LabKnob
 
 MNIST, DOWNLOAD = "mnist", "download"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moe_lab.errors import InputError
-from moe_lab.training import Snapshot, collect
+from moe_lab.core.errors import InputError
+from moe_lab.core.training import Snapshot, collect
 
 if TYPE_CHECKING:
     import xarray

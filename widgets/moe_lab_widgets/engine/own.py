@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from moe_lab.config import require
-from moe_lab.errors import InputError
-from moe_lab.sentences import shown
+from moe_lab.core.config import require
+from moe_lab.core.errors import InputError
+from moe_lab.core.sentences import shown
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.engine.definition import Story
 from moe_lab_widgets.engine.knobs import LabKnob

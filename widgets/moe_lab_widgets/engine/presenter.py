@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from moe_lab.devices import CPU, choose, word
+from moe_lab.core.devices import CPU, choose, word
 from moe_lab_widgets.drawing.picture import drawing_lock
 from moe_lab_widgets.drawing.words import told
 from moe_lab_widgets.engine.callbacks import alone, message

@@ -6,7 +6,7 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moe_lab.errors import InputError
+from moe_lab.core.errors import InputError
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.knobs import LabKnob

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from moe_lab.interrupts import Interrupted, interrupted_when
+from moe_lab.core.interrupts import Interrupted, interrupted_when
 from moe_lab_widgets.engine.host import Host
 from moe_lab_widgets.engine.recorder import Recorder
 

@@ -14,7 +14,7 @@ import ipywidgets as w
 import traitlets
 from IPython import get_ipython
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.picture import Picture, drawing_lock, encode
 from moe_lab_widgets.engine.callbacks import heard_at_once
 from moe_lab_widgets.engine.threads import on_colab

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from moe_lab import theme
-from moe_lab.config import require
+from moe_lab.core.config import require
+from moe_lab.drawing import theme
 from moe_lab.vision.deep import MEASURED, MODES, PAPER_CRITERIA, PRE_TRAINING, TINY, DigitRun, DigitTask
 from moe_lab_widgets.drawing.on_axes import bars, ends, percents, reads, write
 from moe_lab_widgets.drawing.panel import Panel, Seen

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab.vision.deep import DigitRun
 from moe_lab_widgets.drawing.on_axes import bars, name_cells, note, paint, write
 from moe_lab_widgets.drawing.panel import Seen

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from moe_lab.errors import InputError
-from moe_lab.interrupts import uninterrupted
-from moe_lab.training import Snapshot, collect
+from moe_lab.core.errors import InputError
+from moe_lab.core.interrupts import uninterrupted
+from moe_lab.core.training import Snapshot, collect
 from moe_lab.vision.deep import (
     MODES,
     PRE_TRAINING,

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 
-from moe_lab import theme
-from moe_lab.config import require
+from moe_lab.core.config import require
+from moe_lab.drawing import theme
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.activations import ACTIVATIONS
 from moe_lab.recovery.gridlock import JointEM, Run, Spectral

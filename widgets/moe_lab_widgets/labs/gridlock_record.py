@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moe_lab.core.training import Measure
 from moe_lab.recovery.em import State, em
 from moe_lab.recovery.gridlock import Run, Spectral, train_run
 from moe_lab.recovery.gridlock.grid_points import FOUND, WINDOW, converged
 from moe_lab.recovery.gridlock.training import samples_of
 from moe_lab.recovery.measures import parameter_error
-from moe_lab.training import Measure
 from moe_lab_widgets.engine.knobs import fewer, longest, on_gpu
 from moe_lab_widgets.engine.now import Now
 

@@ -10,13 +10,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from moe_lab import theme
+from moe_lab.core.training import Snapshot
+from moe_lab.drawing import theme
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.landscape import L2Loss, L4Loss, LossRun, descend_run
 from moe_lab.recovery.landscape.planes import flat, lengths, plane
 from moe_lab.recovery.landscape.run import PAPER_TASK
 from moe_lab.recovery.landscape.stuck import STUCK_ERROR, STUCK_GAIN, stuck_at
-from moe_lab.training import Snapshot
 from moe_lab_widgets.drawing.error_curves import Errors, draw_errors, fates_in_words, furnish_errors, lines_in_words
 from moe_lab_widgets.drawing.on_axes import box_of, ends, line, name_cells, note, paint, write
 from moe_lab_widgets.drawing.panel import Panel

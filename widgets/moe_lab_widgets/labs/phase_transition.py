@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab.patch_routing import DigitTask, JointMoE, PatternTask, SeparateMoE
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.phase_live import PhaseRecord, phase_records

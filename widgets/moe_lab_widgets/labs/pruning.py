@@ -15,7 +15,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab.pruning.live import Choice
 from moe_lab_widgets.drawing.on_axes import bars, ends, note, percents, write
 from moe_lab_widgets.drawing.panel import Panel, Seen

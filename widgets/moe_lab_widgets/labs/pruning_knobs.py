@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moe_lab.config import Config, require
+from moe_lab.core.config import Config, require
 from moe_lab.pruning import PlantedStart, Run, TokenMoE, TokenTask
 from moe_lab_widgets.drawing.words import CRITERION_NAMES
 from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, offer

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moe_lab.errors import InputError
+from moe_lab.core.errors import InputError
+from moe_lab.core.training import Snapshot, collect
 from moe_lab.pruning import BranchStart, FineTuned, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, Weights
 from moe_lab.pruning.criteria import CRITERIA, Criterion, Scores, Statistics, router_norm_change
 from moe_lab.pruning.live import Choice, FineTuning, Pruned, Results
 from moe_lab.pruning.measures import MEASURES, evaluate
 from moe_lab.pruning.training import Training
-from moe_lab.training import Snapshot, collect
 from moe_lab_widgets.engine.knobs import fewer, given, longest, on_gpu, placed
 from moe_lab_widgets.engine.now import ONLY, Now
 

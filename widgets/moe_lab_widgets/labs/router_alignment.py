@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab.patch_routing import CNN
 from moe_lab_widgets.drawing.on_axes import bars, ends, heads, line, note, percents, reads
 from moe_lab_widgets.drawing.panel import Panel, Seen

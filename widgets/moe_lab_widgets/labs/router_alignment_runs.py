@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from moe_lab import theme
-from moe_lab.config import Config, RunConfig, require
+from moe_lab.core.config import Config, RunConfig, require
+from moe_lab.core.training import Snapshot
+from moe_lab.core.trials import placement
+from moe_lab.drawing import theme
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, Samples, train_batch
 from moe_lab.patch_routing.data import Split
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.stepwise import StepwiseMoE
-from moe_lab.training import Snapshot
-from moe_lab.trials import placement
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, given, offer
 from moe_lab_widgets.engine.mnist import DATA_WORDS, HOW, MNIST, files_of
 from moe_lab_widgets.labs.router_alignment_words import WORDS

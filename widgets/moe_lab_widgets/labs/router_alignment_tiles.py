@@ -11,11 +11,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from moe_lab import theme
+from moe_lab.core.training import Snapshot
 from moe_lab.datasets import digits
+from moe_lab.drawing import theme
 from moe_lab.patch_routing import DigitTask, PatternTask
 from moe_lab.patch_routing.data import ROLES
-from moe_lab.training import Snapshot
 from moe_lab_widgets.drawing.on_axes import box_of, heads, image, signs
 
 _FADED = 0.8  # how far a patch that an expert does not keep goes towards paper

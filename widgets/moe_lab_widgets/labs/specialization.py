@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab.specialization import ClusterTask, Run, SwitchMoE
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab_widgets.drawing.on_axes import cells, ends, line, note, percents, ramp_key, reads, table, write

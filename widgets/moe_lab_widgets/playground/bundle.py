@@ -13,7 +13,7 @@ from functools import cache
 from html import escape
 from pathlib import Path
 
-from moe_lab.errors import InputError
+from moe_lab.core.errors import InputError
 from moe_lab.registry import LABS, NOTEBOOKS, PAGES
 from moe_lab_widgets.engine.files import with_suffix, write_whole
 from moe_lab_widgets.engine.linking import NOWHERE, own_site

@@ -1,4 +1,4 @@
-"""What the playground's pages read of their Labs: `declared.js`, made of the Labs' declarations and of moe_lab.theme.
+"""What the playground's pages read of their Labs: `declared.js`, made of the Labs' declarations and of the theme.
 
 Nothing is written twice: knobs, defaults, stories and captions are the Labs', colours are the theme's, and the rules on
 values that fit together come from asking the Labs' own checks. A page reads `DECLARED.labs.NAME`:
@@ -26,7 +26,7 @@ from functools import cache
 from typing import Any
 
 import moe_lab_widgets
-from moe_lab import theme
+from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.maps import ENOUGH
 from moe_lab_widgets.drawing.trials import BANDS, MOST_LINES, SPREAD_WORDS
 from moe_lab_widgets.engine.callbacks import OwnMoves

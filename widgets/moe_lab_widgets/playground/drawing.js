@@ -1,4 +1,4 @@
-/** Drawing on a canvas in the style of `moe_lab.theme`: colours with fixed meanings, each with a second cue. */
+/** Drawing on a canvas in the style of `moe_lab.drawing.theme`: colours with fixed meanings, each with a second cue. */
 import { DECLARED } from "./declared.js";
 
 /** @typedef {CanvasRenderingContext2D} Context */
@@ -144,7 +144,7 @@ export function spread(wanted, gap, low, high) {
   return places;
 }
 
-/** Moves marks until no two are nearer than `gap`, as `moe_lab.placement.push_apart`.
+/** Moves marks until no two are nearer than `gap`, as `moe_lab.drawing.placement.push_apart`.
  * @type {(points: Place[], gap: number) => Place[]} */
 export function pushedApart(points, gap) {
   /** @type {Place[]} */

@@ -1,4 +1,4 @@
-/** The library's random streams, number for number: `moe_lab.trials.stream`, which is NumPy's
+/** The library's random streams, number for number: `moe_lab.core.trials.stream`, which is NumPy's
  * Generator(SFC64(SeedSequence(seed, spawn_key=(trial, crc32(purpose))))). */
 
 const TWO_32 = 4294967296;

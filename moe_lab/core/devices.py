@@ -1,0 +1,118 @@
+"""Where a run computes: what "auto" means everywhere, and whether torch can use the GPU that is there.
+
+"auto" is the GPU where a step touches enough numbers to gain by it (`WORTH_A_GPU`), and the CPU everywhere else. Every
+`train`, the figures and the Labs ask `choose`.
+
+On one CPU two runs of the same call are equal, bit for bit. On a GPU they agree to rounding: CUDA adds in any order (in
+`index_add_`, `scatter_add_` and the gradients of convolutions), and its convolutions round to TF32 unless
+`torch.backends.cudnn.allow_tf32` is False. Products of matrices do not, as is torch's default.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import torch
+
+from moe_lab.core.config import require
+from moe_lab.core.errors import OperationError
+
+AUTO, CPU, GPU = "auto", "cpu", "cuda"
+WORTH_A_GPU = 10_000_000
+"""Numbers that a step must touch (`RunConfig.numbers`) for "auto" to be the GPU. Reasoned, not measured: no GPU has run
+this code yet.
+
+A step of the rooms is 40 to 60 kernels. Replayed as a captured graph (graphs.py), each takes a GPU a few microseconds
+however little it does: .2 to .3 ms a step. One thread of a CPU takes .3 to 1 ns for a number (the steps of
+benchmarks/RESULTS.md), so that both take equally long at some hundred thousand numbers. But before its first step a GPU
+loads kernels and captures, for about a second. At ten million numbers a step takes the CPU 3 to 10 ms, and a run of
+some hundred steps has made up for that; below, a CPU is soon enough done."""
+NO_GPU = "this machine has no GPU that torch can use (CUDA)"
+MPS_NOT_OFFERED = (
+    "this machine's Apple GPU (MPS) is not offered in a Lab: steps are captured as graphs on CUDA alone, and MPS lacks "
+    "operations that some runs need; train(..., device='mps') tries it"
+)
+
+DeviceName = str
+
+
+def choose(device: DeviceName = AUTO, numbers: float = math.inf) -> torch.device:
+    """Returns the device that a name stands for.
+
+    "auto" is CUDA where a step touches at least `WORTH_A_GPU` numbers and torch can use the GPU, else the CPU. An Apple
+    GPU (MPS) must be named: its steps are launched kernel by kernel.
+
+    Args:
+      numbers: that a step touches; without them, what "auto" is for the largest steps.
+
+    Raises:
+      ValueError: torch does not know the name.
+      RuntimeError: the device is not present on this machine, or torch cannot use it.
+    """
+    if device == AUTO:
+        return torch.device(GPU if numbers >= WORTH_A_GPU and usable() else CPU)
+    try:
+        chosen = torch.device(device)
+        known = chosen.type in (CPU, GPU, "mps")
+    except (RuntimeError, TypeError, ValueError):
+        known = False
+    require(known, "device must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'", device=device)
+    present = {
+        CPU: True,
+        GPU: torch.cuda.is_available() and (chosen.index or 0) < torch.cuda.device_count(),
+        "mps": torch.backends.mps.is_available(),
+    }[chosen.type]
+    if not present:
+        raise OperationError(f"device {device!r} is not present on this machine; 'auto' chooses one that is")
+    if refusal(chosen):
+        raise OperationError(f"device {device!r} must run torch's kernels, and 'cpu' does: got {refusal(chosen)!r}")
+    return chosen
+
+
+@lru_cache
+def refusal(device: torch.device) -> str:
+    """Returns why torch cannot compute on a device that is there, by one tiny launch; empty where it can.
+
+    A GPU that is older or newer than the kernels of this torch is listed as available all the same.
+    """
+    if device.type == CPU:
+        return ""
+    try:
+        (torch.ones(1, device=device) + 1).item()
+    except RuntimeError as error:
+        return str(error).partition("\n")[0]
+    return ""
+
+
+def usable() -> bool:
+    """Whether there is a GPU (CUDA) that torch can use."""
+    return torch.cuda.is_available() and not refusal(torch.device(GPU))
+
+
+def present() -> tuple[str, ...]:
+    """Returns the names of the devices between which "auto" chooses on this machine."""
+    return (CPU, GPU) if usable() else (CPU,)
+
+
+def no_gpu() -> str:
+    """Returns why a Lab offers no GPU on this machine, in words."""
+    if torch.cuda.is_available():
+        return f"torch cannot use this machine's GPU ({refusal(torch.device(GPU))})"
+    return MPS_NOT_OFFERED if torch.backends.mps.is_available() else NO_GPU
+
+
+def word(device: str) -> str:
+    """Returns a device as a word: "GPU" for "cuda"."""
+    return {CPU: "CPU", GPU: "GPU"}.get(device, device)
+
+
+def device_label(device: torch.device) -> str:
+    """Describes a device for status lines and results: "cpu" or "cuda (NVIDIA H100)"."""
+    return f"cuda ({torch.cuda.get_device_name(device)})" if device.type == GPU else device.type
+
+
+def label_of(name: DeviceName) -> str:
+    """Describes what a name stands for, as `device_label`: "auto" may be two devices."""
+    label = device_label(choose(name))
+    return f"{label} for large steps, else cpu" if name == AUTO and label != CPU else label

@@ -1,0 +1,110 @@
+"""The points of a grid, and a table of their results so far."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from moe_lab.core.config import require
+from moe_lab.core.sentences import brief
+from moe_lab.core.training import Measure
+
+if TYPE_CHECKING:
+    import xarray
+
+Point = dict[str, Any]
+Values = Mapping[str, Any]
+
+
+def checked_axes(axes: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
+    """Returns the axes with plain Python values.
+
+    Raises:
+      ValueError: there is no axis, or one is empty, repeats a value, has a taken name, or holds anything but
+        finite numbers and strings.
+    """
+    require(len(axes) > 0, "axes must name at least one axis", axes=dict(axes))
+    grid = {}
+    for name, values in axes.items():
+        axis = f"axis {brief(name)}"
+        plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+        require(name not in ("trial", "done"), "an axis must not be named 'trial' or 'done'", axis=name)
+        require(len(plain) > 0, f"{axis} must have at least one value", values=plain)
+        proper = all(
+            isinstance(value, str | int) or (isinstance(value, float) and np.isfinite(value)) for value in plain
+        )
+        require(proper, f"values of {axis} must be finite numbers or strings", values=plain)
+        require(len(set(plain)) == len(plain), f"values of {axis} must differ", values=plain)
+        grid[name] = plain
+    return grid
+
+
+def points_of(axes: Mapping[str, Sequence[Any]]) -> list[Point]:
+    """The grid points of some axes; the last axis changes fastest."""
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+@dataclass
+class Table:
+    """A grid and its results so far, one row per grid point."""
+
+    grid: dict[str, list[Any]]
+    trials: int
+    measures: dict[str, Measure]
+    meanings: dict[str, str]
+    coords: dict[str, Any]
+    attrs: dict[str, Any]
+    points: list[Point] = field(init=False)
+    done: np.ndarray = field(init=False)
+    values: dict[str, np.ndarray] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.points = points_of(self.grid)
+        self.done = np.zeros(len(self.points), dtype=bool)
+        for name, measure in self.measures.items():  # where the shape is known, the first Dataset shows it
+            if all(dim in self.coords for dim in measure.dims):
+                self._add(name, tuple(len(self.coords[dim]) for dim in measure.dims))
+
+    def _add(self, name: str, shape: tuple[int, ...]) -> None:
+        self.values[name] = np.full((len(self.points), self.trials, *shape), np.nan)
+
+    def put(self, indices: list[int], values: Values, done: bool = True) -> None:
+        """Writes the values (points, trials, ...) of some points and, unless `done` is False, marks them as done.
+
+        Raises:
+          ValueError: a value's shape is not that of other points.
+        """
+        for name, value in values.items():
+            if name not in self.values:
+                self._add(name, value.shape[2:])
+            require(
+                value.shape[2:] == self.values[name].shape[2:],
+                f"{name} must have one shape at every grid point, here {self.values[name].shape[2:]} after the trials",
+                got=value.shape[2:],
+            )
+            self.values[name][indices] = value
+        self.done[indices] = done
+
+    def dataset(self) -> xarray.Dataset:
+        """Returns a copy of all results, with named axes: value(axes..., trial, ...) and done(axes...)."""
+        import xarray  # here: it takes half a second, which a live map need not wait for
+
+        shape, dims = tuple(len(values) for values in self.grid.values()), tuple(self.grid)
+        about = {"long_name": "this grid point has been run"}
+        variables: dict[str, Any] = {"done": (dims, self.done.reshape(shape).copy(), about)}
+        for name, value in self.values.items():
+            rest = tuple(f"{name}_{axis}" for axis in range(value.ndim - 2))
+            measure = self.measures.get(name, Measure(rest))
+            attrs = {"units": measure.unit, "long_name": measure.meaning or name}
+            full = value.reshape(*shape, *value.shape[1:]).copy()
+            variables[name] = ((*dims, "trial", *measure.dims), full, attrs)
+        coords: dict[str, Any] = {"trial": np.arange(self.trials)}
+        for name, labels in self.grid.items():
+            coords[name] = (name, np.array(labels), {"long_name": self.meanings.get(name, name)})
+        used = {dim for dims, *_ in variables.values() for dim in dims}
+        coords.update({name: labels for name, labels in self.coords.items() if name in used})
+        return xarray.Dataset(variables, coords=coords, attrs=self.attrs)

@@ -1,0 +1,43 @@
+"""Cancelling a run between two Snapshots: before each step, its loop checks whether the consumer still wants the next.
+
+A run is an iterator, so it stops wherever it is no longer consumed. A consumer that learns in the middle of a long
+`next(run)` that it does not want the Snapshot any more interrupts it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+from moe_lab.core.trials import each_within
+
+Record = TypeVar("Record")
+
+_unwanted: ContextVar[Callable[[], bool]] = ContextVar("unwanted", default=lambda: False)
+
+
+class Interrupted(Exception):  # noqa: N818 (no error, as StopIteration is none)
+    """A run was left between two Snapshots; it cannot go on."""
+
+
+@contextmanager
+def interrupted_when(unwanted: Callable[[], bool]) -> Iterator[None]:
+    """Context manager in which a run of this thread raises Interrupted at its next step once `unwanted()` is True."""
+    before = _unwanted.set(unwanted)
+    try:
+        yield
+    finally:
+        _unwanted.reset(before)
+
+
+def stop_if_unwanted() -> None:
+    """Raises Interrupted if the consumer has cancelled the run. Training loops call it once per step."""
+    if _unwanted.get()():
+        raise Interrupted
+
+
+def uninterrupted(run: Iterator[Record]) -> Iterator[Record]:
+    """Yields a run's Snapshots, each computed to its end, so that a consumer that leaves can come back for the next."""
+    return each_within(run, lambda: interrupted_when(lambda: False))

@@ -1,0 +1,135 @@
+"""The trial axis: one random stream per trial, and the device that computes.
+
+Random numbers come from a NumPy generator named by (seed, trial, purpose). They are sampled on the host in float64,
+then cast and moved. So trial i gets the same numbers alone or among a thousand, in float32 or float64, on any device;
+and because each purpose has its own stream, N samples are the first N of any larger number.
+"""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from moe_lab.core.config import Precision, RunConfig
+from moe_lab.core.devices import AUTO, choose, device_label
+from moe_lab.core.errors import InputError
+
+_OF_TWO = ("linalg.solve_ex", "linalg.lstsq")  # functions of two matrices
+Step = TypeVar("Step")
+
+
+def stream(seed: int, trial: int, purpose: str) -> np.random.Generator:
+    """Returns the random stream of one trial for one purpose (such as "labels" or "noise").
+
+    Raises:
+      ValueError: the seed or the trial is negative.
+    """
+    if seed < 0 or trial < 0:
+        raise InputError(f"seed and trial must be at least 0: got seed={seed}, trial={trial}")
+    key = (trial, zlib.crc32(purpose.encode()))
+    return np.random.Generator(np.random.SFC64(np.random.SeedSequence(entropy=seed, spawn_key=key)))
+
+
+def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
+    """Returns torch's dtype for "float32" or "float64".
+
+    Raises:
+      ValueError: float64 on MPS, which has none.
+    """
+    if precision == "float64" and device.type == "mps":
+        raise InputError("precision must be 'float32' on an MPS device, which has no float64: got precision='float64'")
+    return {"float32": torch.float32, "float64": torch.float64}[precision]
+
+
+def placement(run: RunConfig, numbers: float | None = None) -> tuple[torch.device, torch.dtype]:
+    """The device and the dtype of a run.
+
+    A run that needs an operation which an MPS device lacks goes to the CPU, with a warning the first time.
+
+    Args:
+      numbers: that a step touches where it is not this run's alone (`RunConfig.numbers`).
+
+    Raises:
+      ValueError, RuntimeError: as `moe_lab.core.devices.choose` and `choose_dtype`.
+    """
+    touched = (run.numbers if numbers is None else numbers) if run.device == AUTO else 0.0
+    device = choose(run.device, touched)
+    if device.type == "mps" and (lacks := missing_operation(device, run.operations)):
+        _warn_once(f"the MPS device has no {lacks}, so that this run computes on the CPU")
+        device = torch.device("cpu")
+    return device, choose_dtype(run.precision, device)
+
+
+def where(runs: Iterable[RunConfig]) -> str:
+    """Describes the devices of some runs, for results: "cpu", or "cpu and cuda (NVIDIA H100)"."""
+    return " and ".join(sorted({device_label(placement(run)[0]) for run in runs}))
+
+
+@lru_cache
+def missing_operation(device: torch.device, operations: tuple[str, ...]) -> str:
+    """The first of some functions of torch, such as "linalg.eigh", that a device does not have; "" if it has all."""
+    square = torch.eye(2, device=device)
+    for name in operations:
+        try:
+            attrgetter(name)(torch)(*[square] * (2 if name in _OF_TWO else 1))
+        except NotImplementedError:
+            return name
+    return ""
+
+
+@lru_cache
+def _warn_once(words: str) -> None:
+    warnings.warn(words, stacklevel=3)
+
+
+_WORTH_SHARING = 2e8  # operations per step from which several threads are faster than one
+
+
+@contextmanager
+def threads_for(operations: float, device: torch.device) -> Iterator[None]:
+    """Limits small steps on the CPU to one torch thread, and restores the caller's number of threads.
+
+    On two threads a step of these sizes costs 2 to 9 times the CPU time, most of it spent waiting.
+
+    Args:
+      operations: approximate number per step.
+      device: where the steps run; other devices than the CPU are left alone.
+    """
+    threads = torch.get_num_threads()
+    if device.type != "cpu" or threads == 1 or operations >= _WORTH_SHARING:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def on_one_thread(steps: Iterator[Step], device: torch.device) -> Iterator[Step]:
+    """Iterates over small steps under `threads_for`, while the consumer keeps its own number of threads."""
+    return each_within(steps, lambda: threads_for(0, device))
+
+
+def each_within(steps: Iterator[Step], context: Callable[[], AbstractContextManager[Any]]) -> Iterator[Step]:
+    """Runs each step inside a new `context`, which is left before the step is yielded."""
+    end = object()
+    while True:
+        with context():  # not across the yield
+            step = next(steps, end)
+        if step is end:
+            return
+        yield step  # type: ignore[misc]
+
+
+def in_groups(trials: Sequence[int], size: int) -> list[Sequence[int]]:
+    """Divides trials into groups of at most `size`."""
+    return [trials[begin : begin + size] for begin in range(0, len(trials), size)]

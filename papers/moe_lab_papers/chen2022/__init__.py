@@ -1,0 +1,21 @@
+"""The claims and errata of chen2022, "Towards Understanding the Mixture-of-Experts Layer in Deep Learning".
+
+Table 2, about images, is in `deep`. Tables 10 and 11 and figures 6 to 8 have no model or data here.
+"""
+
+from __future__ import annotations
+
+from moe_lab_papers.chen2022 import deep, errata, figures, lemmas, mixtures, singles, tables, theorems
+from moe_lab_papers.claim import Claim
+from moe_lab_papers.erratum import Erratum
+
+CLAIMS: tuple[Claim, ...] = (
+    *mixtures.CLAIMS,
+    *singles.CLAIMS,
+    *tables.CLAIMS,
+    *figures.CLAIMS,
+    *theorems.CLAIMS,
+    *lemmas.CLAIMS,
+    *deep.CLAIMS,
+)
+ERRATA: tuple[Erratum, ...] = errata.ERRATA

@@ -1,0 +1,10 @@
+"""The claims and errata of gated2019, "Learning in Gated Neural Networks"."""
+
+from __future__ import annotations
+
+from moe_lab_papers.claim import Claim
+from moe_lab_papers.erratum import Erratum
+from moe_lab_papers.gated2019 import errata, figures, lemmas, theorems
+
+CLAIMS: tuple[Claim, ...] = (*figures.CLAIMS, *theorems.CLAIMS, *lemmas.CLAIMS)
+ERRATA: tuple[Erratum, ...] = errata.ERRATA

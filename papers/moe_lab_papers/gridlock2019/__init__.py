@@ -1,0 +1,10 @@
+"""The claims and errata of gridlock2019, "Breaking the gridlock in Mixture-of-Experts"."""
+
+from __future__ import annotations
+
+from moe_lab_papers.claim import Claim
+from moe_lab_papers.erratum import Erratum
+from moe_lab_papers.gridlock2019 import errata, figures, lemmas, operators, tables, theorems
+
+CLAIMS: tuple[Claim, ...] = (*tables.CLAIMS, *theorems.CLAIMS, *operators.CLAIMS, *lemmas.CLAIMS, *figures.CLAIMS)
+ERRATA: tuple[Erratum, ...] = errata.ERRATA

@@ -1,0 +1,21 @@
+"""The claims and errata of pruning2024, "A Provably Effective Method for Pruning Experts in Fine-tuned Sparse MoE".
+
+The paper prunes each mixture by itself (section 5.2) and compares that with nothing, so that experts of all mixtures
+ranked together (`vision.deep.prune(..., together=True)`) have no claim.
+"""
+
+from __future__ import annotations
+
+from moe_lab_papers.claim import Claim
+from moe_lab_papers.erratum import Erratum
+from moe_lab_papers.pruning2024 import costs, criteria, deep, errata, figures, released, theorems
+
+CLAIMS: tuple[Claim, ...] = (
+    *figures.CLAIMS,
+    *theorems.CLAIMS,
+    *criteria.CLAIMS,
+    *costs.CLAIMS,
+    *deep.CLAIMS,
+    *released.CLAIMS,
+)
+ERRATA: tuple[Erratum, ...] = errata.ERRATA

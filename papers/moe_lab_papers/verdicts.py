@@ -1,0 +1,153 @@
+"""Judges claims by their measurements: one row per claim, for results.json and the report."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from moe_lab import __version__
+from moe_lab.core.errors import trace_of
+from moe_lab_papers.claim import VERDICTS, Claim, Verdict, sentence
+from moe_lab_papers.runner import Done, Order, joined, missing, summary
+
+
+@dataclass(frozen=True)
+class Row:
+    """The result of a claim.
+
+    Attributes:
+      claim: the claim.
+      verdict: by its rule; "needs data" where the data are missing, "failed" where the measurement raised an error.
+      values: (trial,) the measured numbers; empty where there are none.
+      seconds: CPU time of its measurement, which other claims may share.
+      device: on which it was measured; "" where it was not.
+      calls: Python code that repeats the measurement.
+      note: why there is no number.
+      trace: the traceback of the bug that is the reason; "" where there is none.
+    """
+
+    claim: Claim
+    verdict: Verdict
+    values: np.ndarray
+    seconds: float
+    device: str
+    calls: tuple[str, ...]
+    note: str = ""
+    trace: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Why it does not fully agree; "" where it does."""
+        if self.verdict in ("needs data", "failed"):
+            return self.note
+        if self.verdict in ("agrees", "follows"):
+            return ""
+        return sentence(self.claim.reason or ("no reason is known" if self.verdict == "differs" else ""))
+
+    @property
+    def measured(self) -> str:
+        """The measured numbers in words."""
+        if not self.values.size:
+            return ""
+        statistics = summary(self.values)
+        if statistics["mean"] is None:
+            return "not finite"
+        spread = f" ± {statistics['std']:.2g}" if statistics["trials"] != 1 else ""
+        return f"{statistics['mean']:.4g}{spread}"
+
+    def record(self, order: Order) -> dict[str, Any]:
+        """Returns the record for results.json."""
+        claim = self.claim
+        return {
+            "id": claim.id,
+            "paper": claim.paper,
+            "where": claim.where,
+            "statement": claim.statement,
+            "published": {
+                "value": claim.published.value,
+                "spread": claim.published.spread,
+                "relation": claim.published.relation or None,
+            },
+            "measured": summary(self.values) if self.values.size else None,
+            "judged": _finite(claim.rule.number(self.values)) if self.values.size else None,
+            "unit": claim.unit,
+            "rule": claim.rule.words,
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "seconds": round(self.seconds, 3),
+            "device": self.device or None,
+            "seed": order.seed,
+            "config": {"budget": order.budget, "calls": list(self.calls)},
+            "version": __version__,
+        }
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def judged(claims: Sequence[Claim], done: Mapping[str, Sequence[Done]], order: Order) -> list[Row]:
+    """Returns a row for each claim whose measurement is finished, or lacks data; `done` is by measurement name."""
+    rows = []
+    for claim in claims:
+        lack = missing(claim.measurement, order.data)
+        if lack:
+            rows.append(Row(claim, "needs data", np.zeros(0), 0.0, "", (), lack))
+        elif claim.measurement.name in done:
+            rows.append(_row(claim, done[claim.measurement.name]))
+    return rows
+
+
+def _row(claim: Claim, parts: Sequence[Done]) -> Row:
+    calls = tuple(part.piece.call for part in parts)
+    failed = next((part for part in parts if part.data is None), None)
+    if failed is not None:
+        return Row(claim, "failed", np.zeros(0), 0.0, "", calls, failed.failure, failed.trace)
+    data = joined(claim.measurement, parts)
+    seconds = sum(part.seconds for part in parts)
+    device = str(data.attrs["measured_on"])
+    try:
+        values = claim.values(data)
+    except (KeyError, ValueError, IndexError, TypeError) as error:  # an error in one claim must not lose the others
+        note = f"{type(error).__name__}: {error}"
+        return Row(claim, "failed", np.zeros(0), seconds, device, calls, note, trace_of(error))
+    return Row(claim, claim.rule.verdict(values), values, seconds, device, calls)
+
+
+def counts(rows: Sequence[Row]) -> dict[Verdict, int]:
+    """Counts the rows of each verdict that occurs."""
+    found = Counter(row.verdict for row in rows)
+    return {verdict: found[verdict] for verdict in VERDICTS if found[verdict]}
+
+
+def tally(rows: Sequence[Row]) -> str:
+    """Returns the counts in words: "1 agrees, 2 differ"."""
+    return ", ".join(
+        f"{number} {verdict if number == 1 else _PLURAL.get(verdict, verdict)}"
+        for verdict, number in counts(rows).items()
+    )
+
+
+_PLURAL = {
+    "agrees": "agree",
+    "agrees in kind": "agree in kind",
+    "follows": "follow",
+    "differs": "differ",
+    "needs data": "need data",
+}
+
+
+def pictured(claims: Sequence[Claim], done: Mapping[str, Sequence[Done]]) -> dict[str, xr.Dataset]:
+    """Returns the Datasets of the measurements that have a picture, by name."""
+    needed = {claim.measurement.name: claim.measurement for claim in claims if claim.measurement.picture}
+    return {
+        name: joined(measurement, done[name])
+        for name, measurement in needed.items()
+        if name in done and all(part.data is not None for part in done[name])
+    }
