@@ -1,6 +1,6 @@
 """The results of a quick run of all claims at seed 0, against which the rules are tested.
 
-`python -m tests.reproduce.measured FOLDER --data DATA` makes `measured.zip` anew from a folder of results:
+`python -m tests.papers.measured FOLDER --data DATA` makes `measured.zip` anew from a folder of results:
 
     moe-lab reproduce --seed 0 --device cpu --data DATA --out FOLDER
 """

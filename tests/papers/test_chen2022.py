@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from tests.reproduce.small import CLAIMS, MEASUREMENTS, small, verdict
 
 from moe_lab.specialization.published import published
 from moe_lab_papers.chen2022 import measures, tables
 from moe_lab_papers.chen2022.figures import matching_centers, second_signal
 from moe_lab_papers.chen2022.tables import entropy_of
+from tests.papers.small import CLAIMS, MEASUREMENTS, small, verdict
 
 
 def as_published(models: dict[str, str]) -> xr.Dataset:

@@ -13,7 +13,6 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import xarray as xr
-from tests.reproduce.small import CLAIMS, MEASUREMENTS, SMALL, claims_of, small
 
 from moe_lab.core.findings import Finding
 from moe_lab.registry import CLAIMED, PAPERS
@@ -22,6 +21,7 @@ from moe_lab_papers.claim import Budget, Claim, Measurement, imported
 from moe_lab_papers.erratum import Erratum
 from moe_lab_papers.report import checked, png
 from moe_lab_papers.runner import Order, pieces
+from tests.papers.small import CLAIMS, MEASUREMENTS, SMALL, claims_of, small
 
 ERRATA = ledger.errata()
 OWN_TESTS = {

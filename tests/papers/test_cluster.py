@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.reproduce.conftest import claim, squares
 
 from moe_lab_papers import command, ledger
 from moe_lab_papers.claim import Claim, Rule, near
+from tests.papers.conftest import claim, squares
 
 distributed = pytest.importorskip("distributed", reason="the cluster needs dask.distributed")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.reproduce.small import turned, verdict
 
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.landscape.losses import minimiser
 from moe_lab_papers.gated2019 import remarks
+from tests.papers.small import turned, verdict
 
 ORTHONORMAL = MixtureTask(experts=2, dimension=10, noise=0.05, gating="orthogonal", regressors="orthonormal")
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from tests.reproduce.small import CLAIMS, claims_of, small, turned, verdict
 
 from moe_lab.core.training import Snapshot
 from moe_lab.patch_routing import Run, figures
 from moe_lab_papers.claim import imported
 from moe_lab_papers.pmoe2023 import measures, tuning
+from tests.papers.small import CLAIMS, claims_of, small, turned, verdict
 
 
 def ended(accuracy: np.ndarray) -> Snapshot:

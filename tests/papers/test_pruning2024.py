@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import xarray as xr
-from tests.reproduce.small import CLAIMS, small, turned, verdict
 
 from moe_lab.pruning import figures
 from moe_lab_papers.pruning2024.criteria import tolerated
 from moe_lab_papers.pruning2024.measures import V_MOE
+from tests.papers.small import CLAIMS, small, turned, verdict
 
 COUNTED = "pruning2024/vision-models"
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from tests.reproduce.small import CLAIMS, small, turned, verdict
 
 from moe_lab.recovery.landscape.losses import Weights, curvature, l4_population, shares_of
 from moe_lab.recovery.landscape.run import PAPER_TASK, L4Loss, LossRun
 from moe_lab.recovery.landscape.training import descend_run
 from moe_lab_papers.gated2019.measures import landscape, log_descent
 from moe_lab_papers.recovery_measures import third_moment
+from tests.papers.small import CLAIMS, small, turned, verdict
 
 
 @pytest.mark.parametrize("gating", ["orthogonal", "random"])

@@ -10,11 +10,11 @@ import torch
 import xarray as xr
 from scipy.integrate import quad
 from scipy.optimize import minimize
-from tests.reproduce.small import verdict
 
 from moe_lab.core.trials import stream
 from moe_lab.recovery.data import MixtureTask
 from moe_lab_papers import recovery_lemmas
+from tests.papers.small import verdict
 
 
 def test_the_constants_by_adaptive_integration() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import xarray as xr
-from tests.reproduce.small import small, verdict
 
 from moe_lab.registry import CLAIMED, PAPERS, TOPICS
 from moe_lab_papers.routers import CLAIMS, balancing, choosing, measures
+from tests.papers.small import small, verdict
 
 
 def test_the_least_switch_loss_is_that_of_a_loop() -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from tests.reproduce.measured import UNREADABLE, datasets, first_call
 
 from moe_lab_papers import ledger
 from moe_lab_papers.claim import Claim, Published, Range, Rule, half_to_double, nearer, share_from, up_to
+from tests.papers.measured import UNREADABLE, datasets, first_call
 
 CLAIMS = ledger.claims()
 _BOUND = "a bound that is far above what is measured, so that only another order of magnitude would break it"

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from tests.reproduce.conftest import HELPERS, squares
 
 from moe_lab_papers.claim import Measurement, Needs
 from moe_lab_papers.runner import Done, Order, joined, measured, missing, pieces, summary
 from tests.helpers.effort import one_in
+from tests.papers.conftest import HELPERS, squares
 
 
 def order(folder: Path, jobs: int | None = 1, **changes: object) -> Order:
