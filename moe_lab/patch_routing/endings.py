@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ _FEW_NUMBERS = 2**22
 """An evaluation of more is not captured: its kernels outlast their start, and a graph would keep its memory."""
 
 
+@runtime_checkable
 class Learner(Protocol):
     """What is read of the rows in training: see `moe_lab.patch_routing.learners.Learner`."""
 
