@@ -66,9 +66,9 @@ class Endings:
     loss: Float[Tensor, " T"]
 
     @classmethod
-    def none_of(cls, learner: Learner) -> Endings:
+    def none_of(cls, wrong: Int[Tensor, " T"], loss: Float[Tensor, " T"]) -> Endings:
         """No row has ended yet."""
-        none, nothing = torch.zeros_like(learner.wrong), torch.zeros_like(learner.loss)
+        none, nothing = torch.zeros_like(wrong), torch.zeros_like(loss)
         return cls(none == 0, none != 0, none, none.clone(), nothing, nothing.clone())
 
     def __post_init__(self) -> None:
