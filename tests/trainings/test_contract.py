@@ -19,10 +19,13 @@ from moe_lab.recovery import gridlock, landscape
 from moe_lab.recovery.landscape import descend
 from tests.helpers.needs import needs_cuda
 from tests.trainings.cases import (
-    ALL,
     OF_CLUSTERS,
+    OF_LOSSES,
+    OF_MIXTURES,
     OF_PATCHES,
+    OF_ROUTINGS,
     OF_TOKENS,
+    PATCH_MODELS,
     Case,
     each,
 )
@@ -31,11 +34,17 @@ TRIALS = 3
 ROOMS = (patch_routing, specialization, pruning, recovery, gridlock, landscape)
 NAMES: dict[str, Any] = {name: getattr(room, name) for room in ROOMS for name in room.__all__}
 """What the code of a run may name; `train` is that of its room."""
-MEASURED_LAST = {
-    **{name: case for name, case in OF_PATCHES.items() if name.endswith("patterns")},
+MEMBERS = {
+    **{f"{name}, patterns": OF_PATCHES[f"{name}, patterns"] for name in PATCH_MODELS},
+    **{name: OF_PATCHES[name] for name in ("joint, noisy digits", "separate, digits", "cnn, four classes")},
+    **OF_ROUTINGS,
     **OF_CLUSTERS,
     **OF_TOKENS,
+    **{name: case for name, case in OF_MIXTURES.items() if name.endswith("identity") or name == "spectral, relu"},
+    **OF_LOSSES,
 }
+"""Every model, on one task or two."""
+MEASURED_LAST = {name: case for name, case in MEMBERS.items() if case.train not in (gridlock.train, descend)}
 """Trainings whose measures can be taken at the end alone."""
 
 
@@ -52,14 +61,14 @@ def online(case: Case) -> set[str]:
     return {"train_loss", "train_accuracy"} if case.train in (patch_routing.train, descend) else set()
 
 
-@each(ALL)
+@each(MEMBERS)
 def test_two_runs_are_the_same_run(case: Case) -> None:
     for one, other in zip(case.snapshots(trials=TRIALS), case.snapshots(trials=TRIALS), strict=True):
         assert one.step == other.step
         same(one, other, case)
 
 
-@each(ALL)
+@each(MEMBERS)
 @pytest.mark.parametrize("every", [1, 4])
 def test_snapshots_come_at_the_start_every_so_often_and_at_the_end(case: Case, every: int) -> None:
     snapshots = case.snapshots(trials=TRIALS, record_every=every)
@@ -71,7 +80,7 @@ def test_snapshots_come_at_the_start_every_so_often_and_at_the_end(case: Case, e
         assert snapshot.finished.all() == (snapshot.step == end)
 
 
-@each(ALL)
+@each(MEMBERS)
 def test_the_schedule_does_not_change_the_result(case: Case) -> None:
     often, seldom = (case.snapshots(trials=TRIALS, record_every=every)[-1] for every in (1, 1000))
     same(often, seldom, case, set(seldom.values) - online(case))
@@ -85,7 +94,7 @@ def test_measured_at_the_end_is_measured_the_same(case: Case) -> None:
     same(every[-1], last[-1], case, set(last[-1].values))
 
 
-@each(ALL)
+@each(MEMBERS)
 def test_every_measure_is_there_with_its_axes(case: Case) -> None:
     first, *_, last = case.snapshots(trials=TRIALS)
     sizes: dict[str, int] = {}
@@ -98,7 +107,7 @@ def test_every_measure_is_there_with_its_axes(case: Case) -> None:
                 assert sizes.setdefault(axis, size) == size, f"{name} has another number of {axis}"
 
 
-@each(ALL)
+@each(MEMBERS)
 def test_snapshots_are_records_of_their_own(case: Case) -> None:
     first, second, *_ = case.snapshots(trials=TRIALS, record_every=1)
     before = {name: value.copy() for name, value in first.values.items() if not first.measures[name].constant}
@@ -110,7 +119,7 @@ def test_snapshots_are_records_of_their_own(case: Case) -> None:
         np.testing.assert_array_equal(first[name], value, err_msg=name)
 
 
-@each(ALL)
+@each(MEMBERS)
 def test_a_run_that_nobody_reads_any_more_stops(case: Case) -> None:
     run = case.train(case.model, case.task, **{**case.settings, "record_every": 1}, trials=1)
     for snapshot in run:
@@ -120,7 +129,7 @@ def test_a_run_that_nobody_reads_any_more_stops(case: Case) -> None:
     assert snapshot.step == 1 and list(run) == []
 
 
-@each(ALL)
+@each(MEMBERS)
 def test_the_consumer_keeps_its_own_threads(case: Case) -> None:
     before = torch.get_num_threads()
     try:
@@ -133,7 +142,7 @@ def test_the_consumer_keeps_its_own_threads(case: Case) -> None:
         torch.set_num_threads(before)
 
 
-@each(ALL)
+@each(MEMBERS)
 def test_a_result_says_how_to_make_it_again(case: Case) -> None:
     """The call in its attrs is code, and its config makes the same run."""
     found = collect(iter(case.snapshots(trials=2, first_trial=2)))
@@ -148,7 +157,7 @@ def test_a_result_says_how_to_make_it_again(case: Case) -> None:
         np.testing.assert_allclose(again[name], found[name], rtol=1e-7, atol=1e-9, err_msg=str(name))
 
 
-@each(ALL)
+@each(MEMBERS)
 def test_the_device_is_chosen_and_told(case: Case) -> None:
     run: Callable[..., Any] = lambda device: next(  # noqa: E731
         case.train(case.model, case.task, **{**case.settings, "device": device}, trials=1)
@@ -158,7 +167,7 @@ def test_the_device_is_chosen_and_told(case: Case) -> None:
 
 
 @needs_cuda
-@each(ALL)
+@each(MEMBERS)
 def test_training_on_cuda_is_training_on_the_cpu(case: Case) -> None:
     cpu, cuda = (final(iter(case.snapshots(trials=TRIALS, device=device))) for device in ("cpu", "cuda"))
     same(cpu, cuda, case)
