@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from moe_lab_widgets.drawing.picture import Picture
     from moe_lab_widgets.engine.declared import lab, slider
     from moe_lab_widgets.engine.definition import Story
-    from moe_lab_widgets.engine.knobs import LabKnob, given, offer
+    from moe_lab_widgets.engine.knobs import LabKnob, config_from, offer
     from moe_lab_widgets.engine.lab import Lab
     from moe_lab_widgets.engine.now import Now
     from moe_lab_widgets.playing import play
@@ -28,7 +28,7 @@ _HOMES = {
     "Story": "engine.definition",
     "LabKnob": "engine.knobs",
     "offer": "engine.knobs",
-    "given": "engine.knobs",
+    "config_from": "engine.knobs",
     "Picture": "drawing.picture",
     "RoutingTable": "by_hand.table",
     "predict": "prediction",
@@ -44,7 +44,7 @@ __all__ = [
     "Picture",
     "RoutingTable",
     "Story",
-    "given",
+    "config_from",
     "lab",
     "offer",
     "play",

@@ -23,7 +23,7 @@ import xarray as xr
 
 from moe_lab.core.errors import UserError
 from moe_lab.core.interrupts import stop_if_unwanted
-from moe_lab_widgets import given, offer
+from moe_lab_widgets import config_from, offer
 from moe_lab_widgets import lab as declare
 from moe_lab_widgets.engine import runner
 from moe_lab_widgets.engine.declared import Declared
@@ -65,7 +65,7 @@ def _restart(lab: Declared, **values: Any) -> None:
 
 def _expected(lab: Declared) -> dict[str, np.ndarray]:
     """The last values of the same run, trained here without a Lab."""
-    return dict(list(train(given(Blobs, lab.values), seed=lab.values["seed"]))[-1].values)
+    return dict(list(train(config_from(Blobs, lab.values), seed=lab.values["seed"]))[-1].values)
 
 
 def _check_state(lab: Declared) -> None:
@@ -487,7 +487,7 @@ def test_a_moved_slider_does_not_wait_for_the_record_at_hand() -> None:
         begun = time.monotonic()
         _restart(slow, gap=1.0)
         assert time.monotonic() - begun < 1
-        assert slow.error is None and slow.record.of().origin["config"] == given(Blobs, slow.values).code()
+        assert slow.error is None and slow.record.of().origin["config"] == config_from(Blobs, slow.values).code()
     finally:
         slow.close()
 

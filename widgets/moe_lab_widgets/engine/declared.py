@@ -30,7 +30,7 @@ from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.engine.copying import code_of, own_code, started
 from moe_lab_widgets.engine.definition import Story, trials_in_words
-from moe_lab_widgets.engine.knobs import LabKnob, fewer, longest, on_gpu
+from moe_lab_widgets.engine.knobs import LabKnob, on_gpu, record_count, time_limit
 from moe_lab_widgets.engine.lab import Lab
 from moe_lab_widgets.engine.now import ONLY, Now, dataset, moments
 from moe_lab_widgets.engine.own import check_arguments, check_parts, records_of
@@ -141,10 +141,10 @@ class Declared(Lab):
 
     def record_every(self, values: Values, run: RunConfig) -> int:
         """Returns the steps per record: `records` in all, but none that takes long. Depends on the values alone."""
-        few = round(self._steps(values, run) / fewer(self.made.records, values))
+        few = round(self._steps(values, run) / record_count(self.made.records, values))
         if self.made.seconds is None or on_gpu(values):
             return max(1, few)
-        return max(1, min(few, int(longest(self.made.slowest, values) / self.made.seconds(self._all(values)))))
+        return max(1, min(few, int(time_limit(self.made.slowest, values) / self.made.seconds(self._all(values)))))
 
     def start(self, values: dict[str, Any]) -> Iterator[Now]:
         given = self._all(values)

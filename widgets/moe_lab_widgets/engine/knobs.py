@@ -100,13 +100,13 @@ def offer(config: type[Config], name: str, /, **changes: Any) -> LabKnob:
     return LabKnob(**{**attributes, **changes})
 
 
-def given(config: type[AnyConfig], values: Values, /, **more: Any) -> AnyConfig:
+def config_from(config: type[AnyConfig], values: Values, /, **more: Any) -> AnyConfig:
     """Returns the Config made of those values that it declares, and of more."""
     declared = config.knobs()
     return config(**{**{name: value for name, value in values.items() if name in declared}, **more})
 
 
-def placed(values: Values) -> dict[str, str]:
+def device_setting(values: Values) -> dict[str, str]:
     """Returns the setting `device` of the values for `train`; empty on "auto", which is the default there too."""
     device = values.get("device", AUTO)
     return {} if device == AUTO else {"device": device}
@@ -154,12 +154,12 @@ def on_gpu(values: Values) -> bool:
     return bool(values.get("device") == GPU)
 
 
-def fewer(records: int, values: Values) -> int:
+def record_count(records: int, values: Values) -> int:
     """Returns about how many records a run makes: the usual number, or a few where it measures rarely."""
     return min(records, FEW_RECORDS) if values.get(RARELY) else records
 
 
-def longest(seconds: float, values: Values) -> float:
+def time_limit(seconds: float, values: Values) -> float:
     """Returns how many seconds of steps a record may hold: the usual ones, or more where the run measures rarely."""
     return seconds * PATIENT if values.get(RARELY) else seconds
 

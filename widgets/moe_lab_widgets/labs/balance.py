@@ -19,7 +19,7 @@ from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials_and_median
 from moe_lab_widgets.drawing.words import middle, percent, trial_of
 from moe_lab_widgets.engine.declared import lab
-from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, given, offer
+from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs.balance_stories import STORIES
 
@@ -87,9 +87,10 @@ def runs(values: Mapping[str, Any]) -> dict[str, Run]:
     models: dict[str, TopKMoE] = {NONE: plain}
     for name in BALANCINGS[1:]:
         models[name] = plain.replace(balancing=name, strength=values["strength"])
-    task = given(ClusterTask, values)
+    task = config_from(ClusterTask, values)
     return {
-        name: given(Run, values, model=model, task=task, test_samples=TEST_SAMPLES) for name, model in models.items()
+        name: config_from(Run, values, model=model, task=task, test_samples=TEST_SAMPLES)
+        for name, model in models.items()
     }
 
 

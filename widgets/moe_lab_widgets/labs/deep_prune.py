@@ -17,7 +17,7 @@ from moe_lab_widgets.drawing.panel import Panel, Seen
 from moe_lab_widgets.drawing.words import CRITERION_NAMES, percent
 from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.declared import lab
-from moe_lab_widgets.engine.knobs import LabKnob, given, offer
+from moe_lab_widgets.engine.knobs import LabKnob, config_from, offer
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.engine.threads import headless
 from moe_lab_widgets.labs.deep_prune_experts import EXPERTS, draw_experts, furnish_experts
@@ -69,8 +69,8 @@ def plan_of(values: Mapping[str, Any]) -> Plan:
       ConfigError: a value breaks a rule.
       ValueError: there is nothing to train, or a batch does not fill whole groups of tokens.
     """
-    task = given(DigitTask, values, upside_down=True)
-    tuning = given(DigitRun, values, task=task, test_images=TEST_IMAGES, device="cpu")
+    task = config_from(DigitTask, values, upside_down=True)
+    tuning = config_from(DigitRun, values, task=task, test_images=TEST_IMAGES, device="cpu")
     rule = "steps must be at least 1: routers that have not moved give no order of experts"
     require(tuning.steps >= 1, rule, steps=tuning.steps)
     per = tuning.model.images_per_batch

@@ -31,7 +31,7 @@ from moe_lab_widgets.drawing.tables import key
 from moe_lab_widgets.drawing.trials import spread_words
 from moe_lab_widgets.drawing.words import middle, two_digits
 from moe_lab_widgets.engine.declared import lab
-from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, given, offer
+from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs import gridlock_record as at
 from moe_lab_widgets.labs.gridlock_record import JOINT, SPECTRAL
@@ -96,7 +96,7 @@ def runs(values: Mapping[str, Any]) -> dict[str, Run]:
     third, share = values["third"], values["first_share"]
     rule = f"T3 is the moment of P3(y) as printed only where the paper prints it: g must be {' or '.join(HAVE_PRINTED)}"
     require(third != PRINTED or values["activation"] in HAVE_PRINTED, rule, g=values["activation"])
-    task = given(MixtureTask, {**values, "first_share": None if share == NO_MIXTURE else share})
+    task = config_from(MixtureTask, {**values, "first_share": None if share == NO_MIXTURE else share})
     spectral = Spectral(
         third=P3 if third == PRINTED else third,
         printed=third == PRINTED,
@@ -106,8 +106,8 @@ def runs(values: Mapping[str, Any]) -> dict[str, Run]:
     )
     joint = JointEM(iterations=values["iterations"])
     return {
-        SPECTRAL: given(Run, values, model=spectral, task=task, record_every=1),
-        JOINT: given(Run, values, model=joint, task=task, record_every=at.joint_every(values)),
+        SPECTRAL: config_from(Run, values, model=spectral, task=task, record_every=1),
+        JOINT: config_from(Run, values, model=joint, task=task, record_every=at.joint_every(values)),
     }
 
 

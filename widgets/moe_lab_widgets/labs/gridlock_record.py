@@ -16,7 +16,7 @@ from moe_lab.recovery.gridlock import Run, Spectral, train_run
 from moe_lab.recovery.gridlock.grid_points import FOUND, WINDOW, converged
 from moe_lab.recovery.gridlock.training import samples_of
 from moe_lab.recovery.measures import parameter_error
-from moe_lab_widgets.engine.knobs import fewer, longest, on_gpu
+from moe_lab_widgets.engine.knobs import on_gpu, record_count, time_limit
 from moe_lab_widgets.engine.now import Now
 
 SPECTRAL, JOINT = "spectral", "joint"
@@ -43,8 +43,8 @@ def power(values: Mapping[str, Any]) -> int:
 
 def joint_every(values: Mapping[str, Any]) -> int:
     """Returns the iterations of joint EM per record. Depends on the values alone."""
-    few = round(values["iterations"] / fewer(JOINT_RECORDS, values))
-    few = few if on_gpu(values) else min(few, int(longest(SLOWEST_PIECE, values) / seconds(values)))
+    few = round(values["iterations"] / record_count(JOINT_RECORDS, values))
+    few = few if on_gpu(values) else min(few, int(time_limit(SLOWEST_PIECE, values) / seconds(values)))
     return max(every for every in range(1, max(few, 1) + 1) if WINDOW % every == 0)  # "stuck" compares over WINDOW
 
 

@@ -23,7 +23,7 @@ from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.trials import spread_words
 from moe_lab_widgets.drawing.words import middle, two_digits
 from moe_lab_widgets.engine.declared import lab
-from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, given, offer
+from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs.landscape_stories import STORIES
 
@@ -74,9 +74,9 @@ KNOBS = (
 
 def runs(values: Mapping[str, Any]) -> dict[str, LossRun]:
     """Returns the descents of both losses on the same batches; the paper's regressors are orthonormal."""
-    task = given(MixtureTask, values, regressors=PAPER_TASK.regressors)
-    losses = {"L4": given(L4Loss, values), "l2": L2Loss(rate=values["l2_rate"], steps=values["steps"])}
-    return {name: given(LossRun, values, model=loss, task=task) for name, loss in losses.items()}
+    task = config_from(MixtureTask, values, regressors=PAPER_TASK.regressors)
+    losses = {"L4": config_from(L4Loss, values), "l2": L2Loss(rate=values["l2_rate"], steps=values["steps"])}
+    return {name: config_from(LossRun, values, model=loss, task=task) for name, loss in losses.items()}
 
 
 def begin(run: LossRun, kept: dict[str, Any]) -> Iterator[Snapshot]:

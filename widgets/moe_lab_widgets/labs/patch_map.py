@@ -20,7 +20,7 @@ from moe_lab_widgets.drawing.sheet import Sheet, integer
 from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials_and_median
 from moe_lab_widgets.drawing.words import middle, percent
 from moe_lab_widgets.engine.declared import lab
-from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, given, offer
+from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs.patch_map_stories import STORIES
 
@@ -83,10 +83,12 @@ KNOBS = (
 
 def runs(values: Mapping[str, Any]) -> dict[str, Run]:
     """Returns the runs of the model under study and of its controls, which are measured more rarely."""
-    task, epochs = given(QuadrantTask, values), epochs_of(values)
+    task, epochs = config_from(QuadrantTask, values), epochs_of(values)
     shared: dict[str, Any] = {"epochs": epochs, "test_samples": TEST_SAMPLES, "examples": EXAMPLES}
     return {
-        name: given(Run, values, model=model, task=task, measure_every=1 if name == STUDY else CONTROLS_EVERY, **shared)
+        name: config_from(
+            Run, values, model=model, task=task, measure_every=1 if name == STUDY else CONTROLS_EVERY, **shared
+        )
         for name, model in models(values).items()
     }
 
@@ -95,7 +97,7 @@ def models(values: Mapping[str, Any]) -> dict[str, Model]:
     """Returns the model under study and its controls, by name."""
     shared: dict[str, Any] = {"trunk": "plain", "batch_size": BATCH, "learning_rate": values["learning_rate"]}
     no_gate = PatchWRN(experts=values["experts"], gates="none", **shared)
-    return {STUDY: given(PatchWRN, values, **shared), NO_GATE: no_gate, CONV: WRN(**shared)}
+    return {STUDY: config_from(PatchWRN, values, **shared), NO_GATE: no_gate, CONV: WRN(**shared)}
 
 
 def epochs_of(values: Mapping[str, Any]) -> int:

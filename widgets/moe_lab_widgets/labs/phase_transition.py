@@ -20,7 +20,7 @@ from moe_lab_widgets.drawing.on_axes import box_of, percents, reads, spans, writ
 from moe_lab_widgets.drawing.panel import Panel, Seen
 from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.declared import lab
-from moe_lab_widgets.engine.knobs import LabKnob, given, offer, placed
+from moe_lab_widgets.engine.knobs import LabKnob, config_from, device_setting, offer
 from moe_lab_widgets.engine.mnist import DATA_WORDS, HOW, MNIST, files_of, with_mnist
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs.phase_transition_record import below, best, coverage_at, needs, samples_needed
@@ -98,10 +98,10 @@ KNOBS = (
 
 def task_of(values: Mapping[str, Any]) -> PatternTask | DigitTask:
     if values["source"] == DIGITS:
-        return given(DigitTask, {**values, "source": "digits"})
+        return config_from(DigitTask, {**values, "source": "digits"})
     if values["source"] == MNIST:
         return make_task("mnist", patches=values["patches"], **files_of(values))
-    return given(PatternTask, values)
+    return config_from(PatternTask, values)
 
 
 def model_of(values: Mapping[str, Any]) -> SeparateMoE | JointMoE:
@@ -122,7 +122,7 @@ def train(**values: Any) -> Iterator[PhaseRecord]:
     """Yields the map while it fills."""
     kept, samples = grid_of(values)
     tested = TEST_SAMPLES[values["source"]]
-    own: dict[str, Any] = {"quick_look": FIRST_TRAININGS, "test_samples": tested, **placed(values)}
+    own: dict[str, Any] = {"quick_look": FIRST_TRAININGS, "test_samples": tested, **device_setting(values)}
     return phase_records(task_of(values), model_of(values), kept, samples, values["trials"], values["seed"], **own)
 
 
@@ -149,7 +149,7 @@ def code(values: Mapping[str, Any]) -> str:
         f"    task={task.code()},",
         f"    model={model.code()},",
         f"    test_samples={TEST_SAMPLES[values['source']]},",
-        *(f'    device="{device}",' for device in placed(values).values()),
+        *(f'    device="{device}",' for device in device_setting(values).values()),
         ")",
         'print(result["success"].mean("trial").to_pandas())',
         "picture(result)",

@@ -17,7 +17,7 @@ from moe_lab.pruning.criteria import CRITERIA, Criterion, Scores, Statistics, ro
 from moe_lab.pruning.live import Choice, FineTuning, Pruned, Results
 from moe_lab.pruning.measures import MEASURES, evaluate
 from moe_lab.pruning.training import Training
-from moe_lab_widgets.engine.knobs import fewer, given, longest, on_gpu, placed
+from moe_lab_widgets.engine.knobs import config_from, device_setting, on_gpu, record_count, time_limit
 from moe_lab_widgets.engine.now import ONLY, Now
 
 if TYPE_CHECKING:
@@ -64,24 +64,26 @@ def run_of(values: Mapping[str, Any]) -> Run:
       ConfigError: a value or a combination breaks a rule.
     """
     begin = values["start"]
-    start = given(PlantedStart, values) if begin == PLANTED else RandomStart() if begin == RANDOM else LIVE_BRANCHES
+    start = (
+        config_from(PlantedStart, values) if begin == PLANTED else RandomStart() if begin == RANDOM else LIVE_BRANCHES
+    )
     return Run(
-        model=given(TokenMoE, values),
-        task=given(TokenTask, values),
+        model=config_from(TokenMoE, values),
+        task=config_from(TokenTask, values),
         start=start,
         batch=BATCHES[begin],
         test_samples=TEST_SAMPLES,
         **{name: values[name] for name in ("steps", "trials", "seed")},
-        **placed(values),
+        **device_setting(values),
     )
 
 
 def record_every(values: Mapping[str, Any]) -> int:
     """Returns the steps per record: `RECORDS` in all, but none that takes long."""
-    few = round(values["steps"] / fewer(RECORDS, values))
+    few = round(values["steps"] / record_count(RECORDS, values))
     if on_gpu(values):
         return max(1, few)
-    return max(1, min(few, int(longest(SLOWEST_RECORD, values) / seconds_of_step(run_of(values)))))
+    return max(1, min(few, int(time_limit(SLOWEST_RECORD, values) / seconds_of_step(run_of(values)))))
 
 
 def seconds_of_step(run: Run) -> float:

@@ -13,7 +13,7 @@ from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, Sa
 from moe_lab.patch_routing.data import Split
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.stepwise import StepwiseMoE
-from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, given, offer
+from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.mnist import DATA_WORDS, HOW, MNIST, files_of
 from moe_lab_widgets.labs.router_alignment_words import WORDS
 
@@ -97,20 +97,20 @@ def task_of(values: Values) -> PatternTask | DigitTask:
     if values["source"] == MNIST:
         return make_task("mnist", patches=values["patches"], **files_of(values))
     if values["source"] == DIGITS:
-        return given(DigitTask, {**values, "source": "digits"})
-    return given(PatternTask, values)
+        return config_from(DigitTask, {**values, "source": "digits"})
+    return config_from(PatternTask, values)
 
 
 def runs(values: Values) -> dict[str, Run]:
     """Returns the run of the mixture, or of one's own of its size, and that of a CNN with as many neurons."""
-    mixture: Mixture = given(JointMoE, values)
+    mixture: Mixture = config_from(JointMoE, values)
     if (own := values.get("mixture")) is not None:
         sizes = ("experts", "patches_per_expert", "neurons")
         mixture = own.replace(**{name: getattr(mixture, name) for name in sizes})
     passes, _ = _passes(values)
     settings = {"task": task_of(values), "epochs": passes, "test_samples": 200}
-    models = {"joint": mixture, "cnn": given(CNN, values)}
-    return {name: given(Run, values, model=model, **settings) for name, model in models.items()}
+    models = {"joint": mixture, "cnn": config_from(CNN, values)}
+    return {name: config_from(Run, values, model=model, **settings) for name, model in models.items()}
 
 
 def steps(values: Values) -> int:

@@ -25,7 +25,7 @@ from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.words import median, middle, percent
 from moe_lab_widgets.engine.declared import lab
-from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, given, offer
+from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs.routing_choices_stories import STORIES
 
@@ -98,12 +98,12 @@ KNOBS = (
 
 def runs(values: Mapping[str, Any]) -> dict[str, Run]:
     """Returns the run of the chosen routing, and those of the rows of comparison, on the same task."""
-    chosen = given(RoutedMoE, values)
+    chosen = config_from(RoutedMoE, values)
     shared = {name: getattr(chosen, name) for name in SHARED}
     models = {STUDY: chosen, **{name: ROWS[name].replace(**shared) for name in BESIDE}}
-    task, epochs = given(PatternTask, values), steps(values) // steps_of_an_epoch(values)
+    task, epochs = config_from(PatternTask, values), steps(values) // steps_of_an_epoch(values)
     return {
-        name: given(Run, values, model=model, task=task, epochs=epochs, test_samples=TEST_SAMPLES)
+        name: config_from(Run, values, model=model, task=task, epochs=epochs, test_samples=TEST_SAMPLES)
         for name, model in models.items()
     }
 
@@ -237,7 +237,7 @@ def furnish_load(ax: Axes, values: Mapping[str, Any]) -> None:
     patches, experts = values["patches"], values["experts"]
     ax.set(xlim=(-0.5, experts - 0.5), ylim=(0, patches), xticks=[], yticks=[0, patches // 2, patches])
     ax.tick_params(length=0)
-    ax.axhline(given(RoutedMoE, values).places(patches), color=theme.INK, linewidth=1.2, dashes=(4, 2))
+    ax.axhline(config_from(RoutedMoE, values).places(patches), color=theme.INK, linewidth=1.2, dashes=(4, 2))
     heads(ax, range(experts), [0] * experts, 13 if experts <= 4 else 11, down=16)
 
 
@@ -318,7 +318,7 @@ def draw_outcome(axes: list[Axes], now: Now) -> None:
 
 def caption(now: Now) -> str:
     kept, lost, dropped = (percent(middle(now[name])) for name in ("signal_kept", "lost", "dropped"))
-    places, routing = given(RoutedMoE, now.values).places(now.values["patches"]), now.values["routing"]
+    places, routing = config_from(RoutedMoE, now.values).places(now.values["patches"]), now.values["routing"]
     each = f"{places} place{'s' * (places > 1)} an expert"
     found = f"With {each}, o is kept in {kept} of the samples and {lost} of the patches are lost"
     if routing in ("token-choice", "hash"):

@@ -17,7 +17,7 @@ from moe_lab_widgets.drawing.panel import Panel, Seen
 from moe_lab_widgets.drawing.trials import MOST_LINES, few, spread_words, swarm, trials_and_median
 from moe_lab_widgets.drawing.words import middle, percent, trial_of
 from moe_lab_widgets.engine.declared import lab
-from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, given, offer
+from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs.specialization_stories import STORIES
 
@@ -79,10 +79,12 @@ KNOBS = (
 
 def runs(values: Mapping[str, Any]) -> dict[str, Run]:
     """Returns two runs, which differ in the activation alone: linear runs beside all others, cubic beside linear."""
-    task = given(ClusterTask, values, feature_noise=(0.5, values["gamma"]))
-    study = given(SwitchMoE, values, initial_scale=FIRST_FILTERS)
+    task = config_from(ClusterTask, values, feature_noise=(0.5, values["gamma"]))
+    study = config_from(SwitchMoE, values, initial_scale=FIRST_FILTERS)
     beside = study.replace(activation="cubic" if study.activation == "linear" else "linear")
-    return {one.activation: given(Run, values, model=one, task=task, test_samples=1000) for one in (study, beside)}
+    return {
+        one.activation: config_from(Run, values, model=one, task=task, test_samples=1000) for one in (study, beside)
+    }
 
 
 def seconds(values: Mapping[str, Any]) -> float:

@@ -19,7 +19,7 @@ from moe_lab_widgets.drawing.on_axes import bars, percents, write
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.declared import lab
-from moe_lab_widgets.engine.knobs import LabKnob, offer, placed
+from moe_lab_widgets.engine.knobs import LabKnob, device_setting, offer
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs.stuck_rate_stories import EM, GRADIENT, STORIES
 
@@ -63,7 +63,7 @@ def given_of(values: Mapping[str, Any]) -> dict[str, Any]:
         "spectral_iterations": AFTER_SPECTRAL,
         "noise": values["noise"],
         "regressors": values["regressors"],
-        **placed(values),
+        **device_setting(values),
     }
 
 
