@@ -1,4 +1,4 @@
-"""Steps in the form for accelerators: they never wait, repeat as a graph would, and give the CPU's results."""
+"""Every room's training on a second device: the CPU's results, from steps that never wait, replayed as graphs."""
 
 from __future__ import annotations
 
@@ -24,13 +24,11 @@ from moe_lab.recovery.gridlock import JointEM, Spectral
 from moe_lab.recovery.landscape.training import L2Loss, L4Loss, LogLoss, descend
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, TopKMoE, noise
 from moe_lab.specialization.noise import noise_of_steps, router_noise
-from moe_lab.vision import PatchWRN, QuadrantTask, patches, rotation
-from moe_lab.vision.patches.training import PatchLearner
-from moe_lab.vision.rotation import Mixture, SmallCNN, TurnTask
+from moe_lab.vision import rotation
+from moe_lab.vision.rotation import SmallCNN, TurnTask
 from moe_lab.vision.rotation.training import TurnLearner
-from moe_lab.vision.vmoe.training import DigitRun, Training
-from tests.doubles import NoWaiting, WaitError, as_captured, captured
 from tests.helpers.needs import needs_cuda
+from tests.second_device import needs_second_device, second_device
 
 DOUBLE: dict[str, Any] = {"seed": 4, "device": "cpu", "precision": "float64"}
 
@@ -146,10 +144,14 @@ CASES: dict[str, tuple[Callable[..., Iterator[Snapshot]], Any, dict[str, Any]]] 
 }
 
 
-def snapshots(name: str, **more: Any) -> list[Snapshot]:
+def run_of(name: str, **more: Any) -> Iterator[Snapshot]:
     train, model, settings = CASES[name]
     given = {**DOUBLE, **settings, **more}
-    return list(train(model, given.pop("task"), **given))
+    return train(model, given.pop("task"), **given)
+
+
+def snapshots(name: str, **more: Any) -> list[Snapshot]:
+    return list(run_of(name, **more))
 
 
 def compare(found: list[Snapshot], wanted: list[Snapshot], tolerance: float) -> None:
@@ -162,24 +164,45 @@ def compare(found: list[Snapshot], wanted: list[Snapshot], tolerance: float) -> 
             np.testing.assert_allclose(there[name], value, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
+@needs_second_device
 @pytest.mark.parametrize("name", CASES)
-def test_replayed_steps_train_as_the_cpu_does(name: str) -> None:
-    """A graph repeats operations on the same tensors; whatever Python does beside them would be lost."""
+def test_a_second_device_trains_as_the_cpu_does_and_no_step_waits_for_it(name: str) -> None:
+    """Graphs repeat the steps, whatever Python does beside them; only Snapshots and rows that end are waited for."""
     wanted = snapshots(name)
-    with as_captured() as calls:
-        compare(snapshots(name), wanted, 1e-5 if CASES[name][2].get("precision") == "float32" else 1e-10)
-    assert calls
+    often, waits, captures = on_second_device(name)
+    compare(often, wanted, 1e-5 if CASES[name][2].get("precision") == "float32" else 1e-10)
+    seldom, waits_seldom, _ = on_second_device(name, record_every=10**6)
+    assert (captures and len(seldom) < len(often)) or len(wanted) == 2
+    assert max(waits_seldom) <= max(waits) + seldom[-1].step // 4
 
 
+def on_second_device(name: str, index: int = 0, **more: Any) -> tuple[list[Snapshot], list[int], int]:
+    """The Snapshots of a run there, how often the host waited for each, and how many steps were captured."""
+    found, waits = [], []
+    with second_device(index) as device:
+        for snapshot in run_of(name, device=device.name, **more):
+            found.append(snapshot)
+            waits.append(device.waits.total())
+            device.waits.clear()
+    return found, waits, device.captures
+
+
+@needs_second_device
+@pytest.mark.parametrize("name", ["joint", "joint EM"])
+def test_a_device_by_its_number(name: str) -> None:
+    """A tensor on the first device of its kind would not mix with those of this run."""
+    compare(on_second_device(name, index=1)[0], snapshots(name), 1e-10)
+
+
+@needs_second_device
 def test_epochs_that_end_together_are_settled_by_a_graph_while_that_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = snapshots("joint")
-    with as_captured() as calls:
-        compare(snapshots("joint"), wanted, 1e-10)
-        assert {call.func.__name__ for call in calls} == {"_advance", "_settle"}
-        calls.clear()
-        monkeypatch.setattr(endings, "_FEW_NUMBERS", 100)
-        compare(snapshots("joint"), wanted, 1e-10)
-    assert {call.func.__name__ for call in calls} == {"_advance"}
+    found, _, captures = on_second_device("joint")
+    monkeypatch.setattr(endings, "_FEW_NUMBERS", 100)
+    alone, _, fewer = on_second_device("joint")
+    compare(found, wanted, 1e-10)
+    compare(alone, wanted, 1e-10)
+    assert 0 < fewer < captures
 
 
 def test_these_cases_end_early_in_every_way() -> None:
@@ -193,73 +216,42 @@ def test_these_cases_end_early_in_every_way() -> None:
     assert last.diverged.all() and last.step < 80
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda x: x.sum().item(),
-        lambda x: bool((x > 0).any()),
-        lambda x: x[x > 0],
-        lambda x: (x > 0).nonzero(),
-        lambda x: x + torch.arange(3.0),
-        lambda x: x.index_fill_(0, torch.tensor([0]), 1.0),
-        lambda x: x.to("cpu"),
-        lambda x: torch.linalg.solve(x[:, None] * x, x),
-    ],
-)
-def test_the_doubles_catch_a_step_that_waits(wrong: Callable[[Any], Any]) -> None:
-    with pytest.raises((WaitError, NotImplementedError, RuntimeError)), NoWaiting():
-        wrong(torch.ones(3, device="meta"))
-
-
-def test_the_double_of_a_graph_repeats_no_python() -> None:
-    """A step whose numbers come from a counter in Python repeats its first number, as on CUDA."""
-    total, count = torch.zeros(()), iter(range(100))
-
-    def call() -> None:
-        total.add_(float(next(count)))
-
-    replay = captured(call, [total])
-    assert total == 0  # warming up left nothing behind
-    replay()
-    replay()
-    assert total == 2  # twice the number of the capture
-
-
-def test_a_dropped_owner_of_a_captured_step_is_freed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@needs_second_device
+def test_a_dropped_owner_of_a_captured_step_is_freed_at_once() -> None:
     """Its graphs hold memory of the device until then."""
 
     class Owner:
         def __init__(self) -> None:
-            self.state = torch.zeros(1)
+            self.state = torch.zeros(1, device="second")
             self.replay = graphs.Replay(self.step, [self.state])
 
         def step(self) -> None:
             self.state.add_(1)
 
-    monkeypatch.setattr(graphs, "_captured", lambda call, state: lambda: None)  # as a graph, which keeps no Python
-    with as_on_accelerator():
+    with second_device():
         owner = Owner()
-    left = weakref.ref(owner)
-    del owner
+        left = weakref.ref(owner)
+        del owner
     assert left() is None
 
 
+@needs_second_device
 def test_what_stands_between_captured_steps_waits_for_nothing() -> None:
-    run = patch_routing.Run(model=CASES["joint"][1], **{**DOUBLE, **PATCHES})
-    with as_on_accelerator():
+    with second_device() as device:
+        run = patch_routing.Run(model=CASES["joint"][1], **{**DOUBLE, **PATCHES, "device": device.name})
         training = patch_training.Training([run], patch_training.samples_of([run]))
         learner, orders = training.learner, training.orders
         assert learner.endings is not None
         learner.step(orders.plan(0, training.resident, learner.setting.device)[0])
-        with NoWaiting(sends=True) as tape:
-            learner.step(orders.plan(1, training.resident, learner.setting.device)[0])
-            learner.endings.settle(learner, 4, np.array([0, 2]), np.array([False, True]))
-        assert len(tape.calls) > 50
-    assert learner.endings.running.tolist() == [True, True, False, True]
-    before = learner.weights.clone()
-    learner.step(orders.plan(2, training.resident, learner.setting.device)[0])
-    moved = (learner.weights - before).abs().amax((1, 2)) > 0
-    assert moved.tolist() == [True, True, False, True]  # a row that has ended keeps its weights
+        device.waits.clear()
+        learner.step(orders.plan(1, training.resident, learner.setting.device)[0])
+        learner.endings.settle(learner, 4, np.array([0, 2]), np.array([False, True]))
+        assert not device.waits
+        assert learner.endings.running.tolist() == [True, True, False, True]
+        before = learner.weights.clone()
+        learner.step(orders.plan(2, training.resident, learner.setting.device)[0])
+        moved = (learner.weights - before).abs().amax((1, 2)) > 0
+        assert moved.tolist() == [True, True, False, True]  # a row that has ended keeps its weights
 
 
 @pytest.mark.parametrize("ahead", [1, 4, 1000])
@@ -273,47 +265,20 @@ def test_numbers_drawn_ahead_are_those_drawn_step_by_step(ahead: int, monkeypatc
             torch.testing.assert_close(found, step, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("name", ["mixture", "single", "patches"])
-def test_a_step_on_images_waits_for_nothing_but_the_numbers_of_an_experts_images(name: str) -> None:
-    """`_rows` reads these as one list. torch's Adam would read its own count of steps, which is on the host."""
-    learner, rows = learner_of(name), torch.arange(30)
-    with NoWaiting(sends=True) as tape, torch.enable_grad():
-        learner.step(rows, *learner.drawn(30))
-    assert len(tape.calls) > 50
-
-
-@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
-def test_a_step_of_a_v_moe_reads_nothing(optimizer: str) -> None:
-    """Images and noise come from the host; the loss stays on the device until a Snapshot is due."""
-    training = Training(DigitRun(optimizer=optimizer, batch=25, test_images=25, steps=5, record_every=2))
-    with NoWaiting(sends=True):
-        for _ in range(3):
-            training._advance()
-    assert training._sound and np.isfinite(float(training._loss))
-
-
 def test_a_network_that_diverges_ends_after_the_same_step_on_an_accelerator() -> None:
-    ends = []
+    ends, task = [], TurnTask()
+    run = rotation.Run(model=SmallCNN(batch_size=10), task=task, samples=60, test_samples=20, trials=1, device="cpu")
+    how: Any = {"trials": [0], "seed": 0, "device": "cpu", "dtype": torch.float32}
+    train, test = (task.sample(count, split=split, **how) for count, split in ((60, "train"), (20, "test")))
     for form in (nullcontext(), as_on_accelerator()):
-        learner = learner_of("single")
+        learner = TurnLearner(run, 0, 0, train, test)
+        learner.images = learner.images.clone()
         learner.images[17] = torch.nan
         with form:
             learner.advance(1)
             learner.advance(5)
         ends.append((learner.steps, learner.lost, learner.online()))
     assert ends[0][:2] == ends[1][:2] and ends[0][1] and 1 < ends[0][0] < 6
-
-
-def learner_of(name: str) -> Any:
-    """One network in training on 60 images, 10 in a step."""
-    expert = SmallCNN(optimizer="normalized", batch_size=10)
-    model: Any = {"mixture": Mixture(expert=expert), "single": expert, "patches": PatchWRN(trunk="plain")}[name]
-    room, task = (patches, QuadrantTask()) if name == "patches" else (rotation, TurnTask())
-    run = room.Run(model=model, task=task, samples=60, test_samples=20, trials=1, device="cpu")
-    how: Any = {"trials": [0], "seed": 0, "device": "cpu", "dtype": torch.float32}
-    drawn = [task.sample(count, split=split, **how) for count, split in ((60, "train"), (20, "test"))]
-    kind: Any = PatchLearner if name == "patches" else TurnLearner
-    return kind(run, 0, 0, *drawn)
 
 
 @needs_cuda
@@ -334,13 +299,3 @@ def test_statistics_on_cuda_are_those_on_the_cpu(name: str) -> None:
         accuracy = snapshots(name, device=device, precision="float32", trials=60)[-1]["test_accuracy"]
         means.append((accuracy.mean(), accuracy.std() / len(accuracy) ** 0.5))
     assert abs(means[0][0] - means[1][0]) <= 3 * (means[0][1] ** 2 + means[1][1] ** 2) ** 0.5 + 1e-6
-
-
-@needs_cuda
-def test_what_cuda_cannot_capture_runs_kernel_by_kernel_with_a_warning() -> None:
-    total = torch.zeros(3, device="cuda")
-    with pytest.warns(UserWarning, match="^this step runs kernel by kernel"):
-        replay = graphs.Replay(lambda: total.add_(float(total.sum().item()) + 1), [total])
-    assert total.tolist() == [0, 0, 0]
-    replay()
-    assert total.tolist() == [1, 1, 1]

@@ -1,7 +1,8 @@
-"""Steps of networks that CUDA repeats as graphs train as plain calls do; without CUDA by a double of the graph."""
+"""Networks train on a second device as on the CPU, by steps that never wait and that a graph repeats."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from moe_lab.core.training import Snapshot
 from moe_lab.vision import WRN, PatchWRN, QuadrantTask, patches, rotation
 from moe_lab.vision.rotation import Mixture, ResNet18, SmallCNN, TurnTask
 from moe_lab.vision.vmoe.training import TINY, DigitRun, Training
-from tests.doubles import as_captured
 from tests.helpers.needs import needs_cuda
+from tests.second_device import needs_second_device, second_device
 
 SHORT: dict[str, Any] = {"samples": 25, "test_samples": 20, "trials": 2, "epochs": 2, "record_every": 2, "seed": 3}
 SMALL = SmallCNN(batch_size=10)
@@ -40,9 +41,9 @@ V_MOES = {
 }
 
 
-def trained(case: tuple[Any, Any, Any], device: str = "cpu") -> list[Snapshot]:
+def train(case: tuple[Any, Any, Any], device: str = "cpu") -> Iterator[Snapshot]:
     room, model, task = case
-    return list(room.train(model, task, **SHORT, device=device, precision="float64"))
+    return room.train(model, task, **SHORT, device=device, precision="float64")
 
 
 def compare(found: list[Snapshot], wanted: list[Snapshot], tolerance: float = 1e-8) -> None:
@@ -52,22 +53,33 @@ def compare(found: list[Snapshot], wanted: list[Snapshot], tolerance: float = 1e
             np.testing.assert_allclose(there[name], value, rtol=tolerance, atol=tolerance / 100, err_msg=name)
 
 
+@needs_second_device
 @pytest.mark.parametrize("name", [*MODELS, *NOT_CAPTURED])
-def test_a_replayed_step_trains_as_a_plain_one(name: str) -> None:
-    case = (MODELS | NOT_CAPTURED)[name]
-    wanted = trained(case)
-    with as_captured() as calls:
-        compare(trained(case), wanted)
-    assert len(calls) == (4 if name in MODELS else 0)  # of two trials, one for 10 samples and one for the last 5
+def test_a_second_device_trains_as_the_cpu_does(name: str) -> None:
+    case, reads = (MODELS | NOT_CAPTURED)[name], []
+    with second_device() as device:
+        found = []
+        for snapshot in train(case, device.name):
+            found.append(snapshot)
+            reads.append(device.waits.total())
+    compare(found, list(train(case)))
+    assert device.captures == (4 if name in MODELS else 0)  # of two trials, one for 10 samples and one for the last 5
+    if name in MODELS:
+        assert reads[2] - reads[1] <= 12 * SHORT["trials"], "two steps read nothing, and a Snapshot reads a few tensors"
 
 
+@needs_second_device
 @pytest.mark.parametrize("name", V_MOES)
-def test_a_replayed_step_of_a_v_moe_trains_as_a_plain_one(name: str) -> None:
+def test_a_v_moe_trains_on_a_second_device_as_on_the_cpu(name: str) -> None:
     """In float32, as it always trains, with a learning rate that changes from step to step."""
     wanted = list(Training(V_MOES[name]).snapshots())
-    with as_captured() as calls:
-        compare(list(Training(V_MOES[name]).snapshots()), wanted, 1e-4)
-    assert len(calls) == 1 and len({float(one["train_loss"][0]) for one in wanted[1:]}) == 3
+    with second_device() as device:
+        training = Training(V_MOES[name].replace(device=device.name))
+        compare(list(training.snapshots()), wanted, 1e-4)
+        device.waits.clear()
+        training._advance()
+        assert not device.waits and training._sound
+    assert device.captures == 1 and len({float(one["train_loss"][0]) for one in wanted[1:]}) == 3
 
 
 @needs_cuda
@@ -81,4 +93,4 @@ def test_a_v_moe_on_cuda_begins_as_on_the_cpu(name: str) -> None:
 @pytest.mark.parametrize("name", [*MODELS, *NOT_CAPTURED])
 def test_training_on_cuda_begins_as_on_the_cpu(name: str) -> None:
     case = (MODELS | NOT_CAPTURED)[name]
-    compare(trained(case, "cuda")[:3], trained(case)[:3])
+    compare(list(train(case, "cuda"))[:3], list(train(case))[:3])
