@@ -36,8 +36,6 @@ registers = hasattr(backend_registration, "_setup_privateuseone_for_python_backe
 if registers:  # at import, because the first gradient of the process starts a thread for each device
     backend_registration._setup_privateuseone_for_python_backend(NAME)
 
-needs_second_device = pytest.mark.skipif(not registers, reason="this version of torch registers no device from Python")
-
 
 class There(Tensor):
     """A tensor of the second device."""
@@ -227,6 +225,8 @@ def _index(places: Any) -> Any:
 @contextmanager
 def second_device(index: int = 0) -> Iterator[SecondDevice]:
     """Offers the device under the name that it yields; its steps are captured by what captures them on CUDA."""
+    if not registers:
+        pytest.skip("this version of torch registers no device from Python")
     device = SecondDevice(index)
     at_hand: dict[str, Any] = {
         "CUDAGraph": Graph,

@@ -24,11 +24,11 @@ from moe_lab.recovery.gridlock import JointEM, Spectral
 from moe_lab.recovery.landscape.training import L2Loss, L4Loss, LogLoss, descend
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, TopKMoE, noise
 from moe_lab.specialization.noise import noise_of_steps, router_noise
-from moe_lab.vision import rotation
-from moe_lab.vision.rotation import SmallCNN, TurnTask
+from moe_lab.vision import WRN, PatchWRN, QuadrantTask, patches, rotation
+from moe_lab.vision.rotation import Mixture, ResNet18, SmallCNN, TurnTask
 from moe_lab.vision.rotation.training import TurnLearner
 from tests.helpers.needs import needs_cuda
-from tests.second_device import needs_second_device, second_device
+from tests.second_device import second_device
 
 DOUBLE: dict[str, Any] = {"seed": 4, "device": "cpu", "precision": "float64"}
 
@@ -57,6 +57,9 @@ DESCENTS = {
     "record_every": 5,
     "trials": 3,
 }
+IMAGES = {"samples": 25, "test_samples": 20, "trials": 2, "epochs": 2, "record_every": 2}
+TURNS, CELLS = IMAGES | {"task": TurnTask()}, IMAGES | {"task": QuadrantTask()}
+SMALL = SmallCNN(batch_size=10)
 SWITCH = SwitchMoE(experts=4, filters=4, learning_rate=0.03)
 TOKEN = TokenMoE(experts=8, neurons=4, top=3, learning_rate=0.3, router_learning_rate=0.2)
 ROUTED = RoutedMoE(neurons=12, experts=3, capacity_factor=1.5, batch_size=10)
@@ -141,7 +144,19 @@ CASES: dict[str, tuple[Callable[..., Iterator[Snapshot]], Any, dict[str, Any]]] 
     "l2 that diverges": (descend, L2Loss(steps=80, rate=1e3), DESCENTS | {"record_every": 1000}),
     "L_log after L4": (descend, LogLoss(regressors=L4Loss(steps=8), steps=7), DESCENTS | {"samples": 512}),
     "tanh": (descend, L2Loss(steps=8), DESCENTS | {"task": MixtureTask(dimension=5, activation="tanh")}),
+    "one network, normalized": (rotation.train, SMALL.replace(optimizer="normalized"), TURNS),
+    "one network, momentum": (rotation.train, SMALL.replace(optimizer="sgd"), TURNS),
+    "one network, Adam": (rotation.train, SMALL.replace(optimizer="adam"), TURNS),
+    "kept patches": (patches.train, PatchWRN(trunk="plain", batch_size=10), CELLS),
+    "wide residual network": (patches.train, WRN(trunk="plain", batch_size=10), CELLS),
+    "mixture": (rotation.train, Mixture(experts=12, expert=SMALL.replace(optimizer="normalized")), TURNS),
+    "mixture, momentum": (rotation.train, Mixture(experts=12, expert=SMALL.replace(optimizer="sgd")), TURNS),
+    "mixture, Adam": (rotation.train, Mixture(balance=0.1, expert=SMALL.replace(optimizer="adam")), TURNS),
+    "mixture at random": (rotation.train, Mixture(routing="random", expert=SMALL), TURNS),
+    "mixture with an oracle": (rotation.train, Mixture(routing="oracle", expert=SMALL), TURNS),
 }
+BY_KERNELS = Mixture(expert=ResNet18(width=2, batch_size=10))
+"""A mixture with batch norm, whose step reads how many images each expert has: no graph can repeat it."""
 
 
 def run_of(name: str, **more: Any) -> Iterator[Snapshot]:
@@ -164,7 +179,6 @@ def compare(found: list[Snapshot], wanted: list[Snapshot], tolerance: float) -> 
             np.testing.assert_allclose(there[name], value, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
-@needs_second_device
 @pytest.mark.parametrize("name", CASES)
 def test_a_second_device_trains_as_the_cpu_does_and_no_step_waits_for_it(name: str) -> None:
     """Graphs repeat the steps, whatever Python does beside them; only Snapshots and rows that end are waited for."""
@@ -172,7 +186,7 @@ def test_a_second_device_trains_as_the_cpu_does_and_no_step_waits_for_it(name: s
     often, waits, captures = on_second_device(name)
     compare(often, wanted, 1e-5 if CASES[name][2].get("precision") == "float32" else 1e-10)
     seldom, waits_seldom, _ = on_second_device(name, record_every=10**6)
-    assert (captures and len(seldom) < len(often)) or len(wanted) == 2
+    assert captures
     assert max(waits_seldom) <= max(waits) + seldom[-1].step // 4
 
 
@@ -187,14 +201,25 @@ def on_second_device(name: str, index: int = 0, **more: Any) -> tuple[list[Snaps
     return found, waits, device.captures
 
 
-@needs_second_device
 @pytest.mark.parametrize("name", ["joint", "joint EM"])
 def test_a_device_by_its_number(name: str) -> None:
     """A tensor on the first device of its kind would not mix with those of this run."""
     compare(on_second_device(name, index=1)[0], snapshots(name), 1e-10)
 
 
-@needs_second_device
+@pytest.mark.parametrize("name", ["kept patches", "mixture"])
+def test_a_trial_of_a_network_has_one_graph(name: str) -> None:
+    """Of ten images; the last five of an epoch run kernel by kernel."""
+    assert on_second_device(name)[2] == IMAGES["trials"]
+
+
+def test_a_step_that_reads_is_not_captured() -> None:
+    with second_device() as device:
+        found = list(rotation.train(BY_KERNELS, **{**DOUBLE, **TURNS, "device": device.name}))
+    compare(found, list(rotation.train(BY_KERNELS, **{**DOUBLE, **TURNS})), 1e-10)
+    assert not device.captures
+
+
 def test_epochs_that_end_together_are_settled_by_a_graph_while_that_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = snapshots("joint")
     found, _, captures = on_second_device("joint")
@@ -216,7 +241,6 @@ def test_these_cases_end_early_in_every_way() -> None:
     assert last.diverged.all() and last.step < 80
 
 
-@needs_second_device
 def test_a_dropped_owner_of_a_captured_step_is_freed_at_once() -> None:
     """Its graphs hold memory of the device until then."""
 
@@ -235,7 +259,6 @@ def test_a_dropped_owner_of_a_captured_step_is_freed_at_once() -> None:
     assert left() is None
 
 
-@needs_second_device
 def test_what_stands_between_captured_steps_waits_for_nothing() -> None:
     with second_device() as device:
         run = patch_routing.Run(model=CASES["joint"][1], **{**DOUBLE, **PATCHES, "device": device.name})

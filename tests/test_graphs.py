@@ -19,9 +19,9 @@ from moe_lab.core.training import final
 from moe_lab.patch_routing import PatternTask, Run, SeparateMoE, fixed_learners, learners
 from moe_lab.patch_routing.training import train_batch
 from tests.helpers.needs import needs_cuda
-from tests.second_device import CAPTURING, needs_second_device, second_device
+from tests.second_device import CAPTURING, second_device
 
-DEVICES = ["cpu", pytest.param("second", marks=needs_second_device), pytest.param("cuda", marks=needs_cuda)]
+DEVICES = ["cpu", "second", pytest.param("cuda", marks=needs_cuda)]
 
 
 @pytest.fixture(params=DEVICES)
@@ -84,7 +84,6 @@ WAITS: dict[str, Callable[[Tensor], object]] = {
 }
 
 
-@needs_second_device
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS.keys())
 def test_a_step_that_waits_runs_kernel_by_kernel_with_one_warning_and_later_ones_are_captured(
     wait: Callable[[Tensor], object],
@@ -107,7 +106,6 @@ def test_a_step_that_waits_runs_kernel_by_kernel_with_one_warning_and_later_ones
         assert total.tolist() == [2, 2, 2] and other.tolist() == [3, 3, 3]
 
 
-@needs_second_device
 def test_the_double_of_a_capture_repeats_no_python() -> None:
     """A step whose numbers come from a counter in Python repeats its last number, as on CUDA."""
     count = iter(range(100))
@@ -119,7 +117,6 @@ def test_the_double_of_a_capture_repeats_no_python() -> None:
         assert total.item() == 6 and device.captures == 1  # the fourth number, twice
 
 
-@needs_second_device
 def test_tensors_of_two_devices_do_not_mix() -> None:
     with second_device() as device:
         here, there = torch.ones(3), torch.ones(3, device=device.name)
@@ -130,7 +127,6 @@ def test_tensors_of_two_devices_do_not_mix() -> None:
         assert device.waits == {"_to_copy": 1}
 
 
-@needs_second_device
 @pytest.mark.parametrize("begin", [0, 3], ids=["in the warm-up", "in the capture"])
 def test_an_error_of_the_step_itself_is_raised_by_its_next_call(begin: int) -> None:
     calls = iter(range(100))
@@ -149,7 +145,6 @@ def test_an_error_of_the_step_itself_is_raised_by_its_next_call(begin: int) -> N
             replay()
 
 
-@needs_second_device
 def test_private_functions_of_torch_may_be_missing_or_take_other_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said is why the capture failed, not what came after."""
     calls: list[str] = []

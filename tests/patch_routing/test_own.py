@@ -25,7 +25,7 @@ from moe_lab.patch_routing import (
     train,
 )
 from moe_lab.patch_routing import model as models
-from tests.second_device import needs_second_device, second_device
+from tests.second_device import second_device
 
 TASK = PatternTask(patches=6, dimension=8, pattern_sets=16, distractors=2)
 SHORT = {"samples": 40, "trials": 3, "epochs": 3, "record_every": 2, "test_samples": 60, "precision": "float64"}
@@ -193,7 +193,6 @@ class CapturedCNN(OwnCNN):
     capturable: ClassVar[bool] = True
 
 
-@needs_second_device
 @pytest.mark.parametrize(
     "model, is_captured",
     [
