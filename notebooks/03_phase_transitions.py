@@ -245,7 +245,7 @@ pd.DataFrame(rows).T.rename_axis("l").map("{:,.3g}".format)
 # Now measure the growth. The next cell uses the 8×8 digits and separate training. $N$ is enough if at least 90 % of 10
 # trials succeed:
 
-# %%
+# %% tags=["varies"]
 digits = figures.phase_map(
     patches_per_expert=(2, 5, 8), samples=(100, 180, 360, 500, 700), trials=10, seed=SEED
 )

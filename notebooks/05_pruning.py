@@ -216,7 +216,7 @@ table.sort_values("norm_change", ascending=False).head(7).round(3)
 # These contrasts are **chosen**. We made the checkpoint so that a large router is a useless one. With smaller routers in
 # the other experts, the router norm does as well as its change. Half of the experts are pruned here:
 
-# %%
+# %% tags=["varies"]
 rules = ("router-norm-change", "router-magnitude", "importance-score", "neuron-magnitude")
 norms = {}
 for norm in (12.0, 4.0, 1.0):

@@ -308,7 +308,7 @@ summary(found)
 # (Algorithm 1 of notebook 04 gives all experts steps of the same length, so none falls behind because it receives few
 # samples.)
 
-# %%
+# %% tags=["varies"]
 greedy = TopKMoE(equal_steps=False, learning_rate=1.0, initial_scale=0.1, lead=4.0)
 found = balancing(strengths=0.1, trials=4, samples=1000, seed=SEED, model=greedy)
 summary(found)

@@ -1,4 +1,4 @@
-"""Numbers drawn ahead: in order, whole, by other threads, which end with their consumer."""
+"""Numbers drawn ahead: in order, whole, by threads that all runs of a process share."""
 
 from __future__ import annotations
 

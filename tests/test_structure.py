@@ -1,4 +1,7 @@
-"""Which module may import which: no room another room, no library module a widget, and no circles."""
+"""Which module may import which: no room another room, nothing what lies above it, and no circles.
+
+All imports count: at the top of a module, inside functions, and for type checkers alone.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+HOMES = {"moe_lab": ".", "moe_lab_widgets": "widgets", "moe_lab_papers": "papers", "tools": "."}
+"""Where each package is."""
 ROOMS = (
     "patch_routing",
     "specialization",
@@ -21,13 +26,17 @@ ROOMS = (
     "recovery.landscape",
     "vision",
 )
+MOST_AT_THE_ROOT = 8
+"""Files: the root of the library is its table of contents."""
 
 
 @cache
 def modules(package: str) -> dict[str, ast.Module]:
-    """The modules of a package by name; a package itself is named "package.__init__"."""
-    paths = sorted((ROOT / package).rglob("*.py"))
-    return {".".join(path.relative_to(ROOT).with_suffix("").parts): ast.parse(path.read_text()) for path in paths}
+    """The modules of a package by name, itself among them."""
+    home = ROOT / HOMES[package]
+    paths = sorted((home / package).rglob("*.py"))
+    names = (".".join(path.relative_to(home).with_suffix("").parts).removesuffix(".__init__") for path in paths)
+    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in zip(names, paths, strict=True)}
 
 
 def imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
@@ -40,56 +49,33 @@ def imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 @cache
-def all_imports(package: str) -> dict[str, list[tuple[str, str]]]:
-    """Every import of each module, wherever it stands."""
-    return {module: list(imported(tree)) for module, tree in modules(package).items()}
-
-
-def at_once(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Imports that run when the module is imported: none in functions or for type checkers alone."""
-    for node in tree.body:
-        checking = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-        if not checking and not isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield from imported(node)
-
-
-@cache
 def graph(package: str) -> dict[str, set[str]]:
-    """The modules that each module imports at once; a name that a package re-exports stands for where it comes from."""
-    known = modules(package)
+    """The modules that each module of a package imports, of any package of ours."""
+    known = {module for one in HOMES for module in modules(one)}
 
-    def source(module: str, name: str) -> str:
-        if f"{module}.{name}" in known:
-            return f"{module}.{name}"
-        for origin, exported in at_once(known.get(f"{module}.__init__", ast.Module([], []))):
-            if exported == name:
-                return source(origin, name)
-        return module
+    def sources(tree: ast.Module) -> set[str]:
+        return {f"{module}.{name}" if f"{module}.{name}" in known else module for module, name in imported(tree)}
 
-    return {
-        module: {source(*pair) for pair in at_once(tree)} & set(known)
-        for module, tree in known.items()
-        if not module.endswith("__init__")
-    }
+    return {module: (sources(tree) & known) - {module} for module, tree in modules(package).items()}
 
 
 def room_of(module: str) -> str:
-    """The innermost room that a module belongs to; empty for the ground floor."""
+    """The innermost room that a module belongs to; empty outside them."""
     rooms = [room for room in ROOMS if f"{module}.".startswith(f"moe_lab.{room}.")]
     return max(rooms, key=len, default="")
 
 
 def test_no_room_imports_another_room() -> None:
-    for module, found in all_imports("moe_lab").items():
+    for module, found in graph("moe_lab").items():
         here = room_of(module)
-        for origin, name in found:
-            there = room_of(f"{origin}.{name}")
+        for origin in found:
+            there = room_of(origin)
             shared = f"{here}.".startswith(f"{there}.")  # both rooms of recovery stand on what lies beside them
-            exported = module.endswith("__init__") and there.startswith(here)
-            assert not here or not there or shared or exported, f"{module} imports {origin}.{name}"
+            exported = f"{there}.".startswith(f"{here}.") and module == f"moe_lab.{here}"
+            assert not here or not there or shared or exported, f"{module} imports {origin}"
 
 
-@pytest.mark.parametrize("package", ["moe_lab", "tools"])
+@pytest.mark.parametrize("package", HOMES)
 def test_there_is_no_circle(package: str) -> None:
     try:
         TopologicalSorter(graph(package)).prepare()
@@ -97,14 +83,37 @@ def test_there_is_no_circle(package: str) -> None:
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
-def test_the_library_imports_no_widgets() -> None:
-    found = [(module, origin) for module, pairs in all_imports("moe_lab").items() for origin, _ in pairs]
-    assert found and not [pair for pair in found if pair[1].startswith("moe_lab_widgets")]
+@pytest.mark.parametrize(
+    ("below", "may"),
+    [
+        ("moe_lab.core", ("moe_lab.core", "moe_lab.registry")),
+        ("moe_lab.drawing", ("moe_lab.core", "moe_lab.drawing", "moe_lab.datasets")),
+        ("moe_lab.plain", ()),
+        ("moe_lab", ("moe_lab",)),
+        ("moe_lab_widgets", ("moe_lab", "moe_lab_widgets")),
+        ("moe_lab_papers", ("moe_lab", "moe_lab_papers")),
+    ],
+)
+def test_nothing_imports_what_lies_above_it(below: str, may: tuple[str, ...]) -> None:
+    package = below.partition(".")[0]
+    looked_at = [module for module in modules(package) if f"{module}.".startswith(f"{below}.")]
+    wrong = [
+        f"{module} imports {origin}"
+        for module in looked_at
+        for origin in graph(package)[module]
+        if origin != "moe_lab" and not f"{origin}.".startswith(tuple(f"{one}." for one in may))
+    ]
+    assert looked_at and wrong == []
 
 
-def test_circles_and_rooms_are_recognised() -> None:
+def test_the_root_of_the_library_is_a_table_of_contents() -> None:
+    assert len(list((ROOT / "moe_lab").glob("*.py"))) <= MOST_AT_THE_ROOT
+
+
+def test_imports_and_rooms_are_recognised() -> None:
     assert room_of("moe_lab.recovery.em") == "recovery" and room_of("moe_lab.recovery.gridlock.run.Run") in ROOMS
-    assert (
-        room_of("moe_lab.core.trials") == ""
-        and "moe_lab.core.trials" in graph("moe_lab")["moe_lab.pruning.checkpoints"]
-    )
+    assert room_of("moe_lab.core.trials") == ""
+    assert "moe_lab.core.trials" in graph("moe_lab")["moe_lab.pruning.checkpoints"]
+    assert {"moe_lab.core.config", "moe_lab_widgets.labs.phase_transition_words"} <= {
+        origin for package in HOMES for found in graph(package).values() for origin in found
+    }

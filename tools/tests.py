@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BROWSERS = ("tests/browser",)
 NOTEBOOKS = ("notebooks", "tests/notebooks")
-CONTRACTS = ("tests/widgets/contract",)
+CONTRACTS = ("tests/widgets/contract", "tests/trainings")
 LABS = ("tests/widgets", f"--ignore={CONTRACTS[0]}")
 PROCESSES = ("tests/papers", "tests/test_benchmarks.py", "tests/test_demo.py", "tests/test_sweep.py")
 """Tests that start processes of their own."""

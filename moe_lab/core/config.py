@@ -5,16 +5,16 @@ Sliders, CLI help, the glossary and error messages are generated from these decl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from moe_lab.core.errors import InputError
-from moe_lab.core.sentences import MOST, brief, sentence, shown, titled, together
-from moe_lab.core.signatures import bounds_of, describe
+from moe_lab.core.knobs import Declared, knob
+from moe_lab.core.sentences import MOST, brief, sentence, shown, together
+from moe_lab.core.signatures import describe
 from moe_lab.core.words import a
 
 Precision = Literal["float32", "float64"]
@@ -26,69 +26,6 @@ class ConfigError(InputError):
     The message has a sentence for each violated rule, with the values received. Where they would be longer than `MOST`
     characters together, it has the first ones and says how many more there are.
     """
-
-
-@dataclass(frozen=True, kw_only=True)
-class Knob:
-    """One declared parameter, with what is needed to draw its slider and to explain a wrong value.
-
-    Attributes:
-      low, high: bounds that a value must keep.
-      slider: (low, high, step) of the range to offer live, usually narrower than the bounds.
-      choices: the allowed values, where they are few.
-    """
-
-    name: str
-    meaning: str
-    default: Any
-    symbol: str = ""
-    low: float | None = None
-    high: float | None = None
-    unit: str = ""
-    slider: tuple[float, float, float] | None = None
-    choices: tuple[Any, ...] | None = None
-
-    @property
-    def label(self) -> str:
-        """The label of a slider: symbol and meaning, as in "l · patches each expert keeps"."""
-        return f"{self.symbol} · {self.meaning}" if self.symbol else self.meaning
-
-    @property
-    def title(self) -> str:
-        """The name in error messages, as in "patches_per_expert (l)"."""
-        return titled(self.name, self.symbol)
-
-    @property
-    def whole(self) -> bool:
-        return isinstance(self.default, int) and not isinstance(self.default, bool)
-
-
-def knob(
-    default: Any,
-    *,
-    symbol: str = "",
-    meaning: str,
-    ge: float | None = None,
-    le: float | None = None,
-    gt: float | None = None,
-    lt: float | None = None,
-    unit: str = "",
-    slider: tuple[float, float, float] | None = None,
-    choices: tuple[Any, ...] | None = None,
-) -> Any:
-    """Declares a parameter of a `Config`.
-
-    Args:
-      default: the default value.
-      symbol: the paper's symbol, such as "l".
-      meaning: a few words, shown after the symbol on a slider.
-      ge, le, gt, lt: bounds (>=, <=, >, <).
-      unit: the unit of measurement; empty for counts and ratios.
-      slider: (low, high, step) of its slider, within the bounds.
-      choices: the allowed values, if they can be listed.
-    """
-    about: dict[str, Any] = {"symbol": symbol, "unit": unit, "slider": slider, "choices": choices}
-    return Field(default, description=meaning, ge=ge, le=le, gt=gt, lt=lt, json_schema_extra={"knob": about})
 
 
 def require(holds: bool, rule: str, **received: Any) -> None:
@@ -115,27 +52,7 @@ def symbols_of(names: Iterable[str], package: str) -> dict[str, str]:
     return symbols
 
 
-def _about(field: Any) -> Mapping[str, Any] | None:
-    extra = field.json_schema_extra
-    return extra.get("knob") if isinstance(extra, Mapping) else None
-
-
-def _knob_of(name: str, field: Any) -> Knob:
-    about, bounds = _about(field) or {}, bounds_of(field)
-    return Knob(
-        name=name,
-        symbol=about.get("symbol", ""),
-        meaning=field.description or "",
-        default=field.default,
-        low=bounds.get("ge", bounds.get("gt")),
-        high=bounds.get("le", bounds.get("lt")),
-        unit=about.get("unit", ""),
-        slider=about.get("slider"),
-        choices=about.get("choices"),
-    )
-
-
-class Config(BaseModel):
+class Config(Declared):
     """An immutable set of declared parameters, validated on construction.
 
     Attributes:
@@ -164,16 +81,6 @@ class Config(BaseModel):
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
         describe(cls)
-
-    @classmethod
-    def knobs(cls) -> dict[str, Knob]:
-        """Returns the declared parameters by name, in the order of declaration."""
-        return {name: _knob_of(name, field) for name, field in cls.model_fields.items() if _about(field) is not None}
-
-    @classmethod
-    def called(cls) -> str:
-        """The name of what a user calls to give these values."""
-        return cls.__name__
 
     @classmethod
     def is_template(cls) -> bool:

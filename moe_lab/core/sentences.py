@@ -7,13 +7,12 @@ import math
 import reprlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-if TYPE_CHECKING:
-    from moe_lab.core.config import Config
+from moe_lab.core.knobs import Declared, titled
 
 MOST = 300
 """Characters that a message should have."""
@@ -51,11 +50,6 @@ def no_parameter(owner: str, name: str, known: Mapping[str, str]) -> str:
         return f"{start}did you mean {' or '.join(titled(one, known[one]) for one in meant)}?"
     start += "it takes "
     return start + brief(", ".join(known), MOST - len(start))
-
-
-def titled(name: str, symbol: str) -> str:
-    """Returns a parameter's name with its symbol, as in "patches_per_expert (l)"."""
-    return f"{name} ({symbol})" if symbol not in ("", name) else name
 
 
 WORDS: Mapping[Any, tuple[str, str]] = {
@@ -105,7 +99,7 @@ def _more(left: int) -> str:
     return f"; and {left} more" if left else ""
 
 
-def sentence(cls: type[Config], problem: ErrorDetails) -> str:
+def sentence(cls: type[Declared], problem: ErrorDetails) -> str:
     """Returns one sentence for a pydantic error: the rule and the value received."""
     kind, context = problem["type"], problem.get("ctx") or {}
     if kind == "value_error":

@@ -9,14 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable
 from inspect import Parameter, Signature, cleandoc, signature
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from pydantic_core import PydanticUndefined
 
+from moe_lab.core.knobs import Declared, Knob, bounds_of
 from moe_lab.registry import notebook_of
-
-if TYPE_CHECKING:
-    from moe_lab.core.config import Config, Knob, RunConfig
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -34,7 +32,7 @@ def lead(thing: Function) -> Function:
     return thing
 
 
-def explained(config: type[Config], knob: Knob) -> str:
+def explained(config: type[Declared], knob: Knob) -> str:
     """A parameter in a line: "experts: k · experts (default 8; from 1 to 1024)"."""
     about = [f"default {shown}"] if (shown := _default(knob.default)) else []
     about += [limits] if (limits := limits_of(config, knob)) else []
@@ -42,17 +40,7 @@ def explained(config: type[Config], knob: Knob) -> str:
     return f"{knob.name}: {label}" + (f" ({'; '.join(about)})" if about else "")
 
 
-def bounds_of(field: Any) -> dict[str, float]:
-    """The declared bounds of a field, by rule: "ge" (at least), "gt" (more than), "le" (at most), "lt" (less than)."""
-    return {
-        rule: limit
-        for constraint in field.metadata
-        for rule in ("ge", "gt", "le", "lt")
-        if (limit := getattr(constraint, rule, None)) is not None
-    }
-
-
-def limits_of(config: type[Config], knob: Knob) -> str:
+def limits_of(config: type[Declared], knob: Knob) -> str:
     """The allowed values of a knob: "2 to 1024", "more than 0", "one of digits, mnist", "such as 6, 7"; "" for any."""
     if knob.choices:
         return "one of " + ", ".join(str(choice) for choice in knob.choices)
@@ -73,7 +61,7 @@ def _number(limit: float) -> str:
     return f"{limit:,.0f}" if 1e4 <= limit <= 1e9 else f"{limit:g}"
 
 
-def describe(config: type[Config]) -> None:
+def describe(config: type[Declared]) -> None:
     """Writes the parameters of a Config into its docstring and, with plain types, into its signature.
 
     The docstring ends with the notebook that explains it.
@@ -86,7 +74,7 @@ def describe(config: type[Config]) -> None:
         lead(config)
 
 
-def takes(run: type[RunConfig]) -> Callable[[Function], Function]:
+def takes(run: type[Declared]) -> Callable[[Function], Function]:
     """Gives a function of (model, task, **settings) the names, defaults and meanings of the settings of a Run.
 
     They are in its signature and docstring; the function itself stays as it is.
@@ -104,7 +92,7 @@ def takes(run: type[RunConfig]) -> Callable[[Function], Function]:
     return described
 
 
-def parameters_of(config: type[Config], without: Collection[str] = ()) -> list[Parameter]:
+def parameters_of(config: type[Declared], without: Collection[str] = ()) -> list[Parameter]:
     """The parameters of a Config as keyword-only parameters of a function, with their types and defaults."""
     return [
         Parameter(
@@ -118,7 +106,7 @@ def parameters_of(config: type[Config], without: Collection[str] = ()) -> list[P
     ]
 
 
-def _with_list(doc: str, title: str, config: type[Config], knobs: Iterable[Knob]) -> str:
+def _with_list(doc: str, title: str, config: type[Declared], knobs: Iterable[Knob]) -> str:
     """A docstring with a further section at its end."""
     lines = "".join(f"      {explained(config, knob)}\n" for knob in knobs)
     return f"{doc.rstrip()}\n\n    {title}:\n{lines}    "

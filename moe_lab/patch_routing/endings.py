@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -18,14 +18,32 @@ from torch import Tensor
 
 from moe_lab.core.graphs import Replay, to_device
 
-if TYPE_CHECKING:
-    from moe_lab.patch_routing.learners import Learner
-
 WORTH_CHECKING = 0.05
 """An epoch with more errors than this on the way is not checked for zero training error."""
 
 _FEW_NUMBERS = 2**22
 """An evaluation of more is not captured: its kernels outlast their start, and a graph would keep its memory."""
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """What is read of the rows in training: see `moe_lab.patch_routing.learners.Learner`."""
+
+    wrong: Tensor
+    loss: Tensor
+    counts: Tensor
+    samples: np.ndarray
+    rules: Any
+
+    @property
+    def captured(self) -> bool: ...
+
+    @property
+    def sizes(self) -> tuple[int, int]: ...
+
+    def only(self, rows: np.ndarray) -> Self: ...
+
+    def training_error(self) -> tuple[Tensor, Tensor]: ...
 
 
 @dataclass
@@ -48,9 +66,9 @@ class Endings:
     loss: Float[Tensor, " T"]
 
     @classmethod
-    def none_of(cls, learner: Learner) -> Endings:
+    def none_of(cls, wrong: Int[Tensor, " T"], loss: Float[Tensor, " T"]) -> Endings:
         """No row has ended yet."""
-        none, nothing = torch.zeros_like(learner.wrong), torch.zeros_like(learner.loss)
+        none, nothing = torch.zeros_like(wrong), torch.zeros_like(loss)
         return cls(none == 0, none != 0, none, none.clone(), nothing, nothing.clone())
 
     def __post_init__(self) -> None:

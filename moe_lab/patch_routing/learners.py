@@ -72,7 +72,7 @@ class Learner(ABC):
         self.missed = torch.zeros_like(self.wrong)  # a training sample that was wrong when last looked at
         self._replay: Replay | None = None
         self._parts: dict[int, list[slice]] = {}
-        self.endings = Endings.none_of(self) if on_accelerator(setting.device) else None
+        self.endings = Endings.none_of(self.wrong, self.loss) if on_accelerator(setting.device) else None
 
     # What a model must define ----------------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import moe_lab_widgets
-from moe_lab.core.config import Config, Knob
+from moe_lab.core.config import Config
+from moe_lab.core.knobs import Knob
 from moe_lab.patch_routing import JointMoE, PatternTask, RoutedMoE
 from moe_lab.pruning import PlantedStart, TokenMoE, TokenTask
 from moe_lab.recovery import MixtureTask

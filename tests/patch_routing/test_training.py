@@ -292,50 +292,9 @@ def steps_of(run: Iterator[Snapshot]) -> list[int]:
     return [snapshot.step for snapshot in run]
 
 
-@pytest.mark.parametrize("every, expected", [(1, list(range(9))), (3, [0, 3, 6, 8]), (4, [0, 4, 8]), (100, [0, 8])])
-def test_snapshots_come_at_the_start_every_so_often_and_at_the_end(every, expected):
-    slow = JointMoE(neurons=12, experts=3, patches_per_expert=3, learning_rate=1e-3)
-    assert steps_of(train(slow, WILD, **FAST, record_every=every)) == expected
-
-
-@EACH
-def test_the_schedule_does_not_change_the_result(model):
-    often, seldom = (final(train(model, TASK, **FAST, record_every=every)) for every in (1, 1000))
-    assert often.steps.tolist() == seldom.steps.tolist()
-    for name in ("test_accuracy", "coverage", "alignment"):
-        if name in often.values:
-            np.testing.assert_allclose(often[name], seldom[name], rtol=1e-4, atol=1e-5)
-
-
 @EACH
 def test_step_zero_is_before_training(model):
     first, *_, last = train(model, TASK, **FAST)
     assert first.step == 0 and not first.finished.any() and (first.steps == 0).all()
     assert abs(first["train_loss"] - np.log(2)).max() < 0.5 and (last["train_loss"] < first["train_loss"]).all()
     assert set(first.values) == set(last.values)
-
-
-@EACH
-def test_measured_at_the_end_is_measured_the_same(model):
-    every, last = (final(train(model, TASK, **FAST, measure=measure)) for measure in ("every", "last"))
-    assert {"example_patches", "example_kept"} & set(last.values) == set()
-    for name in last.values:
-        np.testing.assert_allclose(last[name], every[name], rtol=1e-5, atol=1e-6, err_msg=name)
-    first = next(train(model, TASK, **FAST, measure="last"))
-    assert first.step == 0 and first.values == {}
-
-
-def test_snapshots_are_records_of_their_own():
-    first, second, *_ = train(JointMoE(), PatternTask(), **FAST, record_every=1)
-    before = first["test_accuracy"].copy()
-    second["test_accuracy"][:] = 7
-    second.steps[:] = 7
-    assert np.array_equal(first["test_accuracy"], before) and (first.steps == 0).all()
-
-
-def test_two_runs_are_the_same_run():
-    a, b = (list(train(JointMoE(), PatternTask(), **FAST)) for _ in range(2))
-    for x, y in zip(a, b, strict=True):
-        assert x.step == y.step
-        for name in x.values:
-            np.testing.assert_array_equal(x[name], y[name])

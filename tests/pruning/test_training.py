@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -13,7 +12,7 @@ import pytest
 import torch
 
 from moe_lab import pruning
-from moe_lab.core.training import Snapshot, collect, final
+from moe_lab.core.training import Snapshot
 from moe_lab.pruning import (
     BranchStart,
     PlantedStart,
@@ -120,16 +119,6 @@ def test_the_live_default_learns():
 # --- Snapshots ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("every, expected", [(1, list(range(9))), (3, [0, 3, 6, 8]), (4, [0, 4, 8]), (100, [0, 8])])
-def test_snapshots_come_at_the_start_every_so_often_and_at_the_end(every, expected):
-    for name in ("expert-choice", "token-choice"):
-        snapshots = list(trained(name, record_every=every))
-        assert [snapshot.step for snapshot in snapshots] == expected
-        for snapshot in snapshots:
-            assert snapshot.trials == 3 and (snapshot.steps == snapshot.step).all() and not snapshot.diverged.any()
-            assert snapshot.finished.all() == snapshot.finished.any() == (snapshot.step == 8)
-
-
 @EACH
 def test_every_measure_is_there_with_its_axes(name):
     first, *_, last = trained(name)
@@ -140,58 +129,6 @@ def test_every_measure_is_there_with_its_axes(name):
             assert snapshot.measures[measure] == MEASURES[measure] and MEASURES[measure].meaning
     assert np.isnan(first["train_loss"]).all() and np.isfinite(last["train_loss"]).all()
     assert not first["norm_change"].any() and not first["difference_norm"].any()
-
-
-@EACH
-def test_the_schedule_does_not_change_the_result(name):
-    often, seldom = (final(trained(name, record_every=every)) for every in (1, 1000))
-    for measure in often.values:
-        np.testing.assert_array_equal(often[measure], seldom[measure], err_msg=measure)
-
-
-@EACH
-def test_measured_at_the_end_is_measured_the_same(name):
-    every, last = (list(trained(name, measure=measure, record_every=3)) for measure in ("every", "last"))
-    assert [snapshot.step for snapshot in last] == [snapshot.step for snapshot in every]
-    assert [set(snapshot.values) for snapshot in last[:-1]] == [set()] * 3
-    for measure in every[-1].values:
-        np.testing.assert_array_equal(last[-1][measure], every[-1][measure], err_msg=measure)
-
-
-def test_snapshots_are_records_of_their_own():
-    first, second, *_ = trained("expert-choice", record_every=1)
-    before = first["router_norm"].copy()
-    second["router_norm"][:] = 7
-    second.steps[:] = 7
-    assert np.array_equal(first["router_norm"], before) and (first.steps == 0).all()
-
-
-@EACH
-def test_two_runs_are_the_same_run(name):
-    for a, b in zip(trained(name), trained(name), strict=True):
-        for measure in a.values:
-            np.testing.assert_array_equal(a[measure], b[measure])
-
-
-def test_a_run_that_nobody_reads_any_more_stops():
-    run = trained("expert-choice", steps=10**6, record_every=1)
-    for snapshot in run:
-        if snapshot.step == 3:
-            break
-    run.close()  # type: ignore[attr-defined]
-    assert snapshot.step == 3 and list(run) == []
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_the_consumer_keeps_its_own_threads(threads):
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        for _ in trained("expert-choice", record_every=2):
-            assert torch.get_num_threads() == threads
-        assert torch.get_num_threads() == threads
-    finally:
-        torch.set_num_threads(before)
 
 
 @EACH
@@ -216,29 +153,7 @@ def test_the_checkpoints_are_those_that_were_measured(name):
     assert training.after.neurons.any()
 
 
-# --- where a result comes from ----------------------------------------------------------------------------------------
-
-
-@EACH
-def test_a_result_says_how_to_make_it_again(name):
-    given = {"first_trial": 2, "record_every": 3, "precision": "float64"}
-    found = collect(trained(name, **given))
-    names = {name: getattr(pruning, name) for name in pruning.__all__}
-    again = collect(eval(found.attrs["call"], names))
-    assert again.identical(found)
-    assert found.attrs["seed"] == 11 and found.attrs["paper"] == "pruning2024, section 4.2"
-    [config] = json.loads(found.attrs["config"])
-    kinds = {kind.__name__: kind for kind in (TokenMoE, TokenTask, PlantedStart, RandomStart, BranchStart)}
-    parts = {part: kinds[config[part].pop("kind")](**config[part]) for part in ("model", "task", "start")}
-    assert next(train_run(Run(**{**config, **parts}))).origin == dict(found.attrs)
-    assert dict(found.sizes)["step"] == 4 and found["steps"].values.tolist() == [8] * 3
-    assert found["norm_change"].dims == ("step", "trial", "expert")
-
-
-def test_the_device_is_chosen_and_told():
-    assert next(trained("expert-choice")).origin["device"] == "cpu"
-    automatic = next(trained("expert-choice", device="auto"))
-    assert automatic.origin["device"] == "cpu", "steps as small as these stay on the CPU"
+# --- on another device ------------------------------------------------------------------------------------------------
 
 
 @EACH

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from typing import Any
 
@@ -10,13 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab import specialization
-from moe_lab.core.training import Snapshot, collect, final
+from moe_lab.core.training import Snapshot, final
 from moe_lab.core.trials import stream
 from moe_lab.specialization import ClusterTask, Run, SingleExpert, SwitchMoE, train, train_run
 from moe_lab.specialization import model as models
 from moe_lab.specialization.training import Training
-from tests.helpers.needs import needs_cuda
 from tests.specialization import oracle
 
 TASK = ClusterTask(clusters=3, dimension=16, noise=0.5)
@@ -199,16 +196,6 @@ def test_an_authors_trial_stops_and_stands_still():
 # --- Snapshots ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("every, expected", [(1, list(range(9))), (3, [0, 3, 6, 8]), (4, [0, 4, 8]), (100, [0, 8])])
-@EACH
-def test_snapshots_come_at_the_start_every_so_often_and_at_the_end(model, every, expected):
-    snapshots = list(train(model, TASK, **FAST, record_every=every))
-    assert [snapshot.step for snapshot in snapshots] == expected
-    for snapshot in snapshots:
-        assert snapshot.trials == 3 and (snapshot.steps == snapshot.step).all() and not snapshot.diverged.any()
-        assert snapshot.finished.all() == snapshot.finished.any() == (snapshot.step == 8)
-
-
 @EACH
 def test_step_zero_is_before_training(model):
     first, *_, last = train(model, TASK, **FAST)
@@ -221,77 +208,7 @@ def test_step_zero_is_before_training(model):
             assert (first["expert_load"] == [1, 0, 0, 0, 0, 0]).all()
 
 
-@EACH
-def test_the_schedule_does_not_change_the_result(model):
-    often, seldom = (final(train(model, TASK, **FAST, record_every=every)) for every in (1, 1000))
-    for name in often.values:
-        np.testing.assert_array_equal(often[name], seldom[name], err_msg=name)
-
-
-@EACH
-def test_measured_at_the_end_is_measured_the_same(model):
-    every, last = (list(train(model, TASK, **FAST, measure=measure, record_every=3)) for measure in ("every", "last"))
-    assert [snapshot.step for snapshot in last] == [snapshot.step for snapshot in every]
-    assert [set(snapshot.values) for snapshot in last[:-1]] == [set()] * 3
-    for name in every[-1].values:
-        np.testing.assert_array_equal(last[-1][name], every[-1][name], err_msg=name)
-
-
-def test_snapshots_are_records_of_their_own():
-    first, second, *_ = train(MODELS[0], TASK, **FAST, record_every=1)
-    before = first["expert_feature"].copy()
-    second["expert_feature"][:] = 7
-    second.steps[:] = 7
-    assert np.array_equal(first["expert_feature"], before) and (first.steps == 0).all()
-
-
-def test_two_runs_are_the_same_run():
-    a, b = (list(train(MODELS[0], TASK, **FAST)) for _ in range(2))
-    for x, y in zip(a, b, strict=True):
-        for name in x.values:
-            np.testing.assert_array_equal(x[name], y[name])
-
-
-def test_a_run_that_nobody_reads_any_more_stops():
-    run = train(MODELS[0], TASK, **{**FAST, "steps": 10**6}, record_every=1)
-    for snapshot in run:
-        if snapshot.step == 3:
-            break
-    run.close()
-    assert snapshot.step == 3 and list(run) == []
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_the_consumer_keeps_its_own_threads(threads):
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        for _ in train(MODELS[0], TASK, **FAST, record_every=2):
-            assert torch.get_num_threads() == threads
-        assert torch.get_num_threads() == threads
-    finally:
-        torch.set_num_threads(before)
-
-
 # --- where a result comes from ----------------------------------------------------------------------------------------
-
-
-@EACH
-def test_a_result_says_how_to_make_it_again(model):
-    given = {**FAST, "first_trial": 2, "record_every": 3, "precision": "float64"}
-    found = collect(train(model, TASK, **given))
-    names = {name: getattr(specialization, name) for name in specialization.__all__}
-    again = collect(eval(found.attrs["call"], names))
-    assert again.identical(found)
-    assert found.attrs["seed"] == 11 and found.attrs["paper"] == "chen2022, definition 3.1"
-    [config] = json.loads(found.attrs["config"])
-    kinds = {"SwitchMoE": SwitchMoE, "SingleExpert": SingleExpert, "ClusterTask": ClusterTask}
-    parts = {part: kinds[config[part].pop("kind")](**config[part]) for part in ("model", "task")}
-    assert train_run(Run(**{**config, **parts})).__next__().origin == dict(found.attrs)
-    assert dict(found.sizes)["step"] == 4 and found["steps"].values.tolist() == [8] * 3
-    if model.name == "moe":
-        assert found["dispatch"].dims == ("step", "trial", "cluster", "expert")
-        assert found["dispatch_entropy"].attrs["units"] == "nats"
 
 
 def test_a_result_says_why_it_stopped():
@@ -302,23 +219,6 @@ def test_a_result_says_why_it_stopped():
         run = Run(model=model, task=TASK, **default)
         assert run.last_step == steps and run.why_it_stops == f"after {steps} steps, the default: {model.why_it_stops}"
         assert next(train_run(run)).origin["stops"] == run.why_it_stops
-
-
-def test_the_device_is_chosen_and_told():
-    assert next(train(MODELS[0], TASK, **FAST)).origin["device"] == "cpu"
-    automatic = next(train(MODELS[0], TASK, **{**FAST, "device": "auto"}))
-    assert automatic.origin["device"] == "cpu", "steps as small as these stay on the CPU"
-
-
-@needs_cuda
-@EACH
-def test_training_on_cuda_is_training_on_the_cpu(model):
-    cpu, cuda = (
-        list(train(model, TASK, **{**FAST, "device": device}, precision="float64")) for device in ("cpu", "cuda")
-    )
-    for a, b in zip(cpu, cuda, strict=True):
-        for name in a.values:
-            np.testing.assert_allclose(a[name], b[name], rtol=1e-8, atol=1e-9, err_msg=name)
 
 
 # --- divergence -----------------------------------------------------------------------------------------------------

@@ -20,11 +20,10 @@ from moe_lab.core.errors import MissingFileError
 from moe_lab.core.files import write_whole
 from moe_lab.core.sentences import brief
 from moe_lab.vision.vmoe.config import VMoEConfig
-from moe_lab.vision.vmoe.model import VMoE
 from moe_lab.vision.vmoe.named import named
 from moe_lab.vision.vmoe.released import CheckpointError, read_released
 
-Model = TypeVar("Model", bound=VMoE)
+Model = TypeVar("Model", bound=torch.nn.Module)
 _FORMAT = "moe_lab.vision.VMoE 1"
 
 
@@ -79,10 +78,10 @@ def _tensor(name: str, array: np.ndarray, shape: tuple[int, ...]) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array, np.float32).reshape(shape))
 
 
-def save(model: VMoE, path: Path | str) -> None:
+def save(model: torch.nn.Module, config: VMoEConfig, path: Path | str) -> None:
     """Writes a model; see `VMoE.save`."""
     weights = {name: parameter.detach().cpu().contiguous() for name, parameter in model.state_dict().items()}
-    metadata = {"format": _FORMAT, "config": model.config.model_dump_json()}
+    metadata = {"format": _FORMAT, "config": config.model_dump_json()}
     write_whole(path, packed(weights, metadata))
 
 

@@ -20,6 +20,7 @@ from torch import Generator, Tensor, nn
 
 from moe_lab.core.config import require
 from moe_lab.core.signatures import lead
+from moe_lab.vision.vmoe import checkpoints
 from moe_lab.vision.vmoe.config import VMoEConfig
 from moe_lab.vision.vmoe.layers import Attention, Dense, LayerNorm, MapHead, Mlp, Positions, patches
 from moe_lab.vision.vmoe.mixture import Moe
@@ -191,9 +192,7 @@ class VMoE(nn.Module):
           ValueError: the files are damaged, or do not hold the parameters of this model.
           FileNotFoundError: a file is missing.
         """
-        from moe_lab.vision.vmoe.checkpoints import from_released  # here, because it makes models
-
-        return from_released(cls, prefix, config)
+        return checkpoints.from_released(cls, prefix, config)
 
     def save(self, path: Path | str) -> None:
         """Writes the weights as safetensors, with the config among the metadata.
@@ -201,9 +200,7 @@ class VMoE(nn.Module):
         Raises:
           RuntimeError: the file cannot be written.
         """
-        from moe_lab.vision.vmoe.checkpoints import save
-
-        save(self, path)
+        checkpoints.save(self, self.config, path)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -213,9 +210,7 @@ class VMoE(nn.Module):
           ValueError: the file is damaged, or was not written by `save`.
           FileNotFoundError: there is no such file.
         """
-        from moe_lab.vision.vmoe.checkpoints import load
-
-        return load(cls, path)
+        return checkpoints.load(cls, path)
 
     def classify(self, x: Float[Tensor, "rows T D"]) -> Float[Tensor, "rows classes"]:
         """Computes the logits from the tokens that leave the last block."""

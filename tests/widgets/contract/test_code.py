@@ -10,7 +10,7 @@ import matplotlib
 import numpy as np
 import pytest
 
-from moe_lab.core.config import Knob
+from moe_lab.core.knobs import Knob
 from tests.widgets.cases import Case, one_case_in
 from tests.widgets.labs import Make, done
 

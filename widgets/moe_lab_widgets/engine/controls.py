@@ -12,7 +12,7 @@ from typing import Any
 
 import ipywidgets as w
 
-from moe_lab.core.config import Knob
+from moe_lab.core.knobs import Knob
 from moe_lab.drawing import theme
 from moe_lab_widgets.engine.callbacks import alone
 from moe_lab_widgets.engine.knobs import TOOLTIPS, LabKnob, explain, readout_format, stretched

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from moe_lab.core.config import Config, Knob, require
+from moe_lab.core.config import Config, require
 from moe_lab.core.devices import AUTO, GPU
 from moe_lab.core.errors import InputError
+from moe_lab.core.knobs import Knob
 from moe_lab.core.sentences import no_parameter, shown
 from moe_lab_widgets.engine.callbacks import OwnMoves, alone
 
