@@ -1,10 +1,11 @@
-"""Numbers drawn ahead: in order, whole, by other threads, which end with their consumer."""
+"""Numbers drawn ahead: in order, whole, by threads that all runs of a process share."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -12,7 +13,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from moe_lab.core import ahead
 from moe_lab.core.ahead import Ahead, host_memory
+from moe_lab.core.workers import processors
 
 NAME = "moe-lab numbers"
 
@@ -30,15 +33,19 @@ def numbered(counts: list[int], seen: set[str]) -> tuple[Tensor, list[Callable[[
     return values, [partial(fill, values.numpy(), place) for place in range(4)]
 
 
-def workers() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith(NAME)]
+@pytest.fixture(params=[1, 3])
+def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """How many threads draw, for all runs of the process together."""
+    with ThreadPoolExecutor(request.param, thread_name_prefix=NAME) as pool:
+        monkeypatch.setattr(ahead, "_threads", lambda: pool)
+        yield request.param
 
 
-@pytest.mark.parametrize("threads", [1, 3])
 def test_pieces_come_whole_and_in_order_and_one_ahead(threads: int) -> None:
     counts: list[int] = []
     seen: set[str] = set()
-    with Ahead(partial(numbered, counts, seen), threads) as pieces:
+    with Ahead(partial(numbered, counts, seen)) as pieces, Ahead(partial(numbered, [], seen)) as others:
+        next(iter(others))
         for number, piece in zip(range(3), pieces, strict=False):
             assert piece.tolist() == [10 * number + place for place in range(4)]
             assert len(counts) == number + 2  # the next one has begun
@@ -59,24 +66,35 @@ def test_a_stream_is_drawn_from_in_order() -> None:
 
         return values, [fill]
 
-    with Ahead(begin, 4) as pieces:
+    with Ahead(begin) as pieces:
         for _, piece in zip(range(4), pieces, strict=False):
             assert piece.tolist() == alone.random(50, dtype=np.float32).tolist()
 
 
-def test_threads_end_with_their_consumer() -> None:
-    with Ahead(partial(numbered, [], set()), 2) as pieces:
-        next(iter(pieces))
-        assert workers()
-    for thread in workers():
-        thread.join(timeout=30)
-    assert not workers()
+def test_nothing_is_drawn_after_its_consumer_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one thread, which is busy with the first of four calls when the rest of the piece is not wanted any more."""
+    with ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(ahead, "_threads", lambda: pool)
+        drawn: list[int] = []
+
+        def begin() -> tuple[Tensor, list[Callable[[], None]]]:
+            return torch.zeros(1), [
+                partial(lambda place: (time.sleep(0.05), drawn.append(place)), place) for place in range(4)
+            ]
+
+        with Ahead(begin) as pieces:
+            next(iter(pieces))
+    assert drawn[:4] == [0, 1, 2, 3] and len(drawn) < 8
+
+
+def test_a_process_has_as_many_threads_as_processors() -> None:
+    assert ahead._threads() is ahead._threads() and ahead._threads()._max_workers == processors()
 
 
 def test_an_error_in_a_thread_reaches_the_consumer() -> None:
     def wrong() -> None:
         raise ZeroDivisionError("no number")
 
-    pieces = Ahead(lambda: (torch.zeros(1), [wrong]), 1)
+    pieces = Ahead(lambda: (torch.zeros(1), [wrong]))
     with pieces, pytest.raises(ZeroDivisionError, match="no number"):
         next(iter(pieces))

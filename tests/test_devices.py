@@ -31,16 +31,17 @@ NO_KERNELS = "CUDA error: no kernel image is available for execution on the devi
 
 @pytest.fixture(autouse=True)
 def _asked_anew() -> Iterator[None]:
-    devices.refusal.cache_clear()
+    devices._launch.cache_clear()
+    devices.warn_once.cache_clear()
     yield
-    devices.refusal.cache_clear()
+    devices._launch.cache_clear()
 
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU that torch can use, as far as anybody asks before a run."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device=None: "NVIDIA H100")
     monkeypatch.setattr(devices, "refusal", lambda device: "")
 
@@ -64,8 +65,14 @@ def test_auto_is_the_gpu_where_a_step_touches_enough_numbers() -> None:
     assert choose() == CUDA and label_of("auto") == "cuda (NVIDIA H100) for large steps, else cpu"
     assert choose("cpu", 1e12) == CPU and choose("cuda", 1) == CUDA and choose("cuda:0") == torch.device("cuda:0")
     assert present() == ("cpu", "cuda") and device_label(CUDA) == label_of("cuda") == "cuda (NVIDIA H100)"
-    with pytest.raises(RuntimeError, match=r"^device 'cuda:1' is not present on this machine; 'auto' chooses one"):
-        choose("cuda:1")
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_gpu_by_its_number() -> None:
+    run = Run(model=JointMoE(), task=PatternTask(), device="cuda:1")
+    assert placement(run)[0] == torch.device("cuda:1") and where([run]) == "cuda:1 (NVIDIA H100)"
+    with pytest.raises(RuntimeError, match=r"^device 'cuda:2' is not present on this machine; 'auto' chooses one"):
+        choose("cuda:2")
 
 
 def test_without_a_gpu_auto_is_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,12 +88,33 @@ def test_without_a_gpu_auto_is_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("useless_gpu")
 def test_a_gpu_that_torch_cannot_use_is_found_out_by_a_launch() -> None:
-    assert choose("auto", 1e12) == CPU and present() == ("cpu",)
+    with pytest.warns(UserWarning, match="^torch cannot use this machine's GPU .*, so that 'auto' is the CPU$") as told:
+        assert choose("auto", 1e12) == choose("auto", 1e12) == choose() == CPU and present() == ("cpu",)
+    assert len(told) == 1 and choose("auto", 1) == CPU
     assert no_gpu() == f"torch cannot use this machine's GPU ({NO_KERNELS})"
     with pytest.raises(RuntimeError, match=f"^device 'cuda' must run torch's kernels, .*: got '{NO_KERNELS}'$"):
         choose("cuda")
     with pytest.raises(RuntimeError, match=r"^device 'cuda' must run torch's kernels"):
         patch_routing.train(JointMoE(), PatternTask(), device="cuda")
+
+
+@pytest.mark.parametrize(
+    "error, words",
+    [(RuntimeError("out of memory\non line 2"), "out of memory"), (AssertionError(), "AssertionError")],
+)
+def test_any_error_of_the_launch_is_a_refusal_and_it_is_tried_again(
+    error: Exception, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A GPU whose memory is full may have some later."""
+    device, errors, zeros = torch.device("meta"), [error], torch.zeros
+
+    def ones(size: int, device: torch.device) -> torch.Tensor:
+        if errors:
+            raise errors.pop()
+        return zeros(size)
+
+    monkeypatch.setattr(torch, "ones", ones)
+    assert [devices.refusal(device) for _ in range(3)] == [words, "", ""]
 
 
 @pytest.mark.parametrize("name", ["gpu", "tpu", "", "meta", "cuda:x", "cpu:-1", "CPU "])

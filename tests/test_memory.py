@@ -19,7 +19,7 @@ from moe_lab.pruning import TokenMoE, TokenTask
 from moe_lab.recovery import MixtureTask, gridlock
 from moe_lab.recovery.gridlock import JointEM
 from moe_lab.specialization import ClusterTask, SwitchMoE, TopKMoE
-from tests.doubles import Peak
+from tests.helpers.peak import Peak
 
 CPU = torch.device("cpu")
 LAST: dict[str, Any] = {"device": "cpu", "record_every": 100}

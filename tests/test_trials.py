@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.core import trials
+from moe_lab.core import devices, trials
 from moe_lab.core.config import Config, RunConfig
 from moe_lab.core.trials import (
     choose_dtype,
@@ -66,7 +66,7 @@ def test_what_an_mps_device_cannot_compute_goes_to_the_cpu_with_one_word(monkeyp
     mps, cpu = torch.device("mps"), torch.device("cpu")
     monkeypatch.setattr(trials, "choose", lambda name, numbers: mps)
     monkeypatch.setattr(trials, "missing_operation", lambda device, operations: "")
-    trials._warn_once.cache_clear()
+    devices.warn_once.cache_clear()
     assert placement(_Run(device="mps")) == (mps, torch.float32)
     with pytest.raises(ValueError, match="must be 'float32' on an MPS device"):
         placement(_Run(precision="float64", device="mps"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from types import TracebackType
 from typing import Self
 
@@ -26,35 +27,42 @@ def host_memory(shape: Sequence[int], device: torch.device) -> Tensor:
     return torch.empty(tuple(shape), dtype=torch.float32, pin_memory=device.type == "cuda")
 
 
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """The threads of this process that draw numbers, at most one for each processor, however many runs draw ahead."""
+    return ThreadPoolExecutor(processors(), thread_name_prefix="moe-lab numbers")
+
+
 class Ahead:
     """Iterates without end over filled memory; while the consumer uses one piece, threads fill the next.
 
-    Use it in a `with` statement, at whose end the threads end.
+    Use it in a `with` statement, at whose end nothing more is drawn.
 
     Args:
       begin: returns new memory with the calls that fill it. It is called by the consumer, one piece ahead.
-      threads: as many as there are processors, if None.
     """
 
-    def __init__(self, begin: Callable[[], Fill], threads: int | None = None) -> None:
+    def __init__(self, begin: Callable[[], Fill]) -> None:
         self._begin = begin
-        self._threads = ThreadPoolExecutor(threads or processors(), thread_name_prefix="moe-lab numbers")
+        self._calls: list[Future[None]] = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for call in self._calls:
+            call.cancel()
 
     def __iter__(self) -> Iterator[Tensor]:
-        values, calls = self._filling()
+        values = self._filling()
         while True:
-            for call in calls:
+            for call in self._calls:
                 call.result()
             following = self._filling()  # not before the present piece is whole: both draw from the same streams
             yield values
-            values, calls = following
+            values = following
 
-    def _filling(self) -> tuple[Tensor, list[Future[None]]]:
+    def _filling(self) -> Tensor:
         values, calls = self._begin()
-        return values, [self._threads.submit(call) for call in calls]
+        self._calls = [_threads().submit(call) for call in calls]
+        return values

@@ -3,14 +3,14 @@
 "auto" is the GPU where a step touches enough numbers to gain by it (`WORTH_A_GPU`), and the CPU everywhere else. Every
 `train`, the figures and the Labs ask `choose`.
 
-On one CPU two runs of the same call are equal, bit for bit. On a GPU they agree to rounding: CUDA adds in any order (in
-`index_add_`, `scatter_add_` and the gradients of convolutions), and its convolutions round to TF32 unless
-`torch.backends.cudnn.allow_tf32` is False. Products of matrices do not, as is torch's default.
+On one CPU two runs of the same call are equal, bit for bit. On a GPU they agree to rounding: docs/howto/saving.md.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Callable
 from functools import lru_cache
 
 import torch
@@ -36,6 +36,13 @@ MPS_NOT_OFFERED = (
 
 DeviceName = str
 
+_PRESENT: dict[str, Callable[[torch.device], bool]] = {
+    CPU: lambda device: True,
+    GPU: lambda device: torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count(),
+    "mps": lambda device: torch.backends.mps.is_available(),
+}
+"""By the type of a device, whether there is such a one."""
+
 
 def choose(device: DeviceName = AUTO, numbers: float = math.inf) -> torch.device:
     """Returns the device that a name stands for.
@@ -51,26 +58,23 @@ def choose(device: DeviceName = AUTO, numbers: float = math.inf) -> torch.device
       RuntimeError: the device is not present on this machine, or torch cannot use it.
     """
     if device == AUTO:
-        return torch.device(GPU if numbers >= WORTH_A_GPU and usable() else CPU)
+        worth_it = numbers >= WORTH_A_GPU
+        if worth_it and torch.cuda.is_available() and not usable():
+            warn_once(f"{no_gpu()}, so that 'auto' is the CPU")
+        return torch.device(GPU if worth_it and usable() else CPU)
     try:
         chosen = torch.device(device)
-        known = chosen.type in (CPU, GPU, "mps")
+        known = chosen.type in _PRESENT
     except (RuntimeError, TypeError, ValueError):
         known = False
     require(known, "device must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'", device=device)
-    present = {
-        CPU: True,
-        GPU: torch.cuda.is_available() and (chosen.index or 0) < torch.cuda.device_count(),
-        "mps": torch.backends.mps.is_available(),
-    }[chosen.type]
-    if not present:
+    if not _PRESENT[chosen.type](chosen):
         raise OperationError(f"device {device!r} is not present on this machine; 'auto' chooses one that is")
     if refusal(chosen):
         raise OperationError(f"device {device!r} must run torch's kernels, and 'cpu' does: got {refusal(chosen)!r}")
     return chosen
 
 
-@lru_cache
 def refusal(device: torch.device) -> str:
     """Returns why torch cannot compute on a device that is there, by one tiny launch; empty where it can.
 
@@ -79,10 +83,16 @@ def refusal(device: torch.device) -> str:
     if device.type == CPU:
         return ""
     try:
-        (torch.ones(1, device=device) + 1).item()
-    except RuntimeError as error:
-        return str(error).partition("\n")[0]
+        _launch(device)
+    except Exception as error:
+        return str(error).partition("\n")[0] or type(error).__name__
     return ""
+
+
+@lru_cache
+def _launch(device: torch.device) -> None:
+    """Computes one number on a device, once where that works; a GPU whose memory is full may have some later."""
+    (torch.ones(1, device=device) + 1).item()
 
 
 def usable() -> bool:
@@ -102,14 +112,20 @@ def no_gpu() -> str:
     return MPS_NOT_OFFERED if torch.backends.mps.is_available() else NO_GPU
 
 
+@lru_cache
+def warn_once(words: str) -> None:
+    """Warns the first time that these words are to be said."""
+    warnings.warn(words, stacklevel=3)
+
+
 def word(device: str) -> str:
     """Returns a device as a word: "GPU" for "cuda"."""
     return {CPU: "CPU", GPU: "GPU"}.get(device, device)
 
 
 def device_label(device: torch.device) -> str:
-    """Describes a device for status lines and results: "cpu" or "cuda (NVIDIA H100)"."""
-    return f"cuda ({torch.cuda.get_device_name(device)})" if device.type == GPU else device.type
+    """Describes a device for status lines and results: "cpu", "cuda (NVIDIA H100)" or "cuda:1 (NVIDIA H100)"."""
+    return f"{device} ({torch.cuda.get_device_name(device)})" if device.type == GPU else device.type
 
 
 def label_of(name: DeviceName) -> str:

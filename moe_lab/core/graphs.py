@@ -22,7 +22,6 @@ import torch
 from torch import Tensor
 
 _CAPTURING = threading.RLock()  # one capture at a time: a process may have several Labs, each with its thread
-_SPOILED: set[torch.device] = set()  # where not even a trivial capture works any more after one that failed
 _WARM_UPS = 3  # a capture needs a few ordinary runs on a side stream before it
 _AS_ON_ACCELERATOR = ContextVar("as on an accelerator", default=False)
 
@@ -110,32 +109,41 @@ class Replay:
 def _captured(call: Callable[[], object], state: Sequence[Tensor]) -> Callable[[], object]:
     """Returns a function that repeats a call: as a graph on CUDA; elsewhere the call itself.
 
-    Where CUDA cannot capture an operation, the call itself too, with a warning: slower, not wrong.
+    Where the capture fails, for whatever reason, the call itself too, with a warning: slower, not wrong. If the step
+    itself is at fault, its next call says so. Later steps are captured all the same.
     """
-    device = state[0].device
-    if device.type != "cuda":
+    capture = _CAPTURES.get(state[0].device.type)
+    if capture is None:
         return call
     before = [value.clone() for value in state]
-    repeat = call
-    with _CAPTURING, torch.cuda.device(device), _without_magma():
-        side = torch.cuda.Stream(device)
-        side.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(side):
-            for _ in range(_WARM_UPS):
-                call()
-        torch.cuda.current_stream(device).wait_stream(side)
-        why = ""
-        if device not in _SPOILED:
-            try:
-                repeat = _graph_of(call, side)
-            except RuntimeError as error:
-                why = str(error.__context__ or error).partition("\n")[0]  # torch's own error is about the capture's end
-        if why:
-            warnings.warn(f"this step runs kernel by kernel, because CUDA cannot capture it: {why}", stacklevel=2)
-            _try_again(state[0].new_zeros(1))
-    for value, was in zip(state, before, strict=True):
-        value.copy_(was)
-    return repeat
+    try:
+        return capture(call, state[0].device)
+    except Exception as error:
+        cause = error.__context__ or error  # torch's own error is about the capture's end
+        why = str(cause).partition("\n")[0] or type(cause).__name__
+        warnings.warn(f"this step runs kernel by kernel, because its capture as a graph failed: {why}", stacklevel=2)
+        return call
+    finally:
+        for value, was in zip(state, before, strict=True):
+            value.copy_(was)
+
+
+def _cuda_graph(call: Callable[[], object], device: torch.device) -> Callable[[], None]:
+    """Captures a call on CUDA, after warm-up runs, and returns what repeats it."""
+    with _CAPTURING, torch.cuda.device(device):
+        here, side = torch.cuda.current_stream(device), torch.cuda.Stream(device)
+        side.wait_stream(here)
+        try:
+            with torch.cuda.stream(side):
+                for _ in range(_WARM_UPS):
+                    call()
+        finally:
+            here.wait_stream(side)
+        try:
+            return _graph_of(call, side)
+        except Exception:
+            _leave_mode_of_captures(device)
+            raise
 
 
 def _graph_of(call: Callable[[], object], side: Any) -> Callable[[], None]:
@@ -143,9 +151,6 @@ def _graph_of(call: Callable[[], object], side: Any) -> Callable[[], None]:
 
     Args:
       side: the stream, of the device, on which to capture.
-
-    Raises:
-      RuntimeError: CUDA cannot capture an operation, or has no memory for it.
     """
     graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
     try:
@@ -156,29 +161,36 @@ def _graph_of(call: Callable[[], object], side: Any) -> Callable[[], None]:
         with _without_collection(), here, capture:
             call()
     except BaseException:
-        for name in ("_cuda_endAllocateToPool", "_cuda_endAllocateCurrentStreamToPool"):  # by version
-            end = getattr(torch._C, name, None)
-            if end is not None:
-                with suppress(RuntimeError):  # versions with pull request 180395 have ended it
-                    end(side.device.index, pool)
-                break
+        _end_allocation(side.device, pool)
         raise
     return graph.replay  # type: ignore[no-any-return]
 
 
-def _try_again(number: Tensor) -> None:
-    """Captures next to nothing, on a number of the device, after a capture that failed.
+def _end_allocation(device: torch.device, pool: Any) -> None:
+    """Ends the allocation of a capture that failed, which torch leaves open before its pull request 180395.
 
-    In versions in which torch's random generator stays in the mode of captures after a failure, this ends that mode. If
-    it fails too, later steps run kernel by kernel without a try.
+    An allocator that believes in a capture gives no memory back. torch offers this under a private name alone.
     """
-    torch.cuda.synchronize(number.device)
-    try:
-        _graph_of(partial(number.add_, 1), torch.cuda.Stream(number.device))
-    except RuntimeError as error:
-        _SPOILED.add(number.device)
-        why = str(error).partition("\n")[0]
-        warnings.warn(f"no step is captured on {number.device} from now on: {why}", stacklevel=2)
+    for name in ("_cuda_endAllocateToPool", "_cuda_endAllocateCurrentStreamToPool"):  # by version
+        end = getattr(torch._C, name, None)
+        if end is not None:
+            with suppress(Exception):  # it has ended already, or this version takes other arguments
+                end(device.index, pool)
+            return
+
+
+def _leave_mode_of_captures(device: torch.device) -> None:
+    """Captures next to nothing, after a capture that failed.
+
+    In versions in which torch's random generator stays in the mode of captures after a failure, this ends that mode.
+    """
+    with suppress(Exception):  # the failure before is the one to report
+        torch.cuda.synchronize(device)
+        _graph_of(partial(torch.zeros(1, device=device).add_, 1), torch.cuda.Stream(device))
+
+
+_CAPTURES: dict[str, Callable[[Callable[[], object], torch.device], Callable[[], object]]] = {"cuda": _cuda_graph}
+"""By the type of a device, what captures a call there and returns what repeats it."""
 
 
 @contextmanager
@@ -191,29 +203,6 @@ def _without_collection() -> Iterator[None]:
     finally:
         if collecting:
             gc.enable()
-
-
-@contextmanager
-def _without_magma() -> Iterator[None]:
-    """Has torch solve linear systems by cuBLAS and cuSOLVER, which can be captured.
-
-    Versions that have MAGMA take it for batches of matrices larger than 16 x 16, and its calls wait for the device.
-    """
-    if not torch.cuda.has_magma:
-        yield
-        return
-    before = torch.backends.cuda.preferred_linalg_library()
-    _prefer("cusolver")
-    try:
-        yield
-    finally:
-        _prefer(before)
-
-
-def _prefer(library: Any) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the choice is experimental
-        torch.backends.cuda.preferred_linalg_library(library)
 
 
 class Iteration:

@@ -7,7 +7,6 @@ and because each purpose has its own stream, N samples are the first N of any la
 
 from __future__ import annotations
 
-import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -19,7 +18,7 @@ import numpy as np
 import torch
 
 from moe_lab.core.config import Precision, RunConfig
-from moe_lab.core.devices import AUTO, choose, device_label
+from moe_lab.core.devices import AUTO, choose, device_label, warn_once
 from moe_lab.core.errors import InputError
 
 _OF_TWO = ("linalg.solve_ex", "linalg.lstsq")  # functions of two matrices
@@ -63,7 +62,7 @@ def placement(run: RunConfig, numbers: float | None = None) -> tuple[torch.devic
     touched = (run.numbers if numbers is None else numbers) if run.device == AUTO else 0.0
     device = choose(run.device, touched)
     if device.type == "mps" and (lacks := missing_operation(device, run.operations)):
-        _warn_once(f"the MPS device has no {lacks}, so that this run computes on the CPU")
+        warn_once(f"the MPS device has no {lacks}, so that this run computes on the CPU")
         device = torch.device("cpu")
     return device, choose_dtype(run.precision, device)
 
@@ -83,11 +82,6 @@ def missing_operation(device: torch.device, operations: tuple[str, ...]) -> str:
         except NotImplementedError:
             return name
     return ""
-
-
-@lru_cache
-def _warn_once(words: str) -> None:
-    warnings.warn(words, stacklevel=3)
 
 
 _WORTH_SHARING = 2e8  # operations per step from which several threads are faster than one

@@ -180,7 +180,11 @@ def regressor_step(
 
 
 def solved(matrix: Float[Tensor, "*T m m"], right: Tensor) -> Tensor:
-    """Solves linear systems. An accelerator is not asked whether they were singular: the answer would be waited for."""
+    """Solves linear systems. An accelerator is not asked whether they were singular: the answer would be waited for.
+
+    Where torch has MAGMA, it takes that for many systems of more than 16 unknowns, and MAGMA waits: such a step is not
+    captured unless `torch.backends.cuda.preferred_linalg_library("cusolver")` stands before the run.
+    """
     if on_accelerator(matrix.device):
         return torch.linalg.solve_ex(matrix, right, check_errors=False)[0]
     return torch.linalg.solve(matrix, right)

@@ -74,7 +74,7 @@ class Learner(ABC):
         # samples, correct predictions and loss since the last record; and steps without an infinite or NaN loss
         self._sums = torch.zeros(3, dtype=number, device=labels.device)
         self._sound = torch.zeros((), dtype=torch.int64, device=labels.device)
-        self._replays: dict[int, tuple[Replay, tuple[Tensor, Tensor]]] = {}  # by the number of samples
+        self._captured: tuple[Replay, tuple[Tensor, Tensor]] | None = None  # a step, and what it returns
 
     def advance(self, steps: int) -> None:
         """Takes some steps, fewer where the loss is no longer finite; on an accelerator the host looks after all."""
@@ -103,15 +103,19 @@ class Learner(ABC):
             self.steps = before + sound + self.lost
 
     def _taken(self, rows: Int[Tensor, " b"]) -> tuple[Tensor, Tensor]:
-        """Takes a step, on CUDA as a graph where `changed` allows it."""
-        inputs = (rows, *self.drawn(len(rows)))
-        if len(rows) not in self._replays:
-            changed = self.changed() if on_accelerator(self.labels.device) else None
-            if changed is None:
-                return self.step(*inputs)
-            result = self.images.new_zeros(()), torch.zeros_like(self.labels[0])
-            self._replays[len(rows)] = Replay(partial(self._update, result), (*changed, *result), inputs), result
-        replay, result = self._replays[len(rows)]
+        """Takes a step, on CUDA as a graph where `changed` allows it.
+
+        A last batch that is smaller has no graph: each keeps memory, and there is one for each trial.
+        """
+        inputs, whole = (rows, *self.drawn(len(rows))), len(rows) == self.run.batch
+        if whole and self._captured is None and on_accelerator(self.labels.device):
+            changed = self.changed()
+            if changed is not None:
+                result = self.images.new_zeros(()), torch.zeros_like(self.labels[0])
+                self._captured = Replay(partial(self._update, result), (*changed, *result), inputs), result
+        if self._captured is None or not whole:
+            return self.step(*inputs)
+        replay, result = self._captured
         replay(*inputs)
         return result
 

@@ -8,7 +8,6 @@ import torch
 import xarray as xr
 
 from moe_lab.core.config import ConfigError, knob
-from moe_lab.core.graphs import as_on_accelerator
 from moe_lab.core.routing import expert_choice
 from moe_lab.core.training import collect
 from moe_lab.core.trials import stream
@@ -26,7 +25,7 @@ from moe_lab.patch_routing import (
     train,
 )
 from moe_lab.patch_routing import model as models
-from tests.doubles import as_captured
+from tests.second_device import second_device
 
 TASK = PatternTask(patches=6, dimension=8, pattern_sets=16, distractors=2)
 SHORT = {"samples": 40, "trials": 3, "epochs": 3, "record_every": 2, "test_samples": 60, "precision": "float64"}
@@ -111,16 +110,13 @@ def test_a_subclass_without_changes_takes_the_step_of_its_base():
     )
 
 
-def test_trials_and_accelerators_change_nothing():
+def test_trials_change_nothing():
     alone = collect(train(Soft(), TASK, **{**SHORT, "trials": 1, "first_trial": 2}))
     among = collect(train(Soft(), TASK, **SHORT)).isel(trial=[2])
-    with as_on_accelerator():
-        there = collect(train(Soft(), TASK, **SHORT)).isel(trial=[2])
     assert {"coverage", "gate_matrix", "alignment", "expert_load"} <= set(among)
     for name in ("test_accuracy", "train_loss", "alignment", "gate_matrix"):
         last = among[name].isel(step=-1).values
         np.testing.assert_allclose(alone[name].isel(step=-1).values, last, rtol=1e-7, atol=1e-9)
-        np.testing.assert_allclose(there[name].isel(step=-1).values, last, rtol=1e-7, atol=1e-9)
 
 
 def test_a_figure_sweeps_it_and_draws_it_in_a_colour_and_with_a_name_of_its_own():
@@ -198,17 +194,25 @@ class CapturedCNN(OwnCNN):
 
 
 @pytest.mark.parametrize(
-    "kind, is_captured",
-    [(BranchingRouter, False), (SameRouter, False), (OwnCNN, False), (CapturedRouter, True), (CapturedCNN, True)],
+    "model, is_captured",
+    [
+        (BranchingRouter(), False),
+        (SameRouter(), False),
+        (OwnCNN(), False),
+        (Soft(), False),
+        (CapturedRouter(), True),
+        (CapturedCNN(), True),
+    ],
+    ids=lambda value: type(value).__name__,
 )
-def test_a_step_of_ones_own_is_captured_where_its_class_says_so_alone(kind, is_captured):
+def test_a_second_device_trains_it_and_captures_its_step_where_its_class_says_so_alone(model, is_captured):
     """A graph would repeat the branch that Python took when it was captured, in silence."""
-    here = collect(train(kind(), TASK, **SHORT, device="cpu"))
-    with as_captured() as calls:
-        there = collect(train(kind(), TASK, **SHORT, device="cpu"))
-    assert bool(calls) == is_captured
-    for name in ("test_accuracy", "train_loss"):
-        np.testing.assert_allclose(there[name], here[name], rtol=1e-10)
+    here = collect(train(model, TASK, **SHORT, device="cpu"))
+    with second_device() as device:
+        there = collect(train(model, TASK, **SHORT, device=device.name))
+    assert bool(device.captures) == is_captured and set(there) == set(here)
+    for name in here:
+        np.testing.assert_allclose(there[name], here[name], rtol=1e-10, atol=1e-12, err_msg=str(name))
 
 
 @pytest.mark.parametrize(

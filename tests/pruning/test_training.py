@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from moe_lab.pruning.measures import MEASURES
 from moe_lab.pruning.training import Training
 from tests.helpers.needs import needs_cuda
 from tests.pruning import oracle
+from tests.second_device import second_device
 
 TASK = TokenTask(patterns=24, tokens=10)
 MODEL = TokenMoE(experts=6, neurons=4, top=3)
@@ -151,22 +153,27 @@ def test_the_checkpoints_are_those_that_were_measured(name):
     assert training.after.neurons.any()
 
 
-# --- on a GPU ---------------------------------------------------------------------------------------------------------
+# --- on another device ------------------------------------------------------------------------------------------------
 
 
-@needs_cuda
 @EACH
-def test_checkpoints_and_pruning_on_cuda_are_those_on_the_cpu(name):
+@pytest.mark.parametrize("device", ["second", pytest.param("cuda", marks=needs_cuda)])
+def test_checkpoints_and_pruning_on_a_device_are_those_on_the_cpu(name, device):
+    with second_device() if device == "second" else nullcontext():
+        compare_checkpoints(name, device)
+
+
+def compare_checkpoints(name, device):
     model, more = CASES[name]
     run = Run(model=model, task=TASK, **{**FAST, **more, "precision": "float64"})
-    cpu, cuda = (fine_tune(run.replace(device=device)) for device in ("cpu", "cuda"))
+    cpu, there = (fine_tune(run.replace(device=where)) for where in ("cpu", device))
     for criterion in pruning.criteria.CRITERIA:
         if criterion == "token-count" and model.routing == "expert-choice":
             continue  # every expert receives l tokens of each sample
-        torch.testing.assert_close(cuda.scores(criterion).cpu(), cpu.scores(criterion), rtol=1e-8, atol=1e-9)
+        torch.testing.assert_close(there.scores(criterion).cpu(), cpu.scores(criterion), rtol=1e-8, atol=1e-9)
         kept = cpu.kept(criterion, 0.5)
         for steps in (0, 3):
-            found = cuda.accuracy(kept.cuda(), steps).cpu()
+            found = there.accuracy(kept.to(device), steps).cpu()
             torch.testing.assert_close(found, cpu.accuracy(kept, steps), equal_nan=True)
 
 

@@ -1,6 +1,7 @@
 """What holds for a training of every room: what Snapshots tell and when, how a run ends, how to make it again.
 
-Rooms test what their papers say; that trials do not depend on each other is in test_independence.py.
+Rooms test what their papers say. That trials do not depend on each other is in test_independence.py; that devices
+compute the same, in tests/test_accelerators.py.
 """
 
 from __future__ import annotations
@@ -14,10 +15,9 @@ import pytest
 import torch
 
 from moe_lab import patch_routing, pruning, recovery, specialization
-from moe_lab.core.training import Snapshot, collect, final
+from moe_lab.core.training import Snapshot, collect
 from moe_lab.recovery import gridlock, landscape
 from moe_lab.recovery.landscape import descend
-from tests.helpers.needs import needs_cuda
 from tests.trainings.cases import (
     OF_CLUSTERS,
     OF_LOSSES,
@@ -164,10 +164,3 @@ def test_the_device_is_chosen_and_told(case: Case) -> None:
     )
     assert run("cpu").origin["device"] == "cpu"
     assert run("auto").origin["device"] == "cpu", "steps as small as these stay on the CPU"
-
-
-@needs_cuda
-@each(MEMBERS)
-def test_training_on_cuda_is_training_on_the_cpu(case: Case) -> None:
-    cpu, cuda = (final(iter(case.snapshots(trials=TRIALS, device=device))) for device in ("cpu", "cuda"))
-    same(cpu, cuda, case)

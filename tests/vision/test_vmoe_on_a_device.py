@@ -1,0 +1,46 @@
+"""A V-MoE trains on a second device as on the CPU, by a step that never waits and that a graph repeats."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from moe_lab.core.training import Snapshot
+from moe_lab.vision.vmoe.training import TINY, DigitRun, Training
+from tests.helpers.needs import needs_cuda
+from tests.second_device import second_device
+
+V_MOE = DigitRun(batch=25, test_images=25, steps=6, warm_up=2, record_every=2, device="cpu")
+V_MOES = {
+    "sgd": V_MOE,
+    "adamw": V_MOE.replace(optimizer="adamw", learning_rate=0.003, weight_decay=0.01),
+    "E3": V_MOE.replace(model=TINY.replace(ensemble_size=2, group_size=500)),
+    "without noise": V_MOE.replace(model=TINY.replace(noise_std=0.0, layers=(1,))),
+}
+
+
+def compare(found: list[Snapshot], wanted: list[Snapshot], tolerance: float = 1e-8) -> None:
+    assert [one.step for one in found] == [one.step for one in wanted] and len(wanted) > 2
+    for there, here in zip(found, wanted, strict=True):
+        for name, value in here.values.items():
+            np.testing.assert_allclose(there[name], value, rtol=tolerance, atol=tolerance / 100, err_msg=name)
+
+
+@pytest.mark.parametrize("name", V_MOES)
+def test_a_v_moe_trains_on_a_second_device_as_on_the_cpu(name: str) -> None:
+    """In float32, as it always trains, with a learning rate that changes from step to step."""
+    wanted = list(Training(V_MOES[name]).snapshots())
+    with second_device() as device:
+        training = Training(V_MOES[name].replace(device=device.name))
+        compare(list(training.snapshots()), wanted, 1e-4)
+        device.waits.clear()
+        training._advance()
+        assert not device.waits and training._sound
+    assert device.captures == 1 and len({float(one["train_loss"][0]) for one in wanted[1:]}) == 3
+
+
+@needs_cuda
+@pytest.mark.parametrize("name", V_MOES)
+def test_a_v_moe_on_cuda_begins_as_on_the_cpu(name: str) -> None:
+    there, here = (list(Training(V_MOES[name].replace(device=at)).snapshots()) for at in ("cuda", "cpu"))
+    compare(there[:2], here[:2], 1e-3)
