@@ -252,7 +252,7 @@ def test_groups_of_trials_and_portions_of_samples_do_not_show(case: Case, monkey
         monkeypatch.setattr(learner, "_DRAWN_AT_ONCE", samples * trials * 15)
         monkeypatch.setattr(measures, "_BLOCK_SIZE", samples * 8 * wide)
         run = pruning.Run(model=case.model, task=TOKEN_TASK, batch=8)
-        assert learner.group_size(run, torch.device("cpu")) == trials
+        assert learner.group_size(run) == trials
         for found, whole in zip(case.snapshots(trials=3, test_samples=40), wanted, strict=True):
             compare(found, slice(0, 3), whole)
 
