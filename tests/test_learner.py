@@ -17,6 +17,7 @@ from moe_lab.core.graphs import as_on_accelerator
 from moe_lab.core.interrupts import Interrupted, interrupted_when
 from moe_lab.core.memory import Need
 from moe_lab.core.training import Learner, Measure, Snapshot, Training, groups_of, samples_of
+from tests.doubles import as_captured
 
 MEASURES = {
     "train_loss": Measure(),
@@ -59,7 +60,7 @@ class Run(RunConfig):
 
 @dataclass(frozen=True)
 class Fate:
-    """When trials stop by themselves, when their loss is lost, and at which step the weights break unseen."""
+    """When trials stop by themselves, from when their loss is infinite, and at which step the weights break unseen."""
 
     stops: dict[int, int]
     lost: dict[int, int]
@@ -79,7 +80,7 @@ class Counter(Learner):
         self.given, self.fate = 0, fate
 
         def at(steps: dict[int, int]) -> Tensor:
-            return torch.tensor([float(steps.get(trial, -1)) for trial in trials], dtype=torch.float64)
+            return torch.tensor([steps.get(trial, torch.inf) for trial in trials], dtype=torch.float64)
 
         self.stops, self.lost, self.breaks = at(fate.stops), at(fate.lost), at(fate.breaks)
 
@@ -97,7 +98,7 @@ class Counter(Learner):
         moves = self.active & (self.taken != self.stops)
         self.total += torch.where(moves[:, None], sum(inputs), 0)
         self.total.masked_fill_((self.taken == self.breaks)[:, None], torch.nan)
-        self.loss.copy_(torch.where(self.taken == self.lost, torch.inf, torch.where(moves, self.taken, self.loss)))
+        self.loss.copy_(torch.where(self.taken >= self.lost, torch.inf, torch.where(moves, self.taken, self.loss)))
         self.taken += 1
         self.active.copy_(moves)
 
@@ -178,6 +179,12 @@ def test_a_lost_trial_is_nan_and_the_others_go_on() -> None:
     np.testing.assert_array_equal(found[-1]["total"][:2], whole[-1]["total"][:2])
 
 
+def test_a_lost_trial_is_seen_where_nothing_is_measured() -> None:
+    found = snapshots(run_of(measure="last"), Fate(stops={}, lost={0: 3, 1: 2, 2: 3}, breaks={}))
+    assert [one.step for one in found] == [0, 4], "a run of lost trials need not go on"
+    assert found[-1].diverged.all() and found[-1].finished.all() and np.isnan(found[-1]["total"]).all()
+
+
 def test_a_measure_that_must_be_finite_ends_a_trial() -> None:
     """The weights broke in a step whose loss, computed before, was sound."""
     broken = Fate(stops={}, lost={}, breaks={0: 3})
@@ -185,6 +192,40 @@ def test_a_measure_that_must_be_finite_ends_a_trial() -> None:
     assert found[1].diverged.tolist() == found[1].finished.tolist() == [True, False, False]
     assert found[-1].steps.tolist() == [4, 10, 10]
     assert not snapshots(run_of(), broken)[-1].diverged.any(), "the loss is sound"
+
+
+def test_a_captured_step_repeats_all_that_it_changes() -> None:
+    fate = Fate(stops={1: 5}, lost={2: 6}, breaks={})
+    wanted = snapshots(run_of(), fate)
+    with as_captured() as graphs:
+        found = snapshots(run_of(), fate)
+    assert len(graphs) == 2, "one for each shape of the inputs"
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one["total"], other["total"])
+        assert one.steps.tolist() == other.steps.tolist() and one.finished.tolist() == other.finished.tolist()
+
+
+def test_trials_are_made_and_trained_on_one_thread() -> None:
+    """The consumer keeps its own number."""
+    seen: list[int] = []
+
+    class Noting(Counter):
+        def __init__(self, trials: Sequence[int]) -> None:
+            seen.append(torch.get_num_threads())
+            super().__init__(trials)
+
+        def step(self, *inputs: Tensor) -> None:
+            seen.append(torch.get_num_threads())
+            super().step(*inputs)
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        for _ in Training(run_of(trials=1), MEASURES, (Noting([0]) for _ in range(1))).snapshots():
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1] * 11
 
 
 def test_inputs_are_asked_for_as_many_steps_as_are_due() -> None:
