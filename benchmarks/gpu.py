@@ -236,7 +236,7 @@ def switch(sizes: Sizes, peak: float) -> list[Result]:
         Result("gpu_switch_step", 1000 * ours, "ms a trial", note=at_once),
         Result("gpu_switch_over_dispatch", dispatch / ours, "times", note="autograd of one trial"),
         Result("gpu_switch_over_all", everywhere / ours, "times", note="autograd of one trial"),
-        *_use("gpu_switch", lambda: together.advance(1), lambda: together._step(noise), each, peak, sizes),
+        *_use("gpu_switch", lambda: together.advance(1), lambda: together.step(noise), each, peak, sizes),
     ]
 
 

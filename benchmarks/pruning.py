@@ -53,7 +53,7 @@ def steps(
     Samples are drawn beforehand: their numbers for the engine, which counts them, and their vectors for autograd, which
     is kind to it. `drawn` is the engine's step with all that it takes.
     """
-    size = min(TRIALS, group_size(run, CPU))
+    size = min(TRIALS, group_size(run))
     ours, whole = Given(run, range(size)), Drawn(run, range(size))
     theirs = {label: Dense(run, outputs) for label, outputs in (("dense", gathered), ("all", everywhere))}
     rivals: dict[str, Callable[[], Any]] = {"step": ours, "drawn": whole, **theirs}
@@ -82,7 +82,7 @@ class Given:
         self.room = torch.empty(len(trials) * run.task.patterns * run.batch)
 
     def __call__(self) -> None:
-        self.learner._step(self.samples.counts(self.room), self.samples.labels)
+        self.learner.step(self.samples.counts(self.room), self.samples.labels)
 
 
 class Drawn:

@@ -19,9 +19,8 @@ from moe_lab.recovery import MixtureTask, em, transforms
 from moe_lab.recovery.activations import activation_of
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.transforms import gaussian_moments
-from moe_lab.specialization import ClusterTask, SwitchMoE, theory
-from moe_lab.specialization import model as switch_model
-from moe_lab.specialization.experts import experts_for, make_inputs
+from moe_lab.specialization import ClusterTask, SwitchMoE, mixture, theory
+from moe_lab.specialization.layer import Layer
 from moe_lab.specialization.measures import dispatch_entropy
 from tests.recovery import oracle
 from tests.solutions import build, pruning, recovery, routing, specialization, transitions
@@ -205,8 +204,8 @@ def test_one_training_step_agrees_with_the_exercises():
         torch.randn(shape, generator=generator, dtype=torch.float64)
         for shape in ((1, 3, 2, 50), (1, 3, 50), (1, 3, 40))
     )
-    bound = experts_for(make_inputs(samples, "cubic"), "cubic", torch.ones(2, dtype=torch.float64))
-    state, sums = switch_model.switch_step(switch_model.State(weights, routers), [bound], noise, model)
+    bound = Layer(samples, "cubic", torch.ones(2, dtype=torch.float64))
+    state, sums = mixture.step(mixture.State(weights, routers, routers.new_zeros(1, 3)), bound, noise, model)
     outputs = [
         specialization.mixture_output(patches.numpy(), routers[0].numpy(), weights[0].numpy(), noise[0, :, i].numpy())
         for i, patches in enumerate(samples.patches()[0])

@@ -80,7 +80,7 @@ def test_groups_that_fit_train_as_all_together(name: str, monkeypatch: pytest.Mo
         room_for_two = run.memory.of(2) / memory._SHARE
         monkeypatch.setattr(memory, "free_bytes", lambda device: room_for_two)
         training = room.training.Training(run)
-        assert [len(group.trials) for group in getattr(training, "groups", None) or training._groups] == [2, 1]
+        assert [len(group.trials) for group in training.learners] == [2, 1]
         in_groups = final(training.snapshots())
     for value, other in ((together[key], in_groups[key]) for key in together.values):
         np.testing.assert_allclose(other, value, rtol=1e-10, atol=1e-12)

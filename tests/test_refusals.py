@@ -498,8 +498,8 @@ def test_there_are_four_settings(number):
 
 @pytest.mark.parametrize("activation, biases", [("tanh", False), ("relu", True)])
 def test_there_is_no_signal_basis_for_these_activations(activation, biases):
-    from moe_lab.specialization.experts import make_inputs
+    from moe_lab.specialization.layer import Layer
 
     samples = ClusterTask().sample(5, trials=[0], seed=0)
     with pytest.raises(ValueError, match=rf"^signal_basis needs .*: got activation='{activation}', biases={biases}$"):
-        make_inputs(samples, activation, biases=biases, signal_basis=True)
+        Layer(samples, activation, torch.ones(2), biases, signal_basis=True)

@@ -1,21 +1,31 @@
 """A run is an iterator of Snapshots; stop consuming it and it stops.
 
 Progress bars, live pictures, early stopping and tests all read the same stream; `collect` turns it into one labelled
-`xarray.Dataset` whose attrs state how to make it again.
+`xarray.Dataset` whose attrs state how to make it again. A room writes a `Learner`: its data, its exact step and its
+measures. `Training` makes Snapshots of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.errors import InputError
+from moe_lab.core.graphs import Replay, on_accelerator
+from moe_lab.core.interrupts import stop_if_unwanted
+from moe_lab.core.memory import trials_in_groups
+from moe_lab.core.origins import origin_of
+from moe_lab.core.trials import in_groups, on_one_thread, placement, threads_for
 
 if TYPE_CHECKING:
     import xarray
@@ -98,6 +108,136 @@ class TrialProgress:
             coords=coords or {},
             origin=origin,
         )
+
+
+class Learner(ABC):
+    """Some trials of a run in training.
+
+    Args:
+      trials: their numbers, which name their random streams.
+      like: a tensor with the device and the dtype of the training.
+
+    Attributes:
+      loss: (T,) of the last step, before that changed anything.
+      steps: (T,) that each trial has taken.
+      active: (T,) False once a trial has stopped by itself; its steps must then change nothing.
+    """
+
+    def __init__(self, trials: Sequence[int], like: Tensor) -> None:
+        self.trials, self.like = list(trials), like
+        self.loss: Float[Tensor, " T"] = like.new_zeros(len(self.trials))
+        self.steps: Int[Tensor, " T"] = torch.zeros_like(self.loss, dtype=torch.int64)
+        self.active: Bool[Tensor, " T"] = torch.ones_like(self.loss, dtype=torch.bool)
+        self._replays: dict[tuple[torch.Size, ...], Replay] = {}  # by the shapes of the inputs
+
+    @property
+    @abstractmethod
+    def changed(self) -> Sequence[Tensor]:
+        """Every tensor that `step` changes, besides the three above."""
+
+    @abstractmethod
+    def step(self, *inputs: Tensor) -> None:
+        """Takes one exact step on the inputs, in place. On an accelerator it must not wait for the device."""
+
+    def inputs(self, steps: int) -> Iterator[tuple[Tensor, ...]]:
+        """Yields what each of the next steps is given, such as samples or random numbers; by default nothing."""
+        return repeat((), steps)
+
+    def measure(self, whole: bool) -> dict[str, Tensor]:
+        """Computes the measures of all trials; by default the loss alone.
+
+        Args:
+          whole: at the start and at the end, where all training samples may be measured too.
+        """
+        return {"train_loss": self.loss}
+
+    def advance(self, steps: int) -> None:
+        """Takes some steps, on CUDA as a captured graph."""
+        for inputs in self.inputs(steps):
+            stop_if_unwanted()
+            shapes = tuple(one.shape for one in inputs)
+            if shapes not in self._replays:
+                state = *self.changed, self.loss, self.steps, self.active
+                self._replays[shapes] = Replay(self._counted_step, state, inputs)
+            self._replays[shapes](*inputs)
+
+    def _counted_step(self, *inputs: Tensor) -> None:
+        self.step(*inputs)
+        self.steps += self.active
+
+
+def samples_of(run: Any, trials: Sequence[int], split: str) -> Any:
+    """Draws the training or test samples ("train", "test") of some trials of a run, on its device, in its precision."""
+    device, dtype = placement(run)
+    count = run.samples if split == "train" else run.test_samples
+    return run.task.sample(count, trials=trials, seed=run.seed, split=split, device=device, dtype=dtype)
+
+
+def groups_of(run: Any, on_cpu: int) -> list[Sequence[int]]:
+    """Divides a run's trials into groups: `on_cpu` at a time on a CPU, elsewhere as many as fit into the memory.
+
+    Raises:
+      RuntimeError: not one fits on the device.
+    """
+    device, _ = placement(run)
+    size = trials_in_groups(run.memory, run.trials, device) if on_accelerator(device) else on_cpu
+    return in_groups(run.trial_numbers, max(1, size))
+
+
+AnyLearner = TypeVar("AnyLearner", bound=Learner)
+
+
+class Training(TrialProgress, Generic[AnyLearner]):
+    """The trials of a run in training, group by group.
+
+    Args:
+      run: a RunConfig with `last_step`, `memory` and `measure`, which is "every" Snapshot or the "last".
+      learners: of consecutive groups of trials, together all of the run; made on one thread, one after another.
+      about: further attrs of the results.
+    """
+
+    must_be_finite: Sequence[str] = ("train_loss",)
+    """Measures that are finite unless a trial has diverged."""
+
+    def __init__(self, run: Any, measures: Mapping[str, Measure], learners: Iterable[AnyLearner], **about: Any) -> None:
+        super().__init__(run.trials, measures)
+        self.run, (self.device, _) = run, placement(run)
+        self.origin = origin_of(run, self.device, **about)
+        with threads_for(0, self.device):
+            self.learners = list(learners)
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        """Yields step 0, every `record_every` steps, and the end."""
+        return on_one_thread(self._snapshots(), self.device)  # groups are too small to share among threads
+
+    def _snapshots(self) -> Iterator[Snapshot]:
+        if self.run.measure == "every":
+            self._measure()
+        yield self.snapshot(self.origin)
+        while self.step < self.run.last_step and not self.finished.all():
+            self._advance(min(self.run.record_every, self.run.last_step - self.step))
+            yield self.snapshot(self.origin)
+
+    def _advance(self, steps: int) -> None:
+        for learner in self.learners:
+            if learner.active.any():
+                learner.advance(steps)
+        self.step += steps
+        self.steps = np.where(self.finished, self.steps, joined(one.steps for one in self.learners).astype(np.int64))
+        self.diverged |= ~np.isfinite(joined(one.loss for one in self.learners))
+        stopped = joined(one.active for one in self.learners) == 0
+        self.finished |= self.diverged | stopped | (self.step >= self.run.last_step)
+        if self.finished.all() or self.run.measure == "every":
+            self._measure()
+
+    def _measure(self) -> None:
+        whole = self.step == 0 or bool(self.finished.all())
+        each = [learner.measure(whole) for learner in self.learners]
+        values = {name: joined(one[name] for one in each) for name in each[0]}
+        for name in self.must_be_finite:  # the last step may have broken them
+            self.diverged |= ~np.isfinite(values[name].reshape(len(self.diverged), -1)).all(1)
+        self.finished |= self.diverged
+        self.record(values)
 
 
 def joined(parts: Iterable[Tensor]) -> np.ndarray:

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from moe_lab.core.config import require
+from moe_lab.core.training import groups_of
 from moe_lab.core.trials import threads_for
 from moe_lab.pruning.criteria import Criterion, Scores, Statistics, routing_statistics, scores_of
 from moe_lab.pruning.data import Samples
@@ -180,9 +181,7 @@ class FineTuned:
 
     def learners(self, weights: Weights) -> Iterator[Learner]:
         """Fine-tuning of a copy of a layer, pruned or not, in groups of trials."""
-        run, device = self.run, weights.routers.device
-        size, numbers = group_size(run, device), run.trial_numbers
-        for begin in range(0, weights.trials, size):
-            trials = numbers[begin : begin + size]
-            part = weights.of(torch.arange(begin, begin + len(trials), device=device))
+        run = self.run
+        for trials in groups_of(run, group_size(run)):
+            part = weights.of(torch.as_tensor(trials, device=weights.routers.device) - run.first_trial)
             yield Learner(part, run.model, run.task, trials=trials, seed=run.seed, batch=run.batch, split="post")

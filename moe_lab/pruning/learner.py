@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from moe_lab.core.graphs import Replay, on_accelerator
-from moe_lab.core.interrupts import stop_if_unwanted
-from moe_lab.core.memory import trials_in_groups
+from moe_lab.core import training
+from moe_lab.core.graphs import on_accelerator
 from moe_lab.core.routing import Scratch
 from moe_lab.pruning import initialization
 from moe_lab.pruning.data import SampleStream, TokenTask
@@ -25,16 +24,13 @@ _DRAWN_FOR_ACCELERATORS = 2**22
 """The same on an accelerator, which computes while the host draws: 32 MB of tokens."""
 
 
-class Learner:
-    """Trains a group of trials.
+class Learner(training.Learner):
+    """Trains a group of trials; the loss is the mean hinge loss of the last batch, NaN before the first.
 
     Args:
       weights: of these trials; changed in place.
       trials: their numbers, which name their random streams; a trial may occur more than once, in variants.
       split: "train" before pruning, "post" after it.
-
-    Attributes:
-      loss: (T,) mean hinge loss of the last batch, before its step.
     """
 
     def __init__(
@@ -48,49 +44,38 @@ class Learner:
         batch: int,
         split: str = "train",
     ) -> None:
+        super().__init__(trials, like := weights.routers)
         self.weights, self.model, self.task, self.batch = weights, model, task, batch
-        self.trials = list(trials)
         self.sums = weights.sums
-        like = weights.routers
         self._samples = SampleStream(task, trials=trials, seed=seed, split=split, device=like.device, dtype=like.dtype)
         each = len(trials) * batch * max(task.tokens, task.patterns // 2)  # counts take memory by the patterns
         self._portion = max(1, (_DRAWN_FOR_ACCELERATORS if on_accelerator(like.device) else _DRAWN_AT_ONCE) // each)
         self._numbers = len(trials) * task.patterns * batch * self._portion
         self._scratch = Scratch()
         self._width = model.width(task.tokens, task.patterns) if model.routing == "expert-choice" else task.patterns
-        self.loss: Float[Tensor, " T"] = torch.full_like(like[:, 0, 0], torch.nan)
-        self._replay: Replay | None = None
+        self.loss.fill_(torch.nan)
 
-    def advance(self, steps: int) -> None:
-        """Takes some steps on fresh samples."""
-        while steps:
-            portion = min(steps, self._portion)
+    @property
+    def changed(self) -> tuple[Tensor, ...]:
+        return self.weights.routers, self.weights.neurons, self.sums
+
+    def inputs(self, steps: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Counts and labels of fresh samples; they stay in place until the next ones are asked for."""
+        for first in range(0, steps, self._portion):
+            portion = min(steps - first, self._portion)
             samples = self._samples.sample(portion * self.batch)
             counts, labels = samples.counts(self._scratch("counts", samples.labels, self._numbers)), samples.labels
             for begin in range(0, portion * self.batch, self.batch):
-                stop_if_unwanted()
-                end = begin + self.batch
-                batch = counts[:, :, begin:end], labels[:, begin:end]
-                if self._replay is None:
-                    state = self.weights.routers, self.weights.neurons, self.sums, self.loss
-                    self._replay = Replay(self._step, state, batch)
-                self._replay(*batch)
-            steps -= portion
+                yield counts[:, :, begin : begin + self.batch], labels[:, begin : begin + self.batch]
 
-    def _step(self, counts: Float[Tensor, "T d B"], labels: Float[Tensor, "T B"]) -> None:
+    def step(self, counts: Float[Tensor, "T d B"], labels: Float[Tensor, "T B"]) -> None:  # type: ignore[override]
         step = sgd_step(self.weights, self.sums, counts, labels, self.model, self._width, self._scratch)
         apply_step(self.weights, self.sums, step, self._scratch)
         self.loss.copy_(step.loss)
 
 
-def group_size(run: Run, device: torch.device) -> int:
-    """Returns how many trials a learner should hold.
-
-    Raises:
-      RuntimeError: not one fits on the device.
-    """
-    if on_accelerator(device):
-        return trials_in_groups(run.memory, run.trials, device)
+def group_size(run: Run) -> int:
+    """Returns how many trials a learner should hold on a CPU."""
     model, task = run.model, run.task
     wide = model.width(task.tokens, task.patterns) if model.routing == "expert-choice" else model.neurons
     return max(1, _NUMBERS_AT_ONCE // (model.experts * wide * run.batch))

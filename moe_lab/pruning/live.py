@@ -44,14 +44,14 @@ class Tuner:
 
     def __init__(self, tuned: FineTuned, weights: Weights) -> None:
         self.steps = 0
-        self._groups = list(tuned.learners(weights))
+        self.learners = list(tuned.learners(weights))
 
     def advance(self, steps: int) -> Weights:
         """Takes further steps and returns the weights."""
-        for group in self._groups:
-            group.advance(steps)
+        for learner in self.learners:
+            learner.advance(steps)
         self.steps += steps
-        return Weights.joined([group.weights for group in self._groups])
+        return Weights.joined([learner.weights for learner in self.learners])
 
 
 Results = Mapping[tuple[str, int, int], NDArray[np.float64]]

@@ -51,6 +51,11 @@ class Run(RunConfig):
         numbers = 4 * weights + most * (self._gates + 2 * d)
         return Need(each=self.number_bytes * numbers + 8 * (n + 1) * most, whole=2**26)
 
+    @property
+    def last_step(self) -> int:
+        """Where training stops."""
+        return self.steps
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         rule = "top (l) must be at most tokens (n) where experts choose"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
+from torch import Tensor
 
-from moe_lab.core.origins import origin_of
+from moe_lab.core import training
 from moe_lab.core.signatures import takes
-from moe_lab.core.training import Snapshot, TrialProgress, joined
-from moe_lab.core.trials import in_groups, on_one_thread, placement, threads_for
+from moe_lab.core.training import Snapshot, groups_of, samples_of
+from moe_lab.core.trials import placement
 from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.learner import Learner, group_size, start_weights
 from moe_lab.pruning.measures import MEASURES, evaluate, measure
@@ -43,69 +43,34 @@ def train_run(run: Run) -> Iterator[Snapshot]:
     return Training(run).snapshots()
 
 
-class Training(TrialProgress):
-    """The trials of a run in training, in groups that fit in the processor's cache."""
+class FineTuning(Learner):
+    """Some trials of a run, measured on test samples against the checkpoint `before`."""
+
+    def __init__(self, run: Run, trials: Sequence[int]) -> None:
+        weights = start_weights(run, trials, *placement(run))
+        super().__init__(weights, run.model, run.task, trials=trials, seed=run.seed, batch=run.batch)
+        self.before, self.test = weights.clone(), samples_of(run, trials, "test")
+
+    def measure(self, whole: bool) -> dict[str, Tensor]:
+        evaluation = evaluate(self.weights, self.test, self.model, self.task)
+        measured = measure(self.weights, self.before.routers, evaluation, self.model, self.task)
+        return measured | {"train_loss": self.loss}
+
+
+class Training(training.Training[FineTuning]):
+    """The trials of a run in training, in groups that fit in the processor's cache, or in a device."""
+
+    must_be_finite = ("test_loss", "router_norm")
 
     def __init__(self, run: Run) -> None:
-        super().__init__(run.trials, MEASURES)
-        self.run = run
-        self.device, self.dtype = placement(run)
-        size = group_size(run, self.device)
-        with threads_for(0, self.device):
-            self._groups = [self._learner(trials) for trials in in_groups(run.trial_numbers, size)]
-            self._before = [group.weights.clone() for group in self._groups]
-        how: Any = {"seed": run.seed, "split": "test", "device": self.device, "dtype": self.dtype}
-        self._tests = [run.task.sample(run.test_samples, trials=group.trials, **how) for group in self._groups]
-
-    def _learner(self, trials: Sequence[int]) -> Learner:
-        run = self.run
-        weights = start_weights(run, trials, self.device, self.dtype)
-        return Learner(weights, run.model, run.task, trials=trials, seed=run.seed, batch=run.batch)
+        super().__init__(run, MEASURES, (FineTuning(run, trials) for trials in groups_of(run, group_size(run))))
 
     @property
     def before(self) -> Weights:
         """The checkpoint before training."""
-        return Weights.joined(self._before)
+        return Weights.joined([learner.before for learner in self.learners])
 
     @property
     def after(self) -> Weights:
         """The weights now, as a copy."""
-        return Weights.joined([group.weights for group in self._groups]).clone()
-
-    def snapshots(self) -> Iterator[Snapshot]:
-        """Step 0, every `record_every` steps, and the end."""
-        return on_one_thread(self._snapshots(), self.device)
-
-    def _snapshots(self) -> Iterator[Snapshot]:
-        if self.run.measure == "every":
-            self._measure()
-        while True:
-            self.finished = self.diverged | self._ended
-            yield self.snapshot(origin_of(self.run, self.device))
-            if self._ended:
-                return
-            self._advance(min(self.run.record_every, self.run.steps - self.step))
-
-    def _advance(self, steps: int) -> None:
-        for group in self._groups:
-            group.advance(steps)
-        self.step += steps
-        self.steps = np.where(self.diverged, self.steps, self.step)
-        self.diverged |= ~np.isfinite(joined(group.loss for group in self._groups))
-        if self._ended or self.run.measure == "every":
-            self._measure()
-
-    @property
-    def _ended(self) -> bool:
-        return self.step >= self.run.steps or bool(self.diverged.all())
-
-    def _measure(self) -> None:
-        model, task = self.run.model, self.run.task
-        measured = [
-            measure(group.weights, before.routers, evaluate(group.weights, test, model, task), model, task)
-            for group, before, test in zip(self._groups, self._before, self._tests, strict=True)
-        ]
-        values = {name: joined(part[name] for part in measured) for name in measured[0]}
-        self.diverged |= ~np.isfinite(values["test_loss"]) | ~np.isfinite(values["router_norm"]).all(1)
-        values["train_loss"] = joined(group.loss for group in self._groups)
-        self.record(values)
+        return Weights.joined([learner.weights for learner in self.learners]).clone()

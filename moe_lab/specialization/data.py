@@ -76,11 +76,6 @@ class Samples:
         unshuffled = torch.cat((self.signal_patches(), self.noise), dim=2)
         return unshuffled.gather(2, self.order[..., None].expand(*self.order.shape, unshuffled.shape[-1]))
 
-    def only(self, begin: int, end: int) -> Samples:
-        """Returns samples begin ... end-1 of every trial."""
-        parts = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Samples(**{name: part if name == "signals" else part[:, begin:end] for name, part in parts.items()})
-
 
 class ClusterTask(Config):
     """Clusters whose label signals are noise in the samples of other clusters (chen2022, definition 3.1).

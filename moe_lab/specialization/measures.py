@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from moe_lab.core.training import Measure
-from moe_lab.specialization.experts import Dispatch
+from moe_lab.routers import balance
 
 _TRAINING = "in the last step, with its router noise (at step 0 and at the end: without noise)"
 MEASURES = {
@@ -69,42 +71,51 @@ def agreement(dispatch: Float[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:
     return dispatch.amax(-2).sum(-1) / dispatch.sum((-2, -1))
 
 
-class Counts:
-    """Accumulates counts over test samples, block by block, with the device and dtype of `like`."""
+def counted(
+    every: Float[Tensor, "T M N"],
+    chosen: Float[Tensor, "T M N"],
+    output: Float[Tensor, "T N"],
+    labels: Float[Tensor, "T N"],
+    clusters: Int[Tensor, "T N"],
+    kinds: int,
+) -> dict[str, Tensor]:
+    """Computes the measures that count test samples; NaN for clusters without samples.
 
-    def __init__(self, trials: int, experts: int, clusters: int, like: Tensor) -> None:
-        self.samples = like.new_zeros(trials, clusters)
-        self.right = like.new_zeros(trials, clusters)
-        self.dispatch = like.new_zeros(trials, clusters, experts)
-        self.expert_right = like.new_zeros(trials, experts, clusters)
+    Args:
+      every: f of every expert.
+      chosen: 1 where an expert gets a sample, else 0.
+      output: F(x).
+      labels, clusters: y and k.
+      kinds: K.
+    """
+    member = torch.nn.functional.one_hot(clusters, kinds).to(every.dtype)  # (T, N, K)
+    right = (labels * output > 0).to(every.dtype)
+    dispatch = (chosen @ member).mT
+    samples = member.sum(1)
+    expert_right = (labels[:, None] * every > 0).to(every.dtype) @ member
+    return {
+        "test_accuracy": right.sum(1) / samples.sum(1),
+        "cluster_accuracy": (right[:, None] @ member)[:, 0] / samples,
+        "dispatch_entropy": dispatch_entropy(dispatch),
+        "dispatch": dispatch,
+        "expert_load": dispatch.sum(1) / samples.sum(1)[:, None],
+        "expert_accuracy": expert_right / samples[:, None],
+    }
 
-    def add(
-        self,
-        outputs: Float[Tensor, "T M b"],
-        sent: Dispatch,
-        prediction: Float[Tensor, "T b"],
-        labels: Float[Tensor, "T b"],
-        clusters: Int[Tensor, "T b"],
-    ) -> None:
-        """Adds a block of b samples: f of every expert, the dispatch, F(x), y and k."""
-        member = torch.nn.functional.one_hot(clusters, self.samples.shape[1]).to(outputs.dtype)  # (T, b, K)
-        right = (labels * prediction > 0).to(outputs.dtype)
-        self.samples += member.sum(1)
-        self.right += (right[:, None] @ member)[:, 0]
-        self.dispatch += (sent.one_hot @ member).mT
-        self.expert_right += (labels[:, None] * outputs > 0).to(outputs.dtype) @ member
 
-    def values(self) -> dict[str, Tensor]:
-        """Returns the measures, NaN for clusters without samples."""
-        total = self.samples.sum(1)
-        return {
-            "test_accuracy": self.right.sum(1) / total,
-            "cluster_accuracy": self.right / self.samples,
-            "dispatch_entropy": dispatch_entropy(self.dispatch),
-            "dispatch": self.dispatch,
-            "expert_load": self.dispatch.sum(1) / total[:, None],
-            "expert_accuracy": self.expert_right / self.samples[:, None],
-        }
+def load_measures(
+    dispatch: Float[Tensor, "T K M"], scores: Float[Tensor, "T M N"], experts_per_sample: int
+) -> dict[str, Tensor]:
+    """Computes how evenly the test samples are dispatched, from their numbers and their scores h."""
+    experts, samples = scores.shape[1:]
+    load = dispatch.sum(1) / samples / experts_per_sample
+    return {
+        "expert_load": load,
+        "load_entropy": balance.load_entropy(load),
+        "maximal_violation": balance.maximal_violation(load),
+        "agreement": agreement(dispatch),
+        "score_size": (scores.logsumexp(1) - math.log(experts)).abs().sum(1) / samples,
+    }
 
 
 def largest_products(

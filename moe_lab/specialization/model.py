@@ -1,21 +1,20 @@
-"""The mixture and the single expert of chen2022, and one exact training step of the mixture as a pure function.
+"""The mixture and the single expert of chen2022: their settings, first weights and losses.
 
     h(x) = sum_p Theta^T x^(p),  m* = argmax_m (h_m + r_m),  F(x) = pi_m* f_m*(x),  pi = softmax(h)     (section 3.2)
 
-Each expert takes a step of fixed length along its gradient; the router takes an ordinary gradient step (algorithm 1,
-eq. 3.4 and 3.5). Module `experts` computes f_m and its gradient.
+Module `mixture` takes the steps of algorithm 1; module `layer` computes f_m and its gradient.
 
-Shapes: T trials, M experts of J filters, N samples, d numbers in a patch.
+Shapes: T trials, N samples, d numbers in a patch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import ClassVar, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from pydantic import model_validator
 from torch import Tensor
 from torch.nn.functional import softplus
@@ -23,7 +22,6 @@ from torch.nn.functional import softplus
 from moe_lab.core.config import Config, knob, require
 from moe_lab.core.trials import stream
 from moe_lab.specialization.activations import ACTIVATIONS, ActivationName
-from moe_lab.specialization.experts import Experts, dispatch
 
 Objective = Literal["paper", "authors"]
 
@@ -63,6 +61,12 @@ class SwitchMoE(Config):
     objective: Objective = knob("paper", meaning="algorithm 1, or what the authors' code does")
 
     name: ClassVar[str] = "moe"
+    # The settings of `TopKMoE` that it has, too:
+    experts_per_sample: ClassVar[int] = 1
+    shared: ClassVar[int] = 0
+    equal_steps: ClassVar[bool] = True
+    initial_router: ClassVar[float] = 0.0
+    lead: ClassVar[float] = 0.0
 
     @model_validator(mode="after")
     def _two_signs(self) -> Self:
@@ -89,6 +93,16 @@ class SwitchMoE(Config):
     @property
     def biases(self) -> bool:
         return self.objective == "authors"
+
+    @property
+    def balancing(self) -> Literal["none", "switch"]:
+        """How the load is balanced."""
+        return "switch" if self.load_balancing else "none"
+
+    @property
+    def strength(self) -> float:
+        """The weight of the load-balancing loss."""
+        return self.load_balancing
 
     @property
     def steps(self) -> int:
@@ -145,16 +159,6 @@ def check_signs(filters: int, two_signs: bool, activation: str) -> None:
 # --- initialization -------------------------------------------------------------------------------------------------
 
 
-def initial_experts(trial: int, seed: int, model: SwitchMoE, dimension: int) -> np.ndarray:
-    """(M, J, d) filters from N(0, sigma_0^2) (algorithm 1); (M, J, d + 1) if they have biases.
-
-    Filter j of expert m does not depend on M and J.
-    """
-    shape = model.filters, dimension + model.biases
-    experts = [stream(seed, trial, f"experts/{expert}").standard_normal(shape) for expert in range(model.experts)]
-    return np.stack(experts) * model.initial_scale
-
-
 def initial_single(trial: int, seed: int, model: SingleExpert, dimension: int) -> np.ndarray:
     """(1, J, d) filters, or (1, J, d + 1) with biases, uniform within 1/sqrt(d) like torch's convolutions."""
     filters = stream(seed, trial, "single").uniform(-1, 1, (1, model.filters, dimension + model.biases))
@@ -184,19 +188,19 @@ def signs(model: HasFilters) -> np.ndarray:
 
 
 class Loss(NamedTuple):
-    """The training loss before a step.
+    """A loss of the margin t = y F(x), elementwise, and its derivative."""
 
-    Attributes:
-      value: (T,) mean over the samples.
-      right: (T, N) whether the sign of the output is the label.
-    """
+    value: Callable[[Tensor], Tensor]
+    link: Callable[[Tensor], Tensor]
 
-    value: Float[Tensor, " T"]
-    right: Bool[Tensor, "T N"]
+
+def paper_loss(margin: Tensor) -> Tensor:
+    """Computes the logistic loss log(1 + exp(-t)) (chen2022, eq. 3.2)."""
+    return softplus(-margin)
 
 
 def paper_link(margin: Tensor) -> Tensor:
-    """Computes the derivative of log(1 + exp(-t)) (chen2022, eq. 3.2)."""
+    """Computes the derivative of `paper_loss`."""
     return torch.neg(margin).sigmoid_().neg_()
 
 
@@ -211,6 +215,9 @@ def authors_link(margin: Tensor) -> Tensor:
     return torch.sigmoid(1 - 2 * probability).mul_(-2).mul_(probability).mul_(torch.sigmoid(-margin))
 
 
+LOSSES: dict[Objective, Loss] = {"paper": Loss(paper_loss, paper_link), "authors": Loss(authors_loss, authors_link)}
+
+
 def stops_early(loss: Float[Tensor, " T"], best: Float[Tensor, " T"]) -> Bool[Tensor, " T"]:
     """Returns whether the authors' code stops a trial before this step, given its lowest loss so far.
 
@@ -218,116 +225,3 @@ def stops_early(loss: Float[Tensor, " T"], best: Float[Tensor, " T"]) -> Bool[Te
     infimum of the loss of two softmaxes (log(1 + 1/e) = .3133).
     """
     return (loss > best) & ((loss > best + 0.02) | (loss <= 0.314))
-
-
-def balance(
-    scores: Float[Tensor, "T M N"], noisy: Float[Tensor, "T M N"], shares: Float[Tensor, "T M"], model: SwitchMoE
-) -> tuple[Float[Tensor, " T"], Float[Tensor, "T M N"]]:
-    """Computes the load-balancing loss lambda M sum_m f_m P_m, summed over samples, and its derivative in each h.
-
-    f_m is expert m's share of all samples, P_m its mean gate (Fedus et al., 2021); with the authors' objective P_m is
-    the mean of its score h + r instead.
-    """
-    weight = model.load_balancing * model.experts
-    if model.objective == "authors":
-        return weight * (shares * noisy.sum(2)).sum(1), (weight * shares)[..., None].expand_as(scores)
-    gates = scores.softmax(1)
-    per_sample = (shares[..., None] * gates).sum(1, keepdim=True)
-    return weight * per_sample.sum(2)[:, 0], weight * gates * (shares[..., None] - per_sample)
-
-
-# --- one step -------------------------------------------------------------------------------------------------------
-
-
-class State(NamedTuple):
-    """The trained parameters: the experts' filters and the routers."""
-
-    experts: Float[Tensor, "T M J d"]
-    routers: Float[Tensor, "T M d"]
-
-
-class Sums(NamedTuple):
-    """The contribution of a block of samples to a step: sums over samples, and gradients of the mean loss over all."""
-
-    loss: Float[Tensor, " T"]
-    right: Int[Tensor, " T"]  # number of outputs with the label's sign
-    experts: Float[Tensor, "T M J d"]
-    routers: Float[Tensor, "T M d"]
-
-
-def block_gradient(
-    state: State,
-    experts: Experts,
-    noise: Float[Tensor, "T M b"],
-    shares: Float[Tensor, "T M"] | None,
-    samples: int,
-    model: SwitchMoE,
-) -> Sums:
-    """Computes the contribution of a block of samples to the gradient of the mean loss over all N samples.
-
-    Args:
-      experts: bound to the block's samples.
-      noise: r of the block.
-      shares: each expert's share of all samples, for the load-balancing loss; None without one.
-      samples: N.
-    """
-    totals, labels = experts.inputs.totals, experts.inputs.labels
-    paper = model.objective == "paper"
-    scores = state.routers @ totals.mT
-    noisy = scores + noise
-    sent = dispatch(noisy)
-    gates = scores.softmax(1) if paper else noisy
-    gate = sent.at(gates)
-    link = paper_link if paper else authors_link
-    outputs, slopes, by_experts = experts.gradient(state.experts, sent, labels * gate, link)
-
-    margin = labels * gate * outputs
-    loss = (softplus(-margin) if paper else authors_loss(margin)).sum(1)
-    if paper:  # through the softmax (eq. E.1); slopes already contains the winner's gate
-        by_scores = torch.sub(sent.one_hot, gates).mul_((slopes * outputs)[:, None])
-    else:
-        by_scores = sent.spread(link(margin).mul_(labels).mul_(outputs))
-    if shares is not None:
-        balance_loss, balance_by_scores = balance(scores, noisy, shares, model)
-        loss, by_scores = loss + balance_loss, by_scores + balance_by_scores
-    return Sums(loss, (margin > 0).sum(1), by_experts / samples, by_scores @ totals / samples)
-
-
-def switch_step(
-    state: State, blocks: Sequence[Experts], noise: Float[Tensor, "T M N"], model: SwitchMoE
-) -> tuple[State, Sums]:
-    """Takes one step of algorithm 1 on all samples.
-
-    Args:
-      blocks: experts bound to consecutive blocks of the samples, whose gradients are added; small blocks fit in the
-        cache.
-      noise: r of this step.
-
-    Returns:
-      The new state, and the sums over all samples before the step.
-    """
-    samples = noise.shape[2]
-    noises = noise.split([block.inputs.samples for block in blocks], dim=2)
-    shares = None
-    if model.load_balancing:
-        noisy = (state.routers @ block.inputs.totals.mT + part for block, part in zip(blocks, noises, strict=True))
-        shares = torch.stack([dispatch(scores).one_hot.sum(2) for scores in noisy]).sum(0) / samples
-    parts = [
-        block_gradient(state, block, part, shares, samples, model) for block, part in zip(blocks, noises, strict=True)
-    ]
-    total = parts[0] if len(parts) == 1 else Sums(*(sum(column[1:], column[0]) for column in zip(*parts, strict=True)))
-    by_routers = total.routers
-    if model.biases:
-        by_routers[..., -1].zero_()  # routers have no biases
-    return State(
-        torch.sub(state.experts, normalised(total.experts, model.biases), alpha=model.learning_rate),
-        torch.sub(state.routers, by_routers, alpha=model.router_learning_rate),
-    ), total
-
-
-def normalised(gradient: Float[Tensor, "T M J d"], biases: bool) -> Float[Tensor, "T M J d"]:
-    """Normalises each expert's gradient (eq. 3.4), filters and biases separately; a zero gradient stays zero."""
-    if biases:
-        return torch.cat([normalised(part, False) for part in (gradient[..., :-1], gradient[..., -1:])], dim=-1)
-    norm = torch.linalg.vector_norm(gradient, dim=(2, 3), keepdim=True)
-    return gradient / torch.where(norm > 0, norm, 1)

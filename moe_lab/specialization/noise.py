@@ -13,17 +13,16 @@ from torch import Tensor
 from moe_lab.core.ahead import Ahead, host_memory
 from moe_lab.core.graphs import on_accelerator, to_device
 from moe_lab.core.trials import stream
-from moe_lab.specialization import model as models
 from moe_lab.specialization.data import Split
+from moe_lab.specialization.mixture import Mixture
 from moe_lab.specialization.run import Run
-from moe_lab.specialization.topk import TopKMoE
 
 _DRAWN_AT_ONCE, _STEPS_AHEAD = 2**24, 64
 """Numbers that are drawn ahead for an accelerator, 64 MB twice, and steps."""
 
 
 def router_noise(
-    model: models.SwitchMoE | TopKMoE, streams: Sequence[np.random.Generator], samples: int, like: Tensor
+    model: Mixture, streams: Sequence[np.random.Generator], samples: int, like: Tensor
 ) -> Float[Tensor, "T M N"]:
     """Samples r, uniform on [0, router_noise], from one stream per trial, with the device and dtype of `like`."""
     shape = (len(streams), model.experts, samples)
@@ -37,7 +36,7 @@ def router_noise(
 
 
 def noise_of_steps(
-    model: models.SwitchMoE | TopKMoE, streams: Sequence[np.random.Generator], samples: int, like: Tensor
+    model: Mixture, streams: Sequence[np.random.Generator], samples: int, like: Tensor
 ) -> Iterator[Float[Tensor, "T M N"]]:
     """Yields `router_noise` step after step; for an accelerator threads draw the next steps' while it computes."""
     if not (on_accelerator(like.device) and model.router_noise):
@@ -68,9 +67,10 @@ def _fill(random: np.random.Generator, into: np.ndarray) -> None:
 
 
 def evaluation_noise(
-    run: Run, model: models.SwitchMoE, trials: Sequence[int], split: Split, samples: int, like: Tensor
+    run: Run, model: Mixture, trials: Sequence[int], split: Split, like: Tensor
 ) -> Float[Tensor, "T M N"] | None:
     """Samples the router noise of evaluations, the same each time; None except with the authors' objective."""
     if model.objective == "paper":
         return None
+    samples = run.samples if split == "train" else run.test_samples
     return router_noise(model, [stream(run.seed, trial, f"{split} noise") for trial in trials], samples, like)

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from moe_lab.core.config import require
+from moe_lab.core.training import samples_of
 from moe_lab.core.trials import placement, stream, threads_for
-from moe_lab.specialization import model as models
+from moe_lab.specialization import mixture
 from moe_lab.specialization.data import Samples, Split
-from moe_lab.specialization.experts import experts_for, make_inputs
-from moe_lab.specialization.learners import SwitchLearner, routed, samples_of
+from moe_lab.specialization.learners import MixtureLearner, layer_of
+from moe_lab.specialization.model import SwitchMoE
 from moe_lab.specialization.noise import evaluation_noise, router_noise
 from moe_lab.specialization.run import Run
 
@@ -32,8 +32,8 @@ class Trained:
     """A mixture after its last step, with the final values of `measures.MEASURES`, (T, ...)."""
 
     run: Run
-    model: models.SwitchMoE
-    state: models.State
+    model: SwitchMoE
+    state: mixture.State
     measures: dict[str, np.ndarray]
 
     @property
@@ -42,7 +42,8 @@ class Trained:
 
     def samples(self, split: Split) -> Samples:
         """Generates its training or test samples."""
-        return samples_of(self.run, self.trials, split)
+        samples: Samples = samples_of(self.run, self.trials, split)
+        return samples
 
     def predict(self, samples: Samples, noise: Float[Tensor, "T M N"] | None = None) -> Predictions:
         """Dispatches samples, with noise r on the router's scores if any is given, and computes F(x).
@@ -52,11 +53,8 @@ class Trained:
         """
         rule = "samples must be drawn for the trials of the run"
         require(len(samples.labels) == len(self.trials), rule, trials=len(self.trials), drawn=len(samples.labels))
-        model = self.model
-        inputs = make_inputs(samples, model.activation, biases=model.biases)
-        signs = torch.as_tensor(models.signs(model), device=inputs.totals.device, dtype=inputs.totals.dtype)
-        _, sent, output = routed(model, self.state, experts_for(inputs, model.activation, signs), noise)
-        return Predictions(sent.expert, output)
+        routing, _, output = mixture.forward(self.state, layer_of(self.run, samples), noise, self.model)
+        return Predictions(routing.picked[:, 0], output)
 
     def first_noise(self) -> Float[Tensor, "T M N"]:
         """Samples r of the first training step."""
@@ -65,8 +63,7 @@ class Trained:
 
     def last_noise(self, split: Split) -> Float[Tensor, "T M N"] | None:
         """Samples the noise of evaluations; None except with the authors' objective."""
-        count = self.run.samples if split == "train" else self.run.test_samples
-        return evaluation_noise(self.run, self.model, self.trials, split, count, self.state.routers)
+        return evaluation_noise(self.run, self.model, self.trials, split, self.state.routers)
 
 
 def trained(run: Run) -> Trained:
@@ -75,17 +72,13 @@ def trained(run: Run) -> Trained:
     Raises:
       ValueError: the run's model is not a mixture; an invalid device or precision.
     """
-    require(isinstance(run.model, models.SwitchMoE), "only a mixture sends samples to experts", model=run.model.name)
-    assert isinstance(run.model, models.SwitchMoE)
+    require(isinstance(run.model, SwitchMoE), "only a mixture sends samples to experts", model=run.model.name)
+    assert isinstance(run.model, SwitchMoE)
     device, _ = placement(run)
-    trials = run.trial_numbers
     with threads_for(0, device):
-        learner = SwitchLearner(
-            run, run.model, trials, samples_of(run, trials, "train"), samples_of(run, trials, "test")
-        )
+        learner = MixtureLearner(run, run.trial_numbers)
         learner.advance(run.last_step)
-        accuracy, loss = learner.training_error()
-        measured = learner.evaluate() | {"train_accuracy": accuracy, "train_loss": loss}
+        measured = learner.measure(whole=True)
     values = {name: value.detach().cpu().numpy().astype(float) for name, value in measured.items()}
     for value in values.values():
         value[~np.isfinite(values["train_loss"])] = np.nan

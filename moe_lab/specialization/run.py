@@ -9,8 +9,8 @@ from pydantic import model_validator
 from moe_lab.core.config import RunConfig, knob, require
 from moe_lab.core.memory import Need
 from moe_lab.specialization.arrays import ArrayTask
-from moe_lab.specialization.basis import rows_of
 from moe_lab.specialization.data import ClusterTask
+from moe_lab.specialization.layer import rows_of
 from moe_lab.specialization.model import SingleExpert, SwitchMoE
 from moe_lab.specialization.topk import TopKMoE
 
@@ -69,7 +69,7 @@ class Run(RunConfig):
 
     @property
     def memory(self) -> Need:
-        """What it takes on an accelerator, where one block holds all samples of a trial."""
+        """What it takes on an accelerator, where all experts compute all samples."""
         stored, passing = self._of_a_sample
         experts = getattr(self.model, "experts", 1) + getattr(self.model, "shared", 0)
         count, patches = self.samples + self.test_samples, self.task.patches

@@ -19,6 +19,7 @@ from moe_lab.core.findings import Finding, judged
 from moe_lab.core.training import Snapshot
 from moe_lab.specialization import model as models
 from moe_lab.specialization.data import ClusterTask
+from moe_lab.specialization.mixture import initial_experts
 from moe_lab.specialization.run import Run
 
 
@@ -173,7 +174,7 @@ def predicted_clusters(run: Run, trials: Sequence[int]) -> Int[np.ndarray, "T M"
     assert isinstance(model, models.SwitchMoE)
     d = run.task.dimension
     signals = run.task.signals(trials, run.seed).numpy()[:, : run.task.clusters]
-    filters = np.stack([models.initial_experts(trial, run.seed, model, d)[..., :d] for trial in trials])
+    filters = np.stack([initial_experts(trial, run.seed, model, d)[..., :d] for trial in trials])
     products = np.einsum("tmjd,tkd->tmjk", filters, signals) * models.signs(model)[:, None]
     return np.asarray(products.max(axis=2).argmax(axis=-1))
 

@@ -13,7 +13,7 @@ import torch
 from moe_lab.core.trials import stream
 from moe_lab.specialization import ClusterTask, Run, SingleExpert, SwitchMoE
 from moe_lab.specialization import model as models
-from moe_lab.specialization.learners import SwitchLearner, samples_of
+from moe_lab.specialization.learners import MixtureLearner
 from moe_lab.specialization.noise import router_noise
 from moe_lab.specialization.theory_run import predicted_clusters
 from moe_lab_papers.chen2022 import theory_start
@@ -68,7 +68,7 @@ def test_noise_products_are_the_largest_of_all_pairs() -> None:
 def test_exploration_is_compared_with_the_filters_that_the_start_singles_out() -> None:
     run = Run(model=MODEL, task=TASK, **GIVEN)
     seen = theory_start.explored(run, counted=10)
-    learner = SwitchLearner(run, MODEL, [0, 1], *(samples_of(run, [0, 1], split) for split in ("train", "test")))
+    learner = MixtureLearner(run, [0, 1])
     first, signals = learner.state.experts.clone(), learner.signals
     learner.advance(3)  # floor(sqrt(.1) / .1)
     for trial in range(2):
@@ -90,7 +90,7 @@ def test_exploration_is_compared_with_the_filters_that_the_start_singles_out() -
 
 def test_the_share_of_the_gradient_is_autograds() -> None:
     run = Run(model=MODEL, task=TASK, **GIVEN)
-    learner = SwitchLearner(run, MODEL, [0, 1], *(samples_of(run, [0, 1], split) for split in ("train", "test")))
+    learner = MixtureLearner(run, [0, 1])
     filters, clusters = np.array([[0, 1, 2], [3, 0, 1]]), np.array([[0, 1, 2], [3, 1, 0]])
     found = theory_start.gradient_along(learner, filters, clusters)
     noise = router_noise(MODEL, [stream(4, trial, "noise of a gradient") for trial in (0, 1)], 30, learner.like)

@@ -222,7 +222,7 @@ def test_a_diverged_trial_has_no_accuracy(name):
     training = Training(run_of(name, measure="last"))
     snapshots = training.snapshots()
     next(snapshots)
-    training._groups[0].weights.routers[1] = torch.nan
+    training.learners[0].weights.routers[1] = torch.nan
     for _ in snapshots:
         pass
     one, whole = FineTuned.of(training), fine_tune(run_of(name))

@@ -35,7 +35,7 @@ def broken(monkeypatch):
     class Broken(Training):
         def __init__(self, run):
             super().__init__(run)
-            self._groups[0].weights.routers[1] = torch.nan
+            self.learners[0].weights.routers[1] = torch.nan
 
     monkeypatch.setattr("moe_lab.pruning.recipes.Training", Broken)
 

@@ -158,7 +158,7 @@ def test_a_tuner_takes_groups_of_trials(monkeypatch: pytest.MonkeyPatch) -> None
     whole = Tuner(tuned, tuned.after).advance(20)
     monkeypatch.setattr("moe_lab.pruning.checkpoints.group_size", lambda *_: 2)
     tuner = Tuner(tuned, tuned.after)
-    assert len(tuner._groups) == 2
+    assert len(tuner.learners) == 2
     parts = tuner.advance(20)
     torch.testing.assert_close(parts.neurons, whole.neurons, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(parts.routers, whole.routers, atol=1e-5, rtol=1e-5)

@@ -186,7 +186,7 @@ def broken(name: str, value: float, *trials: int, part: str = "routers", **chang
     training = Training(Run(model=model, task=TASK, **{**FAST, **more, "record_every": 2, **changes}))
     run = training.snapshots()
     snapshots = [next(run)]
-    [group] = training._groups
+    [group] = training.learners
     for trial in trials:
         getattr(group.weights, part)[trial, 0] = value
     group.sums.copy_(group.weights.sums)

@@ -223,13 +223,6 @@ def test_directions_and_strengths_make_the_signal_patches():
             assert torch.equal(samples.signal_patches()[1, i, role], samples.strengths[1, i, role] * signal)
 
 
-def test_only_takes_some_of_the_samples():
-    samples = drawn(ClusterTask(patches=5))
-    some = samples.only(30, 70)
-    assert len(some) == 40 and torch.equal(some.signals, samples.signals)
-    assert torch.equal(some.patches(), samples.patches()[:, 30:70])
-
-
 # --- who draws what ---------------------------------------------------------------------------------------------------
 
 

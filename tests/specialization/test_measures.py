@@ -14,7 +14,7 @@ from torch.nn.functional import one_hot
 
 from moe_lab.core.training import final
 from moe_lab.specialization import ClusterTask, Run, SingleExpert, SwitchMoE, learners, train
-from moe_lab.specialization.measures import MEASURES, Counts, dispatch_entropy, largest_products
+from moe_lab.specialization.measures import MEASURES, counted, dispatch_entropy, largest_products
 from moe_lab.specialization.noise import evaluation_noise
 from tests.specialization import oracle
 
@@ -75,21 +75,14 @@ def test_entropy_of_many_trials_at_once():
     assert float(dispatch_entropy(many)[2, 1]) == pytest.approx(float(dispatch_entropy(many[2, 1])))
 
 
-@pytest.mark.parametrize("cut", [1, 7, 30])
-def test_counts_add_up_over_blocks(cut):
+def test_counts_by_brute_force():
     draw = torch.Generator().manual_seed(0)
     outputs = torch.randn(2, 3, 30, generator=draw)
     places = torch.randint(3, (2, 30), generator=draw)
     labels = 2.0 * torch.randint(2, (2, 30), generator=draw) - 1
     clusters = torch.randint(4, (2, 30), generator=draw)
     winner = outputs.gather(1, places[:, None])[:, 0]
-    sent = learners.Dispatch(one_hot(places, 3).mT.float(), places)
-    counts = Counts(2, 3, 4, outputs)
-    for part in range(0, 30, cut):
-        at = slice(part, part + cut)
-        block = learners.Dispatch(sent.one_hot[..., at], sent.expert[:, at])
-        counts.add(outputs[..., at], block, winner[:, at], labels[:, at], clusters[:, at])
-    found = counts.values()
+    found = counted(outputs, one_hot(places, 3).mT.float(), winner, labels, clusters, 4)
     for t in range(2):
         for k in range(4):
             mine = clusters[t] == k
@@ -103,11 +96,8 @@ def test_counts_add_up_over_blocks(cut):
 
 
 def test_a_cluster_without_samples_has_no_accuracy():
-    counts = Counts(1, 2, 3, torch.zeros(1))
-    ones = torch.ones(1, 4)
-    sent = learners.Dispatch(torch.tensor([[[1.0] * 4, [0.0] * 4]]), torch.zeros(1, 4, dtype=torch.int64))
-    counts.add(torch.ones(1, 2, 4), sent, ones, ones, torch.tensor([[0, 0, 2, 2]]))
-    found = counts.values()
+    ones, chosen = torch.ones(1, 4), torch.tensor([[[1.0] * 4, [0.0] * 4]])
+    found = counted(torch.ones(1, 2, 4), chosen, ones, ones, torch.tensor([[0, 0, 2, 2]]), 3)
     assert found["cluster_accuracy"].isnan().tolist() == [[False, True, False]]
     assert found["expert_accuracy"].isnan().tolist() == [[[False, True, False]] * 2]
     assert found["dispatch"][0].sum(1).tolist() == [2, 0, 2] and found["test_accuracy"].tolist() == [1]
@@ -138,20 +128,16 @@ def test_a_learners_measures_by_brute_force(activation, objective):
     make = SwitchMoE if objective == "paper" else SwitchMoE.authors
     model = make(experts=4, filters=4, activation=activation, initial_scale=0.1, learning_rate=0.05)
     run = Run(model=model, task=TASK, **SETTINGS)
-    data = [
-        TASK.sample(n, trials=range(2), seed=7, split=split, dtype=torch.float64)
-        for n, split in ((60, "train"), (90, "test"))
-    ]
-    learner = learners.SwitchLearner(run, model, range(2), *data)
+    learner = learners.MixtureLearner(run, range(2))
     learner.advance(15)
-    found = learner.evaluate()
+    found = learner.measure(whole=False)
     rules = oracle.Rules(activation, objective, 1, 1)
-    test = data[1]
+    test = TASK.sample(90, trials=range(2), seed=7, split="test", dtype=torch.float64)
     for t in range(2):
         filters, router = learner.state.experts[t], learner.state.routers[t, :, :12]
         mixture = oracle.Mixture(filters[..., :12], filters[..., 12] if model.biases else None, router)
         h = oracle.scores(test.patches()[t], router)
-        noise = 0 if objective == "paper" else evaluation_noise(run, model, range(2), "test", 90, learner.like)[t].T
+        noise = 0 if objective == "paper" else evaluation_noise(run, model, range(2), "test", learner.like)[t].T
         sent = oracle.winners(h + noise)
         every = oracle.outputs(test.patches()[t], mixture, rules)
         gates = h.softmax(1) if objective == "paper" else h + noise

@@ -13,7 +13,7 @@ from moe_lab.core.training import Snapshot
 from moe_lab.patch_routing import JointMoE, PatternTask
 from moe_lab.patch_routing import train as train_patches
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, train
-from moe_lab.specialization import model as models
+from moe_lab.specialization.mixture import initial_experts
 from moe_lab.specialization.theory_run import (
     conditions_4_2,
     groups,
@@ -145,7 +145,7 @@ def test_prediction_equals_a_loop_over_the_definition(activation: str) -> None:
     found = predicted_clusters(run, [3, 4])
     for row, trial in enumerate((3, 4)):
         signals = run.task.signals([trial], 4)[0].numpy()
-        first = models.initial_experts(trial, 4, model, 50)
+        first = initial_experts(trial, 4, model, 50)
         for m in range(5):
             products = {
                 (k, j): (1 if j < 2 or activation == "cubic" else -1) * float(signals[k] @ first[m, j])

@@ -9,13 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from moe_lab.core.training import final
+from moe_lab.core.training import final, samples_of
 from moe_lab.core.trials import stream
-from moe_lab.specialization import ClusterTask, Run, SwitchMoE, TopKMoE, topk, train
-from moe_lab.specialization.learners import samples_of
+from moe_lab.specialization import ClusterTask, Run, SwitchMoE, TopKMoE, mixture, train
+from moe_lab.specialization.learners import MixtureLearner
 from moe_lab.specialization.measures import MEASURES, TOP_K_MEASURES
 from moe_lab.specialization.noise import router_noise
-from moe_lab.specialization.topk_learner import TopKLearner
 from tests.specialization import oracle
 
 TASK = ClusterTask(clusters=3, dimension=12, patches=5)
@@ -62,12 +61,12 @@ def test_two_steps_are_those_of_autograd(name: str) -> None:
     model = MODELS[name]
     run = Run(model=model, task=TASK, trials=2, steps=2, **SMALL)
     data = samples_of(run, [0, 1], "train")
-    learner = TopKLearner(run, model, [0, 1], data, samples_of(run, [0, 1], "test"))
+    learner = MixtureLearner(run, [0, 1])
     streams = [stream(4, trial, "router noise") for trial in (0, 1)]
     patches, labels = data.patches(), data.labels.double()
     for _ in range(2):
         noise = router_noise(model, streams, 60, learner.like)
-        before = topk.State(*(part.clone() for part in learner.state))
+        before = mixture.State(*(part.clone() for part in learner.state))
         learner.advance(1)
         for trial in (0, 1):
             filters, routers = (part[trial].clone().requires_grad_() for part in before[:2])
@@ -122,7 +121,7 @@ def test_every_measure_is_recorded_with_its_axes_and_meaning() -> None:
 def test_the_lead_is_the_first_score_of_expert_1_on_the_mean_sample() -> None:
     run = Run(model=TopKMoE(lead=2.5, filters=4), task=TASK, trials=2, **SMALL)
     data = samples_of(run, [0, 1], "train")
-    learner = TopKLearner(run, run.model, [0, 1], data, data)
+    learner = MixtureLearner(run, [0, 1])
     means = data.patches().sum(2).mean(1)
     torch.testing.assert_close((learner.state.routers[:, 0] * means).sum(1), torch.full((2,), 2.5).double())
     assert not learner.state.routers[:, 1:].any()

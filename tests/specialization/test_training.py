@@ -12,7 +12,8 @@ import torch
 from moe_lab.core.training import Snapshot, final
 from moe_lab.core.trials import stream
 from moe_lab.specialization import ClusterTask, Run, SingleExpert, SwitchMoE, train, train_run
-from moe_lab.specialization import model as models
+from moe_lab.specialization.mixture import initial_experts
+from moe_lab.specialization.model import stops_early
 from moe_lab.specialization.training import Training
 from tests.specialization import oracle
 
@@ -63,7 +64,7 @@ def test_a_training_is_the_papers_algorithm(activation, objective):
     for trial in range(3):
         data = TASK.sample(80, trials=[trial], seed=11, dtype=torch.float64)
         patches, labels = data.patches()[0], data.labels[0].double()
-        filters = torch.as_tensor(models.initial_experts(trial, 11, model, 16))
+        filters = torch.as_tensor(initial_experts(trial, 11, model, 16))
         biases = filters[..., -1] if objective == "authors" else None
         mixture = oracle.Mixture(filters[..., :16], biases, torch.zeros(4, 16, dtype=torch.float64))
         noise = Noise(model, 11, trial)
@@ -164,7 +165,7 @@ def test_the_authors_rule_for_stopping():
     """A new best loss never stops a trial; one worse by more than .02 does, and any that is no best from .314 down."""
     best = torch.tensor([0.5, 0.5, 0.5, 0.5, 0.313, 0.314, torch.inf, 0.3134])
     loss = torch.tensor([0.4, 0.51, 0.5201, 0.5, 0.3139, 0.3141, 9.0, 0.3133])
-    assert models.stops_early(loss, best).tolist() == [False, False, True, False, True, False, False, False]
+    assert stops_early(loss, best).tolist() == [False, False, True, False, True, False, False, False]
 
 
 def test_an_authors_trial_stops_and_stands_still():
@@ -242,7 +243,7 @@ def broken(run: Run, *trials: int) -> list[Snapshot]:
     """The Snapshots of a run, with a router (or the single expert) of some trials broken after step 0."""
     training = Training(run)
     snapshots_of_run = training.snapshots()
-    snapshots, group = [next(snapshots_of_run)], training.groups[0]
+    snapshots, group = [next(snapshots_of_run)], training.learners[0]
     weights = group.state.routers if hasattr(group, "state") else group.weights.detach()
     weights[list(trials), 0] = float("nan")
     return [*snapshots, *snapshots_of_run]

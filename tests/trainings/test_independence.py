@@ -15,7 +15,7 @@ from moe_lab.core.training import Snapshot, final
 from moe_lab.pruning import RandomStart, TokenMoE, TokenTask, fine_tune, learner, measures
 from moe_lab.pruning.criteria import CRITERIA
 from moe_lab.recovery import em, gridlock
-from moe_lab.specialization import experts, learners
+from moe_lab.specialization import layer, learners
 from tests.trainings.cases import (
     ALL,
     CLUSTER_TASK,
@@ -31,7 +31,6 @@ from tests.trainings.cases import (
     PATCHES,
     PATTERNS,
     STARTS,
-    SWITCH,
     TOKEN_MODELS,
     TOKEN_TASK,
     TOKENS,
@@ -109,33 +108,21 @@ def test_a_run_can_be_left_between_two_snapshots(case: Case) -> None:
 
 # --- groups, portions and blocks --------------------------------------------------------------------------------------
 
-HANDS = (1, 32_000, 64_000, 10**7)  # numbers at once: three blocks of samples, one trial a group, two, all
+PAIRS = (7, 500, 5000)
+"""Pairs of a sample and an expert that go through the rows at once: parts of experts, of trials, and several trials."""
 
 
 @each(OF_CLUSTERS)
-def test_groups_and_blocks_of_samples_do_not_show(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learners, "_NUMBERS_AT_ONCE", HANDS[-1])
-    monkeypatch.setattr(experts, "_NUMBERS_IN_CACHE", HANDS[-1])
+def test_groups_of_trials_and_parts_of_samples_do_not_show(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = case.snapshots(trials=3)
-    for hand in HANDS[:-1]:
-        monkeypatch.setattr(learners, "_NUMBERS_AT_ONCE", hand)
-        monkeypatch.setattr(experts, "_NUMBERS_IN_CACHE", hand // 4)  # so few that experts go one by one, or more
+    run = specialization.Run(model=case.model, task=CLUSTER_TASK, trials=3, **CLUSTERS)
+    for trials, pairs in zip((1, 2, 3), PAIRS, strict=True):
+        monkeypatch.setattr(learners, "_SAMPLES_AT_ONCE", trials * 600)
+        monkeypatch.setattr(layer, "_NUMBERS_IN_CACHE", pairs * 12)
+        monkeypatch.setattr(layer, "_SAMPLES_AT_ONCE", pairs)
+        assert learners.trials_at_once(run) == trials
         for found, whole in zip(case.snapshots(trials=3), wanted, strict=True):
             compare(found, slice(0, 3), whole)
-
-
-def test_these_sizes_cut_groups_and_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the test above would compare a thing with itself."""
-    run = specialization.Run(model=SWITCH, task=CLUSTER_TASK, trials=5, **CLUSTERS)
-    cuts = set()
-    for hand in HANDS:
-        monkeypatch.setattr(learners, "_NUMBERS_AT_ONCE", hand)
-        trials, size = learners.block_size(run, 600)
-        cuts.add((min(trials, 5), -(-600 // size)))
-    assert cuts == {(1, 3), (1, 1), (2, 1), (5, 1)}  # trials in a group, and their blocks
-    ends = [0, 200, 200, 400, 400, 500, 600, 600]  # of experts, three of which have no sample
-    found = [[group.stop for group in experts._groups(ends, least)] for least in (1, 300, 500, 1000)]
-    assert found == [[2, 4, 6, 7], [4, 8], [6, 8], [8]]
 
 
 @each(OF_TOKENS)
@@ -148,7 +135,7 @@ def test_groups_of_trials_and_portions_of_samples_do_not_show(case: Case, monkey
         monkeypatch.setattr(learner, "_DRAWN_AT_ONCE", samples * trials * 15)
         monkeypatch.setattr(measures, "_BLOCK_SIZE", samples * 8 * wide)
         run = pruning.Run(model=case.model, task=TOKEN_TASK, batch=8)
-        assert learner.group_size(run, torch.device("cpu")) == trials
+        assert learner.group_size(run) == trials
         for found, whole in zip(case.snapshots(trials=3, test_samples=40), wanted, strict=True):
             compare(found, slice(0, 3), whole)
 

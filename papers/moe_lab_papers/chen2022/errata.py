@@ -9,7 +9,7 @@ from moe_lab.core.findings import Finding, judged
 from moe_lab.core.training import final
 from moe_lab.core.trials import stream
 from moe_lab.specialization import ClusterTask, SwitchMoE, train
-from moe_lab.specialization.experts import experts_for, make_inputs
+from moe_lab.specialization.layer import Layer
 from moe_lab.specialization.published import published
 from moe_lab_papers.erratum import Erratum
 
@@ -106,8 +106,7 @@ def positive_outputs() -> Finding:
         ("eq. 3.1", torch.ones(16)),
         ("half negative", torch.ones(16).index_fill(0, torch.arange(8), -1)),
     ):
-        inputs = make_inputs(samples, "relu", biases=False)
-        lowest[name] = float(experts_for(inputs, "relu", signs).every(filters).min())
+        lowest[name] = float(Layer(samples, "relu", signs).every(filters).min())
     return Finding(
         "eq. 3.1, output weights",
         judged(True, lowest["eq. 3.1"] >= 0 > lowest["half negative"]),

@@ -27,11 +27,10 @@ from moe_lab.specialization import (
     train,
     train_run,
 )
-from moe_lab.specialization.learners import samples_of
+from moe_lab.specialization.learners import MixtureLearner
 from moe_lab.specialization.theory_noise import Noise
 from moe_lab.specialization.theory_run import run_of
 from moe_lab.specialization.theory_single import PatchFunction
-from moe_lab.specialization.topk_learner import TopKLearner
 
 _STATEMENTS = {
     "training error": ("training_error", "value"),
@@ -200,7 +199,7 @@ def soft_routing(samples: int, steps: int, repeats: int, seed: int = 0) -> xr.Da
         for count in counts:
             model = TopKMoE(filters=16, experts_per_sample=count)
             run = Run(model=model, task=task, **given)
-            learners.append(TopKLearner(run, model, [0], *(samples_of(run, [0], split) for split in ("train", "test"))))
+            learners.append(MixtureLearner(run, [0]))
             learners[-1].advance(1)
         for repeat in range(repeats):
             for row, learner in enumerate(learners):

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
 
 from moe_lab.core.config import require
 from moe_lab.core.trials import stream
+from moe_lab.specialization import mixture
 from moe_lab.specialization import model as models
 from moe_lab.specialization.data import ClusterTask
-from moe_lab.specialization.learners import SwitchLearner, samples_of
+from moe_lab.specialization.learners import MixtureLearner
 from moe_lab.specialization.noise import router_noise
 from moe_lab.specialization.run import Run
 from moe_lab.specialization.theory_noise import PAPER_NOISE, Noise, routing_probabilities
@@ -139,7 +139,7 @@ def explored(run: Run, *, counted: int = 40) -> Explored:
     require(known, "the lemmas are about algorithm 1", model=type(model).__name__)
     assert isinstance(model, models.SwitchMoE)
     trials = run.trial_numbers
-    learner = SwitchLearner(run, model, trials, *(samples_of(run, trials, split) for split in ("train", "test")))
+    learner = MixtureLearner(run, trials)
     first = _products(learner)
     T, M, _, S = first.shape
     best = first[..., : S // 2].reshape(T, M, -1).argmax(-1)  # (j*, k*) of each expert
@@ -149,7 +149,7 @@ def explored(run: Run, *, counted: int = 40) -> Explored:
     now = _products(learner)
     chosen = np.zeros(now.shape, dtype=bool)
     chosen[np.arange(T)[:, None], np.arange(M), filters, clusters] = True
-    scores = learner.state.routers @ learner.train[0].inputs.totals[:, :counted].mT  # (T, M, b)
+    scores = learner.state.routers @ learner.train.totals[:, :counted].mT  # (T, M, b)
     shares = np.array([[routing_probabilities(row) for row in trial.double().T.numpy()] for trial in scores])
     return Explored(
         start=first[chosen].reshape(T, M).min(1) / model.initial_scale,
@@ -162,22 +162,19 @@ def explored(run: Run, *, counted: int = 40) -> Explored:
     )
 
 
-def _products(learner: SwitchLearner) -> Float[np.ndarray, "T M J S"]:
+def _products(learner: MixtureLearner) -> Float[np.ndarray, "T M J S"]:
     """<w_{m,j}, s> for every filter and signal, negated where a_j = -1 so that growth is positive."""
     d = learner.run.task.dimension
-    signed = learner.state.experts[..., :d] * learner.tensor(models.signs(learner.model))[:, None]
+    signed = learner.state.experts[..., :d] * learner.like.new_tensor(models.signs(learner.model))[:, None]
     return torch.einsum("tmjd,tsd->tmjs", signed, learner.signals).double().cpu().numpy()
 
 
-def gradient_along(learner: SwitchLearner, filters: np.ndarray, clusters: np.ndarray) -> Float[np.ndarray, "T M"]:
+def gradient_along(learner: MixtureLearner, filters: np.ndarray, clusters: np.ndarray) -> Float[np.ndarray, "T M"]:
     """-<gradient of w_{m,j*}, v_{k*}> over the norm of the gradient of expert m."""
     model, samples = learner.model, learner.run.samples
     streams = [stream(learner.run.seed, trial, "noise of a gradient") for trial in learner.trials]
-    noises = router_noise(model, streams, samples, learner.like)
-    parts = noises.split([block.inputs.samples for block in learner.train], dim=2)
-    gradient: Tensor = torch.zeros_like(learner.state.experts)
-    for block, noise in zip(learner.train, parts, strict=True):
-        gradient += models.block_gradient(learner.state, block, noise, None, samples, model).experts
+    noise = router_noise(model, streams, samples, learner.like)
+    gradient = mixture.step(learner.state, learner.train, noise, model)[1].experts
     rows, experts = np.arange(len(filters))[:, None], np.arange(filters.shape[1])
     own = gradient[rows, experts, filters]
     signals = learner.signals[rows, clusters]

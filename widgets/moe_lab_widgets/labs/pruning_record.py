@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moe_lab.core.errors import InputError
-from moe_lab.core.training import Snapshot, collect
+from moe_lab.core.training import Snapshot, collect, samples_of
 from moe_lab.pruning import BranchStart, FineTuned, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, Weights
 from moe_lab.pruning.criteria import CRITERIA, Criterion, Scores, Statistics, router_norm_change
 from moe_lab.pruning.live import Choice, FineTuning, Pruned, Results
@@ -297,8 +297,7 @@ class LiveRun:
         """Trains, and measures the accuracy `EVALUATIONS` times: at every record it would take longer than a step."""
         run = self.run
         before = np.linalg.norm(training.before.own_routers.cpu().numpy(), axis=2)
-        how: Any = {"seed": run.seed, "split": "test", "device": training.device, "dtype": training.dtype}
-        test = run.task.sample(run.test_samples, trials=run.trial_numbers, **how)
+        test = samples_of(run, run.trial_numbers, "test")
         between, due, accuracy = run.steps / (EVALUATIONS - 1), 0.0, np.full(run.trials, np.nan)
         for shot in training.snapshots():
             values = dict(shot.values)
