@@ -7,20 +7,89 @@ its own, with heads and a caption.
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter
 
+from moe_lab.core.words import counted
 from moe_lab.drawing import theme
-from moe_lab.drawing.pictures import Kind, Pictures, panels_of
-from moe_lab.pruning import captions, layout, plot_helpers
-from moe_lab.pruning.captions import darkest, pattern_of, settings_of, shown, signed
+from moe_lab.drawing.marks import band, without_frame
+from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of, side_by_side
+from moe_lab.drawing.scales import percents, share_axis
 from moe_lab.pruning.costs import relative
 
+PICTURES = Pictures("pruning2024")
+caption, picture = PICTURES.caption, PICTURES.picture
 
+_LINES: dict[str, tuple[str, Any]] = {
+    "router-norm-change": ("o", "-"),
+    "random": ("X", (0, (1, 1.2))),
+    "importance-score": ("^", (0, (6, 1.5, 1, 1.5))),
+    "router-magnitude": ("s", (0, (5, 2))),
+    "neuron-magnitude": ("D", (0, (9, 2.5))),
+    "neuron-magnitude-change": ("v", (0, (2.5, 1.5))),
+    "router-difference-norm": ("P", (0, (6, 1.2, 1, 1.2, 1, 1.2))),
+    "token-count": ("<", (0, (1, 3))),
+}
+_ROUTINGS = {"expert-choice": theme.MODEL, "token-choice": theme.OTHER}
+_GROUPS = ("+", "-")
+_LOW = 0.4
+"""Where axes of accuracy begin: below the 50 % of guessing, with room for samples to scatter."""
+_COSTS = {"operations": "FLOPs", "bytes": "memory", "seconds": "time"}
+_STARTS = {"PlantedStart": "planted", "RandomStart": "random", "BranchStart": "pre-trained"}
+_TOP, _TALL = 88.0, 292.0
+
+
+def _settings(data: xr.Dataset) -> dict[str, Any]:
+    return dict(json.loads(data.attrs["config"])[0])
+
+
+# --- criteria --------------------------------------------------------------------------------------------------------
+
+
+def _accuracies(data: xr.Dataset) -> str:
+    last = data.sortby("rho").isel(rho=-1).sel(fine_tuned=False)
+    parts = []
+    for name in map(str, data["criterion"].values):
+        values = last["test_accuracy"].sel(criterion=name)
+        parts.append(f"{name} {_whole(values.median())} (worst {_whole(values.min())})")
+    return (
+        f"ρ = {float(last['rho']):g}, {int(last['experts_kept'])} of {data.sizes['expert']} experts left, median of "
+        f"{counted(data.sizes['trial'])} without fine-tuning: {', '.join(parts)}."
+    )
+
+
+def _whole(share: xr.DataArray) -> str:
+    value = float(share)
+    return f"{100 * value:.0f}\u00a0%" if np.isfinite(value) else "diverged"  # not to be broken
+
+
+def _curve_heads(data: xr.Dataset) -> list[Head]:
+    settings = _settings(data)
+    start = _STARTS.get(settings["start"]["kind"], settings["start"]["kind"])
+    note = f"median of {counted(data.sizes['trial'])}"
+    if "random" in data["criterion"]:
+        note += "; grey: range of random"
+    moved = (12, "Which routers moved", f"{start} start, {settings['model']['routing']}")
+    if data.sizes["fine_tuned"] == 1:
+        return [moved, (546, "After pruning", note)]
+    tuned = f"{data.attrs['fine_tuning_steps']} steps on fresh samples"
+    return [moved, (308, "After pruning", note), (704, "… and fine-tuning", tuned)]
+
+
+def _curve_boxes(data: xr.Dataset) -> list[Box]:
+    if data.sizes["fine_tuned"] == 2:
+        return [(62, _TOP, 244, _TALL - 12), (352, _TOP, 156, _TALL), (748, _TOP, 156, _TALL)]
+    return [(62, _TOP, 420, _TALL - 12), (590, _TOP, 312, _TALL)]
+
+
+@PICTURES.of("figure 5", caption=_accuracies, heads=_curve_heads, boxes=_curve_boxes)
 def criteria(data: xr.Dataset, axes: Any, chosen: str = "router-norm-change") -> None:
     """Figures 4a, 5 and 9 in kind: what moved, and the accuracy against rho by each criterion.
 
@@ -39,7 +108,7 @@ def norm_changes(data: xr.Dataset, axes: Axes) -> None:
     """Delta of every expert in every trial, those planted as important apart from the others."""
     theme.plain(axes)
     known = "important" in data
-    columns = [(sign, flag) for sign in plot_helpers.GROUPS for flag in ((True, False) if known else (None,))]
+    columns = [(sign, flag) for sign in _GROUPS for flag in ((True, False) if known else (None,))]
     for place, (sign, flag) in enumerate(columns):
         mine = data["norm_change"].sel(expert=data["group"] == sign)
         if flag is not None:
@@ -47,7 +116,7 @@ def norm_changes(data: xr.Dataset, axes: Axes) -> None:
         values = mine.values.ravel()
         values = np.sort(values[np.isfinite(values)])
         aside = place + 0.22 * np.resize([0, -1, 1, -0.5, 0.5], len(values)) * (len(values) > 1)
-        colour = theme.CLASSES[plot_helpers.GROUPS.index(sign)]
+        colour = theme.CLASSES[_GROUPS.index(sign)]
         face = theme.PAPER if flag is False else colour
         mark: dict[str, Any] = {"marker": "os"[sign == "-"], "linestyle": "none", "markersize": 4.5, "clip_on": False}
         axes.plot(aside, values, **mark, markerfacecolor=face, markeredgecolor=colour, alpha=0.65, gid=f"{sign} {flag}")
@@ -55,17 +124,17 @@ def norm_changes(data: xr.Dataset, axes: Axes) -> None:
     ticks = [f"{words[flag]}\nvote {theme.CLASS_SIGNS[sign == '-']}" for sign, flag in columns]
     axes.set_xticks(range(len(columns)), ticks)
     for label, (sign, _) in zip(axes.get_xticklabels(), columns, strict=True):
-        label.set(color=theme.CLASSES[plot_helpers.GROUPS.index(sign)], size=theme.SMALL_SIZE)
+        label.set(color=theme.CLASSES[_GROUPS.index(sign)], size=theme.SMALL_SIZE)
     axes.tick_params(axis="x", length=0)
     axes.set_xlim(-0.5, len(columns) - 0.5)
-    model = settings_of(data)["model"]
+    model = _settings(data)["model"]
     known_theory = model["routing"] == "expert-choice" and model["top"] > 1
     level = 1.5 * np.log(model["top"]) if known_theory else 0.0
     finite = data["norm_change"].values[np.isfinite(data["norm_change"].values)]
     low, high = min(0.0, float(finite.min(initial=0))), max(level, float(finite.max(initial=1)))
     axes.set_ylim(low - 0.04 * (high - low), high + 0.1 * (high - low))
     if known_theory:  # lemma 4.1 is about experts that choose
-        plot_helpers.threshold(axes, level, f"theory: 1.5 log l = {level:.2f}")
+        _threshold(axes, level, f"theory: 1.5 log l = {level:.2f}")
     axes.set_ylabel("Δ, change of the router's norm")
 
 
@@ -83,16 +152,15 @@ def pruning_curve(data: xr.Dataset, axes: Axes, fine_tuned: bool = False, chosen
     names = [str(name) for name in data["criterion"].values]
     chosen = chosen if chosen in names else names[0]
     finite = values.values[np.isfinite(values.values)]
-    plot_helpers.percent(axes, plot_helpers.LOW if finite.min(initial=1) >= plot_helpers.LOW else 0.0)
+    low = _LOW if finite.min(initial=1) >= _LOW else 0.0
+    share_axis(axes, low, 1 + 0.03 * (1 - low), ticks=np.arange(low, 1.05, 0.1 if low else 0.2))
     axes.set_xlim(min(0.0, float(rho[0])) - 0.02, float(rho[-1]) + 0.03)
     axes.axhline(0.5, color=theme.RULE, linewidth=1, zorder=0)
     if "random" in names:
-        one = values.sel(criterion="random")
-        between: dict[str, Any] = {"color": theme.BACKGROUND, "alpha": 0.45, "linewidth": 0, "zorder": 0}
-        axes.fill_between(rho, one.min("trial"), one.max("trial"), gid="range of random", **between)
+        band(axes, values.sel(criterion="random"), "rho", "range of random")
     ends = []
     for name in sorted(reversed(names), key=lambda name: name == chosen):  # the last of equals is named on top
-        colour, marker, dashes = plot_helpers.style_of(name, chosen, names)
+        colour, marker, dashes = style_of(name, chosen, names)
         median = values.sel(criterion=name).median("trial").values
         mine = name == chosen
         line: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 3.4 if mine else 1.6}
@@ -100,11 +168,127 @@ def pruning_curve(data: xr.Dataset, axes: Axes, fine_tuned: bool = False, chosen
         mark |= {"markeredgecolor": theme.PAPER, "markeredgewidth": 0.6}
         axes.plot(rho, median, **line, **mark, zorder=4 if mine else 3, clip_on=False, gid=name)
         ends.append((float(median[-1]), name, colour))
-    plot_helpers.names(axes, float(rho[-1]), ends)
+    _name_ends(axes, float(rho[-1]), ends)
     axes.set_xlabel("ρ, share of experts pruned")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
+def style_of(criterion: str, chosen: str, names: Sequence[str] = ()) -> tuple[str, str, Any]:
+    """Colour, marker and dashes: ink and solid for the chosen criterion, grey for the others, each with its own.
+
+    Criteria that are none of ours have colours of their own, in the order of `names`.
+    """
+    if criterion not in _LINES and criterion != chosen and criterion in names:
+        own = theme.styles([name for name in names if name not in _LINES], {})[criterion]
+        return own.colour, own.marker, own.line
+    marker, dashes = _LINES.get(criterion, ("*", ":"))
+    return (
+        (theme.INK, marker, "-")
+        if criterion == chosen
+        else (theme.REFERENCE, marker, "--" if dashes == "-" else dashes)
+    )
+
+
+def _name_ends(axes: Axes, x: float, ends: Sequence[tuple[float, str, str]], pixels: float = 16) -> None:
+    """Names to the right of the axes, pushed apart, each tied to the end of its line by a thin one; grey is not bold.
+
+    Args:
+      x: where the lines end, in data units.
+      ends: (y of the line's end, name, colour) each; those that have no end get no name.
+    """
+    left, right = axes.get_xlim()
+    wide = axes.get_window_extent().width * theme.BASE_DPI / axes.figure.dpi
+    gap = 14 * (right - left) / wide
+    known = [end for end in ends if np.isfinite(end[0])]
+    texts = theme.end_labels(axes, known, pixels, right + gap)
+    for text, (y, _, colour) in zip(texts, known, strict=True):
+        if colour == theme.REFERENCE:
+            text.set_fontweight("normal")
+        tie = ([x, right, right + gap], [y, y, text.get_position()[1]])
+        axes.plot(*tie, color=colour, linewidth=0.7, alpha=0.8, clip_on=False, zorder=1, gid="tie")
+
+
+def _threshold(axes: Axes, level: float, words: str, x: float = 0.99, ha: Literal["left", "right"] = "right") -> None:
+    """A dashed line of theory, with its name above it."""
+    axes.axhline(level, color=theme.INK, linewidth=1.4, linestyle=(0, (6, 2.5)), zorder=1, gid="threshold")
+    ground = {"facecolor": theme.PAPER, "alpha": 0.85, "linewidth": 0, "pad": 0.6}
+    axes.annotate(
+        words,
+        (x, level),
+        xycoords=axes.get_yaxis_transform(),
+        xytext=(0, 3.5),
+        textcoords="offset points",
+        ha=ha,
+        va="bottom",
+        color=theme.INK,
+        size=theme.SMALL_SIZE,
+        bbox=ground,
+        zorder=5,
+    )
+
+
+# --- routers ---------------------------------------------------------------------------------------------------------
+
+
+def _large_routers(data: xr.Dataset) -> str:
+    trial, trials = int(data["shown_trial"]), counted(data.sizes["trial"])
+    number, group = _shown(data, "large")
+    own = "o1" if group == "+" else "o2"
+    router = data["router_component"].sel(expert=number)
+    others = float(router.drop_sel(pattern=own).max())
+    neurons = data["neuron_component"].sel(pattern=own)
+    many = [int((neurons.sel(expert=_shown(data, role)[0]) > 1).sum()) for role in ("large", "small")]
+    return (
+        f"Trial {trial}: {int(data['large'].sel(trial=trial).sum())} of {data.sizes['expert']} routers are large. That "
+        f"of expert {number} has {signed(float(router.sel(pattern=own)))} along {_pattern_of(group)}, at most "
+        f"{signed(others)} along any other pattern; neurons above 1 along {_pattern_of(group)}: {many[0]} of "
+        f"{data.sizes['neuron']} there, {many[1]} in expert {_shown(data, 'small')[0]}. "
+        f"In {int(data['violated'].sum())} of {trials} a class has no large router."
+    )
+
+
+def _pattern_of(group: str) -> str:
+    """The pattern that the experts of a group are for."""
+    return "o₁" if group == "+" else "o₂"
+
+
+def signed(value: float) -> str:
+    """A number with one decimal; 0.0 has no sign."""
+    return f"{value + 0.0 if abs(value) >= 0.05 else 0.0:.1f}".replace("-", "−")
+
+
+def _shown(data: xr.Dataset, role: str) -> tuple[int, str]:
+    """Number and group of the expert that figure 3 or 7 shows as "large" or "small"."""
+    number = int(data["shown"].sel(role=role))
+    return number, str(data["group"].sel(expert=number).item())
+
+
+def darkest(data: xr.Dataset) -> tuple[float, float]:
+    """The largest component of a router and of a neuron in the trial that is shown, of all experts."""
+    return float(data["router_component"].max()), float(data["neuron_component"].max())
+
+
+def _router_heads(data: xr.Dataset) -> list[Head]:
+    trial, seed = int(data["shown_trial"]), int(data.attrs["seed"])
+    router, neurons = map(signed, darkest(data))
+    notes = [
+        f"components along the patterns\ndarkest: {router} (router), {neurons} (neurons)",
+        "the same, on the same scale",
+    ]
+    made: list[Head] = [(12, "A few routers grow large", f"trial {trial} of seed {seed}, from tiny random weights")]
+    for left, role, note in zip((514, 822), ("large", "small"), notes, strict=True):
+        expert, _ = _shown(data, role)
+        size = role if role == "small" or data["large"].sel(trial=trial, expert=expert) else "largest"
+        made.append((left, f"Expert {expert}: {size} router", note))
+    return made
+
+
+def _router_boxes(_: xr.Dataset) -> list[Box]:
+    maps = [[(left, _TOP, 250.0, 34.0), (left, _TOP + 44, 250.0, _TALL - 44)] for left in (566.0, 834.0)]
+    return [(62, _TOP, 420, _TALL), *maps[0], *maps[1]]
+
+
+@PICTURES.of("figure 3", "figure 7", caption=_large_routers, heads=_router_heads, boxes=_router_boxes)
 def routers(data: xr.Dataset, axes: Any) -> None:
     """Figures 3 and 7: norms of all routers, then components of an expert with a large and of one with a small router.
 
@@ -114,7 +298,7 @@ def routers(data: xr.Dataset, axes: Any) -> None:
     """
     panels = panels_of(axes, 5)
     router_norms(data, panels[0])
-    picked = [shown(data, role)[0] for role in ("large", "small")]
+    picked = [_shown(data, role)[0] for role in ("large", "small")]
     largest = darkest(data)
     for number, expert in enumerate(picked):
         one = data.sel(expert=expert)
@@ -123,8 +307,8 @@ def routers(data: xr.Dataset, axes: Any) -> None:
         for panel in (above, below):
             theme.plain(panel)
         along = one["router_component"].values
-        plot_helpers.components(above, along[None], largest[0])
-        plot_helpers.components(below, one["neuron_component"].transpose("neuron", "pattern").values, largest[1])
+        _components(above, along[None], largest[0])
+        _components(below, one["neuron_component"].transpose("neuron", "pattern").values, largest[1])
         for place, value in zip(above.get_xticks(), along[:2], strict=False):
             note: dict[str, Any] = {"ha": "center", "va": "center", "size": theme.SMALL_SIZE, "gid": "component"}
             above.text(place, 0.5, signed(value), color=theme.ink_on(value / (largest[0] or 1)), zorder=3, **note)
@@ -135,7 +319,7 @@ def routers(data: xr.Dataset, axes: Any) -> None:
         for label, colour in zip(below.get_xticklabels(), (*theme.CLASSES, theme.MUTED), strict=True):
             label.set(color=colour, weight="normal" if colour == theme.MUTED else "bold")
         own = one["neuron_component"].sel(pattern="o1" if group == "+" else "o2")
-        below.set_xlabel(f"{int((own > 1).sum())} of {count} above 1 along {pattern_of(group)}")
+        below.set_xlabel(f"{int((own > 1).sum())} of {count} above 1 along {_pattern_of(group)}")
 
 
 def router_norms(data: xr.Dataset, axes: Axes) -> None:
@@ -144,14 +328,14 @@ def router_norms(data: xr.Dataset, axes: Axes) -> None:
     norms = data["router_norm"].sel(trial=int(data["shown_trial"]))
     experts = data["expert"].values
     marked = data["shown"].values
-    top = settings_of(data)["model"]["top"]
+    top = _settings(data)["model"]["top"]
     level = 1.5 * np.log(top)
     high = 1.16 * max(level, float(norms.max()))
     axes.set_ylim(0, high)
     axes.set_xlim(0.2, len(experts) + 0.8)
-    for sign in plot_helpers.GROUPS:
+    for sign in _GROUPS:
         mine = norms.sel(expert=data["group"] == sign)
-        colour = theme.CLASSES[plot_helpers.GROUPS.index(sign)]
+        colour = theme.CLASSES[_GROUPS.index(sign)]
         axes.bar(mine["expert"], mine, width=0.72, color=colour, zorder=2)
         for expert, value in zip(mine["expert"].values, mine.values, strict=True):
             if value > level:
@@ -161,7 +345,7 @@ def router_norms(data: xr.Dataset, axes: Axes) -> None:
         head: dict[str, Any] = {"ha": "center", "va": "top", "size": theme.TEXT_SIZE, "weight": "bold"}
         axes.text(float(mine["expert"].mean()), high, words, color=colour, **head)
     axes.axvline(len(experts) / 2 + 0.5, color=theme.RULE, linewidth=1, zorder=0)
-    plot_helpers.threshold(axes, level, f"1.5 log l = {level:.2f}", 0.01, "left")
+    _threshold(axes, level, f"1.5 log l = {level:.2f}", 0.01, "left")
     every = 1 if len(experts) <= 20 else 5
     some = [int(expert) for expert in experts if expert in marked or (int(expert) % every == 0)]
     axes.set_xticks(some, [str(expert) for expert in some])
@@ -173,6 +357,72 @@ def router_norms(data: xr.Dataset, axes: Axes) -> None:
     axes.set_ylabel("norm of the router after training")
 
 
+def _components(axes: Axes, values: np.ndarray, largest: float, wide: int = 36, gap: int = 6) -> None:
+    """Rows of components as a map: columns o1 and o2 wide, then the irrelevant patterns, one narrow column each.
+
+    As in the paper, darker is larger; what is negative is as pale as 0.
+
+    Args:
+      values: (rows, patterns), o1 and o2 first.
+      largest: what is darkest.
+    """
+    shades = theme.ramp(np.clip(values / (largest or 1.0), 0, 1))
+    empty = np.broadcast_to(theme.rgba(theme.PAPER), (len(values), gap, 4))
+    thin = max(1, round(198 / max(values.shape[1] - 2, 1)))
+    parts = [shades[:, :1].repeat(wide, 1), shades[:, 1:2].repeat(wide, 1), empty, shades[:, 2:].repeat(thin, 1)]
+    image = np.concatenate(parts, axis=1)
+    rows, across = image.shape[:2]
+    axes.imshow(image, extent=(0, across, rows, 0), aspect="auto", interpolation="nearest", zorder=1)
+    axes.set_xlim(0, across)
+    axes.set_ylim(rows, 0)
+    without_frame(axes)
+    frame: dict[str, Any] = {"fill": False, "edgecolor": theme.RULE, "linewidth": 0.8, "zorder": 2}
+    for left, right in ((0, wide), (wide, 2 * wide), (2 * wide + gap, across)):
+        axes.add_patch(Rectangle((left, 0), right - left, rows, clip_on=False, **frame))
+    axes.set_xticks([wide / 2, 1.5 * wide, (2 * wide + gap + across) / 2], ["", "", ""])
+
+
+# --- costs -----------------------------------------------------------------------------------------------------------
+
+
+def _savings(data: xr.Dataset) -> str:
+    parts = []
+    for routing in map(str, data["routing"].values):
+        here = {name: float(relative(data, name).sel(routing=routing).isel(rho=-1)) for name in _COSTS}
+        words = [f"{100 * here[name]:.0f}\u00a0% of the {_COSTS[name]}" for name in _COSTS]
+        parts.append(f"{routing} {words[0]}, {words[1]} and {words[2]}")
+    off = float(abs(data["counted_operations"] / data["operations"] - 1).max())
+    agree = "torch counts the same FLOPs" if off < 1e-6 else f"torch's count of FLOPs is up to {100 * off:.1f} % off"
+    left, whole = int(data["experts_kept"][-1]), int(data["experts_kept"].sel(rho=0.0))
+    return f"With {left} of {whole} experts left: {'; '.join(parts)}. {agree[0].upper()}{agree[1:]}."
+
+
+def _cost_heads(data: xr.Dataset) -> list[Head]:
+    settings, whole = _settings(data), data.sel(rho=0.0)
+    size = f"k = {settings['experts']}, d = {settings['dimension']}, m = {settings['neurons']}"
+    calls = f"{counted(settings['samples'], 'sample')}, marks: {counted(data.sizes['repeat'], 'run')}"
+    flops = _amounts(whole["operations"] / 1e6, "{:.0f}", "MFLOP")
+    memory = _amounts(whole["bytes"] / 1e6, "{:.0f}", "MB")
+    time = _amounts(1e3 * whole["seconds"].median("repeat"), "{:.1f}", "ms")
+    return [
+        (12, "FLOPs of a sample", f"100 % = {flops}\nline: formula, marks: torch's counter"),
+        (370, "Memory of the layer", f"100 % = {memory}\n{size}"),
+        (728, "Inference time", f"100 % = {time}\n{calls}"),
+    ]
+
+
+def _amounts(values: xr.DataArray, form: str, unit: str) -> str:
+    """One number, or those of all routings where they are written differently."""
+    written = dict.fromkeys(form.format(float(value)) for value in values)
+    return f"{' and '.join(written)} {unit}"
+
+
+@PICTURES.of(
+    "figure 6",
+    caption=_savings,
+    heads=_cost_heads,
+    boxes=lambda _: side_by_side(3, 64, 964, _TOP + 12, _TALL - 12, gap=174),
+)
 def efficiency(data: xr.Dataset, axes: Any) -> None:
     """Figures 6 and 10 in kind: FLOPs, memory and time of the pruned layer against the share of experts pruned.
 
@@ -183,12 +433,12 @@ def efficiency(data: xr.Dataset, axes: Any) -> None:
       axes: three Axes.
     """
     share = data["pruned_share"].values
-    for panel, quantity in zip(panels_of(axes, 3), captions.COSTS, strict=True):
+    for panel, quantity in zip(panels_of(axes, 3), _COSTS, strict=True):
         theme.plain(panel)
         panel.plot([0, 1], [1, 0], color=theme.RULE, linewidth=1, zorder=0, gid="in proportion")
         ends, highest = [], 1.0
         for routing in map(str, data["routing"].values):
-            style = plot_helpers.ROUTINGS[routing]
+            style = _ROUTINGS[routing]
             curve = relative(data, quantity).sel(routing=routing).values
             thick: dict[str, Any] = {"linewidth": 2.8 if style is theme.MODEL else 2, "zorder": 3}
             panel.plot(share, curve, color=style.colour, linestyle=style.line, **thick, clip_on=False, gid=routing)
@@ -203,10 +453,10 @@ def efficiency(data: xr.Dataset, axes: Any) -> None:
             words = f"{routing}\n slope {slope:.2f}".replace("-0", "−0").replace("-1", "−1")
             ends.append((float(curve[-1]), words, style.colour))
         panel.set_xlim(0, 1)
-        plot_helpers.percent(panel, 0.0, highest)
-        plot_helpers.names(panel, float(share[-1]), ends, 30)
+        share_axis(panel, 0.0, highest + 0.03, ticks=np.arange(0, 1.05, 0.2))
+        _name_ends(panel, float(share[-1]), ends, 30)
         panel.set_xlabel("share of experts pruned")
-        panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+        percents(panel.xaxis)
         panel.set_xticks([0, 0.5, 1])
 
 
@@ -218,15 +468,3 @@ def _marks(data: xr.Dataset, quantity: str, routing: str) -> np.ndarray:
         return np.asarray((seconds / seconds.sel(rho=0.0).median()).values)
     counted = one["counted_operations" if quantity == "operations" else quantity]
     return np.asarray((counted / counted.sel(rho=0.0)).values)[:, None]
-
-
-PICTURES = Pictures(
-    "pruning2024",
-    {
-        "figure 3": Kind(captions.routers, routers, layout.routers),
-        "figure 7": Kind(captions.routers, routers, layout.routers),
-        "figure 5": Kind(captions.criteria, criteria, layout.criteria),
-        "figure 6": Kind(captions.efficiency, efficiency, layout.efficiency),
-    },
-)
-caption, picture = PICTURES.caption, PICTURES.picture
