@@ -88,6 +88,11 @@ class Pictures:
 
         return kept
 
+    def including(self, other: Pictures) -> Pictures:
+        """Takes in the pictures that another module of the room declares; returns itself."""
+        self.kinds.update(other.kinds)
+        return self
+
     def kind_of(self, data: xr.Dataset) -> Kind:
         """How a Dataset is shown."""
         return self.kinds[figure_of(data, self.papers, self.kinds)]

@@ -1,11 +1,11 @@
-"""Axes of shares, written in percent, and where they begin."""
+"""Axes of shares, written in percent, and where they begin; logarithmic axes with plain numbers."""
 
 from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
 from numpy.typing import ArrayLike
 
 
@@ -48,3 +48,22 @@ def floor(values: ArrayLike, step: float = 0.05, *, least: float = 0.0, most: fl
     if not finite.size:
         return 0.0
     return float(np.clip(np.floor(np.quantile(finite, below) / step + 1e-9) * step, least, most))
+
+
+def decades(values: np.ndarray) -> tuple[float, float]:
+    """Limits of a logarithmic axis that hold all values."""
+    finite = values[np.isfinite(values) & (values > 0)]
+    if not finite.size:
+        return 0.1, 10.0
+    return 0.8 * float(finite.min()), 1.25 * float(finite.max())
+
+
+def plain_numbers(axes: Axes) -> None:
+    """Ticks at 1, 2 and 5 of each decade (and at more on short axes), written as plain numbers."""
+    low, high = axes.get_ylim()
+    few = high / low < 10
+    bases = (1, 1.5, 2, 3, 4, 5, 6, 8) if few else (1, 2, 5)
+    marks = [base * 10.0**power for power in range(-4, 4) for base in bases if low <= base * 10.0**power <= high]
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_yticks(marks)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

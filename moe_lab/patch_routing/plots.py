@@ -18,16 +18,18 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import NullLocator
 
 from moe_lab.core.words import percent, series
 from moe_lab.drawing import theme
-from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of
+from moe_lab.drawing.curves import curve, log_ticks, style_of
+from moe_lab.drawing.pictures import Box, Head, Pictures
 from moe_lab.drawing.scales import floor, share_axis
+from moe_lab.patch_routing import illustration_plots
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.figures import samples_for
+from moe_lab.patch_routing.illustration_plots import illustrations as illustrations
 
-PICTURES = Pictures("pmoe2023")
+PICTURES = Pictures("pmoe2023").including(illustration_plots.PICTURES)
 caption, picture = PICTURES.caption, PICTURES.picture
 
 MODELS = {
@@ -40,10 +42,6 @@ MODEL_NAMES = {"joint": "joint pMoE", "separate": "separate pMoE", "cnn": "CNN"}
 _SHORT_NAMES = {"joint": "joint", "separate": "separate", "cnn": "CNN"}
 _PUBLISHED_ROUTERS = 300  # the N of the shares that the paper's text gives for figures 8 and 9
 _TOP_4, _LARGEST_GATE = (0.95, 0.95), (0.95, 0.92)
-_MARKERS = ("o", "^", "D", "s", "v", "P", "X", "h")
-_LINES = ("-", "--", "-.", ":")
-_WIDEST = 5.0
-"""Points, the line of a gate of 1."""
 _MEAN = "{} trials; line: mean, band: ± one standard deviation"
 _STAR = f"{_MEAN}; star: what the paper reports for MNIST"
 _SHARE = "% of {} trials with a test accuracy of at least 95 %; staircase: 90 % from here on"
@@ -56,119 +54,6 @@ def _head(title: str, note: str = _MEAN) -> Callable[[xr.Dataset], list[Head]]:
 
 def _panel(_: xr.Dataset) -> list[Box]:
     return [(84, 84, 880, 300)]
-
-
-# --- figures 1 to 3 --------------------------------------------------------------------------------------------------
-
-
-def _keepers(data: xr.Dataset) -> str:
-    """Says which experts keep the deciding patch, with which gates, and what the model answers."""
-    words = []
-    for number, name in enumerate(theme.CLASS_NAMES[: data.sizes["class"]]):
-        own = data.isel({"class": number})
-        gates = own["gate"].isel(patch=int(own["signal"]))
-        kept = [f"{int(gate['expert'])} ({float(gate):.0%})" for gate in gates if gate > 0]
-        keepers = f"expert{'s' if len(kept) > 1 else ''} {series(kept)}" if kept else "no expert"
-        words.append(f"{name} is kept by {keepers}, f = {float(own['output']):.2g}")
-    return f"{'; '.join(words)}. In brackets: its gate."
-
-
-def _illustration_heads(data: xr.Dataset) -> list[Head]:
-    kept = int((data["gate"][0, 0] > 0).sum())
-    return [
-        (8, "The samples (figure 3)", f"{data.sizes['patch']} patches; outlined: o₁ or o₂"),
-        (360, "What experts keep (figure 1)", f"marks: experts, each with {kept} patches"),
-        (690, "How that becomes f (figure 2)", "lines: gates, then output weights; dashed: below 0"),
-    ]
-
-
-@PICTURES.of(
-    "figures 1 to 3",
-    caption=_keepers,
-    heads=_illustration_heads,
-    boxes=lambda _: [(30, 90, 160, 160), (30, 274, 160, 160), (372, 90, 280, 280), (690, 80, 400, 360)],
-)
-def illustrations(data: xr.Dataset, axes: Any) -> None:
-    """Figures 1 to 3 on four Axes: a sample of each class, what experts keep of the first, and the network."""
-    *samples, marked, network = panels_of(axes, 4)
-    for number, one in enumerate(samples):
-        own = data.isel({"class": number})
-        _grid(one, own, number)
-        words = f"{theme.CLASS_NAMES[number]}\ny = {theme.CLASS_SIGNS[number]}1\nf = {float(own['output']):.2g}"
-        place: dict[str, Any] = {"transform": one.transAxes, "va": "center", "size": theme.TEXT_SIZE}
-        one.text(1.06, 0.5, words, color=theme.CLASSES[number], weight="bold", **place)
-    first = data.isel({"class": 0})
-    across = _grid(marked, first, 0)
-    for expert, gates in enumerate(first["gate"].values):
-        for patch in np.flatnonzero(gates):
-            aside = (expert + 0.5) / len(first["gate"]) - 0.5
-            _mark(marked, expert, patch % across + 0.8 * aside, patch // across + 0.32, 12)
-    _network(network, first)
-
-
-def _grid(axes: Axes, own: xr.Dataset, number: int) -> int:
-    """Draws the patches of a sample in a square; returns how many there are in a row."""
-    images, signal = own["image"].values, int(own["signal"])
-    across = int(np.ceil(np.sqrt(len(images))))
-    axes.set(xlim=(-0.52, across - 0.48), ylim=(across - 0.48, -0.52))
-    axes.set_axis_off()
-    for patch, image in enumerate(images):
-        x, y = patch % across, patch // across
-        axes.imshow(image, cmap="gray_r", vmin=0, vmax=1, extent=(x - 0.46, x + 0.46, y + 0.46, y - 0.46), zorder=1)
-    corner = (signal % across - 0.48, signal // across - 0.48)
-    axes.add_patch(Rectangle(corner, 0.96, 0.96, fill=False, edgecolor=theme.CLASSES[number], linewidth=3, zorder=3))
-    axes.set(xlim=(-0.52, across - 0.48), ylim=(across - 0.48, -0.52))
-    return across
-
-
-def _network(axes: Axes, own: xr.Dataset) -> None:
-    """Patches, experts with their neurons, and the output, from left to right."""
-    gates, images = own["gate"].values, own["image"].values
-    axes.set(xlim=(0, 400), ylim=(360, 0))
-    axes.set_axis_off()
-    rows = np.linspace(14, 346, len(images))
-    half = min(12.0, 0.46 * 332 / max(1, len(images) - 1))
-    shown = np.asarray((gates > 0).any(axis=0))
-    for patch, (row, image) in enumerate(zip(rows, images, strict=True)):
-        extent = (24 - half, 24 + half, row + half, row - half)
-        axes.imshow(image, cmap="gray_r", vmin=0, vmax=1, alpha=1.0 if shown[patch] else 0.3, extent=extent, zorder=2)
-    edge: dict[str, Any] = {"fill": False, "edgecolor": theme.CLASSES[0], "linewidth": 2.5, "zorder": 3}
-    axes.add_patch(Rectangle((24 - half, rows[int(own["signal"])] - half), 2 * half, 2 * half, **edge))
-    places = np.linspace(360 / len(gates) / 2, 360 - 360 / len(gates) / 2, len(gates))
-    for expert, (place, row) in enumerate(zip(places, gates, strict=True)):
-        style = theme.expert(expert)
-        for kept in np.flatnonzero(row):
-            width = max(0.6, _WIDEST * row[kept])
-            axes.plot([24 + half, 150], [rows[kept], place], color=style.colour, linewidth=width, zorder=1, gid="gate")
-        _mark(axes, expert, 160, place, 17)
-        _neurons(axes, own, expert, place)
-    axes.text(326, 180, f"f = {float(own['output']):.2g}", size=theme.TITLE_SIZE, weight="bold", va="center")
-    axes.set(xlim=(0, 400), ylim=(360, 0))
-
-
-def _neurons(axes: Axes, own: xr.Dataset, expert: int, place: float) -> None:
-    """An expert's neurons as discs, as dark as their share of the largest |a_r| times what they pass on is."""
-    member = np.flatnonzero(own["expert_of"].values == expert + 1)
-    passed = np.abs(_passed(own))
-    for row, neuron in zip(place + 26 * (np.arange(len(member)) - (len(member) - 1) / 2), member, strict=True):
-        share, weight = passed[neuron] / max(passed.max(), 1e-12), float(own["output_weight"][neuron])
-        axes.plot([170, 235], [place, row], color=theme.RULE, linewidth=1.2, zorder=1)
-        line = "-" if weight >= 0 else (0, (4, 2))
-        axes.plot([235, 320], [row, 180], color=theme.INK, linewidth=0.6 + 2.4 * share, linestyle=line, zorder=1)
-        disc: dict[str, Any] = {"markeredgecolor": theme.INK, "markeredgewidth": 1, "linestyle": "none", "zorder": 2}
-        face = tuple(theme.ramp(share) / 255)
-        axes.plot([235], [row], "o", markersize=13, markerfacecolor=face, gid="neuron", **disc)
-
-
-def _passed(own: xr.Dataset) -> np.ndarray:
-    """(neuron,) each neuron's part of l f: a_r times the sum of its gated values."""
-    gates = own["gate"].values[own["expert_of"].values - 1]
-    return np.asarray(own["output_weight"].values * (gates * own["hidden"].values).sum(-1))
-
-
-def _mark(axes: Axes, expert: int, x: float, y: float, size: float) -> None:
-    for part in theme.expert_head(axes, expert, size):
-        part.set_data([x], [y])
 
 
 # --- figures 4 to 7 --------------------------------------------------------------------------------------------------
@@ -205,7 +90,7 @@ def sample_complexity(data: xr.Dataset, axes: Axes) -> None:
     _sample_axis(axes, data)
     ends = []
     for name, style in theme.styles(map(str, data["model"].values), MODELS).items():
-        end = _curve(axes, accuracy.sel(model=name), "samples", style, hollow=name == "separate")
+        end = curve(axes, accuracy.sel(model=name), "samples", style, hollow=name == "separate")
         ends.append((end, MODEL_NAMES.get(name, name), style.colour))
     _line_at(axes, 0.95, "95 %")
     if "cnn" in data["model"]:
@@ -346,12 +231,12 @@ def _by_size(data: xr.Dataset, axes: Axes, dim: str, label: str) -> None:
     values = data[dim].values
     axes.set_xscale("log", base=2)
     axes.set_xlim(values.min() / 1.12, values.max() * 1.12)
-    _ticks(axes, values)
+    log_ticks(axes, values)
     axes.set_xlabel(label)
     ends = []
     for line, count in enumerate(counts):
-        style = _style_of(line, theme.INK)
-        end = _curve(axes, accuracy.sel(samples=count), dim, style, hollow=line % 2 == 1)
+        style = style_of(line, theme.INK)
+        end = curve(axes, accuracy.sel(samples=count), dim, style, hollow=line % 2 == 1)
         ends.append((end, f"N = {count}", theme.INK))
     theme.end_labels(axes, ends)
 
@@ -386,9 +271,9 @@ def separate_routers(data: xr.Dataset, figure: Figure | SubFigure) -> None:
         axes.set_title(_class_name(number), color=colour, size=theme.TITLE_SIZE, weight="bold", loc="left")
         ends = []
         for line, kept in enumerate(data["patches_per_expert"].values):
-            style = _style_of(line, colour)
+            style = style_of(line, colour)
             shares = data["coverage"].isel({"class": number}).sel(patches_per_expert=kept)
-            ends.append((_curve(axes, shares, "samples", style), f"l = {kept}", colour))
+            ends.append((curve(axes, shares, "samples", style), f"l = {kept}", colour))
         if number < len(_TOP_4):
             _star(axes, _PUBLISHED_ROUTERS, _TOP_4[number], "paper, l = 4", colour)
         theme.end_labels(axes, ends)
@@ -414,8 +299,8 @@ def joint_routers(data: xr.Dataset, axes: Axes) -> None:
     ends = []
     for number in range(data.sizes["class"]):
         colour = theme.CLASSES[number % len(theme.CLASSES)]
-        style = _style_of(number, colour)
-        end = _curve(axes, data["largest_gate"].isel({"class": number}), "samples", style)
+        style = style_of(number, colour)
+        end = curve(axes, data["largest_gate"].isel({"class": number}), "samples", style)
         ends.append((end, _class_name(number), colour))
         if number < len(_LARGEST_GATE):
             note = f"paper, {_class_name(number)}: {_LARGEST_GATE[number]:.0%}"
@@ -439,36 +324,6 @@ def _class_name(number: int) -> str:
 # --- curves ----------------------------------------------------------------------------------------------------------
 
 
-def _style_of(number: int, colour: str) -> theme.Style:
-    """The style of line `number` of several that share a colour."""
-    return theme.Style(colour, _MARKERS[number % len(_MARKERS)], _LINES[number % len(_LINES)])
-
-
-def _curve(axes: Axes, values: xr.DataArray, dim: str, style: theme.Style, hollow: bool = False) -> float:
-    """Mean and band of one standard deviation over the trials; returns where the line ends."""
-    across, trials = values.transpose(dim, "trial"), values.sizes["trial"]
-    x = np.repeat(across[dim].values, trials)
-    sns.lineplot(
-        x=x,
-        y=across.values.ravel(),
-        ax=axes,
-        errorbar="sd",
-        color=style.colour,
-        linestyle=style.line,
-        linewidth=2.2,
-        marker=style.marker,
-        markersize=7.5,
-        markerfacecolor=theme.PAPER if hollow else style.colour,
-        markeredgecolor=style.colour if hollow else theme.PAPER,
-        markeredgewidth=1.6 if hollow else 1.0,
-        err_kws={"alpha": 0.13, "linewidth": 0},
-        legend=False,
-        zorder=3,
-    )
-    mean = across.mean("trial").dropna(dim).sortby(dim)
-    return float(mean[-1]) if mean.size else float("nan")
-
-
 def _accuracy_axis(axes: Axes, values: xr.DataArray, label: str, step: float = 0.05) -> None:
     """A vertical axis of shares from a round one below nearly all that will be drawn."""
     share_axis(theme.plain(axes), floor(values.mean("trial") - values.std("trial"), step, most=0.95), ticks=7)
@@ -479,27 +334,8 @@ def _sample_axis(axes: Axes, data: xr.Dataset) -> None:
     counts = data["samples"].values
     axes.set_xscale("log")
     axes.set_xlim(counts.min() / 1.12, counts.max() * 1.12)
-    _ticks(axes, counts)
+    log_ticks(axes, counts)
     axes.set_xlabel("N, training samples")
-
-
-def _ticks(axes: Axes, values: np.ndarray) -> None:
-    """A tick at every value, with its number where there is room for it."""
-    axes.set_xticks(values, [str(value) for value in _apart(values, axes)])
-    axes.xaxis.set_minor_locator(NullLocator())
-
-
-def _apart(values: np.ndarray, axes: Axes) -> list[Any]:
-    """The values, the empty text in place of those that would stand too near to the one before."""
-    wide = axes.get_window_extent().width * theme.BASE_DPI / axes.figure.dpi
-    places = np.log(values) - np.log(np.min(values))
-    places = places / max(places.max(), 1e-9) * wide
-    shown, last = [], -np.inf
-    for value, place in zip(values, places, strict=True):
-        near = place - last < 9 + 7 * len(str(value))
-        shown.append("" if near else value)
-        last = last if near else place
-    return shown
 
 
 def _line_at(axes: Axes, level: float, name: str) -> None:

@@ -7,96 +7,31 @@ with in grey. `picture` draws any of them on a page of its own, with heads and a
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from moe_lab.core.words import counted, series, span
+from moe_lab.core.words import counted, span
 from moe_lab.drawing import theme
 from moe_lab.drawing.marks import measured, star, title, trials
 from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of, side_by_side
-from moe_lab.drawing.scales import floor
+from moe_lab.drawing.scales import decades, floor, plain_numbers
+from moe_lab.recovery.gridlock import stuck_plots
+from moe_lab.recovery.gridlock.method_names import marks, name_of, points_across, style_of, words_of
 from moe_lab.recovery.gridlock.published import PLACES, published
-from moe_lab.recovery.gridlock.stuck import verdict
+from moe_lab.recovery.gridlock.stuck_plots import stuck as stuck
 
-PICTURES = Pictures("gridlock2019")
+PICTURES = Pictures("gridlock2019").including(stuck_plots.PICTURES)
 caption, picture = PICTURES.caption, PICTURES.picture
 
-_STYLES = {
-    "spectral+em": theme.Style(theme.INK, "o", "-"),
-    "spectral": theme.Style(theme.INK, "^", ":"),
-    "spectral-gradient": theme.Style(theme.REFERENCE, "v", "--"),
-    "moments": theme.Style(theme.INK, "v", "--"),
-    "centred-moments": theme.Style(theme.INK, "D", "-."),
-    "gates-em": theme.Style(theme.REFERENCE, "s", "--"),
-    "orth-als": theme.Style(theme.REFERENCE, "v", "--"),
-    "joint-em": theme.Style(theme.REFERENCE, "s", "--"),
-    "joint-em-gradient": theme.Style(theme.REFERENCE, "X", "-."),
-    "joint-em+bias": theme.Style(theme.REFERENCE, "D", "--"),
-    "spectral-scaled": theme.Style(theme.INK, "v", "-"),
-    "variance": theme.Style(theme.REFERENCE, "P", ":"),
-    "ridge": theme.Style(theme.REFERENCE, "*", ":"),
-}
-"""Ink for what starts from moments, grey for what it is compared with; shapes and dashes tell the rest."""
-_NAMES = {
-    "spectral+em": "spectral + EM",
-    "spectral": "spectral",
-    "spectral-gradient": "gradient EM",
-    "moments": "moments",
-    "centred-moments": "centred moments",
-    "gates-em": "EM",
-    "orth-als": "Orth-ALS",
-    "joint-em": "joint EM",
-    "joint-em-gradient": "joint EM (gradient)",
-    "joint-em+bias": "joint EM (bias)",
-    "spectral-scaled": "spectral (lengths fitted)",
-    "variance": "variance of the target",
-    "ridge": "ridge regression",
-}
-_VERDICTS = ("found", "still moving", "stuck", "diverged")
 _REACHED = 1.1
 """An error counts as that of EM from the truth up to this factor."""
 _MOST = 10.0  # errors above are drawn at the edge, as a triangle
-_WITHIN = ("algorithm", "iteration", "trial", "gate_algorithm", "gate_iteration")
 _RIGHT = 952  # where panels end, so that names of lines have room
-_MAP_ROW = 58  # pixels for a row of the map of who is stuck
-_MOST_COLUMNS = 3
-"""More sizes than these are drawn as a map of who is stuck."""
-
-
-def style_of(method: str) -> theme.Style:
-    """Returns the colour, marker and line of a method."""
-    return _STYLES.get(method, theme.Style(theme.REFERENCE, "s", "--"))
-
-
-def name_of(method: str) -> str:
-    """Returns a short name of a method."""
-    return _NAMES.get(method, method)
-
-
-def _words_of(point: dict[str, Any], between: str = "\n") -> str:
-    """ "k = 8, n = 6000" """
-    symbols = {"k": "k = {}", "samples": "n = {:,}", "activation": "{}", "noise": "σ = {}"}
-    words = {"relu": "ReLU", "leaky-relu": "leaky ReLU"}
-    return between.join(symbols[name].format(words.get(value, value)) for name, value in point.items())
-
-
-def points_across(data: xr.Dataset, axes: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """The points of all axes that are not within a panel, the last changing fastest."""
-    names = [str(name) for name in data["error"].dims if name not in _WITHIN] if axes is None else list(axes)
-    values = [[value.item() for value in data[name].values] for name in names]
-    return [dict(zip(names, one, strict=True)) for one in itertools.product(*values)]
-
-
-def _marks(data: xr.Dataset) -> str:
-    return f"mark: one of {data.sizes['trial']} trials, bar: their median"
 
 
 def _lines(data: xr.Dataset) -> str:
@@ -117,7 +52,7 @@ def _mean_fits(data: xr.Dataset) -> str:
 
 def _fit_heads(data: xr.Dataset) -> list[Head]:
     paper = str(data.attrs["paper"]).replace("gridlock2019", "the paper")
-    first = f"{_marks(data)}, star: {paper}"
+    first = f"{marks(data)}, star: {paper}"
     return [(16, "Regressors found", first), (570, "Gates found", "star: mean ± spread as printed")]
 
 
@@ -180,7 +115,7 @@ def _gating_fits(data: xr.Dataset) -> str:
 def _gate_heads(data: xr.Dataset) -> list[Head]:
     task = json.loads(data.attrs["config"])[0]["task"]
     inputs = "N(0, I)" if task["first_share"] is None else f"two Gaussians, p = {task['first_share']:g}"
-    note = f"k = 2, σ = {task['noise']:g}, inputs {inputs}; {_marks(data)}"
+    note = f"k = 2, σ = {task['noise']:g}, inputs {inputs}; {marks(data)}"
     return [(16, "Gates by moments and by EM", note)]
 
 
@@ -198,7 +133,7 @@ def gates(data: xr.Dataset, axes: Any) -> None:
       axes: an Axes for each kind of gates.
     """
     points = points_across(data, ("samples", "regressors"))
-    words = [f"{_words_of({'samples': point['samples']})}\n{point['regressors']}" for point in points]
+    words = [f"{words_of({'samples': point['samples']})}\n{point['regressors']}" for point in points]
     panels = panels_of(axes, data.sizes["gating"])
     fit = data["gating_fit"]
     angles = fit.copy(data=np.degrees(np.arccos(fit.values.clip(0, 1))))
@@ -279,13 +214,13 @@ def _curve_boxes(data: xr.Dataset) -> list[Box]:
 def curves(data: xr.Dataset, axes: Any) -> None:
     """Figures 3 (b, c), 4 and 5: the error through EM, an Axes a cell; the dotted line is EM from the truth."""
     points = points_across(data)
-    bounds = _decades(np.clip(data["error"].values, None, _MOST))
+    bounds = decades(np.clip(data["error"].values, None, _MOST))
     for number, (point, panel) in enumerate(zip(points, panels_of(axes, len(points)), strict=True)):
         theme.plain(panel)
         panel.set_yscale("log")
         panel.set_ylim(*bounds)
         panel.set_xlim(0, int(data["iteration"].max()))
-        title(panel, _words_of(point, ", "))
+        title(panel, words_of(point, ", "))
         panel.set_xlabel("iteration of EM")
         if number == 0:
             panel.set_ylabel("error E(A, W)")
@@ -297,28 +232,9 @@ def curves(data: xr.Dataset, axes: Any) -> None:
             shown = data["error"].sel({**point, "algorithm": method})
             end = trials(panel, shown, "iteration", style)
             ends.append((min(end, _MOST), name_of(method), style.colour))
-        _plain_numbers(panel)
+        plain_numbers(panel)
         if number == len(points) - 1 or (len(points) == 4 and number == 1):
             theme.end_labels(panel, [*ends, (best, "EM from the truth", theme.FAILURE)])
-
-
-def _decades(values: np.ndarray) -> tuple[float, float]:
-    """Limits of a logarithmic axis that hold all values."""
-    finite = values[np.isfinite(values) & (values > 0)]
-    if not finite.size:
-        return 0.1, 10.0
-    return 0.8 * float(finite.min()), 1.25 * float(finite.max())
-
-
-def _plain_numbers(axes: Axes) -> None:
-    """Ticks at 1, 2 and 5 of each decade (and at more on short axes), written as plain numbers."""
-    low, high = axes.get_ylim()
-    few = high / low < 10
-    bases = (1, 1.5, 2, 3, 4, 5, 6, 8) if few else (1, 2, 5)
-    marks = [base * 10.0**power for power in range(-4, 4) for base in bases if low <= base * 10.0**power <= high]
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.set_yticks(marks)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def _gates_first_boxes(data: xr.Dataset) -> list[Box]:
@@ -396,148 +312,3 @@ def figure6(data: xr.Dataset, axes: Axes) -> None:
         place: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "size": theme.SMALL_SIZE}
         axes.text(1.02, -row, words, color=theme.INK, clip_on=False, gid="median", **place)
     axes.set_xlabel("mean squared error on test rows, target scaled to (−1, 1)")
-
-
-# --- who is stuck ----------------------------------------------------------------------------------------------------
-
-
-def _verdict_counts(data: xr.Dataset) -> dict[str, int]:
-    """How many trials were found, are still moving, are stuck or diverged."""
-    words = verdict(data).values.ravel().tolist()
-    return {word: words.count(word) for word in _VERDICTS}
-
-
-def _verdicts_of(data: xr.Dataset) -> str:
-    parts = []
-    for method in map(str, data["algorithm"].values):
-        counts = _verdict_counts(data.sel(algorithm=method))
-        numbers = [f"{counts[word]} {word}" for word in _VERDICTS if counts[word]]
-        parts.append(f"{name_of(method)}: {series(numbers)}")
-    total = int(np.prod([size for name, size in data["stuck"].sizes.items() if name != "algorithm"]))
-    rule = (
-        f"the error fell by less than {100 * float(data.attrs['gain']):g} % in {int(data.attrs['window'])} iterations"
-    )
-    return f"Of {total} trials each, {'; '.join(parts)}. Stuck: not found, and {rule}."
-
-
-def _is_map(data: xr.Dataset) -> bool:
-    """Whether a result of `stuck_rate` has more sizes than columns would show."""
-    return bool(data.sizes["k"] * data.sizes["samples"] > _MOST_COLUMNS)
-
-
-def _stuck_heads(data: xr.Dataset) -> list[Head]:
-    gain, window = 100 * float(data.attrs["gain"]), int(data.attrs["window"])
-    test = f"stuck: regressor fit < .95, error fell < {gain:g} % in {window} iterations"
-    if _is_map(data):
-        shade = f"number and shade: trials of {data.sizes['trial']} that found all regressors (fit ≥ .95)"
-        return [(16, "Who finds the regressors, and who is stuck", f"{shade}; {test}")]
-    return [(16, "How far from the truth", f"{_marks(data)}, ×: stuck"), (570, "Who is stuck", test)]
-
-
-def _stuck_boxes(data: xr.Dataset) -> list[Box]:
-    if _is_map(data):
-        return side_by_side(data.sizes["algorithm"], 76, 1040, 106, _MAP_ROW * data.sizes["k"], gap=40)
-    return [(76, 84, 330, 300), (700, 84, 370, 300)]
-
-
-@PICTURES.of(
-    "section 4.3",
-    caption=_verdicts_of,
-    heads=_stuck_heads,
-    boxes=_stuck_boxes,
-    height=lambda data: 214 + _MAP_ROW * data.sizes["k"] if _is_map(data) else 480,
-)
-def stuck(data: xr.Dataset, axes: Any) -> None:
-    """Who is stuck: a map over experts and samples (`stuck_map`) of many sizes, or every trial (`stuck_trials`)."""
-    (stuck_map if _is_map(data) else stuck_trials)(data, axes)
-
-
-def stuck_trials(data: xr.Dataset, axes: Any) -> None:
-    """Who is stuck: every trial's error, and how many were found, are still moving or are stuck; two Axes."""
-    left, right = panels_of(axes, 2)
-    points = points_across(data, ("k", "samples"))
-    methods = [str(name) for name in data["algorithm"].values]
-    theme.plain(left)
-    left.set_yscale("log")
-    left.set_xlim(-0.5, len(points) - 0.5)
-    left.set_ylabel("error E(A, W) at the end")
-    words = [_words_of(point) for point in points]
-    left.set_xticks(range(len(points)), words)
-    left.tick_params(axis="x", length=0)
-    left.set_ylim(*_decades(data["error"].values))
-    ends = []
-    for number, method in enumerate(methods):
-        style, end = style_of(method), float("nan")
-        aside = 0.7 * ((number + 0.5) / len(methods) - 0.5)
-        for place, point in enumerate(points):
-            one = data.sel({**point, "algorithm": method})
-            end = measured(left, place + aside, one["error"].values, style)
-            bad = one["error"].values[one["stuck"].values > 0]
-            cross: dict[str, Any] = {"marker": "x", "markersize": 8, "color": theme.FAILURE, "linestyle": "none"}
-            left.plot(np.full(len(bad), place + aside + 0.14), bad, **cross, zorder=5, gid="stuck")
-        ends.append((end, name_of(method), style.colour))
-    _plain_numbers(left)
-    theme.end_labels(left, ends)
-    _verdict_bars(data, right, points, methods)
-
-
-def _verdict_bars(data: xr.Dataset, panel: Axes, points: list[dict[str, Any]], methods: list[str]) -> None:
-    """One bar of trials for each point and method: found, still moving, stuck."""
-    theme.plain(panel)
-    total, rows, labels = data.sizes["trial"], 0, []
-    fills = {"found": theme.RAMP(0.6), "still moving": theme.RULE, "stuck": theme.FAILURE, "diverged": theme.INK}
-    inks = {"found": "white", "still moving": theme.INK, "stuck": "white", "diverged": "white"}
-    for point in points:
-        for method in methods:
-            counts, start = _verdict_counts(data.sel({**point, "algorithm": method})), 0
-            for word in _VERDICTS:
-                wide = counts[word]
-                if wide:
-                    panel.barh(-rows, wide, left=start, height=0.62, color=fills[word], linewidth=0, gid=word)
-                    text = f"{wide} {word}" if wide > 0.22 * total else f"{wide}"
-                    style: dict[str, Any] = {"ha": "center", "va": "center", "size": theme.SMALL_SIZE}
-                    panel.text(start + wide / 2, -rows, text, color=inks[word], **style)
-                start += wide
-            labels.append(name_of(method) + ("" if len(points) == 1 else f"\n{_words_of(point, ', ')}"))
-            rows += 1
-    panel.set_yticks(-np.arange(rows), labels)
-    panel.set_ylim(-rows + 0.4, 0.6)
-    panel.set_xlim(0, total)
-    panel.tick_params(axis="y", length=0)
-    panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    panel.set_xlabel("trials")
-
-
-def stuck_map(data: xr.Dataset, axes: Any) -> None:
-    """Who is stuck over experts and samples: an Axes a method; shade and number are trials found, below who is not."""
-    names = [str(name) for name in data["algorithm"].values]
-    rows, columns, total = data["k"].values, data["samples"].values, data.sizes["trial"]
-    for number, (method, panel) in enumerate(zip(names, panels_of(axes, len(names)), strict=True)):
-        theme.plain(panel)
-        panel.set_xlim(-0.5, len(columns) - 0.5)
-        panel.set_ylim(-0.5, len(rows) - 0.5)
-        panel.set_xticks(range(len(columns)), [f"{samples:,}" for samples in columns])
-        panel.set_yticks(range(len(rows)), [str(k) for k in rows])
-        panel.tick_params(length=0)
-        panel.set_xlabel("n, samples")
-        title(panel, name_of(method))
-        if number == 0:
-            panel.set_ylabel("k, experts")
-        for row, k in enumerate(rows):
-            for column, samples in enumerate(columns):
-                counts = _verdict_counts(data.sel({"algorithm": method, "k": k, "samples": samples}))
-                _map_cell(panel, column, row, counts, total)
-
-
-def _map_cell(panel: Axes, column: int, row: int, counts: dict[str, int], total: int) -> None:
-    """One cell: how many trials were found, and where some were not what became of them."""
-    share = counts["found"] / total
-    corner = (column - 0.48, row - 0.46)
-    panel.add_patch(Rectangle(corner, 0.96, 0.92, facecolor=theme.RAMP(0.6 * share), linewidth=0, gid="cell"))
-    others = {"stuck": "stuck", "still moving": "moving", "diverged": "diverged"}
-    rest = [f"{counts[word]} {short}" for word, short in others.items() if counts[word]]
-    middle: dict[str, Any] = {"ha": "center", "va": "center", "color": theme.ink_on(0.6 * share)}
-    top = row + 0.14 * len(rest)
-    panel.text(column, top, str(counts["found"]), size=theme.TEXT_SIZE, weight="bold", gid="found", **middle)
-    for line, words in enumerate(rest):
-        panel.text(column, top - 0.3 - 0.25 * line, words, size=theme.SMALL_SIZE, gid="rest", **middle)
