@@ -2,19 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import wraps
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from moe_lab.core import sweep
 from moe_lab.core.config import require
-from moe_lab.core.origins import call_of, origin
+from moe_lab.core.origins import call_of, listed, origin
 from moe_lab.core.store import Run
 
 if TYPE_CHECKING:
     import xarray
 
 _OF_SWEEP = ("store", "jobs")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def reproducible(*, first: Sequence[str] = ()) -> Callable[[Function], Function]:
+    """Makes the Dataset that a function returns say by which call it is made again; see `call_with`.
+
+    Args:
+      first: the parameters that come first in the call, such as the axes of a grid.
+    """
+
+    def recorded(function: Function) -> Function:
+        @wraps(function)
+        def made(*args: Any, **kwargs: Any) -> Any:
+            data = function(*args, **kwargs)
+            settled = data.attrs.pop("settled", {})
+            data.attrs["call"] = call_with(function, args, kwargs, settled, first)
+            return data
+
+        return cast(Function, made)
+
+    return recorded
+
+
+def call_with(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    settled: Mapping[str, Any] | None = None,
+    first: Sequence[str] = (),
+) -> str:
+    """Returns the call of a function with some arguments, its defaults included, as Python code.
+
+    Left out are arguments that are None, and store and jobs, on which no result depends. What a parameter takes one or
+    several of comes as a tuple.
+
+    Args:
+      settled: values by name that the function computes with in place of those given.
+      first: the parameters that come first; the others follow in the order of the signature.
+    """
+    bound = signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    named, further = {}, {}
+    for name, parameter in bound.signature.parameters.items():
+        value = bound.arguments[name]
+        if parameter.kind is Parameter.VAR_KEYWORD:
+            further = {key: one for key, one in value.items() if key not in _OF_SWEEP and key not in (settled or {})}
+        else:
+            named[name] = listed(value) if "Sequence[" in str(parameter.annotation) and value is not None else value
+    ordered = {name: named[name] for name in first} | named
+    return call_of(function.__name__, {**ordered, **(settled or {}), **further})
 
 
 @dataclass
@@ -64,14 +116,15 @@ class Figure:
         *_, finished = sweep.sweep(run, axes, trials=self.trials, seed=self.seed, **how, **of_sweep)
         return finished
 
+    def about(self, config: Any, device: str = "cpu", **more: Any) -> dict[str, Any]:
+        """Returns the attrs of the result without its call, which `reproducible` writes.
+
+        Args:
+          more: further attrs; "settled" is for `reproducible`, see `call_with`.
+        """
+        paper = f"{self.paper}, {self.place}"
+        return origin(figure=self.place, call="", config=config, seed=self.seed, device=device, paper=paper, **more)
+
     def attrs(self, arguments: Mapping[str, Any], config: Any, device: str = "cpu", **more: Any) -> dict[str, Any]:
         """Returns the attrs of the result, whose call has these arguments besides those in `self.more`."""
-        return origin(
-            figure=self.place,
-            call=call_of(self.name, {**arguments, **self.given}),
-            config=config,
-            seed=self.seed,
-            device=device,
-            paper=f"{self.paper}, {self.place}",
-            **more,
-        )
+        return {**self.about(config, device, **more), "call": call_of(self.name, {**arguments, **self.given})}

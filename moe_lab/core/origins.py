@@ -95,8 +95,10 @@ def listed(values: Any) -> tuple[Any, ...]:
     return tuple(plain(value) for value in several)
 
 
-def figure_of(data: xarray.Dataset, paper: str, known: Collection[str], module: str = "figures") -> str:
-    """Returns which of a paper's figures a Dataset holds, from its attrs.
+def figure_of(
+    data: xarray.Dataset, paper: str | tuple[str, ...], known: Collection[str], module: str = "figures"
+) -> str:
+    """Returns which figure of a paper, or of one of several, a Dataset holds, from its attrs.
 
     Raises:
       ValueError: the attrs name none of the known figures.

@@ -9,9 +9,10 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MultipleLocator, PercentFormatter
+from matplotlib.ticker import MultipleLocator
 
 from moe_lab.drawing import theme
+from moe_lab.drawing.scales import percents
 from moe_lab.patch_routing.plots import MODELS
 
 Results = Mapping[tuple[str, str], xr.Dataset]
@@ -121,7 +122,7 @@ def _coverage(axes: Axes, results: Results, task: str) -> None:
     axes.set_yticks(places, names)
     axes.tick_params(axis="y", length=0)
     axes.set_xlim(0, 1)
-    axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+    percents(axes.xaxis)
     axes.xaxis.set_major_locator(MultipleLocator(0.5))
     axes.invert_yaxis()
 

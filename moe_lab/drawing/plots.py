@@ -9,12 +9,12 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.words import counted, series
 from moe_lab.drawing import theme
+from moe_lab.drawing.scales import percents
 
 _MOST = 8
 """Lines that can be told apart."""
@@ -97,7 +97,7 @@ def _draw(axes: Axes, lines: Mapping[str, xr.DataArray], first: xr.DataArray) ->
     longest = max(int(line["step"][-1]) for line in lines.values())
     axes.set_xlim(0, max(1, longest))
     if _is_share(first):
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+        percents(axes.yaxis)
     return ends
 
 

@@ -27,6 +27,7 @@ import xarray as xr
 
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
+from moe_lab.core.figure import reproducible
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.illustrations import illustrations
 from moe_lab.patch_routing.model import CNN, JointMoE, PatchModel, SeparateMoE
@@ -53,6 +54,7 @@ FIXED_SAMPLES = (100, 300)
 ROUTER_SAMPLES = (20, 40, 60, 100, 200, 300, 500, 1000)
 
 
+@reproducible(first=("samples", "models"))
 @checked
 def sample_complexity(
     source: str = "digits",
@@ -91,10 +93,10 @@ def sample_complexity(
     if figure.whose == "authors":
         usual["cnn-4"] = CNN(neurons=4)
     chosen = {name: figure.model(model) for name, model in (models or usual).items()}
-    changed = {"samples": tuple(samples), "models": models}
-    return figure.fill(chosen, {"samples": samples}, ("test_accuracy", "coverage"), changed)
+    return figure.fill(chosen, {"samples": samples}, ("test_accuracy", "coverage"))
 
 
+@reproducible(first=("experts", "samples", "model"))
 @checked
 def accuracy_by_experts(
     source: str = "digits",
@@ -121,11 +123,11 @@ def accuracy_by_experts(
     """
     figure = Figure("figure 6", "accuracy_by_experts", trials, seed, settings, task or make_task(source, root=root))
     chosen = {"joint": figure.model(model or JointMoE())}
-    changed = {"experts": tuple(experts), "samples": tuple(samples), "model": model}
-    found = figure.fill(chosen, {"samples": samples, "experts": experts}, ("test_accuracy",), changed)
+    found = figure.fill(chosen, {"samples": samples, "experts": experts}, ("test_accuracy",))
     return found.squeeze("model", drop=True)
 
 
+@reproducible(first=("patches_per_expert", "samples", "model"))
 @checked
 def accuracy_by_patches(
     source: str = "digits",
@@ -151,11 +153,11 @@ def accuracy_by_patches(
     figure = Figure("figure 7", "accuracy_by_patches", trials, seed, settings, task or make_task(source, root=root))
     chosen = {"joint": figure.model(model or JointMoE())}
     axes = {"samples": samples, "patches_per_expert": patches_per_expert}
-    changed = {"patches_per_expert": tuple(patches_per_expert), "samples": tuple(samples), "model": model}
-    found = figure.fill(chosen, axes, ("test_accuracy", "coverage"), changed)
+    found = figure.fill(chosen, axes, ("test_accuracy", "coverage"))
     return found.squeeze("model", drop=True)
 
 
+@reproducible(first=("patches_per_expert", "samples", "model"))
 @checked
 def separate_routers(
     source: str = "digits",
@@ -183,10 +185,10 @@ def separate_routers(
     figure = Figure("figure 8", "separate_routers", trials, seed, settings, task or make_task(source, root=root))
     chosen = {"separate": figure.model(model or SeparateMoE())}
     axes = {"patches_per_expert": patches_per_expert, "samples": samples}
-    changed = {"patches_per_expert": tuple(patches_per_expert), "samples": tuple(samples), "model": model}
-    return figure.fill(chosen, axes, ("coverage",), changed, epochs=1).squeeze("model", drop=True)
+    return figure.fill(chosen, axes, ("coverage",), epochs=1).squeeze("model", drop=True)
 
 
+@reproducible(first=("samples", "model"))
 @checked
 def joint_routers(
     source: str = "digits",
@@ -209,8 +211,7 @@ def joint_routers(
     """
     figure = Figure("figure 9", "joint_routers", trials, seed, settings, task or make_task(source, root=root))
     chosen = {"joint": figure.model(model or JointMoE())}
-    changed = {"samples": tuple(samples), "model": model}
-    found = figure.fill(chosen, {"samples": samples}, ("largest_gate", "coverage"), changed)
+    found = figure.fill(chosen, {"samples": samples}, ("largest_gate", "coverage"))
     return found.squeeze("model", drop=True)
 
 

@@ -7,29 +7,47 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from moe_lab.core.words import series
 from moe_lab.drawing import theme
+from moe_lab.drawing.pictures import Head, Pictures, panels_of
 
+PICTURES = Pictures("pmoe2023")
 _WIDEST = 5.0
 """Points, the line of a gate of 1."""
 
 
-def lay_out(data: xr.Dataset, page: Figure) -> list[Axes]:
-    """Heads and Axes: a grid of patches for each class, one with experts' marks, and the network."""
+def _keepers(data: xr.Dataset) -> str:
+    """Says which experts keep the deciding patch, with which gates, and what the model answers."""
+    words = []
+    for number, name in enumerate(theme.CLASS_NAMES[: data.sizes["class"]]):
+        own = data.isel({"class": number})
+        gates = own["gate"].isel(patch=int(own["signal"]))
+        kept = [f"{int(gate['expert'])} ({float(gate):.0%})" for gate in gates if gate > 0]
+        keepers = f"expert{'s' if len(kept) > 1 else ''} {series(kept)}" if kept else "no expert"
+        words.append(f"{name} is kept by {keepers}, f = {float(own['output']):.2g}")
+    return f"{'; '.join(words)}. In brackets: its gate."
+
+
+def _illustration_heads(data: xr.Dataset) -> list[Head]:
     kept = int((data["gate"][0, 0] > 0).sum())
-    theme.header(page, 8, 1, "The samples (figure 3)", f"{data.sizes['patch']} patches; outlined: o₁ or o₂")
-    theme.header(page, 360, 2, "What experts keep (figure 1)", f"marks: experts, each with {kept} patches")
-    theme.header(page, 690, 3, "How that becomes f (figure 2)", "lines: gates, then output weights; dashed: below 0")
-    places = ((30, 90, 160, 160), (30, 274, 160, 160), (372, 90, 280, 280), (690, 80, 400, 360))
-    return [theme.axes(page, *place) for place in places]
+    return [
+        (8, "The samples (figure 3)", f"{data.sizes['patch']} patches; outlined: o₁ or o₂"),
+        (360, "What experts keep (figure 1)", f"marks: experts, each with {kept} patches"),
+        (690, "How that becomes f (figure 2)", "lines: gates, then output weights; dashed: below 0"),
+    ]
 
 
-def draw(data: xr.Dataset, axes: list[Axes]) -> None:
-    """Draws the Dataset of `figures.illustrations` onto the four Axes of `lay_out`."""
-    *samples, marked, network = axes
+@PICTURES.of(
+    "figures 1 to 3",
+    caption=_keepers,
+    heads=_illustration_heads,
+    boxes=lambda _: [(30, 90, 160, 160), (30, 274, 160, 160), (372, 90, 280, 280), (690, 80, 400, 360)],
+)
+def illustrations(data: xr.Dataset, axes: Any) -> None:
+    """Figures 1 to 3 on four Axes: a sample of each class, what experts keep of the first, and the network."""
+    *samples, marked, network = panels_of(axes, 4)
     for number, one in enumerate(samples):
         own = data.isel({"class": number})
         _grid(one, own, number)
@@ -108,15 +126,3 @@ def _passed(own: xr.Dataset) -> np.ndarray:
 def _mark(axes: Axes, expert: int, x: float, y: float, size: float) -> None:
     for part in theme.expert_head(axes, expert, size):
         part.set_data([x], [y])
-
-
-def caption(data: xr.Dataset) -> str:
-    """Says which experts keep the deciding patch, with which gates, and what the model answers."""
-    words = []
-    for number, name in enumerate(theme.CLASS_NAMES[: data.sizes["class"]]):
-        own = data.isel({"class": number})
-        gates = own["gate"].isel(patch=int(own["signal"]))
-        kept = [f"{int(gate['expert'])} ({float(gate):.0%})" for gate in gates if gate > 0]
-        keepers = f"expert{'s' if len(kept) > 1 else ''} {series(kept)}" if kept else "no expert"
-        words.append(f"{name} is kept by {keepers}, f = {float(own['output']):.2g}")
-    return f"{'; '.join(words)}. In brackets: its gate."

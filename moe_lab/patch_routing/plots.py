@@ -15,14 +15,22 @@ import numpy as np
 import seaborn as sns
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Rectangle
 
+from moe_lab.core.words import percent, series
 from moe_lab.drawing import theme
-from moe_lab.drawing.pictures import Kind, Pictures
-from moe_lab.patch_routing import captions, illustration_plots, plot_helpers
+from moe_lab.drawing.curves import curve, log_ticks, style_of
+from moe_lab.drawing.pictures import Box, Head, Pictures
+from moe_lab.drawing.scales import floor, share_axis
+from moe_lab.patch_routing import illustration_plots
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.figures import samples_for
+from moe_lab.patch_routing.illustration_plots import illustrations as illustrations
+
+PICTURES = Pictures("pmoe2023").including(illustration_plots.PICTURES)
+caption, picture = PICTURES.caption, PICTURES.picture
 
 MODELS = {
     "joint": theme.Style(theme.INK, "o", "-"),
@@ -31,38 +39,99 @@ MODELS = {
 }
 """Both mixtures are in ink and differ in marker and line; the CNN is the reference."""
 MODEL_NAMES = {"joint": "joint pMoE", "separate": "separate pMoE", "cnn": "CNN"}
+_SHORT_NAMES = {"joint": "joint", "separate": "separate", "cnn": "CNN"}
 _PUBLISHED_ROUTERS = 300  # the N of the shares that the paper's text gives for figures 8 and 9
 _TOP_4, _LARGEST_GATE = (0.95, 0.95), (0.95, 0.92)
+_MEAN = "{} trials; line: mean, band: ± one standard deviation"
+_STAR = f"{_MEAN}; star: what the paper reports for MNIST"
+_SHARE = "% of {} trials with a test accuracy of at least 95 %; staircase: 90 % from here on"
 
 
+def _head(title: str, note: str = _MEAN) -> Callable[[xr.Dataset], list[Head]]:
+    """A page's one head, whose note says how many trials there are."""
+    return lambda data: [(8, title, note.format(data.sizes["trial"]))]
+
+
+def _panel(_: xr.Dataset) -> list[Box]:
+    return [(84, 84, 880, 300)]
+
+
+# --- figures 4 to 7 --------------------------------------------------------------------------------------------------
+
+
+def _samples_needed(data: xr.Dataset) -> str:
+    at = 100 if 100 in data["samples"] else int(data["samples"][0])
+    mean = data["test_accuracy"].mean("trial")
+    names = [str(name) for name in data["model"].values]
+    reached = series(f"{_SHORT_NAMES.get(name, name)} {percent(mean.sel(model=name, samples=at))}" for name in names)
+    needed = samples_for(data, 0.95)
+    least = int(data["samples"].min())
+
+    def count(name: str) -> str:
+        found = float(needed.sel(model=name))
+        if np.isnan(found):
+            return f"{_SHORT_NAMES.get(name, name)} more than {int(data['samples'].max())}"
+        return f"{_SHORT_NAMES.get(name, name)} {f'at most {least}' if found <= least else f'about {found:.0f}'}"
+
+    return f"N = {at}: {reached}. Samples for 95 %: {series(map(count, names))}."
+
+
+@PICTURES.of(
+    "figure 4",
+    caption=_samples_needed,
+    heads=_head("How many samples each model needs", _STAR),
+    boxes=_panel,
+    first=4,
+)
 def sample_complexity(data: xr.Dataset, axes: Axes) -> None:
     """Figure 4: test accuracy of the three models against N; the star is the paper's claim of 60 % of the CNN's N."""
     accuracy = data["test_accuracy"]
-    plot_helpers.percent(axes, plot_helpers.floor(accuracy), "test accuracy")
-    plot_helpers.sizes(axes, data)
+    _accuracy_axis(axes, accuracy, "test accuracy")
+    _sample_axis(axes, data)
     ends = []
     for name, style in theme.styles(map(str, data["model"].values), MODELS).items():
-        end = plot_helpers.curve(axes, accuracy.sel(model=name), "samples", style, hollow=name == "separate")
+        end = curve(axes, accuracy.sel(model=name), "samples", style, hollow=name == "separate")
         ends.append((end, MODEL_NAMES.get(name, name), style.colour))
-    plot_helpers.line_at(axes, 0.95, "95 %")
+    _line_at(axes, 0.95, "95 %")
     if "cnn" in data["model"]:
         needed = float(samples_for(data, 0.95).sel(model="cnn"))
         if np.isfinite(needed):
-            plot_helpers.star(axes, 0.6 * needed, 0.95, "paper: 60 % of\nthe CNN's N", theme.INK)
+            _star(axes, 0.6 * needed, 0.95, "paper: 60 % of\nthe CNN's N", theme.INK)
     theme.end_labels(axes, ends)
 
 
+def _cheapest(data: xr.Dataset) -> str:
+    share = data["success"].mean("trial", skipna=False)
+    enough = (share >= 0.9).sortby("samples", ascending=False).astype(int).cumprod("samples").astype(bool)
+    least = enough["samples"].where(enough).min("samples")
+    if not np.isfinite(least).any():
+        return f"No l reaches 95 % accuracy in 90 % of the trials with {int(data['samples'].max())} samples."
+    best = float(least.min())
+    cheapest = [str(kept) for kept in data["patches_per_expert"].values[least.values == best]]
+    top = int(data["patches_per_expert"].max())
+    last = float(least.sel(patches_per_expert=top))
+    needs = f"needs {last:.0f}" if np.isfinite(last) else f"needs more than {int(data['samples'].max())}"
+    return f"Cheapest: l = {series(cheapest)} with {best:.0f} samples; l = {top} {needs}."
+
+
+@PICTURES.of(
+    "figure 5",
+    caption=_cheapest,
+    heads=_head("How often separate training succeeds", _SHARE),
+    boxes=_panel,
+    first=5,
+)
 def phase_map(data: xr.Dataset, axes: Axes) -> None:
     """Figure 5: the share of trainings that succeed for every l and N; the staircase is where 90 % do from there on."""
     success = data["success"].transpose("patches_per_expert", "samples", "trial")
     share = success.mean("trial", skipna=False).sortby("patches_per_expert", ascending=False).sortby("samples")
-    percent = 100 * share.values
+    percentages = 100 * share.values
     axes.set_facecolor(theme.PAPER)
-    for row, column in zip(*np.nonzero(np.isnan(percent)), strict=True):  # not run
+    for row, column in zip(*np.nonzero(np.isnan(percentages)), strict=True):  # not run
         hatch: dict[str, Any] = {"hatch": "////", "edgecolor": theme.RULE, "facecolor": theme.PAPER, "linewidth": 0}
         axes.add_patch(Rectangle((float(column), float(row)), 1, 1, **hatch))
     sns.heatmap(
-        percent,
+        percentages,
         ax=axes,
         cmap=theme.RAMP,
         vmin=0,
@@ -73,99 +142,18 @@ def phase_map(data: xr.Dataset, axes: Axes) -> None:
         annot_kws={"size": theme.TEXT_SIZE},
         linewidths=1,
         linecolor=theme.PAPER,
-        mask=np.isnan(percent),
+        mask=np.isnan(percentages),
         xticklabels=[str(count) for count in share["samples"].values],
         yticklabels=[str(kept) for kept in share["patches_per_expert"].values],
     )
     for text in axes.texts:
         text.set_color(theme.ink_on(float(text.get_text()) / 100))
-    _staircase(axes, percent >= 90)
+    _staircase(axes, percentages >= 90)
     axes.tick_params(colors=theme.MUTED, labelsize=theme.SMALL_SIZE, length=0, rotation=0)
     axes.set_xlabel("N, training samples", size=theme.TEXT_SIZE, color=theme.INK)
     axes.set_ylabel("l, patches each expert keeps", size=theme.TEXT_SIZE, color=theme.INK)
     for side in axes.spines.values():
         side.set_visible(False)
-
-
-def accuracy_by_experts(data: xr.Dataset, axes: Axes) -> None:
-    """Figure 6: test accuracy of joint training against k, a line for each N."""
-    _by_size(data, axes, "experts", "k, experts")
-
-
-def accuracy_by_patches(data: xr.Dataset, axes: Axes) -> None:
-    """Figure 7: test accuracy of joint training against l, a line for each N, and l* where it is known."""
-    _by_size(data, axes, "patches_per_expert", "l, patches each expert keeps")
-    known = l_star(data)
-    if known is not None:
-        low, high = axes.get_ylim()
-        axes.axvline(known[0], color=theme.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-        place = low + 0.04 * (high - low)
-        axes.text(known[0], place, f" l* = {known[0]}{known[1]}", color=theme.MUTED, size=theme.SMALL_SIZE)
-
-
-def separate_routers(data: xr.Dataset, figure: Figure | SubFigure) -> None:
-    """Figure 8: how often o is in the top l of the separately trained router, against N; one panel per class."""
-    panels = figure.subplots(1, data.sizes["class"], sharey=True)
-    figure.subplots_adjust(left=0.07, right=0.93, bottom=0.2, top=0.8, wspace=0.3)
-    for number, axes in enumerate(np.atleast_1d(panels)):
-        colour = theme.CLASSES[number % len(theme.CLASSES)]
-        theme.plain(axes)
-        plot_helpers.percent(
-            axes, plot_helpers.floor(data["coverage"], 0.1), "o is in the top l" if number == 0 else ""
-        )
-        plot_helpers.sizes(axes, data)
-        axes.set_title(plot_helpers.class_name(number), color=colour, size=theme.TITLE_SIZE, weight="bold", loc="left")
-        ends = []
-        for line, kept in enumerate(data["patches_per_expert"].values):
-            style = plot_helpers.style_of(line, colour)
-            shares = data["coverage"].isel({"class": number}).sel(patches_per_expert=kept)
-            ends.append((plot_helpers.curve(axes, shares, "samples", style), f"l = {kept}", colour))
-        if number < len(_TOP_4):
-            plot_helpers.star(axes, _PUBLISHED_ROUTERS, _TOP_4[number], "paper, l = 4", colour)
-        theme.end_labels(axes, ends)
-
-
-def joint_routers(data: xr.Dataset, axes: Axes) -> None:
-    """Figure 9: how often o gets the largest gate of its class's best expert after joint training, against N."""
-    plot_helpers.percent(axes, plot_helpers.floor(data["largest_gate"], 0.1), "o has the largest gate")
-    plot_helpers.sizes(axes, data)
-    ends = []
-    for number in range(data.sizes["class"]):
-        colour = theme.CLASSES[number % len(theme.CLASSES)]
-        style = plot_helpers.style_of(number, colour)
-        end = plot_helpers.curve(axes, data["largest_gate"].isel({"class": number}), "samples", style)
-        ends.append((end, plot_helpers.class_name(number), colour))
-        if number < len(_LARGEST_GATE):
-            note = f"paper, {plot_helpers.class_name(number)}: {_LARGEST_GATE[number]:.0%}"
-            plot_helpers.star(
-                axes, _PUBLISHED_ROUTERS, _LARGEST_GATE[number], note, colour, "right" if number else "left"
-            )
-    theme.end_labels(axes, ends)
-
-
-def l_star(data: xr.Dataset) -> tuple[int, str] | None:
-    """Returns l* of the figure's task and its source; None for digits, for which it is not known."""
-    task = json.loads(data.attrs["config"])["task"]
-    if task["name"] == "PatternTask":
-        return PatternTask(**{name: value for name, value in task.items() if name != "name"}).l_star, ""
-    return (6, " (the paper)") if task.get("source") == "mnist" else None
-
-
-def _by_size(data: xr.Dataset, axes: Axes, dim: str, label: str) -> None:
-    """Accuracy against k or l, a line for each N."""
-    accuracy, counts = data["test_accuracy"], data["samples"].values
-    plot_helpers.percent(axes, plot_helpers.floor(accuracy), "test accuracy")
-    values = data[dim].values
-    axes.set_xscale("log", base=2)
-    axes.set_xlim(values.min() / 1.12, values.max() * 1.12)
-    plot_helpers.ticks(axes, values)
-    axes.set_xlabel(label)
-    ends = []
-    for line, count in enumerate(counts):
-        style = plot_helpers.style_of(line, theme.INK)
-        end = plot_helpers.curve(axes, accuracy.sel(samples=count), dim, style, hollow=line % 2 == 1)
-        ends.append((end, f"N = {count}", theme.INK))
-    theme.end_labels(axes, ends)
 
 
 def _staircase(axes: Axes, enough: np.ndarray) -> None:
@@ -186,41 +174,194 @@ def _staircase(axes: Axes, enough: np.ndarray) -> None:
         axes.annotate("90 %", (first[top], top), color=theme.FAILURE, size=theme.SMALL_SIZE, **where)
 
 
-_MEAN = "{} trials; line: mean, band: ± one standard deviation"
-_STAR = f"{_MEAN}; star: what the paper reports for MNIST"
-_SHARE = "% of {} trials with a test accuracy of at least 95 %; staircase: 90 % from here on"
+def _best_size(data: xr.Dataset, dim: str, symbol: str) -> str:
+    mean = data["test_accuracy"].mean("trial")
+
+    def at(count: int) -> str:
+        curve = mean.sel(samples=count)
+        best, values = int(curve[dim][int(np.nanargmax(curve.values))]), curve[dim].values
+        ends = f"{percent(curve[0])} at {symbol} = {values[0]}, {percent(curve[-1])} at {symbol} = {values[-1]}"
+        return f"N = {count}: {ends}, best {percent(curve.max())} at {symbol} = {best}"
+
+    return "; ".join(at(int(count)) for count in data["samples"].values) + "."
 
 
-def _page(number: int, title: str, note: str = _MEAN, panel: bool = True) -> Callable[[xr.Dataset, Figure], Any]:
-    """A layout with one head and one Axes, or, without a panel, with nothing below the head."""
-
-    def lay_out(data: xr.Dataset, page: Figure) -> Any:
-        theme.header(page, 8, number, title, note.format(data.sizes["trial"]))
-        return theme.axes(page, 84, 84, 880, 300) if panel else page
-
-    return lay_out
-
-
-_BY_EXPERTS = partial(captions.by_size, dim="experts", symbol="k")
-_BY_PATCHES = partial(captions.by_size, dim="patches_per_expert", symbol="l")
-PICTURES = Pictures(
-    "pmoe2023",
-    {
-        "figures 1 to 3": Kind(illustration_plots.caption, illustration_plots.draw, illustration_plots.lay_out),
-        "figure 4": Kind(
-            captions.sample_complexity, sample_complexity, _page(4, "How many samples each model needs", _STAR)
-        ),
-        "figure 5": Kind(captions.phase_map, phase_map, _page(5, "How often separate training succeeds", _SHARE)),
-        "figure 6": Kind(_BY_EXPERTS, accuracy_by_experts, _page(6, "Does the number of experts matter?")),
-        "figure 7": Kind(
-            _BY_PATCHES, accuracy_by_patches, _page(7, "Does it matter how many patches an expert keeps?")
-        ),
-        "figure 8": Kind(
-            captions.separate_routers,
-            separate_routers,
-            _page(8, "What separately trained routers find", _STAR, panel=False),
-        ),
-        "figure 9": Kind(captions.joint_routers, joint_routers, _page(9, "What jointly trained routers find", _STAR)),
-    },
+@PICTURES.of(
+    "figure 6",
+    caption=partial(_best_size, dim="experts", symbol="k"),
+    heads=_head("Does the number of experts matter?"),
+    boxes=_panel,
+    first=6,
 )
-caption, picture = PICTURES.caption, PICTURES.picture
+def accuracy_by_experts(data: xr.Dataset, axes: Axes) -> None:
+    """Figure 6: test accuracy of joint training against k, a line for each N."""
+    _by_size(data, axes, "experts", "k, experts")
+
+
+@PICTURES.of(
+    "figure 7",
+    caption=partial(_best_size, dim="patches_per_expert", symbol="l"),
+    heads=_head("Does it matter how many patches an expert keeps?"),
+    boxes=_panel,
+    first=7,
+)
+def accuracy_by_patches(data: xr.Dataset, axes: Axes) -> None:
+    """Figure 7: test accuracy of joint training against l, a line for each N, and l* where it is known."""
+    _by_size(data, axes, "patches_per_expert", "l, patches each expert keeps")
+    known = l_star(data)
+    if known is not None:
+        low, high = axes.get_ylim()
+        axes.axvline(known[0], color=theme.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        place = low + 0.04 * (high - low)
+        axes.text(known[0], place, f" l* = {known[0]}{known[1]}", color=theme.MUTED, size=theme.SMALL_SIZE)
+
+
+def l_star(data: xr.Dataset) -> tuple[int, str] | None:
+    """Returns l* of the figure's task and its source; None for digits, for which it is not known."""
+    task = json.loads(data.attrs["config"])["task"]
+    if task["name"] == "PatternTask":
+        return PatternTask(**{name: value for name, value in task.items() if name != "name"}).l_star, ""
+    return (6, " (the paper)") if task.get("source") == "mnist" else None
+
+
+def _by_size(data: xr.Dataset, axes: Axes, dim: str, label: str) -> None:
+    """Accuracy against k or l, a line for each N."""
+    accuracy, counts = data["test_accuracy"], data["samples"].values
+    _accuracy_axis(axes, accuracy, "test accuracy")
+    values = data[dim].values
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(values.min() / 1.12, values.max() * 1.12)
+    log_ticks(axes, values)
+    axes.set_xlabel(label)
+    ends = []
+    for line, count in enumerate(counts):
+        style = style_of(line, theme.INK)
+        end = curve(axes, accuracy.sel(samples=count), dim, style, hollow=line % 2 == 1)
+        ends.append((end, f"N = {count}", theme.INK))
+    theme.end_labels(axes, ends)
+
+
+# --- figures 8 and 9 -------------------------------------------------------------------------------------------------
+
+
+def _covered(data: xr.Dataset) -> str:
+    at = _near(data, 300)
+    mean = data["coverage"].mean("trial").sel(samples=at)
+    each = series(
+        f"{_shares(mean.sel(patches_per_expert=kept))} (l = {kept})" for kept in mean.patches_per_expert.values
+    )
+    return f"N = {at}: the top l patches hold o₁ / o₂ in {each} of test samples."
+
+
+@PICTURES.of(
+    "figure 8",
+    caption=_covered,
+    heads=_head("What separately trained routers find", _STAR),
+    boxes=None,
+    first=8,
+)
+def separate_routers(data: xr.Dataset, figure: Figure | SubFigure) -> None:
+    """Figure 8: how often o is in the top l of the separately trained router, against N; one panel per class."""
+    panels = figure.subplots(1, data.sizes["class"], sharey=True)
+    figure.subplots_adjust(left=0.07, right=0.93, bottom=0.2, top=0.8, wspace=0.3)
+    for number, axes in enumerate(np.atleast_1d(panels)):
+        colour = theme.CLASSES[number % len(theme.CLASSES)]
+        _accuracy_axis(axes, data["coverage"], "" if number else "o is in the top l", step=0.1)
+        _sample_axis(axes, data)
+        axes.set_title(_class_name(number), color=colour, size=theme.TITLE_SIZE, weight="bold", loc="left")
+        ends = []
+        for line, kept in enumerate(data["patches_per_expert"].values):
+            style = style_of(line, colour)
+            shares = data["coverage"].isel({"class": number}).sel(patches_per_expert=kept)
+            ends.append((curve(axes, shares, "samples", style), f"l = {kept}", colour))
+        if number < len(_TOP_4):
+            _star(axes, _PUBLISHED_ROUTERS, _TOP_4[number], "paper, l = 4", colour)
+        theme.end_labels(axes, ends)
+
+
+def _largest_gates(data: xr.Dataset) -> str:
+    at = _near(data, 300)
+    mean = data["largest_gate"].mean("trial").sel(samples=at)
+    return f"N = {at}: o₁ / o₂ get the largest gate of their best expert in {_shares(mean)} of test samples."
+
+
+@PICTURES.of(
+    "figure 9",
+    caption=_largest_gates,
+    heads=_head("What jointly trained routers find", _STAR),
+    boxes=_panel,
+    first=9,
+)
+def joint_routers(data: xr.Dataset, axes: Axes) -> None:
+    """Figure 9: how often o gets the largest gate of its class's best expert after joint training, against N."""
+    _accuracy_axis(axes, data["largest_gate"], "o has the largest gate", step=0.1)
+    _sample_axis(axes, data)
+    ends = []
+    for number in range(data.sizes["class"]):
+        colour = theme.CLASSES[number % len(theme.CLASSES)]
+        style = style_of(number, colour)
+        end = curve(axes, data["largest_gate"].isel({"class": number}), "samples", style)
+        ends.append((end, _class_name(number), colour))
+        if number < len(_LARGEST_GATE):
+            note = f"paper, {_class_name(number)}: {_LARGEST_GATE[number]:.0%}"
+            _star(axes, _PUBLISHED_ROUTERS, _LARGEST_GATE[number], note, colour, "right" if number else "left")
+    theme.end_labels(axes, ends)
+
+
+def _near(data: xr.Dataset, wanted: int) -> int:
+    counts = data["samples"].values
+    return int(counts[np.abs(counts - wanted).argmin()])
+
+
+def _shares(values: xr.DataArray) -> str:
+    return " / ".join(f"{100 * float(value):.0f}" for value in values) + " %"
+
+
+def _class_name(number: int) -> str:
+    return theme.CLASS_NAMES[number] if number < len(theme.CLASS_NAMES) else f"o{number + 1}"
+
+
+# --- curves ----------------------------------------------------------------------------------------------------------
+
+
+def _accuracy_axis(axes: Axes, values: xr.DataArray, label: str, step: float = 0.05) -> None:
+    """A vertical axis of shares from a round one below nearly all that will be drawn."""
+    share_axis(theme.plain(axes), floor(values.mean("trial") - values.std("trial"), step, most=0.95), ticks=7)
+    axes.set_ylabel(label)
+
+
+def _sample_axis(axes: Axes, data: xr.Dataset) -> None:
+    counts = data["samples"].values
+    axes.set_xscale("log")
+    axes.set_xlim(counts.min() / 1.12, counts.max() * 1.12)
+    log_ticks(axes, counts)
+    axes.set_xlabel("N, training samples")
+
+
+def _line_at(axes: Axes, level: float, name: str) -> None:
+    low, high = axes.get_ylim()
+    if low < level < high:
+        axes.axhline(level, color=theme.FAILURE, linewidth=1.2, linestyle=(0, (5, 3)), zorder=1)
+        axes.text(axes.get_xlim()[0], level, f" {name}", color=theme.FAILURE, size=theme.SMALL_SIZE, va="bottom")
+
+
+def _star(axes: Axes, x: float, y: float, note: str, colour: str, side: str = "center") -> None:
+    """What the paper publishes; the note stands below, to the "left" or "right" if need be."""
+    low, high = axes.get_xlim()
+    if not low <= x <= high:
+        return
+    edge: dict[str, Any] = {"markerfacecolor": theme.PAPER, "markeredgecolor": colour, "markeredgewidth": 1.6}
+    axes.plot([x], [y], marker="*", markersize=16, linestyle="none", zorder=5, **edge)
+    away = {"left": -9, "center": 0, "right": 9}[side]
+    axes.annotate(
+        note,
+        (x, y),
+        xytext=(away, -13),
+        textcoords="offset points",
+        ha={"left": "right", "center": "center", "right": "left"}[side],
+        va="top",
+        color=colour,
+        size=theme.SMALL_SIZE,
+        zorder=6,
+        bbox={"facecolor": to_rgba(theme.PAPER, 0.8), "edgecolor": "none", "pad": 1},
+    )

@@ -21,8 +21,9 @@ from torch import Tensor
 
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
+from moe_lab.core.figure import reproducible
 from moe_lab.core.interrupts import stop_if_unwanted
-from moe_lab.core.origins import call_of, origin
+from moe_lab.core.origins import origin
 from moe_lab.core.trials import on_one_thread, where
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.data import DISTRACTOR, SIGNAL, PatternTask, Samples
@@ -62,6 +63,7 @@ def pulls_of(
     return pulls, kept, loss
 
 
+@reproducible()
 @checked
 def router_pulls(
     model: models.JointMoE | None = None,
@@ -112,9 +114,8 @@ def router_pulls(
         device="cpu",
         precision="float64",
     )
-    given = {"model": model, "task": task, "samples": samples, "steps": steps, "record_every": record_every}
     rows = list(on_one_thread(_rows(run, steps, record_every), torch.device("cpu")))
-    return _labelled(rows, run, record_every, {**given, "trial": trial, "seed": seed})
+    return _labelled(rows, run, record_every)
 
 
 def _rows(run: Run, steps: int, record_every: int) -> Iterator[list[Tensor]]:
@@ -154,7 +155,7 @@ _MEANINGS: dict[str, tuple[tuple[str, ...], str]] = {
 }
 
 
-def _labelled(rows: Sequence[Sequence[Tensor]], run: Run, record_every: int, given: dict[str, Any]) -> xr.Dataset:
+def _labelled(rows: Sequence[Sequence[Tensor]], run: Run, record_every: int) -> xr.Dataset:
     columns = [np.stack([one.cpu().double().numpy() for one in column]) for column in zip(*rows, strict=True)]
     variables = {
         name: (dims, values, {"long_name": meaning})
@@ -168,7 +169,5 @@ def _labelled(rows: Sequence[Sequence[Tensor]], run: Run, record_every: int, giv
     }
     rate = run.model.learning_rate or run.task.learning_rate
     place: dict[str, Any] = {"figure": "equation 26", "paper": "pmoe2023, equation 26", "learning_rate": rate}
-    about = origin(
-        call=call_of("router_pulls", given), config=run.record(), seed=run.seed, device=where([run]), **place
-    )
+    about = origin(call="", config=run.record(), seed=run.seed, device=where([run]), **place)
     return xr.Dataset(variables, coords, about)

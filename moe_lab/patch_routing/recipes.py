@@ -93,7 +93,6 @@ class Figure(figure.Figure):
         models: Mapping[str, PatchModel],
         axes: Mapping[str, Sequence[Any]],
         names: Sequence[str],
-        changed: Mapping[str, Any],
         **fixed: Any,
     ) -> xr.Dataset:
         """Checks every grid point of every model, trains them all, and labels the results.
@@ -102,7 +101,6 @@ class Figure(figure.Figure):
           models: by name; the names become the axis "model".
           axes: the values of parameters of the model or of `Run`.
           names: the measures to keep.
-          changed: arguments of the figure's function, for its call.
           fixed: default settings of `Run`.
 
         Returns:
@@ -137,15 +135,15 @@ class Figure(figure.Figure):
             join="exact",
             combine_attrs="override",
         )
-        arguments = {**changed, "trials": self.trials, "seed": self.seed, "task": self.task}
-        arguments |= {"batch_size": self.recipe.batch_size, "learning_rate": self.recipe.learning_rate}
+        settled: dict[str, Any] = {"source": None, "root": None, "task": self.task}  # the task tells the source
+        settled |= {"batch_size": self.recipe.batch_size, "learning_rate": self.recipe.learning_rate, **self.given}
         config = {
             "task": _record(self.task),
             "models": {name: _record(model) for name, model in models.items()},
             "settings": {name: plain(value) for name, value in settings.items()},
         }
         device = " and ".join(sorted({device_label(one) for one in devices.values()}))
-        joined.attrs = self.attrs(arguments, config, device, source=self.source)
+        joined.attrs = self.about(config, device, source=self.source, settled=settled)
         return joined
 
 

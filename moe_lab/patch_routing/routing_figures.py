@@ -13,6 +13,7 @@ from typing import Any
 import xarray as xr
 
 from moe_lab.core.arguments import checked
+from moe_lab.core.figure import reproducible
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.model import PatchModel
 from moe_lab.patch_routing.recipes import Figure
@@ -25,6 +26,7 @@ __all__ = ["EPOCHS", "GATE_ROWS", "MEASURES", "ROWS", "STEP_SIZE", "by_capacity"
 MEASURES = ("test_accuracy", "signal_kept", "signal_share", "lost", "dropped")
 
 
+@reproducible(first=("capacity_factor", "samples", "models"))
 @checked
 def by_capacity(
     capacity_factor: Sequence[float] = (0.5, 1.0, 2.0, 3.0),
@@ -51,11 +53,11 @@ def by_capacity(
       test_accuracy, signal_kept, signal_share, lost and dropped(model, capacity_factor, trial), which
       `measures.MEASURES` explains.
     """
-    changed = {"capacity_factor": tuple(capacity_factor), "samples": samples, "models": models}
     axes = {"capacity_factor": capacity_factor}
-    return _filled("by_capacity", axes, ROWS if models is None else models, changed, trials, seed, task, settings)
+    return _filled("by_capacity", axes, ROWS if models is None else models, samples, trials, seed, task, settings)
 
 
+@reproducible(first=("experts_per_patch", "samples", "models"))
 @checked
 def by_experts_per_patch(
     experts_per_patch: Sequence[int] = (1, 2, 4, 8),
@@ -78,17 +80,16 @@ def by_experts_per_patch(
     Returns:
       as `by_capacity`, over (model, experts_per_patch, trial).
     """
-    changed = {"experts_per_patch": tuple(experts_per_patch), "samples": samples, "models": models}
     axes = {"experts_per_patch": experts_per_patch}
     rows = GATE_ROWS if models is None else models
-    return _filled("by_experts_per_patch", axes, rows, changed, trials, seed, task, settings)
+    return _filled("by_experts_per_patch", axes, rows, samples, trials, seed, task, settings)
 
 
 def _filled(
     name: str,
     axes: Mapping[str, Sequence[Any]],
     rows: Mapping[str, RoutedMoE],
-    changed: Mapping[str, Any],
+    samples: int,
     trials: int,
     seed: int,
     task: Task | None,
@@ -97,4 +98,4 @@ def _filled(
     given = {"learning_rate": STEP_SIZE, "epochs": EPOCHS, **settings}
     figure = Figure("section 4.2", name, trials, seed, given, task or PatternTask())
     chosen: dict[str, PatchModel] = {row: figure.model(model) for row, model in rows.items()}
-    return figure.fill(chosen, axes, MEASURES, changed, samples=changed["samples"])
+    return figure.fill(chosen, axes, MEASURES, samples=samples)

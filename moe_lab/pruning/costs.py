@@ -11,6 +11,7 @@ import xarray as xr
 
 from moe_lab.core.config import require
 from moe_lab.core.devices import choose, label_of
+from moe_lab.core.figure import reproducible
 from moe_lab.core.grid import checked_axes
 from moe_lab.core.origins import listed
 from moe_lab.core.signatures import lead
@@ -23,6 +24,7 @@ from moe_lab.pruning.select import pruned_counts
 QUANTITIES = ("operations", "bytes", "parameters", "seconds")
 
 
+@reproducible()
 @lead
 def efficiency(
     rho: float | Sequence[float] = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9),
@@ -81,8 +83,8 @@ def efficiency(
     own: dict[str, Any] = {"experts": experts, "neurons": neurons, "dimension": dimension, "tokens": tokens}
     own |= {"kept_tokens": kept_tokens, "picked_experts": picked_experts}
     own |= {"samples": samples, "repeats": repeats, "device": device}
-    arguments = {"rho": axes["rho"], "routings": names, "seed": seed, **own}
-    data.attrs = Figure("figure 6", "efficiency", 1, seed, {}).attrs(arguments, [own], label_of(device))
+    figure = Figure("figure 6", "efficiency", 1, seed, {})
+    data.attrs = figure.about([own], label_of(device), settled={"rho": axes["rho"]})
     return data
 
 

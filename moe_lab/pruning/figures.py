@@ -22,6 +22,7 @@ from torch import Tensor
 
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
+from moe_lab.core.figure import reproducible
 from moe_lab.core.grid import checked_axes
 from moe_lab.core.origins import listed
 from moe_lab.core.trials import where
@@ -63,6 +64,7 @@ CURVE = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _MOVING = ("router-norm-change", "router-difference-norm")
 
 
+@reproducible()
 @checked
 def criteria(
     start: str | Start = "planted",
@@ -118,12 +120,12 @@ def criteria(
     if isinstance(run.start, PlantedStart):
         planted = important_experts(run.start, run.model.experts, run.trial_numbers, run.seed)
         data["important"] = variable(("trial", "expert"), planted, "experts that were planted as important")
-    arguments: dict[str, Any] = {"start": start, "routing": routing, "rho": axes["rho"], "trials": trials, "seed": seed}
-    arguments |= {"criteria": None if criteria is None else several, "fine_tuning_steps": fine_tuning_steps}
-    data.attrs = figure.attrs(arguments, [run.record()], where([run]), fine_tuning_steps=fine_tuning_steps)
+    about = figure.about([run.record()], where([run]), settled={"rho": axes["rho"]})
+    data.attrs = {**about, "fine_tuning_steps": fine_tuning_steps}
     return data
 
 
+@reproducible()
 @checked
 def figure3(trials: int = 8, seed: int = 0, trial: int | None = None, **more: Any) -> xr.Dataset:
     """Figure 3: routers and neurons after training from tiny random weights, for the experts that vote +.
@@ -152,6 +154,7 @@ def figure3(trials: int = 8, seed: int = 0, trial: int | None = None, **more: An
     return _routers("figure 3", "figure3", "+", trials, seed, trial, more)
 
 
+@reproducible()
 @checked
 def figure7(trials: int = 8, seed: int = 0, trial: int | None = None, **more: Any) -> xr.Dataset:
     """Figure 7: what `figure3` returns of the same training, and the two experts shown from those that vote -."""
@@ -210,7 +213,7 @@ def _routers(
             "role": ["large", "small"],
         },
     )
-    data.attrs = figure.attrs({"trials": trials, "seed": seed, "trial": trial}, [run.record()], where([run]))
+    data.attrs = figure.about([run.record()], where([run]))
     return data
 
 

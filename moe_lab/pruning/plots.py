@@ -7,6 +7,7 @@ its own, with heads and a caption.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,76 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
+from moe_lab.core.words import counted
 from moe_lab.drawing import theme
-from moe_lab.drawing.pictures import Kind, Pictures, panels_of
-from moe_lab.pruning import captions, layout, plot_helpers
-from moe_lab.pruning.captions import darkest, pattern_of, settings_of, shown, signed
+from moe_lab.drawing.marks import band
+from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of, side_by_side
+from moe_lab.drawing.scales import percents, share_axis
+from moe_lab.pruning import router_plots
 from moe_lab.pruning.costs import relative
+from moe_lab.pruning.router_plots import GROUPS, TALL, TOP, settings_of, threshold
+from moe_lab.pruning.router_plots import routers as routers
+
+PICTURES = Pictures("pruning2024").including(router_plots.PICTURES)
+caption, picture = PICTURES.caption, PICTURES.picture
+
+_LINES: dict[str, tuple[str, Any]] = {
+    "router-norm-change": ("o", "-"),
+    "random": ("X", (0, (1, 1.2))),
+    "importance-score": ("^", (0, (6, 1.5, 1, 1.5))),
+    "router-magnitude": ("s", (0, (5, 2))),
+    "neuron-magnitude": ("D", (0, (9, 2.5))),
+    "neuron-magnitude-change": ("v", (0, (2.5, 1.5))),
+    "router-difference-norm": ("P", (0, (6, 1.2, 1, 1.2, 1, 1.2))),
+    "token-count": ("<", (0, (1, 3))),
+}
+_ROUTINGS = {"expert-choice": theme.MODEL, "token-choice": theme.OTHER}
+_LOW = 0.4
+"""Where axes of accuracy begin: below the 50 % of guessing, with room for samples to scatter."""
+_COSTS = {"operations": "FLOPs", "bytes": "memory", "seconds": "time"}
+_STARTS = {"PlantedStart": "planted", "RandomStart": "random", "BranchStart": "pre-trained"}
 
 
+# --- criteria --------------------------------------------------------------------------------------------------------
+
+
+def _accuracies(data: xr.Dataset) -> str:
+    last = data.sortby("rho").isel(rho=-1).sel(fine_tuned=False)
+    parts = []
+    for name in map(str, data["criterion"].values):
+        values = last["test_accuracy"].sel(criterion=name)
+        parts.append(f"{name} {_whole(values.median())} (worst {_whole(values.min())})")
+    return (
+        f"ρ = {float(last['rho']):g}, {int(last['experts_kept'])} of {data.sizes['expert']} experts left, median of "
+        f"{counted(data.sizes['trial'])} without fine-tuning: {', '.join(parts)}."
+    )
+
+
+def _whole(share: xr.DataArray) -> str:
+    value = float(share)
+    return f"{100 * value:.0f}\u00a0%" if np.isfinite(value) else "diverged"  # not to be broken
+
+
+def _curve_heads(data: xr.Dataset) -> list[Head]:
+    settings = settings_of(data)
+    start = _STARTS.get(settings["start"]["kind"], settings["start"]["kind"])
+    note = f"median of {counted(data.sizes['trial'])}"
+    if "random" in data["criterion"]:
+        note += "; grey: range of random"
+    moved = (12, "Which routers moved", f"{start} start, {settings['model']['routing']}")
+    if data.sizes["fine_tuned"] == 1:
+        return [moved, (546, "After pruning", note)]
+    tuned = f"{data.attrs['fine_tuning_steps']} steps on fresh samples"
+    return [moved, (308, "After pruning", note), (704, "… and fine-tuning", tuned)]
+
+
+def _curve_boxes(data: xr.Dataset) -> list[Box]:
+    if data.sizes["fine_tuned"] == 2:
+        return [(62, TOP, 244, TALL - 12), (352, TOP, 156, TALL), (748, TOP, 156, TALL)]
+    return [(62, TOP, 420, TALL - 12), (590, TOP, 312, TALL)]
+
+
+@PICTURES.of("figure 5", caption=_accuracies, heads=_curve_heads, boxes=_curve_boxes)
 def criteria(data: xr.Dataset, axes: Any, chosen: str = "router-norm-change") -> None:
     """Figures 4a, 5 and 9 in kind: what moved, and the accuracy against rho by each criterion.
 
@@ -39,7 +103,7 @@ def norm_changes(data: xr.Dataset, axes: Axes) -> None:
     """Delta of every expert in every trial, those planted as important apart from the others."""
     theme.plain(axes)
     known = "important" in data
-    columns = [(sign, flag) for sign in plot_helpers.GROUPS for flag in ((True, False) if known else (None,))]
+    columns = [(sign, flag) for sign in GROUPS for flag in ((True, False) if known else (None,))]
     for place, (sign, flag) in enumerate(columns):
         mine = data["norm_change"].sel(expert=data["group"] == sign)
         if flag is not None:
@@ -47,7 +111,7 @@ def norm_changes(data: xr.Dataset, axes: Axes) -> None:
         values = mine.values.ravel()
         values = np.sort(values[np.isfinite(values)])
         aside = place + 0.22 * np.resize([0, -1, 1, -0.5, 0.5], len(values)) * (len(values) > 1)
-        colour = theme.CLASSES[plot_helpers.GROUPS.index(sign)]
+        colour = theme.CLASSES[GROUPS.index(sign)]
         face = theme.PAPER if flag is False else colour
         mark: dict[str, Any] = {"marker": "os"[sign == "-"], "linestyle": "none", "markersize": 4.5, "clip_on": False}
         axes.plot(aside, values, **mark, markerfacecolor=face, markeredgecolor=colour, alpha=0.65, gid=f"{sign} {flag}")
@@ -55,7 +119,7 @@ def norm_changes(data: xr.Dataset, axes: Axes) -> None:
     ticks = [f"{words[flag]}\nvote {theme.CLASS_SIGNS[sign == '-']}" for sign, flag in columns]
     axes.set_xticks(range(len(columns)), ticks)
     for label, (sign, _) in zip(axes.get_xticklabels(), columns, strict=True):
-        label.set(color=theme.CLASSES[plot_helpers.GROUPS.index(sign)], size=theme.SMALL_SIZE)
+        label.set(color=theme.CLASSES[GROUPS.index(sign)], size=theme.SMALL_SIZE)
     axes.tick_params(axis="x", length=0)
     axes.set_xlim(-0.5, len(columns) - 0.5)
     model = settings_of(data)["model"]
@@ -65,7 +129,7 @@ def norm_changes(data: xr.Dataset, axes: Axes) -> None:
     low, high = min(0.0, float(finite.min(initial=0))), max(level, float(finite.max(initial=1)))
     axes.set_ylim(low - 0.04 * (high - low), high + 0.1 * (high - low))
     if known_theory:  # lemma 4.1 is about experts that choose
-        plot_helpers.threshold(axes, level, f"theory: 1.5 log l = {level:.2f}")
+        threshold(axes, level, f"theory: 1.5 log l = {level:.2f}")
     axes.set_ylabel("Δ, change of the router's norm")
 
 
@@ -83,16 +147,15 @@ def pruning_curve(data: xr.Dataset, axes: Axes, fine_tuned: bool = False, chosen
     names = [str(name) for name in data["criterion"].values]
     chosen = chosen if chosen in names else names[0]
     finite = values.values[np.isfinite(values.values)]
-    plot_helpers.percent(axes, plot_helpers.LOW if finite.min(initial=1) >= plot_helpers.LOW else 0.0)
+    low = _LOW if finite.min(initial=1) >= _LOW else 0.0
+    share_axis(axes, low, 1 + 0.03 * (1 - low), ticks=np.arange(low, 1.05, 0.1 if low else 0.2))
     axes.set_xlim(min(0.0, float(rho[0])) - 0.02, float(rho[-1]) + 0.03)
     axes.axhline(0.5, color=theme.RULE, linewidth=1, zorder=0)
     if "random" in names:
-        one = values.sel(criterion="random")
-        between: dict[str, Any] = {"color": theme.BACKGROUND, "alpha": 0.45, "linewidth": 0, "zorder": 0}
-        axes.fill_between(rho, one.min("trial"), one.max("trial"), gid="range of random", **between)
+        band(axes, values.sel(criterion="random"), "rho", "range of random")
     ends = []
     for name in sorted(reversed(names), key=lambda name: name == chosen):  # the last of equals is named on top
-        colour, marker, dashes = plot_helpers.style_of(name, chosen, names)
+        colour, marker, dashes = style_of(name, chosen, names)
         median = values.sel(criterion=name).median("trial").values
         mine = name == chosen
         line: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 3.4 if mine else 1.6}
@@ -100,79 +163,87 @@ def pruning_curve(data: xr.Dataset, axes: Axes, fine_tuned: bool = False, chosen
         mark |= {"markeredgecolor": theme.PAPER, "markeredgewidth": 0.6}
         axes.plot(rho, median, **line, **mark, zorder=4 if mine else 3, clip_on=False, gid=name)
         ends.append((float(median[-1]), name, colour))
-    plot_helpers.names(axes, float(rho[-1]), ends)
+    _name_ends(axes, float(rho[-1]), ends)
     axes.set_xlabel("ρ, share of experts pruned")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def routers(data: xr.Dataset, axes: Any) -> None:
-    """Figures 3 and 7: norms of all routers, then components of an expert with a large and of one with a small router.
+def style_of(criterion: str, chosen: str, names: Sequence[str] = ()) -> tuple[str, str, Any]:
+    """Colour, marker and dashes: ink and solid for the chosen criterion, grey for the others, each with its own.
+
+    Criteria that are none of ours have colours of their own, in the order of `names`.
+    """
+    if criterion not in _LINES and criterion != chosen and criterion in names:
+        own = theme.styles([name for name in names if name not in _LINES], {})[criterion]
+        return own.colour, own.marker, own.line
+    marker, dashes = _LINES.get(criterion, ("*", ":"))
+    return (
+        (theme.INK, marker, "-")
+        if criterion == chosen
+        else (theme.REFERENCE, marker, "--" if dashes == "-" else dashes)
+    )
+
+
+def _name_ends(axes: Axes, x: float, ends: Sequence[tuple[float, str, str]], pixels: float = 16) -> None:
+    """Names to the right of the axes, pushed apart, each tied to the end of its line by a thin one; grey is not bold.
 
     Args:
-      data: what `figures.figure3` or `figure7` returned.
-      axes: five Axes: norms; router and neurons of the large one; router and neurons of the small one.
+      x: where the lines end, in data units.
+      ends: (y of the line's end, name, colour) each; those that have no end get no name.
     """
-    panels = panels_of(axes, 5)
-    router_norms(data, panels[0])
-    picked = [shown(data, role)[0] for role in ("large", "small")]
-    largest = darkest(data)
-    for number, expert in enumerate(picked):
-        one = data.sel(expert=expert)
-        group = str(one["group"].item())
-        above, below = panels[1 + 2 * number : 3 + 2 * number]
-        for panel in (above, below):
-            theme.plain(panel)
-        along = one["router_component"].values
-        plot_helpers.components(above, along[None], largest[0])
-        plot_helpers.components(below, one["neuron_component"].transpose("neuron", "pattern").values, largest[1])
-        for place, value in zip(above.get_xticks(), along[:2], strict=False):
-            note: dict[str, Any] = {"ha": "center", "va": "center", "size": theme.SMALL_SIZE, "gid": "component"}
-            above.text(place, 0.5, signed(value), color=theme.ink_on(value / (largest[0] or 1)), zorder=3, **note)
-        above.set_yticks([0.5], ["router"] if number == 0 else [""])
-        count = data.sizes["neuron"]
-        below.set_yticks([count / 2], [f"{count}\nneurons"] if number == 0 else [""])
-        below.set_xticks(below.get_xticks(), ["o₁", "o₂", f"the {data.sizes['pattern'] - 2} irrelevant patterns"])
-        for label, colour in zip(below.get_xticklabels(), (*theme.CLASSES, theme.MUTED), strict=True):
-            label.set(color=colour, weight="normal" if colour == theme.MUTED else "bold")
-        own = one["neuron_component"].sel(pattern="o1" if group == "+" else "o2")
-        below.set_xlabel(f"{int((own > 1).sum())} of {count} above 1 along {pattern_of(group)}")
+    left, right = axes.get_xlim()
+    wide = axes.get_window_extent().width * theme.BASE_DPI / axes.figure.dpi
+    gap = 14 * (right - left) / wide
+    known = [end for end in ends if np.isfinite(end[0])]
+    texts = theme.end_labels(axes, known, pixels, right + gap)
+    for text, (y, _, colour) in zip(texts, known, strict=True):
+        if colour == theme.REFERENCE:
+            text.set_fontweight("normal")
+        tie = ([x, right, right + gap], [y, y, text.get_position()[1]])
+        axes.plot(*tie, color=colour, linewidth=0.7, alpha=0.8, clip_on=False, zorder=1, gid="tie")
 
 
-def router_norms(data: xr.Dataset, axes: Axes) -> None:
-    """Figure 3a: the norm of every router after training, in the trial that is shown."""
-    theme.plain(axes)
-    norms = data["router_norm"].sel(trial=int(data["shown_trial"]))
-    experts = data["expert"].values
-    marked = data["shown"].values
-    top = settings_of(data)["model"]["top"]
-    level = 1.5 * np.log(top)
-    high = 1.16 * max(level, float(norms.max()))
-    axes.set_ylim(0, high)
-    axes.set_xlim(0.2, len(experts) + 0.8)
-    for sign in plot_helpers.GROUPS:
-        mine = norms.sel(expert=data["group"] == sign)
-        colour = theme.CLASSES[plot_helpers.GROUPS.index(sign)]
-        axes.bar(mine["expert"], mine, width=0.72, color=colour, zorder=2)
-        for expert, value in zip(mine["expert"].values, mine.values, strict=True):
-            if value > level:
-                style: dict[str, Any] = {"ha": "center", "va": "top", "size": theme.SMALL_SIZE, "weight": "bold"}
-                axes.text(expert, value - 0.015 * high, f"{value:.1f}", color="white", rotation=90, gid="norm", **style)
-        words = f"vote {theme.CLASS_SIGNS[sign == '-']}"
-        head: dict[str, Any] = {"ha": "center", "va": "top", "size": theme.TEXT_SIZE, "weight": "bold"}
-        axes.text(float(mine["expert"].mean()), high, words, color=colour, **head)
-    axes.axvline(len(experts) / 2 + 0.5, color=theme.RULE, linewidth=1, zorder=0)
-    plot_helpers.threshold(axes, level, f"1.5 log l = {level:.2f}", 0.01, "left")
-    every = 1 if len(experts) <= 20 else 5
-    some = [int(expert) for expert in experts if expert in marked or (int(expert) % every == 0)]
-    axes.set_xticks(some, [str(expert) for expert in some])
-    for label, expert in zip(axes.get_xticklabels(), some, strict=True):
-        weight, colour = ("bold", theme.INK) if expert in marked else ("normal", theme.REFERENCE)
-        label.set(weight=weight, color=colour)
-    axes.tick_params(axis="x", length=0, pad=2)
-    axes.set_xlabel("expert (bold: shown at the right)")
-    axes.set_ylabel("norm of the router after training")
+# --- costs -----------------------------------------------------------------------------------------------------------
 
 
+def _savings(data: xr.Dataset) -> str:
+    parts = []
+    for routing in map(str, data["routing"].values):
+        here = {name: float(relative(data, name).sel(routing=routing).isel(rho=-1)) for name in _COSTS}
+        words = [f"{100 * here[name]:.0f}\u00a0% of the {_COSTS[name]}" for name in _COSTS]
+        parts.append(f"{routing} {words[0]}, {words[1]} and {words[2]}")
+    off = float(abs(data["counted_operations"] / data["operations"] - 1).max())
+    agree = "torch counts the same FLOPs" if off < 1e-6 else f"torch's count of FLOPs is up to {100 * off:.1f} % off"
+    left, whole = int(data["experts_kept"][-1]), int(data["experts_kept"].sel(rho=0.0))
+    return f"With {left} of {whole} experts left: {'; '.join(parts)}. {agree[0].upper()}{agree[1:]}."
+
+
+def _cost_heads(data: xr.Dataset) -> list[Head]:
+    settings, whole = settings_of(data), data.sel(rho=0.0)
+    size = f"k = {settings['experts']}, d = {settings['dimension']}, m = {settings['neurons']}"
+    calls = f"{counted(settings['samples'], 'sample')}, marks: {counted(data.sizes['repeat'], 'run')}"
+    flops = _amounts(whole["operations"] / 1e6, "{:.0f}", "MFLOP")
+    memory = _amounts(whole["bytes"] / 1e6, "{:.0f}", "MB")
+    time = _amounts(1e3 * whole["seconds"].median("repeat"), "{:.1f}", "ms")
+    return [
+        (12, "FLOPs of a sample", f"100 % = {flops}\nline: formula, marks: torch's counter"),
+        (370, "Memory of the layer", f"100 % = {memory}\n{size}"),
+        (728, "Inference time", f"100 % = {time}\n{calls}"),
+    ]
+
+
+def _amounts(values: xr.DataArray, form: str, unit: str) -> str:
+    """One number, or those of all routings where they are written differently."""
+    written = dict.fromkeys(form.format(float(value)) for value in values)
+    return f"{' and '.join(written)} {unit}"
+
+
+@PICTURES.of(
+    "figure 6",
+    caption=_savings,
+    heads=_cost_heads,
+    boxes=lambda _: side_by_side(3, 64, 964, TOP + 12, TALL - 12, gap=174),
+)
 def efficiency(data: xr.Dataset, axes: Any) -> None:
     """Figures 6 and 10 in kind: FLOPs, memory and time of the pruned layer against the share of experts pruned.
 
@@ -183,12 +254,12 @@ def efficiency(data: xr.Dataset, axes: Any) -> None:
       axes: three Axes.
     """
     share = data["pruned_share"].values
-    for panel, quantity in zip(panels_of(axes, 3), captions.COSTS, strict=True):
+    for panel, quantity in zip(panels_of(axes, 3), _COSTS, strict=True):
         theme.plain(panel)
         panel.plot([0, 1], [1, 0], color=theme.RULE, linewidth=1, zorder=0, gid="in proportion")
         ends, highest = [], 1.0
         for routing in map(str, data["routing"].values):
-            style = plot_helpers.ROUTINGS[routing]
+            style = _ROUTINGS[routing]
             curve = relative(data, quantity).sel(routing=routing).values
             thick: dict[str, Any] = {"linewidth": 2.8 if style is theme.MODEL else 2, "zorder": 3}
             panel.plot(share, curve, color=style.colour, linestyle=style.line, **thick, clip_on=False, gid=routing)
@@ -203,10 +274,10 @@ def efficiency(data: xr.Dataset, axes: Any) -> None:
             words = f"{routing}\n slope {slope:.2f}".replace("-0", "−0").replace("-1", "−1")
             ends.append((float(curve[-1]), words, style.colour))
         panel.set_xlim(0, 1)
-        plot_helpers.percent(panel, 0.0, highest)
-        plot_helpers.names(panel, float(share[-1]), ends, 30)
+        share_axis(panel, 0.0, highest + 0.03, ticks=np.arange(0, 1.05, 0.2))
+        _name_ends(panel, float(share[-1]), ends, 30)
         panel.set_xlabel("share of experts pruned")
-        panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+        percents(panel.xaxis)
         panel.set_xticks([0, 0.5, 1])
 
 
@@ -218,15 +289,3 @@ def _marks(data: xr.Dataset, quantity: str, routing: str) -> np.ndarray:
         return np.asarray((seconds / seconds.sel(rho=0.0).median()).values)
     counted = one["counted_operations" if quantity == "operations" else quantity]
     return np.asarray((counted / counted.sel(rho=0.0)).values)[:, None]
-
-
-PICTURES = Pictures(
-    "pruning2024",
-    {
-        "figure 3": Kind(captions.routers, routers, layout.routers),
-        "figure 7": Kind(captions.routers, routers, layout.routers),
-        "figure 5": Kind(captions.criteria, criteria, layout.criteria),
-        "figure 6": Kind(captions.efficiency, efficiency, layout.efficiency),
-    },
-)
-caption, picture = PICTURES.caption, PICTURES.picture

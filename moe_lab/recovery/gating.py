@@ -25,7 +25,8 @@ from torch import Tensor
 
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
-from moe_lab.core.origins import call_of, origin
+from moe_lab.core.figure import reproducible
+from moe_lab.core.origins import origin
 from moe_lab.core.trials import stream
 from moe_lab.recovery.activations import Activation
 from moe_lab.recovery.data import MixtureTask
@@ -127,6 +128,7 @@ def expert_error(found: Mixture, truth: Mixture) -> Float[np.ndarray, " T"]:
     return nearest.square().mean(1).sqrt().numpy()
 
 
+@reproducible()
 @checked
 def gating_rates(
     samples: Sequence[int] = (500, 1000, 2000, 4000, 8000),
@@ -181,10 +183,9 @@ def gating_rates(
     middle = np.log(np.median(values["expert_error"], axis=3)).reshape(-1, len(samples))
     slopes = np.polyfit(np.log(np.array(samples, dtype=float)), middle.T, 1)[0].reshape(len(GATES), len(fitted))
     data["rate"] = (("gate", "fitted"), -slopes, {"long_name": "exponent of 1/n"})
-    arguments = {"samples": tuple(samples), "fitted": tuple(fitted), "trials": trials, "seed": seed, "task": task}
-    call = call_of("gating_rates", {**arguments, "last_gate": last_gate, "iterations": iterations})
     config = {"name": "MixtureTask", **task.model_dump(mode="json")}
-    data.attrs = origin(call=call, config=config, seed=seed, device="cpu", paper="Nguyen et al. 2024, section 2")
+    paper = "Nguyen et al. 2024, section 2"
+    data.attrs = origin(call="", config=config, seed=seed, device="cpu", paper=paper, settled={"task": task})
     return data
 
 

@@ -24,7 +24,8 @@ import xarray as xr
 
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
-from moe_lab.core.origins import call_of, listed, origin
+from moe_lab.core.figure import reproducible
+from moe_lab.core.origins import listed, origin
 from moe_lab.core.training import final
 from moe_lab.core.trials import where
 from moe_lab.vision import patches, rotation
@@ -54,6 +55,7 @@ _IMAGE, _CLASSES = (3, 64, 64), 4  # table 2 is about four classes of CelebA
 # --- pmoe2023 -------------------------------------------------------------------------------------------------------
 
 
+@reproducible()
 @checked
 def sample_complexity(
     samples: int | Sequence[int] = (200, 400, 800),
@@ -90,14 +92,6 @@ def sample_complexity(
         all(name in SAMPLE_MODELS for name in names), f"models must be among {', '.join(SAMPLE_MODELS)}", models=names
     )
     task = QuadrantTask() if root is None else VehiclesTask(**{"root": root, "variant": variant})
-    arguments = {"samples": counts, "models": names, "trials": trials, "seed": seed}
-    arguments |= {
-        "root": root,
-        "variant": variant if root is not None else None,
-        "width": width,
-        "steps": steps,
-        **more,
-    }
     runs = {}
     for count in counts:
         for name in names:
@@ -113,7 +107,8 @@ def sample_complexity(
     if "learned" in names:
         data["chance"] = data["chance"].sel(model="learned", drop=True)
     place = "figure 16 in kind" if root is not None else "figure 16 in kind, digits in quadrants"
-    return _about(data, "sample_complexity", "pmoe2023", place, arguments, list(runs.values()))
+    settled = {} if root is not None else {"variant": None}
+    return _about(data, "sample_complexity", "pmoe2023", place, list(runs.values()), settled=settled)
 
 
 def patch_model(name: str, embedded: bool = True, width: int = 1) -> PatchWRN | WRN:
@@ -124,6 +119,7 @@ def patch_model(name: str, embedded: bool = True, width: int = 1) -> PatchWRN | 
     return PatchWRN(**sizes, gates=name, patches_per_expert=4 if embedded else 16)  # type: ignore[arg-type]
 
 
+@reproducible()
 @checked
 def compute() -> xr.Dataset:
     """Table 2 of pmoe2023: the cost of training WRN and WRN-pMoE on four classes of CelebA, counted and published.
@@ -158,7 +154,7 @@ def compute() -> xr.Dataset:
         },
         coords={"samples": list(_SAMPLES), "model": names},
     )
-    return _about(xr.merge([data, published_compute()]), "compute", "pmoe2023", "table 2", {}, [])
+    return _about(xr.merge([data, published_compute()]), "compute", "pmoe2023", "table 2", [])
 
 
 @checked
@@ -185,6 +181,7 @@ def published_compute() -> xr.Dataset:
 # --- chen2022 -------------------------------------------------------------------------------------------------------
 
 
+@reproducible()
 @checked
 def controls(
     kind: str = "jittered",
@@ -233,10 +230,8 @@ def controls(
     data = _filled({"model": list(names)}, values, results, trials, count)
     sizes = {name: model.parameters_for(task.image) for name, model in made.items()}
     data["parameters"] = "model", [sizes.get(name, parameters(task.image)) for name in names]
-    arguments = {"kind": kind, "models": names, "trials": trials, "seed": seed, "root": root}
-    arguments |= {"expert": expert, "experts": experts, **more}
     place = "table 2 in kind, digits" if root is None else "table 2 in kind"
-    return _about(data, "controls", "chen2022", place, arguments, list(runs.values()) or [linear])
+    return _about(data, "controls", "chen2022", place, list(runs.values()) or [linear])
 
 
 def turn_model(
@@ -298,18 +293,17 @@ def _filled(
     return xr.Dataset(variables, coords={**axes, "trial": np.arange(trials)})
 
 
-def _about(
-    data: xr.Dataset, name: str, paper: str, place: str, arguments: dict[str, Any], runs: Sequence[ImageRun]
-) -> xr.Dataset:
-    """Adds the attrs that say how to make the Dataset again."""
+def _about(data: xr.Dataset, name: str, paper: str, place: str, runs: Sequence[ImageRun], **more: Any) -> xr.Dataset:
+    """Adds the attrs that say how to make the Dataset again, without its call."""
     about = origin(
-        call=call_of(name, {**arguments}),
+        call="",
         config=[run.record() for run in runs],
         seed=runs[0].seed if runs else 0,
         device=where(runs) or "cpu",
         paper=f"{paper}, {place}",
         figure=place,
         function=name,
+        **more,
     )
     for run in runs[:1]:
         about |= run.task.provenance()  # type: ignore[attr-defined]

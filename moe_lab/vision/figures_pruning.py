@@ -1,6 +1,6 @@
 """Figures 4 to 6 of pruning2024 in kind, on a V-MoE that is trained here: accuracy after pruning, and what it saves.
 
-Each is one call that returns a labelled Dataset, which `plots_pruning` draws. A Dataset records in `.attrs["call"]` how
+Each is one call that returns a labelled Dataset, which `plots` draws. A Dataset records in `.attrs["call"]` how
 to make it again.
 
 What the default run shows (five trials, ten digits, .898 whole, pruned silently by the change of the router's norm):

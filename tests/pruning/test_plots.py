@@ -13,7 +13,7 @@ from matplotlib.colors import same_color, to_rgb
 from matplotlib.figure import Figure
 
 from moe_lab.drawing import theme
-from moe_lab.pruning import PlantedStart, captions, figures, plot_helpers, plots
+from moe_lab.pruning import PlantedStart, figures, plots, router_plots
 from moe_lab.pruning.costs import relative
 from moe_lab.pruning.criteria import CRITERIA
 
@@ -191,7 +191,7 @@ class TestRouters:
 
     def test_maps_are_components_o1_and_o2_wide(self):
         data = three()
-        most = captions.darkest(data)
+        most = router_plots.darkest(data)
         for number, role in enumerate(("large", "small")):
             router, neurons = axes_of("three")[1 + 2 * number : 3 + 2 * number]
             one = data.sel(expert=int(data.shown.sel(role=role)))
@@ -205,7 +205,7 @@ class TestRouters:
                 np.testing.assert_array_equal(pixels[:, 40], shades[:, 1])
                 np.testing.assert_array_equal(pixels[:, -1], shades[:, -1])
                 np.testing.assert_array_equal(np.unique(pixels[:, 78:], axis=1), np.unique(shades[:, 2:], axis=1))
-            assert words(router, "component") == [captions.signed(float(v)) for v in one.router_component[:2]]
+            assert words(router, "component") == [router_plots.signed(float(v)) for v in one.router_component[:2]]
             count = int((one.neuron_component.sel(pattern="o1") > 1).sum())
             assert neurons.get_xlabel() == f"{count} of 4 above 1 along o₁"
 
@@ -342,9 +342,9 @@ class TestCaptions:
         assert plots.caption(other).endswith("Torch's count of FLOPs is up to 5.0 % off.")
 
     def test_numbers_have_a_minus_and_zero_has_none(self):
-        assert [captions.signed(value) for value in (1.25, -2.0, -0.01, 0.0)] == ["1.2", "−2.0", "0.0", "0.0"]
+        assert [router_plots.signed(value) for value in (1.25, -2.0, -0.01, 0.0)] == ["1.2", "−2.0", "0.0", "0.0"]
 
 
 def test_criteria_of_ones_own_have_a_style_too():
-    assert plot_helpers.style_of("mine", "random")[0] == theme.REFERENCE
-    assert plot_helpers.style_of("router-norm-change", "random")[2] != "-"
+    assert plots.style_of("mine", "random")[0] == theme.REFERENCE
+    assert plots.style_of("router-norm-change", "random")[2] != "-"

@@ -13,7 +13,7 @@ from matplotlib.colors import same_color, to_rgb
 from matplotlib.figure import Figure
 
 from moe_lab.drawing import theme
-from moe_lab.specialization import figures, plot_helpers, plots
+from moe_lab.specialization import figures, plots
 from moe_lab.specialization.published import published
 
 MIXTURES = ["moe-cubic", "moe-linear"]
@@ -495,8 +495,8 @@ class TestCaptions:
 
 
 def test_names_of_models():
-    assert plot_helpers.name_of("single-linear-512") == "single linear (512)"
-    assert plot_helpers.name_of("moe-relu") == "relu mixture"
-    assert plot_helpers.floor(np.array([0.52, 0.99])) == 0.5
-    assert plot_helpers.floor(np.array([0.97])) == 0.9
-    assert plot_helpers.floor(np.array([np.nan])) == 0
+    assert plots.name_of("single-linear-512") == "single linear (512)"
+    assert plots.name_of("moe-relu") == "relu mixture"
+    assert plots.floor(np.array([0.52, 0.99])) == 0.5
+    assert plots.floor(np.array([0.97])) == 0.9
+    assert plots.floor(np.array([np.nan])) == 0

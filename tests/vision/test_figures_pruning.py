@@ -10,7 +10,7 @@ import xarray as xr
 
 from moe_lab.core.config import ConfigError
 from moe_lab.drawing import theme
-from moe_lab.vision import deep, figures_pruning, plots_pruning
+from moe_lab.vision import deep, figures_pruning, plots
 
 SHORT = deep.PRE_TRAINING.replace(steps=2, warm_up=1, batch=25, test_images=50)
 
@@ -53,17 +53,17 @@ def test_wrong_values_are_refused_before_anything_trains(tmp_path: Path) -> None
 def test_pictures_show_the_numbers(data: xr.Dataset) -> None:
     figure = theme.figure()
     first, second, third = (figure.add_subplot(1, 3, place) for place in (1, 2, 3))
-    plots_pruning.pruning_curve(data, first, "rerouted")
+    plots.pruning_curve(data, first, "rerouted")
     lines = {line.get_gid(): line for line in first.lines}
     expected = data["accuracy"].sel(mode="rerouted", criterion="router-norm-change").median("trial")
     assert lines["router-norm-change"].get_ydata() == pytest.approx(expected.values)
     assert lines["router-norm-change"].get_linewidth() > lines["random"].get_linewidth()
     one = data.isel(trial=0)
-    plots_pruning.expert_scores(one, second, block=3)
+    plots.expert_scores(one, second, block=3)
     heights = [bar.get_height() for bar in second.patches]
     assert heights == pytest.approx(one["score"].sel(block=3, criterion="router-norm-change").values)
     measured = figures_pruning.costs(deep.TINY, experts_kept=(8, 2), repeats=1)
-    plots_pruning.costs(measured, third)
+    plots.costs(measured, third)
     bars = {bar.get_gid(): bar.get_height() for bar in third.patches}
     share = measured["parameters"].sel(kept=2) / measured["parameters"].sel(kept=8)
     assert bars["parameters silent"] == pytest.approx(float(share.sel(mode="silent")))

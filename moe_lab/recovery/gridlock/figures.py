@@ -19,6 +19,7 @@ import xarray as xr
 
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
+from moe_lab.core.figure import reproducible
 from moe_lab.core.origins import listed
 from moe_lab.core.training import Measure
 from moe_lab.recovery.gridlock.gate_figures import gates_by_moments
@@ -52,6 +53,7 @@ SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 _CURVES = {name: Measure(("iteration", *one.dims), one.unit, one.meaning) for name, one in FITS.items()}
 
 
+@reproducible(first=("gating", "methods"))
 @checked
 def table2(
     trials: int = 40,
@@ -86,9 +88,10 @@ def table2(
     task = {"experts": 2, "dimension": 10, "noise": noise}
     figure = Figure("table 2", "table2", trials, seed, more, task, samples)
     axes = {"gating": listed(gating), "algorithm": listed(methods)}
-    return figure.fill(fit_cells, axes, FITS, {"noise": noise})
+    return figure.fill(fit_cells, axes, FITS)
 
 
+@reproducible(first=("first_share", "methods"))
 @checked
 def table1(
     trials: int = 40,
@@ -121,9 +124,10 @@ def table1(
     task = {"experts": 2, "dimension": 10, "noise": noise, "gating": "random"}
     figure = Figure("table 1", "table1", trials, seed, more, task, samples)
     axes = {"first_share": listed(first_share), "algorithm": listed(methods)}
-    return figure.fill(fit_cells, axes, FITS, {"noise": noise})
+    return figure.fill(fit_cells, axes, FITS)
 
 
+@reproducible(first=("k", "methods"))
 @checked
 def figure3(
     k: int | Sequence[int] = (3, 4),
@@ -161,11 +165,10 @@ def figure3(
       ValueError: a wrong value or combination, before anything runs.
     """
     axes = {"k": listed(k), "algorithm": listed(methods)}
-    arguments = {"d": d, "noise": noise, "iterations": iterations, "gate_iterations": gate_iterations}
     require(gate_iterations >= 1, "gate_iterations must be at least 1", gate_iterations=gate_iterations)
     task = {"dimension": d, "noise": noise}
     figure = Figure("figure 3", "figure3", trials, seed, more, task, samples, iterations)
-    found = _with_best(figure, axes, iterations, arguments)
+    found = _with_best(figure, axes, iterations)
     return found.assign(gates_alone=_gates_alone(trials, seed, gate_iterations, more))
 
 
@@ -173,11 +176,12 @@ def _gates_alone(trials: int, seed: int, iterations: int, more: dict[str, Any]) 
     """Panel (a) of figure 3."""
     figure = Figure("figure 3", "figure3", trials, seed, more, {"experts": 2, "dimension": 10}, 2000, iterations)
     axes = {"algorithm": ("spectral", "spectral-gradient")}
-    found = figure.fill(curve_cells, axes, _CURVES, {}, {"iteration": np.arange(iterations + 1)})["gating_fit"]
+    found = figure.fill(curve_cells, axes, _CURVES, {"iteration": np.arange(iterations + 1)})["gating_fit"]
     found = found.transpose("algorithm", "iteration", "trial")
     return found.rename(algorithm="gate_algorithm", iteration="gate_iteration")
 
 
+@reproducible(first=("samples", "methods"))
 @checked
 def figure4(
     samples: int | Sequence[int] = (1000, 5000, 10000),
@@ -210,9 +214,10 @@ def figure4(
     axes = {"samples": listed(samples), "algorithm": listed(methods)}
     task = {"experts": k, "dimension": d, "noise": noise}
     figure = Figure("figure 4", "figure4", trials, seed, more, task, iterations=iterations)
-    return _with_best(figure, axes, iterations, {"k": k, "d": d, "noise": noise, "iterations": iterations})
+    return _with_best(figure, axes, iterations)
 
 
+@reproducible(first=("activation", "noise", "methods"))
 @checked
 def figure5(
     activation: str | Sequence[str] = ("sigmoid", "relu"),
@@ -251,10 +256,10 @@ def figure5(
     axes = {"activation": listed(activation), "noise": listed(noise), "algorithm": listed(methods)}
     task = {"experts": k, "dimension": d}
     figure = Figure("figure 5", "figure5", trials, seed, more, task, samples, iterations)
-    return _with_best(figure, axes, iterations, {"k": k, "d": d, "iterations": iterations})
+    return _with_best(figure, axes, iterations)
 
 
-def _with_best(figure: Figure, axes: dict[str, Any], iterations: int, arguments: dict[str, Any]) -> xr.Dataset:
+def _with_best(figure: Figure, axes: dict[str, Any], iterations: int) -> xr.Dataset:
     """Curves of the methods, and the error of EM from the truth after as many iterations."""
     require(iterations >= 1, "iterations must be at least 1", iterations=iterations)
     rule = "em-from-truth is always computed, as best_error: leave it out of methods"
@@ -262,7 +267,7 @@ def _with_best(figure: Figure, axes: dict[str, Any], iterations: int, arguments:
     rule = "gates by moments take one step and have no curve: leave them out of methods"
     require(not set(BY_MOMENTS) & set(axes["algorithm"]), rule, methods=axes["algorithm"])
     coords = {"iteration": np.arange(iterations + 1)}
-    found = figure.fill(curve_cells, axes, _CURVES, arguments, coords).transpose(*axes, "iteration", "trial")
-    best = figure.fill(fit_cells, {**axes, "algorithm": (FROM_TRUTH,)}, FITS, arguments)["error"]
+    found = figure.fill(curve_cells, axes, _CURVES, coords).transpose(*axes, "iteration", "trial")
+    best = figure.fill(fit_cells, {**axes, "algorithm": (FROM_TRUTH,)}, FITS)["error"]
     best = best.squeeze("algorithm", drop=True).assign_attrs(long_name="E(A, W) of EM from the true parameters")
     return found.assign(best_error=best)

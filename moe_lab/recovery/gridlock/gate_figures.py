@@ -10,6 +10,7 @@ import xarray as xr
 
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
+from moe_lab.core.figure import reproducible
 from moe_lab.core.grid import Point
 from moe_lab.core.origins import listed
 from moe_lab.core.trials import threads_for
@@ -25,6 +26,7 @@ GATES_ALONE = (*BY_MOMENTS, "spectral")
 _MEASURES = {name: FITS[name] for name in ("regressor_fit", "gating_fit")}
 
 
+@reproducible(first=("gating", "samples", "regressors", "methods"))
 @checked
 def gates_by_moments(
     samples: int | Sequence[int] = (2000, 20000),
@@ -69,7 +71,7 @@ def gates_by_moments(
     task = {"experts": 2, "dimension": 10, "noise": noise, "first_share": first_share}
     figure = Figure("theorem 3", "gates_by_moments", trials, seed, more, task)
     axes = {"gating": listed(gating), "samples": listed(samples), "regressors": sources, "algorithm": names}
-    return figure.fill(gate_cells, axes, _MEASURES, {"noise": noise, "first_share": first_share})
+    return figure.fill(gate_cells, axes, _MEASURES)
 
 
 def gate_cells(points: list[Point], *, trials: int, seed: int, **how: Any) -> Iterator[dict[str, np.ndarray]]:

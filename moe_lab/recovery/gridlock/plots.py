@@ -7,6 +7,7 @@ with in grey. `picture` draws any of them on a page of its own, with heads and a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,16 +15,54 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
+from moe_lab.core.words import counted, span
 from moe_lab.drawing import theme
-from moe_lab.drawing.pictures import Kind, Pictures, measured, panels_of, star, title, trials
-from moe_lab.recovery.gridlock import captions, layout, plot_helpers
-from moe_lab.recovery.gridlock.layout import points_across
+from moe_lab.drawing.marks import measured, star, title, trials
+from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of, side_by_side
+from moe_lab.drawing.scales import decades, floor, plain_numbers
+from moe_lab.recovery.gridlock import stuck_plots
+from moe_lab.recovery.gridlock.method_names import marks, name_of, points_across, style_of, words_of
 from moe_lab.recovery.gridlock.published import PLACES, published
-from moe_lab.recovery.gridlock.stuck_plots import stuck, stuck_map
+from moe_lab.recovery.gridlock.stuck_plots import stuck as stuck
 
+PICTURES = Pictures("gridlock2019").including(stuck_plots.PICTURES)
+caption, picture = PICTURES.caption, PICTURES.picture
+
+_REACHED = 1.1
+"""An error counts as that of EM from the truth up to this factor."""
 _MOST = 10.0  # errors above are drawn at the edge, as a triangle
+_RIGHT = 952  # where panels end, so that names of lines have room
 
 
+def _lines(data: xr.Dataset) -> str:
+    return f"thin: one of {data.sizes['trial']} trials, thick: their median"
+
+
+# --- tables 1 and 2, theorem 3 ---------------------------------------------------------------------------------------
+
+
+def _mean_fits(data: xr.Dataset) -> str:
+    parts = []
+    for method in map(str, data["algorithm"].values):
+        one = data.sel(algorithm=method).mean("trial")
+        regressors, gates = (span(one[name].values) for name in ("regressor_fit", "gating_fit"))
+        parts.append(f"{name_of(method)} {regressors} and {gates}")
+    return f"Mean fits of regressors and gates over {counted(data.sizes['trial'])}: {'; '.join(parts)}."
+
+
+def _fit_heads(data: xr.Dataset) -> list[Head]:
+    paper = str(data.attrs["paper"]).replace("gridlock2019", "the paper")
+    first = f"{marks(data)}, star: {paper}"
+    return [(16, "Regressors found", first), (570, "Gates found", "star: mean ± spread as printed")]
+
+
+@PICTURES.of(
+    "table 1",
+    "table 2",
+    caption=_mean_fits,
+    heads=_fit_heads,
+    boxes=lambda _: [(76, 84, 330, 300), (630, 84, 340, 300)],
+)
 def fits(data: xr.Dataset, axes: Any) -> None:
     """Tables 1 and 2: regressor fit and gating fit, measured beside published.
 
@@ -37,7 +76,7 @@ def fits(data: xr.Dataset, axes: Any) -> None:
     labels = data[across].values
     words = [f"{label}\ngates" if across == "gating" else f"p = {label}" for label in labels]
     for panel, name in zip(panels_of(axes, 2), ("regressor_fit", "gating_fit"), strict=True):
-        _cosine_axis(panel, _floor(data[name].values))
+        _cosine_axis(panel, floor(data[name].values, least=0.5, most=0.95, below=0.01))
         _columns(panel, data[name], [{across: label} for label in labels], words, {})
         _edge(panel, data[name].values)
         for place_of, label in enumerate(labels):
@@ -47,6 +86,45 @@ def fits(data: xr.Dataset, axes: Any) -> None:
         panel.set_ylabel("regressor fit, smallest |cos|" if name == "regressor_fit" else "gating fit, smallest |cos|")
 
 
+def _cosine_axis(axes: Axes, low: float) -> None:
+    theme.plain(axes)
+    axes.set_ylim(low, 1 + 0.02 * (1 - low))
+    axes.axhline(1, color=theme.RULE, linewidth=0.8, zorder=0)
+
+
+def _edge(axes: Axes, values: np.ndarray) -> None:
+    """Says how many values lie below the axis."""
+    below = int((values < axes.get_ylim()[0]).sum())
+    if below:
+        style: dict[str, Any] = {"size": theme.SMALL_SIZE, "color": theme.MUTED, "transform": axes.transAxes}
+        axes.text(0.02, 0.015, f"▽ {below} trials lie below", ha="left", va="bottom", **style)
+
+
+def _gating_fits(data: xr.Dataset) -> str:
+    mean, parts = data["gating_fit"].mean("trial"), []
+    for samples in data["samples"].values:
+        one = mean.sel(samples=samples)
+        numbers = [
+            f"{name_of('gates-em' if m == 'spectral' else str(m))} {span(one.sel(algorithm=m).values)}"
+            for m in data["algorithm"].values
+        ]
+        parts.append(f"n = {samples:,}: {', '.join(numbers)}")
+    return f"Mean gating fit over {counted(data.sizes['trial'])}, with no EM of the regressors. {'; '.join(parts)}."
+
+
+def _gate_heads(data: xr.Dataset) -> list[Head]:
+    task = json.loads(data.attrs["config"])[0]["task"]
+    inputs = "N(0, I)" if task["first_share"] is None else f"two Gaussians, p = {task['first_share']:g}"
+    note = f"k = 2, σ = {task['noise']:g}, inputs {inputs}; {marks(data)}"
+    return [(16, "Gates by moments and by EM", note)]
+
+
+@PICTURES.of(
+    "theorem 3",
+    caption=_gating_fits,
+    heads=_gate_heads,
+    boxes=lambda data: side_by_side(data.sizes["gating"], 76, _RIGHT + 10, 106, 272, gap=158),
+)
 def gates(data: xr.Dataset, axes: Any) -> None:
     """Theorem 3: the gate's angle from moments and EM, for each n with estimated and with the true regressors.
 
@@ -55,7 +133,7 @@ def gates(data: xr.Dataset, axes: Any) -> None:
       axes: an Axes for each kind of gates.
     """
     points = points_across(data, ("samples", "regressors"))
-    words = [f"{plot_helpers.words_of({'samples': point['samples']})}\n{point['regressors']}" for point in points]
+    words = [f"{words_of({'samples': point['samples']})}\n{point['regressors']}" for point in points]
     panels = panels_of(axes, data.sizes["gating"])
     fit = data["gating_fit"]
     angles = fit.copy(data=np.degrees(np.arccos(fit.values.clip(0, 1))))
@@ -85,24 +163,64 @@ def _columns(
     methods, ends = [str(name) for name in values["algorithm"].values], []
     for number, method in enumerate(methods):
         known_as, end = styled_as.get(method, method), float("nan")
-        style = plot_helpers.style_of(known_as)
+        style = style_of(known_as)
         aside = 0.8 * ((number + 1) / (len(methods) + 1) - 0.5) + 0.05
         for place, point in enumerate(points):
             end = measured(panel, place + aside, values.sel({**point, "algorithm": method}).values, style)
-        ends.append((end, plot_helpers.name_of(known_as), style.colour))
+        ends.append((end, name_of(known_as), style.colour))
     theme.end_labels(panel, ends)
 
 
+# --- figures 3 to 6 --------------------------------------------------------------------------------------------------
+
+
+def _reached(data: xr.Dataset) -> xr.DataArray:
+    """Whether the last error of a trial is that of EM from the truth, over all axes but iteration."""
+    return data["error"].isel(iteration=-1) <= _REACHED * data["best_error"]
+
+
+def _trials_that_reach(data: xr.Dataset) -> str:
+    there = _reached(data)
+    total = int(np.prod([size for name, size in there.sizes.items() if name != "algorithm"]))
+    parts = [f"{name_of(str(name))} {int(there.sel(algorithm=name).sum())}" for name in data["algorithm"].values]
+    best = span(data["best_error"].median("trial").values, "{:.2g}")
+    return (
+        f"After {int(data['iteration'][-1])} iterations, of {total} trials each: {', '.join(parts)} reach the error "
+        f"of EM from the truth ({best})."
+    )
+
+
+def _curve_heads(data: xr.Dataset) -> list[Head]:
+    best = "dashed purple: EM from the true parameters, about the least that the samples allow"
+    return [(16, "The error through EM", f"{_lines(data)}; {best}")]
+
+
+def _curve_boxes(data: xr.Dataset) -> list[Box]:
+    """One for each point of `points_across`; four come in two rows."""
+    count = len(points_across(data))
+    if count == 4:
+        return [box for top in (106, 402) for box in side_by_side(2, 76, _RIGHT, top, 220, gap=60)]
+    return side_by_side(count, 76, _RIGHT, 106, 272, gap=46)
+
+
+@PICTURES.of(
+    "figure 4",
+    "figure 5",
+    caption=_trials_that_reach,
+    heads=_curve_heads,
+    boxes=_curve_boxes,
+    height=lambda data: 720 if len(points_across(data)) == 4 else 480,
+)
 def curves(data: xr.Dataset, axes: Any) -> None:
     """Figures 3 (b, c), 4 and 5: the error through EM, an Axes a cell; the dotted line is EM from the truth."""
     points = points_across(data)
-    bounds = plot_helpers.decades(np.clip(data["error"].values, None, _MOST))
+    bounds = decades(np.clip(data["error"].values, None, _MOST))
     for number, (point, panel) in enumerate(zip(points, panels_of(axes, len(points)), strict=True)):
         theme.plain(panel)
         panel.set_yscale("log")
         panel.set_ylim(*bounds)
         panel.set_xlim(0, int(data["iteration"].max()))
-        title(panel, plot_helpers.words_of(point, ", "))
+        title(panel, words_of(point, ", "))
         panel.set_xlabel("iteration of EM")
         if number == 0:
             panel.set_ylabel("error E(A, W)")
@@ -110,15 +228,29 @@ def curves(data: xr.Dataset, axes: Any) -> None:
         panel.axhline(best, color=theme.FAILURE, linewidth=1.2, linestyle=(0, (5, 3)), zorder=1, gid="best")
         ends = []
         for method in map(str, data["algorithm"].values):
-            style = plot_helpers.style_of(method)
+            style = style_of(method)
             shown = data["error"].sel({**point, "algorithm": method})
             end = trials(panel, shown, "iteration", style)
-            ends.append((min(end, _MOST), plot_helpers.name_of(method), style.colour))
-        plot_helpers.plain_numbers(panel)
+            ends.append((min(end, _MOST), name_of(method), style.colour))
+        plain_numbers(panel)
         if number == len(points) - 1 or (len(points) == 4 and number == 1):
             theme.end_labels(panel, [*ends, (best, "EM from the truth", theme.FAILURE)])
 
 
+def _gates_first_boxes(data: xr.Dataset) -> list[Box]:
+    """One for the gates alone, then one for each k."""
+    count = data.sizes["k"]
+    wide = (_RIGHT - 76 - 26 - 46 * count) / (count + 1)
+    return [(76, 106, wide, 272), *side_by_side(count, 76 + wide + 46 + 26, _RIGHT, 106, 272, gap=46)]
+
+
+def _gates_first_heads(data: xr.Dataset) -> list[Head]:
+    second = _gates_first_boxes(data)[1][0] - 60
+    note = f"{_lines(data)}; dashed purple: EM from the truth"
+    return [(16, "Gates alone", "regressors fixed"), (second, "The error through EM", note)]
+
+
+@PICTURES.of("figure 3", caption=_trials_that_reach, heads=_gates_first_heads, boxes=_gates_first_boxes)
 def figure3(data: xr.Dataset, axes: Any) -> None:
     """Figure 3: the gating fit through EM of the gates alone, then `curves`; one Axes more than there are k."""
     panels = panels_of(axes, 1 + data.sizes["k"])
@@ -130,7 +262,7 @@ def figure3(data: xr.Dataset, axes: Any) -> None:
     first.set_xlabel("iteration of EM of the gates")
     first.set_ylabel("gating fit")
     for method in map(str, gates["gate_algorithm"].values):
-        style = plot_helpers.style_of("spectral+em" if method == "spectral" else method)
+        style = style_of("spectral+em" if method == "spectral" else method)
         trials(first, gates.sel(gate_algorithm=method), "gate_iteration", style)
     note: dict[str, Any] = {"size": theme.SMALL_SIZE, "transform": first.transAxes, "ha": "right"}
     first.text(0.98, 0.16, "Newton's M-step: solid", color=theme.INK, weight="bold", **note)
@@ -138,6 +270,25 @@ def figure3(data: xr.Dataset, axes: Any) -> None:
     curves(data, panels[1:])
 
 
+def _test_errors(data: xr.Dataset) -> str:
+    medians = data["test_error"].median("trial")
+    parts = [
+        f"{name_of(str(name))} {float(medians.sel(algorithm=name)):.3f}"
+        if medians.sel(algorithm=name).notnull()
+        else f"{name_of(str(name))} has no start"
+        for name in data["algorithm"].values
+    ]
+    source = str(data.attrs.get("source", "")).capitalize()
+    return f"{source}, medians of {data.sizes['trial']} divisions: {', '.join(parts)}."
+
+
+def _division_heads(data: xr.Dataset) -> list[Head]:
+    rows = json.loads(data.attrs["data"])["rows"]
+    note = f"{data.attrs['source']}, {rows} rows; mark: one of {data.sizes['trial']} divisions 75/25, bar: their median"
+    return [(60, "How well mixtures predict real data", note)]
+
+
+@PICTURES.of("figure 6", caption=_test_errors, heads=_division_heads, boxes=lambda _: [(190, 84, 700, 300)])
 def figure6(data: xr.Dataset, axes: Axes) -> None:
     """Figure 6: the test error of every division and method, on one Axes; an empty row is one without a start."""
     theme.plain(axes)
@@ -146,10 +297,10 @@ def figure6(data: xr.Dataset, axes: Axes) -> None:
     top = 1.15 * float(np.nanmax(np.nanquantile(values, 0.5, axis=1, method="higher")))  # no median lies beyond
     axes.set_xlim(0, top)
     axes.set_ylim(-len(names) + 0.4, 0.6)
-    axes.set_yticks(-np.arange(len(names)), [plot_helpers.name_of(name) for name in names])
+    axes.set_yticks(-np.arange(len(names)), [name_of(name) for name in names])
     axes.tick_params(axis="y", length=0)
     for row, (name, errors) in enumerate(zip(names, values, strict=True)):
-        style = plot_helpers.style_of(name)
+        style = style_of(name)
         middle = measured(axes, -row, np.minimum(errors, top), style, vertical=False, reach=0.3)
         beyond = int((errors > top).sum())
         lost = int(np.isnan(errors).sum())
@@ -161,45 +312,3 @@ def figure6(data: xr.Dataset, axes: Axes) -> None:
         place: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "size": theme.SMALL_SIZE}
         axes.text(1.02, -row, words, color=theme.INK, clip_on=False, gid="median", **place)
     axes.set_xlabel("mean squared error on test rows, target scaled to (−1, 1)")
-
-
-def _floor(values: np.ndarray, step: float = 0.05) -> float:
-    """A round number below nearly all values, between .5 and .95."""
-    finite = values[np.isfinite(values)]
-    return float(np.clip(np.floor(np.quantile(finite, 0.01) / step) * step, 0.5, 0.95)) if finite.size else 0.0
-
-
-def _cosine_axis(axes: Axes, low: float) -> None:
-    theme.plain(axes)
-    axes.set_ylim(low, 1 + 0.02 * (1 - low))
-    axes.axhline(1, color=theme.RULE, linewidth=0.8, zorder=0)
-
-
-def _edge(axes: Axes, values: np.ndarray) -> None:
-    """Says how many values lie below the axis."""
-    below = int((values < axes.get_ylim()[0]).sum())
-    if below:
-        style: dict[str, Any] = {"size": theme.SMALL_SIZE, "color": theme.MUTED, "transform": axes.transAxes}
-        axes.text(0.02, 0.015, f"▽ {below} trials lie below", ha="left", va="bottom", **style)
-
-
-def _stuck(data: xr.Dataset, axes: Any) -> None:
-    (stuck_map if layout.is_map(data) else stuck)(data, axes)
-
-
-_TABLES = Kind(captions.tables, fits, layout.tables)
-_CURVES = Kind(captions.curves, curves, layout.curves, layout.curves_height)
-PICTURES = Pictures(
-    "gridlock2019",
-    {
-        "table 1": _TABLES,
-        "table 2": _TABLES,
-        "theorem 3": Kind(captions.gates, gates, layout.gates),
-        "section 4.3": Kind(captions.stuck, _stuck, layout.stuck, layout.stuck_height),
-        "figure 3": Kind(captions.curves, figure3, layout.figure3),
-        "figure 4": _CURVES,
-        "figure 5": _CURVES,
-        "figure 6": Kind(captions.real_data, figure6, layout.real_data),
-    },
-)
-caption, picture = PICTURES.caption, PICTURES.picture

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
+from moe_lab.core.figure import reproducible
 from moe_lab.core.grid import checked_axes
 from moe_lab.core.origins import listed
 from moe_lab.core.trials import stream, threads_for
@@ -51,6 +52,7 @@ class Split:
     test_y: Tensor
 
 
+@reproducible()
 @checked
 def figure6(
     source: str = "diabetes",
@@ -110,10 +112,9 @@ def figure6(
     about = {"long_name": "mean squared error on test rows, target scaled to (-1, 1)"}
     coords = {"algorithm": list(names), "trial": np.arange(trials)}
     result = xr.Dataset({"test_error": (("algorithm", "trial"), errors, about)}, coords)
-    arguments: dict[str, Any] = {"source": source, "path": path, "trials": trials, "seed": seed, "methods": names}
-    arguments |= {"k": k, "noise": noise, "iterations": iterations}
-    about_data = {"source": source, "data": json.dumps({"rows": rows, "features": list(data.features)})}
-    result.attrs = Figure("figure 6", "figure6", trials, seed, {}).attrs(arguments, [run.record()], **about_data)
+    about_data: dict[str, Any] = {"source": source, "data": json.dumps({"rows": rows, "features": list(data.features)})}
+    about_data["settled"] = {"download": None}  # it changes no result
+    result.attrs = Figure("figure 6", "figure6", trials, seed, {}).about([run.record()], **about_data)
     return result
 
 

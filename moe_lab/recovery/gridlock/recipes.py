@@ -142,7 +142,6 @@ class Figure(figure.Figure):
         evaluate: Callable[..., Any],
         axes: Mapping[str, Sequence[Any]],
         measures: Mapping[str, Measure],
-        arguments: Mapping[str, Any],
         coords: Mapping[str, Any] | None = None,
         **extra: Any,
     ) -> xarray.Dataset:
@@ -153,27 +152,23 @@ class Figure(figure.Figure):
             values.
           axes: the values of each axis; the last is "algorithm".
           measures: what a grid point yields, with the axes after the trial.
-          arguments: of the figure's function, for its call, besides the axes, trials, seed and samples.
           coords: labels of those axes.
           extra: more arguments of `evaluate`.
 
         Returns:
           The measures over (axes..., trial, ...).
         """
-        attrs = self.attrs_of(axes, arguments)
+        attrs = self.attrs_of(axes)
         evaluation = partial(evaluate, **self.how(), **extra)
         how: dict[str, Any] = {"measures": measures, "meanings": MEANINGS, "coords": coords}
         found = self.sweep(evaluation, checked_axes(axes), batch=1, **how)[list(measures)]
         found.attrs = attrs
         return found
 
-    def attrs_of(self, axes: Mapping[str, Sequence[Any]], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Checks every grid point, and returns the attrs of the results; see `fill`."""
+    def attrs_of(self, axes: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """Checks every grid point, and returns the attrs of the results without their call; see `fill`."""
         points = points_of(checked_axes(axes))
         runs = [run_of(point, trials=self.trials, seed=self.seed, **self.how()) for point in points]
         device = where(runs)  # refuses one that is not there before any work
         records = [{"point": point, **run.record()} for point, run in zip(points, runs, strict=True)]
-        call: dict[str, Any] = {"methods" if name == "algorithm" else name: values for name, values in axes.items()}
-        call |= {"trials": self.trials, "seed": self.seed}
-        call |= {} if self.samples is None else {"samples": self.samples}
-        return self.attrs({**call, **arguments}, records, device)
+        return self.about(records, device)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from moe_lab.core.config import require
+from moe_lab.core.figure import reproducible
 from moe_lab.core.origins import listed
 from moe_lab.core.signatures import lead
 from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, VERDICTS, WINDOW, stuck_cells
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
     import xarray as xr
 
 AXES = ("algorithm", "k", "samples")
+FIRST = ("k", "samples", "methods", "trials", "seed")
+"""The arguments that come first in a call of `stuck_rate`."""
 
 
+@reproducible(first=FIRST)
 @lead
 def stuck_rate(
     k: int | Sequence[int] = (8,),
@@ -68,17 +72,16 @@ def stuck_rate(
     size: dict[str, Any] = {"k": k, "d": d, "samples": samples, "trials": trials, "seed": seed, "methods": methods}
     how: dict[str, Any] = {"noise": noise, "regressors": regressors, "window": window, "gain": gain, **more}
     plan = plan_of(**size, spectral_iterations=spectral_iterations, joint_iterations=joint_iterations, **how)
-    found = plan.figure.fill(stuck_cells, plan.axes, VERDICTS, plan.arguments, **plan.test)
+    found = plan.figure.fill(stuck_cells, plan.axes, VERDICTS, **plan.test)
     found.attrs |= plan.test
     return found.transpose(*AXES, "trial")
 
 
 class Plan(NamedTuple):
-    """What `stuck_rate` computes: its figure, axes, the arguments of its call besides these, and its test."""
+    """What `stuck_rate` computes: its figure, its axes and its test."""
 
     figure: Figure
     axes: dict[str, tuple[Any, ...]]
-    arguments: dict[str, Any]
     test: dict[str, Any]
 
 
@@ -115,9 +118,7 @@ def plan_of(
     iterations = {name: joint_iterations for name in possible} | {"spectral+em": gates + spectral_iterations}
     figure = Figure("section 4.3", "stuck_rate", trials, seed, more, task, iterations=iterations)
     axes = {"k": listed(k), "samples": listed(samples), "algorithm": names}
-    test: dict[str, Any] = {"window": window, "gain": gain}
-    arguments = {"d": d, **counts, "noise": noise, "regressors": regressors, **test}
-    return Plan(figure, axes, arguments, test)
+    return Plan(figure, axes, {"window": window, "gain": gain})
 
 
 def verdict(data: xr.Dataset) -> xr.DataArray:

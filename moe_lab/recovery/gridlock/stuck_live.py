@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from moe_lab.core.figure import call_with
 from moe_lab.core.grid import Table, points_of
 from moe_lab.recovery.gridlock.grid_points import VERDICTS, stuck_cells
 from moe_lab.recovery.gridlock.recipes import MEANINGS
-from moe_lab.recovery.gridlock.stuck import AXES, Plan, plan_of, verdict_words
+from moe_lab.recovery.gridlock.stuck import AXES, FIRST, Plan, plan_of, stuck_rate, verdict_words
 
 if TYPE_CHECKING:
     import xarray
@@ -73,7 +74,8 @@ def stuck_records(**arguments: Any) -> Iterator[StuckRecord]:
       ValueError: a wrong value or combination, before anything runs.
     """
     plan = plan_of(**arguments)
-    return _fill(plan, plan.figure.attrs_of(plan.axes, plan.arguments) | plan.test)
+    call = call_with(stuck_rate, (), arguments, first=FIRST)
+    return _fill(plan, {**plan.figure.attrs_of(plan.axes), **plan.test, "call": call})
 
 
 def _fill(plan: Plan, origin: Mapping[str, Any]) -> Iterator[StuckRecord]:

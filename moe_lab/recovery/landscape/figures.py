@@ -28,6 +28,7 @@ import xarray as xr
 from moe_lab.core import figure
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
+from moe_lab.core.figure import reproducible
 from moe_lab.core.training import collect
 from moe_lab.core.trials import where
 from moe_lab.recovery.data import MixtureTask
@@ -58,12 +59,12 @@ class Figure(figure.Figure):
         of_task = {name: settings.pop(name) for name in list(settings) if name in MixtureTask.model_fields}
         return LossRun(model=model, task=PAPER_TASK.replace(**of_task), **settings)
 
-    def attrs_of(self, runs: Sequence[LossRun], **arguments: Any) -> dict[str, Any]:
-        """The attrs of the results of some runs."""
-        arguments = {"trials": self.trials, "seed": self.seed, **arguments}
-        return self.attrs(arguments, [run.record() for run in runs], where(runs))
+    def attrs_of(self, *runs: LossRun, **more: Any) -> dict[str, Any]:
+        """The attrs of the results of some runs, without their call."""
+        return self.about([run.record() for run in runs], where(runs), **more)
 
 
+@reproducible()
 @checked
 def l4_against_l2(trials: int = 5, seed: int = 0, steps: int | None = None, every: int = 10, **more: Any) -> xr.Dataset:
     """Figure 2 (a): the regressors' error while L4 and l2 are descended from the same starts. With 40 trials: how many
@@ -96,9 +97,10 @@ def l4_against_l2(trials: int = 5, seed: int = 0, steps: int | None = None, ever
     data["still_falling"] = ("loss", "trial"), np.stack(falling), {"long_name": "error over .05 that still falls"}
     data["diverged"] = ("loss", "trial"), np.stack([one["diverged"].values for one in found])
     data = data.merge(where_l2_ended(runs[1], found[1].isel(step=-1)))
-    return data.assign_attrs(figure.attrs_of(runs, steps=steps, every=every))
+    return data.assign_attrs(figure.attrs_of(*runs))
 
 
+@reproducible()
 @checked
 def gates_given_regressors(
     trials: int = 5, seed: int = 0, steps: int = 60, every: int = 1, regressor_steps: int = 1200, **more: Any
@@ -126,9 +128,10 @@ def gates_given_regressors(
     last = xr.concat([one["regressor_error"].isel(step=-1, drop=True) for one in found], dim="regressors")
     data = data.assign(regressor_error=last).assign_coords(regressors=list(before))
     data["regressors"].attrs = {"long_name": "where the regressors come from"}
-    return data.assign_attrs(figure.attrs_of(runs, steps=steps, every=every, regressor_steps=regressor_steps))
+    return data.assign_attrs(figure.attrs_of(*runs))
 
 
+@reproducible()
 @checked
 def random_gates(
     trials: int = 5, seed: int = 0, steps: int = 60, every: int = 10, regressor_steps: int = 1200, **more: Any
@@ -153,10 +156,11 @@ def random_gates(
     runs = [figure.run(first), figure.run(second, record_every=max(1, every // 10))]
     data = collect(descend_run(runs[0]))[["regressor_error"]]
     gates = _second_stage(collect(descend_run(runs[1])), runs[1])["gating_error"].rename(step="gate_step")
-    attrs = figure.attrs_of(runs, steps=steps, every=every, regressor_steps=regressor_steps)
-    return data.assign(gating_error=gates).assign_attrs(attrs)
+    settled = {"gating": figure.more["gating"]}
+    return data.assign(gating_error=gates).assign_attrs(figure.attrs_of(*runs, settled=settled))
 
 
+@reproducible()
 @checked
 def small_batches(
     trials: int = 5,
@@ -187,9 +191,10 @@ def small_batches(
     runs = [figure.run(model, **{"dimension": 5} | more, batch=size) for size in sizes]
     data = xr.concat([collect(descend_run(run))[["regressor_error"]] for run in runs], dim="batch")
     data = data.assign_coords(batch=("batch", list(sizes), {"units": "samples", "long_name": "samples in a batch"}))
-    return data.assign_attrs(figure.attrs_of(runs, batches=sizes, steps=steps, every=every))
+    return data.assign_attrs(figure.attrs_of(*runs))
 
 
+@reproducible()
 @checked
 def loss_surface(
     loss: str = "l2",
@@ -229,11 +234,10 @@ def loss_surface(
     figure = Figure("loss surface", "loss_surface", 1, seed, more, every)
     run = figure.run(model, first_trial=trial)
     data = surface(run, plane, resolution, samples)
-    arguments = {"loss": loss, "plane": plane, "trial": trial, "seed": seed, "resolution": resolution}
-    arguments |= {"samples": samples, "steps": steps, "every": every}
-    return data.assign_attrs(figure.attrs(arguments, [run.record()], where([run])))
+    return data.assign_attrs(figure.attrs_of(run))
 
 
+@reproducible()
 @checked
 def gate_sharpness(
     sharpness: Sequence[float] = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, math.inf),
@@ -273,8 +277,8 @@ def gate_sharpness(
     data = xr.Dataset(coords=coords)
     data["median"] = dims, np.median(found, axis=3), {"long_name": "median over samples of a unit's largest gap"}
     data["largest"] = dims, found.max(axis=3), {"long_name": "largest gap of a unit in any sample"}
-    arguments = {"sharpness": betas, "cells": cells, "seed": seed, "units": units, "inputs": inputs, "samples": samples}
-    return data.assign_attrs(Figure("section 2", "gate_sharpness", cells, seed, {}).attrs(arguments, []))
+    about = Figure("section 2", "gate_sharpness", cells, seed, {}).about([], settled={"sharpness": betas})
+    return data.assign_attrs(about)
 
 
 def _second_stage(data: xr.Dataset, run: LossRun) -> xr.Dataset:

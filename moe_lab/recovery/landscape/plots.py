@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from moe_lab.drawing import theme
-from moe_lab.drawing.pictures import Kind, Pictures, heads, panels_of, row
-from moe_lab.recovery.landscape import captions
+from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of, side_by_side
 from moe_lab.recovery.landscape.stuck import STUCK_ERROR
+
+PICTURES = Pictures("gated2019")
+caption, picture = PICTURES.caption, PICTURES.picture
 
 _LOWEST = 1e-5
 _STYLES = {
@@ -30,8 +31,46 @@ _STYLES = {
     "paper": theme.OTHER,
 }
 _WORDS = {"L4": "L₄", "l2": "ℓ₂", "true": "true regressors", "torch": "torch: r ∘ (Wh + b)", "paper": "paper: W(r ∘ h)"}
+_TOP, _TALL = 82, 300
 
 
+def _starts(data: xr.Dataset) -> str:
+    return f"thin: one of {data.sizes['trial']} starts, thick: their mean"
+
+
+def _stuck_starts(data: xr.Dataset) -> str:
+    last, count = data["regressor_error"].isel(step=-1), data.sizes["trial"]
+    four, two = (data["stuck"].sel(loss=name) for name in ("L4", "l2"))
+    worst = float(last.sel(loss="L4").max())
+    text = (
+        f"From the same {count} starts L₄ is stuck in {int(four.sum())} (largest error {worst:.1g}), "
+        f"ℓ₂ in {int(two.sum())}"
+    )
+    falling = data["still_falling"].sum("trial").values
+    if falling.any():
+        text += f" ({falling[0]} and {falling[1]} still falling)"
+    if bool(two.any()) and "gate_to_regressors" in data:
+        along = float(data["gate_to_regressors"].where(two).median())
+        text += f"; there ℓ₂'s gate lies along a₁* − a₂*, which the gate should not know (|cos| {along:.2f})"
+    return f"{text}."
+
+
+def _start_heads(data: xr.Dataset) -> list[Head]:
+    stuck = f"✗: over {STUCK_ERROR:g} and falls no more, △: still falls"
+    parallel = "one mark a start; 1: parallel, 0: a right angle"
+    return [
+        (16, "Error through training", _starts(data)),
+        (380, "Where starts end", stuck),
+        (728, "What ℓ₂ found instead", parallel),
+    ]
+
+
+@PICTURES.of(
+    "figure 2 (a)",
+    caption=_stuck_starts,
+    heads=_start_heads,
+    boxes=lambda _: [(88, _TOP, 270, _TALL), (452, _TOP, 250, _TALL), (800, _TOP, 270, _TALL)],
+)
 def l4_against_l2(data: xr.Dataset, axes: Any) -> None:
     """Figure 2 (a) on three Axes: errors through time, where each start ended, and where l2's gates point."""
     left, middle, right = panels_of(axes, 3)
@@ -56,11 +95,79 @@ def l4_against_l2(data: xr.Dataset, axes: Any) -> None:
         right.text(0.97, 0.06, f"{(~lost).sum()} at the true one", ha="right", color=theme.INK, **words)
 
 
+def _ends(axes: Axes, data: xr.Dataset) -> None:
+    """Every start's last error, a column for each loss; beside it how many are stuck."""
+    theme.plain(axes)
+    _error_axis(axes, "")
+    axes.axhline(STUCK_ERROR, color=theme.FAILURE, linewidth=1)
+    names = list(map(str, data["loss"].values))
+    axes.set_xlim(-0.5, len(names) - 0.3)
+    axes.set_xticks(range(len(names)), [_WORDS[name] for name in names])
+    for place, name in enumerate(names):
+        one = data.sel(loss=name)
+        last = np.clip(one["regressor_error"].isel(step=-1).values, _LOWEST, None)
+        aside = place + 0.16 * np.linspace(-1, 1, len(last))[np.random.default_rng(0).permutation(len(last))]
+        stuck, falling = one["stuck"].values, one["still_falling"].values
+        good = ~(stuck | falling)
+        axes.plot(aside[good], last[good], **_marks(_STYLES[name].colour, _STYLES[name].marker), gid="recovered")
+        axes.plot(aside[stuck], last[stuck], **_marks(theme.FAILURE, "x"), gid="stuck")
+        axes.plot(aside[falling], last[falling], **_marks(theme.FAILURE, "^"), gid="still falling")
+        lost = int(stuck.sum())
+        words: dict[str, Any] = {"size": theme.SMALL_SIZE, "weight": "bold", "ha": "center", "va": "top"}
+        words["color"] = theme.FAILURE if lost else theme.INK
+        axes.text(place, 0.6 * STUCK_ERROR, f"{lost} of {len(last)} stuck", **words)
+
+
+def _marks(colour: str, marker: str) -> dict[str, Any]:
+    face = theme.PAPER if marker == "^" else colour
+    return {
+        "linestyle": "none",
+        "marker": marker,
+        "markersize": 6,
+        "markeredgecolor": colour,
+        "markerfacecolor": face,
+        "markeredgewidth": 1.4,
+        "alpha": 0.8,
+    }
+
+
+def _gating_errors(data: xr.Dataset) -> str:
+    last = data["gating_error"].isel(step=-1).mean("trial")
+    words = {"L4": "L₄'s", "l2": "ℓ₂'s", "true": "the true"}
+    parts = [f"{words[str(name)]} {float(last.sel(regressors=name)):.2g}" for name in data["regressors"].values]
+    return f"Mean gating error after {int(data['step'][-1])} steps on L_log, with regressors: {', '.join(parts)}."
+
+
+@PICTURES.of(
+    "figure 2 (b)",
+    caption=_gating_errors,
+    heads=lambda data: [(16, "The gate's error on L_log, with regressors from three sources", _starts(data))],
+    boxes=lambda _: [(88, _TOP, 840, _TALL)],
+)
 def gates_given_regressors(data: xr.Dataset, axes: Axes) -> None:
     """Figure 2 (b): the gate's error on L_log with regressors from three sources."""
     _curves(axes, data["gating_error"], "regressors", "gating error, 1 − |cos|")
 
 
+def _largest_errors(data: xr.Dataset) -> str:
+    regressors = float(data["regressor_error"].isel(step=-1).max())
+    gates = float(data["gating_error"].isel(gate_step=-1).max())
+    return (
+        f"Gates need not be orthogonal to regressors: the largest of {data.sizes['trial']} regressor errors is "
+        f"{regressors:.2g}, the largest gating error {gates:.2g}."
+    )
+
+
+def _stage_heads(data: xr.Dataset) -> list[Head]:
+    return [(16, "Regressors by L₄, random gates", _starts(data)), (550, "Gates by L_log", _starts(data))]
+
+
+@PICTURES.of(
+    "figure 3",
+    caption=_largest_errors,
+    heads=_stage_heads,
+    boxes=lambda _: side_by_side(2, 88, 1032, _TOP, _TALL, gap=124),
+)
 def random_gates(data: xr.Dataset, axes: Any) -> None:
     """Figure 3 on two Axes: L4's regressors, then L_log's gates."""
     left, right = panels_of(axes, 2)
@@ -68,11 +175,85 @@ def random_gates(data: xr.Dataset, axes: Any) -> None:
     _curves(right, data["gating_error"].rename(gate_step="step"), None, "gating error, 1 − |cos|")
 
 
+def _largest_by_batch(data: xr.Dataset) -> str:
+    last = data["regressor_error"].isel(step=-1)
+    parts = [f"{size} a batch: {float(last.sel(batch=size).max()):.2g}" for size in data["batch"].values]
+    return f"Largest error of {data.sizes['trial']} starts after {int(data['step'][-1])} steps, {'; '.join(parts)}."
+
+
+def _batch_heads(data: xr.Dataset) -> list[Head]:
+    boxes = _batch_boxes(data)
+    sizes = data["batch"].values
+    return [(box[0] - 72, f"L₄ with batches of {size}", _starts(data)) for box, size in zip(boxes, sizes, strict=True)]
+
+
+def _batch_boxes(data: xr.Dataset) -> list[Box]:
+    return side_by_side(data.sizes["batch"], 88, 1056, _TOP, _TALL, gap=90)
+
+
+@PICTURES.of("figure 4", caption=_largest_by_batch, heads=_batch_heads, boxes=_batch_boxes)
 def small_batches(data: xr.Dataset, axes: Any) -> None:
     """Figure 4: L4 with small batches; one Axes a batch size."""
     panels = panels_of(axes, data.sizes["batch"])
     for panel, size in zip(panels, data["batch"].values, strict=True):
         _curves(panel, data["regressor_error"].sel(batch=size), None, "regressor error, 1 − |cos|")
+
+
+def _curves(axes: Axes, values: xr.DataArray, across: str | None, words: str) -> None:
+    """One thin line a trial and a thick mean for each label of an axis; diverged trials end."""
+    theme.plain(axes)
+    _error_axis(axes, words)
+    steps = values["step"].values
+    axes.set_xlim(0, int(steps[-1]))
+    axes.set_xlabel("step")
+    ends = []
+    for name in [None] if across is None else list(map(str, values[across].values)):
+        style = theme.MODEL if name is None else _STYLES[name]
+        one = values if name is None else values.sel({across: name})
+        lines = np.clip(one.transpose("step", "trial").values, _LOWEST, None)
+        thin: dict[str, Any] = {"color": style.colour, "linestyle": style.line, "linewidth": 0.8, "alpha": 0.5}
+        axes.plot(steps, lines, **thin, zorder=2, gid="trials")
+        known = np.isfinite(lines).any(1)
+        mean = np.full(len(lines), np.nan)
+        mean[known] = np.nanmean(lines[known], axis=1)
+        axes.plot(steps, mean, color=style.colour, linestyle=style.line, linewidth=2.8, zorder=3, gid="mean")
+        if name is not None:
+            ends.append((float(mean[-1]), _WORDS[name], style.colour))
+    theme.end_labels(axes, ends)
+
+
+def _error_axis(axes: Axes, words: str) -> None:
+    axes.set_yscale("log")
+    axes.set_ylim(_LOWEST, 1.15)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}" if value >= 1e-4 else "10⁻⁵"))
+    axes.minorticks_off()
+    axes.set_ylabel(words)
+
+
+def _where_it_ends(data: xr.Dataset) -> str:
+    error = float(data["regressor_error"].isel(step=-1))
+    name = {"L4": "L₄", "l2": "ℓ₂"}[data["surface"].attrs["long_name"].split()[0]]
+    end = "arrives at a solution" if error <= STUCK_ERROR else "ends away from every solution"
+    return f"{name} from this start {end}: regressor error {error:.2g} after {int(data['step'][-1])} steps."
+
+
+def _surface_heads(data: xr.Dataset) -> list[Head]:
+    loss, rest = data["surface"].attrs["long_name"].split(" ", 1)
+    note = f"{_WORDS[loss]} {rest}; the path is at most {float(data['off'].max()):.2f} off this plane"
+    return [(16, "The loss and the path on it", note), (468, "Error along the path", "the same descent")]
+
+
+@PICTURES.of(
+    "loss surface",
+    caption=_where_it_ends,
+    heads=_surface_heads,
+    boxes=lambda _: [(88, _TOP, 320, _TALL), (540, _TOP, 500, _TALL)],
+)
+def surface_and_descent(data: xr.Dataset, axes: Any) -> None:
+    """A loss on a plane with the path of a descent, and the error along that path; two Axes."""
+    left, right = panels_of(axes, 2)
+    loss_surface(data, left)
+    descent(data, right)
 
 
 def loss_surface(data: xr.Dataset, axes: Axes) -> None:
@@ -128,6 +309,23 @@ def descent(data: xr.Dataset, axes: Axes) -> None:
     axes.plot(data["step"].values, values, color=theme.INK, linewidth=2.2, gid="median")
 
 
+def _typical_gaps(data: xr.Dataset) -> str:
+    gap = data["median"].median("cell")
+    beta = float(data["sharpness"][-1])
+    ending = "binary gates" if math.isinf(beta) else f"β = {beta:g}"
+    parts = []
+    for name, words in (("torch", "torch's convention"), ("paper", "the paper's")):
+        first, last = (float(gap.sel(convention=name).isel(sharpness=place)) for place in (0, -1))
+        parts.append(f"in {words} from {first:.2g} to {last:.2g}")
+    return f"From β = {float(data['sharpness'][0]):g} to {ending} the typical gap goes {', '.join(parts)}."
+
+
+def _sharpness_heads(data: xr.Dataset) -> list[Head]:
+    note = f"median over inputs and states; thin: one of {data.sizes['cell']} random cells, thick: their median"
+    return [(16, "A GRU cell and the mixture of eq. 5", note)]
+
+
+@PICTURES.of("section 2", caption=_typical_gaps, heads=_sharpness_heads, boxes=lambda _: [(88, _TOP, 780, _TALL)])
 def gate_sharpness(data: xr.Dataset, axes: Axes) -> None:
     """How far a GRU cell is from eq. 5 at each sharpness of its gates; thin: a cell, thick: their median."""
     theme.plain(axes)
@@ -163,137 +361,3 @@ def gate_sharpness(data: xr.Dataset, axes: Axes) -> None:
             weight="bold",
             annotation_clip=False,
         )
-
-
-def _curves(axes: Axes, values: xr.DataArray, across: str | None, words: str) -> None:
-    """One thin line a trial and a thick mean for each label of an axis; diverged trials end."""
-    theme.plain(axes)
-    _error_axis(axes, words)
-    steps = values["step"].values
-    axes.set_xlim(0, int(steps[-1]))
-    axes.set_xlabel("step")
-    ends = []
-    for name in [None] if across is None else list(map(str, values[across].values)):
-        style = theme.MODEL if name is None else _STYLES[name]
-        one = values if name is None else values.sel({across: name})
-        lines = np.clip(one.transpose("step", "trial").values, _LOWEST, None)
-        thin: dict[str, Any] = {"color": style.colour, "linestyle": style.line, "linewidth": 0.8, "alpha": 0.5}
-        axes.plot(steps, lines, **thin, zorder=2, gid="trials")
-        known = np.isfinite(lines).any(1)
-        mean = np.full(len(lines), np.nan)
-        mean[known] = np.nanmean(lines[known], axis=1)
-        axes.plot(steps, mean, color=style.colour, linestyle=style.line, linewidth=2.8, zorder=3, gid="mean")
-        if name is not None:
-            ends.append((float(mean[-1]), _WORDS[name], style.colour))
-    theme.end_labels(axes, ends)
-
-
-def _ends(axes: Axes, data: xr.Dataset) -> None:
-    """Every start's last error, a column for each loss; beside it how many are stuck."""
-    theme.plain(axes)
-    _error_axis(axes, "")
-    axes.axhline(STUCK_ERROR, color=theme.FAILURE, linewidth=1)
-    names = list(map(str, data["loss"].values))
-    axes.set_xlim(-0.5, len(names) - 0.3)
-    axes.set_xticks(range(len(names)), [_WORDS[name] for name in names])
-    for place, name in enumerate(names):
-        one = data.sel(loss=name)
-        last = np.clip(one["regressor_error"].isel(step=-1).values, _LOWEST, None)
-        aside = place + 0.16 * np.linspace(-1, 1, len(last))[np.random.default_rng(0).permutation(len(last))]
-        stuck, falling = one["stuck"].values, one["still_falling"].values
-        good = ~(stuck | falling)
-        axes.plot(aside[good], last[good], **_marks(_STYLES[name].colour, _STYLES[name].marker), gid="recovered")
-        axes.plot(aside[stuck], last[stuck], **_marks(theme.FAILURE, "x"), gid="stuck")
-        axes.plot(aside[falling], last[falling], **_marks(theme.FAILURE, "^"), gid="still falling")
-        lost = int(stuck.sum())
-        words: dict[str, Any] = {"size": theme.SMALL_SIZE, "weight": "bold", "ha": "center", "va": "top"}
-        words["color"] = theme.FAILURE if lost else theme.INK
-        axes.text(place, 0.6 * STUCK_ERROR, f"{lost} of {len(last)} stuck", **words)
-
-
-def _marks(colour: str, marker: str) -> dict[str, Any]:
-    face = theme.PAPER if marker == "^" else colour
-    return {
-        "linestyle": "none",
-        "marker": marker,
-        "markersize": 6,
-        "markeredgecolor": colour,
-        "markerfacecolor": face,
-        "markeredgewidth": 1.4,
-        "alpha": 0.8,
-    }
-
-
-def _error_axis(axes: Axes, words: str) -> None:
-    axes.set_yscale("log")
-    axes.set_ylim(_LOWEST, 1.15)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}" if value >= 1e-4 else "10⁻⁵"))
-    axes.minorticks_off()
-    axes.set_ylabel(words)
-
-
-# --- pages: places in pixels from the top left -----------------------------------------------------------------------
-
-_TOP, _TALL = 82, 300
-
-
-def _starts(data: xr.Dataset) -> str:
-    return f"thin: one of {data.sizes['trial']} starts, thick: their mean"
-
-
-def _three(data: xr.Dataset, page: Figure) -> list[Axes]:
-    stuck = f"✗: over {STUCK_ERROR:g} and falls no more, △: still falls"
-    parallel = "one mark a start; 1: parallel, 0: a right angle"
-    titles = ("Error through training", "Where starts end", "What ℓ₂ found instead")
-    heads(page, *zip((16, 380, 728), titles, (_starts(data), stuck, parallel), strict=True))
-    return [theme.axes(page, left, _TOP, wide, _TALL) for left, wide in ((88, 270), (452, 250), (800, 270))]
-
-
-def _sources(data: xr.Dataset, page: Figure) -> Axes:
-    heads(page, (16, "The gate's error on L_log, with regressors from three sources", _starts(data)))
-    return theme.axes(page, 88, _TOP, 840, _TALL)
-
-
-def _stages(data: xr.Dataset, page: Figure) -> list[Axes]:
-    heads(page, (16, "Regressors by L₄, random gates", _starts(data)), (550, "Gates by L_log", _starts(data)))
-    return row(page, 2, 88, 1032, _TOP, _TALL, gap=124)
-
-
-def _batches(data: xr.Dataset, page: Figure) -> list[Axes]:
-    axes = row(page, data.sizes["batch"], 88, 1056, _TOP, _TALL, gap=90)
-    lefts = [1100 * panel.get_position().x0 - 72 for panel in axes]
-    titles = [f"L₄ with batches of {size}" for size in data["batch"].values]
-    heads(page, *((left, title, _starts(data)) for left, title in zip(lefts, titles, strict=True)))
-    return axes
-
-
-def _surface(data: xr.Dataset, page: Figure) -> list[Axes]:
-    loss, rest = data["surface"].attrs["long_name"].split(" ", 1)
-    note = f"{_WORDS[loss]} {rest}; the path is at most {float(data['off'].max()):.2f} off this plane"
-    heads(page, (16, "The loss and the path on it", note), (468, "Error along the path", "the same descent"))
-    return [theme.axes(page, 88, _TOP, 320, _TALL), theme.axes(page, 540, _TOP, 500, _TALL)]
-
-
-def _sharpness(data: xr.Dataset, page: Figure) -> Axes:
-    note = f"median over inputs and states; thin: one of {data.sizes['cell']} random cells, thick: their median"
-    heads(page, (16, "A GRU cell and the mixture of eq. 5", note))
-    return theme.axes(page, 88, _TOP, 780, _TALL)
-
-
-def _surface_and_descent(data: xr.Dataset, axes: list[Axes]) -> None:
-    loss_surface(data, axes[0])
-    descent(data, axes[1])
-
-
-PICTURES = Pictures(
-    "gated2019",
-    {
-        "figure 2 (a)": Kind(captions.l4_against_l2, l4_against_l2, _three),
-        "figure 2 (b)": Kind(captions.gates_given_regressors, gates_given_regressors, _sources),
-        "figure 3": Kind(captions.random_gates, random_gates, _stages),
-        "figure 4": Kind(captions.small_batches, small_batches, _batches),
-        "loss surface": Kind(captions.loss_surface, _surface_and_descent, _surface),
-        "section 2": Kind(captions.gate_sharpness, gate_sharpness, _sharpness),
-    },
-)
-caption, picture = PICTURES.caption, PICTURES.picture

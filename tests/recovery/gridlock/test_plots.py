@@ -13,7 +13,7 @@ from matplotlib.colors import same_color, to_rgb
 from matplotlib.figure import Figure
 
 from moe_lab.drawing import theme
-from moe_lab.recovery.gridlock import layout, plots
+from moe_lab.recovery.gridlock import method_names, plots
 from moe_lab.recovery.gridlock.published import published
 
 SPECTRAL = ["orth-als", "spectral", "spectral+em"]
@@ -201,7 +201,7 @@ def test_gates_are_angles_of_every_trial() -> None:
 @pytest.mark.parametrize(("place", "count"), [("figure 4", 2), ("figure 5", 4)])
 def test_curves_are_all_trials_their_medians_and_the_least_error(place: str, count: int) -> None:
     data = curves(place)
-    for axes, point in zip(drawn(data, count), layout.points_across(data), strict=True):
+    for axes, point in zip(drawn(data, count), method_names.points_across(data), strict=True):
         thin, thick = lines(axes, "trials"), lines(axes, "median")
         assert (len(thin), len(thick)) == (12, 4)
         for line, method in zip(thick, METHODS, strict=True):

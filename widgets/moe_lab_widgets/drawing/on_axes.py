@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
-from matplotlib.ticker import PercentFormatter
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import ArrayLike, NDArray
 
 from moe_lab.drawing import theme
+from moe_lab.drawing.scales import percents as percents
 from moe_lab_widgets.drawing.ink import glyph
 from moe_lab_widgets.drawing.sheet import Painter, Sheet, Strip, integer
 from moe_lab_widgets.drawing.tables import fills, key
@@ -78,11 +77,6 @@ def reads(ax: Axes, x: str | None = "", y: str | None = "") -> None:
     for axis, words in (("x", x), ("y", y)):
         if words != "":
             setattr(ax, f"reads_{axis}", words)
-
-
-def percents(axis: Axis) -> None:
-    """Writes the ticks of an axis from 0 to 1 as whole percents."""
-    axis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
 
 
 def note(ax: Axes, x: float, y: float, words: str, colour: str = theme.MUTED, *, under: bool = False) -> None:

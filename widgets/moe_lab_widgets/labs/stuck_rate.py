@@ -73,7 +73,7 @@ def experts_of(values: Mapping[str, Any]) -> tuple[int, ...]:
 
 def check(values: Mapping[str, Any]) -> None:
     plan = plan_of(**given_of(values))
-    plan.figure.attrs_of(plan.axes, plan.arguments)
+    plan.figure.attrs_of(plan.axes)
 
 
 def work(values: Mapping[str, Any]) -> float:

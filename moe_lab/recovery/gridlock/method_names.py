@@ -1,16 +1,16 @@
-"""Plotting helpers: styles and names of methods, and logarithmic axes."""
+"""How methods are named and drawn in the pictures of gridlock2019, and the points that a figure compares."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, NullLocator
+import xarray as xr
 
 from moe_lab.drawing import theme
 
-STYLES = {
+_STYLES = {
     "spectral+em": theme.Style(theme.INK, "o", "-"),
     "spectral": theme.Style(theme.INK, "^", ":"),
     "spectral-gradient": theme.Style(theme.REFERENCE, "v", "--"),
@@ -26,7 +26,7 @@ STYLES = {
     "ridge": theme.Style(theme.REFERENCE, "*", ":"),
 }
 """Ink for what starts from moments, grey for what it is compared with; shapes and dashes tell the rest."""
-NAMES = {
+_NAMES = {
     "spectral+em": "spectral + EM",
     "spectral": "spectral",
     "spectral-gradient": "gradient EM",
@@ -41,16 +41,17 @@ NAMES = {
     "variance": "variance of the target",
     "ridge": "ridge regression",
 }
+_WITHIN = ("algorithm", "iteration", "trial", "gate_algorithm", "gate_iteration")
 
 
 def style_of(method: str) -> theme.Style:
     """Returns the colour, marker and line of a method."""
-    return STYLES.get(method, theme.Style(theme.REFERENCE, "s", "--"))
+    return _STYLES.get(method, theme.Style(theme.REFERENCE, "s", "--"))
 
 
 def name_of(method: str) -> str:
     """Returns a short name of a method."""
-    return NAMES.get(method, method)
+    return _NAMES.get(method, method)
 
 
 def words_of(point: dict[str, Any], between: str = "\n") -> str:
@@ -60,20 +61,13 @@ def words_of(point: dict[str, Any], between: str = "\n") -> str:
     return between.join(symbols[name].format(words.get(value, value)) for name, value in point.items())
 
 
-def decades(values: np.ndarray) -> tuple[float, float]:
-    """Limits of a logarithmic axis that hold all values."""
-    finite = values[np.isfinite(values) & (values > 0)]
-    if not finite.size:
-        return 0.1, 10.0
-    return 0.8 * float(finite.min()), 1.25 * float(finite.max())
+def points_across(data: xr.Dataset, axes: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """The points of all axes that are not within a panel, the last changing fastest."""
+    names = [str(name) for name in data["error"].dims if name not in _WITHIN] if axes is None else list(axes)
+    values = [[value.item() for value in data[name].values] for name in names]
+    return [dict(zip(names, one, strict=True)) for one in itertools.product(*values)]
 
 
-def plain_numbers(axes: Axes) -> None:
-    """Ticks at 1, 2 and 5 of each decade (and at more on short axes), written as plain numbers."""
-    low, high = axes.get_ylim()
-    few = high / low < 10
-    bases = (1, 1.5, 2, 3, 4, 5, 6, 8) if few else (1, 2, 5)
-    marks = [base * 10.0**power for power in range(-4, 4) for base in bases if low <= base * 10.0**power <= high]
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.set_yticks(marks)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+def marks(data: xr.Dataset) -> str:
+    """What marks and bars are, for the note of a head."""
+    return f"mark: one of {data.sizes['trial']} trials, bar: their median"
