@@ -64,52 +64,46 @@ NETWORKS = {
     "mixture with an oracle": Mixture(routing="oracle", expert=SMALL),
 }
 OF_PIXELS = {
-    **{name: Case(rotation.train, model, TurnTask(), IMAGES, "") for name, model in NETWORKS.items()},
-    "kept patches": Case(patches.train, PatchWRN(trunk="plain", batch_size=10), QuadrantTask(), IMAGES, ""),
-    "wide residual network": Case(patches.train, WRN(trunk="plain", batch_size=10), QuadrantTask(), IMAGES, ""),
+    **{name: Case(rotation.train, model, TurnTask(), IMAGES) for name, model in NETWORKS.items()},
+    "kept patches": Case(patches.train, PatchWRN(trunk="plain", batch_size=10), QuadrantTask(), IMAGES),
+    "wide residual network": Case(patches.train, WRN(trunk="plain", batch_size=10), QuadrantTask(), IMAGES),
 }
 ENDING = {
-    "joint that ends": Case(patch_routing.train, PATCH_MODELS["joint"], PATTERNS, EPOCHS, ""),
+    "joint that ends": Case(patch_routing.train, PATCH_MODELS["joint"], PATTERNS, EPOCHS),
     "patches that diverge": Case(
         patch_routing.train,
         CNN(neurons=12, batch_size=10, learning_rate=1e38),
         PATTERNS,
         EPOCHS | {"record_every": 1000, "precision": "float32"},
-        "",
     ),
     "authors that end": Case(
         specialization.train,
         SwitchMoE.authors(experts=4, filters=4, learning_rate=1.0),
         CLUSTER_TASK,
         CLUSTERS | {"steps": 12, "samples": 300},
-        "",
     ),
-    "l2 that diverges": Case(descend, L2Loss(steps=80, rate=1e3), LOSS_TASK, DESCENTS | {"record_every": 1000}, ""),
+    "l2 that diverges": Case(descend, L2Loss(steps=80, rate=1e3), LOSS_TASK, DESCENTS | {"record_every": 1000}),
 }
 OTHER = {
-    "switch of relu": Case(specialization.train, SWITCH.replace(activation="relu"), CLUSTER_TASK, CLUSTERS, ""),
+    "switch of relu": Case(specialization.train, SWITCH.replace(activation="relu"), CLUSTER_TASK, CLUSTERS),
     "linear top-k": Case(
         specialization.train,
         TopKMoE(experts=4, filters=4, activation="linear", balancing="z-loss", equal_steps=False, learning_rate=1.0),
         CLUSTER_TASK,
         CLUSTERS,
-        "",
     ),
     "top-k with biases": Case(
-        specialization.train, TopKMoE(experts=4, filters=4, balancing="bias", lead=1.0), CLUSTER_TASK, CLUSTERS, ""
+        specialization.train, TopKMoE(experts=4, filters=4, balancing="bias", lead=1.0), CLUSTER_TASK, CLUSTERS
     ),
-    "hinge": Case(pruning.train, TOKEN_MODEL.replace(loss="hinge"), TOKEN_TASK, TOKENS, ""),
+    "hinge": Case(pruning.train, TOKEN_MODEL.replace(loss="hinge"), TOKEN_TASK, TOKENS),
     "18 unknowns of the gates": Case(
-        gridlock.train, JointEM(iterations=6), MixtureTask(dimension=9, experts=3), MIXTURES, ""
+        gridlock.train, JointEM(iterations=6), MixtureTask(dimension=9, experts=3), MIXTURES
     ),
-    "tanh": Case(descend, L2Loss(steps=8), MixtureTask(dimension=5, activation="tanh"), DESCENTS, ""),
+    "tanh": Case(descend, L2Loss(steps=8), MixtureTask(dimension=5, activation="tanh"), DESCENTS),
 }
 ON_PATCHES = ("joint, patterns", "separate, digits", "cnn, patterns")
 CASES = {
-    **{
-        name: OF_PATCHES[name]
-        for name in ("joint, patterns", "separate, digits", "cnn, patterns", "joint, four classes")
-    },
+    **{name: OF_PATCHES[name] for name in (*ON_PATCHES, "joint, four classes")},
     **OF_ROUTINGS,
     **OF_CLUSTERS,
     **{name: OF_TOKENS[name] for name in ("expert-choice, planted", "token-choice, random", "expert-choice, branches")},

@@ -21,13 +21,13 @@ from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, TopKMoE
 
 @dataclass(frozen=True)
 class Case:
-    """A training in float64, and the measure that must differ from trial to trial for a test of it to say something."""
+    """A training in float64, and the measure that must differ from trial to trial where trials are compared."""
 
     train: Callable[..., Iterator[Snapshot]]
     model: Config
     task: Config
     settings: dict[str, Any]
-    differs: str
+    differs: str = ""
 
     def snapshots(self, **more: Any) -> list[Snapshot]:
         return list(self.train(self.model, self.task, **{"precision": "float64", **self.settings, **more}))
