@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from moe_lab import __version__
 from moe_lab.core.errors import trace_of
 from moe_lab_papers.claim import VERDICTS, Claim, Verdict, sentence
 from moe_lab_papers.runner import Done, Order, joined, missing, summary
@@ -60,36 +57,6 @@ class Row:
             return "not finite"
         spread = f" ± {statistics['std']:.2g}" if statistics["trials"] != 1 else ""
         return f"{statistics['mean']:.4g}{spread}"
-
-    def record(self, order: Order) -> dict[str, Any]:
-        """Returns the record for results.json."""
-        claim = self.claim
-        return {
-            "id": claim.id,
-            "paper": claim.paper,
-            "where": claim.where,
-            "statement": claim.statement,
-            "published": {
-                "value": claim.published.value,
-                "spread": claim.published.spread,
-                "relation": claim.published.relation or None,
-            },
-            "measured": summary(self.values) if self.values.size else None,
-            "judged": _finite(claim.rule.number(self.values)) if self.values.size else None,
-            "unit": claim.unit,
-            "rule": claim.rule.words,
-            "verdict": self.verdict,
-            "reason": self.reason,
-            "seconds": round(self.seconds, 3),
-            "device": self.device or None,
-            "seed": order.seed,
-            "config": {"budget": order.budget, "calls": list(self.calls)},
-            "version": __version__,
-        }
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
 
 
 def judged(claims: Sequence[Claim], done: Mapping[str, Sequence[Done]], order: Order) -> list[Row]:
