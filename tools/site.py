@@ -42,7 +42,8 @@ from tools.reference import gallery_page, reference_pages, used_by
 
 HOWTO = Path("docs") / "howto"
 HOWTO_ORDER = (
-    "playground", "figure", "gallery", "sweep", "data", "model", "router", "criterion", "prune", "claim", "cluster", "saving"
+    "playground", "figure", "gallery", "sweep", "data", "model", "router", "criterion", "prune", "claim", "cluster",
+    "saving",
 )  # fmt: skip
 PAPERS = Path("docs") / "papers"
 RESEARCH = ("howto/index", "papers/index", "reference/index")

@@ -18,11 +18,13 @@ from moe_lab_papers.in_short import CAUSES, Cause
 from moe_lab_papers.ledger import errata
 from moe_lab_papers.verdicts import Row, tally
 
-REPLICATES: tuple[Verdict, ...] = ("agrees", "agrees in kind")
-SETTLED: tuple[Verdict, ...] = (*REPLICATES, "follows", "differs")
+REPLICATES: tuple[Verdict, ...] = VERDICTS[:2]
+"""The verdicts of what replicates: it agrees, or it does so in kind."""
+SETTLED: tuple[Verdict, ...] = VERDICTS[:4]
+"""The verdicts of a rule: those, and what follows or differs. All others leave it open."""
 MEANINGS: Mapping[str, str] = {
     "agrees": "the measured number is in the range of the rule",
-    "agrees in kind": "it shows what the paper states, not its number",
+    "in kind": "it shows what the paper states, not its number",
     "follows": "by arithmetic from the paper's own formulas or sizes, which says nothing about training",
     "differs": "it does not agree",
     "unsteady": "the 95 % interval crosses a bound of the rule",
@@ -96,7 +98,11 @@ def digests(claims: Sequence[Claim], rows: Sequence[Row]) -> list[Digest]:
 
 def meanings(shown: Sequence[Digest]) -> dict[str, str]:
     """Returns what each verdict that occurs means."""
-    return {verdict: MEANINGS[verdict] for verdict in VERDICTS if any(one.of(verdict) for one in shown)}
+    return {
+        verdict: MEANINGS[verdict.removeprefix("agrees ")]
+        for verdict in VERDICTS
+        if any(one.of(verdict) for one in shown)
+    }
 
 
 def places(rows: Sequence[Row]) -> str:

@@ -14,7 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from moe_lab_papers import ledger
 from moe_lab_papers.claim import VERDICTS, Claim
-from moe_lab_papers.digest import MEANINGS, Digest, digests, place, places
+from moe_lab_papers.digest import REPLICATES, SETTLED, Digest, digests, meanings, place, places
 from moe_lab_papers.exchange import run_part
 from moe_lab_papers.in_short import CAUSES
 from moe_lab_papers.report import page
@@ -86,8 +86,12 @@ def test_places_are_said_as_a_paper_says_them() -> None:
     assert places([*made, more]) == "figure 1, figure 2, figure 3, figure 4 and 2 more"
 
 
-def test_every_verdict_has_a_meaning() -> None:
-    assert set(VERDICTS) <= set(MEANINGS)
+def test_every_verdict_has_a_meaning_and_is_told_where_it_occurs() -> None:
+    claims = ledger.claims()[: len(VERDICTS)]
+    every = [Row(claim, verdict, np.ones(2), 0.0, "", ()) for claim, verdict in zip(claims, VERDICTS, strict=True)]
+    assert set(meanings(digests(claims, every))) == set(VERDICTS)
+    assert list(meanings(digests(claims[:1], every[:1]))) == [VERDICTS[0]]
+    assert (REPLICATES[0], *SETTLED[2:]) == ("agrees", "follows", "differs") and "in kind" in REPLICATES[1]
 
 
 def test_the_report_has_a_row_for_each_claim(rows: list[Row]) -> None:
