@@ -26,13 +26,15 @@ from moe_lab.patch_routing import JointMoE, PatternTask, Run
 from moe_lab.patch_routing.pulls import router_pulls
 from moe_lab.registry import CLAIMED, LABS, NOTEBOOKS, PAGES
 from moe_lab_papers import claims, errata, exchange
+from moe_lab_papers.claim import sentence
 from moe_lab_papers.digest import REPLICATES
-from moe_lab_papers.exchange import SCHEMA
+from moe_lab_papers.form import SCHEMA
 from moe_lab_papers.runner import Order
 from moe_lab_papers.verdicts import Row
 from moe_lab_widgets import play
 from moe_lab_widgets.playground import bundle
 from tests.helpers.effort import THOROUGH, only_thorough
+from tests.papers import measured
 from tools import reference, site
 from tools.claims_page import DATA, claims_page
 from tools.landing import DOORS
@@ -134,11 +136,11 @@ class TestClaims:
     def test_what_was_measured_stands_beside_it(self, results):
         first, second, third = claims()[:3]
         page = unescape(claims_page(results))
-        measured, failed, left = (
+        shown, failed, left = (
             page.partition(f'<tr id="{one.id}">')[2].partition("</tr>")[0] for one in (first, second, third)
         )
         result = json.loads(results.read_text())["claims"][0]["result"]
-        assert f">{result['mean']:.4g} ± 0" in measured and f">{result['verdict']}</td>" in measured
+        assert f">{result['mean']:.4g} ± 0" in shown and f">{result['verdict']}</td>" in shown
         assert "it broke | off" in failed and ">failed</td>" in failed and ">not measured</td>" in left
         assert page.count(">not measured</td>") == len(claims()) - 2
         assert "; quick budget, seed 3, a processor, moe_lab " in page
@@ -225,9 +227,12 @@ class Resources(HTMLParser):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("built") / "site"
-    site.build(ROOT, out)
-    return out
+    """The site, with the results of the kept run of every claim."""
+    folder = tmp_path_factory.mktemp("built")
+    results = folder / "results.json"
+    exchange.write(results, exchange.file(claims(), measured.rows(), exchange.run_part(ORDER, "cpu")))
+    site.build(ROOT, folder / "site", results)
+    return folder / "site"
 
 
 @needs_sphinx
@@ -331,7 +336,8 @@ class TestBuilt:
     def test_symbols_stories_and_claims_are_there(self, built):
         texts = {name: " ".join(Resources(built / f"{name}.html").text.split()) for name in ("glossary", "claims")}
         assert all(entry.places[0] in texts["glossary"] for entry in glossary.entries())
-        assert all(claim.id in texts["claims"] and claim.rule.words in texts["claims"] for claim in claims())
+        assert all(claim.id in texts["claims"] for claim in claims())
+        assert all(sentence(claim.rule.words) in texts["claims"] for claim in claims())
         guide = " ".join(Resources(built / "instructors_guide.html").text.split())
         assert "no router ever moves: 63 % against" in guide and "<!--" not in guide
 
@@ -429,6 +435,12 @@ class TestForEverybody:
         }"""
         assert screen.evaluate(added, 120) == 1 < screen.evaluate(added, 200)
 
+    def test_what_replicates_fits_a_laptops_first_screen(self, screen, addresses):
+        screen.set_viewport_size(SIZES[0])
+        screen.goto(addresses["claims"])
+        bottom = screen.evaluate("document.querySelector('.digest').getBoundingClientRect().bottom")
+        assert 300 < bottom <= SIZES[0]["height"]
+
     def test_axe_would_find_it(self, screen, addresses):
         screen.goto(addresses[WITHOUT_A_PAGE])
         screen.evaluate(
@@ -460,5 +472,5 @@ def test_without_sphinx_it_says_what_to_install(monkeypatch, tmp_path):
 
 
 def test_the_command_ends_with_a_sentence(tmp_path):
-    with pytest.raises(SystemExit, match=r"No such file.*nowhere\.json"):
+    with pytest.raises(SystemExit, match=r"there is no file .*nowhere\.json"):
         site.main(["--out", str(tmp_path / "site"), "--results", str(tmp_path / "nowhere.json")])

@@ -7,7 +7,8 @@ import io
 from pathlib import Path
 
 from moe_lab_papers.catalogue import FILE, Entry, entry
-from moe_lab_papers.exchange import SCHEMA, json_text, schema
+from moe_lab_papers.exchange import json_text
+from moe_lab_papers.form import SCHEMA, schema
 from moe_lab_papers.ledger import claims
 
 FOLDER = Path(__file__).parents[1] / "papers" / "moe_lab_papers"

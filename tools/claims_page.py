@@ -9,7 +9,8 @@ from typing import Any
 from moe_lab_papers import claims
 from moe_lab_papers.check import judged_again, read
 from moe_lab_papers.digest import digests, templates
-from moe_lab_papers.exchange import SCHEMA, File, file
+from moe_lab_papers.exchange import file
+from moe_lab_papers.form import SCHEMA, File
 from moe_lab_papers.verdicts import tally
 from tools.markdown import WIDE
 

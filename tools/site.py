@@ -26,7 +26,8 @@ from nbformat import NotebookNode
 from moe_lab.course import glossary
 from moe_lab.course.copies import asks
 from moe_lab.registry import CLAIMED, INDEX, NOTEBOOKS, PAGES
-from moe_lab_papers.exchange import SCHEMA, json_text, schema
+from moe_lab_papers.exchange import json_text
+from moe_lab_papers.form import SCHEMA, schema
 from tools.badges import badges
 from tools.claims_page import DATA, claims_data, claims_page
 from tools.guide import GUIDE

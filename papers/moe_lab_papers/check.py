@@ -17,7 +17,8 @@ from moe_lab_papers import ledger, tables
 from moe_lab_papers.catalogue import selected
 from moe_lab_papers.claim import Claim
 from moe_lab_papers.command import reasons, table
-from moe_lab_papers.exchange import SCHEMA, File, ResultPart, hash_of_rules
+from moe_lab_papers.exchange import hash_of_rules
+from moe_lab_papers.form import SCHEMA, File, ResultPart
 from moe_lab_papers.verdicts import Row, tally
 
 UNMEASURED = ("needs data", "failed")

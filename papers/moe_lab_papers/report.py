@@ -12,7 +12,8 @@ from moe_lab.core.findings import Finding
 from moe_lab_papers.claim import Measurement, imported
 from moe_lab_papers.digest import Digest, digests, templates
 from moe_lab_papers.erratum import Erratum
-from moe_lab_papers.exchange import RunPart, hash_of_rules
+from moe_lab_papers.exchange import hash_of_rules
+from moe_lab_papers.form import RunPart
 from moe_lab_papers.ledger import measurements
 from moe_lab_papers.runner import Order
 from moe_lab_papers.verdicts import Row, tally

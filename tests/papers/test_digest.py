@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -13,34 +13,26 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from moe_lab_papers import ledger
-from moe_lab_papers.claim import VERDICTS, Claim
+from moe_lab_papers.claim import VERDICTS
 from moe_lab_papers.digest import REPLICATES, SETTLED, Digest, digests, meanings, place, places
 from moe_lab_papers.exchange import run_part
 from moe_lab_papers.in_short import CAUSES
 from moe_lab_papers.report import page
 from moe_lab_papers.runner import Order
 from moe_lab_papers.verdicts import Row
-from tests.papers.measured import datasets
+from tests.papers import measured
 
 LAPTOP = {"width": 1366, "height": 768}
 ORDER = Order("quick", 0, "cpu", Path("measured"))
 
 
-def _row(claim: Claim) -> Row:
-    data = datasets().get(claim.measurement.name)
-    if data is None:
-        return Row(claim, "needs data", np.zeros(0), 0.0, "", (), "needs a file")
-    values = claim.values(data)
-    return Row(claim, claim.rule.verdict(values), values, 1.0, "cpu", ("call()",))
-
-
 @pytest.fixture(scope="module")
-def rows() -> list[Row]:
+def rows() -> tuple[Row, ...]:
     """What the kept quick run at seed 0 has of every claim."""
-    return [_row(claim) for claim in ledger.claims()]
+    return measured.rows()
 
 
-def test_every_cause_is_named_once_and_holds_in_the_kept_run(rows: list[Row]) -> None:
+def test_every_cause_is_named_once_and_holds_in_the_kept_run(rows: tuple[Row, ...]) -> None:
     """A cause whose claims no longer differ goes, or its sentence changes."""
     verdicts = {row.claim.id: row.verdict for row in rows}
     named = [identity for cause in CAUSES for identity in cause.claims]
@@ -48,12 +40,12 @@ def test_every_cause_is_named_once_and_holds_in_the_kept_run(rows: list[Row]) ->
     assert {identity: verdicts.get(identity) for identity in named} == dict.fromkeys(named, "differs")
 
 
-def test_a_cause_is_left_out_where_one_of_its_claims_does_not_differ(rows: list[Row]) -> None:
+def test_a_cause_is_left_out_where_one_of_its_claims_does_not_differ(rows: tuple[Row, ...]) -> None:
     cause = next(cause for cause in CAUSES if len(cause.claims) > 1)
     first, *others = cause.claims
     key = first.split("/")[0]
 
-    def digest(given: list[Row]) -> Digest:
+    def digest(given: Sequence[Row]) -> Digest:
         return next(one for one in digests(ledger.claims(), given) if one.key == key)
 
     assert cause in digest(rows).causes
@@ -62,7 +54,7 @@ def test_a_cause_is_left_out_where_one_of_its_claims_does_not_differ(rows: list[
     assert {*others} <= {row.claim.id for row in turned.unexplained}
 
 
-def test_every_claim_is_counted_once(rows: list[Row]) -> None:
+def test_every_claim_is_counted_once(rows: tuple[Row, ...]) -> None:
     for one in digests(ledger.claims(), rows):
         parts = [one.of(verdict) for verdict in VERDICTS]
         assert sum(map(len, parts)) == len(one.rows) == len(one.claims)
@@ -94,7 +86,7 @@ def test_every_verdict_has_a_meaning_and_is_told_where_it_occurs() -> None:
     assert (REPLICATES[0], *SETTLED[2:]) == ("agrees", "follows", "differs") and "in kind" in REPLICATES[1]
 
 
-def test_the_report_has_a_row_for_each_claim(rows: list[Row]) -> None:
+def test_the_report_has_a_row_for_each_claim(rows: tuple[Row, ...]) -> None:
     text = unescape(page(rows, {}, ORDER, run_part(ORDER, "cpu")))
     for row in rows:
         line = text.partition(f'<tr id="{row.claim.id}">')[2].partition("</tr>")[0]
@@ -104,7 +96,7 @@ def test_the_report_has_a_row_for_each_claim(rows: list[Row]) -> None:
 
 
 @pytest.fixture(scope="module")
-def screen(browser: Any, rows: list[Row], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def screen(browser: Any, rows: tuple[Row, ...], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The report of the kept run on a laptop's screen."""
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(page(rows, {}, ORDER, run_part(ORDER, "cpu")), encoding="utf-8")

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from moe_lab import cli
-from moe_lab_papers import check, exchange, ledger
+from moe_lab_papers import check, exchange, form, ledger
 from moe_lab_papers.claim import VERDICTS, Claim, near
 from moe_lab_papers.runner import Order
 from moe_lab_papers.verdicts import Row
 
-SCHEMA = json.loads((Path(exchange.__file__).parent / exchange.SCHEMA).read_text())
+SCHEMA = json.loads((Path(form.__file__).parent / form.SCHEMA).read_text())
 
 
 def call(*arguments: str) -> int:
