@@ -51,11 +51,11 @@ def write(path: Path, content: File) -> None:
 
 
 def json_text(data: Any) -> str:
-    """Returns JSON with one field a line; a list or a mapping of a few values stays on its line."""
+    """Returns JSON with one field a line; numbers, and a few words, stay on the line of their list or mapping."""
 
     def joined(found: re.Match[str]) -> str:
         line = re.sub(r"\n\s*", " ", found[0])
-        return line[0] + line[2:-2] + line[-1] if len(line) < 100 else found[0]
+        return line[0] + line[2:-2] + line[-1] if len(line) < 100 or '"' not in line else found[0]
 
     text = json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False)
     return re.sub(r"[\[{]\n[^\[\]{}]*\n\s*[\]}]", joined, text) + "\n"
