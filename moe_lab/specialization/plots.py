@@ -7,6 +7,7 @@ in ink, linear ones in grey. `picture` draws any of them on a page of its own, w
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -69,10 +70,9 @@ def dispatch_table(data: xr.Dataset, axes: Axes) -> None:
 def single_experts(data: xr.Dataset, axes: Any) -> None:
     """Tables 7 and 8: one expert for all clusters, with each activation; one Axes per setting.
 
-    The star is what the paper publishes for the setting; it is left out where alpha or gamma were changed.
+    The star is what the paper publishes for the setting; it is left out where alpha and gamma are not the table's.
     """
     panels = panels_of(axes, data.sizes["setting"])
-    usual = _usual_ranges(data)
     rows = -np.arange(data.sizes["activation"], dtype=float)
     for number, (setting, panel) in enumerate(zip(data["setting"].values, panels, strict=True)):
         theme.plain(panel)
@@ -86,7 +86,7 @@ def single_experts(data: xr.Dataset, axes: Any) -> None:
             style = plot_helpers.style_of(f"single-{name}")
             values = data["test_accuracy"].sel(setting=setting, activation=name).values
             measured(panel, row - 0.12, values, style, vertical=False)
-            if usual and f"single-{name}" in theirs["model"]:
+            if _ranges_as_published(data, int(setting)) and f"single-{name}" in theirs["model"]:
                 paper = float(theirs.sel(model=f"single-{name}"))
                 star(panel, row + 0.2, paper, float("nan"), style.colour, vertical=False)
         bound = float(data["optimum"].sel(setting=setting))
@@ -230,10 +230,11 @@ def _largest(data: xr.Dataset, row: int) -> float:
     return largest or 1.0
 
 
-def _usual_ranges(data: xr.Dataset) -> bool:
-    """Whether alpha and gamma are those of the paper's settings."""
-    call = str(data.attrs.get("call", ""))
-    return "feature=" not in call and "feature_noise=" not in call
+def _ranges_as_published(data: xr.Dataset, setting: int) -> bool:
+    """Whether alpha and gamma are those of tables 7, (1, 2) in setting 3, and 8, as in settings 1 and 2."""
+    given = re.findall(r"\bfeature(?:_noise)?=\(([^)]*)\)", str(data.attrs.get("call", "")))
+    ranges = [tuple(float(end) for end in one.split(",")) for one in given]
+    return ranges == [(1.0, 2.0)] * 2 if setting == 3 else not ranges
 
 
 def _readable(colour: str) -> str:

@@ -19,6 +19,7 @@ from moe_lab_papers.claim import Claim
 from moe_lab_papers.command import reasons, table
 from moe_lab_papers.exchange import hash_of_rules
 from moe_lab_papers.form import SCHEMA, File, ResultPart
+from moe_lab_papers.spread import Interval, judgement
 from moe_lab_papers.verdicts import Row, tally
 
 UNMEASURED = ("needs data", "failed")
@@ -92,4 +93,15 @@ def _row(claim: Claim, result: ResultPart) -> Row:
     require(values.size > 0 or result.verdict in UNMEASURED, rule, id=claim.id, verdict=result.verdict)
     if not values.size:
         return Row(claim, result.verdict, values, result.seconds, result.device, result.calls, result.reason)
-    return Row(claim, claim.rule.verdict(values), values, result.seconds, result.device, result.calls)
+    found = judgement(claim, values, Interval(**result.interval.model_dump()) if result.interval else None)
+    return Row(
+        claim,
+        found.verdict,
+        values,
+        result.seconds,
+        result.device,
+        result.calls,
+        leaning=found.leaning,
+        interval=found.interval,
+        settled_by=found.settled_by,
+    )

@@ -29,9 +29,11 @@ from moe_lab_papers.verdicts import Row, judged, pictured, tally
 
 _STYLES = {
     "agrees": "green",
-    "agrees in kind": "cyan",
+    "in kind": "cyan",
     "follows": "blue",
     "differs": "magenta",
+    "unsteady": "yellow",
+    "not comparable": "dim",
     "needs data": "dim",
     "failed": "red",
 }

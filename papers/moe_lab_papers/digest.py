@@ -22,7 +22,7 @@ REPLICATES: tuple[Verdict, ...] = VERDICTS[:2]
 """The verdicts of what replicates: it agrees, or it does so in kind."""
 SETTLED: tuple[Verdict, ...] = VERDICTS[:4]
 """The verdicts of a rule: those, and what follows or differs. All others leave it open."""
-MEANINGS: Mapping[str, str] = {
+MEANINGS: Mapping[Verdict, str] = {
     "agrees": "the measured number is in the range of the rule",
     "in kind": "it shows what the paper states, not its number",
     "follows": "by arithmetic from the paper's own formulas or sizes, which says nothing about training",
@@ -98,11 +98,7 @@ def digests(claims: Sequence[Claim], rows: Sequence[Row]) -> list[Digest]:
 
 def meanings(shown: Sequence[Digest]) -> dict[str, str]:
     """Returns what each verdict that occurs means."""
-    return {
-        verdict: MEANINGS[verdict.removeprefix("agrees ")]
-        for verdict in VERDICTS
-        if any(one.of(verdict) for one in shown)
-    }
+    return {verdict: MEANINGS[verdict] for verdict in VERDICTS if any(one.of(verdict) for one in shown)}
 
 
 def places(rows: Sequence[Row]) -> str:

@@ -18,7 +18,17 @@ from moe_lab.core.arguments import checked
 from moe_lab.core.files import plain, write_whole
 from moe_lab.registry import CLAIMED
 from moe_lab_papers.claim import Budget, Claim, Measurement
-from moe_lab_papers.form import ClaimPart, Ends, File, MeasurementPart, PublishedPart, ResultPart, RulePart, RunPart
+from moe_lab_papers.form import (
+    ClaimPart,
+    Ends,
+    File,
+    IntervalPart,
+    MeasurementPart,
+    PublishedPart,
+    ResultPart,
+    RulePart,
+    RunPart,
+)
 from moe_lab_papers.ledger import chosen, measurements
 from moe_lab_papers.runner import Order
 from moe_lab_papers.verdicts import Row
@@ -120,7 +130,7 @@ def rule_in_text(claim: Claim) -> str:
         return f"{value:.9g}" if isinstance(value, float) else value
 
     fields = {name: rounded(value) for name, value in asdict(claim.rule).items()}
-    return json.dumps([claim.id, fields], sort_keys=True)
+    return json.dumps([claim.id, fields, bool(claim.not_comparable)], sort_keys=True)
 
 
 def _claim(claim: Claim, result: ResultPart | None) -> ClaimPart:
@@ -136,6 +146,7 @@ def _claim(claim: Claim, result: ResultPart | None) -> ClaimPart:
             **asdict(rule) | {"agrees": _ends(rule.agrees), "in_kind": _ends(rule.in_kind)}, words=rule.words
         ),
         reason=claim.reason,
+        not_comparable=claim.not_comparable,
         measurement=claim.measurement.name,
         result=result,
     )
@@ -159,6 +170,9 @@ def _result(row: Row) -> ResultPart:
         trials=tuple(_finite(value) for value in values.tolist()),
         mean=_finite(float(values.mean())) if values.size else None,
         judged=_finite(row.claim.rule.number(values)) if values.size else None,
+        interval=IntervalPart(**asdict(row.interval)) if row.interval else None,
+        leaning=row.leaning,
+        settled_by=row.settled_by,
         reason=row.reason,
         seconds=round(row.seconds, 3),
         device=row.device,

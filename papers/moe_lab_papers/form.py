@@ -67,17 +67,32 @@ class MeasurementPart(_Part):
     """Data files that it requires; empty for none."""
 
 
+class IntervalPart(_Part):
+    """The 95 % interval of the number that the rule judges."""
+
+    low: float
+    high: float
+    trials: int
+    """How many independent trials are behind it."""
+
+
 class ResultPart(_Part):
     """What the run measured of a claim."""
 
     verdict: Verdict
-    """By the rule; "needs data" and "failed" have no trials."""
+    """By the rule and the interval; "needs data" and "failed" have no trials."""
     trials: tuple[float | None, ...]
     """The number of each trial, in the claim's unit; null for one that is not finite."""
     mean: float | None
     """Their mean; null if there is none."""
     judged: float | None
     """The statistic that the rule judges; null if there is none."""
+    interval: IntervalPart | None
+    """Of the judged number; null where nothing is random, or a single trial was read."""
+    leaning: Verdict | None
+    """The rule's verdict on the judged number itself, whatever its interval; null where nothing was judged."""
+    settled_by: int | None
+    """About how many trials would make an unsteady verdict steady; null where it is steady, or none would."""
     reason: str
     """Why it does not agree, or why there is no number, as far as is known."""
     seconds: float
@@ -105,6 +120,8 @@ class ClaimPart(_Part):
     rule: RulePart
     reason: str
     """Why it is expected to differ or to agree in kind only; empty where it is expected to agree."""
+    not_comparable: str
+    """What was measured in the place of the paper's data or models, and what that shows; empty for most."""
     measurement: str
     """The name of its call in "measurements"."""
     result: ResultPart | None

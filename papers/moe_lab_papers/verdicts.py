@@ -12,6 +12,7 @@ import xarray as xr
 from moe_lab.core.errors import trace_of
 from moe_lab_papers.claim import VERDICTS, Claim, Verdict, sentence
 from moe_lab_papers.runner import Done, Order, joined, missing, summary
+from moe_lab_papers.spread import Interval, judge
 
 
 @dataclass(frozen=True)
@@ -20,13 +21,15 @@ class Row:
 
     Attributes:
       claim: the claim.
-      verdict: by its rule; "needs data" where the data are missing, "failed" where the measurement raised an error.
+      verdict: by its rule, "unsteady" or "not comparable", see `spread.Judgement`; "needs data" where the data are
+        missing, "failed" where the measurement raised an error.
       values: (trial,) the measured numbers; empty where there are none.
       seconds: CPU time of its measurement, which other claims may share.
       device: on which it was measured; "" where it was not.
       calls: Python code that repeats the measurement.
       note: why there is no number.
       trace: the traceback of the bug that is the reason; "" where there is none.
+      leaning, interval, settled_by: how sure the verdict is, see `spread.Judgement`; None where nothing was judged.
     """
 
     claim: Claim
@@ -37,6 +40,9 @@ class Row:
     calls: tuple[str, ...]
     note: str = ""
     trace: str = ""
+    leaning: Verdict | None = None
+    interval: Interval | None = None
+    settled_by: int | None = None
 
     @property
     def reason(self) -> str:
@@ -45,7 +51,22 @@ class Row:
             return self.note
         if self.verdict in ("agrees", "follows"):
             return ""
-        return sentence(self.claim.reason or ("no reason is known" if self.verdict == "differs" else ""))
+        if self.verdict == "not comparable":
+            return sentence(self.claim.not_comparable)
+        known = sentence(self.claim.reason or ("no reason is known" if self.verdict == "differs" else ""))
+        return f"{self._unsteady} {known}".strip()
+
+    @property
+    def _unsteady(self) -> str:
+        """Why it is unsteady, and what would settle it; "" where it is not."""
+        if self.verdict != "unsteady" or self.interval is None:
+            return ""
+        number = f"{self.settled_by:,}" if self.settled_by else "no number of"
+        more = f"{'about ' if self.settled_by else ''}{number} trials would settle it, of which it has"
+        return (
+            f"It leans to {self.leaning!r}: the 95 % interval, {self.interval.words}, crosses a bound of the rule; "
+            f"{more} {self.interval.trials}."
+        )
 
     @property
     def measured(self) -> str:
@@ -56,7 +77,8 @@ class Row:
         if statistics["mean"] is None:
             return "not finite"
         spread = f" ± {statistics['std']:.2g}" if statistics["trials"] != 1 else ""
-        return f"{statistics['mean']:.4g}{spread}"
+        surely = f" (95 %: {self.interval.words})" if self.interval is not None else ""
+        return f"{statistics['mean']:.4g}{spread}{surely}"
 
 
 def judged(claims: Sequence[Claim], done: Mapping[str, Sequence[Done]], order: Order) -> list[Row]:
@@ -80,11 +102,13 @@ def _row(claim: Claim, parts: Sequence[Done]) -> Row:
     seconds = sum(part.seconds for part in parts)
     device = str(data.attrs["measured_on"])
     try:
-        values = claim.values(data)
+        values, found = claim.values(data), judge(claim, data)
     except (KeyError, ValueError, IndexError, TypeError) as error:  # an error in one claim must not lose the others
         note = f"{type(error).__name__}: {error}"
         return Row(claim, "failed", np.zeros(0), seconds, device, calls, note, trace_of(error))
-    return Row(claim, claim.rule.verdict(values), values, seconds, device, calls)
+    return Row(
+        claim, found.verdict, values, seconds, device, calls, "", "", found.leaning, found.interval, found.settled_by
+    )
 
 
 def counts(rows: Sequence[Row]) -> dict[Verdict, int]:
@@ -103,7 +127,6 @@ def tally(rows: Sequence[Row]) -> str:
 
 _PLURAL = {
     "agrees": "agree",
-    "agrees in kind": "agree in kind",
     "follows": "follow",
     "differs": "differ",
     "needs data": "need data",

@@ -19,6 +19,7 @@ from moe_lab.core.files import from_netcdf, netcdf
 from moe_lab_papers import ledger
 from moe_lab_papers.claim import Claim, Measurement
 from moe_lab_papers.runner import Order, joined, measured, missing, pieces
+from moe_lab_papers.spread import judge
 from moe_lab_papers.verdicts import Row
 
 UNREADABLE = (KeyError, ValueError, IndexError, TypeError)
@@ -43,8 +44,18 @@ def rows() -> tuple[Row, ...]:
 def _row(claim: Claim, data: xr.Dataset | None) -> Row:
     if data is None:
         return Row(claim, "needs data", np.zeros(0), 0.0, "", (), "needs a file")
-    values = claim.values(data)
-    return Row(claim, claim.rule.verdict(values), values, 1.0, "cpu", (data.attrs["measured_by"],))
+    found, calls = judge(claim, data), (data.attrs["measured_by"],)
+    return Row(
+        claim,
+        found.verdict,
+        claim.values(data),
+        1.0,
+        "cpu",
+        calls,
+        leaning=found.leaning,
+        interval=found.interval,
+        settled_by=found.settled_by,
+    )
 
 
 def first_call(measurement: Measurement, data: Path | None) -> str:

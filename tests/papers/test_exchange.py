@@ -34,7 +34,7 @@ def results(few: tuple[Claim, ...], tmp_path: Path) -> Path:
     rows = [
         Row(few[0], "needs data", np.zeros(0), 0.0, "", (), "needs a file of digits"),
         Row(few[1], "agrees", np.array([4.0, 4.1]), 1.0, "cpu", ("call()",)),
-        Row(few[2], "agrees in kind", np.array([9.0]), 1.0, "cpu", ("call()",)),
+        Row(few[2], "in kind", np.array([9.0]), 1.0, "cpu", ("call()",)),
         Row(few[3], "differs", np.array([1.0, np.nan]), 1.0, "cpu", ("call()",)),
     ]
     run = exchange.run_part(Order("quick", 3, "cpu", tmp_path), "cpu")
@@ -112,7 +112,7 @@ def test_results_of_somebody_else_are_judged_by_our_rules(results: Path, capsys:
     assert "chen2022/squares/two: the file says agrees" in lines
     assert "chen2022/squares/one 1 ± 0.5 not finite differs" in lines
     assert not any(line.startswith("chen2022/squares/one: the file says") for line in lines)
-    assert any(line.startswith("1 agrees in kind, 2 differ, 1 needs data; quick budget, seed 3, cpu") for line in lines)
+    assert any(line.startswith("1 in kind, 2 differ, 1 needs data; quick budget, seed 3, cpu") for line in lines)
 
 
 def test_some_of_the_results_can_be_named(results: Path) -> None:
