@@ -92,7 +92,7 @@ def _row(claim: Claim, result: ResultPart) -> Row:
     rule = "a claim without trials needs data or has failed"
     require(values.size > 0 or result.verdict in UNMEASURED, rule, id=claim.id, verdict=result.verdict)
     if not values.size:
-        return Row(claim, result.verdict, values, result.seconds, result.device, result.calls, result.reason)
+        return Row(claim, result.verdict, values, result.seconds, result.device, result.calls, result.note)
     found = judgement(claim, values, Interval(**result.interval.model_dump()) if result.interval else None)
     return Row(
         claim,
@@ -101,6 +101,7 @@ def _row(claim: Claim, result: ResultPart) -> Row:
         result.seconds,
         result.device,
         result.calls,
+        result.note,
         leaning=found.leaning,
         interval=found.interval,
         settled_by=found.settled_by,

@@ -79,7 +79,7 @@ def file(claims: Sequence[Claim], rows: Sequence[Row] = (), run: RunPart | None 
       rows: the result of each claim that has one.
       run: how they were measured; None where nothing was.
     """
-    results = {row.claim.id: _result(row) for row in rows}
+    results = {row.claim.id: result_part(row) for row in rows}
     return File(
         about=ABOUT,
         version=__version__,
@@ -163,7 +163,8 @@ def _measurement(one: Measurement) -> MeasurementPart:
     )
 
 
-def _result(row: Row) -> ResultPart:
+def result_part(row: Row) -> ResultPart:
+    """Returns what a run measured of a claim."""
     values = row.values
     return ResultPart(
         verdict=row.verdict,
@@ -174,6 +175,7 @@ def _result(row: Row) -> ResultPart:
         leaning=row.leaning,
         settled_by=row.settled_by,
         reason=row.reason,
+        note=row.note,
         seconds=round(row.seconds, 3),
         device=row.device,
         calls=row.calls,

@@ -95,6 +95,8 @@ class ResultPart(_Part):
     """About how many trials would make an unsteady verdict steady; null where it is steady, or none would."""
     reason: str
     """Why it does not agree, or why there is no number, as far as is known."""
+    note: str
+    """What the run itself adds to the reason, such as a missing file, or fewer samples than in the full budget."""
     seconds: float
     """CPU time of the measurement, which several claims may share."""
     device: str

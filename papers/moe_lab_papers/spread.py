@@ -22,8 +22,6 @@ _LARGEST = (1.0, 1.0 + ROUNDING, math.log(4) + ROUNDING)
 """Ends of a range at which the numbers end: of shares and cosines, and of entropies of four clusters."""
 _GROUPS = 20
 """Parts left out one by one where there are more trials than that."""
-_MOST = 100_000
-"""More trials than that settle nothing: the number is at the bound."""
 _LEFT, _RIGHT = 0.025, 0.975
 
 
@@ -202,13 +200,21 @@ def _possible(rule: Rule, values: np.ndarray) -> tuple[float, float]:
 
 
 def _settled_by(number: float, found: Interval, crossed: list[float]) -> int | None:
-    """Returns about how many trials leave the nearest bound outside: widths fall as the root of their number."""
-    needed = 0.0
-    for bound in crossed:
-        away = abs(bound - number)
-        width = found.high - number if bound > number else number - found.low
-        if away * math.sqrt(_MOST / found.trials) <= width:
-            return None
-        needed = max(needed, found.trials * (width / away) ** 2)
-    digits = 10 ** max(math.floor(math.log10(needed)) - 1, 0)
-    return math.ceil(needed / digits) * digits
+    """Returns about how many trials leave every crossed bound outside, rounded up to two digits."""
+    widths = {bound: found.high - number if bound > number else number - found.low for bound in crossed}
+    needed = min(abs(bound - number) / width for bound, width in widths.items())
+    factors = _widths(_TRIALS) / _widths(np.array([found.trials]))
+    enough = _TRIALS[(factors <= needed) & (found.trials < _TRIALS)]
+    if not enough.size:
+        return None
+    digits = 10 ** max(math.floor(math.log10(enough[0])) - 1, 0)
+    return math.ceil(enough[0] / digits) * digits
+
+
+_TRIALS = np.unique(np.ceil(np.geomspace(2, 100_000, 2000))).astype(int)
+"""Numbers of trials that may settle a verdict; if none does, the number is at the bound."""
+
+
+def _widths(trials: np.ndarray) -> np.ndarray:
+    """Returns how wide Student's intervals are for numbers of trials, in standard deviations."""
+    return np.asarray(stats.t.ppf(_RIGHT, np.minimum(trials, _GROUPS) - 1) / np.sqrt(trials))

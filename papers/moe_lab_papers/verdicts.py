@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
@@ -27,7 +27,7 @@ class Row:
       seconds: CPU time of its measurement, which other claims may share.
       device: on which it was measured; "" where it was not.
       calls: Python code that repeats the measurement.
-      note: why there is no number.
+      note: why there is no number, or that there were fewer samples than in the full budget; "" for neither.
       trace: the traceback of the bug that is the reason; "" where there is none.
       leaning, interval, settled_by: how sure the verdict is, see `spread.Judgement`; None where nothing was judged.
     """
@@ -46,26 +46,24 @@ class Row:
 
     @property
     def reason(self) -> str:
-        """Why it does not fully agree; "" where it does."""
+        """Why it does not fully agree, and that it had fewer samples than in the full budget; "" for neither."""
         if self.verdict in ("needs data", "failed"):
             return self.note
-        if self.verdict in ("agrees", "follows"):
-            return ""
         if self.verdict == "not comparable":
             return sentence(self.claim.not_comparable)
-        known = sentence(self.claim.reason or ("no reason is known" if self.verdict == "differs" else ""))
-        return f"{self._unsteady} {known}".strip()
+        known = self.claim.reason if self.verdict not in ("agrees", "follows") else ""
+        known = known or ("no reason is known" if self.verdict == "differs" else "")
+        return " ".join(part for part in (self._unsteady, sentence(known), sentence(self.note)) if part)
 
     @property
     def _unsteady(self) -> str:
         """Why it is unsteady, and what would settle it; "" where it is not."""
         if self.verdict != "unsteady" or self.interval is None:
             return ""
-        number = f"{self.settled_by:,}" if self.settled_by else "no number of"
-        more = f"{'about ' if self.settled_by else ''}{number} trials would settle it, of which it has"
+        more = f"about {self.settled_by:,}" if self.settled_by else "no number of"
         return (
             f"It leans to {self.leaning!r}: the 95 % interval, {self.interval.words}, crosses a bound of the rule; "
-            f"{more} {self.interval.trials}."
+            f"{more} trials would settle it, of which it has {self.interval.trials}."
         )
 
     @property
@@ -106,9 +104,16 @@ def _row(claim: Claim, parts: Sequence[Done]) -> Row:
     except (KeyError, ValueError, IndexError, TypeError) as error:  # an error in one claim must not lose the others
         note = f"{type(error).__name__}: {error}"
         return Row(claim, "failed", np.zeros(0), seconds, device, calls, note, trace_of(error))
-    return Row(
-        claim, found.verdict, values, seconds, device, calls, "", "", found.leaning, found.interval, found.settled_by
-    )
+    row = Row(claim, found.verdict, values, seconds, device, calls, note=_fewer_samples(claim, parts[0]))
+    return replace(row, leaning=found.leaning, interval=found.interval, settled_by=found.settled_by)
+
+
+def _fewer_samples(claim: Claim, part: Done) -> str:
+    """Says that a measurement had fewer samples than in the full budget; "" where it had as many."""
+    given, full = part.piece.arguments.get("samples"), claim.measurement.full.get("samples")
+    if not (isinstance(given, int) and isinstance(full, int) and given < full):
+        return ""
+    return f"measured from {given:,} samples, where the full budget has {full:,}"
 
 
 def counts(rows: Sequence[Row]) -> dict[Verdict, int]:

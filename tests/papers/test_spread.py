@@ -115,10 +115,11 @@ def test_a_bound_within_another_range_is_none() -> None:
 
 
 def test_it_says_how_many_trials_would_settle_it() -> None:
-    """Student's half-width of four trials is 3.18 standard errors: s = 1, at a distance of .5, is (1.59 / .5)^2 * 4."""
+    """The first number of trials at which Student's half-width is less than the distance from the bound, .5."""
     found = judge(claim(Rule(in_kind=at_least(0.5))), of(0, 1, 1, 2))
-    width = 3.182446 * np.std([0, 1, 1, 2], ddof=1) / 2
-    assert found.verdict == "unsteady" and found.settled_by == math.ceil(4 * (width / 0.5) ** 2)
+    spread = np.std([0, 1, 1, 2], ddof=1)
+    wide = [count for count in range(5, 99) if stats.t.ppf(0.975, count - 1) * spread / math.sqrt(count) > 0.5]
+    assert found.verdict == "unsteady" and found.settled_by == wide[-1] + 1
     at_the_bound = judge(claim(Rule(in_kind=at_least(1))), of(0, 1, 1, 2))
     assert at_the_bound.verdict == "unsteady" and at_the_bound.settled_by is None
 
