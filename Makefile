@@ -55,6 +55,7 @@ check: $(VENV)/dev.stamp
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+	$(BIN)/check-jsonschema --check-metaschema papers/moe_lab_papers/claims.schema.json
 
 # Style and types are checked beside the tests, and all run to their end, so that one call shows all there is to mend.
 test: $(VENV)/dev.stamp

@@ -123,10 +123,23 @@ def reproduce(
     listed: Annotated[
         bool, typer.Option("--list", help="List the claims, or tell all about a single one, and measure nothing.")
     ] = False,
+    export: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the claims and their rules as JSON, and measure nothing.")
+    ] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Judge results that somebody else measured, such as a results.json."),
+    ] = None,
 ) -> None:
     """Measure what the papers publish, and compare published with measured values."""
     if listed:
         import_module("moe_lab_papers.catalogue").show(names or [])
+        return
+    if export:
+        import_module("moe_lab_papers.exchange").export(export, names or [])
+        return
+    if check:
+        import_module("moe_lab_papers.check").check(check, names or [])
         return
     command = import_module("moe_lab_papers.command")
     command.run(names or [], budget=budget, seed=seed, device=device, jobs=jobs, out=out, data=data, cluster=cluster)

@@ -479,7 +479,7 @@ plots.picture(figures.figure3(trials=3, seed=SEED))
 # to 10. The paper's method keeps the spectral regressors as they are (dotted) and stays above.
 #
 # So the published advantage does not replicate. Four things make joint EM look bad: too few iterations; a single
-# gradient step as M-step; gates that are kept within $R=1$ (the dash-dotted line has this and the gradient step); an
+# gradient step as M-step; gates that are kept within $R=1$, which alone is enough (the dash-dotted line has both); an
 # error without permutation or gauge. The paper does not say which of them it has. At $k=8$ the claim is true.
 #
 # Figures 4 and 5 of the paper repeat the comparison for other $n$ and other $g$. For other $n$

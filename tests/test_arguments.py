@@ -32,7 +32,7 @@ from moe_lab.patch_routing import CNN, ArrayTask, DigitTask, JointMoE, PatternTa
 from moe_lab.patch_routing.pulls import router_pulls
 from moe_lab.pruning.criteria import criterion_of
 from moe_lab.recovery.gridlock.figures import figure6
-from moe_lab_papers import catalogue
+from moe_lab_papers import catalogue, check, exchange
 from moe_lab_widgets import RouterAlignmentLab, prediction
 from tests.helpers.strange import LONG, Strange
 
@@ -192,6 +192,7 @@ UNREADABLE: dict[str, Callable[..., Any]] = {
     "doctor": lambda path: doctor.report(Path(path)),
     "checkpoint": Folder,
     "claims": lambda path: reproduce.run(data=path),
+    "results": check.check,
 }
 UNWRITABLE: dict[str, Callable[..., Any]] = {
     "folder": writable_folder,
@@ -199,6 +200,7 @@ UNWRITABLE: dict[str, Callable[..., Any]] = {
     "class": lambda path: list(build.build(path)),
     "course": lambda path: copy_course(Path(path)),
     "report": lambda path: reproduce.run(["chen2022/table3"], out=path),
+    "export": lambda path: exchange.export(path, ["chen2022/table3"]),
 }
 
 

@@ -15,7 +15,7 @@ from tools.reference import reference_pages
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted((ROOT / "docs" / "howto").glob("*.md"))
-MADE = {"gallery.md", *(f"../{name}" for name in reference_pages(ROOT))}
+MADE = {"gallery.md", "../claims.md", *(f"../{name}" for name in reference_pages(ROOT))}
 BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

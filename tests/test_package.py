@@ -119,7 +119,7 @@ class TestWheel:
         assert expected <= set(names)
         ours = ("labconfig/page_config.json", "kernels/python3/kernel.json")
         config = {f"moe_lab/course/jupyter_config/{name}" for name in ours}
-        assert "moe_lab_papers/report.html" in names
+        assert {f"moe_lab_papers/{name}" for name in ("report.html", "claims.html", "claims.schema.json")} <= set(names)
         assert {"moe_lab_widgets/engine/lab.css", "moe_lab_widgets/frames/page/screen.js"} <= set(names)
         pages = {f"moe_lab_widgets/playground/{name}" for name in ("alignment.html", "page.css", "worker.js")}
         assert pages <= set(names)

@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from urllib.parse import parse_qsl, urlparse
 
+import jsonschema
 import nbformat
 import numpy as np
 import pytest
@@ -24,17 +25,21 @@ from moe_lab.course import glossary
 from moe_lab.patch_routing import JointMoE, PatternTask, Run
 from moe_lab.patch_routing.pulls import router_pulls
 from moe_lab.registry import CLAIMED, LABS, NOTEBOOKS, PAGES
-from moe_lab_papers import claims, errata
+from moe_lab_papers import claims, errata, exchange
+from moe_lab_papers.claim import sentence
+from moe_lab_papers.digest import REPLICATES
+from moe_lab_papers.form import SCHEMA
 from moe_lab_papers.runner import Order
 from moe_lab_papers.verdicts import Row
 from moe_lab_widgets import play
 from moe_lab_widgets.playground import bundle
 from tests.helpers.effort import THOROUGH, only_thorough
+from tests.papers import measured
 from tools import reference, site
-from tools.claims_page import claims_page
+from tools.claims_page import DATA, claims_page
 from tools.landing import DOORS
 from tools.live_pages import FRONT
-from tools.markdown import escaped, table
+from tools.markdown import table
 from tools.outputs import is_exercise
 from tools.pairs import read
 from tools.recordings import cells_of, lab_of_cell
@@ -47,11 +52,13 @@ needs_sphinx = pytest.mark.skipif(
 )
 ORDER = Order("quick", 3, "cpu", Path("measured"), None, 1)
 
+COMPARABLE = [claim for claim in claims() if not claim.not_comparable]
+
 
 @pytest.fixture
 def results(tmp_path) -> Path:
-    """A results.json for the first two claims: one that its rule accepts, one that broke off."""
-    first, second = claims()[:2]
+    """A results.json for two claims: one that its rule accepts, one that broke off."""
+    first, second = COMPARABLE[:2]
     low, high = first.rule.agrees or first.rule.in_kind
     value = low if np.isfinite(low) else high
     rows = [
@@ -59,7 +66,7 @@ def results(tmp_path) -> Path:
         Row(second, "failed", np.zeros(0), 1.0, "", ("call()",), "it broke | off"),
     ]
     path = tmp_path / "results.json"
-    path.write_text(json.dumps([row.record(ORDER) for row in rows]))
+    exchange.write(path, exchange.file([first, second], rows, exchange.run_part(ORDER, "a processor")))
     return path
 
 
@@ -120,34 +127,44 @@ def test_every_lab_in_a_notebook_is_recorded_but_one_with_a_model_of_its_reader(
 
 class TestClaims:
     def test_every_claim_and_erratum_is_there_with_its_rule(self):
-        page = claims_page(None)
+        page = unescape(claims_page(None))
         for claim in claims():
-            row = [f"{claim.where} ({claim.id})", claim.sentence, claim.published.words, claim.rule.words]
-            assert table(["a"] * 4, [row]).splitlines()[-1] in page
-        assert all(escaped(one.instead) in page for one in errata())
+            row = page.partition(f'<tr id="{claim.id}">')[2].partition("</tr>")[0]
+            assert all(words in row for words in (claim.where, claim.sentence, claim.published.words, claim.rule.words))
+        assert all(one.instead in page and one.evidence in page for one in errata())
+        assert page.count('<tr id="') == len(claims()) + len(CLAIMED)
         assert "verdict" not in page
 
     def test_what_was_measured_stands_beside_it(self, results):
-        first, second = claims()[:2]
-        lines = claims_page(results).splitlines()
-        measured, failed = (next(line for line in lines if f"({one.id})" in line) for one in (first, second))
-        record = json.loads(results.read_text())[0]
-        assert f"| {record['measured']['mean']:.4g} ± 0" in measured and f"| {record['verdict']}" in measured
-        assert failed.endswith("|  | failed: it broke \\| off |")
-        assert sum(line.endswith("|  | not measured |") for line in lines) == len(claims()) - 2
-        assert any("Measured here (quick budget, seed 3, moe_lab " in line for line in lines)
-        assert "<summary>1 failed</summary>" in lines and f"<summary>1 {record['verdict']}</summary>" in lines
+        first, second, third = COMPARABLE[:3]
+        page = unescape(claims_page(results))
+        shown, failed, left = (
+            page.partition(f'<tr id="{one.id}">')[2].partition("</tr>")[0] for one in (first, second, third)
+        )
+        result = json.loads(results.read_text())["claims"][0]["result"]
+        assert f">{result['mean']:.4g} ± 0" in shown and f">{result['verdict']}</td>" in shown
+        assert "it broke | off" in failed and ">failed</td>" in failed and ">not measured</td>" in left
+        assert page.count(">not measured</td>") == len(claims()) - 2
+        assert "; quick budget, seed 3, a processor, moe_lab " in page
+        assert f"<strong>{int(result['verdict'] in REPLICATES)} of 2</strong>" in page and "1 failed (" in page
+
+    def test_the_page_is_markdown_that_ends_no_table_early(self, results):
+        for page in (claims_page(None), claims_page(results)):
+            for part in re.findall(r'<div class="wide".*?</table></div>', page, re.DOTALL):
+                assert "\n\n" not in part
+            assert page.count("<table") == page.count("</table></div>") > 3
 
     @pytest.mark.parametrize("text", ["", "{", "[1]", '{"id": 1}', '[{"id": "x"}]'])
     def test_another_file_is_a_sentence(self, tmp_path, text):
         (tmp_path / "wrong.json").write_text(text)
-        with pytest.raises(ValueError, match=r"results must be the results\.json that `moe-lab reproduce` writes: got"):
+        with pytest.raises(ValueError, match=r"a file of claims must fit claims\.schema\.json: got"):
             claims_page(tmp_path / "wrong.json")
 
     def test_claims_of_another_version_are_a_sentence(self, tmp_path, results):
-        rows = json.loads(results.read_text())
-        results.write_text(json.dumps([{**rows[0], "id": "nobody/claims/this"}]))
-        with pytest.raises(ValueError, match=r"of this version of moe_lab.*: got claims=.'nobody/claims/this'"):
+        data = json.loads(results.read_text())
+        data["claims"][0]["id"] = "nobody/claims/this"
+        results.write_text(json.dumps(data))
+        with pytest.raises(ValueError, match=r"those of this version.*: got ids=.'nobody/claims/this'"):
             claims_page(results)
 
 
@@ -212,9 +229,12 @@ class Resources(HTMLParser):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("built") / "site"
-    site.build(ROOT, out)
-    return out
+    """The site, with the results of the kept run of every claim."""
+    folder = tmp_path_factory.mktemp("built")
+    results = folder / "results.json"
+    exchange.write(results, exchange.file(claims(), measured.rows(), exchange.run_part(ORDER, "cpu")))
+    site.build(ROOT, folder / "site", results)
+    return folder / "site"
 
 
 @needs_sphinx
@@ -262,11 +282,15 @@ class TestBuilt:
         for _, page, words in DOORS:
             assert (built / f"{page}.html").is_file() and words in front.text
 
-    def test_claims_are_folded_by_paper(self, built):
+    def test_the_claims_are_one_table_and_a_file_that_fits_its_schema(self, built):
         page = (built / "claims.html").read_text(encoding="utf-8")
-        folded = re.findall(r"<summary>(\d+) claims</summary>", page)
-        assert len(folded) == len({claim.paper for claim in claims()}) and sum(map(int, folded)) == len(claims())
-        assert page.count("<details>") == page.count("</details>") > len(folded)
+        assert page.count('<table class="claims"') == 1
+        assert all(f'<tr id="{claim.id}">' in page for claim in claims())
+        data, schema = (
+            json.loads((built / re.search(rf'href="([^"]*/{name})"', page)[1]).read_text()) for name in (DATA, SCHEMA)
+        )
+        jsonschema.validate(data, schema)
+        assert [part["id"] for part in data["claims"]] == [claim.id for claim in claims()]
 
     def test_the_reference_explains_every_parameter_and_leads_to_notebooks_and_back(self, built):
         words = " ".join(Resources(built / "reference" / "moe_lab.patch_routing.html").text.split())
@@ -314,7 +338,8 @@ class TestBuilt:
     def test_symbols_stories_and_claims_are_there(self, built):
         texts = {name: " ".join(Resources(built / f"{name}.html").text.split()) for name in ("glossary", "claims")}
         assert all(entry.places[0] in texts["glossary"] for entry in glossary.entries())
-        assert all(claim.id in texts["claims"] and claim.rule.words in texts["claims"] for claim in claims())
+        assert all(claim.id in texts["claims"] for claim in claims())
+        assert all(sentence(claim.rule.words) in texts["claims"] for claim in claims())
         guide = " ".join(Resources(built / "instructors_guide.html").text.split())
         assert "no router ever moves: 63 % against" in guide and "<!--" not in guide
 
@@ -412,6 +437,12 @@ class TestForEverybody:
         }"""
         assert screen.evaluate(added, 120) == 1 < screen.evaluate(added, 200)
 
+    def test_what_replicates_fits_a_laptops_first_screen(self, screen, addresses):
+        screen.set_viewport_size(SIZES[0])
+        screen.goto(addresses["claims"])
+        bottom = screen.evaluate("document.querySelector('.digest').getBoundingClientRect().bottom")
+        assert 300 < bottom <= SIZES[0]["height"]
+
     def test_axe_would_find_it(self, screen, addresses):
         screen.goto(addresses[WITHOUT_A_PAGE])
         screen.evaluate(
@@ -443,5 +474,5 @@ def test_without_sphinx_it_says_what_to_install(monkeypatch, tmp_path):
 
 
 def test_the_command_ends_with_a_sentence(tmp_path):
-    with pytest.raises(SystemExit, match=r"No such file.*nowhere\.json"):
+    with pytest.raises(SystemExit, match=r"there is no file .*nowhere\.json"):
         site.main(["--out", str(tmp_path / "site"), "--results", str(tmp_path / "nowhere.json")])

@@ -1,4 +1,4 @@
-"""Writes papers/moe_lab_papers/catalogue.csv, the list of all claims: `python -m tools.catalogue` after a change."""
+"""Writes the list of all claims and the schema of their file: `python -m tools.catalogue` after a change."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ import io
 from pathlib import Path
 
 from moe_lab_papers.catalogue import FILE, Entry, entry
+from moe_lab_papers.exchange import json_text
+from moe_lab_papers.form import SCHEMA, schema
 from moe_lab_papers.ledger import claims
 
-PATH = Path(__file__).parents[1] / "papers" / "moe_lab_papers" / FILE
+FOLDER = Path(__file__).parents[1] / "papers" / "moe_lab_papers"
 
 
-def content() -> str:
-    """Returns the list as it should stand in the file."""
+def contents() -> dict[str, str]:
+    """Returns what should stand in each file of the folder of claims."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([Entry._fields, *(entry(claim) for claim in claims())])
-    return text.getvalue()
+    return {FILE: text.getvalue(), SCHEMA: json_text(schema())}
 
 
 if __name__ == "__main__":
-    PATH.write_text(content(), encoding="utf-8")
+    for name, content in contents().items():
+        (FOLDER / name).write_text(content, encoding="utf-8")

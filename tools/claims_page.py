@@ -2,107 +2,61 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Mapping
+import re
 from pathlib import Path
 from typing import Any
 
-from moe_lab.core.config import require
-from moe_lab.registry import CLAIMED
-from moe_lab_papers import claims, errata
-from moe_lab_papers.claim import VERDICTS
-from tools.markdown import WIDE, table
+from moe_lab_papers import claims
+from moe_lab_papers.check import judged_again, read
+from moe_lab_papers.digest import digests, templates
+from moe_lab_papers.exchange import file
+from moe_lab_papers.form import SCHEMA, File
+from moe_lab_papers.verdicts import tally
+from tools.markdown import WIDE
 
-UNMEASURED = "not measured"
+DATA = "claims.json"
+OPENING = (
+    "What five papers publish, and what nine others state about routing and balancing, each with the rule, stated "
+    "before the run, that judges a measurement. `moe-lab reproduce` measures them."
+)
 
 
 def claims_page(results: Path | None) -> str:
-    """Returns all claims by paper, and the misprints that were found.
+    """Returns what replicates, all claims in one table, and the misprints that were found.
 
     Args:
       results: results.json of `moe-lab reproduce`; None for the claims alone.
 
     Raises:
-      ValueError: the file is something else, or has a claim that this version lacks.
+      ValueError: the file has another form, unknown claims, or other rules than this version.
+      FileNotFoundError: there is no such file.
     """
-    found = None if results is None else records(results)
-    parts = [f"{WIDE}\n# Claims\n\n{_opening(found)}"]
-    for key, paper in CLAIMED.items():
-        if not any(claim.paper == key for claim in claims()):
-            continue
-        parts.append(f"## {paper.citation}\n\n[What replicates](papers/{key}.md), in short.\n\n{_claims(key, found)}")
-        misprints = [erratum for erratum in errata() if erratum.paper == key]
-        if misprints:
-            rows = [(each.where, each.printed, each.instead, each.evidence) for each in misprints]
-            listed = table(("where", "printed", "instead", "evidence"), rows)
-            parts.append(_folded(f"Misprints and omitted steps ({len(rows)})", listed))
-    return "\n\n".join(parts) + "\n"
+    found = None if results is None else read(results)
+    rows = [] if found is None else judged_again(found)
+    shown, parts = digests(claims(), rows), _macros()
+    data = f"All of this as data: [{DATA}]({DATA}), in the form of [{SCHEMA}]({SCHEMA})."
+    opening = OPENING if found is None else f"{tally(rows)}; {found.how}."
+    link = "papers/{}.html".format
+    first = parts.first_screen(shown, link) + parts.words_of_verdicts(shown) if rows else parts.contents(shown, link)
+    pages = [f"{WIDE}\n# Claims", f"{opening} {data}", _html(first)]
+    pages += ["## Every claim", _html(parts.every_claim(shown, bool(rows))), "## Misprints and omitted steps"]
+    for one in shown:
+        if one.errata:
+            misprints = parts.misprints(one.title, [(erratum, None) for erratum in one.errata])
+            pages.append(f"### {one.title}\n\n{_html(misprints)}")
+    return "\n\n".join(pages) + "\n"
 
 
-def records(path: Path) -> dict[str, Mapping[str, Any]]:
-    """The measured claims of a results.json by their id.
-
-    Raises:
-      ValueError: the file is something else, or has a claim that this version lacks.
-    """
-    rule = "results must be the results.json that `moe-lab reproduce` writes"
-    try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
-        found = {row["id"]: row for row in rows if row["verdict"]}
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{rule}: got {path} ({type(error).__name__}: {error})") from error
-    unknown = sorted(set(found) - {claim.id for claim in claims()})
-    require(not unknown, f"{rule}, of this version of moe_lab, which has no such claims", claims=unknown)
-    return found
+def claims_data(results: Path | None) -> File:
+    """Returns the claims as data, with what was measured where a results.json is given."""
+    return file(claims()) if results is None else read(results)
 
 
-def _opening(found: Mapping[str, Mapping[str, Any]] | None) -> str:
-    opening = (
-        "What five papers publish, and what nine others state about routing and balancing, each with the rule that "
-        "judges a measurement, stated before the run. `moe-lab reproduce` measures them. "
-        "What only follows by arithmetic from the paper's own formulas or sizes is counted apart from what agrees."
-    )
-    if found is None:
-        return opening
-    counts = Counter(row["verdict"] for row in found.values())
-    tally = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
-    how = sorted(
-        {f"{row['config']['budget']} budget, seed {row['seed']}, moe_lab {row['version']}" for row in found.values()}
-    )
-    return f"{opening} Measured here ({'; '.join(how)}): {tally}."
+def _macros() -> Any:
+    """What writes the parts of the page, in HTML."""
+    return templates().get_template("claims.html").module
 
 
-def _claims(paper: str, found: Mapping[str, Mapping[str, Any]] | None) -> str:
-    """The claims of a paper, folded; those that were measured by their verdicts."""
-    heads = ["where", "claim", "published", "rule"] + ([] if found is None else ["measured", "verdict"])
-    groups: dict[str, list[list[str]]] = {verdict: [] for verdict in ("claims", *VERDICTS, UNMEASURED)}
-    for claim in claims():
-        if claim.paper == paper:
-            row = [f"{claim.where} ({claim.id})", claim.sentence, claim.published.words, claim.rule.words]
-            if found is None:
-                groups["claims"].append(row)
-            else:
-                measured = found.get(claim.id)
-                verdict = UNMEASURED if measured is None else str(measured["verdict"])
-                groups[verdict].append(row + _measured(measured))
-    return "\n\n".join(_folded(f"{len(rows)} {name}", table(heads, rows)) for name, rows in groups.items() if rows)
-
-
-def _folded(summary: str, text: str) -> str:
-    """Markdown that a reader opens."""
-    return f"<details>\n<summary>{summary}</summary>\n\n{text}\n\n</details>"
-
-
-def _measured(row: Mapping[str, Any] | None) -> list[str]:
-    """The measured mean, and the verdict with its reason."""
-    if row is None:
-        return ["", UNMEASURED]
-    numbers = row["measured"]
-    words = ""
-    if numbers is not None:
-        words = "not finite" if numbers["mean"] is None else f"{numbers['mean']:.4g}"
-        if numbers["mean"] is not None and numbers["trials"] != 1:
-            words += f" ± {numbers['std']:.2g}"
-        words += f" {row['unit']}" if row["unit"] else ""
-    return [words, f"{row['verdict']}: {row['reason']}" if row["reason"] else row["verdict"]]
+def _html(text: str) -> str:
+    """HTML as a block of Markdown, which an empty line would end."""
+    return re.sub(r"\n\s*\n", "\n", text.strip())

@@ -26,8 +26,10 @@ from nbformat import NotebookNode
 from moe_lab.course import glossary
 from moe_lab.course.copies import asks
 from moe_lab.registry import CLAIMED, INDEX, NOTEBOOKS, PAGES
+from moe_lab_papers.exchange import json_text
+from moe_lab_papers.form import SCHEMA, schema
 from tools.badges import badges
-from tools.claims_page import claims_page
+from tools.claims_page import DATA, claims_data, claims_page
 from tools.guide import GUIDE
 from tools.landing import PICTURE, landing
 from tools.live_pages import live, write_pages
@@ -41,7 +43,8 @@ from tools.reference import gallery_page, reference_pages, used_by
 
 HOWTO = Path("docs") / "howto"
 HOWTO_ORDER = (
-    "playground", "figure", "gallery", "sweep", "data", "model", "router", "criterion", "prune", "cluster", "saving"
+    "playground", "figure", "gallery", "sweep", "data", "model", "router", "criterion", "prune", "claim", "cluster",
+    "saving",
 )  # fmt: skip
 PAPERS = Path("docs") / "papers"
 RESEARCH = ("howto/index", "papers/index", "reference/index")
@@ -177,6 +180,7 @@ def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) 
       FileNotFoundError: there are no such results.
     """
     pages = {"claims.md": claims_page(results), "glossary.md": glossary_page()}
+    pages |= {DATA: json_text(claims_data(results).model_dump(mode="json")), SCHEMA: json_text(schema())}
     if recorded.shows:
         pages["labs.md"] = labs_page(recorded)
     pages[GUIDE.name] = (root / GUIDE).read_text(encoding="utf-8")

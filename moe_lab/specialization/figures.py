@@ -63,16 +63,19 @@ def table3(
     objective: str = "paper",
     samples: int = 16000,
     models: str | Sequence[str] = ALL,
+    *,
+    one_data_set: bool | None = None,
     **more: Any,
 ) -> xr.Dataset:
     """Table 3: test accuracy and dispatch entropy of mixtures and single experts in the paper's four settings.
 
     Args:
       settings: one or several of 1 to 4.
-      trials: independent trainings of each model; with the authors' objective all on one data set, like theirs.
+      trials: independent trainings of each model.
       objective: "paper" or "authors".
       samples: of training, and of testing unless test_samples is given.
       models: one or several of moe-ACTIVATION, single-ACTIVATION (128 filters) or single-ACTIVATION-FILTERS.
+      one_data_set: whether all trials share it; None where they do with the authors' objective alone, like theirs.
       more: other parameters of `Run`, store and jobs.
 
     Returns:
@@ -82,8 +85,14 @@ def table3(
     """
     figure = Figure("table 3", "table3", trials, seed, more, objective, samples)
     chosen, names = listed(settings), listed(models)
-    arguments = {"settings": chosen, **figure.own(), "models": names}
-    return figure.fill({"setting": chosen, "model": names}, _TABLE, arguments)
+    arguments = {"settings": chosen, **figure.own(), "models": names, **_given(one_data_set)}
+    changes = {"task": _given(one_data_set)}
+    return figure.fill({"setting": chosen, "model": names}, _TABLE, arguments, changes)
+
+
+def _given(one_data_set: bool | None) -> dict[str, Any]:
+    """The argument as far as it was given."""
+    return {} if one_data_set is None else {"one_data_set": one_data_set}
 
 
 @checked
@@ -122,7 +131,8 @@ def single_experts(
       activations: one or several of cubic, linear, relu, celu, gelu and tanh.
       filters: J of the expert.
       biases: whether its filters have biases, as in theorem 4.1 and the authors' code; eq. 3.1 has none.
-      feature, feature_noise: other ranges of alpha and gamma; table 7's caption has (1, 2) for both.
+      feature, feature_noise: other ranges of alpha and gamma. Table 7 has (1, 2) for both, which are not setting
+        3's: pass them to compare with it.
 
     Returns:
       test_accuracy and train_accuracy over (setting, activation, trial), and optimum(setting): the bound of theorem
@@ -157,12 +167,13 @@ def load_balancing(
     samples: int = 16000,
     *,
     strength: float = BALANCE,
+    one_data_set: bool | None = None,
     **more: Any,
 ) -> xr.Dataset:
     """Table 9: linear experts with the load-balancing loss against cubic experts without it.
 
     Args:
-      settings, trials, seed, objective, samples, more: as for `table3`.
+      settings, trials, seed, objective, samples, one_data_set, more: as for `table3`.
       strength: lambda, the weight of the loss.
 
     Returns:
@@ -170,9 +181,10 @@ def load_balancing(
     """
     figure = Figure("table 9", "load_balancing", trials, seed, more, objective, samples)
     chosen = listed(settings)
-    arguments = {"settings": chosen, **figure.own(), "strength": strength}
+    arguments = {"settings": chosen, **figure.own(), "strength": strength, **_given(one_data_set)}
     axes = {"setting": chosen, "model": ["moe-linear", "moe-cubic"]}
-    return figure.fill(axes, _TABLE, arguments, {"moe-linear": {"load_balancing": strength}})
+    changes = {"moe-linear": {"load_balancing": strength}, "task": _given(one_data_set)}
+    return figure.fill(axes, _TABLE, arguments, changes)
 
 
 @checked

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import xarray as xr
@@ -15,9 +15,9 @@ import xarray as xr
 from moe_lab.core.config import require
 
 Budget = Literal["quick", "full", "paper"]
-Verdict = Literal["agrees", "agrees in kind", "follows", "differs", "needs data", "failed"]
-VERDICTS: tuple[Verdict, ...] = ("agrees", "agrees in kind", "follows", "differs", "needs data", "failed")
-"""In the order in which they are counted. No rule gives "failed": the measurement raised an error."""
+Verdict = Literal["agrees", "in kind", "follows", "differs", "unsteady", "not comparable", "needs data", "failed"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+"""In the order in which they are counted. A rule gives the first four; `spread.judge` those on what was measured."""
 Bound = Literal["", "at least", "at most", "less than"]
 
 Range = tuple[float, float]
@@ -63,7 +63,7 @@ class Rule:
     @property
     def words(self) -> str:
         """The rule in words."""
-        ranges = [(self.agrees, "follows" if self.follows else "agrees"), (self.in_kind, "agrees in kind")]
+        ranges = [(self.agrees, "follows" if self.follows else "agrees"), (self.in_kind, "in kind")]
         number, verdicts = _STATISTICS[self.of][0], []
         for bounds, verdict in ranges:
             if bounds is not None:
@@ -76,12 +76,15 @@ class Rule:
         return _STATISTICS[self.of][1](values)
 
     def verdict(self, values: np.ndarray) -> Verdict:
-        """Judges measured values, (trial,)."""
-        number = self.number(values)
+        """Judges measured values, (trial,), by their number alone."""
+        return self.of_number(self.number(values))
+
+    def of_number(self, number: float) -> Verdict:
+        """Returns the verdict on a number."""
         if self.agrees is not None and within(number, self.agrees):
             return "follows" if self.follows else "agrees"
         if self.in_kind is not None and within(number, self.in_kind):
-            return "agrees in kind"
+            return "in kind"
         return "differs"
 
 
@@ -277,6 +280,8 @@ class Claim:
       read: takes the Dataset of the measurement; returns the number of each trial, (trial,), or a single number.
       rule: which numbers agree, stated before the run.
       reason: why it differs or agrees in kind only, as far as is known; "" where it is expected to agree.
+      not_comparable: what was measured in the place of the paper's data or models, and what that shows; "" where the
+        measurement can support or refute the statement. Such a claim neither agrees nor differs.
       unit: of the numbers.
     """
 
@@ -288,6 +293,7 @@ class Claim:
     read: Read = field(repr=False)
     rule: Rule
     reason: str = ""
+    not_comparable: str = ""
     unit: str = ""
 
     @property

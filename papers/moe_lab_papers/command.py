@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import warnings
@@ -22,6 +21,7 @@ from moe_lab.core.files import writable_folder, write_whole
 from moe_lab.core.workers import on_cluster, processors
 from moe_lab_papers import progress, tables
 from moe_lab_papers.claim import Budget, Claim
+from moe_lab_papers.exchange import file, run_part, write
 from moe_lab_papers.ledger import chosen, measurements
 from moe_lab_papers.report import page
 from moe_lab_papers.runner import Done, Order, measured, missing, pieces
@@ -29,9 +29,11 @@ from moe_lab_papers.verdicts import Row, judged, pictured, tally
 
 _STYLES = {
     "agrees": "green",
-    "agrees in kind": "cyan",
+    "in kind": "cyan",
     "follows": "blue",
     "differs": "magenta",
+    "unsteady": "yellow",
+    "not comparable": "dim",
     "needs data": "dim",
     "failed": "red",
 }
@@ -49,7 +51,7 @@ def run(
     data: Path | str | None = None,
     cluster: str = "",
 ) -> list[dict[str, Any]]:
-    """Measures claims and judges them; writes `out`/results.json and `out`/report.html.
+    """Measures claims and judges them; writes `out`/results.json, in the form of claims.schema.json, and report.html.
 
     Finished measurements are kept in `out`/measured, so that a run that was stopped or killed continues from there.
 
@@ -65,7 +67,7 @@ def run(
       cluster: the address of a Dask scheduler whose workers do the work.
 
     Returns:
-      The records in results.json.
+      The claims in results.json, each with its result.
 
     Raises:
       ValueError: no claim has such a name, or the budget, seed, device or number of jobs is invalid; or the budget is
@@ -85,18 +87,19 @@ def run(
         done = _measure(claims, order, parallel, console)
     rows = judged(claims, done, order)
     label = label_of(device)
-    records = [row.record(order) for row in rows]
-    write_whole(folder / "results.json", (json.dumps(records, indent=1, allow_nan=False) + "\n").encode())
+    how = run_part(order, label)
+    results = file([row.claim for row in rows], rows, how)
+    write(folder / "results.json", results)
     console.print(table(console, rows))
     for reason in reasons(rows):
         console.print(reason, markup=False, soft_wrap=True)
     pictures = pictured([row.claim for row in rows], done)
-    write_whole(folder / "report.html", page(rows, pictures, order, label, names).encode())
+    write_whole(folder / "report.html", page(rows, pictures, order, how, names).encode())
     minutes = (time.perf_counter() - started) / 60
     console.print(f"{tally(rows)}; {minutes:.1f} minutes on {label}, seed {seed}, {budget} budget")
     console.print(f"written to {folder}: results.json, report.html", soft_wrap=True)
     _raise_failures(rows)
-    return records
+    return [part.model_dump(mode="json") for part in results.claims]
 
 
 def _order(

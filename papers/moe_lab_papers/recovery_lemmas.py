@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from moe_lab.core.trials import stream
 from moe_lab.recovery.data import MixtureTask, Samples
-from moe_lab.recovery.em import Moments, State, gate_newton, posterior
+from moe_lab.recovery.em import Moments, State, posterior
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.losses import Weights
 from moe_lab.recovery.measures import unit
@@ -58,47 +57,6 @@ def _descended(sampled: Samples, task: MixtureTask, regressors: Tensor, gates: T
         state = State(regressors, gates)
         gates = gates - _RATE * losses.l_log(state, sampled.x, sampled.y, task.g, task.noise).slope.gates
     return gates
-
-
-def one_step(
-    errors: Sequence[float] = (0.05, 0.25, 1.0),
-    trials: int = 12,
-    seed: int = 0,
-    *,
-    samples: int = 20_000,
-    noise: float = 2.0,
-) -> xr.Dataset:
-    """Compares one step on the gate with regressors off by sigma^2 eps with one with the true regressors (k = 2).
-
-    The bound of the lemmas has room: it takes the overlap of two experts to be largest everywhere. So regressors are
-    off in the direction that moves the gradient most, and sigma is where least room is left (of .1, .5, 1 and 2).
-
-    Returns:
-      Over (error, trial), from a random gate in the unit ball: gradient, the distance between steps of descent on L_log
-      with alpha = 1 (gated2019, lemma 3), and em, between M-steps (gridlock2019, lemma 4), both over eps kappa, with
-      kappa = sqrt(6 (2 + sigma^2)) / 2.
-    """
-    task = MixtureTask(experts=2, dimension=10, noise=noise, gating="orthogonal")
-    kappa, found = math.sqrt(6 * (2 + noise**2)) / 2, np.empty((2, len(errors), trials))
-    for trial in range(trials):
-        sampled = task.sample(samples, trials=[trial], seed=seed)
-        true = sampled.truth.regressors
-        gates = _in_ball(true, stream(seed, trial, "one step"))
-        away, right = _worst(sampled, task, gates), _stepped(sampled, task, true, gates)
-        for row, error in enumerate(errors):
-            wrong = _stepped(sampled, task, true + noise**2 * error * away, gates)
-            moved = [float(torch.linalg.vector_norm(a - b, dim=2).max()) for a, b in zip(wrong, right, strict=True)]
-            found[:, row, trial] = np.array(moved) / (error * kappa)
-    axes = ("error", "trial")
-    return xr.Dataset({"gradient": (axes, found[0]), "em": (axes, found[1])}, {"error": list(errors)})
-
-
-def _stepped(sampled: Samples, task: MixtureTask, regressors: Tensor, gates: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the gates after one step on L_log with alpha = 1, and after one M-step."""
-    state = State(regressors, gates)
-    responsibilities, _, _ = posterior(state, sampled.x, sampled.y, task.g, task.noise)
-    by_slope = gates - losses.l_log(state, sampled.x, sampled.y, task.g, task.noise).slope.gates
-    return by_slope, gate_newton(gates, responsibilities, Moments.of(sampled.x, sampled.y), steps=_NEWTON)
 
 
 def _worst(sampled: Samples, task: MixtureTask, gates: Tensor) -> Tensor:

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import base64
 import io
-import platform
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
-from typing import Any
 
 import xarray as xr
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from moe_lab import __version__
 from moe_lab.core.findings import Finding
-from moe_lab.registry import CLAIMED
 from moe_lab_papers.claim import Measurement, imported
+from moe_lab_papers.digest import Digest, digests, templates
 from moe_lab_papers.erratum import Erratum
-from moe_lab_papers.ledger import errata
+from moe_lab_papers.exchange import hash_of_rules
+from moe_lab_papers.form import RunPart
+from moe_lab_papers.ledger import measurements
 from moe_lab_papers.runner import Order
 from moe_lab_papers.verdicts import Row, tally
 
-_VERSIONS = ("torch", "numpy", "scipy", "xarray", "scikit-learn", "matplotlib")
-
 
 def page(
-    rows: Sequence[Row], data: Mapping[str, xr.Dataset], order: Order, device: str, names: Sequence[str] = ()
+    rows: Sequence[Row], data: Mapping[str, xr.Dataset], order: Order, run: RunPart, names: Sequence[str] = ()
 ) -> str:
     """Returns the page, which loads nothing from elsewhere.
 
@@ -33,18 +28,25 @@ def page(
       rows: the judged claims.
       data: the Datasets of measurements that have a picture, by name.
       order: how they were measured.
-      device: on which device, in words.
+      run: the same, as results.json states it.
       names: of claims, as the user gave them.
     """
-    papers = [_paper(key, [row for row in rows if row.claim.paper == key], data) for key in CLAIMED]
-    template = Environment(
-        loader=PackageLoader("moe_lab_papers", "."), autoescape=True, undefined=StrictUndefined
-    ).get_template("report.html")
-    versions = {name: version(name) for name in _VERSIONS}
-    about = {"moe_lab": __version__, "Python": platform.python_version(), **versions, "platform": platform.platform()}
-    found = [paper for paper in papers if paper["rows"]]
-    return template.render(
-        papers=found, order=order, device=device, versions=about, tally=tally(rows), command=_command(names, order)
+    claims = [row.claim for row in rows]
+    found = digests(claims, rows)
+    return (
+        templates()
+        .get_template("report.html")
+        .render(
+            digests=found,
+            anchor=lambda key: f"#{key}",
+            pictured=[_picture(one, data[one.name]) for one in measurements(claims) if one.name in data],
+            errata=[(one.title, _checked(one)) for one in found if one.errata],
+            order=order,
+            run=run,
+            rules=hash_of_rules(claims),
+            tally=tally(rows),
+            command=_command(names, order),
+        )
     )
 
 
@@ -55,30 +57,8 @@ def _command(names: Sequence[str], order: Order) -> str:
     return f"moe-lab reproduce {selection}--budget {order.budget} --seed {order.seed} --device {order.device}{data}"
 
 
-def _paper(key: str, rows: Sequence[Row], data: Mapping[str, xr.Dataset]) -> dict[str, Any]:
-    return {
-        "key": key,
-        "title": CLAIMED[key].citation,
-        "tally": tally(rows),
-        "rows": rows,
-        "parts": _parts(rows, data),
-        "errata": [(erratum, checked(erratum)) for erratum in errata() if erratum.paper == key] if rows else [],
-    }
-
-
-def _parts(rows: Sequence[Row], data: Mapping[str, xr.Dataset]) -> list[dict[str, Any]]:
-    """Groups rows by measurement, each above its picture; groups without a picture share a table with the next."""
-    by_measurement: dict[str, list[Row]] = {}
-    for row in rows:
-        by_measurement.setdefault(row.claim.measurement.name, []).append(row)
-    parts: list[dict[str, Any]] = []
-    for name, group in by_measurement.items():
-        picture = _picture(group[0].claim.measurement, data[name]) if name in data else None
-        if parts and parts[-1]["picture"] is None:
-            parts[-1] = {"rows": [*parts[-1]["rows"], *group], "picture": picture}
-        else:
-            parts.append({"rows": group, "picture": picture})
-    return parts
+def _checked(paper: Digest) -> list[tuple[Erratum, Finding | None]]:
+    return [(erratum, checked(erratum)) for erratum in paper.errata]
 
 
 def _picture(measurement: Measurement, data: xr.Dataset) -> dict[str, str]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
 
-from moe_lab import __version__
 from moe_lab.core.errors import trace_of
 from moe_lab_papers.claim import VERDICTS, Claim, Verdict, sentence
 from moe_lab_papers.runner import Done, Order, joined, missing, summary
+from moe_lab_papers.spread import Interval, judge
 
 
 @dataclass(frozen=True)
@@ -23,13 +21,15 @@ class Row:
 
     Attributes:
       claim: the claim.
-      verdict: by its rule; "needs data" where the data are missing, "failed" where the measurement raised an error.
+      verdict: by its rule, "unsteady" or "not comparable", see `spread.Judgement`; "needs data" where the data are
+        missing, "failed" where the measurement raised an error.
       values: (trial,) the measured numbers; empty where there are none.
       seconds: CPU time of its measurement, which other claims may share.
       device: on which it was measured; "" where it was not.
       calls: Python code that repeats the measurement.
-      note: why there is no number.
+      note: why there is no number, or that there were fewer samples than in the full budget; "" for neither.
       trace: the traceback of the bug that is the reason; "" where there is none.
+      leaning, interval, settled_by: how sure the verdict is, see `spread.Judgement`; None where nothing was judged.
     """
 
     claim: Claim
@@ -40,15 +40,31 @@ class Row:
     calls: tuple[str, ...]
     note: str = ""
     trace: str = ""
+    leaning: Verdict | None = None
+    interval: Interval | None = None
+    settled_by: int | None = None
 
     @property
     def reason(self) -> str:
-        """Why it does not fully agree; "" where it does."""
+        """Why it does not fully agree, and that it had fewer samples than in the full budget; "" for neither."""
         if self.verdict in ("needs data", "failed"):
             return self.note
-        if self.verdict in ("agrees", "follows"):
+        if self.verdict == "not comparable":
+            return sentence(self.claim.not_comparable)
+        known = self.claim.reason if self.verdict not in ("agrees", "follows") else ""
+        known = known or ("no reason is known" if self.verdict == "differs" else "")
+        return " ".join(part for part in (self._unsteady, sentence(known), sentence(self.note)) if part)
+
+    @property
+    def _unsteady(self) -> str:
+        """Why it is unsteady, and what would settle it; "" where it is not."""
+        if self.verdict != "unsteady" or self.interval is None:
             return ""
-        return sentence(self.claim.reason or ("no reason is known" if self.verdict == "differs" else ""))
+        more = f"about {self.settled_by:,}" if self.settled_by else "no number of"
+        return (
+            f"It leans to {self.leaning!r}: the 95 % interval, {self.interval.words}, crosses a bound of the rule; "
+            f"{more} trials would settle it, of which it has {self.interval.trials}."
+        )
 
     @property
     def measured(self) -> str:
@@ -59,37 +75,8 @@ class Row:
         if statistics["mean"] is None:
             return "not finite"
         spread = f" ± {statistics['std']:.2g}" if statistics["trials"] != 1 else ""
-        return f"{statistics['mean']:.4g}{spread}"
-
-    def record(self, order: Order) -> dict[str, Any]:
-        """Returns the record for results.json."""
-        claim = self.claim
-        return {
-            "id": claim.id,
-            "paper": claim.paper,
-            "where": claim.where,
-            "statement": claim.statement,
-            "published": {
-                "value": claim.published.value,
-                "spread": claim.published.spread,
-                "relation": claim.published.relation or None,
-            },
-            "measured": summary(self.values) if self.values.size else None,
-            "judged": _finite(claim.rule.number(self.values)) if self.values.size else None,
-            "unit": claim.unit,
-            "rule": claim.rule.words,
-            "verdict": self.verdict,
-            "reason": self.reason,
-            "seconds": round(self.seconds, 3),
-            "device": self.device or None,
-            "seed": order.seed,
-            "config": {"budget": order.budget, "calls": list(self.calls)},
-            "version": __version__,
-        }
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
+        surely = f" (95 %: {self.interval.words})" if self.interval is not None else ""
+        return f"{statistics['mean']:.4g}{spread}{surely}"
 
 
 def judged(claims: Sequence[Claim], done: Mapping[str, Sequence[Done]], order: Order) -> list[Row]:
@@ -113,11 +100,20 @@ def _row(claim: Claim, parts: Sequence[Done]) -> Row:
     seconds = sum(part.seconds for part in parts)
     device = str(data.attrs["measured_on"])
     try:
-        values = claim.values(data)
+        values, found = claim.values(data), judge(claim, data)
     except (KeyError, ValueError, IndexError, TypeError) as error:  # an error in one claim must not lose the others
         note = f"{type(error).__name__}: {error}"
         return Row(claim, "failed", np.zeros(0), seconds, device, calls, note, trace_of(error))
-    return Row(claim, claim.rule.verdict(values), values, seconds, device, calls)
+    row = Row(claim, found.verdict, values, seconds, device, calls, note=_fewer_samples(claim, parts[0]))
+    return replace(row, leaning=found.leaning, interval=found.interval, settled_by=found.settled_by)
+
+
+def _fewer_samples(claim: Claim, part: Done) -> str:
+    """Says that a measurement had fewer samples than in the full budget; "" where it had as many."""
+    given, full = part.piece.arguments.get("samples"), claim.measurement.full.get("samples")
+    if not (isinstance(given, int) and isinstance(full, int) and given < full):
+        return ""
+    return f"measured from {given:,} samples, where the full budget has {full:,}"
 
 
 def counts(rows: Sequence[Row]) -> dict[Verdict, int]:
@@ -136,7 +132,6 @@ def tally(rows: Sequence[Row]) -> str:
 
 _PLURAL = {
     "agrees": "agree",
-    "agrees in kind": "agree in kind",
     "follows": "follow",
     "differs": "differ",
     "needs data": "need data",

@@ -12,12 +12,15 @@ import zipfile
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import xarray as xr
 
 from moe_lab.core.files import from_netcdf, netcdf
 from moe_lab_papers import ledger
-from moe_lab_papers.claim import Measurement
+from moe_lab_papers.claim import Claim, Measurement
 from moe_lab_papers.runner import Order, joined, measured, missing, pieces
+from moe_lab_papers.spread import judge
+from moe_lab_papers.verdicts import Row
 
 UNREADABLE = (KeyError, ValueError, IndexError, TypeError)
 """What reading a claim's number raises where the data do not have it."""
@@ -29,6 +32,30 @@ def datasets() -> dict[str, xr.Dataset]:
     """Returns the Dataset of each measurement whose data were there, by its name."""
     with zipfile.ZipFile(KEPT) as archive:
         return {name.removesuffix(".nc"): from_netcdf(archive.read(name)) for name in archive.namelist()}
+
+
+@cache
+def rows() -> tuple[Row, ...]:
+    """Returns the result of every claim; those whose data were not there need data."""
+    found = datasets()
+    return tuple(_row(claim, found.get(claim.measurement.name)) for claim in ledger.claims())
+
+
+def _row(claim: Claim, data: xr.Dataset | None) -> Row:
+    if data is None:
+        return Row(claim, "needs data", np.zeros(0), 0.0, "", (), "needs a file")
+    found, calls = judge(claim, data), (data.attrs["measured_by"],)
+    return Row(
+        claim,
+        found.verdict,
+        claim.values(data),
+        1.0,
+        "cpu",
+        calls,
+        leaning=found.leaning,
+        interval=found.interval,
+        settled_by=found.settled_by,
+    )
 
 
 def first_call(measurement: Measurement, data: Path | None) -> str:

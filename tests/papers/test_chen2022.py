@@ -10,6 +10,7 @@ import xarray as xr
 
 from moe_lab.specialization.published import published
 from moe_lab_papers.chen2022 import measures, tables
+from moe_lab_papers.chen2022.errata import least_linear_loss
 from moe_lab_papers.chen2022.figures import matching_centers, second_signal
 from moe_lab_papers.chen2022.tables import entropy_of
 from tests.papers.small import CLAIMS, MEASUREMENTS, small, verdict
@@ -50,8 +51,47 @@ def test_every_activation_is_held_to_its_own_number(table: str, setting: int) ->
     names = [f"chen2022/{table.replace(' ', '')}/setting{setting}-{name}" for name in ("relu", "celu", "gelu", "tanh")]
     for name in names:
         assert verdict(name, data) == "agrees", name
-        assert verdict(name, data + 0.04) == verdict(name, data - 0.04) == "agrees in kind", name
+        assert verdict(name, data + 0.04) == verdict(name, data - 0.04) == "in kind", name
         assert verdict(name, xr.full_like(data, 0.9)) == verdict(name, xr.full_like(data, 0.5)) == "differs", name
+
+
+def test_table_7_trains_on_its_own_ranges() -> None:
+    """(1, 2) for alpha and gamma, as its caption and the authors' code say, in every budget."""
+    measurement = MEASUREMENTS["chen2022/table7"]
+    for budget in ("quick", "full", "paper"):
+        given = measurement.arguments(budget)
+        assert given["feature"] == given["feature_noise"] == (1.0, 2.0)
+    assert "feature" not in MEASUREMENTS["chen2022/table8"].arguments("quick")
+
+
+def test_a_linear_loss_below_the_least_of_setting_3_is_not_of_setting_3() -> None:
+    """By hand where alpha = gamma = 1: scores 2w and 0, so that the least mean loss is log(2)/2 as w grows."""
+    assert least_linear_loss((1.0, 1.0)) == pytest.approx(np.log(2) / 2, abs=1e-4)
+    assert least_linear_loss((1.0, 2.0)) == pytest.approx(0.375, abs=5e-4)
+    assert least_linear_loss((0.5, 2.0)) == pytest.approx(0.409, abs=5e-4)
+
+
+@pytest.mark.parametrize("setting", [1, 2, 3, 4])
+@pytest.mark.parametrize("kind", ["nonlinear", "nonlinear-entropy", "linear", "linear-entropy"])
+def test_one_number_has_one_tolerance(setting: int, kind: str) -> None:
+    """Algorithm 1 and the authors' objective are held to the same mean within one published deviation.
+
+    By it the authors' cubic entropies of one seed, .284, .479, .135 and .266, miss the published ones.
+    """
+    name = f"chen2022/table{1 if setting < 3 else 3}/setting{setting}-{kind}"
+    rule, theirs = CLAIMS[name].rule, CLAIMS[f"{name}-authors"].rule
+    assert rule == theirs and rule.of == "mean"
+    if kind == "nonlinear-entropy":
+        measured = (0.284, 0.479, 0.135, 0.266)[setting - 1]
+        assert theirs.of_number(measured) == "in kind"
+    both = [CLAIMS[one].measurement for one in (name, f"{name}-authors")]
+    assert both[1].full["one_data_set"] is False and "one_data_set" not in both[0].full  # algorithm 1 has its own
+
+
+def test_tables_7_and_8_train_on_enough_samples_in_every_budget() -> None:
+    for table in ("table7", "table8"):
+        assert MEASUREMENTS[f"chen2022/{table}"].quick["samples"] >= 2000
+        assert MEASUREMENTS[f"chen2022/{table}"].quick["trials"] > 1
 
 
 def test_no_entropy_below_0_and_no_share_above_1_agrees() -> None:
@@ -62,7 +102,7 @@ def test_no_entropy_below_0_and_no_share_above_1_agrees() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "found"), [((1.0, 5.0), "agrees in kind"), ((1.0, 1.5), "differs"), ((1.0, 20.0), "differs")]
+    ("seconds", "found"), [((1.0, 5.0), "in kind"), ((1.0, 1.5), "differs"), ((1.0, 20.0), "differs")]
 )
 def test_soft_routing_takes_more_time(seconds: tuple[float, float], found: str) -> None:
     """The median of three turns; the last is disturbed."""
@@ -130,7 +170,7 @@ def test_theorem_4_1_is_tight_and_holds() -> None:
 
 def test_smooth_routing_stays_below_its_bounds() -> None:
     data = measures.smooth_routing(trials=8, tries=20, experts=(2, 5), seed=3)
-    for name in ("lemma5.1/bound", "remarkc.2/wider-noise-smoother", "lemmac.3/close-scores", "lemmac.4/never-routed"):
+    for name in ("lemma5.1/bound", "remarkc.2/wider-noise-smoother", "lemmac.4/never-routed"):
         assert verdict(f"chen2022/{name}", data) == "agrees", name
     assert float(data["bound"].sel(noise="uniform 4", experts=5)) == 25 / 4
 

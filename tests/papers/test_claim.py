@@ -15,7 +15,7 @@ from moe_lab_papers.claim import Published, Rule, at_least, at_most, near, sente
     [
         ([0.9, 1.1], "agrees"),
         ([0.5, 1.3], "agrees"),  # the closed end of the range
-        ([0.5, 0.7], "agrees in kind"),
+        ([0.5, 0.7], "in kind"),
         ([0.4, 0.4], "differs"),
         ([math.nan, 1.0], "differs"),
         ([math.inf, 1.0], "differs"),
@@ -38,7 +38,7 @@ def test_a_rule_judges_the_number_that_it_names(of: str, number: float) -> None:
 
 def test_without_a_number_to_meet_a_claim_agrees_in_kind_at_most() -> None:
     rule = Rule(in_kind=at_least(0.5))
-    assert rule.verdict(np.array([0.7])) == "agrees in kind"
+    assert rule.verdict(np.array([0.7])) == "in kind"
     assert rule.verdict(np.array([0.3])) == "differs"
 
 

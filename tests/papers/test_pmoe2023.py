@@ -12,6 +12,7 @@ from moe_lab.core.training import Snapshot
 from moe_lab.patch_routing import Run, figures
 from moe_lab_papers.claim import imported
 from moe_lab_papers.pmoe2023 import measures, tuning
+from moe_lab_papers.spread import judge
 from tests.papers.small import CLAIMS, claims_of, small, turned, verdict
 
 
@@ -23,7 +24,7 @@ def ended(accuracy: np.ndarray) -> Snapshot:
 
 @pytest.mark.parametrize(
     ("joint", "samples", "outperforms"),
-    [(600, "agrees in kind", "agrees in kind"), (100, "differs", "agrees in kind"), (1100, "differs", "differs")],
+    [(600, "in kind", "in kind"), (100, "differs", "in kind"), (1100, "differs", "differs")],
 )
 def test_figure_4_is_judged_by_where_the_curves_cross(joint: int, samples: str, outperforms: str) -> None:
     counts = np.arange(100, 1201, 100)
@@ -51,11 +52,11 @@ def test_mnist_is_judged_by_two_sizes(kind: str, sizes: str) -> None:
 
     assert verdict(f"pmoe2023/figure4/mnist-{kind}-samples", lines(600)) == "agrees"
     assert verdict(f"pmoe2023/figure4/mnist-{kind}-samples", lines(300)) == "differs"
-    assert verdict(f"pmoe2023/figure4/mnist-{kind}-outperforms", lines(600)) == "agrees"
+    assert verdict(f"pmoe2023/figure4/mnist-{kind}-outperforms", lines(600)) == "in kind"
     assert verdict(f"pmoe2023/figure4/mnist-{kind}-outperforms", lines(1500)) == "differs"
 
 
-@pytest.mark.parametrize(("least", "expected"), [(600, "agrees"), (300, "agrees in kind"), (900, "differs")])
+@pytest.mark.parametrize(("least", "expected"), [(600, "agrees"), (300, "in kind"), (900, "differs")])
 @pytest.mark.parametrize("kind", ["joint", "separate"])
 def test_the_authors_recipe_is_judged_by_where_a_line_meets_the_cnn(kind: str, least: int, expected: str) -> None:
     own = {"joint": ", k=8, l=6", "separate": ", l=2"}[kind]
@@ -67,7 +68,7 @@ def test_the_authors_recipe_is_judged_by_where_a_line_meets_the_cnn(kind: str, l
         assert verdict(f"pmoe2023/figure4/mnist-authors-{kind}-samples-{cnn}", data) == expected
 
 
-@pytest.mark.parametrize(("power", "expected"), [(1, "agrees in kind"), (0, "differs"), (-1, "differs")])
+@pytest.mark.parametrize(("power", "expected"), [(1, "in kind"), (0, "differs"), (-1, "differs")])
 def test_figure_5_is_judged_by_the_power_of_l(power: int, expected: str) -> None:
     samples, kept = np.arange(50, 2001, 50), np.array([2, 4, 8])
     success = (samples >= 400 * (kept[:, None] / 4.0) ** power).astype(float)[..., None].repeat(2, 2)
@@ -76,26 +77,10 @@ def test_figure_5_is_judged_by_the_power_of_l(power: int, expected: str) -> None
         {"patches_per_expert": kept, "samples": samples},
     )
     assert verdict("pmoe2023/figure5/power-of-l", data) == expected
-    assert verdict("pmoe2023/figure5/mnist-power-of-l", data) == expected.removesuffix(" in kind")
-    assert verdict("pmoe2023/figure5/order-of-l", data) == "differs"
+    assert verdict("pmoe2023/figure5/mnist-power-of-l", data) == expected.replace("in kind", "agrees")
 
 
-@pytest.mark.parametrize(("power", "expected"), [(8, "agrees"), (5, "agrees in kind"), (1, "differs"), (20, "differs")])
-def test_figure_5_is_judged_by_the_order_of_theorem_4_2(power: int, expected: str) -> None:
-    kept = np.array([2.0, 2.5, 3.0])
-    samples = np.unique(np.concatenate([kept**power + shift for shift in (-0.01, 0.0)]))
-    success = (samples >= kept[:, None] ** power).astype(float)[..., None].repeat(2, 2)
-    data = xr.Dataset(
-        {"success": (("patches_per_expert", "samples", "trial"), success)},
-        {"patches_per_expert": kept, "samples": samples},
-    )
-    assert verdict("pmoe2023/figure5/mnist-order-of-l", data) == expected
-    assert verdict("pmoe2023/figure5/order-of-l", data) == ("differs" if expected == "differs" else "agrees in kind")
-
-
-@pytest.mark.parametrize(
-    ("times", "expected"), [(1.44, "agrees"), (1.8, "agrees in kind"), (1.0, "differs"), (3, "differs")]
-)
+@pytest.mark.parametrize(("times", "expected"), [(1.44, "agrees"), (1.8, "in kind"), (1.0, "differs"), (3, "differs")])
 def test_figure_7_is_judged_by_how_far_the_error_grows(times: float, expected: str) -> None:
     accuracy = {"joint, N=100, k=8, l=6": 0.9, "joint, N=100, k=8, l=16": 1 - 0.1 * times}
     values = np.array([[value] * 2 for value in accuracy.values()])
@@ -141,12 +126,20 @@ def test_lemma_4_1_fails_with_one_sample_that_loses_its_patch() -> None:
     assert turned("pmoe2023/lemma4.1/from-l-star-on", lost) == "differs"
 
 
-def test_bounds_are_the_theorems_and_the_misprint_differs() -> None:
-    verdicts = {claim.id: verdict(claim.id) for claim in claims_of("pmoe2023/bounds")}
-    differing = {"pmoe2023/theorem4.5/neurons-ratio", "pmoe2023/eq9/opposite-patterns"}
-    differing.add("pmoe2023/table1/joint-total")
-    assert {name for name, found in verdicts.items() if found == "differs"} == differing
-    assert {found for name, found in verdicts.items() if name not in differing} == {"follows"}
+def test_an_order_is_not_compared_with_a_number() -> None:
+    """Table 1 has an O(), which says nothing at one m: measured is a third of the ratio of the printed orders."""
+    (claim,) = claims_of("pmoe2023/bounds")
+    data = small("pmoe2023/bounds")
+    assert claim.published.value is not None and 3 * claim.values(data)[0] == pytest.approx(
+        claim.published.value, rel=0.2
+    )
+    assert judge(claim, data).verdict == "not comparable"
+
+
+def test_four_classes_are_tested_with_enough_samples() -> None:
+    """From 400 samples separate training has .8, from 3,200 it has .98: fewer than that test another statement."""
+    for budget in ("quick", "full", "paper"):
+        assert CLAIMS["pmoe2023/appendixM/separate-accuracy"].measurement.arguments(budget)["samples"] >= 3200
 
 
 def test_a_hyperplane_separates_few_sets_and_not_many() -> None:
@@ -170,7 +163,7 @@ def test_mnist_is_read_from_the_folder_that_is_named(shared_data: Path) -> None:
     folder = shared_data / "mnist-t10k"
     assert measurement.needs is not None and any(folder.glob(measurement.needs.pattern))
     data = imported(measurement.function)(**{**measurement.quick, "trials": 2, "root": str(folder)})
-    assert verdict("pmoe2023/figure8/mnist-top-4", data) == "agrees in kind"
+    assert verdict("pmoe2023/figure8/mnist-top-4", data) == "in kind"
 
 
 def test_a_reader_gives_a_number_for_every_trial() -> None:

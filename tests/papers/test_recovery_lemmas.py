@@ -9,9 +9,7 @@ import pytest
 import torch
 import xarray as xr
 from scipy.integrate import quad
-from scipy.optimize import minimize
 
-from moe_lab.core.trials import stream
 from moe_lab.recovery.data import MixtureTask
 from moe_lab_papers import recovery_lemmas
 from tests.papers.small import verdict
@@ -39,79 +37,24 @@ def test_the_constants_by_adaptive_integration() -> None:
     assert float(found["largest"]) == pytest.approx(0.25)
 
 
-def test_steps_with_wrong_regressors_by_autograd() -> None:
-    """Both steps from the same gate, in the direction that is used, which moves the gradient more than random ones."""
-    found = recovery_lemmas.one_step((0.05,), trials=1, seed=3, samples=300, noise=1.0)
-    task = MixtureTask(experts=2, dimension=10, noise=1.0, gating="orthogonal")
-    sampled = task.sample(300, trials=[0], seed=3)
-    x, y, true = sampled.x[0], sampled.y[0], sampled.truth.regressors[0]
-    random = stream(3, 0, "one step")
-    gates = recovery_lemmas._in_ball(sampled.truth.regressors, random)
-    worst = recovery_lemmas._worst(sampled, task, gates)[0]
-    assert worst.norm(dim=1).numpy() == pytest.approx([1, 1])
-
-    def likelihood(w: torch.Tensor, regressors: torch.Tensor) -> torch.Tensor:
-        density = torch.exp(-((y[:, None] - x @ regressors.T) ** 2) / 2)
-        return ((x @ w.T).softmax(1) * density).sum(1).log().mean()
-
-    def slope(regressors: torch.Tensor) -> torch.Tensor:
-        w = gates[0].clone().requires_grad_(True)
-        likelihood(w, regressors).backward()
-        assert w.grad is not None
-        return w.grad[0]
-
-    def moved(away: torch.Tensor) -> float:
-        return float((slope(true + 0.05 * away) - slope(true)).norm()) / (0.05 * math.sqrt(18) / 2)
-
-    assert found["gradient"].item() == pytest.approx(moved(worst), rel=1e-6)
-    for seed in range(20):
-        away = torch.as_tensor(np.random.default_rng(seed).standard_normal((2, 10)))
-        assert moved(away / away.norm(dim=1, keepdim=True)) < found["gradient"].item()
-
-    def m_step(regressors: torch.Tensor) -> np.ndarray:
-        squares = (y[:, None] - x @ regressors.T) ** 2 / 2
-        weight = ((x @ gates[0].T).log_softmax(1) - squares).softmax(1)[:, 0].numpy()
-
-        def minus_q(w: np.ndarray) -> float:
-            score = x.numpy() @ w
-            return float(np.mean(np.logaddexp(0, score) - weight * score))
-
-        return np.asarray(minimize(minus_q, np.zeros(10), options={"gtol": 1e-9}).x)
-
-    gap = np.linalg.norm(m_step(true + 0.05 * worst) - m_step(true)) / (0.05 * math.sqrt(18) / 2)
-    assert found["em"].item() == pytest.approx(gap, rel=1e-3)
-
-
-@pytest.mark.parametrize("claim", ["gridlock2019/lemma4/em-operator", "gated2019/lemma3/one-step"])
-def test_confused_experts_break_the_bound(claim: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bound has room, but not for this mistake: with wrong regressors the experts are in the other order."""
-    assert verdict(claim, recovery_lemmas.one_step(trials=2, samples=2000)) == "agrees"
-    step = recovery_lemmas._stepped
-
-    def confused(sampled, task, regressors, gates):  # type: ignore[no-untyped-def]
-        right = regressors is sampled.truth.regressors
-        return step(sampled, task, regressors, gates if right else -gates)
-
-    monkeypatch.setattr(recovery_lemmas, "_stepped", confused)
-    assert verdict(claim, recovery_lemmas.one_step(trials=2, samples=2000)) == "differs"
-
-
 def test_gates_that_are_found_with_wrong_regressors_are_off_in_proportion() -> None:
     data = recovery_lemmas.wrong_regressors((0.25, 0.5), trials=1, seed=3, samples=2000)
     assert float(data["end"][1, 0] / data["end"][0, 0]) == pytest.approx(2, rel=0.1)
 
 
-@pytest.mark.parametrize(("power", "expected"), [(-0.5, "agree"), (0.0, "differs"), (-1.0, "differs")])
+@pytest.mark.parametrize(
+    ("power", "expected"), [(-0.5, ("agrees", "in kind")), (0.0, ("differs",)), (-1.0, ("differs",))]
+)
 @pytest.mark.parametrize(
     ("claim", "name"),
     [("theorem2/deviation", "deviation"), ("theorem4/fresh-samples", "error"), ("lemma4/deviation", "deviation")],
 )
-def test_powers_are_read_off_lines(claim: str, name: str, power: float, expected: str) -> None:
+def test_powers_are_read_off_lines(claim: str, name: str, power: float, expected: tuple[str, ...]) -> None:
     counts = np.array([100, 400, 1600])
     lines = 3.0 * counts[:, None] ** power * np.ones(2)
     data = xr.Dataset({name: (("samples", "trial"), lines)}, {"samples": counts})
     np.testing.assert_allclose(recovery_lemmas.slope_in(data, name, "samples"), [power, power], atol=1e-12)
-    assert verdict(f"gated2019/{claim}", data).startswith(expected)
+    assert verdict(f"gated2019/{claim}", data) in expected
 
 
 def test_fresh_samples_are_used_once() -> None:

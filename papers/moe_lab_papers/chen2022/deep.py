@@ -1,8 +1,8 @@
 """The claims of chen2022's table 2, about deep networks on images that are turned or not.
 
 On CIFAR-10-Rotate they are measured where a folder of CIFAR-10's files is given. MobileNetV2 has no model here.
-In kind, turned digits are judged by the paper's statement: a mixture of networks is ahead of a single one where the
-data have clusters. That is counted as shown from one point of accuracy on; the paper's mixtures gain 2.8 to 4.4.
+Turned digits are not comparable with it. What they show is read as the paper states it: a mixture of networks is ahead
+of a single one where the data have clusters.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def _digits(kind: str, trials: tuple[int, int], seconds: tuple[float, float], se
 
 JITTERED = _digits(
     kind="jittered",
-    trials=(8, 16),
-    seconds=(55, 112),
+    trials=(4, 16),
+    seconds=(28, 112),
     sees="Turned by 30 degrees, one network that learns has nearly all digits right, and a mixture too.",
 )
 REVERSED = _digits(
     kind="reversed",
-    trials=(5, 10),
-    seconds=(36, 70),
+    trials=(3, 10),
+    seconds=(22, 70),
     sees="Where negatives have the opposite answer, a mixture never fails, one may.",
 )
 
@@ -82,7 +82,7 @@ def _published_gain(network: str) -> tuple[float, float]:
 
 
 _WHERE = "section 6.2, table 2"
-_IN_KIND = tuple(
+_ON_DIGITS = tuple(
     Claim(
         id=f"chen2022/table2/digits-{kind}-gain",
         where=_WHERE,
@@ -91,10 +91,10 @@ _IN_KIND = tuple(
         measurement=measurement,
         read=_gain,
         rule=Rule(in_kind=half_to_double(_published_gain("cnn")[0]), of="median"),
-        reason=reason,
+        not_comparable=shown,
         unit="accuracy",
     )
-    for kind, measurement, words, reason in (
+    for kind, measurement, words, shown in (
         (
             "jittered",
             JITTERED,
@@ -148,4 +148,4 @@ _GAINS = tuple(
     for network in _PUBLISHED
 )
 
-CLAIMS: tuple[Claim, ...] = (*_IN_KIND, *_ABSOLUTE, *_GAINS)
+CLAIMS: tuple[Claim, ...] = (*_ON_DIGITS, *_ABSOLUTE, *_GAINS)

@@ -26,7 +26,6 @@ from moe_lab_papers.claim import (
     near,
     selected,
     share_from,
-    up_to,
 )
 
 _MEASURES = "moe_lab_papers.chen2022.lemma_measures"
@@ -136,16 +135,6 @@ CLAIMS: tuple[Claim, ...] = (
         read=selected("along"),
         rule=Rule(agrees=at_least(1)),
         reason="with few samples noise patches hide it: .2 to .5 from 1,000, 1.1 to 1.5 from 8,000 and 16,000",
-    ),
-    _start(
-        id="chen2022/lemmaF.1/two-largest",
-        where="lemma F.1",
-        statement="the second largest of M normal numbers is within a share G of the largest with a probability of at "
-        "most G M^2: the largest probability over it",
-        published=Published(value=1, bound="at most"),
-        read=lambda data: data["second"].values.ravel(),
-        rule=Rule(agrees=up_to(1), of="highest"),
-        unit="",
     ),
     Claim(
         id="chen2022/section5/equal-loads",

@@ -167,17 +167,29 @@ _LARGER = (
         published=Published(relation="the loss is positive in all settings (1.3 to 20.2 points)"),
         measurement=_FILTERS,
         read=lambda data: accuracy(data, "single-cubic") - accuracy(data, "single-cubic-512"),
-        rule=Rule(agrees=(0.013, 0.202)),
+        rule=Rule(in_kind=(0.013, 0.202)),
+        reason="the paper's losses differ by setting, from 1.3 to 20.2 points; the quick budget has one of the four",
     ),
 )
 
 
-def _activations(table: str, settings: tuple[int, ...], seconds: tuple[float, float]) -> Measurement:
+TABLE_7_RANGE = (1.0, 2.0)
+"""Of alpha and gamma in table 7, as its caption says; setting 3 of table 3 has (.5, 2)."""
+
+
+ACTIVATIONS = ("relu", "celu", "gelu", "tanh")
+"""Those of tables 7 and 8 that table 3 does not have; the best published one is among them in every setting."""
+
+
+def _activations(
+    table: str, settings: tuple[int, ...], seconds: tuple[float, float], **ranges: tuple[float, float]
+) -> Measurement:
+    same = {"settings": settings, "activations": ACTIVATIONS, **ranges}
     return Measurement(
         name=f"chen2022/{table}",
         function=f"{FIGURES}:single_experts",
-        quick={"settings": settings, "samples": 1000, "trials": 1},
-        full={"settings": settings, "samples": 16000, "trials": 1},
+        quick={**same, "samples": 2000, "trials": 3},
+        full={**same, "samples": 16000, "trials": 3},
         seconds=seconds,
         paper={"trials": 10},
         split=("settings", "setting"),
@@ -187,15 +199,13 @@ def _activations(table: str, settings: tuple[int, ...], seconds: tuple[float, fl
     )
 
 
-_TABLE_7 = _activations(table="table7", settings=(3,), seconds=(27, 165))
-_TABLE_8 = _activations(table="table8", settings=(1, 2), seconds=(35, 330))
-
-
-_FEW_SAMPLES = (
-    "the quick budget has 1,000 samples where the paper has 16,000, and trainings share one data set: at seeds 0, 21 "
-    "and 22 ReLU and GELU have .686, .667, .698 and .673, .654, .691 in setting 2, where .651 and .660 agree in kind"
+_TABLE_7 = _activations(
+    table="table7", settings=(3,), seconds=(52, 330), feature=TABLE_7_RANGE, feature_noise=TABLE_7_RANGE
 )
-_TABLE_7_SCATTERS = "; the best of setting 3 has .758, .734 and .751, which agrees from .739"
+_TABLE_8 = _activations(table="table8", settings=(1, 2), seconds=(104, 660))
+
+
+_FEW_SAMPLES = "from fewer samples than the paper's 16,000 a nonlinear expert does worse"
 
 
 def _of_activations(setting: int) -> tuple[str, Measurement, xr.DataArray]:
@@ -211,16 +221,13 @@ def _all_fail(setting: int) -> Claim:
     return Claim(
         id=f"chen2022/{table.replace(' ', '')}/setting{setting}-all-activations-fail",
         where=f"{table}, setting {setting}",
-        statement=f"A single expert fails with each of six activations; the best published has {100 * best:.2f} %",
+        statement=f"A single expert fails with each activation; the best published one has {100 * best:.2f} %",
         published=Published(value=best, relation=relation),
         measurement=measurement,
         read=lambda data: data["test_accuracy"].sel(setting=setting).max("activation"),
         rule=fails_as(best, of="highest"),
-        reason=_FEW_SAMPLES + (_TABLE_7_SCATTERS if setting == 3 else ""),
+        reason=_FEW_SAMPLES,
     )
-
-
-_OTHERS = ("relu", "celu", "gelu", "tanh")
 
 
 def _activation(setting: int, activation: str) -> Claim:
@@ -244,5 +251,5 @@ CLAIMS: tuple[Claim, ...] = (
     *(_large(setting, "linear") for setting in SETTINGS),
     *_LARGER,
     *(_all_fail(setting) for setting in (3, 1, 2)),
-    *(_activation(setting, activation) for setting in (3, 1, 2) for activation in _OTHERS),
+    *(_activation(setting, activation) for setting in (3, 1, 2) for activation in ACTIVATIONS),
 )

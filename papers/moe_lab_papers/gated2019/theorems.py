@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from scipy.stats import chi2
 
-from moe_lab_papers.claim import Claim, Measurement, Published, Range, Read, Rule, at_least, near, up_to
+from moe_lab_papers.claim import Claim, Measurement, Published, Range, Read, Rule, near, up_to
 from moe_lab_papers.gated2019.figures import NOT_STUCK
 from moe_lab_papers.gated2019.sources import MEASURES, SHARED
 
@@ -111,13 +111,6 @@ CLAIMS: tuple[Claim, ...] = (
         read=lambda data: data["residual"].sel(polynomial=["P2", "Q4"]).max(("polynomial", "noise")),
         rule=Rule(agrees=up_to(1e-10), of="highest", follows=True),
     ),
-    _conditions(
-        id="gated2019/appendix-b/constants",
-        statement="The constants c and c', which carry the regressors, are not zero for any of these activations",
-        published=Published(relation="not zero"),
-        read=lambda data: data["strength"].sel(polynomial=["P2", "Q4"]).min(("polynomial", "noise")),
-        rule=Rule(agrees=at_least(1e-6), of="lowest", follows=True),
-    ),
     Claim(
         id="gated2019/appendix-b/example1",
         where="appendix B, example 1",
@@ -185,13 +178,5 @@ CLAIMS: tuple[Claim, ...] = (
         published=Published(value=1.0, relation="gradient at n = 16,000 over that at 1000, each times sqrt(n)"),
         read=lambda data: data["slope"].sel(samples=16000).mean() / data["slope"].sel(samples=1000).mean(),
         rule=Rule(agrees=near(1.0, 0.2)),
-    ),
-    _log(
-        id="gated2019/appendix-d3/gradient-em",
-        where="appendix D.3",
-        statement="A step on L_log is a step of gradient EM",
-        published=Published(value=0.0, relation="to rounding"),
-        read=lambda data: data["from_em"].max("samples"),
-        rule=Rule(agrees=up_to(1e-12), of="highest", follows=True),
     ),
 )

@@ -26,21 +26,20 @@ from moe_lab_papers.claim import (
     nearer,
     selected,
     share_from,
-    up_to,
 )
 from moe_lab_papers.pmoe2023.sources import LEMMAS, MEASURES
 
 STEPS = Measurement.sized(
     name="pmoe2023/lemmas-steps",
     function=f"{LEMMAS}:lemma_steps",
-    sizes={"neurons": ((400,), (200, 400, 800)), "trials": (2, 6), "steps": (3, 8)},
-    seconds=(12, 120),
+    sizes={"neurons": ((400,), (200, 400, 800)), "trials": (5, 6), "steps": (3, 8)},
+    seconds=(30, 120),
 )
 DECREASE = Measurement.sized(
     name="pmoe2023/lemmas-decrease",
     function=f"{LEMMAS}:decrease_by_patches",
-    sizes={"trials": (3, 12), "neurons": (200, 400), "samples": (400, 2000)},
-    seconds=(3, 120),
+    sizes={"trials": (10, 12), "neurons": (200, 400), "samples": (400, 2000)},
+    seconds=(10, 120),
 )
 ROUTERS = Measurement.sized(
     name="pmoe2023/lemmas-routers",
@@ -58,8 +57,8 @@ ROUTER_SAMPLES = Measurement.sized(
 CLASSES = Measurement.sized(
     name="pmoe2023/appendixM-training",
     function=f"{MEASURES}:accuracy_by_knob",
-    sizes={"knob": ("classes", "classes"), "values": ((4,), (4,)), "samples": (400, 3200), "trials": (3, 8)},
-    seconds=(2, 60),
+    sizes={"knob": ("classes", "classes"), "values": ((4,), (4,)), "samples": (3200, 3200), "trials": (3, 8)},
+    seconds=(22, 60),
     device=True,
 )
 SPURIOUS = Measurement.sized(
@@ -77,7 +76,6 @@ SPURIOUS = Measurement.sized(
 
 _LETTER = {"separate": "G", "joint": "H", "cnn": "I"}
 _NAMES = {"separate": "separate training", "joint": "joint training", "cnn": "the CNN"}
-_CONSTANTS = "the lemma's constant is hidden, and 1 here"
 _JUMPS = {
     "separate": "",
     "joint": "a moving router takes other patches into its top l, and the loss jumps, which its gradient does not show "
@@ -93,9 +91,7 @@ def _of_steps(
 
     def read(data: xr.Dataset) -> xr.DataArray:
         values = data[name].sel(model=model)
-        if name == "along":
-            return values.mean("neurons")
-        return values.max("neurons") if name == "changed" else values.min("neurons")
+        return values.mean("neurons") if name == "along" else values.min("neurons")
 
     return Claim(
         id=f"pmoe2023/lemma{_LETTER[model]}.{number}/{name}",
@@ -114,26 +110,6 @@ def _steps() -> tuple[Claim, ...]:
     for model in _LETTER:
         size = "n" if model == "cnn" else "l"
         found += [
-            _of_steps(
-                "changed",
-                model,
-                1,
-                "at most a share 2 e tau l / sigma of the neurons has another gradient than with the signs of the "
-                "start, tau being how far they have moved: the largest share over it",
-                Published(value=1, bound="at most", relation="of the lemma's share, in every sample"),
-                Rule(agrees=up_to(1), of="highest"),
-                "",
-            ),
-            _of_steps(
-                "large",
-                model,
-                3,
-                "as many neurons have an expected pseudo-gradient as large as the lemma says: the smallest share over "
-                "the lemma's",
-                Published(value=1, bound="at least", relation="of the lemma's share"),
-                Rule(in_kind=at_least(1), of="lowest"),
-                _CONSTANTS,
-            ),
             _of_steps(
                 "along",
                 model,
@@ -174,9 +150,6 @@ def _steps() -> tuple[Claim, ...]:
                 unit=f"power of {size}",
             ),
         ]
-    words = "hidden weights alone, for which the proof accounts, lower the expected loss by that, up to a tenth: share"
-    one = Published(value=1, relation="to first order in eta")
-    found.append(_of_steps("hidden", "joint", 4, f"{words} of the steps", one, Rule(agrees=share_from(0.95)), ""))
     return tuple(found)
 
 
@@ -195,15 +168,6 @@ _IN_PATTERNS = "patterns in place of CelebA's photographs"
 CLAIMS: tuple[Claim, ...] = (
     *_steps(),
     Claim(
-        id="pmoe2023/lemmaE.2/first-routers",
-        where="lemma E.2",
-        statement="first routers of separate training are at most 1/n^2 long: the longest times n^2",
-        published=Published(value=1, bound="at most"),
-        measurement=ROUTERS,
-        read=lambda data: data["first"],
-        rule=Rule(agrees=up_to(1), of="highest"),
-    ),
-    Claim(
         id="pmoe2023/lemmaE.3/above-far-patches",
         where="lemma E.3",
         statement="a separately trained router ranks o above every patch that is not (1 - delta_d)/2-closer to a class",
@@ -217,10 +181,11 @@ CLAIMS: tuple[Claim, ...] = (
         id="pmoe2023/algorithm1/router-samples",
         where="section 3, algorithm 1",
         statement="half of the samples, N_r = N/2, train the routers as well as all of them do",
-        published=Published(value=0, relation="N_r < N; difference of the two accuracies"),
+        published=Published(relation="N_r < N"),
         measurement=ROUTER_SAMPLES,
         read=lambda data: data["test_accuracy"].sel(router_samples=100) - data["test_accuracy"].sel(router_samples=200),
-        rule=Rule(agrees=near(0, 0.025)),  # three standard errors of twelve trials
+        rule=Rule(in_kind=near(0, 0.025)),  # three standard errors of twelve trials
+        reason="the paper has no number for how many are enough",
         unit="accuracy",
     ),
     *(
@@ -241,8 +206,8 @@ CLAIMS: tuple[Claim, ...] = (
                 "separate",
                 1,
                 "4.2",
-                "how many are enough is not known; its accuracy is .68 from 200 samples and .88 from 800, where joint "
-                "training has .98 and more, and the CNN .64 and .97",
+                "how many are enough is not known: it has .8 from 400 samples, .98 from 3,200 and .994 from 9,600, "
+                "where joint training has .98 from 200",
             ),
         )
     ),
@@ -254,14 +219,14 @@ CLAIMS: tuple[Claim, ...] = (
             published=Published(relation="pMoE is above the single network in figure 11"),
             read=_lead(model),
             rule=Rule(in_kind=at_least(0.05)),  # three standard errors of four trials
-            reason=reason,
+            not_comparable=shown,
         )
-        for model, reason in (
+        for model, shown in (
             ("joint", _IN_PATTERNS),
             (
                 "separate",
-                f"{_IN_PATTERNS}; a separately trained router follows the mean of y times all patches, which contains "
-                "the spurious pattern as it does o, and so keeps it",
+                f"{_IN_PATTERNS}, and figure 11 has joint training alone; a separately trained router follows the "
+                "mean of y times all patches, which contains the spurious pattern as it does o, and so keeps it",
             ),
         )
     ),
@@ -273,6 +238,6 @@ CLAIMS: tuple[Claim, ...] = (
             data["test_accuracy"].sel(model="cnn", spurious=0.0) - data["test_accuracy"].sel(model="cnn", spurious=0.9)
         ),
         rule=Rule(in_kind=at_least(0.05)),
-        reason=_IN_PATTERNS,
+        not_comparable=_IN_PATTERNS,
     ),
 )

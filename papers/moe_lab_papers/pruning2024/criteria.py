@@ -1,10 +1,12 @@
-"""Figures 1, 4, 5 and 9 of pruning2024, which have vision models, in kind: on the analysed layer.
+"""Figures 1, 4 and 9 of pruning2024, which have vision models, on the analysed layer: it is not comparable with them.
 
-From a planted checkpoint, whose contrasts are chosen, and from specialists that were trained apart, where nothing is.
+The layer begins as specialists that were trained apart. A planted checkpoint, whose contrasts are chosen, would show
+whatever it was made for.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import xarray as xr
@@ -15,32 +17,25 @@ from moe_lab_papers.claim import ROUNDING, Claim, Measurement, Published, Read, 
 from moe_lab_papers.pruning2024.sources import FIGURES, PICTURE
 
 _LAYER = "one layer on synthetic tokens stands for a vision model"
-_CHOSEN = f"{_LAYER}, and the planted checkpoint is made so that large, confident routers are useless ones"
-_TIE = "both keep the accuracy at every rho: specialists on synthetic tokens do not separate them"
+_TIE = f"{_LAYER}; both keep the accuracy at every rho, so that it does not separate them"
 _UNIT = "of the experts"
 
 
-def _measurement(start: str, routing: str, trials: tuple[int, int], seconds: tuple[float, float]) -> Measurement:
-    where = "a planted checkpoint" if start == "planted" else "specialists that were trained apart"
-    who = "experts" if routing == "expert-choice" else "tokens"
-    same: dict[str, Any] = {"start": start, "routing": routing, "rho": CURVE}
-    if routing == "token-choice":
-        same["criteria"] = (*CRITERIA, "token-count")
-    return Measurement(
-        name=f"pruning2024/criteria-{start}-{routing}",
-        function=f"{FIGURES}:criteria",
-        quick={**same, "trials": trials[0]},
-        full={**same, "trials": trials[1]},
-        seconds=seconds,
-        device=True,
-        picture=PICTURE,
-        sees=f"Accuracy against the share of experts pruned, by criterion, from {where}; {who} choose.",
-    )
-
-
-EXPERTS_CHOOSE = _measurement(start="planted", routing="expert-choice", trials=(20, 100), seconds=(3, 12))
-TOKENS_CHOOSE = _measurement(start="planted", routing="token-choice", trials=(10, 50), seconds=(11, 57))
-PRETRAINED = _measurement(start="pretrained", routing="token-choice", trials=(8, 40), seconds=(17, 86))
+PRETRAINED = Measurement.sized(
+    name="pruning2024/criteria-pretrained-token-choice",
+    function=f"{FIGURES}:criteria",
+    sizes={
+        "start": ("pretrained", "pretrained"),
+        "routing": ("token-choice", "token-choice"),
+        "rho": (CURVE, CURVE),
+        "criteria": ((*CRITERIA, "token-count"), (*CRITERIA, "token-count")),
+        "trials": (4, 40),
+    },
+    seconds=(9, 86),
+    device=True,
+    picture=PICTURE,
+    sees="Accuracy against the share of experts pruned, by criterion, from specialists that were trained apart.",
+)
 
 
 def tolerated(data: xr.Dataset, criterion: str, fine_tuned: bool) -> xr.DataArray:
@@ -64,49 +59,44 @@ def _ahead(*others: str) -> Read:
     return read
 
 
-def _tolerance(name: str, measurement: Measurement, reason: str) -> tuple[Claim, ...]:
-    """What figures 1, 4a and 4b show."""
-    tuned, bare = (STATEMENTS[f"cifar-10/{which}/experts"].value for which in ("tuned", "bare"))
-    return (
-        Claim(
-            id=f"pruning2024/figure1/experts-{name}",
-            where="section 1, figure 1",
-            statement="fine-tuned again, a layer pruned by the change of the router's norm stays within 1 % of its "
-            "accuracy",
-            published=Published(value=tuned, bound="at least", relation="of the V-MoE's experts, CIFAR-10"),
-            measurement=measurement,
-            read=_kept(True),
-            rule=Rule(in_kind=share_from(tuned)),
-            reason=reason,
-            unit=_UNIT,
+_claim = partial(Claim, measurement=PRETRAINED)
+_TUNED, _BARE = (STATEMENTS[f"cifar-10/{which}/experts"].value for which in ("tuned", "bare"))
+_TOLERANCE = (
+    _claim(
+        id="pruning2024/figure1/experts-pretrained",
+        where="section 1, figure 1",
+        statement="fine-tuned again, a layer pruned by the change of the router's norm stays within 1 % of its "
+        "accuracy",
+        published=Published(value=_TUNED, bound="at least", relation="of the V-MoE's experts, CIFAR-10"),
+        read=_kept(True),
+        rule=Rule(in_kind=share_from(_TUNED)),
+        not_comparable=_LAYER,
+        unit=_UNIT,
+    ),
+    _claim(
+        id="pruning2024/figure4b/experts-pretrained",
+        where="section 5.2.1, figure 4b",
+        statement="not fine-tuned again, a layer pruned by the change of the router's norm stays within 1 % of its "
+        "accuracy",
+        published=Published(
+            value=_BARE, bound="at least", relation="of the V-MoE's experts but for one layer's, CIFAR-10"
         ),
-        Claim(
-            id=f"pruning2024/figure4b/experts-{name}",
-            where="section 5.2.1, figure 4b",
-            statement="not fine-tuned again, a layer pruned by the change of the router's norm stays within 1 % of its "
-            "accuracy",
-            published=Published(
-                value=bare, bound="at least", relation="of the V-MoE's experts but for one layer's, CIFAR-10"
-            ),
-            measurement=measurement,
-            read=_kept(False),
-            rule=Rule(in_kind=share_from(bare)),
-            reason=reason,
-            unit=_UNIT,
-        ),
-        Claim(
-            id=f"pruning2024/figure4a/random-{name}",
-            where="section 5.2.1, figure 4a",
-            statement="pruning at random falls sharply after a small ratio, where the change of the router's norm does "
-            "not",
-            published=Published(relation="random falls earlier"),
-            measurement=measurement,
-            read=_ahead("random"),
-            rule=Rule(in_kind=share_from(0.1)),
-            reason=reason,
-            unit=f"more {_UNIT}",
-        ),
-    )
+        read=_kept(False),
+        rule=Rule(in_kind=share_from(_BARE)),
+        not_comparable=_LAYER,
+        unit=_UNIT,
+    ),
+    _claim(
+        id="pruning2024/figure4a/random-pretrained",
+        where="section 5.2.1, figure 4a",
+        statement="pruning at random falls sharply after a small ratio, where the change of the router's norm does not",
+        published=Published(relation="random falls earlier"),
+        read=_ahead("random"),
+        rule=Rule(in_kind=share_from(0.1)),
+        not_comparable=_LAYER,
+        unit=f"more {_UNIT}",
+    ),
+)
 
 
 _OTHERS = {
@@ -116,64 +106,33 @@ _OTHERS = {
 }
 
 
-def _bound(name: str, measurement: Measurement) -> tuple[Claim, ...]:
-    """What figure 5 shows: at least as good on the mean of the trials."""
-    return tuple(
-        Claim(
-            id=f"pruning2024/figure5{letter}/upper-bound-{name}",
-            where=f"section 5.2.1, figure 5{letter}",
-            statement=f"pruning by the change of the router's norm is an upper bound to pruning by {words}",
-            published=Published(relation="as many experts or more within 1 %"),
-            measurement=measurement,
-            read=_ahead(*names),
-            rule=Rule(in_kind=share_from(-ROUNDING)),
-            reason=_CHOSEN,
-            unit=f"more {_UNIT}",
-        )
-        for letter, (words, names) in _OTHERS.items()
-    )
-
-
 _BETTER = tuple(
-    Claim(
+    _claim(
         id=f"pruning2024/figure9{letter}/outperforms",
         where=f"section B.3, figure 9{letter}",
         statement=f"pruning by the change of the router's norm outperforms pruning by {words}",
         published=Published(relation="all other methods, on CIFAR-100"),
-        measurement=PRETRAINED,
         read=_ahead(*names),
         rule=Rule(in_kind=share_from(0.05)),
-        reason=_LAYER if letter == "a" else _TIE,
+        not_comparable=_LAYER if letter == "a" else _TIE,
         unit=f"more {_UNIT}",
     )
     for letter, (words, names) in _OTHERS.items()
 )
-
-
-def _counts(name: str, measurement: Measurement, reason: str) -> Claim:
-    """That counting tokens is no better; where experts choose, all receive equally many."""
-    return Claim(
-        id=f"pruning2024/section5.2.1/token-count-{name}",
-        where="section 5.2.1, (I)",
-        statement="pruning by the change of the router's norm is an upper bound to pruning by the number of tokens "
-        "that experts receive",
-        published=Published(relation="to the importance score, which is made from such a number (figure 5a)"),
-        measurement=measurement,
-        read=_ahead("token-count"),
-        rule=Rule(in_kind=share_from(-ROUNDING)),
-        reason=f"{reason}; the paper names the number of tokens as the metric of earlier work, and plots the "
-        "importance score alone",
-        unit=f"more {_UNIT}",
-    )
-
-
+_COUNTS = _claim(
+    id="pruning2024/section5.2.1/token-count-pretrained",
+    where="section 5.2.1, (I)",
+    statement="pruning by the change of the router's norm is an upper bound to pruning by the number of tokens that "
+    "experts receive",
+    published=Published(relation="to the importance score, which is made from such a number (figure 5a)"),
+    read=_ahead("token-count"),
+    rule=Rule(in_kind=share_from(-ROUNDING)),
+    not_comparable=f"{_LAYER}; the paper names the number of tokens as the metric of earlier work, and plots the "
+    "importance score alone",
+    unit=f"more {_UNIT}",
+)
 CLAIMS: tuple[Claim, ...] = (
-    *_tolerance(name="expert-choice", measurement=EXPERTS_CHOOSE, reason=_CHOSEN),
-    *_tolerance(name="token-choice", measurement=TOKENS_CHOOSE, reason=_CHOSEN),
-    *_tolerance(name="pretrained", measurement=PRETRAINED, reason=_LAYER),
-    *_bound("expert-choice", EXPERTS_CHOOSE),
-    *_bound("token-choice", TOKENS_CHOOSE),
+    *_TOLERANCE,
     *_BETTER,
-    _counts("token-choice", TOKENS_CHOOSE, _CHOSEN),
-    _counts("pretrained", PRETRAINED, _LAYER),
+    _COUNTS,
 )

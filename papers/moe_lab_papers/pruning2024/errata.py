@@ -130,6 +130,20 @@ def lemma_e_2() -> Finding:
     return Finding("lemma E.2, (iii)", judged(True, true), sentence, {"slope": float(slopes.max(initial=-math.inf))})
 
 
+def margin() -> Finding:
+    """Lemma 4.2 from a random start, which does not give unimportant routers the margin that its proof takes."""
+    tuned = _random(steps=300)
+    condition = next(one for one in theory.conditions(tuned) if "margin of the others" in one.statement)
+    failing = [one for one in theory.lemma_4_2(tuned) if one.state == "fails"]
+    smallest, required = condition.numbers["value"], condition.numbers["required"]
+    sentence = (
+        f"Of unimportant routers C_p is {smallest:.2g}, not of the order of 1/d = {required:.2g}, and {len(failing)} "
+        "of the lemma's two statements fail."
+    )
+    true = smallest < 0.1 * required and bool(failing)
+    return Finding("lemma F.1", judged(True, true), sentence, {"margin": smallest})
+
+
 def parameters() -> Finding:
     """Parameters of the models that section 5.2 describes, and of those with 32 experts and the pre-training head."""
     printed = {"V-MoE": (V_MOE, 979e6), "E3": (E3, 167e6)}
@@ -248,6 +262,16 @@ ERRATA: tuple[Erratum, ...] = (
         instead="at most -p^(0)/(2l)",
         evidence="where o_1 is not kept there is no gradient, which may be so in 1 - p of the samples of class 1",
         check=lemma_e_2,
+    ),
+    Erratum(
+        id="pruning2024/lemmaF.1-steps",
+        where="appendix F, lemma F.1 (full version of lemma 4.2)",
+        printed="T = Omega(l^2 C_2 / eta_e sqrt(log l / C_p)) iterations, for any unimportant expert",
+        instead="T = O(...) iterations, for unimportant experts whose routers have the margin C_p of appendix C",
+        evidence="the proof takes T = O(...) as given below (24), (25) and (26), and |<w_s, o_1 - q>| >= C_p, which "
+        "appendix C assumes for important experts only; from a random start, which has no such margin, unimportant "
+        "experts become important (lemma4.2/i-proficiency-random-start)",
+        check=margin,
     ),
     Erratum(
         id="pruning2024/equations14-16-index",

@@ -31,6 +31,9 @@ FIGURE_7 = Measurement.sized(
 )
 
 
+_PIXELS = "the paper shows the components as shades, not as numbers"
+
+
 def _own(data: xr.Dataset, component: str) -> xr.DataArray:
     """Each expert's component along the pattern of its group, in the trial that is shown."""
     return xr.where(data["group"] == "+", data[component].sel(pattern="o1"), data[component].sel(pattern="o2"))
@@ -78,7 +81,8 @@ def _shown(place: str, group: str, figure: str, measurement: Measurement) -> tup
             published=Published(relation="a large component along it, none elsewhere"),
             measurement=measurement,
             read=_along(group),
-            rule=Rule(agrees=share_from(0.9)),
+            rule=Rule(in_kind=share_from(0.9)),
+            reason=_PIXELS,
             unit="of the squared norm",
         ),
         Claim(
@@ -88,7 +92,8 @@ def _shown(place: str, group: str, figure: str, measurement: Measurement) -> tup
             published=Published(relation="no significant component"),
             measurement=measurement,
             read=_small,
-            rule=Rule(agrees=up_to(0.1)),
+            rule=Rule(in_kind=up_to(0.1)),
+            reason=_PIXELS,
             unit="of the large one's",
         ),
         Claim(
@@ -99,7 +104,8 @@ def _shown(place: str, group: str, figure: str, measurement: Measurement) -> tup
             published=Published(relation="a constant fraction, read as a quarter"),
             measurement=measurement,
             read=_neurons(group),
-            rule=Rule(agrees=share_from(0.25)),
+            rule=Rule(in_kind=share_from(0.25)),
+            reason=_PIXELS,
             unit="of the neurons",
         ),
         Claim(
@@ -109,7 +115,8 @@ def _shown(place: str, group: str, figure: str, measurement: Measurement) -> tup
             published=Published(relation="none"),
             measurement=measurement,
             read=_small_neurons,
-            rule=Rule(agrees=up_to(0.05)),
+            rule=Rule(in_kind=up_to(0.05)),
+            reason=_PIXELS,
             unit="of the neurons",
         ),
     )

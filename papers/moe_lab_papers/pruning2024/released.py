@@ -76,7 +76,7 @@ CLAIMS: tuple[Claim, ...] = (
         published=Published(relation="random falls sharply"),
         measurement=V_MOE_WEIGHTS,
         read=_over_random,
-        rule=Rule(agrees=share_from(0.02)),
+        rule=Rule(in_kind=share_from(0.02)),
     ),
     _within_one(
         id="pruning2024/figure8c/e3-cifar-100-released",

@@ -2,8 +2,8 @@
 
 None of them has a room, and none publishes a number for data that are here. A claim takes what the paper states about
 its own models, and asks whether it holds on the clusters of chen2022 (balancing), the patches of pmoe2023 (choosing) or
-a regression whose parameters are known (gates). So it agrees in kind at most. Where it differs, the sentence does not
-hold without conditions; what holds for a model of a billion parameters is not known from that.
+a regression whose parameters are known (gates). Where data and models are not the paper's that is not comparable: the
+claim says what it shows. Two statements are general, on the Switch loss and on gates of regressions, and are judged.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 import zlib
 from typing import Any
@@ -14,7 +15,7 @@ from moe_lab.patch_routing import DigitTask, JointMoE, PatternTask, Run, Separat
 from moe_lab.patch_routing.data import ROLES
 from moe_lab.patch_routing.digits import TEST_EVERY
 from moe_lab.patch_routing.endings import WORTH_CHECKING
-from moe_lab_widgets.labs import phase_transition, router_alignment_runs
+from moe_lab_widgets.playground.declared import ALIGNMENT, PHASES, complete, kind_of
 
 GREY_LEVELS = 16
 """What a grey value of 1 is in scikit-learn's file."""
@@ -28,16 +29,15 @@ def modules() -> dict[str, str]:
 
 def library() -> dict[str, Any]:
     """Returns the numbers of the library that the engine needs, as `LIBRARY` holds them."""
-    synthetic = phase_transition.SYNTHETIC
+    alignment, phases = kind_of(ALIGNMENT), kind_of(PHASES)
+    home = importlib.import_module(phases.__module__)
+    mixture = alignment.made.runs(complete(alignment, {"source": "digits"}))["joint"]
     digit_task, pattern_task, separate = DigitTask(), PatternTask(), SeparateMoE()
-    alignment = router_alignment_runs.runs({"source": "digits", **router_alignment_runs.OWN_DEFAULTS["digits"]})[
-        "joint"
-    ]
     return {
         "roles": {role: place for place, role in enumerate(ROLES)},
         "batch": JointMoE().batch_size,
         "worthChecking": WORTH_CHECKING,
-        "testSamples": alignment.test_samples,
+        "testSamples": mixture.test_samples,
         "digits": {
             "pair": digit_task.digits,
             "rate": digit_task.learning_rate,
@@ -50,9 +50,9 @@ def library() -> dict[str, Any]:
             "rate": pattern_task.learning_rate,
         },
         "map": {
-            "kept": phase_transition.KEPT,
-            "testSamples": phase_transition.TEST_SAMPLES[synthetic],
-            "rate": phase_transition.LEARNING_RATE[synthetic],
+            "kept": home.KEPT,
+            "testSamples": home.TEST_SAMPLES[home.SYNTHETIC],
+            "rate": home.LEARNING_RATE[home.SYNTHETIC],
             "neurons": separate.neurons,
             "epochs": Run.model_fields["epochs"].default,
             "routerEpochs": separate.router_epochs,
