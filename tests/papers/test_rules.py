@@ -30,6 +30,7 @@ CANNOT_TURN: dict[str, str] = {
     "chen2022/lemmaF.1/two-largest": _BOUND,
     "pruning2024/figure1/lost-v-moe": _TIE,
     "gridlock2019/table2/same-in-both-settings": _ALIKE,
+    "gridlock2019/theorem2/kappa": _BOUND,
     "gridlock2019/lemma4/em-operator": _BOUND,
     "gated2019/lemma3/one-step": _BOUND,
     "routers/stmoe2022/no-loss-of-quality": _TIE,
