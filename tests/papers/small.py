@@ -85,6 +85,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "chen2022/table6": {"samples": 40, "test_samples": 40, "steps": 3},
     **{f"chen2022/{name}": _STEPS for name in _CLUSTERS},
     "chen2022/figure1": {"trials": 2, "samples": 40, "shown": 40},
+    "chen2022/linear-mixture": {"trials": 2, "samples": 100},
+    "chen2022/ensembles": {"trials": 2, "samples": 20, "sizes": (1, 2)},
     "chen2022/theorem4.1": {"trials": 2, "samples": 10},
     "chen2022/lemma5.1": {"trials": 6, "tries": 3, "experts": (2, 3)},
     "chen2022/theorem4.2": {"trials": 2, "samples": 40, "steps": 3},
