@@ -118,6 +118,8 @@ SMALL: dict[str, dict[str, Any]] = {
     **{f"{paper}/wrong-regressors": {"trials": 2, "samples": 400} for paper in ("gated2019", "gridlock2019")},
     **{f"{paper}/one-step": {"trials": 2, "samples": 400} for paper in ("gated2019", "gridlock2019")},
     **{f"{paper}/operators": {"trials": 2, "samples": 400, "points": 2} for paper in ("gated2019", "gridlock2019")},
+    "gated2019/batches": {"trials": 2, "steps": 20},
+    "gated2019/split-samples": {"dimensions": (6, 12), "steps": (2, 4), "trials": 2, "each": 50, "samples": 400},
     "gated2019/remark2": {"trials": 2, "experts": (2,), "dimension": 5},
     "gated2019/constant-gates": {"trials": 2, "samples": 20},
     "gated2019/fresh-samples": {"counts": (200, 800), "trials": 2, "steps": 4},
