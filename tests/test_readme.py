@@ -12,7 +12,11 @@ from moe_lab.registry import CLAIMED, PAPERS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "papers").glob("[a-z]*.md")}
+FOLDER = ROOT / "docs" / "papers"
+UNCLAIMED = (FOLDER / "without_a_claim.md").read_text(encoding="utf-8")
+PAGES = {
+    path.stem: path.read_text(encoding="utf-8") for path in FOLDER.glob("[a-z]*.md") if path.stem != "without_a_claim"
+}
 NUMBER = re.compile(r"\d+\.\d+")
 ROOM = re.compile(r"functions\sare\sin\s`moe_lab/([\w/]+)/`")
 
@@ -73,3 +77,20 @@ def found(room: str, module: str, name: str) -> object:
 def test_a_page_says_what_replicates(key):
     rows = re.findall(r"^\|.*\| (.+?) \|$", PAGES[key], re.M)
     assert [row for row in rows if re.match("Replicate|Does not replicate|Do not replicate", row)]
+
+
+def test_links_of_the_papers_pages_lead_somewhere():
+    for path in FOLDER.glob("*.md"):
+        for name in re.findall(r"\]\((?!https?:)([^)#]+)\)", path.read_text(encoding="utf-8")):
+            assert (FOLDER / name).exists(), f"{path.name}: {name}"
+
+
+def test_statements_without_a_claim_are_listed_for_every_paper_with_a_reason():
+    sections = dict(re.findall(r"^## \[[^]]+\]\((\w+)\.md\)\n(.*?)(?=^## |\Z)", UNCLAIMED, re.M | re.S))
+    assert set(sections) == set(PAPERS)
+    reasons = set(re.findall(r"^- \*([a-z ]+)\*:", UNCLAIMED, re.M))
+    for key, text in sections.items():
+        assert "(without_a_claim.md)" in PAGES[key]
+        rows = re.findall(r"^\| (?!in the paper|---)(.+?) \| (.+?) \| (.+?) \|$", text, re.M)
+        assert rows and len(rows) == text.count("\n|") - 2
+        assert [row for row in rows if re.match(r"\*([a-z ]+)\*", row[2])[1] not in reasons] == []

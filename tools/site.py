@@ -47,6 +47,7 @@ HOWTO_ORDER = (
     "saving",
 )  # fmt: skip
 PAPERS = Path("docs") / "papers"
+UNCLAIMED = "without_a_claim"
 RESEARCH = ("howto/index", "papers/index", "reference/index")
 _MENDED = (
     # What opens a part of the list of pages has no words; the link before it names the part.
@@ -169,7 +170,7 @@ def howto_page(names: list[str]) -> str:
 def papers_page(root: Path) -> str:
     """The page that leads to what replicates of each paper."""
     text = (root / PAPERS / "README.md").read_text(encoding="utf-8")
-    return "\n".join([text, "```{toctree}", ":hidden:", "", *CLAIMED, "```", ""])
+    return "\n".join([text, "```{toctree}", ":hidden:", "", *CLAIMED, UNCLAIMED, "```", ""])
 
 
 def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) -> None:
@@ -187,7 +188,10 @@ def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) 
     folder.mkdir(parents=True)
     shutil.copyfile(root / PICTURE, folder / Path(PICTURE).name)
     pages |= {f"howto/{path.name}": path.read_text(encoding="utf-8") for path in sorted((root / HOWTO).glob("*.md"))}
-    pages |= {f"papers/{key}.md": WIDE + (root / PAPERS / f"{key}.md").read_text(encoding="utf-8") for key in CLAIMED}
+    pages |= {
+        f"papers/{name}.md": WIDE + (root / PAPERS / f"{name}.md").read_text(encoding="utf-8")
+        for name in (*CLAIMED, UNCLAIMED)
+    }
     pages["papers/index.md"] = papers_page(root)
     gallery = gallery_page(root, folder / "howto" / "gallery", draw=bool(recorded.shows))
     pages |= {**reference_pages(root), "howto/gallery.md": gallery}

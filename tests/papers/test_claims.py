@@ -41,6 +41,7 @@ OWN_TESTS = {
     "pruning2024/figure9c/outperforms",
     "gated2019/figure2/a-plateau",
     "gated2019/theorem2/deviation",
+    "gated2019/theorem4/dimension",
     "gated2019/theorem4/fresh-samples",
     "gated2019/lemma4/deviation",
 }

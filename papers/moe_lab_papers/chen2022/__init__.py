@@ -5,7 +5,7 @@ Table 2, about images, is in `deep`. Tables 10 and 11 and figures 6 to 8 have no
 
 from __future__ import annotations
 
-from moe_lab_papers.chen2022 import deep, errata, figures, lemmas, mixtures, singles, tables, theorems
+from moe_lab_papers.chen2022 import deep, errata, figures, lemmas, linear_experts, mixtures, singles, tables, theorems
 from moe_lab_papers.claim import Claim
 from moe_lab_papers.erratum import Erratum
 
@@ -13,6 +13,7 @@ CLAIMS: tuple[Claim, ...] = (
     *mixtures.CLAIMS,
     *singles.CLAIMS,
     *tables.CLAIMS,
+    *linear_experts.CLAIMS,
     *figures.CLAIMS,
     *theorems.CLAIMS,
     *lemmas.CLAIMS,

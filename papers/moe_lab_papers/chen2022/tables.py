@@ -49,7 +49,7 @@ _TABLE_5 = _dispatch(
     objective="paper",
     trial=1,
 )
-_TABLE_6 = _dispatch(
+TABLE_6 = _dispatch(
     place="table 6", kind="linear", sees="Linear experts get a mixture of clusters.", objective="authors"
 )
 
@@ -135,7 +135,7 @@ _DISPATCH = (
         where="table 6, final dispatch",
         statement="A linear mixture's dispatch does not separate the clusters",
         published=Published(value=entropy_of("table 6"), relation="clusters are not well separated"),
-        measurement=_TABLE_6,
+        measurement=TABLE_6,
         read=lambda data: data["dispatch_entropy"],
         rule=Rule(agrees=(entropy_of("table 6") - 0.25, MIXED[1])),  # to log 4, the largest there is
         unit="nats",
@@ -143,7 +143,7 @@ _DISPATCH = (
 )
 
 
-_TABLE_9 = Measurement(
+TABLE_9 = Measurement(
     name="chen2022/table9",
     function=f"{FIGURES}:load_balancing",
     quick={"settings": SETTINGS, "samples": 4000, "trials": 4, "objective": "authors", "one_data_set": False},
@@ -162,7 +162,7 @@ _BALANCING = (
         where="table 9, all settings",
         statement="Linear experts with the load-balancing loss stay below nonlinear ones without it",
         published=Published(value=_LEAD, relation="the mean lead of nonlinear experts"),
-        measurement=_TABLE_9,
+        measurement=TABLE_9,
         read=lambda data: accuracy(data, "moe-cubic") - accuracy(data, "moe-linear"),
         rule=Rule(in_kind=half_to_double(_LEAD)),
         reason="the weight of the loss is not published for these data; from 16,000 samples the lead is smaller than "
@@ -173,7 +173,7 @@ _BALANCING = (
         where="appendix A.2, load balancing loss",
         statement="The load-balancing loss does not make linear experts divide the clusters: their entropy stays high",
         published=Published(relation="load balancing is not the key to the success of the mixture"),
-        measurement=_TABLE_9,
+        measurement=TABLE_9,
         read=lambda data: data["dispatch_entropy"].sel(model="moe-linear").mean("setting"),
         rule=Rule(in_kind=MIXED),
         reason="the paper has no entropies for this loss",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moe_lab_papers.claim import Claim
 from moe_lab_papers.erratum import Erratum
-from moe_lab_papers.gated2019 import errata, figures, lemmas, theorems
+from moe_lab_papers.gated2019 import errata, figures, lemmas, samples, theorems
 
-CLAIMS: tuple[Claim, ...] = (*figures.CLAIMS, *theorems.CLAIMS, *lemmas.CLAIMS)
+CLAIMS: tuple[Claim, ...] = (*figures.CLAIMS, *theorems.CLAIMS, *lemmas.CLAIMS, *samples.CLAIMS)
 ERRATA: tuple[Erratum, ...] = errata.ERRATA

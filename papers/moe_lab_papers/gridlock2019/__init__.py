@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from moe_lab_papers.claim import Claim
 from moe_lab_papers.erratum import Erratum
-from moe_lab_papers.gridlock2019 import errata, figures, lemmas, operators, tables, theorems
+from moe_lab_papers.gridlock2019 import errata, figures, gates, lemmas, operators, regressors, tables, theorems
 
-CLAIMS: tuple[Claim, ...] = (*tables.CLAIMS, *theorems.CLAIMS, *operators.CLAIMS, *lemmas.CLAIMS, *figures.CLAIMS)
+CLAIMS: tuple[Claim, ...] = (
+    *tables.CLAIMS,
+    *theorems.CLAIMS,
+    *regressors.CLAIMS,
+    *gates.CLAIMS,
+    *operators.CLAIMS,
+    *lemmas.CLAIMS,
+    *figures.CLAIMS,
+)
 ERRATA: tuple[Erratum, ...] = errata.ERRATA

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from moe_lab_papers.claim import Claim
 from moe_lab_papers.erratum import Erratum
-from moe_lab_papers.pruning2024 import costs, criteria, deep, errata, figures, released, theorems
+from moe_lab_papers.pruning2024 import costs, criteria, deep, errata, figures, inference, released, theorems
 
 CLAIMS: tuple[Claim, ...] = (
     *figures.CLAIMS,
     *theorems.CLAIMS,
     *criteria.CLAIMS,
     *costs.CLAIMS,
+    *inference.CLAIMS,
     *deep.CLAIMS,
     *released.CLAIMS,
 )

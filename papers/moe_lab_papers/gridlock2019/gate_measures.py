@@ -1,0 +1,75 @@
+"""Measurements behind gridlock2019's statements on the gates of more than two experts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from moe_lab.core.trials import stream
+from moe_lab.recovery.data import MixtureTask, Samples
+from moe_lab.recovery.em import Moments, State, gate_newton, posterior
+from moe_lab.recovery.measures import unit
+
+_NEWTON = 12
+_DIRECTIONS = 4
+
+
+def one_m_step(
+    experts: Sequence[int],
+    activations: Sequence[str],
+    dimensions: Sequence[int],
+    trials: int,
+    samples: int,
+    seed: int = 0,
+    *,
+    error: float = 0.1,
+    noise: float = 0.5,
+) -> xr.Dataset:
+    """Compares M-steps with regressors off by sigma^2 eps, and with the true ones, from random gates (lemma 4).
+
+    Args:
+      experts: numbers k.
+      activations: names of g.
+      dimensions: numbers d, of at least 2k - 1.
+      error: eps, of every regressor.
+      noise: sigma.
+
+    Returns:
+      moved(experts, activation, dimension, trial): the largest distance |w_i| of the two M-steps over eps, in the worst
+      of four random directions of all regressors; and over_kappa, the same over (k - 1) sqrt(6 (2 + sigma^2)) / 2, too.
+    """
+    found = np.empty((len(experts), len(activations), len(dimensions), trials))
+    for place in np.ndindex(found.shape[:3]):
+        k, g, d = experts[place[0]], activations[place[1]], dimensions[place[2]]
+        task = MixtureTask(experts=k, dimension=d, noise=noise, activation=g, gating="orthogonal")
+        for trial in range(trials):
+            sampled = task.sample(samples, trials=[trial], seed=seed)
+            random, true = stream(seed, trial, "one M-step"), sampled.truth.regressors
+            gates = _in_ball(true, random)
+            right = _m_step(sampled, task, true, gates)
+            away = unit(torch.as_tensor(random.standard_normal((_DIRECTIONS, *true.shape))))
+            off = [_m_step(sampled, task, true + noise**2 * error * one, gates) for one in away]
+            distances = [float(torch.linalg.vector_norm(wrong - right, dim=2).max()) for wrong in off]
+            found[(*place, trial)] = max(distances) / error
+    kappa = (np.array(experts) - 1) * math.sqrt(6 * (2 + noise**2)) / 2
+    coords = {"experts": list(experts), "activation": list(activations), "dimension": list(dimensions)}
+    axes = ("experts", "activation", "dimension", "trial")
+    return xr.Dataset({"moved": (axes, found), "over_kappa": (axes, found / kappa[:, None, None, None])}, coords)
+
+
+def _in_ball(like: Tensor, random: np.random.Generator) -> Tensor:
+    """Draws gates in the unit ball, w_k = 0."""
+    gates = unit(torch.as_tensor(random.standard_normal(like.shape))) * random.random()
+    gates[:, -1] = 0
+    return gates
+
+
+def _m_step(sampled: Samples, task: MixtureTask, regressors: Tensor, gates: Tensor) -> Tensor:
+    state = State(regressors, gates)
+    responsibilities, _, _ = posterior(state, sampled.x, sampled.y, task.g, task.noise)
+    return gate_newton(gates, responsibilities, Moments.of(sampled.x, sampled.y), steps=_NEWTON)
