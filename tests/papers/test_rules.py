@@ -17,7 +17,7 @@ from tests.papers.measured import UNREADABLE, datasets, first_call
 
 CLAIMS = ledger.claims()
 _ALIKE = "it says that two numbers are alike, as they are in data without information"
-_BOUND = "it says that one number never exceeds another, and almost no change of the data breaks that"
+_BOUND = "a bound that is far above what is measured, so that only another order of magnitude would break it"
 _TIE = "it says that one is at least as good, as it is where all are alike; the other one ahead would turn it"
 CANNOT_TURN: dict[str, str] = {
     "pmoe2023/theorem4.2/separate-by-patches": _ALIKE,
