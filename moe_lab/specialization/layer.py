@@ -2,20 +2,18 @@
 
     f_m(x) = sum_j a_j sum_p sigma(<w_mj, x^(p)>)        a_j = 1 for odd activations, else half of them are -1
 
-A `Layer` has up to two parts, whose outputs are added. A `Table` serves patches that are known multiples of a few
-directions, such as the signals: the output of a filter depends on its products with the directions alone, so that all
-such patches of all samples take one small product with a constant table. `Rows` are patches that need a product each.
+A `Layer` has up to two parts, whose outputs are added: a table (see `tables`) for patches that are known multiples of a
+few directions, such as the signals, and rows, patches that need a product each.
 
 On a CPU, rows are computed for the sample's own experts alone, sorted by expert; on an accelerator, where the host
 would have to wait for the sizes of the sorted parts, every expert computes every sample, and a mask selects. Table and
 rows together, sorted rows alone and linear experts are timed by `python -m benchmarks specialization`.
 
-Shapes: T trials, M experts of J filters, N samples at S experts each, Q rows of d numbers, R entries of the table.
+Shapes: T trials, M experts of J filters, N samples at S experts each, Q rows of d numbers.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -28,7 +26,8 @@ from torch import Tensor
 from moe_lab.core.config import require
 from moe_lab.core.graphs import on_accelerator
 from moe_lab.specialization.activations import ACTIVATIONS
-from moe_lab.specialization.data import FEATURE, FEATURE_NOISE, Samples
+from moe_lab.specialization.data import Samples
+from moe_lab.specialization.tables import CubicWithBiases, Homogeneous, Linear, Pull, Table
 
 _NUMBERS_IN_CACHE = 2**18
 """Of the rows, and their products, that go forward and back together: more leave the cache, fewer cost more small
@@ -38,8 +37,6 @@ _SAMPLES_AT_ONCE = 2**11
 
 Link = Callable[[Tensor], Tensor]
 """The derivative of a sample's loss with respect to its margin y F, elementwise."""
-Pull = Callable[[Tensor], Tensor]
-"""Takes a derivative in what a function returned to the derivative in the weights that it was given."""
 
 
 def rows_of(activation: str, biases: bool, signal_basis: bool | None) -> Literal["all", "noise", "none"]:
@@ -54,84 +51,6 @@ def rows_of(activation: str, biases: bool, signal_basis: bool | None) -> Literal
     rule = "signal_basis needs cubic filters, or filters without biases and with sigma(a z) = a^p sigma(z)"
     require(possible or not signal_basis, rule, activation=activation, biases=biases)
     return "noise" if possible and signal_basis is not False else "all"
-
-
-# --- patches in known directions --------------------------------------------------------------------------------------
-
-
-class Table(ABC):
-    """f = (sum_j a_j features(w_j)) @ coefficients: a few features of a filter, and how much of each a sample has."""
-
-    coefficients: Float[Tensor, "T R N"]
-
-    def __init__(self, signs: Float[Tensor, " J"]) -> None:
-        self.signs = signs
-
-    @abstractmethod
-    def features(self, weights: Float[Tensor, "T M J d"]) -> tuple[Float[Tensor, "T M J R"], Pull]:
-        """Computes the features of filters."""
-
-    def every(self, weights: Float[Tensor, "T M J d"]) -> tuple[Float[Tensor, "T M N"], Pull]:
-        """Computes every expert's output for every sample."""
-        values, pull = self.features(weights)
-
-        def back(by_outputs: Float[Tensor, "T M N"]) -> Float[Tensor, "T M J d"]:
-            return pull(self.signs[:, None] * (by_outputs @ self.coefficients.mT)[:, :, None])
-
-        return (self.signs @ values) @ self.coefficients, back
-
-
-class Linear(Table):
-    """sigma(z) = z: an expert depends on sum_j a_j w_mj alone, and a sample on the sum of its patches."""
-
-    def __init__(self, totals: Float[Tensor, "T N d"], signs: Float[Tensor, " J"]) -> None:
-        super().__init__(signs)
-        self.coefficients = totals.mT
-
-    def features(self, weights: Tensor) -> tuple[Tensor, Pull]:
-        return weights, lambda by: by
-
-
-class Homogeneous(Table):
-    """sigma(a z) = a^p sigma(z) for a > 0: a patch a s gives a^p sigma(<w, s>), with directions v_k, c_k and -v_k."""
-
-    def __init__(self, samples: Samples, activation: str, signs: Float[Tensor, " J"]) -> None:
-        super().__init__(signs)
-        self.activation = ACTIVATIONS[activation]
-        kinds, places, degree = samples.kinds, samples.directions.clone(), self.activation.degree
-        assert degree is not None
-        for role in (FEATURE, FEATURE_NOISE):  # a negative strength is a positive one of the opposite direction
-            places[..., role] += torch.where(samples.strengths[..., role] < 0, 2 * kinds, 0)
-        empty = samples.strengths.new_zeros(len(places), 3 * kinds, len(samples))
-        self.coefficients = empty.scatter_(1, places.mT, samples.strengths.abs().pow(degree).mT)
-        self.directions = torch.cat((samples.signals, -samples.signals[:, :kinds]), dim=1)[:, None]
-
-    def features(self, weights: Tensor) -> tuple[Tensor, Pull]:
-        values, slopes = self.activation.pair(weights @ self.directions.mT)
-        return values, lambda by: (by * slopes) @ self.directions
-
-
-class CubicWithBiases(Table):
-    """A patch a s gives (a u + b)^3 = a^3 u^3 + a^2 3 u^2 b + a 3 u b^2 + b^3 with u = <w, s>."""
-
-    def __init__(self, samples: Samples, signs: Float[Tensor, " J"]) -> None:
-        super().__init__(signs)
-        self.signals = samples.signals[:, None]
-        a = samples.strengths.new_zeros(len(samples.labels), samples.signals.shape[1], len(samples))
-        a.scatter_(1, samples.directions.mT, samples.strengths.mT)
-        patches = torch.full_like(a[:, :1], samples.strengths.shape[2])  # each adds b^3
-        self.coefficients = torch.cat((a**3, a**2, a, patches), dim=1)
-
-    def features(self, weights: Tensor) -> tuple[Tensor, Pull]:
-        u, b, size = weights[..., :-1] @ self.signals.mT, weights[..., -1:], self.signals.shape[2]
-
-        def pull(by: Float[Tensor, "T M J R"]) -> Float[Tensor, "T M J d"]:
-            third, second, first, zeroth = by.split((size, size, size, 1), dim=-1)
-            by_u = third * 3 * u * u + second * 6 * u * b + first * 3 * b * b
-            by_b = (second * 3 * u * u + first * 6 * u * b).sum(-1, keepdim=True) + zeroth * 3 * b * b
-            return torch.cat((by_u @ self.signals, by_b), dim=-1)
-
-        return torch.cat((u**3, 3 * u * u * b, 3 * u * b * b, b**3), dim=-1), pull
 
 
 # --- patches that need a product each ---------------------------------------------------------------------------------
