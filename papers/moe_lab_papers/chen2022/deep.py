@@ -40,8 +40,8 @@ def _digits(kind: str, trials: tuple[int, int], seconds: tuple[float, float], se
 
 JITTERED = _digits(
     kind="jittered",
-    trials=(4, 16),
-    seconds=(28, 112),
+    trials=(3, 16),
+    seconds=(21, 112),
     sees="Turned by 30 degrees, one network that learns has nearly all digits right, and a mixture too.",
 )
 REVERSED = _digits(

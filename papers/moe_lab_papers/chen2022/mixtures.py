@@ -70,7 +70,7 @@ def of_table_3(
     )
 
 
-_MIXTURES = {
+MIXTURES = {
     ("nonlinear", "paper"): of_table_3(
         name="table3-nonlinear",
         sees="Cubic experts under algorithm 1: nearly every trial above 99 %, with an entropy near 0.",
@@ -160,7 +160,7 @@ def _mixture(setting: int, kind: str, measure: str, objective: str) -> Claim:
         where=where,
         statement=f"{how[0].upper()}{how[1:]} eight {kind} experts {verb} {what}",
         published=Published(value=value, spread=spread),
-        measurement=_MIXTURES[kind, objective],
+        measurement=MIXTURES[kind, objective],
         read=selected(measure, setting=setting, model=f"moe-{KINDS[kind]}"),
         rule=rule,
         reason=_REASONS[kind, objective],
