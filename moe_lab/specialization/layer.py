@@ -31,7 +31,7 @@ from moe_lab.specialization.tables import CubicWithBiases, Homogeneous, Linear, 
 
 _NUMBERS_IN_CACHE = 2**18
 """Of the rows, and their products, that go forward and back together: more leave the cache, fewer cost more small
-operations."""
+operations. With several experts a sample nothing goes back before all have gone forward, and parts may be larger."""
 _SAMPLES_AT_ONCE = 2**11
 """Samples for which every expert computes its rows at once on a CPU, to measure."""
 
@@ -100,7 +100,7 @@ class SortedPairs:
         if several > 1:
             self._samples = self.order // (several * samples) * samples + self.order % samples
         self._ends = np.bincount(keys, minlength=trials * experts).cumsum().tolist()
-        size = max(1, _NUMBERS_IN_CACHE // (self.patches * (d + filters)))
+        size = max(1, several * _NUMBERS_IN_CACHE // (self.patches * (d + filters)))
         self.parts = [slice(begin, begin + size) for begin in range(0, len(keys), size)]
         self.gradient = torch.zeros_like(weights)
         self._filters, self._by_filters = weights.flatten(0, 1), self.gradient.flatten(0, 1)
