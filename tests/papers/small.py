@@ -104,7 +104,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "pruning2024/gradients": {"trials": 3},
     "pruning2024/vision-models": {},
     "pruning2024/built": {},
-    "pruning2024/figure10-counted": {},
     "pruning2024/figure10-v-moe-time": {"repeats": 1},
     "pruning2024/figure10-e3-time": {"blocks": 6, "repeats": 1},
     "pruning2024/v-moe-time": {"blocks": 2, "repeats": 1},

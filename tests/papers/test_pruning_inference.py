@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from moe_lab_papers.pruning2024.inference_measures import MODELS, counted, straightness
+from moe_lab_papers.pruning2024.inference_measures import straightness
 from tests.papers.small import verdict
 
 
@@ -26,14 +26,4 @@ def test_a_time_that_falls_only_with_the_last_experts_is_no_line(panel: str) -> 
         verdict(f"pruning2024/figure10{panel}/time-linear", xr.Dataset({"milliseconds": times.expand_dims(repeat=3)}))
         for times in (line, bend)
     ]
-    assert found == ["agrees in kind", "differs"]
-
-
-def test_more_tokens_cost_more_and_the_share_of_the_experts_is_less() -> None:
-    """Attention grows with the square of an image's tokens, experts in proportion to them."""
-    operations = counted()["operations"]
-    saved = 1 - operations.sel(kept=2) / operations.sel(kept=8)
-    assert list(operations["model"].values) == list(MODELS)
-    assert operations.sel(model="v-moe-imagenet", kept=8) > 577 / 65 * operations.sel(model="v-moe-cifar-100", kept=8)
-    assert saved.sel(model="v-moe-imagenet") < saved.sel(model="v-moe-cifar-100")
-    assert saved.sel(model="e3-cifar-10") < saved.sel(model="v-moe-cifar-100")
+    assert found == ["in kind", "differs"]

@@ -50,7 +50,7 @@ CLAIMS: tuple[Claim, ...] = (
         published=Published(relation="beyond sampling error: two standard errors or more"),
         measurement=QUARTIC,
         read=lambda data: (data["z"] ** 2).median("direction"),
-        rule=Rule(agrees=at_least(4.0)),
+        rule=Rule(in_kind=at_least(4.0)),
         reason="Only the cubic is unique. A quartic has one coefficient more and no condition more, so that one is "
         "left free: its tensor is c sum E[p_i] a_i a_i a_i within sampling error, and noisier than the cubic's",
         unit="squared standard errors",
