@@ -1,5 +1,6 @@
 # make lab      opens the course in JupyterLab            make test       everything that CI runs
 # make check    style and types                           make bench      speed, into benchmarks/results.json
+# make test-fast  what can be told within three minutes: no browser, no notebook, nothing slow
 # make notebooks  runs every notebook and stores its outputs
 # make badges [REPO=owner/name] [REF=v1.2.3]  sets the repository and the release in badges, links and set-up cells
 # make animation  the moving picture of README.md
@@ -24,7 +25,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check bench notebooks badges animation site clean
+.PHONY: help lab test test-fast check bench notebooks badges animation site clean
 
 help:
 	@sed -n '/^#/!q; s/^# //p' Makefile
@@ -63,6 +64,9 @@ test: $(VENV)/dev.stamp
 	tested=0; $(BIN)/python -m tools.tests $(PYTEST_OPTIONS) || tested=$$?; \
 	checked=0; wait $$checking || checked=$$?; cat $(VENV)/check.txt; \
 	exit $$(( checked ? checked : tested ))
+
+test-fast: $(VENV)/dev.stamp
+	$(BIN)/python -m tools.tests --fast $(PYTEST_OPTIONS)
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks

@@ -1,4 +1,7 @@
-"""`python -m tools.tests [pytest options]`: runs all tests in seven calls of pytest, some of them at once.
+"""`python -m tools.tests [--fast] [pytest options]`: runs all tests in seven calls of pytest, some of them at once.
+
+With --fast, what can be told within three minutes: the contract of trainings, the room of patches, gradients, and what
+Labs and the playground stand on; no browser, no notebook, nothing slow.
 
 As many run as there are cores, and one more, as browsers and kernels wait for one another. What takes longest begins
 first, and what runs on several processes begins while others do: at the end it would wait alone. Array shapes are
@@ -24,6 +27,11 @@ CONTRACTS = ("tests/widgets/contract", "tests/trainings")
 LABS = ("tests/widgets", f"--ignore={CONTRACTS[0]}")
 PROCESSES = ("tests/papers", "tests/test_benchmarks.py", "tests/test_demo.py", "tests/test_sweep.py")
 """Tests that start processes of their own."""
+FAST = (
+    ("tests/trainings", "tests/test_structure.py", "tests/test_plain.py", "tests/test_config.py", "tests/test_repo.py"),
+    ("tests/patch_routing", "tests/specialization/test_gradients.py", "tests/pruning/test_gradients.py"),
+    ("tests/widgets/engine", "tests/widgets/playground"),
+)
 _UNCHECKED = "--jaxtyping-packages=no_package,tools.checked"
 _ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
@@ -39,6 +47,12 @@ def commands(options: Sequence[str]) -> list[list[str]]:
     return [browsers, notebooks, processes, [*pytest, *rooms], labs, [*pytest, _UNCHECKED, *house], contracts]
 
 
+def fast_commands(options: Sequence[str]) -> list[list[str]]:
+    """The calls of pytest for a first answer."""
+    pytest = [sys.executable, "-m", "pytest", _UNCHECKED, "-m", "not slow and not browser", *options]
+    return [[*pytest, *places] for places in FAST]
+
+
 def _places(pattern: str) -> list[str]:
     """What lies in tests/, as pytest is told."""
     return sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").glob(pattern))
@@ -46,7 +60,9 @@ def _places(pattern: str) -> list[str]:
 
 def main(options: Sequence[str]) -> int:
     """Runs all to their end, and returns the status of one that failed; 0 for none."""
-    browsers, *others = commands(options)
+    fast = "--fast" in options
+    options = [one for one in options if one != "--fast"]
+    browsers, *others = fast_commands(options) if fast else commands(options)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with ThreadPoolExecutor(cores + 1) as pool:
         shown = pool.submit(subprocess.run, browsers, cwd=ROOT, env=_environment(), check=False)
