@@ -6,7 +6,7 @@ Functions and classes end with a link to the notebook that explains them.
 import re
 from typing import Any
 
-from moe_lab.core.signatures import see
+from moe_lab.core.signatures import notebook_sentence
 from moe_lab.registry import notebook_of
 
 _CODE = re.compile(r"`([^`]+)`")
@@ -43,7 +43,7 @@ def linked(lines: list[str], name: str) -> list[str]:
     if one is None:
         return lines
     link = f"See :doc:`notebook {one.number}, {one.title} </{one.stem}>`."
-    return [*(line for line in lines if line != see(name)), "", link, ""]
+    return [*(line for line in lines if line != notebook_sentence(name)), "", link, ""]
 
 
 def _process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

@@ -19,7 +19,7 @@ from moe_lab.core.errors import UserError
 from moe_lab.core.files import writable_folder, write_whole
 from moe_lab.core.store import Store
 from moe_lab.core.sweep import sweep
-from moe_lab.core.words import a
+from moe_lab.core.words import with_article
 from moe_lab.course import doctor
 from moe_lab.course.classroom import build
 from moe_lab.course.copies import copy_course
@@ -271,7 +271,7 @@ def test_wrong_arguments_end_in_a_short_sentence(
 
 
 def test_the_article_is_that_of_the_spoken_name() -> None:
-    assert [a(name) for name in ("JointMoE", "ArrayTask", "L2Loss", "LogLoss", "MNIST")] == [
+    assert [with_article(name) for name in ("JointMoE", "ArrayTask", "L2Loss", "LogLoss", "MNIST")] == [
         "a JointMoE", "an ArrayTask", "an L2Loss", "a LogLoss", "an MNIST",
     ]  # fmt: skip
 

@@ -18,7 +18,7 @@ from moe_lab import patch_routing, pruning, specialization
 from moe_lab.core.arrays import ArrayConfig
 from moe_lab.core.config import Config, ConfigError, RunConfig
 from moe_lab.core.sentences import brief, shown
-from moe_lab.core.words import a
+from moe_lab.core.words import with_article
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, SeparateMoE
 from moe_lab.patch_routing.theory import Sizes
 from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, TokenMoE, TokenTask
@@ -152,7 +152,9 @@ def test_unknown_names_and_changes_are_refused(kind):
     names = ", ".join(kind.model_fields)
     assert _refused(kind, velocity=1) == start + (names if kind is not VMoEConfig else brief(names, 300 - len(start)))
     made, (name, *_) = kind(**PARTS.get(kind, {})), kind.knobs()
-    with pytest.raises(ConfigError, match=rf"^{a(kind.__name__)} is immutable; .*replace\({name}=\.\.\.\): got "):
+    with pytest.raises(
+        ConfigError, match=rf"^{with_article(kind.__name__)} is immutable; .*replace\({name}=\.\.\.\): got "
+    ):
         setattr(made, name, 3)
     assert made == made.replace() and hash(made) == hash(made.replace())
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from moe_lab.core.config import Config, ConfigError
-from moe_lab.core.signatures import lead, see
+from moe_lab.core.signatures import notebook_sentence, with_notebook
 from moe_lab.patch_routing import JointMoE, PatternTask, Run, training
 from moe_lab.pruning import training as pruning
 from moe_lab.recovery.gridlock import training as gridlock
@@ -86,8 +86,8 @@ def test_nothing_is_added_where_no_notebook_is():
     class Own(JointMoE):
         """My own."""
 
-    assert see("moe_lab.core.config.Config") == "" and "See notebook" not in inspect.getdoc(Own)
-    assert lead(Own) is Own and inspect.getdoc(Own).startswith("My own.")
+    assert notebook_sentence("moe_lab.core.config.Config") == "" and "See notebook" not in inspect.getdoc(Own)
+    assert with_notebook(Own) is Own and inspect.getdoc(Own).startswith("My own.")
 
 
 def test_what_is_called_stays_as_it_was():

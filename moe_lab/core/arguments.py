@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from moe_lab.core.config import Config, symbols_of
 from moe_lab.core.errors import InputError
 from moe_lab.core.sentences import WORDS, class_given, no_parameter, shown
-from moe_lab.core.signatures import lead
-from moe_lab.core.words import a
+from moe_lab.core.signatures import with_notebook
+from moe_lab.core.words import with_article
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -54,7 +54,7 @@ def checked(function: Function) -> Function:
         signature.bind(*args, **kwargs)  # a required argument may be missing
         return function(*args, **kwargs)
 
-    return lead(cast(Function, call))
+    return with_notebook(cast(Function, call))
 
 
 class _Modules(dict[str, Any]):
@@ -113,4 +113,4 @@ def _wanted(hint: Any, plural: bool = False) -> str:
     if kind is Iterable or issubclass(kind, Sequence):
         words = "sequences" if plural else "a sequence"
         return f"{words} of {_wanted(parts[0], True)}" if parts else words
-    return f"{name}s" if plural else a(name)
+    return f"{name}s" if plural else with_article(name)

@@ -15,7 +15,7 @@ from moe_lab.core.errors import InputError
 from moe_lab.core.knobs import Declared, knob
 from moe_lab.core.sentences import MOST, brief, sentence, shown, together
 from moe_lab.core.signatures import describe
-from moe_lab.core.words import a
+from moe_lab.core.words import with_article
 
 Precision = Literal["float32", "float64"]
 
@@ -74,7 +74,7 @@ class Config(Declared):
             raise ConfigError(together(list(sentences))) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        rule = f"{a(type(self).__name__)} is immutable; make a copy with .replace({brief(name)}=...)"
+        rule = f"{with_article(type(self).__name__)} is immutable; make a copy with .replace({brief(name)}=...)"
         raise ConfigError(f"{rule}: got {brief(name)}={shown(value, 100)}")
 
     @classmethod

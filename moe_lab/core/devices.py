@@ -118,7 +118,7 @@ def warn_once(words: str) -> None:
     warnings.warn(words, stacklevel=3)
 
 
-def word(device: str) -> str:
+def device_word(device: str) -> str:
     """Returns a device as a word: "GPU" for "cuda"."""
     return {CPU: "CPU", GPU: "GPU"}.get(device, device)
 

@@ -19,20 +19,20 @@ from moe_lab.registry import notebook_of
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def see(name: str) -> str:
+def notebook_sentence(name: str) -> str:
     """The sentence that leads from a part of the library to its notebook, as in `registry.notebook_of`; "" for none."""
     notebook = notebook_of(name)
     return "" if notebook is None else f"See notebook {notebook.number}, {notebook.title}."
 
 
-def lead(thing: Function) -> Function:
+def with_notebook(thing: Function) -> Function:
     """Ends the docstring of a function or class with the notebook that explains it, if one does."""
-    if thing.__doc__ and (sentence := see(f"{thing.__module__}.{thing.__qualname__}")):
+    if thing.__doc__ and (sentence := notebook_sentence(f"{thing.__module__}.{thing.__qualname__}")):
         thing.__doc__ = f"{cleandoc(thing.__doc__).removesuffix(sentence).rstrip()}\n\n{sentence}"
     return thing
 
 
-def explained(config: type[Declared], knob: Knob) -> str:
+def parameter_line(config: type[Declared], knob: Knob) -> str:
     """A parameter in a line: "experts: k · experts (default 8; from 1 to 1024)"."""
     about = [f"default {shown}"] if (shown := _default(knob.default)) else []
     about += [limits] if (limits := limits_of(config, knob)) else []
@@ -71,10 +71,10 @@ def describe(config: type[Declared]) -> None:
     if own and knobs:
         config.__doc__ = _with_list(own, "Parameters", config, knobs)
     if own:
-        lead(config)
+        with_notebook(config)
 
 
-def takes(run: type[Declared]) -> Callable[[Function], Function]:
+def with_settings_of(run: type[Declared]) -> Callable[[Function], Function]:
     """Gives a function of (model, task, **settings) the names, defaults and meanings of the settings of a Run.
 
     They are in its signature and docstring; the function itself stays as it is.
@@ -87,7 +87,7 @@ def takes(run: type[Declared]) -> Callable[[Function], Function]:
         setattr(function, "__signature__", usual.replace(parameters=[*own, *settings]))  # noqa: B010 - for mypy
         knobs = (knob for name, knob in run.knobs().items() if name not in ("model", "task"))
         function.__doc__ = _with_list(function.__doc__ or "", "Settings", run, knobs)
-        return lead(function)
+        return with_notebook(function)
 
     return described
 
@@ -108,7 +108,7 @@ def parameters_of(config: type[Declared], without: Collection[str] = ()) -> list
 
 def _with_list(doc: str, title: str, config: type[Declared], knobs: Iterable[Knob]) -> str:
     """A docstring with a further section at its end."""
-    lines = "".join(f"      {explained(config, knob)}\n" for knob in knobs)
+    lines = "".join(f"      {parameter_line(config, knob)}\n" for knob in knobs)
     return f"{doc.rstrip()}\n\n    {title}:\n{lines}    "
 
 

@@ -13,7 +13,7 @@ def counted(count: int, word: str = "trial") -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-def a(name: str) -> str:
+def with_article(name: str) -> str:
     """ "a JointMoE", "an ArrayTask", "an L2Loss"."""
     spelled = name[:1] in "FHLMNRSX" and not name[1:2].islower()
     return f"an {name}" if name[:1].lower() in "aeiou" or spelled else f"a {name}"

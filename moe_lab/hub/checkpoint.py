@@ -18,7 +18,7 @@ from torch import Tensor
 from moe_lab.core.config import require
 from moe_lab.core.files import check_new_folder, whole_folder
 from moe_lab.core.saliency import NEED_TOKENS, Criterion
-from moe_lab.core.signatures import lead
+from moe_lab.core.signatures import with_notebook
 from moe_lab.hub.costs import costs_of
 from moe_lab.hub.families import read_field, transformers
 from moe_lab.hub.folder import CONFIG, INDEX, Entry, Folder, source_of_folder
@@ -148,7 +148,7 @@ class CheckpointPlan:
                 shutil.copy2(path, target)
 
 
-@lead
+@with_notebook
 def prune_checkpoint(
     folder: Path | str,
     out: Path | str,
@@ -185,7 +185,7 @@ def prune_checkpoint(
     return plan
 
 
-@lead
+@with_notebook
 def plan_checkpoint(
     folder: Path | str,
     before: Path | str | None = None,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from moe_lab.core.config import require
 from moe_lab.core.errors import OperationError
 from moe_lab.core.saliency import NEED_TOKENS, Criterion
-from moe_lab.core.signatures import lead
+from moe_lab.core.signatures import with_notebook
 from moe_lab.hub.check import self_check
 from moe_lab.hub.costs import costs_of
 from moe_lab.hub.families import read_field, write_field
@@ -52,7 +52,7 @@ class Pruned:
     mode: str
 
 
-@lead
+@with_notebook
 def prune_experts(
     model: nn.Module,
     before: nn.Module | None = None,

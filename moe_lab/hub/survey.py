@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from moe_lab.core.config import require
 from moe_lab.core.errors import InputError
-from moe_lab.core.signatures import lead
-from moe_lab.core.words import a
+from moe_lab.core.signatures import with_notebook
+from moe_lab.core.words import with_article
 from moe_lab.hub.families import Family, Role, family_of, read_field, transformers
 
 _OF_EXPERTS = re.compile(r"(^|[._])(experts?|router)[._]|\be_score_correction_bias$")
@@ -80,7 +80,7 @@ class Survey:
     groups: int = 1
 
 
-@lead
+@with_notebook
 def experts_of(model: nn.Module) -> Survey:
     """Tells where a model's experts are, how many there are, and whether `prune_experts` supports it, and why not."""
     try:
@@ -123,7 +123,7 @@ def layers_of(family: Family, tensors: Tensors, count: int) -> tuple[Layer, ...]
     strange = [name for name in tensors.names if name not in known and _OF_EXPERTS.search(name)]
     rule = f"every tensor of experts must lie in a block that {family.name} is known to have"
     require(not strange, rule, tensor=next(iter(strange), ""))
-    require(bool(routed), f"{a(family.name)} model must have a layer of experts", experts=count)
+    require(bool(routed), f"{with_article(family.name)} model must have a layer of experts", experts=count)
     return tuple(_layer(family, block, routed[block], tensors, count) for block in sorted(routed, key=natural))
 
 

@@ -20,7 +20,7 @@ from moe_lab.core.graphs import on_accelerator
 from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.core.memory import Need, check
 from moe_lab.core.origins import origin
-from moe_lab.core.signatures import takes
+from moe_lab.core.signatures import with_settings_of
 from moe_lab.core.training import Snapshot, TrialProgress
 from moe_lab.core.trials import placement, threads_for
 from moe_lab.patch_routing import model as models
@@ -55,7 +55,7 @@ def learner_of(model: models.PatchModel) -> type[Learner]:
     return next(_LEARNERS[base] for base in type(model).__mro__ if base in _LEARNERS)
 
 
-@takes(Run)
+@with_settings_of(Run)
 def train(model: models.PatchModel, task: Task, **settings: Any) -> Iterator[Snapshot]:
     """Trains a model on a task and yields Snapshots: step 0, every `record_every` steps, and the end.
 

@@ -14,7 +14,7 @@ from moe_lab.core.devices import choose, label_of
 from moe_lab.core.figure import reproducible
 from moe_lab.core.grid import checked_axes
 from moe_lab.core.origins import listed
-from moe_lab.core.signatures import lead
+from moe_lab.core.signatures import with_notebook
 from moe_lab.core.trials import stream, threads_for
 from moe_lab.pruning.layer import Layer, counted_operations, inference_seconds, operations
 from moe_lab.pruning.model import TokenMoE
@@ -25,7 +25,7 @@ QUANTITIES = ("operations", "bytes", "parameters", "seconds")
 
 
 @reproducible()
-@lead
+@with_notebook
 def efficiency(
     rho: float | Sequence[float] = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9),
     routings: str | Sequence[str] = ROUTINGS,

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from moe_lab.core import training
-from moe_lab.core.signatures import takes
+from moe_lab.core.signatures import with_settings_of
 from moe_lab.core.training import Snapshot, groups_of, samples_of
 from moe_lab.core.trials import placement
 from moe_lab.pruning.data import TokenTask
@@ -18,7 +18,7 @@ from moe_lab.pruning.model import TokenMoE, Weights
 from moe_lab.pruning.run import Run
 
 
-@takes(Run)
+@with_settings_of(Run)
 def train(model: TokenMoE, task: TokenTask, **settings: Any) -> Iterator[Snapshot]:
     """Fine-tunes a layer on a task and yields Snapshots: step 0, every `record_every` steps, and the end.
 

@@ -10,7 +10,7 @@ import torch
 import xarray as xr
 
 from moe_lab.core.config import require
-from moe_lab.core.signatures import lead
+from moe_lab.core.signatures import with_notebook
 from moe_lab.specialization.data import Samples
 from moe_lab.specialization.measures import dispatch_entropy
 from moe_lab.specialization.predictions import Trained, trained
@@ -24,7 +24,7 @@ RANGES = {"feature": (0.5, 2.0), "center": (1.0, 2.0), "feature_noise": (1.0, 2.
 _KINDS = {"nonlinear": "moe-cubic", "linear": "moe-linear"}
 
 
-@lead
+@with_notebook
 def dispatch_table(
     kind: str = "nonlinear",
     setting: int = 1,
@@ -76,7 +76,7 @@ def dispatch_table(
     return data
 
 
-@lead
+@with_notebook
 def tsne(
     seed: int = 0,
     objective: str = "paper",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from moe_lab.core import training
-from moe_lab.core.signatures import takes
+from moe_lab.core.signatures import with_settings_of
 from moe_lab.core.training import Snapshot, groups_of
 from moe_lab.specialization.arrays import ArrayTask
 from moe_lab.specialization.data import ClusterTask
@@ -16,7 +16,7 @@ from moe_lab.specialization.model import SingleExpert
 from moe_lab.specialization.run import Model, Run
 
 
-@takes(Run)
+@with_settings_of(Run)
 def train(model: Model, task: ClusterTask | ArrayTask, **settings: Any) -> Iterator[Snapshot]:
     """Trains a model on a task and yields Snapshots: step 0, every `record_every` steps, and the end.
 

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from moe_lab.core.config import require
-from moe_lab.core.signatures import lead
+from moe_lab.core.signatures import with_notebook
 from moe_lab.core.trials import threads_for
 from moe_lab.recovery.activations import Activation, activation_of
 from moe_lab.recovery.data import Inputs
@@ -50,7 +50,7 @@ class _Scaled(NamedTuple):
     scale: float
 
 
-@lead
+@with_notebook
 class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
     """A mixture of generalised linear experts with a softmax gate.
 

@@ -10,7 +10,7 @@ import numpy as np
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.core.origins import listed
-from moe_lab.core.signatures import lead
+from moe_lab.core.signatures import with_notebook
 from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, VERDICTS, WINDOW, stuck_cells
 from moe_lab.recovery.gridlock.recipes import Figure
 from moe_lab.recovery.gridlock.run import Spectral
@@ -24,7 +24,7 @@ FIRST = ("k", "samples", "methods", "trials", "seed")
 
 
 @reproducible(first=FIRST)
-@lead
+@with_notebook
 def stuck_rate(
     k: int | Sequence[int] = (8,),
     d: int = 16,

@@ -10,7 +10,7 @@ import torch
 
 from moe_lab.core.memory import check
 from moe_lab.core.origins import origin_of
-from moe_lab.core.signatures import lead, takes
+from moe_lab.core.signatures import with_notebook, with_settings_of
 from moe_lab.core.training import Measure, Snapshot
 from moe_lab.core.trials import on_one_thread, placement, threads_for
 from moe_lab.recovery import measures
@@ -34,7 +34,7 @@ MEASURES = {
 }
 
 
-@takes(Run)
+@with_settings_of(Run)
 def train(model: Method, task: MixtureTask, **settings: Any) -> Iterator[Snapshot]:
     """Recovers a mixture and yields Snapshots: before the first iteration, every `record_every`, and the end.
 
@@ -77,7 +77,7 @@ def samples_of(run: Run) -> Samples:
     return run.task.sample(run.samples, trials=run.trial_numbers, seed=run.seed, device=device, dtype=dtype)
 
 
-@lead
+@with_notebook
 def recover(run: Run) -> tuple[Samples, State]:
     """Recovers without Snapshots: returns the samples, which hold the truth, and the estimates."""
     samples = samples_of(run)

@@ -16,7 +16,7 @@ from moe_lab.core.graphs import Iteration, on_accelerator, to_device
 from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.core.memory import check
 from moe_lab.core.origins import origin_of
-from moe_lab.core.signatures import takes
+from moe_lab.core.signatures import with_settings_of
 from moe_lab.core.training import Measure, Snapshot, TrialProgress
 from moe_lab.core.trials import on_one_thread, placement, stream
 from moe_lab.recovery import measures
@@ -43,7 +43,7 @@ _LOOK_EVERY = 32  # steps after which the host looks whether all trials have div
 _FOR_SIGNS = 8192  # samples that determine the signs of L4's regressors
 
 
-@takes(LossRun)
+@with_settings_of(LossRun)
 def descend(model: Descent, task: MixtureTask, **settings: Any) -> Iterator[Snapshot]:
     """Descends a loss and yields Snapshots: before the first step, every `record_every` steps, and the end.
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from moe_lab.core.optimizers import Sgd, changed_by
-from moe_lab.core.signatures import takes
+from moe_lab.core.signatures import with_settings_of
 from moe_lab.core.training import Measure, Snapshot
 from moe_lab.core.trials import placement, stream
 from moe_lab.vision.layers import about_operations
@@ -38,7 +38,7 @@ MEASURES = {
 }
 
 
-@takes(Run)
+@with_settings_of(Run)
 def train(model: Model, task: Task, **settings: Any) -> Iterator[Snapshot]:
     """Trains a model on a task and yields Snapshots: step 0, every `record_every` steps, and the end.
 

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
 from moe_lab.core.config import require
-from moe_lab.core.signatures import lead
+from moe_lab.core.signatures import with_notebook
 from moe_lab.vision.vmoe import checkpoints
 from moe_lab.vision.vmoe.config import VMoEConfig
 from moe_lab.vision.vmoe.layers import Attention, Dense, LayerNorm, MapHead, Mlp, Positions, patches
@@ -81,7 +81,7 @@ class Encoder(nn.Module):
         self.encoder_norm = LayerNorm(config.hidden_size)
 
 
-@lead
+@with_notebook
 class VMoE(nn.Module):
     """A V-MoE, or with `ensemble_size` an E3.
 

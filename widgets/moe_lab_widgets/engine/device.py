@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from moe_lab.core.devices import AUTO, GPU, no_gpu, word
+from moe_lab.core.devices import AUTO, GPU, device_word, no_gpu
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.knobs import LabKnob
 
@@ -17,7 +17,7 @@ def device_knob(lab: Definition) -> LabKnob:
         meaning="computes on",
         default=AUTO,
         choices=(AUTO, *devices),
-        words={device: word(device) for device in devices},
+        words={device: device_word(device) for device in devices},
         reason="" if GPU in devices else lab.cpu_because or no_gpu(),
         enabled_when=lambda values: len(devices) > 1,
         effect="A GPU is faster where a step has much to do; auto takes it then.",

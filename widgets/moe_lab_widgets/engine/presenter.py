@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from moe_lab.core.devices import CPU, choose, word
+from moe_lab.core.devices import CPU, choose, device_word
 from moe_lab_widgets.drawing.picture import drawing_lock
 from moe_lab_widgets.drawing.words import told
 from moe_lab_widgets.engine.callbacks import alone, message
@@ -221,6 +221,6 @@ class Presenter:
             state = "waiting until it is on screen"
         if runner.scrubbed_to is not None or not self._screen.live:  # a page shows it beside its time slider
             state += f"; showing {self._lab.progress(self.record)}"
-        training = f"{runner.seconds:.1f} s of training on the {word(self.device)}"
+        training = f"{runner.seconds:.1f} s of training on the {device_word(self.device)}"
         self._controls.tell(" · ".join(filter(None, (state, training, self._picture.advice))))
         self.show_playing(runner)
