@@ -6,6 +6,7 @@ import importlib.util
 import json
 import shutil
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -41,10 +42,16 @@ def run(tiny: bool = False) -> list[Result]:
     if chromium is None or importlib.util.find_spec("playwright") is None:
         return [*sizes, *(Result(name, None, unit, note="needs Chromium and Playwright") for name, unit in NAMES)]
     small = {"steps": 20, "trials": 2, "samples": 40} if tiny else {}
-    digits = watched(chromium, "RouterAlignmentLab", "at", "0", source="digits", **small)
-    synthetic = watched(chromium, "RouterAlignmentLab", "at", "0", source="synthetic", **small)
     own = {"patches": 4, "distractors": 1, "trials": 5} if tiny else {}
-    trainings = watched(chromium, "PhaseTransitionLab", "progress", None, source="synthetic", **own)
+    with ThreadPoolExecutor(1) as apart:  # Playwright refuses a thread in which a loop of asyncio runs, as in tests
+        digits, synthetic, trainings = apart.map(
+            lambda asked: watched(chromium, *asked),
+            (
+                ("RouterAlignmentLab", "at", "0", {"source": "digits", **small}),
+                ("RouterAlignmentLab", "at", "0", {"source": "synthetic", **small}),
+                ("PhaseTransitionLab", "progress", None, {"source": "synthetic", **own}),
+            ),
+        )
     row = next(at for at, done in trainings if done >= (20 if tiny else 40))
     trained = next(at for at, step in digits if step > 0)
     return [
@@ -65,12 +72,13 @@ def pace(seen: list[list[float]]) -> float:
     return 1000 * (last - first) / (ended - begun)
 
 
-def watched(chromium: str, lab: str, name: str, speed: str | None, **values: Any) -> list[list[float]]:
+def watched(chromium: str, lab: str, name: str, speed: str | None, values: dict[str, Any]) -> list[list[float]]:
     """Opens a page, lets its run come to its end, and returns when a number that it shows changed, and to what.
 
     Args:
       name: the id of the element that shows it.
       speed: the pause between records that is chosen, if any.
+      values: that the address asks for.
     """
     from playwright.sync_api import expect, sync_playwright
 

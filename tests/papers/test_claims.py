@@ -25,6 +25,8 @@ from tests.papers.small import CLAIMS, MEASUREMENTS, SMALL, claims_of, small
 
 ERRATA = ledger.errata()
 OWN_TESTS = {
+    "pruning2024/figure10c/time-linear",
+    "pruning2024/figure10g/time-linear",
     "chen2022/table5/own-cluster",
     "pmoe2023/figure4/joint-samples",
     "pmoe2023/figure4/mnist-joint-samples",
