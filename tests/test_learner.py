@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pytest
 import torch
-from tests.doubles import as_captured
 from torch import Tensor
 
 from moe_lab.core import memory
@@ -18,6 +17,7 @@ from moe_lab.core.graphs import as_on_accelerator
 from moe_lab.core.interrupts import Interrupted, interrupted_when
 from moe_lab.core.memory import Need
 from moe_lab.core.training import Learner, Measure, Snapshot, Training, groups_of, samples_of
+from tests.second_device import second_device
 
 MEASURES = {
     "train_loss": Measure(),
@@ -73,14 +73,14 @@ CALM = Fate({}, {}, {})
 class Counter(Learner):
     """Adds its inputs up; the loss is the number of the step. Every third step has a second input of another shape."""
 
-    def __init__(self, trials: Sequence[int], fate: Fate = CALM) -> None:
-        super().__init__(trials, torch.zeros((), dtype=torch.float64))
-        self.total = torch.zeros(len(trials), 2, dtype=torch.float64)
-        self.taken = torch.zeros(len(trials), dtype=torch.float64)
-        self.given, self.fate = 0, fate
+    def __init__(self, trials: Sequence[int], fate: Fate = CALM, device: str = "cpu") -> None:
+        super().__init__(trials, torch.zeros((), dtype=torch.float64, device=device))
+        self.total = torch.zeros(len(trials), 2, dtype=torch.float64, device=device)
+        self.taken = torch.zeros(len(trials), dtype=torch.float64, device=device)
+        self.given, self.fate, self.device = 0, fate, device
 
         def at(steps: dict[int, int]) -> Tensor:
-            return torch.tensor([steps.get(trial, torch.inf) for trial in trials], dtype=torch.float64)
+            return torch.tensor([steps.get(trial, torch.inf) for trial in trials], dtype=torch.float64).to(device)
 
         self.stops, self.lost, self.breaks = at(fate.stops), at(fate.lost), at(fate.breaks)
 
@@ -92,7 +92,8 @@ class Counter(Learner):
         for _ in range(steps):
             numbers = torch.tensor(self.trials, dtype=torch.float64)[:, None] + self.given
             self.given += 1
-            yield (numbers,) if self.given % 3 else (numbers, torch.ones(1, 2, dtype=torch.float64))
+            ones = torch.ones(1, 2, dtype=torch.float64)
+            yield tuple(part.to(self.device) for part in ([numbers] if self.given % 3 else [numbers, ones]))
 
     def step(self, *inputs: Tensor) -> None:
         moves = self.active & (self.taken != self.stops)
@@ -115,7 +116,9 @@ def snapshots(run: Run, fate: Fate = CALM, size: int = 2, needed: Sequence[str] 
         must_be_finite = needed
 
     groups = groups_of(run, size)
-    return list(Counting(run, MEASURES, (Counter(trials, fate) for trials in groups), stops="as told").snapshots())
+    return list(
+        Counting(run, MEASURES, (Counter(trials, fate, run.device) for trials in groups), stops="as told").snapshots()
+    )
 
 
 def run_of(**changes: Any) -> Run:
@@ -197,9 +200,10 @@ def test_a_measure_that_must_be_finite_ends_a_trial() -> None:
 def test_a_captured_step_repeats_all_that_it_changes() -> None:
     fate = Fate(stops={1: 5}, lost={2: 6}, breaks={})
     wanted = snapshots(run_of(), fate)
-    with as_captured() as graphs:
-        found = snapshots(run_of(), fate)
-    assert len(graphs) == 2, "one for each shape of the inputs"
+    with second_device() as device:
+        found = snapshots(run_of(device=device.name), fate)
+        captures = device.captures
+    assert captures == 2, "one for each shape of the inputs"
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one["total"], other["total"])
         assert one.steps.tolist() == other.steps.tolist() and one.finished.tolist() == other.finished.tolist()
