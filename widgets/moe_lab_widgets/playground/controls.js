@@ -1,4 +1,5 @@
 /** The knobs of a Lab on a page: their fields, the values that fit together, and the address and the code of a run. */
+import { DECLARED } from "./declared.js";
 import { filled } from "./words.js";
 
 /** @typedef {{[knob: string]: any}} Values */
@@ -14,10 +15,14 @@ import { filled } from "./words.js";
  */
 /**
  * @typedef {{name: string, knobs: Knob[], rules: Rule[], defaults: {[source: string]: Values}, tip_seed: string,
- *   words: {[key: string]: string}}} Lab
+ *   words: {[key: string]: string}, stories: {name: string}[]}} Lab
  */
 
 const MOST_SEED = 1e9;
+const NEEDED = ["DecompressionStream", "ResizeObserver"];
+
+/** Whether the visitor has asked for little motion: then nothing moves by itself. */
+export const CALM = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 /** @param {string} id @returns {any} the element of the page */
 export const find = (id) => document.getElementById(id);
@@ -25,6 +30,27 @@ export const find = (id) => document.getElementById(id);
 /** @template {keyof HTMLElementTagNameMap} T @param {T} tag @param {{[name: string]: any}} properties */
 export function element(tag, properties = {}) {
   return Object.assign(document.createElement(tag), properties);
+}
+
+/** Shows a page and fills what all pages have, unless the browser is too old.
+ * @param {Lab} lab
+ * @param {() => void} open fills the rest
+ * @param {() => void} draw called when the room for the panels changes
+ */
+export function openPage(lab, open, draw) {
+  if (!NEEDED.every((name) => name in window)) return;
+  find("old").hidden = true;
+  find("page").hidden = false;
+  find("story").append(new Option("(my own settings)", "-1"));
+  for (const [place, { name }] of lab.stories.entries()) find("story").append(new Option(name, String(place)));
+  for (const { words, address } of DECLARED.links) {
+    find("links").append(element("a", { textContent: words, href: address }));
+  }
+  find("settings").open = !matchMedia("(max-width: 700px)").matches;
+  find("numbers").addEventListener("toggle", draw);
+  copiesLink(find("link"));
+  open();
+  new ResizeObserver(draw).observe(find("panels"));
 }
 
 /** The values that a knob offers. @param {Knob} knob @returns {any[]} */
@@ -240,7 +266,7 @@ function moreButton(rest) {
 }
 
 /** Lets a button copy the page's address. @param {HTMLButtonElement} button */
-export function copiesLink(button) {
+function copiesLink(button) {
   const words = button.textContent;
   button.addEventListener("click", async () => {
     const done = navigator.clipboard?.writeText(location.href) ?? Promise.reject();

@@ -1,5 +1,5 @@
 /** The alignment page: it asks the engine for the run that the knobs say, and shows what has come of it. */
-import { Board, copiesLink, element, find, fromAddress, toAddress, toPython } from "./controls.js";
+import { Board, CALM, element, find, fromAddress, openPage, toAddress, toPython } from "./controls.js";
 import { DECLARED } from "./declared.js";
 import { tellHeight } from "./inside.js";
 import { bestOf, drawCoverage, drawCurves, drawPatches, drawPlane, keeps, signalOf } from "./picture.js";
@@ -10,8 +10,6 @@ import { connected } from "./workers.js";
 /** @typedef {import("./picture.js").Finder} Finder */
 /** @typedef {import("./picture.js").Spot} Spot */
 
-const CALM = matchMedia("(prefers-reduced-motion: reduce)").matches;
-const NEEDED = ["DecompressionStream", "ResizeObserver"];
 /** @type {["mixture", "cnn"]} */
 const BOTH = ["mixture", "cnn"];
 const TIP = `${matchMedia("(hover: none)").matches ? "Touch" : "Point at"} a patch or an expert to follow it.`;
@@ -332,11 +330,6 @@ function ask() {
 function open() {
   board = new Board(ALIGNMENT, find("knobs"), find("others"), (said) => change(-1, said));
   tell = connected(hear);
-  find("story").append(new Option("(my own settings)", "-1"));
-  for (const [place, { name }] of ALIGNMENT.stories.entries()) find("story").append(new Option(name, String(place)));
-  for (const { words, address } of DECLARED.links) {
-    find("links").append(element("a", { textContent: words, href: address }));
-  }
   find("same").textContent = told("SAME");
   find("work-title").textContent = told("WORK");
   find("work-note").textContent = told("WORK_NOTE");
@@ -355,19 +348,11 @@ function open() {
   find("speed").addEventListener("change", () => tell({ type: "speed", pause: Number(find("speed").value) }));
   find("story").addEventListener("change", () => tellStory(Number(find("story").value)));
   find("pin").addEventListener("click", pin);
-  copiesLink(find("link"));
   for (const id of ["plane", "patches", "coverage"]) listensTo(find(id));
-  find("numbers").addEventListener("toggle", draw);
   addEventListener("hashchange", openAddress);
-  new ResizeObserver(draw).observe(find("panels"));
-  find("settings").open = !matchMedia("(max-width: 700px)").matches;
   ask();
   tellHeight();
   openAddress();
 }
 
-if (NEEDED.every((name) => name in window)) {
-  find("old").hidden = true;
-  find("page").hidden = false;
-  open();
-}
+openPage(ALIGNMENT, open, draw);

@@ -1,5 +1,5 @@
 /** The map page: a map of trainings that fills while workers train it. */
-import { Board, copiesLink, element, find, fromAddress, toAddress, toPython } from "./controls.js";
+import { Board, CALM, element, find, fromAddress, openPage, toAddress, toPython } from "./controls.js";
 import { DECLARED } from "./declared.js";
 import { PHASE, PhaseMap, judged, phaseCaption, rangeWords, rangesOf, say } from "./phase_map.js";
 import { cellAt, drawCovered, drawMap, drawNeeded } from "./phase_picture.js";
@@ -10,7 +10,6 @@ import { connected } from "./workers.js";
 /** @typedef {{samples: number, trial: number}} Job all l of one N, in one trial */
 /** @typedef {{job: Job | null, tell: (message: any) => void}} Member of the crew that trains; `job` is under way */
 
-const CALM = matchMedia("(prefers-reduced-motion: reduce)").matches;
 const SETTLED = 60; // milliseconds until a new map trains: a slider that is dragged asks for many
 const CREW = "Worker" in window ? Math.min(8, navigator.hardwareConcurrency || 1) : 1;
 /** @type {{[key: string]: [number, number]}} rows and columns */
@@ -239,11 +238,6 @@ function open() {
     const member = { job: null, tell: connected((message) => hear(member, message)) };
     crew.push(member);
   }
-  find("story").append(new Option("(my own settings)", "-1"));
-  for (const [place, { name }] of PHASE.stories.entries()) find("story").append(new Option(name, String(place)));
-  for (const { words, address } of DECLARED.links) {
-    find("links").append(element("a", { textContent: words, href: address }));
-  }
   const texts = { asked: "QUESTION", same: "SAME", border: "BORDER" };
   for (const [id, key] of Object.entries(texts)) find(id).textContent = say(key, {});
   find("from").textContent = PHASE.panels[1].note;
@@ -253,7 +247,6 @@ function open() {
     const place = Number(find("story").value);
     if (place >= 0) change(place, board.put(PHASE.stories[place].values), false);
   });
-  copiesLink(find("link"));
   /** @type {HTMLCanvasElement} */
   const canvas = find("map");
   /** @param {PointerEvent} event */
@@ -262,15 +255,8 @@ function open() {
   canvas.addEventListener("pointerdown", point);
   for (const kind of ["pointerleave", "blur"]) canvas.addEventListener(kind, () => read(null));
   canvas.addEventListener("keydown", walk);
-  find("numbers").addEventListener("toggle", draw);
   addEventListener("hashchange", openAddress);
-  new ResizeObserver(draw).observe(find("panels"));
-  find("settings").open = !matchMedia("(max-width: 700px)").matches;
   openAddress();
 }
 
-if (["DecompressionStream", "ResizeObserver"].every((name) => name in window)) {
-  find("old").hidden = true;
-  find("page").hidden = false;
-  open();
-}
+openPage(PHASE, open, draw);

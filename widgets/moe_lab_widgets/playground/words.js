@@ -11,8 +11,6 @@ import { DECLARED } from "./declared.js";
  * @property {number} took
  * @property {Float64Array} mixture
  * @property {Float64Array} cnn
- * @property {number} mixtureDiverged
- * @property {number} cnnDiverged
  * @property {Float64Array[]} cosines
  * @property {Float64Array} coverage
  * @property {Float64Array[]} best
