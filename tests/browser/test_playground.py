@@ -4,72 +4,36 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import numpy as np
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from moe_lab.core.training import Snapshot
 from moe_lab.patch_routing import train_batch
 from moe_lab_widgets import RouterAlignmentLab
 from moe_lab_widgets.labs.router_alignment_runs import OWN_DEFAULTS
-from moe_lab_widgets.playground import bundle
+from tests.browser.pages import FAILING_WORKER, Open, pages_of, words, written
 from tests.widgets.labs import FAST, done
 
 pytestmark = pytest.mark.browser
 WIDTHS = (320, 390, 600, 800, 1024, 1366, 1920)
 SMALL = {"steps": 20, "trials": 2, "samples": 40}
 SECONDS = 60_000
-Open = Callable[..., Page]
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page as `moe-lab playground --out` writes it."""
-    made = tmp_path_factory.mktemp("playground") / "playground.html"
-    made.write_text(bundle.page("RouterAlignmentLab", "https://course.example"), encoding="utf-8")
-    return made
+    return written("RouterAlignmentLab", tmp_path_factory.mktemp("playground"))
 
 
 @pytest.fixture
 def show(browser: Any, path: Path) -> Iterator[Open]:
-    """Opens the page. Afterwards it must have asked for nothing elsewhere, and complained of nothing."""
-    contexts: list[BrowserContext] = []
-    complaints: list[str] = []
-
-    def open_page(width: int = 1366, height: int = 768, script: str = "", calm: bool = False, **values: Any) -> Page:
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, reduced_motion="reduce" if calm else "no-preference"
-        )
-        contexts.append(context)
-        page: Page = context.new_page()
-        page.set_default_timeout(SECONDS)
-        if script:
-            page.add_init_script(script)
-        page.on("pageerror", lambda error: complaints.append(f"page error: {error}"))
-        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("request", lambda asked: complaints.append(asked.url) if _elsewhere(asked.url) else None)
-        page.goto(f"{path.as_uri()}{fragment(**values)}")
-        expect(page.locator("#caption")).not_to_be_empty(timeout=SECONDS)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert complaints == []
-
-
-def _elsewhere(url: str) -> bool:
-    return not url.startswith(("file:", "blob:"))
-
-
-def fragment(**values: Any) -> str:
-    """What an address ends in that asks for values; nothing for none."""
-    return f"#{urlencode({'lab': 'RouterAlignmentLab', **values})}" if values else ""
+    with pages_of(browser, "RouterAlignmentLab", path, SECONDS) as opened:
+        yield opened
 
 
 def ended(page: Page) -> Page:
@@ -81,10 +45,6 @@ def ended(page: Page) -> Page:
 
 def step_of(page: Page) -> int:
     return int((page.locator("#at").text_content() or "").split()[0])
-
-
-def words(page: Page, name: str) -> str:
-    return page.locator(f"#{name}").text_content() or ""
 
 
 # ---- the same run as the Lab's ----
@@ -227,6 +187,7 @@ def test_a_moved_slider_restarts_a_run_that_has_ended(show: Open) -> None:
 def test_it_runs_at_once_and_can_be_held_stepped_and_looked_back_at(show: Open) -> None:
     page = show(samples=100, steps=100, trials=2)
     page.click("#play")
+    page.wait_for_timeout(300)  # the record that was under way still comes
     held = step_of(page)
     page.wait_for_timeout(300)
     assert step_of(page) == held < 100 and page.locator("#play").text_content() == "Play"
@@ -285,15 +246,7 @@ def test_an_old_browser_is_told_what_it_lacks(browser: Any, path: Path) -> None:
 
 def test_an_engine_that_fails_is_told_of(browser: Any, path: Path) -> None:
     page = browser.new_page()
-    page.add_init_script(
-        """window.Worker = class extends EventTarget {
-          postMessage({ id }) {
-            const said = new MessageEvent("message", { data: { type: "failed", id, words: "no memory" } });
-            setTimeout(() => { this.dispatchEvent(said); this.onmessage?.(said); });
-          }
-          terminate() {}
-        };"""
-    )
+    page.add_init_script(FAILING_WORKER)
     page.goto(path.as_uri())
     expect(page.get_by_role("alert")).to_contain_text(
         "Training has stopped, because something failed in this page: no mem"

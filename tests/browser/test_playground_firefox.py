@@ -14,6 +14,7 @@ from moe_lab_widgets.labs import phase_transition
 from moe_lab_widgets.playground import bundle
 from tests.browser import test_playground as alignment
 from tests.browser import test_playground_map as phases
+from tests.browser.pages import fragment, written
 from tests.helpers.firefox import FirefoxPage, firefox_page
 
 pytestmark = pytest.mark.browser
@@ -33,18 +34,17 @@ def said(page: FirefoxPage, name: str) -> str:
     return str(page.evaluate(f"document.getElementById('{name}').textContent"))
 
 
-def show(page: FirefoxPage, lab: str, fragment: str, folder: Path, width: int = 1366) -> None:
-    made = folder / f"{lab}.html"
-    made.write_text(bundle.page(lab, "https://course.example"), encoding="utf-8")
+def show(page: FirefoxPage, lab: str, ending: str, folder: Path, width: int = 1366) -> None:
+    made = written(lab, folder)
     page.open("about:blank")  # another fragment alone would not load the page anew
-    page.open(f"{made.as_uri()}{fragment}", width)
+    page.open(f"{made.as_uri()}{ending}", width)
     page.until("document.getElementById('caption').textContent", "the page says nothing")
 
 
 def test_a_run_is_the_librarys(page: FirefoxPage, tmp_path: Path) -> None:
     begun = secrets.randbelow(10**6)
     values = alignment.drawn(np.random.default_rng(begun))
-    show(page, "RouterAlignmentLab", alignment.fragment(**values), tmp_path)
+    show(page, "RouterAlignmentLab", fragment("RouterAlignmentLab", **values), tmp_path)
     page.until("document.getElementById('play').textContent.includes('Replay')", f"the run does not end: {values}")
     _, last, step = alignment.captions(values)
     assert (said(page, "caption"), said(page, "at").split()[0]) == (last, str(step)), f"drawn with {begun}: {values}"
@@ -56,7 +56,7 @@ def test_a_run_is_the_librarys(page: FirefoxPage, tmp_path: Path) -> None:
 def test_a_map_is_the_librarys(page: FirefoxPage, tmp_path: Path) -> None:
     begun = secrets.randbelow(10**6)
     values = phases.drawn(np.random.default_rng(begun))
-    show(page, "PhaseTransitionLab", phases.fragment(**values), tmp_path)
+    show(page, "PhaseTransitionLab", fragment("PhaseTransitionLab", **values), tmp_path)
     page.until("document.getElementById('play').textContent.includes('Replay')", f"the map does not end: {values}")
     expected = Now({ONLY: (phases.librarys(values),)}, {}, (ONLY,))
     assert said(page, "caption") == phase_transition.caption(expected), f"drawn with {begun}: {values}"

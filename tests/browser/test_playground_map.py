@@ -3,83 +3,43 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import numpy as np
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
 from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets import PhaseTransitionLab
 from moe_lab_widgets.engine.now import ONLY, Now
 from moe_lab_widgets.labs import phase_transition as of
 from moe_lab_widgets.labs.phase_transition_stories import JOINT, NOISE, SEPARATE, SYNTHETIC
-from moe_lab_widgets.playground import bundle
+from tests.browser.pages import FAILING_WORKER, Open, pages_of, words, written
 
 pytestmark = pytest.mark.browser
 WIDTHS = (320, 390, 600, 800, 1024, 1366, 1920)
 SMALL = {"patches": 4, "distractors": 1, "trials": 5}
 """Values whose map is small: four l, five trainings per cell."""
 SECONDS = 120_000
-Open = Callable[..., Page]
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page as `moe-lab playground --map --out` writes it."""
-    made = tmp_path_factory.mktemp("playground") / "map.html"
-    made.write_text(bundle.page("PhaseTransitionLab", "https://course.example"), encoding="utf-8")
-    return made
+    return written("PhaseTransitionLab", tmp_path_factory.mktemp("playground"))
 
 
 @pytest.fixture
 def show(browser: Any, path: Path) -> Iterator[Open]:
-    """Opens the page. Afterwards it must have asked for nothing elsewhere, and complained of nothing."""
-    contexts: list[BrowserContext] = []
-    complaints: list[str] = []
-
-    def open_page(width: int = 1366, height: int = 768, script: str = "", calm: bool = False, **values: Any) -> Page:
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, reduced_motion="reduce" if calm else "no-preference"
-        )
-        contexts.append(context)
-        page: Page = context.new_page()
-        page.set_default_timeout(SECONDS)
-        if script:
-            page.add_init_script(script)
-        page.on("pageerror", lambda error: complaints.append(f"page error: {error}"))
-        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("request", lambda asked: complaints.append(asked.url) if _elsewhere(asked.url) else None)
-        page.goto(f"{path.as_uri()}{fragment(**values)}")
-        expect(page.locator("#caption")).not_to_be_empty(timeout=SECONDS)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert complaints == []
-
-
-def _elsewhere(url: str) -> bool:
-    return not url.startswith(("file:", "blob:"))
-
-
-def fragment(**values: Any) -> str:
-    """What an address ends in that asks for values; nothing for none."""
-    return f"#{urlencode({'lab': 'PhaseTransitionLab', **values})}" if values else ""
+    with pages_of(browser, "PhaseTransitionLab", path, SECONDS) as opened:
+        yield opened
 
 
 def ended(page: Page) -> Page:
     """The page when its map is full."""
     expect(page.locator("#play")).to_have_text("Replay", timeout=SECONDS)
     return page
-
-
-def words(page: Page, name: str) -> str:
-    return page.locator(f"#{name}").text_content() or ""
 
 
 def table(page: Page) -> list[list[str]]:
@@ -277,15 +237,7 @@ def test_without_workers_the_page_itself_trains(show: Open) -> None:
 
 def test_an_engine_that_fails_is_told_of(browser: Any, path: Path) -> None:
     page = browser.new_page()
-    page.add_init_script(
-        """window.Worker = class extends EventTarget {
-          postMessage({ id }) {
-            const said = new MessageEvent("message", { data: { type: "failed", id, words: "no memory" } });
-            setTimeout(() => { this.dispatchEvent(said); this.onmessage?.(said); });
-          }
-          terminate() {}
-        };"""
-    )
+    page.add_init_script(FAILING_WORKER)
     page.goto(path.as_uri())
     expect(page.get_by_role("alert")).to_contain_text("Training has stopped, because something failed in this page: no")
     page.close()
