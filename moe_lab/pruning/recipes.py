@@ -69,7 +69,7 @@ class Figure(figure.Figure):
 
     def run(self, start: str | Start, routing: str) -> Run:
         """The Run of a recipe with the caller's parameters; see `run_of`."""
-        return run_of(self.name, start, routing, trials=self.trials, seed=self.seed, more=self.more)
+        return run_of(self.place, start, routing, trials=self.trials, seed=self.seed, more=self.more)
 
 
 def recipe_of(start: str | Start, routing: str) -> Recipe:
@@ -90,7 +90,7 @@ def run_of(place: str, start: str | Start, routing: str, *, trials: int, seed: i
     """A recipe's Run with some parameters changed, each passed to the Config that has one of its name.
 
     Args:
-      place: the function that was called, for its errors.
+      place: what the Run is for, for its errors, such as "figure 5".
       more: parameters of `TokenMoE`, `TokenTask` and `Run`.
 
     Raises:
