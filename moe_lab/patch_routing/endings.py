@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from moe_lab.core.graphs import Replay, to_device
+from moe_lab.core.graphs import CapturedStep, to_device
 
 WORTH_CHECKING = 0.05
 """An epoch with more errors than this on the way is not checked for zero training error."""
@@ -72,7 +72,7 @@ class Endings:
         return cls(none == 0, none != 0, none, none.clone(), nothing, nothing.clone())
 
     def __post_init__(self) -> None:
-        self._replay: Replay | None = None
+        self._captured_step: CapturedStep | None = None
 
     def settle(self, learner: Learner, step: int, due: np.ndarray, last: np.ndarray, early: bool = True) -> None:
         """Ends the rows that have reached zero training error, their last epoch, or a loss that is not finite.
@@ -88,10 +88,11 @@ class Endings:
             at = to_device(due, device)
             self._settle(learner, learner.only(due) if len(due) else None, at, early, *inputs)
             return
-        if self._replay is None:
+        if self._captured_step is None:
             changed = (*(getattr(self, field.name) for field in fields(self)), learner.rules.learning_rate)
-            self._replay = Replay(partial(self._settle, learner, learner, slice(None), early), changed, inputs)
-        self._replay(*inputs)
+            settle = partial(self._settle, learner, learner, slice(None), early)
+            self._captured_step = CapturedStep(settle, changed, inputs)
+        self._captured_step(*inputs)
 
     def worth_a_graph(self, learner: Learner) -> bool:
         """Whether starting the kernels of an evaluation of all rows takes longer than they do."""
@@ -125,7 +126,7 @@ class Endings:
 
     def keep(self, rows: Int[Tensor, " kept"]) -> None:
         """Keeps only these rows."""
-        self._replay = None
+        self._captured_step = None
         for field in fields(self):
             setattr(self, field.name, getattr(self, field.name)[rows])
 

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from moe_lab.core.graphs import Replay, on_accelerator, side_by_side, to_device
+from moe_lab.core.graphs import CapturedStep, on_accelerator, side_by_side, to_device
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing import start
 from moe_lab.patch_routing.data import ROLES, Samples
@@ -70,7 +70,7 @@ class Learner(ABC):
         self.wrong = torch.zeros(len(rows.trial), device=setting.device, dtype=torch.int64)
         self.loss = torch.zeros(len(rows.trial), device=setting.device, dtype=setting.dtype)
         self.missed = torch.zeros_like(self.wrong)  # a training sample that was wrong when last looked at
-        self._replay: Replay | None = None
+        self._captured_step: CapturedStep | None = None
         self._parts: dict[int, list[slice]] = {}
         self.endings = Endings.none_of(self.wrong, self.loss) if on_accelerator(setting.device) else None
 
@@ -124,9 +124,9 @@ class Learner(ABC):
         if not self.captured:
             self._advance(*inputs)
             return
-        if self._replay is None:
-            self._replay = Replay(self._advance, (self.weights, self.wrong, self.loss), inputs)
-        self._replay(*inputs)
+        if self._captured_step is None:
+            self._captured_step = CapturedStep(self._advance, (self.weights, self.wrong, self.loss), inputs)
+        self._captured_step(*inputs)
 
     def _advance(self, samples: Int[Tensor, "T B"], *drawn: Tensor) -> None:
         parts = self.parts(samples.shape[1])
@@ -156,7 +156,7 @@ class Learner(ABC):
         self.weights, self.wrong, self.loss = self.weights[kept], self.wrong[kept], self.loss[kept]
         self.group, self.counts, self.missed = self.group[kept], self.counts[kept], self.missed[kept]
         self.samples, self.kept = self.samples[rows], self.kept[rows]
-        self._replay, self._parts = None, {}
+        self._captured_step, self._parts = None, {}
         if self.endings is not None:
             self.endings.keep(kept)
 

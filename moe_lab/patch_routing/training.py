@@ -22,7 +22,7 @@ from moe_lab.core.memory import Need, check
 from moe_lab.core.origins import origin
 from moe_lab.core.signatures import with_settings_of
 from moe_lab.core.training import Snapshot, TrialProgress
-from moe_lab.core.trials import placement, threads_for
+from moe_lab.core.trials import device_and_dtype, threads_for
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.arrays import ArrayTask
 from moe_lab.patch_routing.data import INTEGER_PARTS, ROLES, Samples
@@ -100,7 +100,7 @@ def train_batch(runs: Sequence[Run], drawn: tuple[Samples, Samples] | None = Non
 
 def place_of(runs: Sequence[Run]) -> tuple[torch.device, torch.dtype]:
     """The device and the dtype of a batch, whose runs step together."""
-    return placement(runs[0], sum(run.numbers for run in runs))
+    return device_and_dtype(runs[0], sum(run.numbers for run in runs))
 
 
 def memory_of(runs: Sequence[Run]) -> Need:

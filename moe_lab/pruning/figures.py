@@ -25,7 +25,7 @@ from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.core.grid import checked_axes
 from moe_lab.core.origins import listed
-from moe_lab.core.trials import where
+from moe_lab.core.trials import device_labels
 from moe_lab.pruning import criteria as rules
 from moe_lab.pruning.checkpoints import FineTuned
 from moe_lab.pruning.costs import efficiency
@@ -120,7 +120,7 @@ def criteria(
     if isinstance(run.start, PlantedStart):
         planted = important_experts(run.start, run.model.experts, run.trial_numbers, run.seed)
         data["important"] = variable(("trial", "expert"), planted, "experts that were planted as important")
-    about = figure.about([run.record()], where([run]), settled={"rho": axes["rho"]})
+    about = figure.about([run.record()], device_labels([run]), settled={"rho": axes["rho"]})
     data.attrs = {**about, "fine_tuning_steps": fine_tuning_steps}
     return data
 
@@ -211,7 +211,7 @@ def _routers(place: str, group: str, trials: int, seed: int, trial: int | None, 
             "role": ["large", "small"],
         },
     )
-    data.attrs = figure.about([run.record()], where([run]))
+    data.attrs = figure.about([run.record()], device_labels([run]))
     return data
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from moe_lab.core import figure
 from moe_lab.core.config import Config, require
-from moe_lab.core.trials import placement
+from moe_lab.core.trials import device_and_dtype
 from moe_lab.pruning.checkpoints import FineTuned
 from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.initialization import BranchStart, PlantedStart, RandomStart, Start
@@ -123,7 +123,7 @@ def check_device(run: Run) -> None:
     Raises:
       ValueError, RuntimeError: as `devices.choose` and `choose_dtype` do.
     """
-    placement(run)
+    device_and_dtype(run)
 
 
 def labels(run: Run) -> dict[str, Any]:

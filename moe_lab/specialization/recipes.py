@@ -14,7 +14,7 @@ from moe_lab.core import figure
 from moe_lab.core.config import require
 from moe_lab.core.grid import Point, checked_axes, points_of
 from moe_lab.core.training import Measure
-from moe_lab.core.trials import where
+from moe_lab.core.trials import device_labels
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.measures import MEASURES
@@ -171,7 +171,7 @@ class Figure(figure.Figure):
         """
         checked, changes = checked_axes(axes), changes or {}
         runs = self.runs(checked, changes)
-        where(run for _, run in runs)  # refuses a device that is not there before any work
+        device_labels(run for _, run in runs)  # refuses a device that is not there before any work
         curves = self.every is not None
         how: dict[str, Any] = {"objective": self.objective, "changes": changes, "settings": self.settings}
         found = self.sweep(
@@ -189,7 +189,7 @@ class Figure(figure.Figure):
     def attrs_of(self, runs: Sequence[tuple[Point, Run]]) -> dict[str, Any]:
         """Returns the attrs of the results of some Runs, as `about` does."""
         config = [{"point": point, **run.record()} for point, run in runs]
-        return self.about(config, where(run for _, run in runs), objective=self.objective)
+        return self.about(config, device_labels(run for _, run in runs), objective=self.objective)
 
 
 def _labels(runs: Sequence[Run], curves: bool) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.core.training import collect
-from moe_lab.core.trials import where
+from moe_lab.core.trials import device_labels
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.landscape.gru import CONVENTIONS, GRU, gap_by_sharpness
 from moe_lab.recovery.landscape.run import PAPER_TASK, RECIPES, L2Loss, L4Loss, LogLoss, LossRun
@@ -61,7 +61,7 @@ class Figure(figure.Figure):
 
     def attrs_of(self, *runs: LossRun, **more: Any) -> dict[str, Any]:
         """The attrs of the results of some runs, without their call."""
-        return self.about([run.record() for run in runs], where(runs), **more)
+        return self.about([run.record() for run in runs], device_labels(runs), **more)
 
 
 @reproducible()
