@@ -2,7 +2,7 @@
 
     python -m tools.environments 3.12                       newest versions that pyproject.toml allows
     python -m tools.environments 3.11 --oldest              the oldest ones
-    python -m tools.environments 3.13 tests/test_config.py  some tests only
+    python -m tools.environments 3.13 tests/core/test_config.py  some tests only
 
 uv makes them, and finds the interpreter, or downloads it. An environment stays in .environments/ for the next call.
 """

@@ -25,10 +25,18 @@ BROWSERS = ("tests/browser",)
 NOTEBOOKS = ("notebooks", "tests/notebooks")
 CONTRACTS = ("tests/widgets/contract", "tests/trainings")
 LABS = ("tests/widgets", f"--ignore={CONTRACTS[0]}")
-PROCESSES = ("tests/papers", "tests/test_benchmarks.py", "tests/test_demo.py", "tests/test_sweep.py")
+PROCESSES = ("tests/papers", "tests/test_benchmarks.py", "tests/course/test_demo.py", "tests/core/test_sweep.py")
 """Tests that start processes of their own."""
+HOUSE = ("tests/core", "tests/drawing", "tests/course")
+"""What the rooms stand on; beside it, the tests of the whole."""
 FAST = (
-    ("tests/trainings", "tests/test_structure.py", "tests/test_plain.py", "tests/test_config.py", "tests/test_repo.py"),
+    (
+        "tests/trainings",
+        "tests/test_structure.py",
+        "tests/test_plain.py",
+        "tests/core/test_config.py",
+        "tests/test_repo.py",
+    ),
     ("tests/patch_routing", "tests/specialization/test_gradients.py", "tests/pruning/test_gradients.py"),
     ("tests/widgets/engine", "tests/widgets/playground"),
 )
@@ -41,7 +49,9 @@ def commands(options: Sequence[str]) -> list[list[str]]:
     pytest = [sys.executable, "-m", "pytest", *options]
     apart = (BROWSERS, NOTEBOOKS, CONTRACTS, LABS, PROCESSES)
     taken = {place for places in apart for place in places}
-    house = [place for place in _places("test_*.py") if place not in taken]
+    whole = [place for place in _places("test_*.py") if place not in taken]
+    house = [*whole, *HOUSE, *(f"--ignore={place}" for place in PROCESSES if place.startswith(HOUSE))]
+    taken |= set(HOUSE)
     rooms = [place for place in _places("*/") if place not in taken and any((ROOT / place).rglob("test_*.py"))]
     browsers, notebooks, contracts, labs, processes = ([*pytest, _UNCHECKED, *places] for places in apart)
     return [browsers, notebooks, processes, [*pytest, *rooms], labs, [*pytest, _UNCHECKED, *house], contracts]

@@ -162,7 +162,7 @@ class TestTable3:
         figures.table3(settings=(3,), models=MIXTURES, trials=2, samples=201, steps=20, seed=7, store=tmp_path)
         assert trained == ["single"] * 4 + ["moe"] * 2  # other samples are another result
 
-    @only_thorough("starts processes, as tests/test_sweep.py does")
+    @only_thorough("starts processes, as tests/core/test_sweep.py does")
     def test_processes_share_the_work(self, three):
         assert figures.table3(settings=(3, 1), **SMALL, seed=7, jobs=2).identical(three)
 

@@ -26,7 +26,7 @@ from moe_lab.core.sweep import sweep
 from moe_lab.core.training import Measure
 from tests.helpers.effort import one_in
 
-HELPERS = Path(__file__).parent / "helpers"
+HELPERS = Path(__file__).parents[1] / "helpers"
 ROOT = Path(moe_lab.__file__).parents[1]
 AXES = {"a": [1, 2, 3, 4], "b": [10, 20, 30]}
 CELLS = [(a, b) for a in AXES["a"] for b in AXES["b"]]
