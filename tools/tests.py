@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BROWSERS = ("tests/browser",)
 NOTEBOOKS = ("notebooks", "tests/notebooks")
-CONTRACTS = ("tests/widgets/contract", "tests/trainings")
+CONTRACTS = ("tests/widgets/contract", "tests/trainings", "tests/figures")
 LABS = ("tests/widgets", f"--ignore={CONTRACTS[0]}")
 PROCESSES = ("tests/papers", "tests/test_benchmarks.py", "tests/course/test_demo.py", "tests/core/test_sweep.py")
 """Tests that start processes of their own."""

@@ -179,6 +179,8 @@ def _best_size(data: xr.Dataset, dim: str, symbol: str) -> str:
 
     def at(count: int) -> str:
         curve = mean.sel(samples=count)
+        if curve.isnull().all():
+            return f"N = {count}: every training diverged"
         best, values = int(curve[dim][int(np.nanargmax(curve.values))]), curve[dim].values
         ends = f"{percent(curve[0])} at {symbol} = {values[0]}, {percent(curve[-1])} at {symbol} = {values[-1]}"
         return f"N = {count}: {ends}, best {percent(curve.max())} at {symbol} = {best}"

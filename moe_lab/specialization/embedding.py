@@ -13,7 +13,7 @@ from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.core.signatures import with_notebook
 from moe_lab.specialization.data import Samples
-from moe_lab.specialization.measures import dispatch_entropy
+from moe_lab.specialization.measures import MEASURES, dispatch_entropy
 from moe_lab.specialization.predictions import Trained, trained
 from moe_lab.specialization.recipes import Figure, run_of
 from moe_lab.specialization.run import Run
@@ -72,7 +72,7 @@ def dispatch_table(
         data[name] = ("cluster", "expert"), table, about
     entropy = dispatch_entropy(torch.as_tensor(data["final_dispatch"].values))
     data["dispatch_entropy"] = (), float(entropy), {"units": "nats", "long_name": "eq. 6.1 of final_dispatch"}
-    data["test_accuracy"] = (), float(model.measures["test_accuracy"][0])
+    data["test_accuracy"] = (), float(model.measures["test_accuracy"][0]), _about("test_accuracy")
     data.attrs = figure.attrs_of([(point, run)])
     return data
 
@@ -169,15 +169,15 @@ def _mapped(
     places = np.linspace(-1.05, 1.05, resolution)
     ground = np.stack([regions(xy, output, places, neighbours) for output in outputs])
     measures = {
-        name: ("model", np.array([model.measures[name][0] for model in models.values()]))
+        name: ("model", np.array([model.measures[name][0] for model in models.values()]), _about(name))
         for name in ("test_accuracy", "dispatch_entropy")
     }
     nearest = f"answer that most of the {neighbours} nearest shown samples got"
     return xr.Dataset(
         {
             "xy": (("sample", "axis"), xy, {"long_name": "place on the t-SNE map"}),
-            "cluster": ("sample", samples.clusters[0].cpu().numpy() + 1),
-            "label": ("sample", samples.labels[0].cpu().numpy()),
+            "cluster": ("sample", samples.clusters[0].cpu().numpy() + 1, {"long_name": "cluster of the sample"}),
+            "label": ("sample", samples.labels[0].cpu().numpy(), {"long_name": "label of the sample"}),
             "expert": (("model", "sample"), experts, {"long_name": "expert that the sample is sent to"}),
             "answer": (("model", "sample"), np.where(outputs > 0, 1, -1), {"long_name": "sign of the model's output"}),
             "region": (("model", "y", "x"), ground, {"long_name": nearest}),
@@ -185,6 +185,11 @@ def _mapped(
         },
         coords={"model": list(models), "axis": ["x", "y"], "x": places, "y": places},
     )
+
+
+def _about(measure: str) -> dict[str, str]:
+    """The attrs of a measure."""
+    return {"units": MEASURES[measure].unit, "long_name": MEASURES[measure].meaning}
 
 
 def _one(

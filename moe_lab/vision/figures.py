@@ -91,6 +91,7 @@ def sample_complexity(
     require(
         all(name in SAMPLE_MODELS for name in names), f"models must be among {', '.join(SAMPLE_MODELS)}", models=names
     )
+    require(all(count >= 1 for count in counts), "samples (N) must be at least 1", N=min(counts))
     task = QuadrantTask() if root is None else VehiclesTask(**{"root": root, "variant": variant})
     runs = {}
     for count in counts:
@@ -104,6 +105,7 @@ def sample_complexity(
     axes = {"samples": list(counts), "model": list(names)}
     values = ("test_accuracy", "train_accuracy", "kept_in_object", "chance")
     data = _filled(axes, values, ((key, final(patches.train_run(run)).values) for key, run in runs.items()), trials)
+    data["samples"].attrs = {"units": "samples", "long_name": "N, training samples"}
     if "learned" in names:
         data["chance"] = data["chance"].sel(model="learned", drop=True)
     place = "figure 16 in kind" if root is not None else "figure 16 in kind, digits in quadrants"
@@ -149,7 +151,7 @@ def compute() -> xr.Dataset:
                 images[:, None] * (each - skipped),
                 {"units": flops, "long_name": "FLOPs of 50 epochs, unkept patches left out"},
             ),
-            "parameters": ("model", [count.parameters for count in counts.values()]),
+            "parameters": ("model", [count.parameters for count in counts.values()], {"long_name": "parameters"}),
             "macs": ("model", [count.macs for count in counts.values()], {"long_name": "multiplications per image"}),
         },
         coords={"samples": list(_SAMPLES), "model": names},
@@ -229,7 +231,8 @@ def controls(
     )
     data = _filled({"model": list(names)}, values, results, trials, count)
     sizes = {name: model.parameters_for(task.image) for name, model in made.items()}
-    data["parameters"] = "model", [sizes.get(name, parameters(task.image)) for name in names]
+    counted = [sizes.get(name, parameters(task.image)) for name in names]
+    data["parameters"] = "model", counted, {"long_name": "parameters"}
     place = "table 2 in kind, digits" if root is None else "table 2 in kind"
     return _about(data, "controls", "chen2022", place, list(runs.values()) or [linear])
 

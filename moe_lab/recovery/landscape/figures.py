@@ -95,7 +95,11 @@ def l4_against_l2(trials: int = 5, seed: int = 0, steps: int | None = None, ever
     stuck, falling = zip(*(stuck_at(one["regressor_error"].values) for one in found), strict=True)
     data["stuck"] = ("loss", "trial"), np.stack(stuck), {"long_name": "error over .05 that has stopped to fall"}
     data["still_falling"] = ("loss", "trial"), np.stack(falling), {"long_name": "error over .05 that still falls"}
-    data["diverged"] = ("loss", "trial"), np.stack([one["diverged"].values for one in found])
+    data["diverged"] = (
+        ("loss", "trial"),
+        np.stack([one["diverged"].values for one in found]),
+        found[0]["diverged"].attrs,
+    )
     data = data.merge(where_l2_ended(runs[1], found[1].isel(step=-1)))
     return data.assign_attrs(figure.attrs_of(*runs))
 
@@ -273,7 +277,8 @@ def gate_sharpness(
 
     found = np.stack([gaps(name) for name in CONVENTIONS])
     dims = ("convention", "sharpness", "cell")
-    coords = {"convention": list(CONVENTIONS), "sharpness": list(betas), "cell": np.arange(cells)}
+    coords = {"convention": list(CONVENTIONS), "cell": np.arange(cells)}
+    coords["sharpness"] = "sharpness", list(betas), {"long_name": "beta in sigma(beta * score)"}
     data = xr.Dataset(coords=coords)
     data["median"] = dims, np.median(found, axis=3), {"long_name": "median over samples of a unit's largest gap"}
     data["largest"] = dims, found.max(axis=3), {"long_name": "largest gap of a unit in any sample"}

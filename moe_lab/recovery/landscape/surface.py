@@ -79,12 +79,12 @@ def surface(run: LossRun, plane: str, resolution: int, samples: int) -> xr.Datas
     return xr.Dataset(
         {
             "surface": (("v", "u"), values, {"long_name": f"{run.model.name} on {samples} samples"}),
-            "path_u": ("step", projected[:, 0]),
-            "path_v": ("step", projected[:, 1]),
+            "path_u": ("step", projected[:, 0], {"long_name": "place of the path along u"}),
+            "path_v": ("step", projected[:, 1], {"long_name": "place of the path along v"}),
             "off": ("step", projected[:, 2], {"long_name": "distance of the path from the plane"}),
-            "mark_u": ("mark", marked[:, 0]),
-            "mark_v": ("mark", marked[:, 1]),
-            "mark_off": ("mark", marked[:, 2]),
+            "mark_u": ("mark", marked[:, 0], {"long_name": "place of the point along u"}),
+            "mark_v": ("mark", marked[:, 1], {"long_name": "place of the point along v"}),
+            "mark_off": ("mark", marked[:, 2], {"long_name": "distance of the point from the plane"}),
             "regressor_error": ("step", data["regressor_error"].values[:, 0], data["regressor_error"].attrs),
         },
         coords={
