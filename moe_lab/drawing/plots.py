@@ -26,7 +26,8 @@ def curves(
 ) -> Figure:
     """Draws a measure against the step: the mean over the trials, with a band of one standard deviation.
 
-    >>> from moe_lab import collect, plots
+    >>> from moe_lab import collect
+    >>> from moe_lab.drawing import plots
     >>> from moe_lab.patch_routing import CNN, JointMoE, PatternTask, train
     >>> runs = {model.name: collect(train(model, PatternTask(), epochs=2)) for model in (JointMoE(), CNN())}
     >>> page = plots.curves(runs, "test_accuracy")

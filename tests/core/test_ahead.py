@@ -86,8 +86,12 @@ def test_nothing_is_drawn_after_its_consumer_has_gone(monkeypatch: pytest.Monkey
     assert 4 <= len(drawn) < 8
 
 
-def test_a_process_has_as_many_threads_as_processors() -> None:
-    assert ahead._threads() is ahead._threads() and ahead._threads()._max_workers == processors()
+def test_a_process_has_at_most_as_many_threads_as_processors() -> None:
+    for _ in range(3):
+        with Ahead(lambda: (torch.zeros(1), [lambda: None] * 4 * processors())) as pieces:
+            next(iter(pieces))
+    drawing = [thread for thread in threading.enumerate() if thread.name.startswith("moe-lab numbers")]
+    assert 1 <= len(drawing) <= processors()
 
 
 def test_an_error_in_a_thread_reaches_the_consumer() -> None:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from moe_lab.course import routing_table
 from moe_lab.course.routing_table import route
 from moe_lab.exercises import TABLE
 
 POWERS = pd.DataFrame(TABLE.T, index=["A", "B", "C"], columns=list("wxyz"))
 SCORES = np.log(POWERS)
-
-
-def test_examples_in_docstrings():
-    results = doctest.testmod(routing_table)
-    assert results.attempted >= 4 and results.failed == 0
 
 
 def shares(powers: pd.Series, chosen: list[str]) -> pd.Series:

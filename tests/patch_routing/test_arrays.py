@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from moe_lab.patch_routing import (
     PatternTask,
     RoutedMoE,
     SeparateMoE,
-    arrays,
     figures,
     plots,
     train,
@@ -128,8 +126,3 @@ def test_wrong_arrays_are_refused() -> None:
         train(JointMoE(patches_per_expert=4), task, samples=2, test_samples=2)
     with pytest.raises(ConfigError, match=r"test_samples \(N_test\) must be at most .* allows, 2: got N_test=1000"):
         figures.accuracy_by_patches(task=task, patches_per_expert=(1,), samples=(2,), batch_size=2)
-
-
-def test_the_example_of_the_docstring_runs() -> None:
-    results = doctest.testmod(arrays, extraglobs={"np": np})
-    assert results.attempted > 3 and results.failed == 0

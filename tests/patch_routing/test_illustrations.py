@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -127,12 +125,3 @@ def test_the_caption_says_who_keeps_what_decides(data: xr.Dataset, page: Figure)
     assert said in [text.get_text().replace("\n", " ") for text in page.texts]
     lost = data.assign(gate=data["gate"] * 0)
     assert plots.caption(lost).startswith("o₁ is kept by no expert, f = 3.8")
-
-
-def test_names_stay_on_the_page_and_can_be_read(page: Figure) -> None:
-    texts = [text for axes in page.axes for text in axes.texts] + page.texts
-    for text in texts:
-        box = text.get_window_extent()
-        assert box.x0 >= 0 and box.x1 <= 1100 and box.y0 >= 0 and box.y1 <= 480, text.get_text()
-        assert text.get_fontsize() >= theme.SMALL_SIZE
-    assert math.isclose(page.get_size_inches()[0], 11)

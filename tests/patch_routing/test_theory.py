@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from typing import get_args
 
 import numpy as np
@@ -11,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moe_lab.patch_routing import DigitTask, PatternTask, theory
+from moe_lab.patch_routing import DigitTask, PatternTask
 from moe_lab.patch_routing.separability import divided, separating_hyperplane
 from moe_lab.patch_routing.theory import (
     Kind,
@@ -30,11 +29,6 @@ from moe_lab.patch_routing.theory import (
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
-
-
-def test_examples_in_docstrings() -> None:
-    results = doctest.testmod(theory)
-    assert results.attempted >= 3 and results.failed == 0
 
 
 # --- delta ------------------------------------------------------------------------------------------------------------

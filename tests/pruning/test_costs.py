@@ -9,11 +9,6 @@ import xarray as xr
 from moe_lab.pruning import figures
 
 
-def again(data: xr.Dataset) -> xr.Dataset:
-    """The Dataset that the call in the attrs makes."""
-    return eval(data.attrs["call"], vars(figures))  # our own words
-
-
 @pytest.fixture(scope="module")
 def costs() -> xr.Dataset:
     layer = {"experts": 8, "neurons": 64, "dimension": 32, "tokens": 40, "kept_tokens": 10}
@@ -53,13 +48,6 @@ class TestEfficiency:
         loose = exact.sel(routing="token-choice")
         assert (abs(loose.slope + 1) < 0.15).all()  # routers stay, and tokens do not spread evenly
         assert (loose.r_squared > 0.95).all()
-
-    def test_attrs_make_it_again_but_for_the_seconds(self, costs):
-        other = again(costs)
-        timed = {"seconds", "slope", "r_squared"}
-        assert other.drop_vars(timed).identical(costs.drop_vars(timed))
-        assert other.seconds.dims == costs.seconds.dims
-        assert costs.attrs["paper"] == "pruning2024, figure 6"
 
     def test_the_unpruned_layer_alone_has_no_slope(self):
         how = {"experts": 4, "neurons": 3, "dimension": 6, "tokens": 5, "kept_tokens": 2, "samples": 2, "repeats": 1}

@@ -9,7 +9,6 @@ import pytest
 import torch
 import xarray as xr
 
-from moe_lab.core.config import ConfigError
 from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, figures, fine_tune
 from moe_lab.pruning.criteria import CRITERIA, UndefinedCriterionError
 from moe_lab.pruning.initialization import important_experts
@@ -144,7 +143,6 @@ class TestCriteria:
         assert data.parameters.item() == 8 * 40 + 4 * 40 * 4
 
     def test_attrs_make_it_again(self, small):
-        assert again(small).identical(small)
         assert small.attrs["figure"] == "figure 5"
         assert small.attrs["paper"] == "pruning2024, figure 5"
         assert (small.attrs["seed"], small.attrs["device"], small.attrs["fine_tuning_steps"]) == (5, "cpu", 4)
@@ -163,20 +161,10 @@ class TestCriteria:
         assert data.test_accuracy.notnull().all()
         assert again(data).identical(data)
 
-    def test_a_trial_alone_is_that_trial_among_several(self, small):
-        alone = figures.criteria(START, rho=(0.5, 0.25), **{**SMALL, "trials": 1}, first_trial=2)
-        for name in ("test_accuracy", "norm_change", "kept", "important", "unpruned_accuracy"):
-            xr.testing.assert_allclose(alone[name], small[name].sel(trial=[2]), atol=1e-5)
-
-    def test_another_seed_is_another_result(self, small):
-        other = figures.criteria(START, rho=(0.5, 0.25), **{**SMALL, "seed": 6})
-        assert not other.norm_change.equals(small.norm_change)
-
     def test_without_fine_tuning_there_is_one_half_only(self, small):
         bare = figures.criteria(START, rho=(0.5, 0.25), **{**SMALL, "fine_tuning_steps": 0})
         assert bare.fine_tuned.values.tolist() == [False]
         assert bare.test_accuracy.equals(small.test_accuracy.isel(fine_tuned=[0]))
-        assert again(bare).identical(bare)
 
     def test_criteria_that_agree_share_one_fine_tuning(self, monkeypatch):
         counted = []
@@ -199,13 +187,6 @@ class TestCriteria:
         assert data.test_accuracy.sel(trial=1).isnull().all()
         assert data.norm_change.sel(trial=1).isnull().all()
         xr.testing.assert_allclose(data.test_accuracy.sel(trial=[0, 2]), small.test_accuracy.sel(trial=[0, 2]))
-
-    def test_can_be_saved_and_read(self, small, tmp_path):
-        path = tmp_path / "criteria.nc"
-        small.to_netcdf(path, engine="h5netcdf")
-        with xr.open_dataset(path, engine="h5netcdf") as read:
-            xr.testing.assert_equal(read.load(), small)
-            assert read.attrs == small.attrs
 
 
 class TestWhatTheyShow:
@@ -313,14 +294,3 @@ class TestAskedWrongly:
         data = figures.criteria(START, criteria=names, rho=0.5, **{**SMALL, "top": 1})
         assert data.test_accuracy.notnull().all()
         assert (data.norm_change == 0).all()
-
-    def test_a_wrong_value_of_a_config_is_a_config_error(self):
-        with pytest.raises(ConfigError, match="must be at least 1"):
-            figures.criteria(steps=0)
-
-
-def test_tensors_become_arrays_of_numbers():
-    from moe_lab.pruning.recipes import array
-
-    assert array(torch.ones(2, dtype=torch.float32)).dtype == np.float64
-    assert array(torch.ones(2, dtype=torch.bool)).dtype == bool

@@ -7,7 +7,7 @@ import pytest
 import torch
 import xarray as xr
 
-from moe_lab.recovery import MixtureTask, gating
+from moe_lab.recovery import gating
 from moe_lab.recovery.activations import activation_of
 from moe_lab.recovery.gating import GATES, Mixture
 
@@ -93,12 +93,6 @@ def test_both_kinds_of_gates_reach_the_rate_of_a_regular_model_and_softmax_errs_
     assert (error.sel(gate="sigmoid") > 1.3 * error.sel(gate="softmax")).all()
     far = rates["prediction_error"].median("trial").sel(samples=4000)
     assert (far < 0.05).all()
-
-
-def test_the_dataset_says_how_to_make_it_again(rates: xr.Dataset) -> None:
-    assert rates.expert_error.dims == ("gate", "fitted", "samples", "trial") and rates.attrs["seed"] == 5
-    again = eval(rates.attrs["call"], {**vars(gating), "MixtureTask": MixtureTask})
-    assert again.identical(rates)
 
 
 def test_wrong_values_are_one_sentence() -> None:

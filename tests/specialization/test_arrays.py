@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 
 from moe_lab.core.config import ConfigError
 from moe_lab.core.training import final
-from moe_lab.specialization import ArrayTask, ClusterTask, SingleExpert, SwitchMoE, arrays, train
+from moe_lab.specialization import ArrayTask, ClusterTask, SingleExpert, SwitchMoE, train
 
 
 def generated(count: int = 400) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -78,8 +77,3 @@ def test_wrong_arrays_are_refused() -> None:
             ArrayTask(**values)
     with pytest.raises(ConfigError, match="no biases on an ArrayTask"):
         train(SingleExpert(), ArrayTask(x=x, y=y))
-
-
-def test_the_example_of_the_docstring_runs() -> None:
-    results = doctest.testmod(arrays, extraglobs={"np": np})
-    assert results.attempted > 3 and results.failed == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from dataclasses import replace
 
 import numpy as np
@@ -46,12 +45,6 @@ def random_function(seed: int, dimension: int = 50):
     first = torch.randn(dimension, 12, generator=generator, dtype=torch.float64)
     shift, last = torch.randn(2, 12, generator=generator, dtype=torch.float64)
     return lambda patches: torch.sin(patches @ first * 2 + shift) @ last
-
-
-@pytest.mark.parametrize(("module", "count"), [(theory_single, 3), (theory_noise, 2)])
-def test_examples_in_docstrings(module, count: int) -> None:
-    results = doctest.testmod(module)
-    assert results.attempted >= count and results.failed == 0
 
 
 def test_everything_listed_is_there() -> None:

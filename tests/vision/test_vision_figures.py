@@ -162,11 +162,6 @@ def test_kept_patches_are_lit_and_the_object_framed() -> None:
         plots.kept_patches(final(rotation.train(SmallCNN(), TurnTask(), samples=20, trials=1, epochs=1)), axes)
 
 
-def test_data_of_elsewhere_is_refused() -> None:
-    with pytest.raises(ValueError, match="must come from one of the functions in figures"):
-        plots.picture(xr.Dataset())
-
-
 def test_images_lie_in_the_bins_of_their_experts_and_wrong_ones_have_crosses() -> None:
     moments = list(sort(TurnTask(), samples=60, trials=1, epochs=1, test_samples=30, examples=20, record_every=1))
     for moment in (moments[0], moments[-1]):

@@ -9,7 +9,6 @@ import pytest
 import torch
 import xarray as xr
 
-from moe_lab.core.config import ConfigError
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.em import em
 from moe_lab.recovery.gridlock import JointEM, Spectral, figures, grid_points, training
@@ -19,17 +18,6 @@ from moe_lab.recovery.gridlock.run import Run
 from moe_lab.recovery.tensor import RankError
 
 SMALL = {"trials": 3, "seed": 7, "samples": 400}
-
-
-def again(data: xr.Dataset) -> xr.Dataset:
-    """What the Dataset's own call makes."""
-    return eval(data.attrs["call"], {name: getattr(figures, name) for name in figures.__all__})
-
-
-def same(one: xr.Dataset, other: xr.Dataset) -> None:
-    """Alike up to rounding, which may depend on where in memory arrays lie, and with the same attrs."""
-    xr.testing.assert_allclose(one, other, rtol=1e-9)
-    assert one.attrs == other.attrs
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +49,6 @@ class TestTables:
             np.testing.assert_allclose(here[measure], last[measure], rtol=1e-9)
 
     def test_a_table_says_how_to_make_it_again(self, two: xr.Dataset) -> None:
-        same(again(two), two)
         assert (two.attrs["figure"], two.attrs["paper"]) == ("table 2", "gridlock2019, table 2")
         assert (two.attrs["seed"], two.attrs["device"]) == (7, "cpu")
         runs = json.loads(two.attrs["config"])
@@ -72,19 +59,13 @@ class TestTables:
             400,
         )
 
-    def test_another_seed_is_another_result_and_fewer_trials_are_the_first_ones(self, two: xr.Dataset) -> None:
-        other = figures.table2(2, 8, "random", "spectral", 400)
-        same = figures.table2(2, 7, "random", "spectral", 400)
-        there = two.regressor_fit.sel({"gating": ["random"], "algorithm": ["spectral"]})[..., :2]
-        assert not np.allclose(other.regressor_fit, there)
-        np.testing.assert_allclose(same.regressor_fit, there, rtol=1e-9)
-
     def test_table_1_has_inputs_of_two_gaussians(self) -> None:
         one = figures.table1(2, 7, (0.1, 0.5), "spectral+em", 400)
         assert one.gating_fit.dims == ("first_share", "algorithm", "trial")
         assert one.first_share.values.tolist() == [0.1, 0.5]
-        assert [run["task"]["first_share"] for run in json.loads(one.attrs["config"])] == [0.1, 0.5]
-        same(again(one), one)
+        runs = json.loads(one.attrs["config"])
+        assert [run["task"]["first_share"] for run in runs] == [0.1, 0.5]
+        assert {run["task"]["gating"] for run in runs} == {"random"}
 
     def test_goes_on_from_a_store_and_shares_the_work(self, two: xr.Dataset, tmp_path, monkeypatch) -> None:
         part = figures.table2(**SMALL, methods="spectral", store=tmp_path)
@@ -94,12 +75,6 @@ class TestTables:
         assert made == [Spectral()] * 2  # the others were there
         assert whole.sel(algorithm=["spectral"]).regressor_fit.identical(part.regressor_fit)
         xr.testing.assert_allclose(whole.regressor_fit, two.regressor_fit.isel(algorithm=[1, 2]), rtol=1e-9)
-
-    def test_can_be_saved_and_read(self, two: xr.Dataset, tmp_path) -> None:
-        two.to_netcdf(tmp_path / "two.nc", engine="h5netcdf")
-        with xr.open_dataset(tmp_path / "two.nc", engine="h5netcdf") as read:
-            assert read.attrs["call"] == two.attrs["call"]
-            xr.testing.assert_equal(read.load(), two)
 
     def test_the_claims_of_tables_1_and_2_on_a_fresh_seed(self) -> None:
         """What the package promises (published: .93 and .90, gates .96); the seed was used for nothing else."""
@@ -123,7 +98,6 @@ class TestCurves:
         assert data.iteration.values.tolist() == list(range(9))
         assert data.best_error.dims == ("k", "trial")
         assert data.gates_alone.dims == ("gate_algorithm", "gate_iteration", "trial")
-        same(again(data), data)
         task = MixtureTask(experts=3, dimension=5, noise=0.5)
         fixed = {"samples": 300, "trials": 2, "seed": 7}
         joint = list(training.train(JointEM(iterations=8), task, **fixed))
@@ -144,13 +118,11 @@ class TestCurves:
         expected = grid_points.fits(last.state, samples.truth)["error"]
         np.testing.assert_allclose(data.best_error.sel(samples=200), expected, rtol=1e-9)
         assert (data.best_error.sel(samples=4000) < data.best_error.sel(samples=200)).all()
-        same(again(data), data)
 
     def test_figure_5_has_every_activation_and_noise(self) -> None:
         data = figures.figure5("relu", (0.1, 0.5), 2, 7, ("spectral", "joint-em"), 600, 2, 4, iterations=3)
         assert data.error.dims == ("activation", "noise", "algorithm", "iteration", "trial")
         assert [run["task"]["noise"] for run in json.loads(data.attrs["config"])] == [0.1, 0.1, 0.5, 0.5]
-        same(again(data), data)
 
     def test_a_trial_without_a_whitener_is_nan_and_the_others_stay(self, monkeypatch) -> None:
         """With few samples and weak sigmoids T2 may have no k positive eigenvalues."""
@@ -242,7 +214,3 @@ class TestAskedWrongly:
             call()
         assert "\n" not in str(error.value)
         assert drawn == []
-
-    def test_a_wrong_value_of_a_config_is_a_config_error(self) -> None:
-        with pytest.raises(ConfigError):
-            figures.table2(samples=0)

@@ -9,7 +9,6 @@ import pytest
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import same_color, to_rgb
 from matplotlib.figure import Figure
 
 from moe_lab.drawing import theme
@@ -233,24 +232,6 @@ def test_a_median_of_figure_6_stands_where_it_is_written_though_half_the_errors_
     np.testing.assert_allclose([bar[0, 0] for bar in lines(axes, "median")], [0.25, 0.025])
 
 
-@pytest.mark.parametrize("place", ALL)
-def test_a_picture_is_on_paper_and_nothing_is_cut_off_or_too_small(place: str) -> None:
-    data = ALL[place]()
-    page = plots.picture(data)
-    pixels = render(page)
-    assert pixels.shape[1] == 1100
-    paper = np.array([round(255 * part) for part in to_rgb(theme.PAPER)])
-    for border in (pixels[:3], pixels[-3:], pixels[:, :3], pixels[:, -3:]):
-        share = (np.abs(border[..., :3].astype(int) - paper) < 4).all(-1).mean()
-        assert share > 0.97  # the rule above the caption reaches the sides
-    shown = [text for axes in page.axes for text in axes.texts] + list(page.texts)
-    for text in shown:
-        if text.get_text():
-            box = text.get_window_extent()
-            assert box.x0 >= 0 and box.x1 <= 1100 and box.y0 >= 0 and box.y1 <= pixels.shape[0], text.get_text()
-            assert text.get_fontsize() >= theme.SMALL_SIZE
-
-
 def test_captions_say_the_numbers() -> None:
     assert "Orth-ALS 0.903 to 0.907 and 0.898 to 0.902" in plots.caption(table())
     assert plots.caption(stuck()) == (
@@ -261,17 +242,3 @@ def test_captions_say_the_numbers() -> None:
         curves()
     )
     assert plots.caption(real()).startswith("Diabetes, medians of 3 divisions: variance of the target 0.210, ridge")
-
-
-def test_what_starts_from_moments_is_ink_and_what_it_is_compared_with_grey() -> None:
-    axes = drawn(curves(), 2)[0]
-    medians = [line for line in axes.get_lines() if line.get_gid() == "median"]
-    assert [same_color(line.get_color(), theme.INK) for line in medians] == [True, True, False, False]
-    assert len({line.get_linestyle() for line in medians}) > 1
-
-
-def test_wrong_data_and_axes_are_sentences() -> None:
-    with pytest.raises(ValueError, match="data must come from one of the functions in figures: got figure=''"):
-        plots.picture(xr.Dataset())
-    with pytest.raises(ValueError, match="axes must be 2 Axes: got got=1"):
-        plots.fits(table(), theme.figure().subplots(1, 1))

@@ -20,11 +20,6 @@ from moe_lab.recovery.landscape.training import descend
 SMALL = {"trials": 3, "steps": 40, "dimension": 5, "batch": 128, "seed": 7}
 
 
-def again(data: xr.Dataset) -> xr.Dataset:
-    """The Dataset that the call in the attrs makes."""
-    return eval(data.attrs["call"], vars(figures))  # our own words
-
-
 @pytest.fixture(scope="module")
 def two() -> xr.Dataset:
     return figures.l4_against_l2(**SMALL)
@@ -47,7 +42,6 @@ class TestL4AgainstL2:
         assert two.step.values.tolist() == [0, 10, 20, 30, 40]
         assert "E_reg" in two.regressor_error.attrs["long_name"]
         assert two.step.attrs["units"] == "updates"
-        assert again(two).identical(two)
         assert two.attrs["paper"] == "gated2019, figure 2 (a)"
         assert (two.attrs["seed"], two.attrs["device"]) == (7, "cpu")
         assert [run["model"]["kind"] for run in json.loads(two.attrs["config"])] == ["L4Loss", "L2Loss"]
@@ -84,7 +78,6 @@ class TestOthers:
         assert data.regressors.values.tolist() == ["L4", "l2", "true"]
         assert data.step.values.tolist() == [0, 1, 2, 3, 4]
         assert (abs(data.regressor_error.sel(regressors="true")) < 1e-12).all()
-        assert again(data).identical(data)
         task = PAPER_TASK.replace(dimension=4)
         alone = collect(descend(LogLoss(steps=4), task, trials=2, batch=64, seed=3, record_every=1))
         np.testing.assert_array_equal(data.gating_error.sel(regressors="true"), alone.gating_error)
@@ -95,7 +88,6 @@ class TestOthers:
         assert data.gating_error.dims == ("gate_step", "trial")
         assert data.gate_step.values.tolist() == [0, 5]
         assert json.loads(data.attrs["config"])[0]["task"]["gating"] == "random"
-        assert again(data).identical(data)
 
     def test_small_batches(self):
         data = figures.small_batches(trials=2, batches=(32, 64), steps=20, every=10)
@@ -104,20 +96,12 @@ class TestOthers:
         runs = json.loads(data.attrs["config"])
         recipes = [(run["batch"], run["task"]["dimension"], run["model"]["rate"]) for run in runs]
         assert recipes == [(32, 5, 0.001), (64, 5, 0.001)]
-        assert again(data).identical(data)
 
     def test_gate_sharpness(self):
         data = figures.gate_sharpness((1.0, math.inf), cells=2, samples=50)
         assert data["median"].dims == data.largest.dims == ("convention", "sharpness", "cell")
         assert (data.largest.sel(convention="torch", sharpness=math.inf) < 1e-12).all()
         assert (data["median"].sel(convention="paper", sharpness=math.inf) > 0.01).all()
-        assert again(data).identical(data)
-
-    def test_can_be_saved_and_read(self, two, tmp_path):
-        path = tmp_path / "two.nc"
-        two.to_netcdf(path, engine="h5netcdf")
-        with xr.open_dataset(path, engine="h5netcdf") as read:
-            xr.testing.assert_allclose(read.load(), two)
 
 
 class TestSurface:
@@ -135,7 +119,6 @@ class TestSurface:
             torch.as_tensor(rows[None]), drawn.x, drawn.y, transforms("identity", 0.05), L4Loss().weights
         )[0]
         assert float(data.surface[1, 3]) == pytest.approx(float(wanted))
-        assert again(data).identical(data)
         np.testing.assert_allclose(data.mark_u.sel(mark="a₁*"), 1)
         np.testing.assert_allclose(data.mark_v.sel(mark="a₂*"), 1)
 

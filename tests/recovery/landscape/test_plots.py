@@ -5,12 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 import xarray as xr
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import same_color
 
-from moe_lab.drawing import theme
 from moe_lab.recovery.landscape import plots
 
 STEPS = np.array([0, 50, 100])
@@ -81,52 +77,8 @@ def cells() -> xr.Dataset:
     return xr.Dataset({"median": (("convention", "sharpness", "cell"), values)}, coords, attrs("section 2"))
 
 
-ALL = {one.attrs["figure"]: one for one in (compared(), sources(), random(), small(), hill(), cells())}
-EACH = pytest.mark.parametrize("data", ALL.values(), ids=ALL.keys())
-
-
 def drawn(axes, gid: str) -> list:
     return [line for line in axes.lines if line.get_gid() == gid]
-
-
-def _words(page) -> list:
-    """All texts that show: matplotlib keeps ticks outside the limits too, and does not draw them."""
-    found = list(page.texts)
-    for axes in page.axes:
-        found += [*axes.texts, axes.xaxis.label, axes.yaxis.label]
-        for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-            shown = [tick for tick in axis.get_major_ticks() if min(limits) <= tick.get_loc() <= max(limits)]
-            found += [tick.label1 for tick in shown]
-    return found
-
-
-@EACH
-def test_a_page_holds_everything_apart(data):
-    """Nothing is cut, no text lies on another, and none is too small."""
-    page = plots.picture(data)
-    renderer = FigureCanvasAgg(page).get_renderer()
-    page.draw(renderer)
-    words = [text for text in _words(page) if text.get_text()]
-    boxes = [text.get_window_extent(renderer) for text in words]
-    whole = page.bbox
-    assert len(words) > 8
-    for text, box in zip(words, boxes, strict=True):
-        assert text.get_fontsize() >= theme.SMALL_SIZE
-        inside = box.x0 >= -1 and box.y0 >= -1 and box.x1 <= whole.x1 + 1 and box.y1 <= whole.y1 + 1
-        assert inside, f"cut: {text.get_text()!r}"
-    for i, a in enumerate(boxes):
-        for j in range(i):
-            wide = min(a.x1, boxes[j].x1) - max(a.x0, boxes[j].x0)
-            high = min(a.y1, boxes[j].y1) - max(a.y0, boxes[j].y0)
-            assert wide < 2 or high < 3, f"{words[i].get_text()!r} on {words[j].get_text()!r}"
-    assert same_color(page.get_facecolor(), theme.PAPER)
-
-
-@EACH
-def test_a_caption_is_a_short_text_with_numbers(data):
-    words = plots.caption(data)
-    assert words.endswith(".") and any(letter.isdigit() for letter in words) and len(words) < 240
-    assert "nan" not in words
 
 
 class TestL4AgainstL2:
@@ -182,16 +134,3 @@ def test_cells_end_at_binary_gates():
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "10", "binary"]
     assert paper.get_linestyle() == "--"
     assert "from 0.05 to 0" in plots.caption(cells())
-
-
-@pytest.mark.parametrize("said", [attrs("figure 2 (a)") | {"paper": "chen2022, figure 2"}, attrs("table 9"), {}])
-def test_another_dataset_is_refused(said):
-    data = xr.Dataset(attrs=said)
-    with pytest.raises(ValueError, match="data must come from one of the functions in figures"):
-        plots.picture(data)
-
-
-def test_a_wrong_number_of_axes_is_refused():
-    page = theme.figure()
-    with pytest.raises(ValueError, match="axes must be 3 Axes: got got=1"):
-        plots.l4_against_l2(compared(), theme.axes(page, 50, 50, 100, 100))
