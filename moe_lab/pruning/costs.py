@@ -76,7 +76,9 @@ def efficiency(
     models = [TokenMoE(experts=experts, neurons=neurons, routing=name, top=tops[name]) for name in names]
     kept = [experts - sum(pruned_counts(share, (experts // 2, experts // 2))) for share in axes["rho"]]
     data = _costs(models, kept, _batch(samples, tokens, dimension, seed, device), seed, repeats)
-    data = data.assign_coords(routing=list(names), rho=("rho", axes["rho"], {"long_name": RHO}))
+    data = data.assign_coords(
+        routing=("routing", list(names), {"long_name": "who chooses"}), rho=("rho", axes["rho"], {"long_name": RHO})
+    )
     data["experts_kept"] = variable(("rho",), kept, "experts that stay")
     data["pruned_share"] = variable(("rho",), 1 - np.array(kept) / experts, "share of experts that are pruned")
     data["slope"], data["r_squared"] = _lines(data)
@@ -154,7 +156,7 @@ def _lines(data: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
                 slope[row, column] = line[0]
                 off = ((values - np.polyval(line, share)) ** 2).sum()
                 straight[row, column] = 1 - off / ((values - values.mean()) ** 2).sum()
-    coords = {"quantity": list(QUANTITIES), "routing": data["routing"].values}
+    coords = {"quantity": list(QUANTITIES), "routing": data["routing"]}
     about = (
         "change of the share of the unpruned layer's, per share of experts pruned",
         "how straight the quantity falls; 1: exactly",

@@ -53,6 +53,7 @@ BALANCE = 1e-3
 OPTIMUM = 0.875
 """The most that any single expert can reach where alpha and gamma are drawn alike (theorem 4.1)."""
 _TABLE = ("test_accuracy", "dispatch_entropy", "train_accuracy", "expert_load", "expert_accuracy", "dispatch")
+_ACTIVATION = {"long_name": "activation of the single expert"}
 _PRODUCTS = ("expert_feature", "expert_center", "router_feature", "router_center")
 
 
@@ -149,7 +150,7 @@ def single_experts(
     changes: dict[str, dict[str, Any]] = {name: {"biases": biases} for name in axes["model"]}
     changes["task"] = {name: value for name, value in task.items() if value is not None}
     data = figure.fill(axes, ("test_accuracy", "train_accuracy"), changes)
-    data = data.rename(model="activation").assign_coords(activation=("activation", list(names)))
+    data = data.rename(model="activation").assign_coords(activation=("activation", list(names), _ACTIVATION))
     runs = figure.runs(axes, changes)
     tasks = {point["setting"]: run.task for point, run in runs if isinstance(run.task, ClusterTask)}
     bounds = [OPTIMUM if task.feature == task.feature_noise else float("nan") for task in tasks.values()]

@@ -32,7 +32,6 @@ _HEARTBEAT = 25  # steps between two reports of progress
 _MEANINGS = {
     "setting": "setting of section 6.1 and appendix A.2",
     "model": "model",
-    "activation": "activation of the single expert",
 }
 
 

@@ -293,7 +293,9 @@ def _filled(
         )
         for name, array in arrays.items()
     }
-    return xr.Dataset(variables, coords={**axes, "trial": np.arange(trials)})
+    data = xr.Dataset(variables, coords={**axes, "trial": np.arange(trials)})
+    data["model"].attrs = {"long_name": "model"}
+    return data
 
 
 def _about(data: xr.Dataset, name: str, paper: str, place: str, runs: Sequence[ImageRun], **more: Any) -> xr.Dataset:

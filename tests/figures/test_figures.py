@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import json
 import pkgutil
 from collections.abc import Callable
@@ -52,10 +53,14 @@ def test_variables_and_axes_say_what_they_are(case: Case) -> None:
     unsaid = [name for name in data.data_vars if not str(data[name].attrs.get("long_name", "")).strip()]
     assert not unsaid
     assert data.data_vars and all(isinstance(dim, str) and dim.isidentifier() for dim in data.dims)
-    chosen = [dim for dim in data.dims if isinstance(case.settings.get(dim), tuple)]
-    assert [dim for dim in chosen if not data[dim].attrs.get("long_name")] == [], "axes whose values the caller chooses"
-    for dim in chosen:
-        assert set(case.settings[dim]) <= set(data[dim].values.tolist())
+    settings = inspect.signature(case.make).parameters
+    several = [name for name in settings if "Sequence[" in str(settings[name].annotation)]
+    chosen = {dim: name for dim in data.dims for name in (dim, f"{dim}s") if name in several}
+    unsaid = [dim for dim in chosen if not data[dim].attrs.get("long_name")]
+    assert unsaid == [], "axes whose values the caller chooses"
+    for dim, name in chosen.items():
+        if isinstance(case.settings.get(name), tuple):
+            assert set(case.settings[name]) <= set(data[dim].values.tolist())
 
 
 @each(CASES)

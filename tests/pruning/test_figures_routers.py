@@ -53,6 +53,7 @@ class TestFigure3:
     def test_the_trial_shown_has_large_routers_in_both_groups(self, three):
         large = three.large.groupby("group").any()
         np.testing.assert_array_equal(three.violated, ~large.all("group"))
+        np.testing.assert_array_equal(three.large, three.norm_change > 1.5 * np.log(5))
         first = int(three.trial[~three.violated.values][0])
         assert int(three.shown_trial) == first
         assert 2 <= int(three.large.sel(trial=first).sum()) <= 6

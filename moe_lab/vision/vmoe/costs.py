@@ -163,7 +163,10 @@ def pruning_costs(
     }
     about = {"long_name": "CPU time of an image", "units": "ms"}
     variables["milliseconds"] = (("mode", "kept", "repeat"), measured, about)  # type: ignore[assignment]
-    coords = {"mode": list(modes), "kept": ("kept", list(experts_kept), {"long_name": "experts kept in each mixture"})}
+    coords = {
+        "mode": ("mode", list(modes), {"long_name": "what becomes of tokens of pruned experts"}),
+        "kept": ("kept", list(experts_kept), {"long_name": "experts kept in each mixture"}),
+    }
     return xr.Dataset(variables, coords=coords)
 
 
