@@ -180,8 +180,6 @@ class TestAskedWrongly:
     @pytest.mark.parametrize(
         ("call", "says"),
         [
-            (lambda: figures.table2(trials=0), "trials .* must be at least 1|trials must be at least 1"),
-            (lambda: figures.table2(seed=-1), "seed.* must be at least 0"),
             (lambda: figures.table2(gating="curved"), "gating.*got gating='curved'"),
             (lambda: figures.table2(methods="magic"), "a method must be one of orth-als, .*got method='magic'"),
             (lambda: figures.table2(methods=()), "axis algorithm must have at least one value"),
@@ -190,7 +188,6 @@ class TestAskedWrongly:
             (lambda: figures.table2(noise=0.0), "noise .sigma. must be greater than 0"),
             (lambda: figures.table2(device="abacus"), "device must be"),
             (lambda: figures.table2(precision="float16"), "precision must be"),
-            (lambda: figures.table2(colour="red"), "no parameter 'colour'"),
             (lambda: figures.table2(record_every=2), "sets these itself"),
             (lambda: figures.table1(first_share=1.0), "first_share .p. must be less than 1"),
             (lambda: figures.stuck_rate(k=17), "dimension .d. must be at least experts .k."),

@@ -149,10 +149,8 @@ class TestSurface:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: figures.l4_against_l2(trials=0), "trials must be at least 1"),
         (lambda: figures.l4_against_l2(steps=0), "steps must be at least 1"),
         (lambda: figures.l4_against_l2(every=0), "record_every must be at least 1"),
-        (lambda: figures.l4_against_l2(colour="red"), "no parameter 'colour'"),
         (lambda: figures.l4_against_l2(record_every=3), r"a figure sets these itself: got settings=\['record_every'\]"),
         (lambda: figures.l4_against_l2(dimension=1), "dimension .d. must be"),
         (lambda: figures.l4_against_l2(first_share=0.5), "L4 needs inputs from N.0, I"),
