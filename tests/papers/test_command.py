@@ -16,7 +16,8 @@ import torch
 
 from moe_lab import cli
 from moe_lab_papers import ledger
-from moe_lab_papers.claim import Claim, Measurement, Published, Rule, near, sentence
+from moe_lab_papers.claim import Claim, Measurement, Published, Rule, sentence
+from moe_lab_papers.ranges import near
 from moe_lab_papers.tables import folded, width_of_ids
 from tools import catalogue
 

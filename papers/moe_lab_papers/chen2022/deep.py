@@ -11,7 +11,8 @@ import math
 
 import xarray as xr
 
-from moe_lab_papers.claim import Claim, Measurement, Needs, Published, Rule, half_to_double, near, selected
+from moe_lab_papers.claim import Claim, Measurement, Needs, Published, Rule, selected
+from moe_lab_papers.ranges import half_to_double, near
 
 _CONTROLS = "moe_lab.vision.figures:controls"
 _MODELS = ("single", "mixture")

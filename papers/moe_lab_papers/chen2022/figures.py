@@ -15,16 +15,8 @@ import xarray as xr
 from moe_lab.specialization.published import published
 from moe_lab_papers.chen2022.mixtures import MIXED
 from moe_lab_papers.chen2022.sources import FIGURES, MEASURES, PICTURE
-from moe_lab_papers.claim import (
-    Claim,
-    Measurement,
-    Published,
-    Read,
-    Rule,
-    at_least,
-    share_from,
-    up_to,
-)
+from moe_lab_papers.claim import Claim, Measurement, Published, Read, Rule
+from moe_lab_papers.ranges import at_least, share_from, up_to
 
 _CURVES = "the paper shows curves, not numbers"
 

@@ -16,17 +16,8 @@ from functools import partial
 import xarray as xr
 
 from moe_lab_papers.chen2022.sources import MEASURES
-from moe_lab_papers.claim import (
-    Claim,
-    Measurement,
-    Published,
-    Rule,
-    at_least,
-    half_to_double,
-    near,
-    selected,
-    share_from,
-)
+from moe_lab_papers.claim import Claim, Measurement, Published, Rule, selected
+from moe_lab_papers.ranges import at_least, half_to_double, near, share_from
 
 _MEASURES = "moe_lab_papers.chen2022.lemma_measures"
 _EXPERTS = 8

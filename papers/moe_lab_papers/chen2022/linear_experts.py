@@ -9,18 +9,8 @@ from moe_lab.specialization.published import published
 from moe_lab_papers.chen2022.linear_measures import FIGURE_1
 from moe_lab_papers.chen2022.mixtures import SETTINGS
 from moe_lab_papers.chen2022.tables import TABLE_6, TABLE_9
-from moe_lab_papers.claim import (
-    ROUNDING,
-    Claim,
-    Measurement,
-    Published,
-    Rule,
-    at_least,
-    near,
-    nearer,
-    selected,
-    share_from,
-)
+from moe_lab_papers.claim import Claim, Measurement, Published, Rule, selected
+from moe_lab_papers.ranges import ROUNDING, at_least, near, nearer, share_from
 
 _MEASURES = "moe_lab_papers.chen2022.linear_measures"
 REPRESENTED = Measurement.sized(

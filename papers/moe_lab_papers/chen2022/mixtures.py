@@ -19,19 +19,8 @@ import xarray as xr
 
 from moe_lab.specialization.published import published
 from moe_lab_papers.chen2022.sources import FIGURES, PICTURE
-from moe_lab_papers.claim import (
-    ROUNDING,
-    Claim,
-    Measurement,
-    Published,
-    Range,
-    Rule,
-    near,
-    nearer,
-    selected,
-    share_from,
-    up_to,
-)
+from moe_lab_papers.claim import Claim, Measurement, Published, Rule, selected
+from moe_lab_papers.ranges import ROUNDING, Range, near, nearer, share_from, up_to
 
 SETTINGS = (1, 2, 3, 4)
 KINDS = {"nonlinear": "cubic", "linear": "linear"}

@@ -14,7 +14,8 @@ import xarray as xr
 from moe_lab.specialization.published import published
 from moe_lab_papers.chen2022.mixtures import KINDS, SETTINGS, of_table_3, place_of
 from moe_lab_papers.chen2022.sources import FIGURES, PICTURE
-from moe_lab_papers.claim import Claim, Measurement, Published, Rule, near, nearer, selected
+from moe_lab_papers.claim import Claim, Measurement, Published, Rule, selected
+from moe_lab_papers.ranges import near, nearer
 
 BOUND = 0.875
 _GUESSING = 0.5

@@ -13,15 +13,8 @@ from moe_lab.specialization.published import published
 from moe_lab_papers.chen2022.mixtures import MIXED, MIXTURES, SETTINGS
 from moe_lab_papers.chen2022.singles import accuracy
 from moe_lab_papers.chen2022.sources import FIGURES, PICTURE
-from moe_lab_papers.claim import (
-    Claim,
-    Measurement,
-    Published,
-    Rule,
-    half_to_double,
-    share_from,
-    up_to,
-)
+from moe_lab_papers.claim import Claim, Measurement, Published, Rule
+from moe_lab_papers.ranges import half_to_double, share_from, up_to
 
 
 def _dispatch(place: str, kind: str, sees: str, objective: str, trial: int = 0) -> Measurement:

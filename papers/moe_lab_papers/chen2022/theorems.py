@@ -12,18 +12,8 @@ from functools import partial
 import numpy as np
 
 from moe_lab_papers.chen2022.sources import MEASURES
-from moe_lab_papers.claim import (
-    Claim,
-    Measurement,
-    Published,
-    Rule,
-    at_least,
-    at_most,
-    near,
-    selected,
-    share_from,
-    up_to,
-)
+from moe_lab_papers.claim import Claim, Measurement, Published, Rule, selected
+from moe_lab_papers.ranges import at_least, at_most, near, share_from, up_to
 
 _LIMIT = "the theorem is about the limit of large d; d is 50 here, and sigma_0 = .01 is below its d^(-1/3) = .27"
 _ROUNDING = 1e-9

@@ -7,8 +7,9 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from moe_lab_papers.claim import Claim, Measurement, Published, Read, Rule, near, share_from, up_to
+from moe_lab_papers.claim import Claim, Measurement, Published, Read, Rule
 from moe_lab_papers.gated2019.sources import FIGURES, PICTURE
+from moe_lab_papers.ranges import near, share_from, up_to
 
 _FOUND = 0.01  # an error of a mean curve that the paper shows to end at 0: cosines of more than .99
 NOT_STUCK = 0.05  # the same of every single run, as in `moe_lab.recovery.landscape.stuck`

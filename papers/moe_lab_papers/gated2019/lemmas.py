@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from moe_lab_papers.claim import Claim, Measurement, Published, Rule, near, up_to
+from moe_lab_papers.claim import Claim, Measurement, Published, Rule
+from moe_lab_papers.ranges import near, up_to
 from moe_lab_papers.recovery_lemmas import slope_in
 from moe_lab_papers.recovery_operators import without_noise
 

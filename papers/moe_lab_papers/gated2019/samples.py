@@ -6,8 +6,9 @@ from functools import partial
 
 import xarray as xr
 
-from moe_lab_papers.claim import Claim, Measurement, Published, Rule, at_least, near, up_to
+from moe_lab_papers.claim import Claim, Measurement, Published, Rule
 from moe_lab_papers.gated2019.figures import NOT_STUCK
+from moe_lab_papers.ranges import at_least, near, up_to
 from moe_lab_papers.recovery_lemmas import slope_in
 
 _MEASURES = "moe_lab_papers.gated2019.sample_measures"

@@ -8,9 +8,10 @@ import numpy as np
 import xarray as xr
 from scipy.stats import chi2
 
-from moe_lab_papers.claim import Claim, Measurement, Published, Range, Read, Rule, near, up_to
+from moe_lab_papers.claim import Claim, Measurement, Published, Read, Rule
 from moe_lab_papers.gated2019.figures import NOT_STUCK
 from moe_lab_papers.gated2019.sources import MEASURES, SHARED
+from moe_lab_papers.ranges import Range, near, up_to
 
 EQ_8 = Measurement.sized(
     name="gated2019/eq8", function=f"{MEASURES}:eq7_and_eq8", sizes={"trials": (24, 100)}, seconds=(6, 23)

@@ -10,8 +10,9 @@ import xarray as xr
 
 from moe_lab.recovery.gridlock.grid_points import FOUND
 from moe_lab.recovery.gridlock.published import REPLICATION
-from moe_lab_papers.claim import Claim, Measurement, Needs, Published, Rule, share_from
+from moe_lab_papers.claim import Claim, Measurement, Needs, Published, Rule
 from moe_lab_papers.gridlock2019.sources import FIGURES, PICTURE
+from moe_lab_papers.ranges import share_from
 
 _OURS, _JOINT, _GRADIENT = "spectral+em", "joint-em", "joint-em-gradient"
 _OFTEN = 0.25  # the paper gives no number for "often": a quarter of the trials

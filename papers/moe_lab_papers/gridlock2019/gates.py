@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from moe_lab_papers.claim import Claim, Measurement, Published, Rule, near, up_to
+from moe_lab_papers.claim import Claim, Measurement, Published, Rule
+from moe_lab_papers.ranges import near, up_to
 
 ONE_M_STEP = Measurement(
     name="gridlock2019/one-m-step",

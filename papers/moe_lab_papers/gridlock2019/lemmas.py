@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from moe_lab_papers.claim import Claim, Measurement, Published, Rule, near
+from moe_lab_papers.claim import Claim, Measurement, Published, Rule
+from moe_lab_papers.ranges import near
 from moe_lab_papers.recovery_lemmas import slope_in
 
 _MEASURES = "moe_lab_papers.recovery_lemmas"

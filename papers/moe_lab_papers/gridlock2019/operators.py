@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from moe_lab_papers.claim import Claim, Measurement, Published, Rule, at_least, up_to
+from moe_lab_papers.claim import Claim, Measurement, Published, Rule
+from moe_lab_papers.ranges import at_least, up_to
 from moe_lab_papers.recovery_operators import over_bound, power_of_noise, rate
 
 _FLATTEST = 0.1442 / 0.25

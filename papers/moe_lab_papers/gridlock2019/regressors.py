@@ -5,7 +5,8 @@ Theorem 1 asks for gates that are orthogonal to all regressors: k and k - 1 dire
 
 from __future__ import annotations
 
-from moe_lab_papers.claim import Claim, Measurement, Published, Rule, at_least, near, share_from
+from moe_lab_papers.claim import Claim, Measurement, Published, Rule
+from moe_lab_papers.ranges import at_least, near, share_from
 
 _MEASURES = "moe_lab_papers.gridlock2019.regressor_measures"
 FREE = Measurement(

@@ -8,8 +8,9 @@ import numpy as np
 import xarray as xr
 
 from moe_lab.recovery.gridlock.published import published
-from moe_lab_papers.claim import Claim, Measurement, Published, Rule, near, share_from
+from moe_lab_papers.claim import Claim, Measurement, Published, Rule
 from moe_lab_papers.gridlock2019.sources import FIGURES, PICTURE
+from moe_lab_papers.ranges import near, share_from
 
 _SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 _MEASURED = {"regressor_fit": "finds the regressors", "gating_fit": "and EM of the gates finds the gates"}

@@ -7,8 +7,9 @@ from functools import partial
 
 import xarray as xr
 
-from moe_lab_papers.claim import Claim, Measurement, Published, Rule, at_least, near, selected, share_from, up_to
+from moe_lab_papers.claim import Claim, Measurement, Published, Rule, selected
 from moe_lab_papers.gridlock2019.sources import FIGURES, MEASURES, PICTURE, SHARED
+from moe_lab_papers.ranges import at_least, near, share_from, up_to
 
 CONDITIONS = Measurement(
     name="gridlock2019/conditions",

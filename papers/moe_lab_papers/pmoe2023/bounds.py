@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from moe_lab_papers.claim import Claim, Measurement, Published, Rule, near, selected
+from moe_lab_papers.claim import Claim, Measurement, Published, Rule, selected
 from moe_lab_papers.pmoe2023.sources import MEASURES
+from moe_lab_papers.ranges import near
 
 _SIZES = {"patches": 16, "patches_per_expert": 6, "experts": 8, "neurons": 40}
 _N, _L, _K = 16, 6, 8

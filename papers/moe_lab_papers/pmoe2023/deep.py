@@ -13,7 +13,8 @@ import numpy as np
 import xarray as xr
 
 from moe_lab.vision.figures import published_compute
-from moe_lab_papers.claim import Claim, Measurement, Needs, Published, Read, Rule, at_least, half_to_double, near
+from moe_lab_papers.claim import Claim, Measurement, Needs, Published, Read, Rule
+from moe_lab_papers.ranges import at_least, half_to_double, near
 
 _MEASURES = "moe_lab_papers.pmoe2023.deep_measures"
 

@@ -11,18 +11,9 @@ import numpy as np
 import xarray as xr
 
 from moe_lab.patch_routing.figures import samples_for
-from moe_lab_papers.claim import (
-    Claim,
-    Measurement,
-    Published,
-    Read,
-    Rule,
-    at_least,
-    half_to_double,
-    near,
-    share_from,
-)
+from moe_lab_papers.claim import Claim, Measurement, Published, Read, Rule
 from moe_lab_papers.pmoe2023.sources import FIGURES, MEASURES, PICTURE, TUNING
+from moe_lab_papers.ranges import at_least, half_to_double, near, share_from
 
 _OTHER_DIGITS = "8x8 digits 6 and 7, centred, in place of MNIST's 1 and 0"
 _FEWER = 0.58  # of WRN's FLOPs, table 2

@@ -14,20 +14,9 @@ from functools import partial
 
 import xarray as xr
 
-from moe_lab_papers.claim import (
-    Claim,
-    Measurement,
-    Published,
-    Read,
-    Rule,
-    at_least,
-    half_to_double,
-    near,
-    nearer,
-    selected,
-    share_from,
-)
+from moe_lab_papers.claim import Claim, Measurement, Published, Read, Rule, selected
 from moe_lab_papers.pmoe2023.sources import LEMMAS, MEASURES
+from moe_lab_papers.ranges import at_least, half_to_double, near, nearer, share_from
 
 STEPS = Measurement.sized(
     name="pmoe2023/lemmas-steps",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import xarray as xr
 
-from moe_lab_papers.claim import Claim, Measurement, Needs, Published, Read, Rule, at_least, half_to_double, near
+from moe_lab_papers.claim import Claim, Measurement, Needs, Published, Read, Rule
 from moe_lab_papers.pmoe2023.figures import (
     A_POINT,
     BETTER,
@@ -26,6 +26,7 @@ from moe_lab_papers.pmoe2023.figures import (
     difference,
 )
 from moe_lab_papers.pmoe2023.sources import FIGURES, MEASURES, PICTURE
+from moe_lab_papers.ranges import at_least, half_to_double, near
 
 NEEDS_MNIST = Needs(what="MNIST's IDX files, or its t10k pair alone", argument="root", pattern="*images*ubyte*")
 _MNIST_CELLS = (

@@ -12,17 +12,7 @@ import numpy as np
 import xarray as xr
 
 from moe_lab.patch_routing.figures import samples_for
-from moe_lab_papers.claim import (
-    Claim,
-    Measurement,
-    Published,
-    Read,
-    Rule,
-    at_least,
-    half_to_double,
-    near,
-    selected,
-)
+from moe_lab_papers.claim import Claim, Measurement, Published, Read, Rule, selected
 from moe_lab_papers.pmoe2023.figures import (
     BOUND_OF_L,
     FIGURE_4_PLACE,
@@ -33,6 +23,7 @@ from moe_lab_papers.pmoe2023.figures import (
 )
 from moe_lab_papers.pmoe2023.mnist import NEEDS_MNIST
 from moe_lab_papers.pmoe2023.sources import FIGURES, LEMMAS, MEASURES, PICTURE
+from moe_lab_papers.ranges import at_least, half_to_double, near
 
 _SIZES = {"joint": ((100, 300, 600, 1000), "k=8, l=6"), "separate": ((100, 300, 600, 1000), "l=2")}
 _CNNS = {"cnn": "40 filters, as the paper says", "cnn-4": "4 filters, as in the authors' code"}

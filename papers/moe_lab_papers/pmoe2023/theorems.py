@@ -6,19 +6,9 @@ from functools import partial
 
 import xarray as xr
 
-from moe_lab_papers.claim import (
-    ROUNDING,
-    Claim,
-    Measurement,
-    Published,
-    Rule,
-    at_least,
-    at_most,
-    near,
-    share_from,
-    up_to,
-)
+from moe_lab_papers.claim import Claim, Measurement, Published, Rule
 from moe_lab_papers.pmoe2023.sources import FIGURES, MEASURES, PICTURE
+from moe_lab_papers.ranges import ROUNDING, at_least, at_most, near, share_from, up_to
 
 ROUTERS = Measurement(
     name="pmoe2023/lemma4.1",

@@ -11,7 +11,8 @@ import xarray as xr
 
 from moe_lab.specialization import ClusterTask, TopKMoE
 from moe_lab.specialization.balancing import COLLAPSING
-from moe_lab_papers.claim import ROUNDING, Claim, Measurement, Published, Read, Rule, at_least
+from moe_lab_papers.claim import Claim, Measurement, Published, Read, Rule
+from moe_lab_papers.ranges import ROUNDING, at_least
 from moe_lab_papers.routers.sources import BALANCING, BETTER, MEASURES
 
 _EXPERTS = 8

@@ -1,6 +1,6 @@
 """Where the functions behind the measurements are, and what they share."""
 
-from moe_lab_papers.claim import Range, at_least
+from moe_lab_papers.ranges import Range, at_least
 
 BALANCING = "moe_lab.specialization.balancing"
 CHOICES = "moe_lab.patch_routing.routing_figures"
