@@ -121,7 +121,7 @@ class Paper:
         split: str | tuple[str, str] | None = None,
         sees: str = "",
         needs: Needs | None = None,
-        device: bool = False,
+        device: bool = True,
         where: str = "",
         unit: str = "",
         reason: str = "",
@@ -138,7 +138,7 @@ class Paper:
             joined if that has another name.
           sees: one sentence on what its picture shows; "" for no picture.
           needs: data that it requires; the argument that receives them is added.
-          device: whether it takes one that its signature does not show, as it hands on `**settings`.
+          device: False where its signature has `**settings` and they may not be a device.
           where, unit, reason, not_comparable: those of its claims that state none.
           **arguments: of the function; `budgets(...)` for one that differs.
 
@@ -146,6 +146,8 @@ class Paper:
           TypeError: the function does not take these arguments, or needs others.
         """
         signature = inspect.signature(function)
+        parameters = signature.parameters
+        settings = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
         split = (split, split) if isinstance(split, str) else split
         require(split is None or split[0] in arguments, "a measurement is split along an argument", split=split)
         sizes = {one: of if isinstance(of, Budgets) else budgets(of, of) for one, of in arguments.items()}
@@ -163,8 +165,8 @@ class Paper:
             paper=paper,
             seconds=seconds,
             split=split,
-            device=device or "device" in signature.parameters,
-            seeded="seed" in signature.parameters,
+            device="device" in parameters or (settings and device),
+            seeded="seed" in parameters,
             picture=self.picture if sees else "",
             sees=sees,
             needs=needs,

@@ -26,7 +26,6 @@ pretrained = paper.measure(
     sees="Accuracy against the share of experts pruned, by criterion, from specialists that were trained apart.",
     unit="more of the experts",
     not_comparable=_LAYER,
-    device=True,
     start="pretrained",
     routing="token-choice",
     rho=figures.CURVE,

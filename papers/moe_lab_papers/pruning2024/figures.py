@@ -20,7 +20,6 @@ figure_3 = paper.measure(
     figures.figure3,
     seconds=(10, 55),
     sees="Figure 3 a to e: a few routers grow large, and those experts' routers and neurons point along their pattern.",
-    device=True,
     trials=budgets(35, 200),
 )
 figure_7 = paper.measure(
@@ -28,7 +27,6 @@ figure_7 = paper.measure(
     figures.figure7,
     seconds=(3, 6),
     sees="Figure 7: the same of the experts that vote -.",
-    device=True,
     trials=budgets(10, 20),
 )
 
