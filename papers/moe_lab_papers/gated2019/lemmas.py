@@ -6,16 +6,13 @@ from moe_lab_papers import recovery_lemmas as shared
 from moe_lab_papers.gated2019 import remarks
 from moe_lab_papers.paper import Paper, budgets, says
 from moe_lab_papers.ranges import near, plus_minus, up_to
-from moe_lab_papers.readers import at, reader
+from moe_lab_papers.readers import at
+from moe_lab_papers.recovery_lemmas import slope_in
 from moe_lab_papers.recovery_operators import operators, without_noise
 
 paper = Paper("gated2019")
 
-slope_in = reader(shared.slope_in)
-
-by_samples = paper.measure(
-    "landscape-by-samples", shared.landscape_by_samples, seconds=(5, 12), trials=budgets(24, 60)
-)
+by_samples = paper.measure("landscape-by-samples", shared.landscape_by_samples, seconds=(5, 12), trials=budgets(24, 60))
 by_samples.claim(
     "theorem2/deviation",
     "L4 of n samples comes nearer to eq. 8, whose landscape it inherits, as a mean of n samples does: as 1 / sqrt(n)",
@@ -61,7 +58,7 @@ operated.claim(
     "theorem3/vanishing-factor",
     "The factor rho by which a descent on L_log contracts vanishes with sigma (k = 2, with the step 2 / (mu + lambda) "
     "of gridlock2019's theorem 5)",
-    reader(without_noise)(),
+    without_noise(),
     says(0.0, "o(1) in sigma: the limit").agrees(plus_minus(0.05)),
     "EM's factor vanishes, as the other paper states. A descent's does not: without noise L_log is the cross-entropy "
     "of the experts, whose curvatures go from .144 to .25, so that one step leaves at least (.25 - .144) / (.25 + "

@@ -66,18 +66,17 @@ split = paper.measure(
     steps=(10, 20, 40, 80),
     trials=budgets(40, 100),
 )
-power = reader(slope_in)
 split.claim(
     "theorem4/dimension",
     "With n/T fresh samples in each of T steps the gates' error grows as the root of d",
-    power("by_dimension", "dimension"),
+    slope_in("by_dimension", "dimension"),
     says(0.5, "power of d").agrees(plus_minus(0.1)),
     unit="power of d",
 )
 split.claim(
     "theorem4/steps",
     "The error grows as the root of T where the same n samples are split among T steps",
-    power("by_steps", "steps"),
+    slope_in("by_steps", "steps"),
     says(0.5, "power of T, and a logarithm of T under the root").agrees(plus_minus(0.1)),
     unit="power of T",
 )

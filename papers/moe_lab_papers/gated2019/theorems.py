@@ -62,7 +62,8 @@ fourth.claim(
     "T4 of Q4(y) is c sum E[p_i] a_i a_i a_i a_i for linear, ReLU and sigmoid experts (k = 3), within sampling error",
     median_square(),
     says(0.455, "median of chi-squared").agrees(
-        plus_minus(0.3), of="median"  # three standard errors of 12 trials' median of 24 squares
+        plus_minus(0.3),
+        of="median",  # three standard errors of 12 trials' median of 24 squares
     ),
     where="appendix C, lemma 1",
     unit=_NOISE,

@@ -21,7 +21,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="the gates that are found with such regressors are off in proportion to eps",
         published=Published(value=1, relation="kappa eps / (1 - rho): power of eps"),
         measurement=WRONG,
-        read=lambda data: slope_in(data, "end", "error"),
+        read=slope_in("end", "error"),
         rule=Rule(agrees=near(1, 0.1)),
         unit="power of eps",
     ),
