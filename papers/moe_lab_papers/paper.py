@@ -60,7 +60,7 @@ class Says(Published):
         if not callable(ends):
             return ends
         require(self.value is not None, "a range that follows from a number needs one", published=self.relation)
-        return ends(float(self.value or 0))
+        return ends(self.value or 0)
 
 
 def says(number: float | str, relation: str = "", *, bound: Bound = "", spread: float | None = None) -> Says:
@@ -172,6 +172,10 @@ class Paper:
             needs=needs,
         )
         return Measured(self, measurement, where, unit, reason, not_comparable)
+
+    def again(self, measured: Measured) -> Measured:
+        """Returns a call that another file declares, for claims of this one."""
+        return replace(measured, paper=self)
 
     def erratum(self, id: str, where: str, *, printed: str, instead: str, evidence: str) -> Callable[[Check], Check]:
         """Adds an erratum, with the function below it as its check; a call alone adds one without a check.

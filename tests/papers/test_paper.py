@@ -87,6 +87,13 @@ def test_claims_keep_their_order_and_take_what_they_do_not_state_from_the_call()
     assert first.values(squares((1, 2), 3)).shape == (3,)
 
 
+def test_a_call_of_another_file_takes_claims_of_this_one() -> None:
+    call, paper = measured(where="table 1"), Paper("gated2019")
+    paper.again(call).claim("table1/two", "two squared is four", at("square", number=2), says(4).agrees(near(4, 1)))
+    assert call.paper.claims == [] and paper.claims[0].where == "table 1"
+    assert paper.claims[0].measurement is call.measurement
+
+
 @pytest.mark.parametrize(
     ("id", "where"),
     [("figure4/x", "figure 4"), ("lemmaE.2/x", "lemma E.2"), ("section5.2.1/x", "section 5.2.1"), ("eq8/x", "eq 8")],

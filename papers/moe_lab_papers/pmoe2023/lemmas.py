@@ -86,7 +86,7 @@ routers.claim(
     "lemmaE.3/above-far-patches",
     "a separately trained router ranks o above every patch that is not (1 - delta_d)/2-closer to a class",
     at("above"),
-    says(1, "for all samples, with high probability").agrees(share_from, of="lowest"),
+    says(1, "for all samples, with high probability").agrees(share_from(1.0), of="lowest"),
     unit="share of the samples",
 )
 

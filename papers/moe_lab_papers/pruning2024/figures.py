@@ -85,7 +85,7 @@ figure_3.claim(
     "figure3/both-groups",
     "both groups have routers with significantly larger norms",
     both_groups(),
-    says(1, "in the one training that is shown").agrees(share_from, in_kind=share_from(0.5)),
+    says(1, "in the one training that is shown").agrees(share_from(1.0), in_kind=share_from(0.5)),
     "in about a quarter of the trainings one class has no large router: nothing makes sure that a random start has an "
     "important expert for it, which the theory assumes; the paper shows a single training",
     where="section 5.1, figure 3a",
