@@ -1,4 +1,7 @@
-"""Claims: a statement of a paper, the measurement behind it, and the rule, stated before the run, that judges it."""
+"""Claims: a statement of a paper, the measurement behind it, and the rule, stated before the run, that judges it.
+
+They are written in the form of `paper`, which makes the objects of this module.
+"""
 
 from __future__ import annotations
 
@@ -181,12 +184,6 @@ class Measurement:
     sees: str = ""
     needs: Needs | None = None
 
-    @classmethod
-    def sized(cls, *, sizes: Mapping[str, tuple[Any, Any]], **fields: Any) -> Measurement:
-        """Returns a measurement with each argument as a pair: for the quick budget and for the full one."""
-        quick, full = ({name: pair[budget] for name, pair in sizes.items()} for budget in (0, 1))
-        return cls(quick=quick, full=full, **fields)
-
     def arguments(self, budget: Budget) -> dict[str, Any]:
         """Returns the function's arguments, without seed and device."""
         return dict(self.quick) if budget == "quick" else {**self.full, **(self.paper if budget == "paper" else {})}
@@ -212,11 +209,6 @@ def _size(value: Any) -> float:
 
 Read = Callable[[xr.Dataset], Any]
 """Takes the number of each trial, (trial,), or a single number, from the Dataset of a measurement."""
-
-
-def selected(variable: str, **labels: Any) -> Read:
-    """Returns a function that reads a variable of a Dataset at the given labels."""
-    return lambda data: data[variable].sel(labels)
 
 
 def imported(path: str) -> Callable[..., Any]:

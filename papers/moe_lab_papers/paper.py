@@ -22,9 +22,10 @@ import xarray as xr
 
 from moe_lab.core.config import require
 from moe_lab.core.findings import Finding
-from moe_lab_papers.claim import Bound, Claim, Measurement, Needs, Published, Read, Rule
+from moe_lab_papers.claim import Bound, Claim, Measurement, Needs, Published, Rule
 from moe_lab_papers.erratum import Erratum
 from moe_lab_papers.ranges import Ends, Range
+from moe_lab_papers.readers import Reader
 
 Check = Callable[[], Finding]
 
@@ -211,7 +212,7 @@ class Measured:
         self,
         id: str,
         statement: str,
-        read: Read,
+        read: Reader,
         judged: Judged,
         reason: str | None = None,
         *,
@@ -224,7 +225,7 @@ class Measured:
         Args:
           id: without the paper, "figure4/joint-samples".
           statement: what is claimed, in one sentence.
-          read: takes the number of each trial from the Dataset: a reader such as `at(...)`, or a function.
+          read: takes the number of each trial from the Dataset: `at(...)`, or another of `readers`.
           judged: what the paper says, and which numbers agree with it: `says(0.6).agrees(plus_minus(0.05))`.
           reason: why it differs or agrees in kind only, as far as is known.
           not_comparable: what was measured in the place of the paper's data or models, and what that shows.
