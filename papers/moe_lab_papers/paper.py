@@ -117,6 +117,7 @@ class Paper:
         self,
         name: str,
         function: Callable[..., xr.Dataset],
+        /,
         *,
         seconds: tuple[float, float],
         split: str | tuple[str, str] | None = None,

@@ -43,12 +43,14 @@ def _large(data: xr.Dataset, group: str) -> xr.DataArray:
 
 @reader
 def large_routers(data: xr.Dataset, group: str) -> Any:
+    """The least share of a large router's squared norm that is along its pattern."""
     share = _own(data, "router_component") ** 2 / (data["router_component"] ** 2).sum("pattern")
     return share.where(_large(data, group), drop=True).min()
 
 
 @reader
 def small_router(data: xr.Dataset) -> Any:
+    """The component of the small router that is shown along its pattern, over the large one's."""
     components = _own(data, "router_component")
     large, small = (abs(components.sel(expert=int(data["shown"].sel(role=role)))) for role in ("large", "small"))
     return small / large
@@ -56,17 +58,20 @@ def small_router(data: xr.Dataset) -> Any:
 
 @reader
 def large_neurons(data: xr.Dataset, group: str) -> Any:
+    """The share of large experts' neurons that are large along their pattern."""
     share = (_own(data, "neuron_component") > 1).mean("neuron")
     return share.where(_large(data, group), drop=True).mean()
 
 
 @reader
 def small_neurons(data: xr.Dataset) -> Any:
+    """The share of the neurons of the small expert that is shown that are large along its pattern."""
     return (_own(data, "neuron_component").sel(expert=int(data["shown"].sel(role="small"))) > 1).mean()
 
 
 @reader
 def both_groups(data: xr.Dataset) -> xr.DataArray:
+    """Reads 1 where both groups have a large router."""
     return ~data["violated"]
 
 
