@@ -17,6 +17,7 @@ from moe_lab.core.optimizers import Adam, Optimizer, Sgd, changed_by
 from moe_lab.core.signatures import with_settings_of
 from moe_lab.core.training import Measure, Snapshot
 from moe_lab.core.trials import stream
+from moe_lab.routers.balance import dispatch_entropy
 from moe_lab.vision.rotation.data import Samples
 from moe_lab.vision.rotation.model import Mixture, Model, ResNet18, SmallCNN
 from moe_lab.vision.rotation.network import Dispatched, MixtureNetwork, balance_loss, sent_to
@@ -184,12 +185,6 @@ class TurnLearner(Learner):
                 "example_expert": expert[: self.run.examples],
             }
         return values
-
-
-def dispatch_entropy(counts: Float[Tensor, "K M"]) -> Tensor:
-    """Entropy of the clusters among an expert's samples, weighted by its load (eq. 6.1); at most log K."""
-    shares = counts / counts.sum(0).clamp(min=1)
-    return (counts.sum(0) / counts.sum() * torch.special.entr(shares).sum(0)).sum()
 
 
 def normalized(gradients: Sequence[Tensor | None]) -> list[Tensor | None]:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 import xarray as xr
 
-from moe_lab.specialization.measures import dispatch_entropy
+from moe_lab.routers.balance import dispatch_entropy
 from moe_lab.specialization.published import published
 from moe_lab_papers.chen2022.mixtures import MIXED, MIXTURES, SETTINGS
 from moe_lab_papers.chen2022.singles import accuracy
