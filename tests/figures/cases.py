@@ -24,7 +24,6 @@ from moe_lab.recovery.landscape import figures as of_losses
 from moe_lab.recovery.landscape import plots as loss_plots
 from moe_lab.specialization import figures as of_clusters
 from moe_lab.specialization import plots as cluster_plots
-from moe_lab.vision import deep, figures_pruning
 from moe_lab.vision import figures as of_images
 from moe_lab.vision import plots as image_plots
 
@@ -67,7 +66,7 @@ class Case:
 ROOMS = (patch_routing, specialization, pruning, recovery, vision)
 NAMES: dict[str, Any] = {
     **{name: value for room in ROOMS for name, value in vars(room).items()},
-    **{"figures_pruning": figures_pruning, "VMoEConfig": type(deep.TINY), "math": math},
+    "math": math,
 }
 """What the call of a figure may name besides the function itself."""
 
@@ -198,13 +197,6 @@ CASES: dict[str, Case] = {
         image_plots.PICTURES,
     ),
     "compute": Case(of_images.compute, {}, image_plots.PICTURES, None, seeded=False),
-    "costs of a V-MoE": Case(
-        figures_pruning.costs,
-        {"size": deep.TINY, "experts_kept": (8, 2), "repeats": 1},
-        several=None,
-        measured=("milliseconds",),
-        seeded=False,
-    ),
 }
 DRAWN = {name: case for name, case in CASES.items() if case.pictures is not None}
 WITH_TRIALS = {name: case for name, case in CASES.items() if case.several is not None}
