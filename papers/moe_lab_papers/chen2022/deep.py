@@ -41,13 +41,13 @@ def _digits(kind: str, trials: tuple[int, int], seconds: tuple[float, float], se
 JITTERED = _digits(
     kind="jittered",
     trials=(3, 16),
-    seconds=(21, 112),
+    seconds=(17, 112),
     sees="Turned by 30 degrees, one network that learns has nearly all digits right, and a mixture too.",
 )
 REVERSED = _digits(
     kind="reversed",
     trials=(3, 10),
-    seconds=(22, 70),
+    seconds=(17, 70),
     sees="Where negatives have the opposite answer, a mixture never fails, one may.",
 )
 

@@ -18,7 +18,7 @@ OPERATORS = Measurement.sized(
     name="gridlock2019/operators",
     function="moe_lab_papers.recovery_operators:operators",
     sizes={"trials": (2, 20), "samples": (20_000, 50_000)},
-    seconds=(3, 80),
+    seconds=(0.5, 80),
 )
 _claim = partial(Claim, measurement=OPERATORS)
 _theorem_5 = partial(_claim, where="appendix G, theorem 5 and its proof")

@@ -29,7 +29,7 @@ GATES = Measurement.sized(
     name="gridlock2019/theorem2-gates",
     function=f"{MEASURES}:gates_from_anywhere",
     sizes={"trials": (4, 12), "samples": (5000, 20_000)},
-    seconds=(5, 60),
+    seconds=(3, 60),
 )
 MOMENT = Measurement.sized(
     name="gridlock2019/theorem3-moment", function=f"{MEASURES}:gate_moment", sizes={"trials": (8, 40)}, seconds=(1, 4)

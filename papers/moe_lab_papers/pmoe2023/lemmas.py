@@ -33,7 +33,7 @@ STEPS = Measurement.sized(
     name="pmoe2023/lemmas-steps",
     function=f"{LEMMAS}:lemma_steps",
     sizes={"neurons": ((400,), (200, 400, 800)), "trials": (5, 6), "steps": (3, 8)},
-    seconds=(30, 120),
+    seconds=(26, 120),
 )
 DECREASE = Measurement.sized(
     name="pmoe2023/lemmas-decrease",
@@ -58,7 +58,7 @@ CLASSES = Measurement.sized(
     name="pmoe2023/appendixM-training",
     function=f"{MEASURES}:accuracy_by_knob",
     sizes={"knob": ("classes", "classes"), "values": ((4,), (4,)), "samples": (3200, 3200), "trials": (3, 8)},
-    seconds=(22, 60),
+    seconds=(8, 22),
     device=True,
 )
 SPURIOUS = Measurement.sized(
