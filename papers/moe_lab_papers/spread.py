@@ -14,7 +14,8 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from moe_lab_papers.claim import ROUNDING, Claim, Rule, Verdict
+from moe_lab_papers.claim import Claim, Rule, Verdict
+from moe_lab_papers.ranges import ROUNDING
 
 TRIALS = ("trial", "repeat")
 """Dimensions of a Dataset along which its numbers are independent."""

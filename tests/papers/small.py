@@ -69,6 +69,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "pmoe2023/lemmaE.1": {"samples": (100, 400), "trials": 2},
     "pmoe2023/assumption4.4": {"samples": (60,), "trials": 2},
     "pmoe2023/theorems-by-n": {"samples": 40, **_EPOCHS},
+    "pmoe2023/theorems-by-p-and-error": {"pattern_sets": (16, 64), "samples": (40, 80), **_EPOCHS},
     "pmoe2023/finding3-by-overlap": {"samples": 40, **_EPOCHS},
     "pmoe2023/lemmaK.1": {"samples": 200, "trials": 2},
     "pmoe2023/bounds": {},

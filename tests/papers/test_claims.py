@@ -199,4 +199,4 @@ def test_no_paper_imports_another() -> None:
     for paper in CLAIMED:
         for path in (Path(ledger.__file__).parent / paper).glob("*.py"):
             text = path.read_text()
-            assert not [other for other in CLAIMED if other != paper and f"reproduce.{other}" in text], path
+            assert not [other for other in CLAIMED if other != paper and f"moe_lab_papers.{other}" in text], path

@@ -16,7 +16,8 @@ import torch
 
 from moe_lab import cli
 from moe_lab_papers import ledger
-from moe_lab_papers.claim import Claim, Measurement, Published, Rule, near, sentence
+from moe_lab_papers.claim import Claim, Measurement, Published, Rule, sentence
+from moe_lab_papers.ranges import near
 from moe_lab_papers.tables import folded, width_of_ids
 from tools import catalogue
 
@@ -123,6 +124,7 @@ def test_the_list_has_a_claim_on_each_line(capsys: pytest.CaptureFixture[str]) -
     assert call("pmoe2023/figure4/joint-outperforms", "--list") == 0
     told = capsys.readouterr().out
     assert "rule: in kind if the mean over trials is at least 0.01\n" in told and "\nwhere: figure 4" in f"\n{told}"
+    assert "\nnumber: ahead(joint)\n" in told
 
 
 def test_the_list_and_the_schema_are_those_of_the_claims() -> None:

@@ -10,7 +10,8 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from moe_lab_papers.claim import Claim, Measurement, Published, Read, Rule, at_least, share_from, up_to
+from moe_lab_papers.claim import Claim, Measurement, Published, Read, Rule
+from moe_lab_papers.ranges import at_least, share_from, up_to
 from moe_lab_papers.spread import interval, judge
 
 CALL = Measurement(name="chen2022/squares", function="measure_runs:squares", quick={}, full={}, seconds=(1, 1))

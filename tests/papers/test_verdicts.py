@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from moe_lab_papers.claim import Claim, Rule, near
+from moe_lab_papers.claim import Claim, Rule
 from moe_lab_papers.exchange import result_part
+from moe_lab_papers.ranges import near
 from moe_lab_papers.runner import Done, Order, Piece
 from moe_lab_papers.verdicts import Row, judged, tally
 from tests.papers.conftest import claim, squares
