@@ -60,8 +60,9 @@ class Says(Published):
     def _range(self, ends: Ends | None) -> Range | None:
         if not callable(ends):
             return ends
-        require(self.value is not None, "a range that follows from a number needs one", published=self.relation)
-        return ends(self.value or 0)
+        if self.value is None:
+            raise ValueError(f"a range that follows from the published number needs one: {self.relation!r} has none")
+        return ends(self.value)
 
 
 def says(number: float | str, relation: str = "", *, bound: Bound = "", spread: float | None = None) -> Says:
@@ -117,6 +118,7 @@ class Paper:
         self,
         name: str,
         function: Callable[..., xr.Dataset],
+        /,
         *,
         seconds: tuple[float, float],
         split: str | tuple[str, str] | None = None,

@@ -119,7 +119,7 @@ def test_ranges_follow_from_the_published_number() -> None:
     assert said.follows(at_least).rule == Rule(agrees=(0.6, math.inf), follows=True)
     assert said.in_kind(share_from(0.5)).rule == Rule(in_kind=share_from(0.5))
     assert says("rises").in_kind(up_to(2)).rule == Rule(in_kind=(0, 2))
-    with pytest.raises(ValueError, match="needs one: got published='rises'"):
+    with pytest.raises(ValueError, match="needs one: 'rises' has none"):
         says("rises").in_kind(at_least)
     with pytest.raises(ValueError, match="a rule judges one of mean, median, lowest, highest"):
         said.agrees(near(0, 1), of="most")

@@ -70,6 +70,7 @@ def _table_1(model: str) -> float:
 
 @reader
 def entropy_left(data: xr.Dataset, model: str) -> xr.DataArray:
+    """The entropy at the end over that at the start."""
     entropy = data["dispatch_entropy"].sel(model=model)
     return entropy.isel(step=-1) / entropy.isel(step=0)
 

@@ -85,11 +85,13 @@ def own_share(counts: xr.DataArray) -> xr.DataArray:
 
 @reader
 def experts_in_use(data: xr.Dataset) -> xr.DataArray:
+    """How many cubic experts are in use in setting 1."""
     return in_use(data["dispatch"].sel(setting=1, model="moe-cubic"))
 
 
 @reader
 def own_cluster(data: xr.Dataset) -> xr.DataArray:
+    """The share of samples that belong to the most frequent cluster of their expert."""
     return own_share(data["trial_final"])
 
 

@@ -125,11 +125,13 @@ routing = paper.measure(
 
 @reader
 def over_bound(data: xr.Dataset) -> np.ndarray:
+    """The worst ratio over kappa M^2, of every kind of noise and number of experts."""
     return np.asarray((data["worst_ratio"] / data["bound"]).values.ravel())
 
 
 @reader
 def wider_over_narrower(data: xr.Dataset) -> np.ndarray:
+    """The worst ratio with wider noise over that with narrower noise of the same kind."""
     pairs = (("uniform 4", "uniform 1"), ("gaussian 1", "gaussian .3"))
     ratios = [data["worst_ratio"].sel(noise=wide) / data["worst_ratio"].sel(noise=narrow) for wide, narrow in pairs]
     return np.concatenate([ratio.values for ratio in ratios])

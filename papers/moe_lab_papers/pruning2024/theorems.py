@@ -11,17 +11,13 @@ from typing import Any
 
 import xarray as xr
 
-from moe_lab_papers.paper import Measured, Paper, budgets, says
+from moe_lab_papers.paper import Paper, budgets, says
 from moe_lab_papers.pruning2024 import measures
 from moe_lab_papers.ranges import share_from
 from moe_lab_papers.readers import reader
 
 paper = Paper("pruning2024")
 
-_FAR = (
-    "constants are hidden: T is 110, not the thousands of (9), so that neurons reach what these steps make and "
-    "not l sqrt(d log l)"
-)
 planted = paper.measure(  # as short as appendix C requires; (8), (9) and (11) are far from met, from random ones too
     "statements-planted",
     measures.statements,
@@ -49,65 +45,82 @@ def holds(data: xr.Dataset, statement: str) -> Any:
     return state.where(state >= 0, drop=True)
 
 
-def _often(
-    measured: Measured,
-    place: str,
-    statement: str,
-    words: str,
-    *,
-    in_kind: str = "",
-    not_comparable: str = "",
-) -> None:
-    """Claims that a statement holds with high probability: in at least 85 % of the trials.
-
-    Args:
-      measured: the states of the statements.
-      place: the id.
-      statement: of `moe_lab.pruning`.
-      words: the claim in words.
-      in_kind: why it agrees in kind at most.
-      not_comparable: why it is about something else.
-    """
-    said = says(1, "with high probability")
-    measured.claim(
-        place,
-        words,
-        holds(statement),
-        (said.in_kind if in_kind else said.agrees)(share_from(0.85)),
-        in_kind,
-        not_comparable=not_comparable,
-        where=statement.split(",")[0],
-    )
-
-
+# How a statement is judged, why it agrees in kind only, and why it is not comparable.
+_SAID = says(1, "with high probability")
+_OFTEN = _SAID.agrees(share_from(0.85)), "", ""  # in at least 85 % of the trials
+_FAR = (
+    _SAID.in_kind(share_from(0.85)),
+    "constants are hidden: T is 110, not the thousands of (9), so that neurons reach what these steps make and not l "
+    "sqrt(d log l)",
+    "",
+)
+_START = (
+    _SAID.agrees(share_from(0.85)),
+    "",
+    "the proof's assumption is not met: it needs unimportant routers whose components along o are a margin C_p of the "
+    "order of 1/d from all others, which a random start does not have. In 24 trainings from such starts 42 of 432 "
+    "unimportant experts grow; where the same routers keep the order of their components, and all others are moved "
+    "C_p = 1/d away from that along o, 1 of 431 does",
+)
 _IMPORTANT = "important experts, p^(0) = Omega(1), end"
 _UNIMPORTANT = "unimportant experts, p^(0) = O(1/d), end"
 _GREW = "experts with Delta > 1.5 log l"
 _TINY = "from tiny random weights,"
-_START = (
-    "the proof's assumption is not met: it needs unimportant routers whose components along o are a margin C_p of the "
-    "order of 1/d from all others, which a random start does not have. In 24 trainings from such starts 42 of 432 "
-    "unimportant experts grow; where the same routers keep the order of their components, and all others are moved "
-    "C_p = 1/d away from that along o, 1 of 431 does"
-)
-_often(planted, "lemma4.1/i-proficiency", "lemma 4.1, (i) p", f"{_IMPORTANT} with p = 1")
-_often(planted, "lemma4.1/ii-gates", "lemma 4.1, (ii) gates", f"{_IMPORTANT} with gates above 1/2")
-_often(
-    planted,
-    "lemma4.1/iii-neurons",
-    "lemma 4.1, (iii) neurons",
-    f"{_IMPORTANT} with a constant fraction of neurons that are large along o",
-    in_kind=_FAR,
-)
-_often(planted, "lemma4.1/iv-norm-change", "lemma 4.1, (iv) Delta", f"{_IMPORTANT} with Delta > 1.5 log l")
-_often(planted, "lemma4.2/i-proficiency", "lemma 4.2, (i) p", f"{_UNIMPORTANT} with p = O(1/d)")
-_often(planted, "lemma4.2/ii-norm-change", "lemma 4.2, (ii) Delta", f"{_UNIMPORTANT} with a small Delta")
-for part, statement, words in (
-    ("i-proficiency", "lemma 4.2, (i) p", "p = O(1/d)"),
-    ("ii-norm-change", "lemma 4.2, (ii) Delta", "a small Delta"),
+for measured, place, statement, words, (judged, reason, shown) in (
+    (planted, "lemma4.1/i-proficiency", "lemma 4.1, (i) p", f"{_IMPORTANT} with p = 1", _OFTEN),
+    (planted, "lemma4.1/ii-gates", "lemma 4.1, (ii) gates", f"{_IMPORTANT} with gates above 1/2", _OFTEN),
+    (
+        planted,
+        "lemma4.1/iii-neurons",
+        "lemma 4.1, (iii) neurons",
+        f"{_IMPORTANT} with a constant fraction of neurons that are large along o",
+        _FAR,
+    ),
+    (planted, "lemma4.1/iv-norm-change", "lemma 4.1, (iv) Delta", f"{_IMPORTANT} with Delta > 1.5 log l", _OFTEN),
+    (planted, "lemma4.2/i-proficiency", "lemma 4.2, (i) p", f"{_UNIMPORTANT} with p = O(1/d)", _OFTEN),
+    (planted, "lemma4.2/ii-norm-change", "lemma 4.2, (ii) Delta", f"{_UNIMPORTANT} with a small Delta", _OFTEN),
+    (
+        random,
+        "lemma4.2/i-proficiency-random-start",
+        "lemma 4.2, (i) p",
+        f"{_TINY} {_UNIMPORTANT} with p = O(1/d)",
+        _START,
+    ),
+    (
+        random,
+        "lemma4.2/ii-norm-change-random-start",
+        "lemma 4.2, (ii) Delta",
+        f"{_TINY} {_UNIMPORTANT} with a small Delta",
+        _START,
+    ),
+    (
+        planted,
+        "theorem4.3/no-error",
+        "theorem 4.3",
+        "up to rho = gamma no test sample is wrong, without fine-tuning after pruning",
+        _OFTEN,
+    ),
+    (planted, "lemma4.4/i-proficiency", "lemma 4.4, (i) p", f"{_GREW} have p = 1", _OFTEN),
+    (planted, "lemma4.4/ii-gates", "lemma 4.4, (ii) gates", f"{_GREW} have gates above 1/2", _OFTEN),
+    (random, "lemma4.4/i-random-start", "lemma 4.4, (i) p", f"{_TINY} {_GREW} have p = 1", _OFTEN),
+    (random, "lemma4.4/ii-random-start", "lemma 4.4, (ii) gates", f"{_TINY} {_GREW} have gates above 1/2", _OFTEN),
+    (
+        planted,
+        "lemma4.4/iii-neurons",
+        "lemma 4.4, (iii) neurons",
+        "fine-tuned alone, a constant fraction of their neurons grow large along o",
+        _FAR,
+    ),
+    (
+        planted,
+        "theorem4.5/no-error",
+        "theorem 4.5",
+        "with fine-tuning after pruning no test sample is wrong up to one expert of each sign",
+        _OFTEN,
+    ),
 ):
-    place, words = f"lemma4.2/{part}-random-start", f"{_TINY} {_UNIMPORTANT} with {words}"
-    _often(random, place, statement, words, not_comparable=_START)
+    measured.claim(place, words, holds(statement), judged, reason, not_comparable=shown, where=statement.split(",")[0])
+
 margins = paper.measure(
     "margins",
     measures.margins,
@@ -131,27 +144,4 @@ margins.claim(
     says(1, "every one, with high probability").agrees(share_from(0.97)),  # without the margin a tenth of them grow
     where="lemma 4.2, (ii), and its proof",
     unit="of the unimportant experts",
-)
-_often(
-    planted,
-    "theorem4.3/no-error",
-    "theorem 4.3",
-    "up to rho = gamma no test sample is wrong, without fine-tuning after pruning",
-)
-_often(planted, "lemma4.4/i-proficiency", "lemma 4.4, (i) p", f"{_GREW} have p = 1")
-_often(planted, "lemma4.4/ii-gates", "lemma 4.4, (ii) gates", f"{_GREW} have gates above 1/2")
-_often(random, "lemma4.4/i-random-start", "lemma 4.4, (i) p", f"{_TINY} {_GREW} have p = 1")
-_often(random, "lemma4.4/ii-random-start", "lemma 4.4, (ii) gates", f"{_TINY} {_GREW} have gates above 1/2")
-_often(
-    planted,
-    "lemma4.4/iii-neurons",
-    "lemma 4.4, (iii) neurons",
-    "fine-tuned alone, a constant fraction of their neurons grow large along o",
-    in_kind=_FAR,
-)
-_often(
-    planted,
-    "theorem4.5/no-error",
-    "theorem 4.5",
-    "with fine-tuning after pruning no test sample is wrong up to one expert of each sign",
 )

@@ -159,6 +159,7 @@ def violation_of_bias(data: xr.Dataset) -> float:
 
 @reader
 def lead_of_bias(data: xr.Dataset) -> xr.DataArray:
+    """How much more the bias has right than the Switch loss, each at its best strength."""
     return _at_best(data, "bias")["test_accuracy"] - _at_best(data, "switch")["test_accuracy"]
 
 
