@@ -145,7 +145,7 @@ def error_by_size(
     device: str = "auto",
     **settings: Any,
 ) -> xr.Dataset:
-    """Computes the test error of the three models on patterns of which p differs, from N samples.
+    """Computes the test error of separate training and of the CNN on patterns of which p differs, from N samples.
 
     Args:
       pattern_sets: values of p.
@@ -156,7 +156,7 @@ def error_by_size(
     Returns:
       test_error(model, pattern_sets, samples, trial).
     """
-    models = {"separate": SeparateMoE(), "joint": JointMoE(), "cnn": CNN()}
+    models = {"separate": SeparateMoE(), "cnn": CNN()}
     run: dict[str, Any] = {"trials": trials, "seed": seed, "device": device, "measure": "last", **settings}
     errors = [
         [

@@ -131,9 +131,10 @@ margins = paper.measure(
 
 
 @reader
-def stays_small(data: xr.Dataset) -> xr.DataArray:
-    """The share of unimportant experts that do not grow."""
-    return 1 - (data["grew"] / data["unimportant"]).sel(start="margin")
+def stays_small(data: xr.Dataset) -> float:
+    """The share of all trainings' unimportant experts that do not grow."""
+    counts = data.sel(start="margin").sum("trial")
+    return 1 - float(counts["grew"] / counts["unimportant"])
 
 
 margins.claim(
