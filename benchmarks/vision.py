@@ -1,4 +1,4 @@
-"""The layer of experts of WRN-pMoE with kept patches alone, against all patches and zeros; three live models."""
+"""The layer of experts of WRN-pMoE with kept patches alone, against all patches and zeros; three models."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import time
 import torch
 
 from benchmarks.measure import Result, in_turns, ratio
-from moe_lab.vision import PatchWRN, QuadrantTask
-from moe_lab.vision.patches import live, network
+from moe_lab.vision import WRN, PatchWRN, QuadrantTask
+from moe_lab.vision.patches import network, train
 
 SIZES = {"channels": 640, "experts": 4, "patches_per_expert": 16}  # the paper's, for CIFAR-10: n=64, l=16
 CELLS, BATCH = 8, 32
+STUDY = PatchWRN(trunk="plain", batch_size=64)
+CONTROLS = (STUDY.replace(gates="none"), WRN(trunk="plain", batch_size=64))
 IDEAL = 1 - SIZES["patches_per_expert"] / CELLS**2
 
 
@@ -43,9 +45,11 @@ def sparse(calls: int = 2, rounds: int = 15) -> list[Result]:
 def frames(samples: int = 1000, epochs: int = 4) -> list[Result]:
     """Frames a second of three models side by side on digits in quadrants, two steps each, 300 test images measured."""
     settings = {"samples": samples, "trials": 1, "record_every": 2}
-    list(live.compare(QuadrantTask(), {"warm": PatchWRN(trunk="plain")}, epochs=1, **settings))
+    list(train(PatchWRN(trunk="plain"), QuadrantTask(), epochs=1, **settings))
+    settings["epochs"] = epochs
     begin = time.process_time()
-    running = live.compare(QuadrantTask(), epochs=epochs, **settings)
+    controls = (train(model, QuadrantTask(), measure_every=10, **settings) for model in CONTROLS)
+    running = zip(train(STUDY, QuadrantTask(), **settings), *controls, strict=True)
     next(running)
     first = time.process_time() - begin
     count = sum(1 for _ in running)

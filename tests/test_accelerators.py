@@ -258,7 +258,7 @@ def test_a_network_that_diverges_ends_after_the_same_step_on_an_accelerator() ->
         with form:
             learner.advance(1)
             learner.advance(5)
-        ends.append((learner.steps, learner.lost, learner.online()))
+        ends.append((int(learner.steps), learner.lost, learner.online()))
     assert ends[0][:2] == ends[1][:2] and ends[0][1] and 1 < ends[0][0] < 6
 
 

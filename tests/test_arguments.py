@@ -43,7 +43,6 @@ FIGURES = (
     "recovery.gridlock.figures",
     "recovery.landscape.figures",
     "vision.figures",
-    "vision.figures_pruning",
 )
 HELPERS = ("patch_model", "turn_model")
 """Makers of models that the figures of the vision room share."""

@@ -19,9 +19,9 @@ from moe_lab.recovery import MixtureTask, em, transforms
 from moe_lab.recovery.activations import activation_of
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.transforms import gaussian_moments
+from moe_lab.routers.balance import dispatch_entropy
 from moe_lab.specialization import ClusterTask, SwitchMoE, mixture, theory
 from moe_lab.specialization.layer import Layer
-from moe_lab.specialization.measures import dispatch_entropy
 from tests.recovery import oracle
 from tests.solutions import build, pruning, recovery, routing, specialization, transitions
 from tests.solutions.every import MODULES, SOLUTIONS

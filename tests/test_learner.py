@@ -203,7 +203,7 @@ def test_a_captured_step_repeats_all_that_it_changes() -> None:
     with second_device() as device:
         found = snapshots(run_of(device=device.name), fate)
         captures = device.captures
-    assert captures == 2, "one for each shape of the inputs"
+    assert captures == 1, "for inputs of the first shapes; the others run without a graph"
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one["total"], other["total"])
         assert one.steps.tolist() == other.steps.tolist() and one.finished.tolist() == other.finished.tolist()

@@ -29,6 +29,7 @@ from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, TopKMoE
 from moe_lab.vision import CifarRotateTask, PatchWRN, QuadrantTask, SmallCNN, TurnTask, VehiclesTask, patches, rotation
 from moe_lab.vision.built import Built
 from moe_lab.vision.deep import DigitRun
+from moe_lab.vision.images import CifarTask, ImageTask
 from moe_lab.vision.run import ImageRun
 from moe_lab.vision.vmoe.config import VMoEConfig
 from tests.helpers.effort import THOROUGH
@@ -50,8 +51,8 @@ PARTS: dict[type[Config], dict[str, Any]] = {
 }
 """What a Run or a task needs besides its settings."""
 
-BASES = (RunConfig, ImageRun, Built, ArrayConfig)
-"""What rooms make their Runs and models of."""
+BASES = (RunConfig, ImageRun, ImageTask, CifarTask, Built, ArrayConfig)
+"""What rooms make their Runs, tasks and models of."""
 
 
 def _every_config(base: type[Config] = Config) -> Iterator[type[Config]]:

@@ -128,12 +128,13 @@ class Learner(ABC):
         self.loss: Float[Tensor, " T"] = like.new_zeros(len(self.trials))
         self.steps: Int[Tensor, " T"] = torch.zeros_like(self.loss, dtype=torch.int64)
         self.active: Bool[Tensor, " T"] = torch.ones_like(self.loss, dtype=torch.bool)
-        self._captured_steps: dict[tuple[torch.Size, ...], CapturedStep] = {}  # by the shapes of the inputs
+        self._shapes: list[torch.Size] | None = None  # of the inputs of the first step
+        self._captured_step: CapturedStep | None = None
 
     @property
     @abstractmethod
-    def changed(self) -> Sequence[Tensor]:
-        """Every tensor that `step` changes, besides the three above."""
+    def changed(self) -> Sequence[Tensor] | None:
+        """Every tensor that `step` changes, besides the three above; None if it reads a number, as no graph can."""
 
     @abstractmethod
     def step(self, *inputs: Tensor) -> None:
@@ -152,14 +153,20 @@ class Learner(ABC):
         return {"train_loss": self.loss}
 
     def advance(self, steps: int) -> None:
-        """Takes some steps, on CUDA as a captured graph."""
+        """Takes some steps, on CUDA as a captured graph.
+
+        A graph keeps memory. There is one, for inputs of the first shapes; others, as of a last batch, run without.
+        """
         for inputs in self.inputs(steps):
             stop_if_unwanted()
-            shapes = tuple(one.shape for one in inputs)
-            if shapes not in self._captured_steps:
-                state = *self.changed, self.loss, self.steps, self.active
-                self._captured_steps[shapes] = CapturedStep(self._counted_step, state, inputs)
-            self._captured_steps[shapes](*inputs)
+            shapes = [one.shape for one in inputs]
+            if self._shapes is None:
+                self._shapes, changed = shapes, self.changed
+                if changed is not None:
+                    state = *changed, self.loss, self.steps, self.active
+                    self._captured_step = CapturedStep(self._counted_step, state, inputs)
+            known = self._captured_step if shapes == self._shapes else None
+            (known or self._counted_step)(*inputs)
 
     def _counted_step(self, *inputs: Tensor) -> None:
         self.step(*inputs)

@@ -187,6 +187,27 @@ def load_entropy(load: Load) -> Float[Tensor, "*T"]:
     return torch.special.entr(load).sum(-1)
 
 
+def dispatch_entropy(dispatch: Float[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:
+    """Computes the entropy of the clusters among an expert's samples in nats, the mean over all samples.
+
+    It is 0 if every expert gets one cluster, and at most log K.
+
+    >>> round(float(dispatch_entropy(torch.tensor([[4.0, 0.0, 0.0], [0.0, 2.0, 2.0]]))), 3)
+    0.0
+    >>> round(float(dispatch_entropy(torch.ones(4, 8))), 4)  # log 4
+    1.3863
+
+    Args:
+      dispatch: (..., K, M) numbers of samples of a cluster that an expert gets.
+
+    References: Chen et al., 2022, eq. 6.1.
+    """
+    received = dispatch.sum(-2, keepdim=True)
+    shares = dispatch / torch.where(received > 0, received, 1)
+    surprise = -torch.where(shares > 0, shares, 1).log()
+    return (dispatch * surprise).sum((-2, -1)) / received.sum((-2, -1)) + 0.0  # no -0.0
+
+
 def maximal_violation(load: Load) -> Float[Tensor, "*T"]:
     """Computes by how much the largest load exceeds the mean load, relative to the mean: from 0 to M - 1.
 

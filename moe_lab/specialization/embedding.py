@@ -12,8 +12,8 @@ import xarray as xr
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.core.signatures import with_notebook
+from moe_lab.routers.balance import dispatch_entropy
 from moe_lab.specialization.data import Samples
-from moe_lab.specialization.measures import dispatch_entropy
 from moe_lab.specialization.predictions import Trained, trained
 from moe_lab.specialization.recipes import Figure, run_of
 from moe_lab.specialization.run import Run

@@ -43,20 +43,6 @@ TOP_K_MEASURES = {
 """What `TopKMoE` is measured by besides; shared experts have no dispatch."""
 
 
-def dispatch_entropy(dispatch: Float[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:
-    """Computes the entropy of the router's dispatch in nats (eq. 6.1) from (..., K, M) numbers of samples.
-
-    >>> round(float(dispatch_entropy(torch.tensor([[4.0, 0.0, 0.0], [0.0, 2.0, 2.0]]))), 3)
-    0.0
-    >>> round(float(dispatch_entropy(torch.ones(4, 8))), 4)  # log 4
-    1.3863
-    """
-    received = dispatch.sum(-2, keepdim=True)
-    shares = dispatch / torch.where(received > 0, received, 1)
-    surprise = -torch.where(shares > 0, shares, 1).log()
-    return (dispatch * surprise).sum((-2, -1)) / received.sum((-2, -1)) + 0.0  # no -0.0
-
-
 def agreement(dispatch: Float[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:
     """Computes the share of assignments whose sample is of its expert's most frequent cluster (purity).
 
@@ -96,7 +82,7 @@ def counted(
     return {
         "test_accuracy": right.sum(1) / samples.sum(1),
         "cluster_accuracy": (right[:, None] @ member)[:, 0] / samples,
-        "dispatch_entropy": dispatch_entropy(dispatch),
+        "dispatch_entropy": balance.dispatch_entropy(dispatch),
         "dispatch": dispatch,
         "expert_load": dispatch.sum(1) / samples.sum(1)[:, None],
         "expert_accuracy": expert_right / samples[:, None],

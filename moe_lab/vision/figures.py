@@ -88,9 +88,7 @@ def sample_complexity(
       patches to keep, and chance(samples, trial), the share of patches in the object.
     """
     counts, names = listed(samples), listed(models)
-    require(
-        all(name in SAMPLE_MODELS for name in names), f"models must be among {', '.join(SAMPLE_MODELS)}", models=names
-    )
+    _known(names, SAMPLE_MODELS)
     task = QuadrantTask() if root is None else VehiclesTask(**{"root": root, "variant": variant})
     runs = {}
     for count in counts:
@@ -108,7 +106,7 @@ def sample_complexity(
         data["chance"] = data["chance"].sel(model="learned", drop=True)
     place = "figure 16 in kind" if root is not None else "figure 16 in kind, digits in quadrants"
     settled = {} if root is not None else {"variant": None}
-    return _about(data, "sample_complexity", "pmoe2023", place, list(runs.values()), settled=settled)
+    return _about(data, "pmoe2023", place, list(runs.values()), settled=settled)
 
 
 def patch_model(name: str, embedded: bool = True, width: int = 1) -> PatchWRN | WRN:
@@ -154,7 +152,7 @@ def compute() -> xr.Dataset:
         },
         coords={"samples": list(_SAMPLES), "model": names},
     )
-    return _about(xr.merge([data, published_compute()]), "compute", "pmoe2023", "table 2", [])
+    return _about(xr.merge([data, published_compute()]), "pmoe2023", "table 2", [])
 
 
 @checked
@@ -231,7 +229,7 @@ def controls(
     sizes = {name: model.parameters_for(task.image) for name, model in made.items()}
     data["parameters"] = "model", [sizes.get(name, parameters(task.image)) for name in names]
     place = "table 2 in kind, digits" if root is None else "table 2 in kind"
-    return _about(data, "controls", "chen2022", place, list(runs.values()) or [linear])
+    return _about(data, "chen2022", place, list(runs.values()) or [linear])
 
 
 def turn_model(
@@ -293,7 +291,7 @@ def _filled(
     return xr.Dataset(variables, coords={**axes, "trial": np.arange(trials)})
 
 
-def _about(data: xr.Dataset, name: str, paper: str, place: str, runs: Sequence[ImageRun], **more: Any) -> xr.Dataset:
+def _about(data: xr.Dataset, paper: str, place: str, runs: Sequence[ImageRun], **more: Any) -> xr.Dataset:
     """Adds the attrs that say how to make the Dataset again, without its call."""
     about = origin(
         call="",
@@ -302,7 +300,6 @@ def _about(data: xr.Dataset, name: str, paper: str, place: str, runs: Sequence[I
         device=device_labels(runs) or "cpu",
         paper=f"{paper}, {place}",
         figure=place,
-        function=name,
         **more,
     )
     for run in runs[:1]:

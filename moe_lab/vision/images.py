@@ -1,18 +1,20 @@
-"""The images that tasks are made of, loaded once and drawn for trials: embedded digits, and CIFAR from files."""
+"""Tasks of images, drawn for each trial, and what they are made of: embedded digits, and CIFAR from files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
+from pydantic import model_validator
 from torch import Tensor
 
-from moe_lab.core.config import require
+from moe_lab.core.config import Config, knob, require
 from moe_lab.datasets import ColourImages, cifar
 from moe_lab.datasets import digits as embedded_digits
 
@@ -30,43 +32,108 @@ def digit_images() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return loaded.images.reshape(-1, loaded.side, loaded.side), loaded.labels, is_test
 
 
+def images_of(is_test: Bool[np.ndarray, " N"], split: Split) -> Int[np.ndarray, " n"]:
+    """Returns the numbers of the images that belong to a split."""
+    return np.flatnonzero(is_test if split == "test" else ~is_test)
+
+
 @lru_cache(maxsize=2)
 def cifar_images(name: str, root: Path | None, download: bool) -> ColourImages:
     """CIFAR-10 or CIFAR-100, as `cifar.load` reads it."""
     return cifar.load(root, name=name, download=download)
 
 
-def checked(data: ColourImages) -> str:
-    """Whether the images are known to be the official ones, in words for the attrs of results."""
-    said = {True: "the official archive", False: "an archive of another SHA-256", None: "files, not hash-checked"}
-    return said[data.official]
+@dataclass(frozen=True)
+class Images:
+    """Images of many trials; a task adds one more field, what else it tells of each image.
+
+    Attributes:
+      images: (trials, N, channels, height, width).
+      labels: (trials, N) the class, from 0.
+    """
+
+    images: Float[Tensor, "trials N C H W"]
+    labels: Int[Tensor, "trials N"]
+
+    def __len__(self) -> int:
+        return int(self.labels.shape[1])
 
 
-def images_of(is_test: Bool[np.ndarray, " N"], split: Split) -> Int[np.ndarray, " n"]:
-    """Returns the numbers of the images that belong to a split."""
-    return np.flatnonzero(is_test if split == "test" else ~is_test)
+class ImageTask(Config):
+    """Draws the images of each trial from its own stream."""
+
+    paper: ClassVar[str]
+    drawn: ClassVar[type[Images]]
+
+    @property
+    def classes(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def image(self) -> tuple[int, int, int]:
+        """Channels, height and width."""
+        raise NotImplementedError
+
+    def sample(
+        self,
+        samples: int,
+        *,
+        trials: Sequence[int],
+        seed: int,
+        split: Split = "train",
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> Any:
+        """Generates N images per trial with balanced classes; those of one trial do not depend on the other trials.
+
+        Returns:
+          The task's `Samples`.
+
+        Raises:
+          ValueError: samples is less than 1, or no trials.
+          FileNotFoundError: image files that are not there.
+        """
+        require(samples >= 1, "samples (N) must be at least 1", N=samples)
+        require(len(trials) >= 1, "trials must name at least one trial", trials=list(trials))
+        each = [self._sample_trial(samples, trial, seed, split) for trial in trials]
+        images = torch.stack([torch.as_tensor(part[0]).to(device, dtype) for part in each])
+        labels, others = (torch.as_tensor(np.stack([part[place] for part in each]), device=device) for place in (1, 2))
+        return self.drawn(images, labels, others)  # type: ignore[call-arg]
+
+    def provenance(self) -> Mapping[str, Any]:
+        """Attrs that say from which files the images come."""
+        return {}
+
+    def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Any, Any, Any]:
+        """Images, labels, and what else `drawn` tells of each image of one trial."""
+        raise NotImplementedError
 
 
-def drawn(
-    draw: Callable[[int, int, int, Split], tuple[Any, Any, Any]],
-    samples: int,
-    trials: Sequence[int],
-    seed: int,
-    split: Split,
-    device: torch.device | str,
-    dtype: torch.dtype,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Draws each trial by itself: images, labels, and what else a task tells of each image, all with a trial axis.
-
-    Args:
-      draw: given samples, trial, seed and split, returns the three of one trial.
+class CifarTask(ImageTask):
+    """A task of CIFAR-10's images, from a folder of files.
 
     Raises:
-      ValueError: samples is less than 1, or no trials.
+      ConfigError: a value is out of bounds, or neither root nor download=True is given.
     """
-    require(samples >= 1, "samples (N) must be at least 1", N=samples)
-    require(len(trials) >= 1, "trials must name at least one trial", trials=list(trials))
-    each = [draw(samples, trial, seed, split) for trial in trials]
-    images = torch.stack([torch.as_tensor(part[0]).to(device, dtype) for part in each])
-    labels, others = (torch.as_tensor(np.stack([part[place] for part in each]), device=device) for place in (1, 2))
-    return images, labels, others
+
+    root: Path | None = knob(None, meaning="folder or archive of CIFAR-10's binary version")
+    download: bool = knob(False, meaning="fetch CIFAR-10 when no folder is given")
+
+    @model_validator(mode="after")
+    def _files_are_named(self) -> Self:
+        rule = f"{type(self).__name__} needs root= (a folder of CIFAR-10's binary files) or download=True"
+        require(self.root is not None or self.download, rule, root=self.root, download=self.download)
+        return self
+
+    @property
+    def image(self) -> tuple[int, int, int]:
+        return (3, 32, 32)
+
+    @property
+    def cifar(self) -> ColourImages:
+        """All images of CIFAR-10."""
+        return cifar_images("cifar-10", self.root, self.download)
+
+    def provenance(self) -> Mapping[str, Any]:
+        said = {True: "the official archive", False: "an archive of another SHA-256", None: "files, not hash-checked"}
+        return {"images": said[self.cifar.official]}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -13,12 +12,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from moe_lab.core import training
 from moe_lab.core.config import RunConfig, knob
-from moe_lab.core.graphs import CapturedStep, on_accelerator, to_device
-from moe_lab.core.interrupts import stop_if_unwanted
+from moe_lab.core.graphs import on_accelerator, to_device
 from moe_lab.core.origins import origin_of
-from moe_lab.core.training import Measure, Snapshot, TrialProgress
+from moe_lab.core.training import Measure, Snapshot, TrialProgress, samples_of
 from moe_lab.core.trials import device_and_dtype, stream, threads_for
+from moe_lab.vision.images import Images
 from moe_lab.vision.layers import about_operations
 
 _AT_ONCE = 512  # images of an evaluation in one forward pass
@@ -43,13 +43,18 @@ class ImageRun(RunConfig):
         return min(int(self.model.batch_size), self.samples)  # type: ignore[attr-defined]
 
     @property
-    def numbers(self) -> float:
-        """Of one trial, as trials step one after another. A number is computed from about a hundred others."""
+    def step_operations(self) -> float:
+        """About how many operations a step of one trial takes."""
         model: Any = getattr(self.model, "expert", self.model)  # a mixture sends an image to one of its experts
         image, classes = self.task.image, self.task.classes  # type: ignore[attr-defined]
         with torch.device("meta"):  # shapes alone
             network = model.network(image, classes)
-        return float(self.batch * about_operations(network, image) / 200)
+        return float(self.batch * about_operations(network, image))
+
+    @property
+    def numbers(self) -> float:
+        """Of one trial, as trials step one after another. A number is computed from about a hundred others."""
+        return self.step_operations / 200
 
     @property
     def last_step(self) -> int:
@@ -57,93 +62,73 @@ class ImageRun(RunConfig):
         return self.epochs * -(-self.samples // self.batch)
 
 
-class Learner(ABC):
+class Learner(training.Learner):
     """One trial of a model: its network in training, and the test samples that it is measured on.
 
+    The loss is that of the last batch; it stays NaN once it was infinite or NaN, and steps are counted no more.
+
     Args:
-      images, labels: of the training samples.
+      place: of the trial in the samples.
+
+    Attributes:
+      constants: values that are the same in every Snapshot.
+      sums: samples, correct predictions and loss since the last record.
     """
 
-    network: nn.Module
-
-    def __init__(self, run: ImageRun, trial: int, images: Float[Tensor, "N C H W"], labels: Int[Tensor, " N"]) -> None:
-        self.run, self.images, self.labels = run, images, labels
-        self.steps, self.lost = 0, False
+    def __init__(self, run: ImageRun, place: int, trial: int, train: Images, test: Images) -> None:
+        super().__init__([trial], train.images)
+        self.run, self.images, self.labels = run, train.images[place], train.labels[place]
+        self.test_images, self.test_labels = test.images[place], test.labels[place]
+        shown = slice(run.examples)
+        self.constants = {"example_images": self.test_images[shown], "example_labels": self.test_labels[shown]}
+        how: dict[str, Any] = {"device": self.images.device, "dtype": self.images.dtype}
+        weights = stream(run.seed, trial, "weights")
+        self.network: nn.Module = run.model.build(run.task.image, run.task.classes, random=weights, **how)  # type: ignore[attr-defined]
         self._order, self._left = stream(run.seed, trial, "order"), np.empty(0, dtype=np.int64)
-        number = torch.float32 if labels.device.type == "mps" else torch.float64
-        # samples, correct predictions and loss since the last record; and steps without an infinite or NaN loss
-        self._sums = torch.zeros(3, dtype=number, device=labels.device)
-        self._sound = torch.zeros((), dtype=torch.int64, device=labels.device)
-        self._captured: tuple[CapturedStep, tuple[Tensor, Tensor]] | None = None  # a step, and what it returns
+        number = torch.float32 if self.labels.device.type == "mps" else torch.float64
+        self.sums = torch.zeros(3, dtype=number, device=self.labels.device)
 
-    def advance(self, steps: int) -> None:
-        """Takes some steps, fewer where the loss is no longer finite; on an accelerator the host looks after all."""
-        there, before = on_accelerator(self.labels.device), self.steps
+    @property
+    def lost(self) -> bool:
+        """Whether the loss became infinite or NaN."""
+        return not self.loss.isfinite()
+
+    def inputs(self, steps: int) -> Iterator[tuple[Tensor, ...]]:
+        """Yields the samples of each step and its random numbers; on a CPU until the trial is lost."""
         self.network.train()
-        self._sound.zero_()
         for _ in range(steps):
-            stop_if_unwanted()
+            if not on_accelerator(self.labels.device) and self.lost:
+                return
             if not len(self._left):
                 self._left = self._order.permutation(len(self.labels))
             rows = to_device(self._left[: self.run.batch], self.labels.device)
             self._left = self._left[self.run.batch :]
-            loss, right = self._taken(rows)
-            with torch.no_grad():
-                self._sums += torch.stack([loss.new_full((), len(rows)), right.to(loss.dtype), loss * len(rows)])
-            self.steps += 1
-            finite = torch.isfinite(self._sums[2])
-            if there:
-                self._sound += finite
-            elif not finite:
-                self.lost = True
-                return
-        if there:
-            sound = int(self._sound)
-            self.lost = sound < steps
-            self.steps = before + sound + self.lost
+            yield (rows, *self.drawn(len(rows)))
 
-    def _taken(self, rows: Int[Tensor, " b"]) -> tuple[Tensor, Tensor]:
-        """Takes a step, on CUDA as a graph where `changed` allows it.
+    def drawn(self, count: int) -> tuple[Tensor, ...]:
+        """Draws the random numbers of a step on so many samples, which `update` is given after them."""
+        return ()
 
-        A last batch that is smaller has no graph: each keeps memory, and there is one for each trial.
-        """
-        inputs, whole = (rows, *self.drawn(len(rows))), len(rows) == self.run.batch
-        if whole and self._captured is None and on_accelerator(self.labels.device):
-            changed = self.changed()
-            if changed is not None:
-                result = self.images.new_zeros(()), torch.zeros_like(self.labels[0])
-                self._captured = CapturedStep(partial(self._update, result), (*changed, *result), inputs), result
-        if self._captured is None or not whole:
-            return self.step(*inputs)
-        replay, result = self._captured
-        replay(*inputs)
-        return result
+    def step(self, rows: Int[Tensor, " b"], *drawn: Tensor) -> None:  # type: ignore[override]
+        self.active &= self.loss.isfinite()
+        loss, right = self.update(rows, *drawn)
+        with torch.no_grad():
+            self.loss.copy_(torch.where(self.active, loss, torch.nan))
+            self.sums += torch.stack([loss.new_full((), len(rows)), right.to(loss.dtype), loss * len(rows)])
 
-    def _update(self, result: tuple[Tensor, Tensor], *inputs: Tensor) -> None:
-        for kept, value in zip(result, self.step(*inputs), strict=True):
-            kept.copy_(value.detach())
+    @abstractmethod
+    def update(self, rows: Int[Tensor, " b"], *drawn: Tensor) -> tuple[Tensor, Tensor]:
+        """Updates the network by these samples. Returns their mean loss before, and the number predicted correctly."""
 
     def online(self) -> tuple[float, float]:
         """Accuracy and loss over the samples used since the last call, NaN if none were."""
-        count, right, loss = self._sums.tolist()
-        self._sums.zero_()
+        count, right, loss = self.sums.tolist()
+        self.sums.zero_()
         return (right / count, loss / count) if count else (np.nan, np.nan)
 
-    def changed(self) -> Sequence[Tensor] | None:
-        """Every tensor that a step changes; None where it reads a number, as no graph can."""
-        return None
-
-    def drawn(self, count: int) -> tuple[Tensor, ...]:
-        """Draws the random numbers of a step on so many samples, which `step` is given after them."""
-        return ()
-
     @abstractmethod
-    def step(self, rows: Int[Tensor, " b"], *drawn: Tensor) -> tuple[Tensor, Tensor]:
-        """Updates the network by these samples. Returns their mean loss before, and the number predicted correctly."""
-
-    @abstractmethod
-    def evaluate(self) -> dict[str, np.ndarray]:
-        """Measures the network on the test samples; the arrays have no trial axis."""
+    def evaluate(self) -> dict[str, Tensor]:
+        """Measures the network on the test samples."""
 
 
 def in_parts(count: int) -> Iterator[slice]:
@@ -160,26 +145,16 @@ class Training(TrialProgress):
     """The trials of a run in training, one after another within each Snapshot.
 
     Args:
-      learners: one for each trial.
-      operations: of a step, to choose the number of threads.
-      constants: values that are the same in every Snapshot.
-      about: further attrs of the results.
+      learner: makes the learner of a trial.
     """
 
-    def __init__(
-        self,
-        run: ImageRun,
-        learners: Sequence[Learner],
-        measures: Mapping[str, Measure],
-        *,
-        operations: float,
-        constants: Mapping[str, np.ndarray],
-        about: Mapping[str, Any],
-    ) -> None:
+    def __init__(self, run: ImageRun, learner: type[Learner], measures: Mapping[str, Measure]) -> None:
         super().__init__(run.trials, measures)
-        self.run, self.learners, self.constants = run, learners, constants
-        (self.device, _), self.operations = device_and_dtype(run), operations
-        self.origin = origin_of(run, self.device, **about)
+        self.run, (self.device, _), self.operations = run, device_and_dtype(run), run.step_operations
+        samples = [samples_of(run, run.trial_numbers, split) for split in ("train", "test")]
+        self.learners = [learner(run, place, trial, *samples) for place, trial in enumerate(run.trial_numbers)]
+        self.constants = _stacked([learner.constants for learner in self.learners])
+        self.origin = origin_of(run, self.device, **run.task.provenance())  # type: ignore[attr-defined]
 
     def snapshots(self) -> Iterator[Snapshot]:
         """Step 0, every `record_every` steps, and the end."""
@@ -198,7 +173,7 @@ class Training(TrialProgress):
             for learner, finished in zip(self.learners, self.finished, strict=True):
                 if not finished:
                     learner.advance(steps)
-        self.steps = np.array([learner.steps for learner in self.learners])
+        self.steps = np.array([int(learner.steps) for learner in self.learners])
         self.diverged = np.array([learner.lost for learner in self.learners])
         self.finished = self.diverged | (self.step >= self.run.last_step)
         self._record(measured or bool(self.finished.all()))
@@ -209,9 +184,13 @@ class Training(TrialProgress):
         values = {"train_accuracy": online[:, 0], "train_loss": online[:, 1]}
         if measured:
             with threads_for(self.operations, self.device), torch.no_grad():
-                each = [learner.evaluate() for learner in self.learners]
-            values |= {name: np.stack([one[name] for one in each]) for name in each[0]}
+                values |= _stacked([learner.evaluate() for learner in self.learners])
         self.record(values)
+
+
+def _stacked(trials: Sequence[Mapping[str, Tensor]]) -> dict[str, np.ndarray]:
+    """Values of each trial as arrays of all."""
+    return {name: np.stack([one[name].cpu().numpy() for one in trials]).astype(float) for name in trials[0]}
 
 
 TRAINING_MEASURES = {

@@ -36,7 +36,15 @@ class Interval:
 
     @property
     def words(self) -> str:
-        return f"{self.low:.4g} to {self.high:.4g}"
+        return f"{self.rounded(self.low)} to {self.rounded(self.high)}"
+
+    def rounded(self, number: float) -> str:
+        """Returns a number in words, rounded to two digits of the interval's width."""
+        width = self.high - self.low
+        if not 1e-4 <= width < math.inf:
+            return f"{number:.4g}"
+        places = 1 - math.floor(math.log10(width))
+        return f"{round(number, places):.{max(places, 0)}f}"
 
 
 @dataclass(frozen=True)

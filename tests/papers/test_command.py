@@ -42,7 +42,7 @@ def test_it_measures_judges_and_writes(
     output = " ".join(printed.split())
     assert "claims 3/4, trials 9/9, about 0:00 left" in output
     lines = [" ".join(line.split()) for line in printed.splitlines()]  # in a file or a pipe, a claim a line
-    assert "chen2022/squares/one 1 ± 0.5 1.1 ± 0.082 (95 %: 0.8516 to 1.348) differs" in lines
+    assert "chen2022/squares/one 1 ± 0.5 1.10 ± 0.082 (95 %: 0.85 to 1.35) differs" in lines
     assert "chen2022/squares/one differs: One is smaller." in lines
     assert "1 agrees, 1 in kind, 1 differs, 1 needs data" in output
     file = json.loads((out / "results.json").read_text())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from moe_lab.routers.balance import dispatch_entropy
 from moe_lab.specialization import figures
-from moe_lab.specialization.measures import dispatch_entropy
 from moe_lab.specialization.published import ERRATA, PLACES, published
 from moe_lab.specialization.recipes import model_of
 

@@ -13,8 +13,9 @@ from hypothesis.extra import numpy as arrays
 from torch.nn.functional import one_hot
 
 from moe_lab.core.training import final
+from moe_lab.routers.balance import dispatch_entropy
 from moe_lab.specialization import ClusterTask, Run, SingleExpert, SwitchMoE, learners, train
-from moe_lab.specialization.measures import MEASURES, counted, dispatch_entropy, largest_products
+from moe_lab.specialization.measures import MEASURES, counted, largest_products
 from moe_lab.specialization.noise import evaluation_noise
 from tests.specialization import oracle
 

@@ -13,7 +13,7 @@ import torch
 from moe_lab.core.config import ConfigError
 from moe_lab.core.training import collect, final
 from moe_lab.vision import WRN, PatchWRN, QuadrantTask, VehiclesTask
-from moe_lab.vision.patches import live, train
+from moe_lab.vision.patches import train
 from moe_lab.vision.patches.data import cells_in
 from tests.vision.cifar_files import cifar10, records
 
@@ -169,26 +169,13 @@ def test_origin_says_that_files_were_not_checked(folder: Path) -> None:
     assert snapshot.origin["images"] == "files, not hash-checked" and str(folder) in snapshot.origin["call"]
 
 
-# --- live -----------------------------------------------------------------------------------------------------------
-
-
-def test_models_step_together_on_the_same_samples() -> None:
+def test_controls_see_the_same_samples_and_may_be_measured_more_rarely() -> None:
     settings: dict[str, Any] = {**TINY, "trials": 2, "record_every": 1}
-    models = {name: model.replace(batch_size=8) for name, model in live.MODELS.items()}
-    frames = list(live.compare(QuadrantTask(), models, controls_every=3, **settings))
-    assert [frame["pMoE"].step for frame in frames] == list(range(7)) and set(frames[0]) == set(live.MODELS)
-    assert all(len({snapshot.step for snapshot in frame.values()}) == 1 for frame in frames)
-    assert all("test_accuracy" in frame["pMoE"].values for frame in frames)
-    measured = ["test_accuracy" in frame["no gate"].values for frame in frames]
-    assert measured == [True, False, False, True, False, False, True]
-    alone = list(train(models["no gate"], QuadrantTask(), **settings))
-    for frame, snapshot in zip(frames, alone, strict=True):
-        np.testing.assert_array_equal(frame["no gate"]["train_loss"], snapshot["train_loss"])
-    images = [frames[0][name]["example_images"] for name in live.MODELS]
-    assert all(np.array_equal(a, b) for a, b in pairwise(images))
-
-
-def test_a_model_that_diverges_stays_while_the_others_go_on() -> None:
-    models = {"good": SMALL, "bad": SMALL.replace(learning_rate=1e3)}
-    *_, last = live.compare(QuadrantTask(noise=10), models, **{**TINY, "epochs": 40, "trials": 1})
-    assert last["bad"].diverged.all() and not last["good"].diverged.any() and last["good"].step == 120
+    models = (SMALL, SMALL.replace(gates="none"), WRN(trunk="plain", batch_size=8))
+    often = [list(train(model, QuadrantTask(), **settings)) for model in models]
+    seldom = list(train(models[1], QuadrantTask(), measure_every=3, **settings))
+    assert all("test_accuracy" in snapshot.values for snapshot in often[1])
+    assert [snapshot.step for snapshot in seldom if "test_accuracy" in snapshot.values] == [0, 3, 6]
+    for one, other in zip(seldom, often[1], strict=True):
+        np.testing.assert_array_equal(one["train_loss"], other["train_loss"])
+    assert all(np.array_equal(a[0]["example_images"], b[0]["example_images"]) for a, b in pairwise(often))

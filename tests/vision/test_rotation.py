@@ -18,7 +18,7 @@ from moe_lab.vision import CifarRotateTask, Mixture, ResNet18, SmallCNN, TurnTas
 from moe_lab.vision.rotation import live, train
 from moe_lab.vision.rotation.data import blurred, turned
 from moe_lab.vision.rotation.network import MixtureNetwork, balance_loss
-from moe_lab.vision.rotation.training import dispatch_entropy, normalized
+from moe_lab.vision.rotation.training import normalized
 from tests.vision.cifar_files import cifar10
 
 TINY: dict[str, Any] = {"samples": 60, "test_samples": 20, "epochs": 2, "examples": 5, "record_every": 3}
@@ -135,16 +135,12 @@ def test_a_mixture_of_one_is_its_expert() -> None:
     np.testing.assert_array_equal(one["example_predicted"], single["example_predicted"])
 
 
-def test_balance_and_entropy_by_hand() -> None:
+def test_balance_by_hand() -> None:
     even, one = torch.tensor([0, 1, 0, 1]), torch.tensor([0, 0, 0, 0])
     scores = torch.tensor([[3.0, 0.0]] * 4, dtype=torch.float64)
     gate = 1 / (1 + np.exp(-3))
     np.testing.assert_allclose(balance_loss(scores, one), 2 * gate)
     np.testing.assert_allclose(balance_loss(scores, even), 1)
-    apart = torch.tensor([[10.0, 0], [0, 30]], dtype=torch.float64)
-    mixed = torch.tensor([[10.0, 0], [30, 0]], dtype=torch.float64)
-    assert dispatch_entropy(apart) == 0
-    np.testing.assert_allclose(dispatch_entropy(mixed), -(0.25 * np.log(0.25) + 0.75 * np.log(0.75)))
 
 
 def test_normalised_gradients_have_length_one_for_each_expert() -> None:

@@ -232,7 +232,7 @@ def _error_axis(axes: Axes, words: str) -> None:
 
 def _where_it_ends(data: xr.Dataset) -> str:
     error = float(data["regressor_error"].isel(step=-1))
-    name = {"L4": "L₄", "l2": "ℓ₂"}[data["surface"].attrs["long_name"].split()[0]]
+    name = _WORDS[data["surface"].attrs["long_name"].split()[0]]
     end = "arrives at a solution" if error <= STUCK_ERROR else "ends away from every solution"
     return f"{name} from this start {end}: regressor error {error:.2g} after {int(data['step'][-1])} steps."
 

@@ -70,25 +70,7 @@ def descend_run(run: LossRun) -> Iterator[Snapshot]:
     check(run.memory, run.trials, device)
     if any(isinstance(stage, L4Loss) for stage in run.stages):
         transforms(run.task.g, run.task.noise)
-    return on_one_thread(_snapshots(run, device, dtype), device)
-
-
-def _snapshots(run: LossRun, device: torch.device, dtype: torch.dtype) -> Iterator[Snapshot]:
-    descents = _Descents(run, device, dtype)
-    for place in descents.places():
-        yield descents.snapshot_at(place)
-
-
-@dataclass(frozen=True)
-class _Place:
-    """The state of the descents at one step."""
-
-    step: int
-    stage: int
-    state: State
-    loss: Tensor
-    slope: Tensor
-    ended: bool
+    return on_one_thread(_Descents(run, device, dtype).snapshots(), device)
 
 
 class _Descents(TrialProgress):
@@ -97,10 +79,13 @@ class _Descents(TrialProgress):
     def __init__(self, run: LossRun, device: torch.device, dtype: torch.dtype) -> None:
         super().__init__(run.trials, MEASURES)
         self.run, self.device, self.dtype = run, device, dtype
+        self.origin = origin_of(run, device, paper="gated2019, section 3")
+        self.coords = {"expert": np.arange(1, run.task.experts + 1), "input": np.arange(1, run.task.dimension + 1)}
         truth = run.task.parameters(run.trial_numbers, run.seed)
         self.truth = Parameters(*(part.to(device, self.dtype) for part in (truth.regressors, truth.gates)))
 
-    def places(self) -> Iterator[_Place]:
+    def snapshots(self) -> Iterator[Snapshot]:
+        """Descends one loss after the other; a Snapshot has the parameters before a step, and what that step finds."""
         run, done, there = self.run, 0, on_accelerator(self.device)
         zero = self.truth.gates.new_zeros(run.trials)
         lost, taken = zero != 0, torch.zeros_like(zero, dtype=torch.int64)
@@ -128,8 +113,8 @@ class _Descents(TrialProgress):
                 ended = last and (step == model.steps or bool(self.diverged.all()))
                 if ended or (due and (last or step < model.steps)):  # the next stage begins with the same parameters
                     late = there and ended and step < model.steps  # all had diverged before the host looked
-                    at = max(done, int(self.steps.max())) if late else done + step
-                    yield _Place(at, stage, before, loss, slope, ended)
+                    self.step = max(done, int(self.steps.max())) if late else done + step
+                    yield self._snapshot(stage, before, loss, slope, ended)
                 if ended:
                     return
             state, taken = before, counted  # there is no step after the last
@@ -158,29 +143,28 @@ class _Descents(TrialProgress):
         samples = run.task.sample(_FOR_SIGNS, trials=run.trial_numbers, seed=run.seed, **how)
         return oriented(losses.regressors_from(rows), samples.inputs, samples.y, transforms(run.task.g, run.task.noise))
 
-    def snapshot_at(self, place: _Place) -> Snapshot:
+    def _snapshot(self, stage: int, state: State, loss: Tensor, slope: Tensor, ended: bool) -> Snapshot:
         run = self.run
-        on_l4 = isinstance(run.stages[place.stage], L4Loss)
-        self.diverged |= ~torch.isfinite(_length(place.state)).cpu().numpy()
+        on_l4 = isinstance(run.stages[stage], L4Loss)
+        self.diverged |= ~torch.isfinite(_length(state)).cpu().numpy()
         broken = torch.as_tensor(self.diverged, device=self.device)[:, None, None]
         stand_in = State(self.truth.regressors, self.truth.gates)  # measured where diverged, then set to NaN
-        rows, gates = (torch.where(broken, true, part) for true, part in zip(stand_in, place.state, strict=True))
+        rows, gates = (torch.where(broken, true, part) for true, part in zip(stand_in, state, strict=True))
         regressors = losses.regressors_from(rows) if on_l4 else rows
         gating = measures.gating_fit(gates, regressors, self.truth)
         values: dict[str, Tensor | np.ndarray] = {
-            "loss": place.loss,
-            "slope": place.slope,
+            "loss": loss,
+            "slope": slope,
             "regressor_error": 1 - measures.regressor_fit(regressors, self.truth.regressors),
             "gating_error": np.full(run.trials, np.nan) if on_l4 else 1 - gating,
             "rows": rows,
             "regressors": regressors,
             "gates": gates,
-            "stage": np.full(run.trials, float(place.stage)),
+            "stage": np.full(run.trials, float(stage)),
         }
         self.record({name: _array(value) for name, value in values.items()})
-        self.step, self.finished = place.step, self.diverged | place.ended
-        coords = {"expert": np.arange(1, run.task.experts + 1), "input": np.arange(1, run.task.dimension + 1)}
-        return self.snapshot(origin_of(run, self.device, paper="gated2019, section 3"), coords)
+        self.finished = self.diverged | ended
+        return self.snapshot(self.origin, self.coords)
 
 
 def _blind(model: Descent) -> bool:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from pydantic import field_validator, model_validator
 from torch import Tensor
 
-from moe_lab.core.config import Config, knob, require
+from moe_lab.core.config import knob, require
 from moe_lab.core.trials import stream
 from moe_lab.datasets import ColourImages, cifar
-from moe_lab.vision.images import Split, checked, cifar_images, digit_images, drawn, images_of
+from moe_lab.vision.images import CifarTask, Images, ImageTask, Split, cifar_images, digit_images, images_of
 
 Variant = Literal["vehicles", "noise", "spurious", "classes"]
 VARIANTS: tuple[Variant, ...] = ("vehicles", "noise", "spurious", "classes")
@@ -28,21 +28,14 @@ PLANTS = (2, 17)
 
 
 @dataclass(frozen=True)
-class Samples:
+class Samples(Images):
     """Images of many trials.
 
     Attributes:
-      images: (trials, N, channels, height, width).
-      labels: (trials, N) the class, from 0.
       boxes: (trials, N, 4) top, left, height and width of the object that decides the class, in pixels.
     """
 
-    images: Float[Tensor, "trials N C H W"]
-    labels: Int[Tensor, "trials N"]
     boxes: Int[Tensor, "trials N 4"]
-
-    def __len__(self) -> int:
-        return int(self.labels.shape[1])
 
 
 def cells_in(boxes: Int[Tensor, "*N 4"], side: int, cells: int) -> Bool[Tensor, "*N n"]:
@@ -58,53 +51,15 @@ def cells_in(boxes: Int[Tensor, "*N 4"], side: int, cells: int) -> Bool[Tensor, 
     return (rows[..., :, None] & columns[..., None, :]).flatten(-2)
 
 
-class _ImageTask(Config):
-    """Draws the images of each trial from its own stream."""
-
-    paper: ClassVar[str] = "pmoe2023, section 5.2"
-
-    @property
-    def classes(self) -> int:
-        raise NotImplementedError
-
-    @property
-    def image(self) -> tuple[int, int, int]:
-        """Channels, height and width."""
-        raise NotImplementedError
-
-    def sample(
-        self,
-        samples: int,
-        *,
-        trials: Sequence[int],
-        seed: int,
-        split: Split = "train",
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
-    ) -> Samples:
-        """Generates N images per trial with balanced classes; those of one trial do not depend on the other trials.
-
-        Raises:
-          ValueError: samples is less than 1, or no trials.
-          FileNotFoundError: image files that are not there.
-        """
-        return Samples(*drawn(self._sample_trial, samples, trials, seed, split, device, dtype))
-
-    def provenance(self) -> Mapping[str, Any]:
-        """Attrs that say from which files the images come."""
-        return {}
-
-    def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Any, Any, Any]:
-        """Images, labels and boxes of one trial."""
-        raise NotImplementedError
-
-
-class QuadrantTask(_ImageTask):
+class QuadrantTask(ImageTask):
     """Four 8x8 digits in the quadrants of an image, one of which decides the class: CIFAR-VEHICLES, embedded.
 
     One digit among `digits` is put into a random quadrant, three others into the rest. It takes the part of the
     vehicles among animals of pmoe2023, appendix A. Every fourth image of each digit is held out for testing.
     """
+
+    paper: ClassVar[str] = "pmoe2023, section 5.2"
+    drawn: ClassVar[type[Samples]] = Samples
 
     digits: tuple[int, ...] = knob((0, 1, 2, 3), meaning="digits that are the classes; the others are distractors")
     noise: float = knob(
@@ -140,7 +95,7 @@ class QuadrantTask(_ImageTask):
         return images, labels, _quadrants(places, 8)
 
 
-class VehiclesTask(_ImageTask):
+class VehiclesTask(CifarTask):
     """The data sets that pmoe2023 makes of CIFAR-10 (appendix A, after Karp et al., 2021), from a folder of files.
 
     Variants:
@@ -162,19 +117,16 @@ class VehiclesTask(_ImageTask):
       ConfigError: a value is out of bounds, or neither root nor download=True is given.
     """
 
-    root: Path | None = knob(None, meaning="folder or archive of CIFAR-10's binary version")
+    paper: ClassVar[str] = "pmoe2023, appendix A"
+    drawn: ClassVar[type[Samples]] = Samples
+
     variant: Variant = knob("vehicles", meaning="which data set", choices=VARIANTS)
     spurious: float = knob(0.95, meaning="share of training images with the animal of their class", ge=0, le=1)
     noise: float = knob(0.0, symbol="noise", meaning="Gaussian noise of a pixel (white is 1)", ge=0, le=10)
     background_root: Path | None = knob(None, meaning="folder or archive of CIFAR-100, for backgrounds")
-    download: bool = knob(False, meaning="fetch CIFAR-10 when no folder is given")
-
-    paper: ClassVar[str] = "pmoe2023, appendix A"
 
     @model_validator(mode="after")
-    def _files_are_named(self) -> Self:
-        rule = "VehiclesTask needs root= (a folder of CIFAR-10's binary files) or download=True"
-        require(self.root is not None or self.download, rule, root=self.root, download=self.download)
+    def _only_noise_has_backgrounds(self) -> Self:
         rule = "only the variant 'noise' has backgrounds"
         require(
             self.background_root is None or self.variant == "noise",
@@ -188,15 +140,8 @@ class VehiclesTask(_ImageTask):
     def classes(self) -> int:
         return 4 if self.variant in ("vehicles", "spurious") else 10
 
-    @property
-    def image(self) -> tuple[int, int, int]:
-        return (3, 32, 32)
-
-    def provenance(self) -> Mapping[str, Any]:
-        return {"images": checked(cifar_images("cifar-10", self.root, self.download))}
-
     def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Any, Any, Any]:
-        data = cifar_images("cifar-10", self.root, self.download)
+        data = self.cifar
         pool = images_of(data.is_test, split)
         labels = np.arange(samples) % self.classes
         random = stream(seed, trial, f"{split}/images")

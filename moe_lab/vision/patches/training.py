@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from moe_lab.core.optimizers import Sgd, changed_by
 from moe_lab.core.signatures import with_settings_of
 from moe_lab.core.training import Measure, Snapshot
-from moe_lab.core.trials import device_and_dtype, stream
-from moe_lab.vision.layers import about_operations
 from moe_lab.vision.patches.data import Samples, cells_in
 from moe_lab.vision.patches.model import Model, PatchWRN
 from moe_lab.vision.patches.network import PatchNetwork
@@ -66,56 +63,43 @@ def train(model: Model, task: Task, **settings: Any) -> Iterator[Snapshot]:
 
 def train_run(run: Run) -> Iterator[Snapshot]:
     """Runs `train` for a given Run."""
-    device, dtype = device_and_dtype(run)
-    where: dict[str, Any] = {"trials": run.trial_numbers, "seed": run.seed, "device": device, "dtype": dtype}
-    train = run.task.sample(run.samples, split="train", **where)
-    test = run.task.sample(run.test_samples, split="test", **where)
-    learners = [PatchLearner(run, place, trial, train, test) for place, trial in enumerate(run.trial_numbers)]
-    return Training(
-        run,
-        learners,
-        MEASURES,
-        operations=run.batch * float(about_operations(learners[0].network, run.task.image)),
-        constants=_constants(run, test),
-        about=dict(run.task.provenance()),
-    ).snapshots()
+    return Training(run, PatchLearner, MEASURES).snapshots()
 
 
 class PatchLearner(Learner):
     """One trial of WRN or WRN-pMoE."""
 
     def __init__(self, run: Run, place: int, trial: int, train: Samples, test: Samples) -> None:
-        super().__init__(run, trial, train.images[place], train.labels[place])
-        self.test_images, self.test_labels = test.images[place], test.labels[place]
-        random = stream(run.seed, trial, "weights")
-        like: dict[str, Any] = {"device": self.images.device, "dtype": self.images.dtype}
-        self.network = run.model.build(run.task.image, run.task.classes, random=random, **like)
+        super().__init__(run, place, trial, train, test)
         self.optimizer = Sgd(self.network.parameters(), run.model.learning_rate)
+        self.constants["example_boxes"] = test.boxes[place, : run.examples]
         if isinstance(run.model, PatchWRN):
             cells = round(run.model.patches(run.task.image) ** 0.5)
-            self.inside = cells_in(test.boxes[place], run.task.image[1], cells).to(self.images.dtype)
+            inside = cells_in(test.boxes[place], run.task.image[1], cells)
+            self.inside = inside.to(self.images.dtype)
+            self.constants["chance"] = inside.cpu().double().mean()  # some devices have no doubles
 
+    @property
     def changed(self) -> Sequence[Tensor]:
-        return changed_by([self.optimizer], self.network)
+        return (self.sums, *changed_by([self.optimizer], self.network))
 
-    def step(self, rows: Tensor, *drawn: Tensor) -> tuple[Tensor, Tensor]:
+    def update(self, rows: Tensor, *drawn: Tensor) -> tuple[Tensor, Tensor]:
         loss, right = cross_entropy(self.network(self.images[rows]), self.labels[rows])
         self.optimizer.step(torch.autograd.grad(loss, self.optimizer.parameters, allow_unused=True))
         return loss, right
 
-    def evaluate(self) -> dict[str, np.ndarray]:
+    def evaluate(self) -> dict[str, Tensor]:
         network, shown = self.network.eval(), self.run.examples
         if not isinstance(network, PatchNetwork):
-            predicted = torch.cat(
-                [network(self.test_images[part]).argmax(1) for part in in_parts(self.run.test_samples)]
-            )
-            return _plain({"test_accuracy": self._accuracy(predicted), "example_predicted": predicted[:shown]})
+            parts = [network(self.test_images[part]).argmax(1) for part in in_parts(self.run.test_samples)]
+            predicted = torch.cat(parts)
+            return {"test_accuracy": self._accuracy(predicted), "example_predicted": predicted[:shown]}
         each = [network.routed(self.test_images[part]) for part in in_parts(self.run.test_samples)]
         predicted = torch.cat([logits.argmax(1) for logits, _ in each])
         kept = torch.cat([routed.kept for _, routed in each]).to(self.images.dtype)
         gates = torch.cat([routed.gates for _, routed in each])
         inside = self.inside[:, None]
-        values = {
+        return {
             "test_accuracy": self._accuracy(predicted),
             "kept_in_object": (kept * inside).sum() / kept.sum(),
             "expert_kept_in_object": (kept * inside).sum((0, 2)) / kept.sum((0, 2)),
@@ -124,25 +108,6 @@ class PatchLearner(Learner):
             "example_kept": kept[:shown],
             "example_gates": gates[:shown],
         }
-        return _plain(values)
 
     def _accuracy(self, predicted: Tensor) -> Tensor:
         return (predicted == self.test_labels).cpu().double().mean()  # some devices have no doubles
-
-
-def _plain(values: dict[str, Tensor]) -> dict[str, np.ndarray]:
-    return {name: value.cpu().numpy().astype(float) for name, value in values.items()}
-
-
-def _constants(run: Run, test: Samples) -> dict[str, np.ndarray]:
-    """The first test images of every trial, and the share of patches that lie in the object."""
-    first = slice(None), slice(run.examples)
-    found = {
-        "example_images": test.images[first],
-        "example_labels": test.labels[first],
-        "example_boxes": test.boxes[first],
-    }
-    if isinstance(run.model, PatchWRN):
-        cells = round(run.model.patches(run.task.image) ** 0.5)
-        found["chance"] = cells_in(test.boxes, run.task.image[1], cells).double().mean((1, 2))
-    return _plain(found)

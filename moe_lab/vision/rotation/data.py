@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from pydantic import model_validator
 from torch import Tensor
 from torch.nn import functional
 
-from moe_lab.core.config import Config, knob, require
+from moe_lab.core.config import knob, require
 from moe_lab.core.trials import stream
-from moe_lab.vision.images import Split, checked, cifar_images, digit_images, drawn, images_of
+from moe_lab.vision.images import CifarTask, Images, ImageTask, Split, digit_images, images_of
 
 KINDS = ("reversed", "leaky", "jittered")
 _PADDED = 12  # a turned 8x8 square fits into 12x12
@@ -25,63 +22,29 @@ _CROP = 24
 
 
 @dataclass(frozen=True)
-class Samples:
-    """Images of many trials.
+class Samples(Images):
+    """Images of many trials, with labels 0 and 1 in turn.
 
     Attributes:
-      images: (trials, N, channels, height, width).
-      labels: (trials, N) 0 or 1.
       clusters: (trials, N) what an oracle routes by: whether the image is a negative, or its original class.
     """
 
-    images: Float[Tensor, "trials N C H W"]
-    labels: Int[Tensor, "trials N"]
     clusters: Int[Tensor, "trials N"]
 
-    def __len__(self) -> int:
-        return int(self.labels.shape[1])
 
-
-class _TurnedTask(Config):
-    """Draws the images of each trial from its own stream."""
+class _TurnedTask(ImageTask):
+    """Turned images, and others."""
 
     paper: ClassVar[str] = "chen2022, table 2"
-    classes: ClassVar[int] = 2
+    drawn: ClassVar[type[Samples]] = Samples
+
+    @property
+    def classes(self) -> int:
+        return 2
 
     @property
     def clusters(self) -> int:
         """K, the number of clusters."""
-        raise NotImplementedError
-
-    @property
-    def image(self) -> tuple[int, int, int]:
-        """Channels, height and width."""
-        raise NotImplementedError
-
-    def sample(
-        self,
-        samples: int,
-        *,
-        trials: Sequence[int],
-        seed: int,
-        split: Split = "train",
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
-    ) -> Samples:
-        """Generates N images per trial, of both labels in turn; those of one trial do not depend on the other trials.
-
-        Raises:
-          ValueError: samples is less than 1, or no trials.
-          FileNotFoundError: image files that are not there.
-        """
-        return Samples(*drawn(self._sample_trial, samples, trials, seed, split, device, dtype))
-
-    def provenance(self) -> Mapping[str, Any]:
-        """Attrs that say from which files the images come."""
-        return {}
-
-    def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Tensor, np.ndarray, np.ndarray]:
-        """Images, labels and clusters of one trial."""
         raise NotImplementedError
 
 
@@ -142,7 +105,7 @@ class TurnTask(_TurnedTask):
         return (self.angle or 30.0) * labels + self.jitter * (2 * uniform - 1)
 
 
-class CifarRotateTask(_TurnedTask):
+class CifarRotateTask(CifarTask, _TurnedTask):
     """CIFAR-10-Rotate: every image as it is (0) and turned by 30 degrees (1), from a folder of CIFAR-10's files.
 
     Images are turned, cropped to 24x24, enlarged to 32x32, blurred, and normalised by channel. The defaults are those
@@ -158,7 +121,6 @@ class CifarRotateTask(_TurnedTask):
       ConfigError: a value is out of bounds, or neither root nor download=True is given.
     """
 
-    root: Path | None = knob(None, meaning="folder or archive of CIFAR-10's binary version")
     angle: float = knob(30.0, meaning="by how much images are turned", gt=0, le=90, unit="degrees")
     jitter: float = knob(0.0, meaning="most that is added to the turn of either label", ge=0, le=45, unit="degrees")
     blur: Literal["train", "both", "none"] = knob(
@@ -167,27 +129,13 @@ class CifarRotateTask(_TurnedTask):
     interpolation: Literal["nearest", "bilinear"] = knob(
         "nearest", meaning="how turned pixels take their values", choices=("nearest", "bilinear")
     )
-    download: bool = knob(False, meaning="fetch CIFAR-10 when no folder is given")
-
-    @model_validator(mode="after")
-    def _files_are_named(self) -> Self:
-        rule = "CifarRotateTask needs root= (a folder of CIFAR-10's binary files) or download=True"
-        require(self.root is not None or self.download, rule, root=self.root, download=self.download)
-        return self
 
     @property
     def clusters(self) -> int:
         return 10
 
-    @property
-    def image(self) -> tuple[int, int, int]:
-        return (3, 32, 32)
-
-    def provenance(self) -> Mapping[str, Any]:
-        return {"images": checked(cifar_images("cifar-10", self.root, self.download))}
-
     def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Tensor, np.ndarray, np.ndarray]:
-        data = cifar_images("cifar-10", self.root, self.download)
+        data = self.cifar
         pool = images_of(data.is_test, split)
         require(len(pool) > 0, f"the files must hold {split} images", images=len(data.labels))
         random = stream(seed, trial, f"{split}/images")

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from moe_lab.core.config import require
+from moe_lab.routers.balance import switch_loss
 
 
 class Dispatched(NamedTuple):
@@ -159,5 +160,5 @@ def sent_to(expert: Int[Tensor, " B"], experts: int) -> Bool[Tensor, "B M"]:
 
 def balance_loss(scores: Float[Tensor, "B M"], expert: Int[Tensor, " B"]) -> Tensor:
     """M times the sum over experts of their share of the images and their mean gate: 1 where all are alike."""
-    shares = sent_to(expert, scores.shape[1]).to(scores.dtype).mean(0)
-    return scores.shape[1] * (shares * scores.softmax(1).mean(0)).sum()
+    load = sent_to(expert, scores.shape[1]).to(scores.dtype).mean(0, keepdim=True)
+    return switch_loss(load, scores.softmax(1).mean(0, keepdim=True)).value[0]

@@ -16,8 +16,8 @@ from moe_lab.core.graphs import on_accelerator, to_device
 from moe_lab.core.optimizers import Adam, Optimizer, Sgd, changed_by
 from moe_lab.core.signatures import with_settings_of
 from moe_lab.core.training import Measure, Snapshot
-from moe_lab.core.trials import device_and_dtype, stream
-from moe_lab.vision.layers import about_operations
+from moe_lab.core.trials import stream
+from moe_lab.routers.balance import dispatch_entropy
 from moe_lab.vision.rotation.data import Samples
 from moe_lab.vision.rotation.model import Mixture, Model, ResNet18, SmallCNN
 from moe_lab.vision.rotation.network import Dispatched, MixtureNetwork, balance_loss, sent_to
@@ -64,36 +64,17 @@ def train(model: Model, task: Task, **settings: Any) -> Iterator[Snapshot]:
 
 def train_run(run: Run) -> Iterator[Snapshot]:
     """Runs `train` for a given Run."""
-    device, dtype = device_and_dtype(run)
-    where: dict[str, Any] = {"trials": run.trial_numbers, "seed": run.seed, "device": device, "dtype": dtype}
-    train = run.task.sample(run.samples, split="train", **where)
-    test = run.task.sample(run.test_samples, split="test", **where)
-    learners = [TurnLearner(run, place, trial, train, test) for place, trial in enumerate(run.trial_numbers)]
-    shown = slice(None), slice(run.examples)
-    constants = {"images": test.images[shown], "labels": test.labels[shown], "clusters": test.clusters[shown]}
-    return Training(
-        run,
-        learners,
-        MEASURES,
-        operations=run.batch * float(about_operations(learners[0].parts[0], run.task.image)),
-        constants={f"example_{name}": value.cpu().numpy().astype(float) for name, value in constants.items()},
-        about=dict(run.task.provenance()),
-    ).snapshots()
+    return Training(run, TurnLearner, MEASURES).snapshots()
 
 
 class TurnLearner(Learner):
     """One trial of a single network or a mixture."""
 
     def __init__(self, run: Run, place: int, trial: int, train: Samples, test: Samples) -> None:
-        super().__init__(run, trial, train.images[place], train.labels[place])
+        super().__init__(run, place, trial, train, test)
         self.model, self.clusters = run.model, run.task.clusters
-        self.train_clusters = train.clusters[place]
-        self.test_images, self.test_labels, self.test_clusters = (
-            part[place] for part in (test.images, test.labels, test.clusters)
-        )
-        random = stream(run.seed, trial, "weights")
-        like: dict[str, Any] = {"device": self.images.device, "dtype": self.images.dtype}
-        self.network = run.model.build(run.task.image, run.task.classes, random=random, **like)
+        self.train_clusters, self.test_clusters = train.clusters[place], test.clusters[place]
+        self.constants["example_clusters"] = self.test_clusters[: run.examples]
         self._router_noise = stream(run.seed, trial, "router noise")
         at_random = stream(run.seed, trial, "test/routing").random(run.test_samples)
         self._test_random = torch.as_tensor((at_random * self.experts).astype(np.int64), device=self.labels.device)
@@ -116,10 +97,11 @@ class TurnLearner(Learner):
         network = self.network
         return isinstance(network, MixtureNetwork) and on_accelerator(self.labels.device) and not network.sees_batches
 
+    @property
     def changed(self) -> Sequence[Tensor] | None:
         if isinstance(self.network, MixtureNetwork) and not self._everywhere:
             return None  # an expert's number of images decides shapes
-        return changed_by(self.optimizers, self.network)
+        return (self.sums, *changed_by(self.optimizers, self.network))
 
     def drawn(self, count: int) -> tuple[Tensor, ...]:
         if not isinstance(self.model, Mixture) or self.model.routing == "oracle":
@@ -127,7 +109,7 @@ class TurnLearner(Learner):
         uniform = self._router_noise.random((count, self.model.experts))
         return (to_device(uniform, self.images.device, self.images.dtype),)
 
-    def step(self, rows: Tensor, *drawn: Tensor) -> tuple[Tensor, Tensor]:
+    def update(self, rows: Tensor, *drawn: Tensor) -> tuple[Tensor, Tensor]:
         sent = self._sent(self.images[rows], self.train_clusters[rows], None, drawn, everywhere=self._everywhere)
         loss, right = cross_entropy(sent.logits, self.labels[rows])
         weight = self.model.balance if isinstance(self.model, Mixture) else 0.0
@@ -177,7 +159,7 @@ class TurnLearner(Learner):
             return send(expert=uniform.argmax(1))
         return send(noise=model.router_noise * uniform)
 
-    def evaluate(self) -> dict[str, np.ndarray]:
+    def evaluate(self) -> dict[str, Tensor]:
         self.network.eval()
         each = [
             self._sent(self.test_images[part], self.test_clusters[part], self._test_random[part])
@@ -202,13 +184,7 @@ class TurnLearner(Learner):
                 "dispatch_entropy": dispatch_entropy(counts),
                 "example_expert": expert[: self.run.examples],
             }
-        return {name: value.cpu().numpy().astype(float) for name, value in values.items()}
-
-
-def dispatch_entropy(counts: Float[Tensor, "K M"]) -> Tensor:
-    """Entropy of the clusters among an expert's samples, weighted by its load (eq. 6.1); at most log K."""
-    shares = counts / counts.sum(0).clamp(min=1)
-    return (counts.sum(0) / counts.sum() * torch.special.entr(shares).sum(0)).sum()
+        return values
 
 
 def normalized(gradients: Sequence[Tensor | None]) -> list[Tensor | None]:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from moe_lab.core.config import require
 from moe_lab.core.routing import sorted_patches
+from moe_lab.routers.balance import squared_variation
 
 Gates = Float[Tensor, "G S E"]
 
@@ -177,7 +178,7 @@ def block_diagonal(gates: Float[Tensor, "G M N own"]) -> Gates:
 
 def importance_loss(gates: Float[Tensor, "*groups N E"]) -> Float[Tensor, "*groups"]:
     """Squared coefficient of variation of the experts' summed gates (Riquelme et al., 2021, appendix A.2)."""
-    return _variation(gates.sum(-2))
+    return squared_variation(gates.sum(-2))
 
 
 def load_loss(
@@ -191,8 +192,4 @@ def load_loss(
       selected: K.
     """
     threshold = noisy.gather(-1, sorted_patches(noisy)[..., selected - 1 : selected])
-    return _variation((0.5 * torch.erfc((threshold - logits) / (noise * math.sqrt(2)))).mean(-2))
-
-
-def _variation(values: Float[Tensor, "*groups E"]) -> Float[Tensor, "*groups"]:
-    return values.var(-1, correction=0) / values.mean(-1).square()
+    return squared_variation((0.5 * torch.erfc((threshold - logits) / (noise * math.sqrt(2)))).mean(-2))

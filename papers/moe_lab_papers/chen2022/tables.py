@@ -6,8 +6,8 @@ import numpy as np
 import torch
 import xarray as xr
 
+from moe_lab.routers.balance import dispatch_entropy
 from moe_lab.specialization import figures
-from moe_lab.specialization.measures import dispatch_entropy
 from moe_lab.specialization.published import published
 from moe_lab_papers.chen2022 import measures
 from moe_lab_papers.chen2022.mixtures import MIXED, MIXTURES, PICTURE, SETTINGS

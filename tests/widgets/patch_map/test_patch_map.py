@@ -11,8 +11,8 @@ import torch
 from matplotlib.collections import PolyCollection
 
 from moe_lab.drawing import theme
+from moe_lab.vision.patches import train
 from moe_lab.vision.patches.data import QuadrantTask, cells_in
-from moe_lab.vision.patches.live import compare
 from moe_lab_widgets import PatchMapLab
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.drawing.sheet import Sheet, integer
@@ -59,16 +59,17 @@ def words(lab: Any, panel: int) -> list[str]:
     return [word for one in lab.picture.laid[panel].content if isinstance(one, Sheet) for word in one.words]
 
 
-def test_the_records_are_what_compare_gives() -> None:
+def test_the_records_are_those_of_each_model_alone() -> None:
     """The Lab begins one model after the other; each then goes its own way, as if it were alone."""
     study = BARE.configs(SMALL)[of.STUDY]
     settings = {name: getattr(study, name) for name in ("samples", "trials", "seed", "epochs", "record_every")}
-    settings |= {"test_samples": of.TEST_SAMPLES, "controls_every": of.CONTROLS_EVERY}
-    together = list(compare(study.task, of.models(SMALL), **settings))
+    settings["test_samples"] = of.TEST_SAMPLES
     last = moments(SMALL)[-1]
-    assert [len(shots) for shots in last.shots.values()] == [len(together)] * 3
-    for name, shots in last.shots.items():
-        for mine, theirs in zip(shots, (each[name] for each in together), strict=True):
+    assert list(last.shots) == list(of.models(SMALL))
+    for name, model in of.models(SMALL).items():
+        every = 1 if name == of.STUDY else of.CONTROLS_EVERY
+        alone = list(train(model, study.task, measure_every=every, **settings))
+        for mine, theirs in zip(last.shots[name], alone, strict=True):
             assert mine.origin["call"] == theirs.origin["call"] and mine.values.keys() == theirs.values.keys()
             np.testing.assert_array_equal(mine["train_loss"], theirs["train_loss"])
 
